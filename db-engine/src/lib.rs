@@ -1,0 +1,6 @@
+//! A CQL database for sensor data.
+//!
+//! A request travels down this list and an answer travels back up. A module may use those below
+//! it, never those above; `tests/tidy.rs` checks that.
+
+pub mod error;

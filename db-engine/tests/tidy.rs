@@ -1,0 +1,114 @@
+//! The rules of the house that no other tool checks.
+
+use std::{
+    fs,
+    path::{Path, PathBuf},
+};
+
+/// Modules from the outside in. A module may use itself and those after it.
+const LAYERS: &[&str] = &[
+    "main",
+    "server",
+    "shard",
+    "protocol",
+    "cql",
+    "store",
+    "sstable",
+    "commitlog",
+    "memtable",
+    "compaction",
+    "schema",
+    "mutation",
+    "types",
+    "io",
+    "metrics",
+    "config",
+    "error",
+];
+
+/// The only files that may talk to the operating system behind the compiler's back.
+const UNSAFE_ALLOWED: &[&str] = &["src/io/disk.rs", "src/server/socket.rs"];
+
+const FILE_LINES_MAX: usize = 500;
+const LINE_CHARS_MAX: usize = 100;
+
+fn sources(folder: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(folder).expect("folder is readable");
+    entries
+        .map(|entry| entry.expect("entry is readable").path())
+        .flat_map(|path| if path.is_dir() { sources(&path) } else { vec![path] })
+        .filter(|path| path.extension().is_some_and(|extension| extension == "rs"))
+        .collect()
+}
+
+fn all_sources() -> Vec<PathBuf> {
+    let folders = ["src", "tests", "benches"].map(Path::new);
+    folders.into_iter().filter(|folder| folder.is_dir()).flat_map(sources).collect()
+}
+
+fn text_of(path: &Path) -> String {
+    fs::read_to_string(path).expect("file is text")
+}
+
+fn layer(name: &str) -> usize {
+    LAYERS.iter().position(|layer| *layer == name).unwrap_or_else(|| panic!("no layer for {name}"))
+}
+
+#[test]
+fn files_and_lines_are_short() {
+    for path in all_sources() {
+        let text = text_of(&path);
+        let lines = text.lines().count();
+        assert!(lines <= FILE_LINES_MAX, "{} has {lines} lines", path.display());
+        for (number, line) in (1..).zip(text.lines()) {
+            let chars = line.chars().count();
+            assert!(chars <= LINE_CHARS_MAX, "{}:{number} has {chars} chars", path.display());
+        }
+    }
+}
+
+#[test]
+fn modules_use_only_those_below_them() {
+    for path in sources(Path::new("src")) {
+        let relative = path.strip_prefix("src").expect("path is in src");
+        let own = relative.iter().next().expect("path has a part").to_string_lossy();
+        let own = own.trim_end_matches(".rs");
+        if own == "lib" {
+            continue;
+        }
+        let text = text_of(&path);
+        for used in text.split("crate::").skip(1) {
+            let end = used.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(used.len());
+            let used = &used[..end];
+            assert!(layer(used) >= layer(own), "{}: {own} may not use {used}", path.display());
+        }
+    }
+}
+
+#[test]
+fn unsafe_code_stays_in_its_two_files() {
+    let keyword = concat!("un", "safe");
+    for path in all_sources() {
+        if UNSAFE_ALLOWED.iter().any(|allowed| path == Path::new(allowed)) {
+            continue;
+        }
+        for (number, line) in (1..).zip(text_of(&path).lines()) {
+            let code = line.split("//").next().unwrap_or_default();
+            let found =
+                [" {", " fn", " impl"].iter().any(|end| code.contains(&format!("{keyword}{end}")));
+            assert!(!found, "{}:{number} is {keyword}", path.display());
+        }
+    }
+}
+
+#[test]
+fn nothing_is_left_to_do() {
+    let marks =
+        [concat!("TO", "DO"), concat!("FIX", "ME"), concat!("todo", "!("), concat!("XX", "X")];
+    for path in all_sources() {
+        for (number, line) in (1..).zip(text_of(&path).lines()) {
+            let mark = marks.iter().find(|mark| line.contains(*mark));
+            assert!(mark.is_none(), "{}:{number} has {mark:?}", path.display());
+        }
+    }
+}
