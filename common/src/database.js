@@ -1,0 +1,195 @@
+/**
+ * The one way in which services talk to the database: a cassandra-driver client with our options,
+ * that waits for a database which is not there yet and says whether it is there now.
+ */
+
+import { EventEmitter } from 'node:events'
+import cassandra from 'cassandra-driver'
+import { addresses, json, oneOf } from './options.js'
+import { schemaStatements } from './schema.js'
+
+/** @typedef {import('./options.js').OptionSpec<any>} OptionSpec */
+/** @typedef {import('cassandra-driver').Client} Client */
+
+/**
+ * @typedef {object} DatabaseOptions
+ * @property {import('./options.js').Address[]} cqlHosts
+ * @property {string} cqlDatacenter
+ * @property {string} cqlKeyspace
+ * @property {Record<string, unknown>} cqlReplication
+ * @property {string} cqlConsistency
+ */
+
+/** @type {OptionSpec[]} */
+export const databaseOptions = [
+  {
+    flag: '--cql-hosts <host:port,...>',
+    help: 'the database: db-engine, ScyllaDB or Apache Cassandra',
+    default: '127.0.0.1:9042',
+    parse: addresses,
+  },
+  {
+    flag: '--cql-datacenter <name>',
+    help: 'the data centre of the database that is near',
+    default: 'datacenter1',
+  },
+  {
+    flag: '--cql-keyspace <name>',
+    help: 'the keyspace of our tables',
+    default: 'sandglass',
+    parse: keyspaceName,
+  },
+  {
+    flag: '--cql-replication <json>',
+    help: 'how a keyspace that does not exist yet is replicated',
+    default: '{"class":"SimpleStrategy","replication_factor":1}',
+    parse: json,
+  },
+  {
+    flag: '--cql-consistency <level>',
+    help: 'how many replicas must agree',
+    default: 'localQuorum',
+    parse: oneOf(['one', 'localOne', 'quorum', 'localQuorum', 'all']),
+  },
+]
+
+/** How long one request may take, in milliseconds: a lost database must be noticed within 2 s. */
+export const REQUEST_MS_MAX = 1_500
+
+/** Most requests in flight on one connection; the driver throws beyond 2,048. */
+export const REQUESTS_IN_FLIGHT_MAX = 1_024
+
+/** First and longest pause between two attempts to reach the database, in milliseconds. */
+const RETRY_MS_MIN = 200
+const RETRY_MS_MAX = 2_000
+
+/** How often a quiet database is asked whether it is still there, in milliseconds. */
+const PROBE_MS = 500
+
+const PROBE = 'SELECT * FROM system.local'
+
+/** @param {string} text */
+function keyspaceName(text) {
+  return oneOf(/^[a-z][a-z0-9_]{0,47}$/.test(text) ? [text] : ['a name of a-z, 0-9 and _'])(text)
+}
+
+/** @param {DatabaseOptions} options */
+function createClient({ cqlHosts, cqlDatacenter, cqlConsistency }) {
+  const { CQL_USERNAME: username, CQL_PASSWORD: password } = process.env
+  const { policies, types, auth } = cassandra
+  return new cassandra.Client({
+    contactPoints: cqlHosts.map(
+      ({ host, port }) => `${host.includes(':') ? `[${host}]` : host}:${port}`,
+    ),
+    localDataCenter: cqlDatacenter,
+    authProvider: username ? new auth.PlainTextAuthProvider(username, password ?? '') : undefined,
+    pooling: { heartBeatInterval: 5_000, maxRequestsPerConnection: 2 * REQUESTS_IN_FLIGHT_MAX - 1 },
+    policies: { reconnection: new policies.reconnection.ConstantReconnectionPolicy(RETRY_MS_MIN) },
+    socketOptions: { readTimeout: REQUEST_MS_MAX, connectTimeout: REQUEST_MS_MAX },
+    queryOptions: {
+      consistency: /** @type {Record<string, any>} */ (types.consistencies)[cqlConsistency],
+      prepare: true,
+    },
+    encoding: { useBigIntAsLong: false },
+  })
+}
+
+/**
+ * A database that may come, go and come back. Emits `up` and `down`.
+ */
+export class Database extends EventEmitter {
+  /** @param {DatabaseOptions} options  @param {import('pino').Logger} logger */
+  constructor(options, logger) {
+    super()
+    this.keyspace = options.cqlKeyspace
+    /** The driver's client; usable once {@link Database.connect} has resolved. */
+    this.client = createClient(options)
+    /** Whether the last request of any kind was answered. */
+    this.isUp = false
+    /** Whether this is our own engine, where a batch may hold several partitions. */
+    this.isSandglass = false
+    /** @private */
+    this.options = options
+    /** @private */
+    this.logger = logger
+    /** @private @type {NodeJS.Timeout | undefined} */
+    this.timer = undefined
+    /** @private */
+    this.closed = false
+  }
+
+  /**
+   * Waits until the database is there, for as long as it takes, and has our tables: creates them,
+   * or waits until another service has.
+   *
+   * @param {{ createSchema: boolean }} how
+   */
+  async connect({ createSchema }) {
+    for (let pauseMs = RETRY_MS_MIN; !this.closed; pauseMs = Math.min(2 * pauseMs, RETRY_MS_MAX)) {
+      try {
+        await this.client.connect()
+        const [row] = (await this.client.execute(PROBE, [], { prepare: false })).rows
+        this.isSandglass = String(row.engine ?? '').startsWith('sandglass')
+        if (createSchema) await this.createSchema()
+        await this.client.execute(`SELECT day FROM ${this.keyspace}.dead_letter LIMIT 1`, [], {
+          prepare: false,
+        })
+        this.noteUp()
+        this.watch()
+        return
+      } catch (error) {
+        const { message } = /** @type {Error} */ (error)
+        this.logger.warn(
+          { hosts: this.options.cqlHosts, reason: message, pauseMs },
+          'database not ready',
+        )
+        // A client whose first connection failed cannot be connected again.
+        await this.client.shutdown().catch(() => {})
+        this.client = createClient(this.options)
+        await new Promise((resolve) => setTimeout(resolve, pauseMs))
+      }
+    }
+  }
+
+  /** @private */
+  async createSchema() {
+    for (const statement of schemaStatements(this.keyspace, this.options.cqlReplication)) {
+      await this.client.execute(statement, [], { prepare: false, readTimeout: 30_000 })
+    }
+  }
+
+  /** Asks now and then, so that a database that is lost is noticed while nobody reads. @private */
+  watch() {
+    this.timer = setTimeout(async () => {
+      try {
+        await this.client.execute(PROBE, [], { prepare: false })
+        this.noteUp()
+      } catch (error) {
+        this.noteDown(/** @type {Error} */ (error))
+      }
+      if (!this.closed) this.watch()
+    }, PROBE_MS)
+  }
+
+  /** A request was answered. */
+  noteUp() {
+    if (this.isUp || this.closed) return
+    this.isUp = true
+    this.logger.info({ sandglass: this.isSandglass }, 'database is up')
+    this.emit('up')
+  }
+
+  /** A request was not answered. @param {Error} error */
+  noteDown(error) {
+    if (!this.isUp) return
+    this.isUp = false
+    this.logger.warn({ reason: error.message }, 'database is down')
+    this.emit('down')
+  }
+
+  async close() {
+    this.closed = true
+    clearTimeout(this.timer)
+    await this.client.shutdown()
+  }
+}

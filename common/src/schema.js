@@ -1,0 +1,144 @@
+/**
+ * The CQL tables that services share, and the time bucket in which a measurement lies.
+ * `docs/data-model.md` gives the reasons.
+ */
+
+const DAY_S = 86_400
+
+/**
+ * A retention class: one table, one time to live, one compaction window, so that what expires
+ * together is deleted together, as whole files.
+ *
+ * @typedef {object} RetentionClass
+ * @property {string} name
+ * @property {number} ttlS  Seconds that a measurement is kept; 0 is for ever.
+ * @property {'HOURS' | 'DAYS'} windowUnit
+ * @property {number} windowSize  The compaction window, in that unit.
+ * @property {number} bucketS  Seconds of one partition of one sensor, unless its layout says other.
+ */
+
+/** @type {readonly RetentionClass[]} */
+export const RETENTION_CLASSES = [
+  { name: '7d', ttlS: 7 * DAY_S, windowUnit: 'HOURS', windowSize: 6, bucketS: DAY_S / 4 },
+  { name: '30d', ttlS: 30 * DAY_S, windowUnit: 'DAYS', windowSize: 1, bucketS: DAY_S },
+  { name: '90d', ttlS: 90 * DAY_S, windowUnit: 'DAYS', windowSize: 3, bucketS: DAY_S },
+  { name: '400d', ttlS: 400 * DAY_S, windowUnit: 'DAYS', windowSize: 14, bucketS: 7 * DAY_S },
+  { name: 'keep', ttlS: 0, windowUnit: 'DAYS', windowSize: 91, bucketS: 7 * DAY_S },
+]
+
+/** The names of all retention classes. */
+export const CLASS_NAMES = RETENTION_CLASSES.map(({ name }) => name)
+
+/** The class of a sensor that was given none. */
+export const CLASS_DEFAULT = '30d'
+
+/**
+ * From which event time on a sensor's measurements lie in which table and bucket width. A sensor
+ * has one or more; they are only ever added, so what was written stays readable.
+ *
+ * @typedef {object} Layout
+ * @property {number} fromMs  Event time from which it holds, milliseconds since the Unix epoch.
+ * @property {string} className
+ * @property {number} bucketS
+ */
+
+/** @param {string} name */
+export function retentionClass(name) {
+  const found = RETENTION_CLASSES.find((one) => one.name === name)
+  if (!found) throw new Error(`no retention class ${name}; there are ${CLASS_NAMES.join(', ')}`)
+  return found
+}
+
+/**
+ * The layout of a sensor that is seen for the first time.
+ *
+ * @param {string} className
+ * @returns {Layout}
+ */
+export function firstLayout(className) {
+  return { fromMs: 0, className, bucketS: retentionClass(className).bucketS }
+}
+
+/**
+ * The layout that holds at an event time: the last that began before or then.
+ *
+ * @param {readonly Layout[]} layouts  Ordered by `fromMs`, the first from 0.
+ * @param {number} timeMs
+ */
+export function layoutAt(layouts, timeMs) {
+  return layouts.findLast(({ fromMs }) => fromMs <= timeMs) ?? layouts[0]
+}
+
+/**
+ * The start of the bucket in which an event time lies, in seconds since the Unix epoch.
+ *
+ * @param {number} bucketS
+ * @param {number} timeMs
+ */
+export function bucketOf(bucketS, timeMs) {
+  return Math.floor(timeMs / 1000 / bucketS) * bucketS
+}
+
+/** The table of a class's measurements, without its keyspace. @param {string} className */
+export function measurementTable(className) {
+  return `measurement_${className}`
+}
+
+/** Days of dead letters that are kept. */
+export const DEAD_LETTER_TTL_S = 14 * DAY_S
+
+/** Shards of one day's dead letters, so that a flood of them is not one partition. */
+export const DEAD_LETTER_SHARDS = 8
+
+/** Cassandra's hint window: with the default of ten days, expired files would stay ten days. */
+const GC_GRACE_S = 10_800
+
+/** @param {'HOURS' | 'DAYS'} unit  @param {number} size */
+function timeWindow(unit, size) {
+  return `compaction = {'class': 'TimeWindowCompactionStrategy', 'compaction_window_unit': '${unit}', 'compaction_window_size': '${size}'}`
+}
+
+/** @param {string} keyspace  @param {RetentionClass} retention */
+function createMeasurementTable(keyspace, { name, ttlS, windowUnit, windowSize }) {
+  return `CREATE TABLE IF NOT EXISTS ${keyspace}.${measurementTable(name)} (
+    sensor_id uuid, bucket bigint, metric text, ts timestamp, seq smallint,
+    v double, i bigint, b boolean, s text, lat double, lon double,
+    PRIMARY KEY ((sensor_id, bucket), metric, ts, seq)
+  ) WITH CLUSTERING ORDER BY (metric ASC, ts DESC, seq DESC)
+    AND ${timeWindow(windowUnit, windowSize)}
+    AND default_time_to_live = ${ttlS} AND gc_grace_seconds = ${GC_GRACE_S}`
+}
+
+/**
+ * The statements that create everything, each harmless when it is there already.
+ *
+ * @param {string} keyspace
+ * @param {Record<string, unknown>} replication  e.g. `{class: 'SimpleStrategy', replication_factor: 1}`.
+ */
+export function schemaStatements(keyspace, replication) {
+  const options = Object.entries(replication).map(([key, value]) => `'${key}': '${value}'`)
+  return [
+    `CREATE KEYSPACE IF NOT EXISTS ${keyspace} WITH replication = {${options.join(', ')}}`,
+    `CREATE TABLE IF NOT EXISTS ${keyspace}.sensor (
+      sensor_id uuid PRIMARY KEY, name text, type text, unit text,
+      tags frozen<map<text, text>>, hidden boolean, created_at timestamp)`,
+    `CREATE TABLE IF NOT EXISTS ${keyspace}.layout (
+      sensor_id uuid, from_ts timestamp, class text, bucket_s int,
+      PRIMARY KEY (sensor_id, from_ts))`,
+    `CREATE TABLE IF NOT EXISTS ${keyspace}.series (
+      sensor_id uuid, metric text, first_ts timestamp, last_ts timestamp,
+      PRIMARY KEY (sensor_id, metric))`,
+    ...RETENTION_CLASSES.map((retention) => createMeasurementTable(keyspace, retention)),
+    `CREATE TABLE IF NOT EXISTS ${keyspace}.latest (
+      sensor_id uuid, metric text, ts timestamp, kind tinyint,
+      v double, i bigint, b boolean, s text, lat double, lon double, received timestamp,
+      PRIMARY KEY (sensor_id, metric))`,
+    `CREATE TABLE IF NOT EXISTS ${keyspace}.dead_letter (
+      day int, shard smallint, id timeuuid, topic text, client text, payload blob, reason text,
+      received timestamp, replayed timestamp,
+      PRIMARY KEY ((day, shard), id)
+    ) WITH CLUSTERING ORDER BY (id DESC)
+      AND ${timeWindow('HOURS', 12)}
+      AND default_time_to_live = ${DEAD_LETTER_TTL_S} AND gc_grace_seconds = ${GC_GRACE_S}`,
+  ]
+}

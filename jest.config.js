@@ -1,0 +1,22 @@
+/** @param {string} name  A workspace; its unit tests are in `<name>/test`. */
+const unit = (name) => ({
+  displayName: name,
+  rootDir: `./${name}`,
+  testMatch: ['<rootDir>/test/**/*.test.js'],
+  testEnvironment: 'node',
+  transform: {},
+})
+
+/** @param {string} name  A folder of `test/`, whose tests need the whole platform. */
+const system = (name) => ({
+  ...unit('test'),
+  displayName: name,
+  testMatch: [`<rootDir>/${name}/**/*.test.js`],
+})
+
+export default {
+  projects: [
+    ...['common', 'ingest', 'simulator', 'api', 'dashboards'].map(unit),
+    ...['tidy', 'cql', 'e2e'].map(system),
+  ],
+}
