@@ -3,4 +3,6 @@
 //! A request travels down this list and an answer travels back up. A module may use those below
 //! it, never those above; `tests/tidy.rs` checks that.
 
+pub mod mutation;
+
 pub mod error;

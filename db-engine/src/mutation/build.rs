@@ -1,0 +1,180 @@
+//! Encoding a mutation.
+
+use super::{KEY_BYTES_MAX, TableNumber, Token, Write, row};
+
+/// A key or a value is longer than its length field can say. The mutation was not encoded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooLong;
+
+impl std::fmt::Display for TooLong {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "a key is longer than {KEY_BYTES_MAX} bytes or a value longer than 4 GiB")
+    }
+}
+
+impl std::error::Error for TooLong {}
+
+/// Appends one mutation to a buffer. Only [`Builder::finish`] makes it a whole one.
+#[derive(Debug)]
+pub struct Builder<'a> {
+    out: &'a mut Vec<u8>,
+    start: usize,
+    too_long: bool,
+}
+
+impl<'a> Builder<'a> {
+    /// Begins a mutation of the partition with this key, behind what `out` holds already.
+    #[must_use]
+    pub fn new(out: &'a mut Vec<u8>, table: TableNumber, token: Token, key: &[u8]) -> Self {
+        let start = out.len();
+        out.extend_from_slice(&[0; 4]);
+        out.extend_from_slice(&table.0.to_le_bytes());
+        out.extend_from_slice(&token.0.to_le_bytes());
+        let mut builder = Self { out, start, too_long: false };
+        builder.key(key);
+        builder
+    }
+
+    /// Deletes everything in the partition that is not newer than the write.
+    pub fn delete_partition(&mut self, write: &Write) -> &mut Self {
+        self.out.push(0);
+        self.out.extend_from_slice(&write.timestamp.to_le_bytes());
+        self.out.extend_from_slice(&write.now_s.to_le_bytes());
+        self
+    }
+
+    /// Writes to the row with this clustering key. `marker`: the row exists even without cells,
+    /// as after INSERT and unlike after UPDATE.
+    pub fn row(&mut self, ck: &[u8], write: &Write, marker: bool) -> RowBuilder<'_> {
+        let row = self.begin_row(ck);
+        let expires_s = write.expires_s();
+        let marker = if marker { row::MARKER } else { 0 };
+        self.out.push(marker | if expires_s.is_some() { row::TTL } else { 0 });
+        self.out.extend_from_slice(&write.timestamp.to_le_bytes());
+        if let Some(expires_s) = expires_s {
+            self.out.extend_from_slice(&write.ttl_s.to_le_bytes());
+            self.out.extend_from_slice(&expires_s.to_le_bytes());
+        }
+        let count = self.out.len();
+        self.out.extend_from_slice(&[0; 2]);
+        self.end_row(row);
+        let now_s = write.now_s;
+        RowBuilder { out: self.out, row, count, now_s, last: None, too_long: &mut self.too_long }
+    }
+
+    /// Deletes all of the row that is not newer than the write.
+    pub fn delete_row(&mut self, ck: &[u8], write: &Write) -> &mut Self {
+        let row = self.begin_row(ck);
+        self.out.push(row::DELETION);
+        self.out.extend_from_slice(&0_i64.to_le_bytes());
+        self.out.extend_from_slice(&write.timestamp.to_le_bytes());
+        self.out.extend_from_slice(&write.now_s.to_le_bytes());
+        self.out.extend_from_slice(&[0; 2]);
+        self.end_row(row);
+        self
+    }
+
+    /// Ends the mutation.
+    ///
+    /// # Errors
+    ///
+    /// If a key or value was too long. The buffer is then as it was before [`Builder::new`].
+    pub fn finish(self) -> Result<(), TooLong> {
+        let length = u32::try_from(self.out.len() - self.start - 4);
+        match length {
+            Ok(length) if !self.too_long => {
+                patch(self.out, self.start, length.to_le_bytes());
+                Ok(())
+            }
+            _ => {
+                self.out.truncate(self.start);
+                Err(TooLong)
+            }
+        }
+    }
+
+    fn key(&mut self, key: &[u8]) {
+        let length = u16::try_from(key.len()).unwrap_or(0);
+        self.too_long |= key.len() > KEY_BYTES_MAX;
+        self.out.extend_from_slice(&length.to_le_bytes());
+        self.out.extend_from_slice(&key[..usize::from(length)]);
+    }
+
+    /// Returns where the row's bytes begin.
+    fn begin_row(&mut self, ck: &[u8]) -> usize {
+        self.out.push(1);
+        self.key(ck);
+        self.out.extend_from_slice(&[0; 4]);
+        self.out.len()
+    }
+
+    fn end_row(&mut self, row: usize) {
+        patch_length(self.out, row, &mut self.too_long);
+    }
+}
+
+/// Appends the cells of one row, in ascending order of their columns.
+#[derive(Debug)]
+pub struct RowBuilder<'a> {
+    out: &'a mut Vec<u8>,
+    row: usize,
+    count: usize,
+    now_s: i64,
+    last: Option<u16>,
+    too_long: &'a mut bool,
+}
+
+impl RowBuilder<'_> {
+    /// Sets a column to a value, in the encoding of CQL's native protocol.
+    ///
+    /// # Panics
+    ///
+    /// If the column does not come after the one before it.
+    pub fn cell(&mut self, column: u16, value: &[u8]) -> &mut Self {
+        self.begin(column);
+        let length = u32::try_from(value.len()).unwrap_or_else(|_| {
+            *self.too_long = true;
+            0
+        });
+        self.out.push(0);
+        self.out.extend_from_slice(&length.to_le_bytes());
+        self.out.extend_from_slice(&value[..length as usize]);
+        self.end()
+    }
+
+    /// Deletes the value of a column.
+    ///
+    /// # Panics
+    ///
+    /// If the column does not come after the one before it.
+    pub fn tombstone(&mut self, column: u16) -> &mut Self {
+        self.begin(column);
+        self.out.push(row::CELL_TOMBSTONE);
+        self.out.extend_from_slice(&self.now_s.to_le_bytes());
+        self.end()
+    }
+
+    fn begin(&mut self, column: u16) {
+        assert!(self.last.is_none_or(|last| last < column), "cells ascend by column");
+        self.last = Some(column);
+        self.out.extend_from_slice(&column.to_le_bytes());
+    }
+
+    fn end(&mut self) -> &mut Self {
+        let count = u16::from_le_bytes([self.out[self.count], self.out[self.count + 1]]);
+        patch(self.out, self.count, (count + 1).to_le_bytes());
+        patch_length(self.out, self.row, self.too_long);
+        self
+    }
+}
+
+fn patch_length(out: &mut [u8], row: usize, too_long: &mut bool) {
+    match u32::try_from(out.len() - row) {
+        Ok(length) => patch(out, row - 4, length.to_le_bytes()),
+        Err(_) => *too_long = true,
+    }
+}
+
+fn patch<const N: usize>(out: &mut [u8], at: usize, bytes: [u8; N]) {
+    out[at..at + N].copy_from_slice(&bytes);
+}

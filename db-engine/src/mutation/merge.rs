@@ -1,0 +1,163 @@
+//! Merging two versions of a row, cell by cell: the last write wins.
+//!
+//! Of two cells the one with the higher timestamp wins. If they are equal, a tombstone beats a
+//! value, and the later deletion the earlier one; a value that expires beats one that does not,
+//! then the later expiry wins, then the smaller TTL (it was written later), then the larger value
+//! in byte order. The rule is Cassandra's and depends neither on the order of merging nor on the
+//! time, so an expired cell goes on hiding what is older.
+//!
+//! The result is canonical: equal cells give equal bytes, whatever they were merged from.
+
+use std::{cmp::Ordering, iter::Peekable};
+
+use super::row::{
+    CELL_TIMESTAMP, CELL_TOMBSTONE, CELL_TTL, Cell, Cells, Content, DELETION, Deletion, Liveness,
+    MARKER, RowView, TTL,
+};
+
+/// Appends to `out` the row that results from two versions of it.
+///
+/// Bytes that are no rows count as empty ones: rows are checked where they enter.
+pub fn merge(a: &[u8], b: &[u8], out: &mut Vec<u8>) {
+    let (a, b) = (view(a), view(b));
+    let deletion = a.deletion().max(b.deletion());
+    let hidden = deletion.map(|deletion| deletion.timestamp);
+    let marker = match (a.marker(), b.marker()) {
+        (Some(a), Some(b)) => Some(if liveness_order(&a, &b).is_ge() { a } else { b }),
+        (a, b) => a.or(b),
+    };
+    encode(marker, deletion, hidden, Merged::of(a.cells(), b.cells()), out);
+}
+
+/// Appends to `out` what is left of a row once everything in it up to this timestamp is deleted.
+pub fn shadow(row: &[u8], timestamp: i64, out: &mut Vec<u8>) {
+    let row = view(row);
+    let deletion = row.deletion().filter(|deletion| deletion.timestamp > timestamp);
+    encode(row.marker(), deletion, Some(timestamp), row.cells(), out);
+}
+
+fn view(bytes: &[u8]) -> RowView<'_> {
+    const EMPTY: &[u8] = &[0; 11];
+    let parsed = RowView::parse(bytes);
+    debug_assert!(parsed.is_ok(), "rows are checked where they enter");
+    parsed.unwrap_or_else(|_| RowView::parse(EMPTY).expect("it is a row without cells"))
+}
+
+fn liveness_order(a: &Liveness, b: &Liveness) -> Ordering {
+    let expiring = |liveness: &Liveness| liveness.ttl_s != 0;
+    a.timestamp
+        .cmp(&b.timestamp)
+        .then_with(|| expiring(a).cmp(&expiring(b)))
+        .then_with(|| a.expires_s.cmp(&b.expires_s))
+        .then_with(|| b.ttl_s.cmp(&a.ttl_s))
+}
+
+fn cell_order(a: &Cell, b: &Cell) -> Ordering {
+    let by_time = a.liveness.timestamp.cmp(&b.liveness.timestamp);
+    by_time.then_with(|| match (a.content, b.content) {
+        (Content::Dead { deleted_s: a }, Content::Dead { deleted_s: b }) => a.cmp(&b),
+        (Content::Dead { .. }, Content::Live(_)) => Ordering::Greater,
+        (Content::Live(_), Content::Dead { .. }) => Ordering::Less,
+        (Content::Live(x), Content::Live(y)) => {
+            liveness_order(&a.liveness, &b.liveness).then_with(|| x.cmp(y))
+        }
+    })
+}
+
+/// The winning cell of each column of two rows.
+#[derive(Clone)]
+struct Merged<'a> {
+    a: Peekable<Cells<'a>>,
+    b: Peekable<Cells<'a>>,
+}
+
+impl<'a> Merged<'a> {
+    fn of(a: Cells<'a>, b: Cells<'a>) -> Self {
+        Self { a: a.peekable(), b: b.peekable() }
+    }
+}
+
+impl<'a> Iterator for Merged<'a> {
+    type Item = Cell<'a>;
+
+    fn next(&mut self) -> Option<Cell<'a>> {
+        let (Some(a), Some(b)) = (self.a.peek(), self.b.peek()) else {
+            return self.a.next().or_else(|| self.b.next());
+        };
+        match a.column.cmp(&b.column) {
+            Ordering::Less => self.a.next(),
+            Ordering::Greater => self.b.next(),
+            Ordering::Equal => {
+                let (a, b) = (self.a.next()?, self.b.next()?);
+                Some(if cell_order(&a, &b).is_ge() { a } else { b })
+            }
+        }
+    }
+}
+
+/// Writes a row, without what is not newer than `hidden`.
+fn encode<'a>(
+    marker: Option<Liveness>,
+    deletion: Option<Deletion>,
+    hidden: Option<i64>,
+    cells: impl Iterator<Item = Cell<'a>> + Clone,
+    out: &mut Vec<u8>,
+) {
+    let stays = |liveness: &Liveness| hidden.is_none_or(|hidden| liveness.timestamp > hidden);
+    let marker = marker.filter(stays);
+    let cells = cells.filter(|cell| stays(&cell.liveness));
+    let first = || cells.clone().next().map(|cell| cell.liveness);
+    let base = marker.or_else(first).unwrap_or(Liveness::forever(0));
+
+    let mut flags = 0;
+    flags |= if marker.is_some() { MARKER } else { 0 };
+    flags |= if base.ttl_s != 0 { TTL } else { 0 };
+    flags |= if deletion.is_some() { DELETION } else { 0 };
+    out.push(flags);
+    out.extend_from_slice(&base.timestamp.to_le_bytes());
+    if base.ttl_s != 0 {
+        out.extend_from_slice(&base.ttl_s.to_le_bytes());
+        out.extend_from_slice(&base.expires_s.to_le_bytes());
+    }
+    if let Some(deletion) = deletion {
+        out.extend_from_slice(&deletion.timestamp.to_le_bytes());
+        out.extend_from_slice(&deletion.deleted_s.to_le_bytes());
+    }
+
+    let count_at = out.len();
+    out.extend_from_slice(&[0; 2]);
+    let mut count = 0_u16;
+    for cell in cells {
+        encode_cell(&cell, &base, out);
+        count += 1;
+    }
+    out[count_at..count_at + 2].copy_from_slice(&count.to_le_bytes());
+}
+
+fn encode_cell(cell: &Cell, base: &Liveness, out: &mut Vec<u8>) {
+    let liveness = &cell.liveness;
+    let own_timestamp = liveness.timestamp != base.timestamp;
+    let own_ttl = matches!(cell.content, Content::Live(_))
+        && (liveness.ttl_s, liveness.expires_s) != (base.ttl_s, base.expires_s);
+    let mut flags = 0;
+    flags |= if matches!(cell.content, Content::Dead { .. }) { CELL_TOMBSTONE } else { 0 };
+    flags |= if own_timestamp { CELL_TIMESTAMP } else { 0 };
+    flags |= if own_ttl { CELL_TTL } else { 0 };
+    out.extend_from_slice(&cell.column.to_le_bytes());
+    out.push(flags);
+    if own_timestamp {
+        out.extend_from_slice(&liveness.timestamp.to_le_bytes());
+    }
+    if own_ttl {
+        out.extend_from_slice(&liveness.ttl_s.to_le_bytes());
+        out.extend_from_slice(&liveness.expires_s.to_le_bytes());
+    }
+    match cell.content {
+        Content::Dead { deleted_s } => out.extend_from_slice(&deleted_s.to_le_bytes()),
+        Content::Live(value) => {
+            let length = u32::try_from(value.len()).expect("it was decoded from a u32");
+            out.extend_from_slice(&length.to_le_bytes());
+            out.extend_from_slice(value);
+        }
+    }
+}

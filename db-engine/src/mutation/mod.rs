@@ -1,0 +1,256 @@
+//! What one write changes in one partition, as bytes.
+//!
+//! The encoded form is the payload of the commit log, the unit that one shard forwards to another,
+//! and what a memtable applies; its rows are also the values of memtables and sstables. Nothing is
+//! decoded and encoded again on the way. The format is frozen. Integers are little-endian.
+//!
+//! ```text
+//! mutation := length u32              bytes after this field
+//!             table u32 | token i64 | key_len u16 | key
+//!             item*
+//! item     := 0 | timestamp i64 | deleted_s i64                    deletion of the partition
+//!           | 1 | ck_len u16 | ck | row_len u32 | row
+//! row      := flags u8                1 marker, 2 ttl, 4 deletion
+//!             timestamp i64
+//!             [ttl_s u32 | expires_s i64]                          if flag 2
+//!             [timestamp i64 | deleted_s i64]                      if flag 4
+//!             cell_count u16 | cell*                               ascending by column
+//! cell     := column u16
+//!             flags u8                1 tombstone, 2 own timestamp, 4 own ttl, 8 path
+//!             [timestamp i64]                                      if flag 2
+//!             [ttl_s u32 | expires_s i64]                          if flag 4; ttl_s 0: never expires
+//!             deleted_s i64                                        if flag 1
+//!           | value_len u32 | value                                if not
+//! ```
+//!
+//! A cell without its own timestamp or TTL has the row's. Cells that the row's own deletion covers
+//! are not kept in it. Item kinds and flags that are not listed here are refused, which leaves room
+//! for range deletions, static rows and the cells of collections (flag 8).
+
+mod build;
+mod merge;
+mod row;
+pub mod token;
+
+pub use build::{Builder, RowBuilder, TooLong};
+pub use merge::{merge, shadow};
+pub use row::{Cell, CellView, Cells, Content, Deletion, Liveness, RowView, expires_by};
+pub use token::Token;
+
+/// The longest partition key or clustering key, in bytes: what a `u16` can count.
+pub const KEY_BYTES_MAX: usize = u16::MAX as usize;
+
+/// A table as storage knows it: given by the catalog, never used again for another table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct TableNumber(pub u32);
+
+/// What all cells of one written row have in common.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Write {
+    /// CQL's `WRITETIME`, in microseconds since the Unix epoch.
+    pub timestamp: i64,
+    /// Time to live in seconds; 0 if the write does not expire.
+    pub ttl_s: u32,
+    /// The time of the write in seconds since the Unix epoch, from which the TTL counts.
+    pub now_s: i64,
+}
+
+impl Write {
+    /// When the write expires, in seconds since the Unix epoch; `None` if it does not.
+    #[must_use]
+    pub fn expires_s(&self) -> Option<i64> {
+        (self.ttl_s != 0).then(|| self.now_s.saturating_add(i64::from(self.ttl_s)))
+    }
+}
+
+/// Bytes that are not an encoded mutation or row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Malformed {
+    /// What was expected.
+    pub what: &'static str,
+}
+
+impl std::fmt::Display for Malformed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "malformed mutation: {}", self.what)
+    }
+}
+
+impl std::error::Error for Malformed {}
+
+/// One change of a partition.
+#[derive(Clone, Copy, Debug)]
+pub enum Item<'a> {
+    /// Everything in the partition up to a timestamp is deleted.
+    PartitionDeletion(Deletion),
+    /// A row is written to.
+    Row {
+        /// Its encoded clustering key; empty if the table has none.
+        ck: &'a [u8],
+        /// The encoded row.
+        row: &'a [u8],
+    },
+}
+
+/// An encoded mutation, read in place.
+#[derive(Clone, Copy, Debug)]
+pub struct MutationView<'a> {
+    bytes: &'a [u8],
+    table: TableNumber,
+    token: Token,
+    key: &'a [u8],
+    items: &'a [u8],
+}
+
+impl<'a> MutationView<'a> {
+    /// Reads the head of the mutation at the beginning of `bytes`; more may follow it.
+    ///
+    /// # Errors
+    ///
+    /// If the bytes are cut short. Items are read as they are asked for; see [`Self::check`].
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, Malformed> {
+        const SHORT: Malformed = Malformed { what: "a mutation is cut short" };
+        let mut input = Input(bytes);
+        let length = input.u32().ok_or(SHORT)? as usize;
+        let whole = bytes.get(..4 + length).ok_or(SHORT)?;
+        let mut input = Input(whole.get(4..).ok_or(SHORT)?);
+        let table = TableNumber(input.u32().ok_or(SHORT)?);
+        let token = Token(input.i64().ok_or(SHORT)?);
+        let key_len = usize::from(input.u16().ok_or(SHORT)?);
+        let key = input.take(key_len).ok_or(SHORT)?;
+        Ok(Self { bytes: whole, table, token, key, items: input.0 })
+    }
+
+    /// Reads everything there is, so that nothing can be found wrong later.
+    ///
+    /// # Errors
+    ///
+    /// If an item, a row or a cell is cut short, out of order, or of a kind unknown here.
+    pub fn check(&self) -> Result<(), Malformed> {
+        let mut items = self.items();
+        for item in &mut items {
+            if let Item::Row { row, .. } = item {
+                RowView::parse(row)?.check()?;
+            }
+        }
+        if items.input.0.is_empty() { Ok(()) } else { Err(Malformed { what: "an item" }) }
+    }
+
+    /// The whole mutation, as it is encoded.
+    #[must_use]
+    pub fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// The table it changes.
+    #[must_use]
+    pub fn table(&self) -> TableNumber {
+        self.table
+    }
+
+    /// The token of its partition.
+    #[must_use]
+    pub fn token(&self) -> Token {
+        self.token
+    }
+
+    /// The key of its partition.
+    #[must_use]
+    pub fn key(&self) -> &'a [u8] {
+        self.key
+    }
+
+    /// What it changes, in the order written.
+    #[must_use]
+    pub fn items(&self) -> Items<'a> {
+        Items { input: Input(self.items) }
+    }
+}
+
+/// The items of a mutation. Ends early at what cannot be read.
+#[derive(Clone, Debug)]
+pub struct Items<'a> {
+    input: Input<'a>,
+}
+
+impl<'a> Iterator for Items<'a> {
+    type Item = Item<'a>;
+
+    fn next(&mut self) -> Option<Item<'a>> {
+        let mut input = self.input;
+        let item = match input.u8()? {
+            0 => {
+                let timestamp = input.i64()?;
+                Item::PartitionDeletion(Deletion { timestamp, deleted_s: input.i64()? })
+            }
+            1 => {
+                let ck_len = usize::from(input.u16()?);
+                let ck = input.take(ck_len)?;
+                let row_len = input.u32()? as usize;
+                Item::Row { ck, row: input.take(row_len)? }
+            }
+            _ => return None,
+        };
+        self.input = input;
+        Some(item)
+    }
+}
+
+/// The mutations that follow each other in `bytes`. After an error there are no more.
+pub fn mutations(bytes: &[u8]) -> impl Iterator<Item = Result<MutationView<'_>, Malformed>> {
+    let mut rest = bytes;
+    std::iter::from_fn(move || {
+        if rest.is_empty() {
+            return None;
+        }
+        let view = MutationView::parse(rest);
+        rest = match &view {
+            Ok(view) => rest.get(view.bytes.len()..).unwrap_or_default(),
+            Err(_) => &[],
+        };
+        Some(view)
+    })
+}
+
+/// Bytes yet to be read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Input<'a>(pub &'a [u8]);
+
+impl<'a> Input<'a> {
+    #[inline]
+    pub fn take(&mut self, length: usize) -> Option<&'a [u8]> {
+        let (taken, rest) = self.0.split_at_checked(length)?;
+        self.0 = rest;
+        Some(taken)
+    }
+
+    #[inline]
+    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let (taken, rest) = self.0.split_first_chunk::<N>()?;
+        self.0 = rest;
+        Some(*taken)
+    }
+
+    #[inline]
+    pub fn u8(&mut self) -> Option<u8> {
+        self.array::<1>().map(|[byte]| byte)
+    }
+
+    #[inline]
+    pub fn u16(&mut self) -> Option<u16> {
+        self.array().map(u16::from_le_bytes)
+    }
+
+    #[inline]
+    pub fn u32(&mut self) -> Option<u32> {
+        self.array().map(u32::from_le_bytes)
+    }
+
+    #[inline]
+    pub fn i64(&mut self) -> Option<i64> {
+        self.array().map(i64::from_le_bytes)
+    }
+}
+
+#[cfg(test)]
+mod tests;

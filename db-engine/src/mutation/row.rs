@@ -1,0 +1,263 @@
+//! A row, read in place.
+
+use super::{Input, Malformed};
+
+pub(super) const MARKER: u8 = 1;
+pub(super) const TTL: u8 = 2;
+pub(super) const DELETION: u8 = 4;
+const ROW_FLAGS: u8 = MARKER | TTL | DELETION;
+
+pub(super) const CELL_TOMBSTONE: u8 = 1;
+pub(super) const CELL_TIMESTAMP: u8 = 2;
+pub(super) const CELL_TTL: u8 = 4;
+const CELL_FLAGS: u8 = CELL_TOMBSTONE | CELL_TIMESTAMP | CELL_TTL;
+
+/// When something was written and until when it counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Liveness {
+    /// When it was written, in microseconds since the Unix epoch.
+    pub timestamp: i64,
+    /// The time to live it was given, in seconds; 0 if it does not expire.
+    pub ttl_s: u32,
+    /// The first second since the Unix epoch at which it is no longer there; `i64::MAX` if it
+    /// does not expire.
+    pub expires_s: i64,
+}
+
+impl Liveness {
+    /// Written at this time, and never to expire.
+    #[must_use]
+    pub fn forever(timestamp: i64) -> Self {
+        Self { timestamp, ttl_s: 0, expires_s: i64::MAX }
+    }
+
+    /// Whether it is still there at this time.
+    #[must_use]
+    pub fn is_live(&self, now_s: i64) -> bool {
+        self.ttl_s == 0 || self.expires_s > now_s
+    }
+}
+
+/// A deletion of all that is not newer than it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Deletion {
+    /// The newest write that it deletes, in microseconds since the Unix epoch.
+    pub timestamp: i64,
+    /// When it was made, in seconds since the Unix epoch.
+    pub deleted_s: i64,
+}
+
+/// What a cell holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Content<'a> {
+    /// Nothing, since this second.
+    Dead {
+        /// When it was deleted, in seconds since the Unix epoch.
+        deleted_s: i64,
+    },
+    /// A value, in the encoding of CQL's native protocol.
+    Live(&'a [u8]),
+}
+
+/// One cell as it is stored, expired or deleted ones included.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cell<'a> {
+    /// The number of its column.
+    pub column: u16,
+    /// When it was written and until when it counts. A tombstone does not expire.
+    pub liveness: Liveness,
+    /// What it holds.
+    pub content: Content<'a>,
+}
+
+impl<'a> Cell<'a> {
+    /// The cell as a reader sees it at this time, if it does.
+    #[must_use]
+    pub fn view(&self, now_s: i64) -> Option<CellView<'a>> {
+        match self.content {
+            Content::Live(value) if self.liveness.is_live(now_s) => {
+                Some(CellView { value, liveness: self.liveness })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// A cell that is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CellView<'a> {
+    /// Its value, in the encoding of CQL's native protocol.
+    pub value: &'a [u8],
+    /// When it was written and until when it counts.
+    pub liveness: Liveness,
+}
+
+/// An encoded row, read in place.
+#[derive(Clone, Copy, Debug)]
+pub struct RowView<'a> {
+    flags: u8,
+    base: Liveness,
+    deletion: Option<Deletion>,
+    count: u16,
+    cells: &'a [u8],
+}
+
+impl<'a> RowView<'a> {
+    /// Reads the head of a row that fills `bytes`.
+    ///
+    /// # Errors
+    ///
+    /// If the head is cut short or has flags unknown here. Cells are read as they are asked for;
+    /// see [`Self::check`].
+    #[inline]
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, Malformed> {
+        let row = Self::read(bytes).ok_or(Malformed { what: "a row is cut short" })?;
+        if row.flags & !ROW_FLAGS == 0 { Ok(row) } else { Err(Malformed { what: "row flags" }) }
+    }
+
+    #[inline]
+    fn read(bytes: &'a [u8]) -> Option<Self> {
+        let mut input = Input(bytes);
+        let flags = input.u8()?;
+        let mut base = Liveness::forever(input.i64()?);
+        if flags & TTL != 0 {
+            base.ttl_s = input.u32()?;
+            base.expires_s = input.i64()?;
+        }
+        let deletion = if flags & DELETION != 0 {
+            Some(Deletion { timestamp: input.i64()?, deleted_s: input.i64()? })
+        } else {
+            None
+        };
+        let count = input.u16()?;
+        Some(Self { flags, base, deletion, count, cells: input.0 })
+    }
+
+    /// Reads every cell, so that nothing can be found wrong later.
+    ///
+    /// # Errors
+    ///
+    /// If a cell is cut short, out of order or has flags unknown here, or bytes are left over.
+    pub fn check(&self) -> Result<(), Malformed> {
+        let mut cells = self.cells();
+        let mut last = None;
+        for cell in &mut cells {
+            if last.is_some_and(|last| last >= cell.column) {
+                return Err(Malformed { what: "cells in order of their columns" });
+            }
+            last = Some(cell.column);
+        }
+        let complete = cells.left == 0 && cells.input.0.is_empty();
+        if complete { Ok(()) } else { Err(Malformed { what: "a cell" }) }
+    }
+
+    /// The row marker, as INSERT writes it, expired ones included.
+    #[must_use]
+    pub fn marker(&self) -> Option<Liveness> {
+        (self.flags & MARKER != 0).then_some(self.base)
+    }
+
+    /// The deletion of the row.
+    #[must_use]
+    pub fn deletion(&self) -> Option<Deletion> {
+        self.deletion
+    }
+
+    /// All cells, expired and deleted ones included, ascending by column.
+    #[must_use]
+    pub fn cells(&self) -> Cells<'a> {
+        Cells { input: Input(self.cells), base: self.base, left: self.count }
+    }
+
+    /// A column's cell as a reader sees it at this time, if it does.
+    #[must_use]
+    pub fn cell(&self, column: u16, now_s: i64) -> Option<CellView<'a>> {
+        let mut cells = self.cells();
+        cells.find(|cell| cell.column >= column).filter(|cell| cell.column == column)?.view(now_s)
+    }
+
+    /// Whether readers see the row: its marker or one of its cells is there.
+    #[must_use]
+    pub fn is_live(&self, now_s: i64) -> bool {
+        self.marker().is_some_and(|marker| marker.is_live(now_s))
+            || self.cells().any(|cell| cell.view(now_s).is_some())
+    }
+
+    /// Whether the row says nothing at all.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.flags & MARKER == 0 && self.deletion.is_none() && self.count == 0
+    }
+
+    /// Every timestamp in the row: of its marker, its deletion and its cells.
+    pub fn timestamps(&self) -> impl Iterator<Item = i64> + use<'a> {
+        let marker = self.marker().map(|marker| marker.timestamp);
+        let deletion = self.deletion.map(|deletion| deletion.timestamp);
+        marker.into_iter().chain(deletion).chain(self.cells().map(|cell| cell.liveness.timestamp))
+    }
+
+    /// The first second since the Unix epoch at which a reader cannot see anything of the row;
+    /// `None` if some of it is there for ever.
+    ///
+    /// What is deleted cannot be seen, but hides what is older, expired or not.
+    #[must_use]
+    pub fn expires_s(&self) -> Option<i64> {
+        let live = self.cells().filter(|cell| matches!(cell.content, Content::Live(_)));
+        let all = self.marker().into_iter().chain(live.map(|cell| cell.liveness));
+        let mut latest = i64::MIN;
+        for liveness in all {
+            if liveness.ttl_s == 0 {
+                return None;
+            }
+            latest = latest.max(liveness.expires_s);
+        }
+        Some(latest)
+    }
+}
+
+/// The later of two expiries, where `None` is never.
+#[must_use]
+pub fn expires_by(a: Option<i64>, b: Option<i64>) -> Option<i64> {
+    a.zip(b).map(|(a, b)| a.max(b))
+}
+
+/// The cells of a row. Ends early at what cannot be read.
+#[derive(Clone, Debug)]
+pub struct Cells<'a> {
+    input: Input<'a>,
+    base: Liveness,
+    left: u16,
+}
+
+impl<'a> Iterator for Cells<'a> {
+    type Item = Cell<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Cell<'a>> {
+        let left = self.left.checked_sub(1)?;
+        let mut input = self.input;
+        let column = input.u16()?;
+        let flags = input.u8()?;
+        if flags & !CELL_FLAGS != 0 {
+            return None;
+        }
+        let mut liveness = self.base;
+        if flags & CELL_TIMESTAMP != 0 {
+            liveness.timestamp = input.i64()?;
+        }
+        if flags & CELL_TTL != 0 {
+            liveness.ttl_s = input.u32()?;
+            liveness.expires_s = input.i64()?;
+        }
+        let content = if flags & CELL_TOMBSTONE == 0 {
+            let length = input.u32()? as usize;
+            Content::Live(input.take(length)?)
+        } else {
+            liveness = Liveness::forever(liveness.timestamp);
+            Content::Dead { deleted_s: input.i64()? }
+        };
+        self.input = input;
+        self.left = left;
+        Some(Cell { column, liveness, content })
+    }
+}

@@ -1,0 +1,240 @@
+use proptest::prelude::*;
+
+use super::*;
+
+const TABLE: TableNumber = TableNumber(7);
+
+fn at(timestamp: i64) -> Write {
+    Write { timestamp, ttl_s: 0, now_s: timestamp / 1_000_000 }
+}
+
+fn expiring(timestamp: i64, ttl_s: u32, now_s: i64) -> Write {
+    Write { timestamp, ttl_s, now_s }
+}
+
+fn build(fill: impl FnOnce(&mut Builder)) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut builder = Builder::new(&mut out, TABLE, token::token(b"key"), b"key");
+    fill(&mut builder);
+    builder.finish().unwrap();
+    out
+}
+
+fn row_of(mutation: &[u8]) -> Vec<u8> {
+    let view = MutationView::parse(mutation).unwrap();
+    view.check().unwrap();
+    match view.items().next().unwrap() {
+        Item::Row { row, .. } => row.to_vec(),
+        Item::PartitionDeletion(_) => panic!("not a row"),
+    }
+}
+
+fn row(write: Write, marker: bool, cells: &[(u16, Option<&[u8]>)]) -> Vec<u8> {
+    row_of(&build(|builder| {
+        let mut row = builder.row(b"ck", &write, marker);
+        for (column, value) in cells {
+            match value {
+                Some(value) => row.cell(*column, value),
+                None => row.tombstone(*column),
+            };
+        }
+    }))
+}
+
+fn deleted(write: Write) -> Vec<u8> {
+    row_of(&build(|builder| {
+        builder.delete_row(b"ck", &write);
+    }))
+}
+
+fn merged(a: &[u8], b: &[u8]) -> Vec<u8> {
+    let mut out = Vec::new();
+    merge(a, b, &mut out);
+    RowView::parse(&out).unwrap().check().unwrap();
+    out
+}
+
+fn value(row: &[u8], column: u16, now_s: i64) -> Option<Vec<u8>> {
+    RowView::parse(row).unwrap().cell(column, now_s).map(|cell| cell.value.to_vec())
+}
+
+#[test]
+fn the_encoding_is_frozen() {
+    let bytes = build(|builder| {
+        builder.row(b"c", &expiring(5, 60, 100), true).cell(1, b"21.5").tombstone(3);
+        builder.delete_partition(&at(2_000_000));
+    });
+    let expected = [
+        &[87, 0, 0, 0, 7, 0, 0, 0][..],
+        &token::token(b"key").0.to_le_bytes(),
+        &[3, 0, b'k', b'e', b'y'],
+        &[1, 1, 0, b'c', 45, 0, 0, 0],
+        &[3, 5, 0, 0, 0, 0, 0, 0, 0, 60, 0, 0, 0, 160, 0, 0, 0, 0, 0, 0, 0, 2, 0],
+        &[1, 0, 0, 4, 0, 0, 0, b'2', b'1', b'.', b'5'],
+        &[3, 0, 1, 100, 0, 0, 0, 0, 0, 0, 0],
+        &[0, 0x80, 0x84, 0x1e, 0, 0, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0],
+    ]
+    .concat();
+    assert_eq!(bytes, expected);
+}
+
+#[test]
+fn mutations_follow_each_other() {
+    let mut bytes = build(|builder| {
+        builder.row(b"a", &at(1), true).cell(0, b"x");
+    });
+    bytes.extend(build(|builder| {
+        builder.delete_partition(&at(9));
+    }));
+    let views: Vec<_> = mutations(&bytes).map(Result::unwrap).collect();
+    assert_eq!(views.len(), 2);
+    assert_eq!((views[0].table(), views[0].key()), (TABLE, &b"key"[..]));
+    assert!(
+        matches!(views[1].items().next(), Some(Item::PartitionDeletion(d)) if d.timestamp == 9)
+    );
+}
+
+#[test]
+fn a_key_that_is_too_long_leaves_nothing_behind() {
+    let mut out = vec![1, 2, 3];
+    let mut builder = Builder::new(&mut out, TABLE, Token(0), b"key");
+    builder.row(&vec![0; KEY_BYTES_MAX + 1], &at(1), true);
+    assert_eq!(builder.finish(), Err(TooLong));
+    assert_eq!(out, [1, 2, 3]);
+}
+
+#[test]
+fn every_shortened_mutation_is_malformed() {
+    let bytes = build(|builder| {
+        builder.row(b"c", &expiring(5, 60, 100), true).cell(1, b"21.5").tombstone(3);
+        builder.delete_row(b"d", &at(2));
+    });
+    for length in 0..bytes.len() {
+        let mut cut = bytes[..length].to_vec();
+        assert!(MutationView::parse(&cut).is_err(), "{length}");
+        // The same with a length that agrees with what is left.
+        if let Some(left) = length.checked_sub(4) {
+            cut[..4].copy_from_slice(&u32::try_from(left).unwrap().to_le_bytes());
+            let checked = MutationView::parse(&cut).and_then(|view| view.check());
+            let items = MutationView::parse(&cut).map(|view| view.items().count());
+            assert!(checked.is_err() || items.unwrap() < 2, "{length}");
+        }
+    }
+}
+
+#[test]
+fn a_flipped_bit_never_panics() {
+    let bytes = build(|builder| {
+        builder.row(b"c", &expiring(5, 60, 100), true).cell(1, b"21.5").tombstone(3);
+    });
+    for bit in 0..bytes.len() * 8 {
+        let mut bytes = bytes.clone();
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        let _ = MutationView::parse(&bytes).and_then(|view| view.check());
+    }
+}
+
+#[test]
+fn the_later_write_wins_cell_by_cell() {
+    let old = row(at(1), true, &[(1, Some(b"a")), (2, Some(b"b"))]);
+    let new = row(at(2), false, &[(2, Some(b"c")), (3, Some(b"d"))]);
+    for both in [merged(&old, &new), merged(&new, &old)] {
+        assert_eq!(value(&both, 1, 0).unwrap(), b"a");
+        assert_eq!(value(&both, 2, 0).unwrap(), b"c");
+        assert_eq!(value(&both, 3, 0).unwrap(), b"d");
+        assert_eq!(RowView::parse(&both).unwrap().marker(), Some(Liveness::forever(1)));
+    }
+}
+
+#[test]
+fn at_one_timestamp_ties_are_broken_as_cassandra_does() {
+    let cell = |write: Write, value: &'static [u8]| row(write, false, &[(1, Some(value))]);
+    let tombstone = |now_s| row(expiring(9, 0, now_s), false, &[(1, None)]);
+    let ascending = [
+        cell(at(9), b"a"),
+        cell(at(9), b"b"),
+        cell(expiring(9, 60, 100), b"z"),
+        cell(expiring(9, 70, 100), b"a"),
+        cell(expiring(9, 60, 110), b"a"),
+        cell(expiring(9, 60, 110), b"b"),
+        tombstone(5),
+        tombstone(6),
+    ];
+    for (index, winner) in ascending.iter().enumerate() {
+        for loser in &ascending[..index] {
+            assert_eq!(&merged(winner, loser), winner, "{index}");
+            assert_eq!(&merged(loser, winner), winner, "{index}");
+        }
+    }
+}
+
+#[test]
+fn a_deletion_hides_what_is_not_newer() {
+    let old = row(at(5), true, &[(1, Some(b"a"))]);
+    let new = row(at(6), false, &[(2, Some(b"b"))]);
+    let rest = merged(&merged(&old, &new), &deleted(at(5)));
+    assert_eq!(value(&rest, 1, 0), None);
+    assert_eq!(value(&rest, 2, 0).unwrap(), b"b");
+    assert_eq!(RowView::parse(&rest).unwrap().marker(), None);
+    assert_eq!(merged(&rest, &old), rest, "what comes late is hidden too");
+}
+
+#[test]
+fn a_deletion_of_the_partition_hides_a_deletion_of_the_row() {
+    let mut out = Vec::new();
+    shadow(&merged(&deleted(at(5)), &row(at(7), true, &[(1, Some(b"a"))])), 6, &mut out);
+    let left = RowView::parse(&out).unwrap();
+    assert_eq!(left.deletion(), None);
+    assert_eq!(left.cells().count(), 1);
+    let mut out = Vec::new();
+    shadow(&row(at(7), true, &[(1, Some(b"a"))]), 7, &mut out);
+    assert!(RowView::parse(&out).unwrap().is_empty());
+}
+
+#[test]
+fn what_has_expired_is_not_seen_but_still_hides() {
+    let lasting = row(at(1), true, &[(1, Some(b"old"))]);
+    let brief = row(expiring(2, 60, 100), true, &[(1, Some(b"new"))]);
+    let both = merged(&lasting, &brief);
+    assert_eq!(value(&both, 1, 159).unwrap(), b"new");
+    assert_eq!(value(&both, 1, 160), None);
+    assert!(RowView::parse(&both).unwrap().is_live(159));
+    assert!(!RowView::parse(&both).unwrap().is_live(160));
+    assert_eq!(RowView::parse(&both).unwrap().expires_s(), Some(160));
+}
+
+fn any_row() -> impl Strategy<Value = Vec<u8>> {
+    let write = (0..4_i64, 0..3_u32, 0..3_i64).prop_map(|(timestamp, ttl_s, now_s)| Write {
+        timestamp,
+        ttl_s,
+        now_s,
+    });
+    let cell = prop::option::of(prop::sample::select(vec![&b""[..], b"a", b"b"]));
+    let cells = prop::collection::btree_map(0..3_u16, cell, 0..3);
+    let written = (write.clone(), any::<bool>(), cells).prop_map(|(write, marker, cells)| {
+        row(write, marker, &cells.into_iter().collect::<Vec<_>>())
+    });
+    prop_oneof![4 => written, 1 => write.prop_map(deleted)]
+}
+
+proptest! {
+    #[test]
+    fn merging_does_not_depend_on_order(a in any_row(), b in any_row(), c in any_row()) {
+        prop_assert_eq!(merged(&a, &b), merged(&b, &a));
+        prop_assert_eq!(merged(&merged(&a, &b), &c), merged(&a, &merged(&b, &c)));
+        let once = merged(&a, &b);
+        prop_assert_eq!(merged(&once, &a), once.clone());
+        prop_assert_eq!(merged(&once, &once), once);
+    }
+
+    #[test]
+    fn any_bytes_are_read_without_panic(bytes in prop::collection::vec(any::<u8>(), 0..64)) {
+        for view in mutations(&bytes).flatten() {
+            let _ = view.check();
+        }
+        if let Ok(row) = RowView::parse(&bytes) {
+            let _ = row.check();
+            let _ = (row.is_live(0), row.expires_s(), row.timestamps().count());
+        }
+    }
+}
