@@ -54,6 +54,44 @@ fn layer(name: &str) -> usize {
     LAYERS.iter().position(|layer| *layer == name).unwrap_or_else(|| panic!("no layer for {name}"))
 }
 
+/// The modules that a text names behind `crate::`, alone or in braces.
+fn used_modules(text: &str) -> Vec<String> {
+    let mut used = Vec::new();
+    for path in text.split("crate::").skip(1) {
+        let Some(group) = path.strip_prefix('{') else {
+            used.push(identifier(path));
+            continue;
+        };
+        let (mut depth, mut expected) = (1, true);
+        for (at, c) in group.char_indices() {
+            match c {
+                '{' => depth += 1,
+                '}' => depth -= 1,
+                ',' if depth == 1 => expected = true,
+                c if expected && c.is_alphanumeric() => {
+                    used.push(identifier(&group[at..]));
+                    expected = false;
+                }
+                _ => {}
+            }
+            if depth == 0 {
+                break;
+            }
+        }
+    }
+    used
+}
+
+fn identifier(text: &str) -> String {
+    text.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect()
+}
+
+#[test]
+fn grouped_imports_are_seen() {
+    let used = used_modules("use crate::{error::{A, b}, io::C,\n    mutation};\ncrate::types::D");
+    assert_eq!(used, ["error", "io", "mutation", "types"]);
+}
+
 #[test]
 fn files_and_lines_are_short() {
     for path in all_sources() {
@@ -76,11 +114,8 @@ fn modules_use_only_those_below_them() {
         if own == "lib" {
             continue;
         }
-        let text = text_of(&path);
-        for used in text.split("crate::").skip(1) {
-            let end = used.find(|c: char| !c.is_alphanumeric() && c != '_').unwrap_or(used.len());
-            let used = &used[..end];
-            assert!(layer(used) >= layer(own), "{}: {own} may not use {used}", path.display());
+        for used in used_modules(&text_of(&path)) {
+            assert!(layer(&used) >= layer(own), "{}: {own} may not use {used}", path.display());
         }
     }
 }

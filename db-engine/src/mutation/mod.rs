@@ -18,7 +18,7 @@
 //! cell     := column u16
 //!             flags u8                1 tombstone, 2 own timestamp, 4 own ttl, 8 path
 //!             [timestamp i64]                                      if flag 2
-//!             [ttl_s u32 | expires_s i64]                          if flag 4; ttl_s 0: never expires
+//!             [ttl_s u32 | expires_s i64]                          if flag 4; ttl_s 0: never
 //!             deleted_s i64                                        if flag 1
 //!           | value_len u32 | value                                if not
 //! ```

@@ -1,0 +1,58 @@
+//! What a store counts.
+
+/// Counters since the store was opened, and a few levels. Plain numbers: one thread owns them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct StoreMetrics {
+    /// Writes taken.
+    pub writes: u64,
+    /// Bytes of mutations taken.
+    pub write_bytes: u64,
+    /// Writes refused because too much was waiting.
+    pub writes_overloaded: u64,
+    /// Writes refused because the disk was full.
+    pub writes_no_space: u64,
+    /// Reads begun.
+    pub reads: u64,
+    /// Reads that waited for the disk.
+    pub reads_from_disk: u64,
+    /// Reads that failed.
+    pub reads_failed: u64,
+    /// Rows looked at by reads, before merging.
+    pub rows_scanned: u64,
+    /// Live rows returned by reads.
+    pub rows_returned: u64,
+    /// Blocks of the commit log written.
+    pub log_blocks: u64,
+    /// Bytes of these, padding included.
+    pub log_block_bytes: u64,
+    /// Microseconds from the submission to the completion of these, in all.
+    pub log_block_us: u64,
+    /// Level: segments of the commit log on disk.
+    pub log_segments: u64,
+    /// Level: bytes of these.
+    pub log_bytes: u64,
+    /// Level: bytes that rows take in memtables, those being flushed included.
+    pub memtable_bytes: u64,
+    /// Level: rows in memtables, those being flushed included.
+    pub memtable_rows: u64,
+    /// Memtables flushed.
+    pub flushes: u64,
+    /// Bytes of sstables written by these.
+    pub flush_bytes: u64,
+    /// Flushes that failed for want of space and were tried again.
+    pub flushes_no_space: u64,
+    /// Level: sstables in use.
+    pub sstables: u64,
+    /// Level: bytes of these.
+    pub sstable_bytes: u64,
+    /// Sstables removed because everything in them had expired.
+    pub sstables_expired: u64,
+    /// Blocks of sstables found in memory.
+    pub cache_hits: u64,
+    /// Blocks of sstables read from disk.
+    pub cache_misses: u64,
+    /// Level: bytes of blocks kept in memory.
+    pub cache_bytes: u64,
+    /// Level: 1 while the disk is full, else 0.
+    pub no_space: u64,
+}

@@ -1,0 +1,257 @@
+//! What can be asked of a store, and what it answers.
+
+use std::{ops::Bound, sync::Arc};
+
+use crate::{
+    error::Error,
+    mutation::{TableNumber, Token},
+};
+
+/// Names a request to whoever made it; the store only gives it back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Tag(pub u128);
+
+/// What storage must know of a table besides its number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TableSettings {
+    /// The length of a compaction window in microseconds: data written within one window is
+    /// stored and removed together. `None`: all of time is one window.
+    pub window_us: Option<i64>,
+}
+
+/// Why a write was not taken. Nothing of it has happened, nor will.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// More is waiting to be written than may wait. Worth trying again soon.
+    Overloaded,
+    /// The disk is full. Worth trying again once there is space; reads go on.
+    NoSpace,
+    /// The write has more bytes than [`super::WRITE_BYTES_MAX`]. Not worth trying again.
+    TooLarge,
+    /// The table is not known here: it was dropped.
+    UnknownTable,
+    /// The bytes are no mutations: a bug of the caller.
+    Malformed,
+    /// The store is shutting down.
+    Closing,
+}
+
+/// Something that was asked for earlier and is now over.
+#[derive(Debug)]
+pub enum Done {
+    /// The write is durable and visible.
+    Write(Tag),
+    /// The intent is durable.
+    Intent(Tag),
+    /// The read is answered.
+    Read(Tag, Box<Page>),
+    /// The read cannot be answered: data is damaged or cannot be read. Never a wrong answer.
+    ReadFailed(Tag, Arc<Error>),
+}
+
+/// The shard cannot go on: the process must acknowledge nothing more and exit with an error.
+///
+/// What was acknowledged is safe; opening the directory again brings it back.
+#[derive(Clone, Debug)]
+pub struct Fatal(pub Arc<Error>);
+
+impl std::fmt::Display for Fatal {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "storage has stopped: {}", self.0)
+    }
+}
+
+impl std::error::Error for Fatal {}
+
+impl From<Error> for Fatal {
+    fn from(error: Error) -> Self {
+        Fatal(Arc::new(error))
+    }
+}
+
+/// Which partitions to read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Partitions {
+    /// The one with this key.
+    One {
+        /// The key's token.
+        token: Token,
+        /// The serialized partition key.
+        key: Vec<u8>,
+    },
+    /// All with tokens from `from` to `to`, both inclusive, ascending by (token, key).
+    Range {
+        /// The first token.
+        from: i64,
+        /// The last token.
+        to: i64,
+    },
+}
+
+/// A row's place in the order of reading.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Position {
+    /// The token of its partition.
+    pub token: Token,
+    /// The key of its partition.
+    pub key: Vec<u8>,
+    /// Its clustering key.
+    pub ck: Vec<u8>,
+}
+
+/// Rows to be read from one table of one shard.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReadRequest {
+    /// The table.
+    pub table: TableNumber,
+    /// Its partitions.
+    pub partitions: Partitions,
+    /// Where rows begin by encoded clustering key, smallest first even if `reverse`. Must be
+    /// unbounded with [`Partitions::Range`].
+    pub from: Bound<Vec<u8>>,
+    /// Where rows end. Must be unbounded with [`Partitions::Range`].
+    pub to: Bound<Vec<u8>>,
+    /// From the last clustering key to the first. Must be false with [`Partitions::Range`].
+    pub reverse: bool,
+    /// Only rows after this one in the order of reading: where an earlier page ended.
+    pub after: Option<Position>,
+    /// Most rows in the page; rows that are not live do not count and are not returned.
+    pub rows_max: usize,
+    /// The page ends with the row that makes it this many bytes long.
+    pub bytes_max: usize,
+    /// What has expired by this second since the Unix epoch is not returned.
+    pub now_s: i64,
+}
+
+impl ReadRequest {
+    /// All rows of one partition.
+    #[must_use]
+    pub fn partition(table: TableNumber, token: Token, key: &[u8], now_s: i64) -> Self {
+        Self {
+            partitions: Partitions::One { token, key: key.to_vec() },
+            ..Self::scan(table, i64::MIN, i64::MAX, now_s)
+        }
+    }
+
+    /// All rows of all partitions with tokens from `from` to `to`, both inclusive.
+    #[must_use]
+    pub fn scan(table: TableNumber, from: i64, to: i64, now_s: i64) -> Self {
+        Self {
+            table,
+            partitions: Partitions::Range { from, to },
+            from: Bound::Unbounded,
+            to: Bound::Unbounded,
+            reverse: false,
+            after: None,
+            rows_max: usize::MAX,
+            bytes_max: usize::MAX,
+            now_s,
+        }
+    }
+}
+
+/// One row of a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageRow<'a> {
+    /// The token of its partition.
+    pub token: Token,
+    /// The key of its partition.
+    pub key: &'a [u8],
+    /// Its encoded clustering key.
+    pub ck: &'a [u8],
+    /// The row: live, but it may hold expired and deleted cells; see
+    /// [`crate::mutation::RowView::cell`].
+    pub row: &'a [u8],
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    token: Token,
+    key: (usize, usize),
+    ck: (usize, usize),
+    row: (usize, usize),
+}
+
+/// Rows that were read, in the order of reading. Its memory can be used again.
+#[derive(Clone, Debug, Default)]
+pub struct Page {
+    bytes: Vec<u8>,
+    spans: Vec<Span>,
+    position: Option<Position>,
+}
+
+impl Page {
+    /// Forgets everything but the memory.
+    pub fn clear(&mut self) {
+        self.bytes.clear();
+        self.spans.clear();
+        self.position = None;
+    }
+
+    /// How many rows it has.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.spans.len()
+    }
+
+    /// Whether it has no rows. There may be [`Self::more`] all the same.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.spans.is_empty()
+    }
+
+    /// Bytes of all its rows and keys.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.bytes.len()
+    }
+
+    /// Its rows.
+    #[must_use]
+    pub fn rows(&self) -> impl ExactSizeIterator<Item = PageRow<'_>> + DoubleEndedIterator {
+        let slice = |(from, to): (usize, usize)| &self.bytes[from..to];
+        self.spans.iter().map(move |span| PageRow {
+            token: span.token,
+            key: slice(span.key),
+            ck: slice(span.ck),
+            row: slice(span.row),
+        })
+    }
+
+    /// Whether the page was cut: what comes after [`Self::position`] was not looked at.
+    #[must_use]
+    pub fn more(&self) -> bool {
+        self.position.is_some()
+    }
+
+    /// Where to go on: [`ReadRequest::after`] of the next page. `None` if nothing is left. A page
+    /// that is cut among rows that are not live has a position after its last row.
+    #[must_use]
+    pub fn position(&self) -> Option<&Position> {
+        self.position.as_ref()
+    }
+
+    /// Appends a row.
+    pub fn push(&mut self, token: Token, key: &[u8], ck: &[u8], row: &[u8]) {
+        let same = self.spans.last().filter(|last| {
+            last.token == token && self.bytes.get(last.key.0..last.key.1) == Some(key)
+        });
+        let key = match same {
+            Some(last) => last.key,
+            None => self.append(key),
+        };
+        let (ck, row) = (self.append(ck), self.append(row));
+        self.spans.push(Span { token, key, ck, row });
+    }
+
+    /// Says that the page was cut after this place in the order of reading.
+    pub fn cut(&mut self, token: Token, key: &[u8], ck: &[u8]) {
+        self.position = Some(Position { token, key: key.to_vec(), ck: ck.to_vec() });
+    }
+
+    fn append(&mut self, bytes: &[u8]) -> (usize, usize) {
+        let from = self.bytes.len();
+        self.bytes.extend_from_slice(bytes);
+        (from, self.bytes.len())
+    }
+}
