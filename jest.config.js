@@ -17,6 +17,6 @@ const system = (name) => ({
 export default {
   projects: [
     ...['common', 'ingest', 'simulator', 'api', 'dashboards'].map(unit),
-    ...['tidy', 'cql', 'e2e'].map(system),
+    ...['tidy', 'support', 'cql', 'e2e'].map(system),
   ],
 }

@@ -1,0 +1,251 @@
+// The platform under test: a database, ingest and api, on free ports, with data of their own.
+//
+// The database is our engine, or the one that CQL_HOSTS names. Ours can be killed and started. A
+// given one cannot; it is reached through a link that can be cut, which the services cannot tell
+// from a crash: connections are reset with requests in flight, and refused until it is back.
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import cassandra from 'cassandra-driver'
+import { Link } from './link.js'
+import { Part } from './part.js'
+import { freePort } from './ports.js'
+
+const ROOT = fileURLToPath(new URL('../..', import.meta.url))
+const HOST = '127.0.0.1'
+/** The engine's executable; SANDGLASS_DB names another one. */
+export const ENGINE =
+  process.env.SANDGLASS_DB ?? join(ROOT, 'db-engine/target/release/sandglass-db')
+
+/** The address of a database that is not ours, from the environment. */
+export const GIVEN_DATABASE = process.env.CQL_HOSTS
+
+/**
+ * @typedef {'engine' | 'ingest' | 'api'} PartName
+ *
+ * @typedef {object} StackOptions
+ * @property {PartName[]} [parts]  What to start, in this order. Default: all.
+ * @property {Record<string, string>} [engineEnv]  Settings of the engine.
+ * @property {Record<string, string>} [ingestEnv]
+ * @property {Record<string, string>} [apiEnv]
+ * @property {string} [database]  `HOST:PORT` of a given database; default CQL_HOSTS, if it is set.
+ */
+
+/**
+ * Starts the platform; resolves once all of it is healthy.
+ *
+ * @param {StackOptions} [options]
+ */
+export async function startStack(options = {}) {
+  const stack = new Stack(await place(options), options)
+  try {
+    await stack.start()
+    return stack
+  } catch (error) {
+    await stack.end().catch(() => {})
+    throw error
+  }
+}
+
+/** @param {StackOptions} options */
+async function place({ database = GIVEN_DATABASE }) {
+  const [cql, engineHttp, mqtt, ingestHttp, api] = await Promise.all(
+    Array.from({ length: 5 }, () => freePort(HOST)),
+  )
+  const directory = mkdtempSync(join(tmpdir(), 'sandglass-test-'))
+  const keyspace = `sandglass_test_${process.pid}_${mqtt}`
+  return { database, directory, keyspace, cql, engineHttp, mqtt, ingestHttp, api }
+}
+
+/** @typedef {Awaited<ReturnType<typeof place>>} Place */
+
+export class Stack {
+  /** @type {Map<PartName, Part>} */
+  #parts = new Map()
+  /** @type {Link | undefined} */
+  #link
+  /** @type {cassandra.Client | undefined} */
+  #client
+  #place
+
+  /**
+   * @param {Place} place
+   * @param {StackOptions} options
+   */
+  constructor(place, options) {
+    this.#place = place
+    this.mqtt = { host: HOST, port: place.mqtt }
+    this.mqttUrl = `mqtt://${HOST}:${place.mqtt}`
+    this.apiUrl = `http://${HOST}:${place.api}`
+    this.ingestUrl = `http://${HOST}:${place.ingestHttp}`
+    this.engineUrl = `http://${HOST}:${place.engineHttp}`
+    this.cqlHosts = `${HOST}:${place.cql}`
+    this.keyspace = place.keyspace
+    /** Whether the database is our engine. */
+    this.ours = place.database === undefined
+    const wanted = options.parts ?? ['engine', 'ingest', 'api']
+    for (const name of wanted) {
+      if (name === 'engine' && !this.ours) continue
+      this.#parts.set(name, new Part(this.#describe(name, options)))
+    }
+  }
+
+  async start() {
+    const { database, cql } = this.#place
+    if (database !== undefined) {
+      this.#link = new Link(parseAddress(database))
+      await this.#link.listen({ host: HOST, port: cql })
+    }
+    for (const part of this.#parts.values()) await part.start()
+  }
+
+  /** @param {PartName} name */
+  part(name) {
+    const part = this.#parts.get(name)
+    if (!part) throw new Error(`${name} is no part of this stack`)
+    return part
+  }
+
+  /** Takes the database away without warning: `kill -9`, or the link is cut. */
+  async databaseAway() {
+    if (this.#link) this.#link.cut()
+    else await this.part('engine').kill9()
+  }
+
+  /** Brings it back; resolves once it serves. */
+  async databaseBack() {
+    if (this.#link) this.#link.mend()
+    else await this.part('engine').start()
+  }
+
+  /** A connection of the test's own to the database. */
+  async client() {
+    if (this.#client) return this.#client
+    const client = new cassandra.Client({
+      contactPoints: [this.#place.database ?? this.cqlHosts],
+      localDataCenter: process.env.CQL_DATACENTER ?? 'datacenter1',
+      credentials: credentials(),
+      socketOptions: { readTimeout: 30_000 },
+    })
+    await client.connect()
+    this.#client = client
+    return client
+  }
+
+  /** What ingest counts of messages since it started. */
+  async stats() {
+    const response = await fetch(`${this.ingestUrl}/stats`, { signal: AbortSignal.timeout(5000) })
+    return /** @type {Promise<Record<string, any>>} */ (response.json())
+  }
+
+  /** Throws if a part ended without being asked to. */
+  check() {
+    for (const part of this.#parts.values()) part.check()
+  }
+
+  /** Stops everything in reverse order and removes the data. Throws if a part had died. */
+  async end() {
+    /** @type {unknown[]} */
+    const errors = []
+    /** @param {() => unknown} step */
+    const attempt = async (step) => {
+      try {
+        await step()
+      } catch (error) {
+        errors.push(error)
+      }
+    }
+    await attempt(() => this.check())
+    const reversed = [...this.#parts.values()].reverse()
+    for (const part of reversed.filter(({ name }) => name !== 'engine')) {
+      await attempt(() => part.stop())
+    }
+    if (!this.ours) await attempt(() => this.#dropKeyspace())
+    await attempt(() => this.#client?.shutdown())
+    await attempt(() => this.#parts.get('engine')?.stop())
+    await attempt(() => this.#link?.close())
+    rmSync(this.#place.directory, { recursive: true, force: true })
+    if (errors.length > 0) throw errors[0]
+  }
+
+  async #dropKeyspace() {
+    const client = await this.client()
+    await client.execute(`DROP KEYSPACE IF EXISTS ${this.keyspace}`, [], { readTimeout: 60_000 })
+  }
+
+  /**
+   * @param {PartName} name
+   * @param {StackOptions} options
+   * @returns {import('./part.js').PartOptions}
+   */
+  #describe(name, { engineEnv, ingestEnv, apiEnv }) {
+    const { directory, engineHttp, ingestHttp, mqtt, api } = this.#place
+    const common = { name, directory, logFile: join(directory, `${name}.log`) }
+    if (name === 'engine') {
+      const env = {
+        DB_DATA_DIR: join(directory, 'data'),
+        DB_LISTEN: this.cqlHosts,
+        DB_HTTP: `${HOST}:${engineHttp}`,
+        ...engineEnv,
+      }
+      return { ...common, command: ENGINE, args: [], env, healthUrl: `${this.engineUrl}/health` }
+    }
+    const database = {
+      CQL_HOSTS: this.cqlHosts,
+      CQL_KEYSPACE: this.keyspace,
+      ...given(
+        'CQL_DATACENTER',
+        'CQL_REPLICATION',
+        'CQL_CONSISTENCY',
+        'CQL_USERNAME',
+        'CQL_PASSWORD',
+      ),
+    }
+    const args = [join(ROOT, name, 'src/main.js')]
+    const node = { ...common, command: process.execPath, args }
+    if (name === 'ingest') {
+      const env = {
+        ...database,
+        MQTT_LISTEN: `${HOST}:${mqtt}`,
+        INGEST_HTTP: `${HOST}:${ingestHttp}`,
+        ...ingestEnv,
+      }
+      return { ...node, env, healthUrl: `${this.ingestUrl}/health` }
+    }
+    const env = {
+      ...database,
+      API_LISTEN: `${HOST}:${api}`,
+      INGEST_URL: this.ingestUrl,
+      ...apiEnv,
+    }
+    return { ...node, env, healthUrl: `${this.apiUrl}/health` }
+  }
+}
+
+/**
+ * Those variables of our environment that are set.
+ *
+ * @param {...string} names
+ * @returns {Record<string, string>}
+ */
+function given(...names) {
+  return Object.fromEntries(
+    names.flatMap((name) => (process.env[name] ? [[name, process.env[name]]] : [])),
+  )
+}
+
+function credentials() {
+  const { CQL_USERNAME: username, CQL_PASSWORD: password } = process.env
+  return username && password ? { username, password } : undefined
+}
+
+/**
+ * @param {string} text  `HOST:PORT`; of a list the first.
+ * @returns {import('./link.js').Address}
+ */
+function parseAddress(text) {
+  const match = /^([^:,]+):(\d+)(,|$)/.exec(text)
+  if (!match) throw new Error(`CQL_HOSTS is HOST:PORT, not ${text}`)
+  return { host: match[1], port: Number(match[2]) }
+}
