@@ -7,3 +7,4 @@ pub mod store;
 pub mod mutation;
 pub mod io;
 pub mod error;
+pub mod types;

@@ -1,0 +1,246 @@
+//! Whether bytes are a legal value of a type. Refusals are worded as Cassandra words them.
+
+use super::{CqlType, TypeError, collection::Items};
+
+/// Nanoseconds of a day: a `time` is smaller.
+const DAY_NS: i64 = 86_400_000_000_000;
+
+/// Checks a value, which is not null.
+///
+/// Fixed-width types may be empty (Cassandra's legacy), the small ones of protocol v4 may not.
+///
+/// # Errors
+/// If the length or the content is not that of a value of the type.
+#[inline]
+pub fn validate(ty: &CqlType, bytes: &[u8]) -> Result<(), TypeError> {
+    let length = bytes.len();
+    let legal = match ty {
+        CqlType::Bigint | CqlType::Timestamp | CqlType::Double | CqlType::Counter => {
+            length == 8 || length == 0
+        }
+        CqlType::Int | CqlType::Float => length == 4 || length == 0,
+        CqlType::Smallint => length == 2,
+        CqlType::Tinyint => length == 1,
+        CqlType::Boolean => length <= 1,
+        CqlType::Uuid => length == 16 || length == 0,
+        CqlType::Blob | CqlType::Varint => true,
+        CqlType::Text => std::str::from_utf8(bytes).is_ok(),
+        _ => return validate_rare(ty, bytes),
+    };
+    if legal { Ok(()) } else { Err(TypeError(complaint(ty, length))) }
+}
+
+fn validate_rare(ty: &CqlType, bytes: &[u8]) -> Result<(), TypeError> {
+    let refuse = |text: String| Err(TypeError(text));
+    match ty {
+        CqlType::Ascii => match bytes.iter().find(|byte| !byte.is_ascii()) {
+            Some(byte) => refuse(format!("Invalid byte for ascii: {}", byte.cast_signed())),
+            None => Ok(()),
+        },
+        CqlType::Timeuuid if bytes.len() == 16 => {
+            if bytes.get(6).is_some_and(|byte| byte >> 4 == 1) {
+                Ok(())
+            } else {
+                refuse("Invalid version for TimeUUID type.".into())
+            }
+        }
+        CqlType::Time => match <[u8; 8]>::try_from(bytes).map(i64::from_be_bytes) {
+            Ok(0..DAY_NS) => Ok(()),
+            Ok(_) => refuse("Input long out of bounds: expected nanoseconds of a day".into()),
+            Err(_) => refuse(complaint(ty, bytes.len())),
+        },
+        CqlType::Duration => validate_duration(bytes),
+        CqlType::List(item) | CqlType::Set(item) => {
+            validate_items(ty, bytes, |items| validate_item(item, items))
+        }
+        CqlType::Map(key, value) => validate_items(ty, bytes, |items| {
+            validate_item(key, items)?;
+            validate_item(value, items)
+        }),
+        CqlType::Tuple(fields) => validate_tuple(fields, bytes),
+        _ => {
+            let legal = match ty {
+                CqlType::Date => bytes.len() == 4,
+                CqlType::Decimal => bytes.is_empty() || bytes.len() >= 4,
+                CqlType::Inet => matches!(bytes.len(), 0 | 4 | 16),
+                CqlType::Timeuuid => bytes.is_empty(),
+                _ => true,
+            };
+            if legal { Ok(()) } else { refuse(complaint(ty, bytes.len())) }
+        }
+    }
+}
+
+fn complaint(ty: &CqlType, length: usize) -> String {
+    match ty {
+        CqlType::Bigint | CqlType::Counter => format!("Expected 8 or 0 byte long ({length})"),
+        CqlType::Timestamp => format!("Expected 8 or 0 byte long for date ({length})"),
+        CqlType::Double => format!("Expected 8 or 0 byte value for a double ({length})"),
+        CqlType::Float => format!("Expected 4 or 0 byte value for a float ({length})"),
+        CqlType::Int => format!("Expected 4 or 0 byte int ({length})"),
+        CqlType::Smallint => format!("Expected 2 bytes for a smallint ({length})"),
+        CqlType::Tinyint => format!("Expected 1 byte for a tinyint ({length})"),
+        CqlType::Boolean => format!("Expected 1 or 0 byte value ({length})"),
+        CqlType::Uuid | CqlType::Timeuuid => format!("UUID should be 16 or 0 bytes ({length})"),
+        CqlType::Text => "String didn't validate.".into(),
+        CqlType::Date => format!("Expected 4 byte long for date ({length})"),
+        CqlType::Time => format!("Expected 8 byte long for time ({length})"),
+        CqlType::Decimal => format!("Expected 0 or at least 4 bytes ({length})"),
+        CqlType::Inet => format!("Expected 4 or 16 byte inetaddress; got {length}"),
+        _ => format!("Invalid value of {length} bytes for type {ty}"),
+    }
+}
+
+fn truncated(ty: &CqlType) -> TypeError {
+    let kind = match ty {
+        CqlType::Map(..) => "map",
+        CqlType::Set(_) => "set",
+        _ => "list",
+    };
+    TypeError(format!("Not enough bytes to read a {kind}"))
+}
+
+fn validate_items<'a>(
+    ty: &CqlType,
+    bytes: &'a [u8],
+    mut each: impl FnMut(&mut Items<'a>) -> Result<(), TypeError>,
+) -> Result<(), TypeError> {
+    let mut items = Items(bytes);
+    let count = items.count().map_err(|_| truncated(ty))?;
+    for _ in 0..count {
+        if items.is_empty() {
+            return Err(truncated(ty));
+        }
+        each(&mut items)?;
+    }
+    if items.is_empty() {
+        Ok(())
+    } else {
+        Err(TypeError("Unexpected extraneous bytes after the end of a collection".into()))
+    }
+}
+
+fn validate_item(ty: &CqlType, items: &mut Items<'_>) -> Result<(), TypeError> {
+    match items.item() {
+        Ok(Some(item)) => validate(ty, item),
+        Ok(None) => Err(TypeError("null is not supported inside collections".into())),
+        Err(_) => Err(TypeError("Not enough bytes to read a value of a collection".into())),
+    }
+}
+
+fn validate_tuple(fields: &[CqlType], bytes: &[u8]) -> Result<(), TypeError> {
+    let mut items = Items(bytes);
+    for (i, field) in fields.iter().enumerate() {
+        if items.is_empty() {
+            return Ok(());
+        }
+        match items.item() {
+            Ok(Some(item)) => validate(field, item)?,
+            Ok(None) => {}
+            Err(_) => {
+                return Err(TypeError(format!("Not enough bytes to read {i}th component")));
+            }
+        }
+    }
+    if items.is_empty() {
+        return Ok(());
+    }
+    let name = CqlType::Tuple(fields.to_vec());
+    Err(TypeError(format!("Expected {} values for {name}, but got more", fields.len())))
+}
+
+/// Reads one of Cassandra's variable-length integers: leading ones of the first byte say how many
+/// bytes follow.
+fn take_vint(bytes: &mut &[u8]) -> Option<i64> {
+    let (&first, rest) = bytes.split_first()?;
+    let extra = first.leading_ones() as usize;
+    let (more, rest) = rest.split_at_checked(extra)?;
+    let mask = if extra >= 7 { 0 } else { 0x7F >> extra };
+    let value = more.iter().fold(u64::from(first & mask), |v, &b| (v << 8) | u64::from(b));
+    *bytes = rest;
+    Some((value >> 1).cast_signed() ^ -(value & 1).cast_signed())
+}
+
+fn validate_duration(bytes: &[u8]) -> Result<(), TypeError> {
+    let refuse = |text: String| Err(TypeError(text));
+    if bytes.len() < 3 {
+        return refuse(format!("Expected at least 3 bytes for a duration ({})", bytes.len()));
+    }
+    let mut rest = bytes;
+    let mut part = || take_vint(&mut rest);
+    let (Some(months), Some(days), Some(nanos)) = (part(), part(), part()) else {
+        return refuse("Not enough bytes to read a duration".into());
+    };
+    for (name, value) in [("months", months), ("days", days)] {
+        if i32::try_from(value).is_err() {
+            return refuse(format!(
+                "The duration {name} must be a 32 bits integer but was: {value}"
+            ));
+        }
+    }
+    let parts = [months, days, nanos];
+    if parts.iter().any(|&p| p < 0) && parts.iter().any(|&p| p > 0) {
+        return refuse(format!(
+            "The duration months, days and nanoseconds must be all of the same sign \
+             ({months}, {days}, {nanos})"
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::types::collection;
+
+    #[test]
+    fn each_fixed_width_is_held() {
+        let widths = [
+            (CqlType::Bigint, vec![0, 8]),
+            (CqlType::Timestamp, vec![0, 8]),
+            (CqlType::Double, vec![0, 8]),
+            (CqlType::Int, vec![0, 4]),
+            (CqlType::Float, vec![0, 4]),
+            (CqlType::Smallint, vec![2]),
+            (CqlType::Tinyint, vec![1]),
+            (CqlType::Boolean, vec![0, 1]),
+            (CqlType::Uuid, vec![0, 16]),
+            (CqlType::Inet, vec![0, 4, 16]),
+            (CqlType::Date, vec![4]),
+            (CqlType::Time, vec![8]),
+        ];
+        for (ty, legal) in widths {
+            for length in 0..20 {
+                let accepted = validate(&ty, &vec![0; length]).is_ok();
+                assert_eq!(accepted, legal.contains(&length), "{ty} of {length} bytes");
+            }
+        }
+    }
+
+    #[test]
+    fn text_must_be_text() {
+        assert!(validate(&CqlType::Text, "grün".as_bytes()).is_ok());
+        assert!(validate(&CqlType::Text, &[0xFF]).is_err());
+        assert!(validate(&CqlType::Ascii, "grün".as_bytes()).is_err());
+    }
+
+    #[test]
+    fn a_collection_is_checked_to_its_last_byte() {
+        let ty = CqlType::List(Box::new(CqlType::Int));
+        let good = collection::list(&[1i32.to_be_bytes(), 2i32.to_be_bytes()]);
+        assert!(validate(&ty, &good).is_ok());
+        for end in 0..good.len() {
+            assert!(validate(&ty, &good[..end]).is_err(), "cut at {end}");
+        }
+        assert!(validate(&ty, &[good.as_slice(), &[0]].concat()).is_err());
+        assert!(validate(&ty, &i32::MAX.to_be_bytes()).is_err());
+    }
+
+    #[test]
+    fn a_duration_has_three_parts_of_one_sign() {
+        assert!(validate(&CqlType::Duration, &[2, 4, 6]).is_ok());
+        assert!(validate(&CqlType::Duration, &[1, 4, 6]).is_err());
+        assert!(validate(&CqlType::Duration, &[2, 4]).is_err());
+        assert!(validate(&CqlType::Duration, &[2, 4, 0xFF]).is_err());
+    }
+}
