@@ -1,0 +1,74 @@
+/**
+ * A measurement: one value of one series at one time, and how its value lies in the columns of the
+ * tables `measurement_<class>` and `latest`.
+ */
+
+/**
+ * What a value is, as the column `latest.kind` says it. The numbers are stored: they never change.
+ */
+export const KIND = Object.freeze({ number: 1, integer: 2, boolean: 3, text: 4, location: 5 })
+
+/** @typedef {{ lat: number, lon: number }} Location */
+/** @typedef {number | boolean | string | Location} Value */
+
+/**
+ * @typedef {object} Measurement
+ * @property {string} metric
+ * @property {number | undefined} timeMs  When it was measured, milliseconds since the Unix epoch;
+ *   undefined where the device did not say.
+ * @property {number} kind  One of {@link KIND}.
+ * @property {Value} value
+ */
+
+/** The columns that a value of each kind sets, in the order in which they are bound. */
+export const VALUE_COLUMNS = Object.freeze({
+  [KIND.number]: ['v'],
+  [KIND.integer]: ['i'],
+  [KIND.boolean]: ['b'],
+  [KIND.text]: ['s'],
+  [KIND.location]: ['lat', 'lon'],
+})
+
+/**
+ * The value in a row of `latest` (which has a `kind`) or of a measurement table (where the columns
+ * that are set tell).
+ *
+ * @param {{ kind?: number | null, v?: number | null, i?: { toString(): string } | null,
+ *   b?: boolean | null, s?: string | null, lat?: number | null, lon?: number | null }} row
+ * @returns {Value | null}  Null where the row holds no value of its kind.
+ */
+export function rowValue(row) {
+  switch (row.kind ?? kindOf(row)) {
+    case KIND.number:
+      return row.v ?? null
+    case KIND.integer:
+      return row.i == null ? null : Number(row.i.toString())
+    case KIND.boolean:
+      return row.b ?? null
+    case KIND.text:
+      return row.s ?? null
+    case KIND.location:
+      return row.lat == null || row.lon == null ? null : { lat: row.lat, lon: row.lon }
+    default:
+      return null
+  }
+}
+
+/** @param {Parameters<typeof rowValue>[0]} row */
+function kindOf({ v, i, b, s, lat }) {
+  if (v != null) return KIND.number
+  if (i != null) return KIND.integer
+  if (b != null) return KIND.boolean
+  if (s != null) return KIND.text
+  return lat == null ? undefined : KIND.location
+}
+
+/**
+ * The day in whose partitions a dead letter lies: the column `dead_letter.day`.
+ *
+ * @param {number} receivedMs  Milliseconds since the Unix epoch.
+ * @returns {number}  Days since the Unix epoch.
+ */
+export function deadLetterDay(receivedMs) {
+  return Math.floor(receivedMs / 86_400_000)
+}
