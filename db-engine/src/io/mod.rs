@@ -1,18 +1,22 @@
 //! What the engine needs of a machine: files and a clock.
 //!
 //! Files are operations that are submitted and complete later, in any order; nothing here blocks.
-//! `disk` carries them out, `sim` pretends to and breaks what a real machine may break. A shard
+//! [`disk`] carries them out, [`sim`] pretends to and breaks what a real machine may break. A shard
 //! has a [`Files`] of its own and is the only one who uses it.
 //!
 //! All names are relative to one directory, the engine's, and contain no separator.
 
 mod buffer;
 mod clock;
+mod random;
+pub mod disk;
+pub mod sim;
 
 use std::io;
 
 pub use buffer::Buffer;
 pub use clock::{Clock, ManualClock, SystemClock};
+pub use random::Random;
 
 /// Direct writes begin and end at multiples of this many bytes, in the file and in memory.
 pub const ALIGNMENT: usize = 4096;

@@ -1,0 +1,404 @@
+//! The files of a real machine.
+//!
+//! Each shard has three helper threads, so that its own never waits: one writes the log, one reads,
+//! one does everything else. A flush that writes megabytes or a segment that is being filled with
+//! zeros thus delays neither an acknowledgement nor a reader. Threads that have nothing to do cost
+//! nothing.
+
+use std::{
+    fs::{self, File, OpenOptions, TryLockError},
+    io,
+    os::unix::fs::{FileExt, OpenOptionsExt},
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        mpsc::{Receiver, Sender, channel},
+    },
+    thread::{self, JoinHandle},
+};
+
+use super::{Buffer, Completion, FileId, Files, Operation, Outcome, Ticket};
+
+/// Called, on a helper thread, whenever an operation is over.
+pub type Ring = Arc<dyn Fn() + Send + Sync>;
+
+/// Zeros are written to a new segment in pieces of this many bytes.
+const ZEROS_BYTES: usize = 1 << 20;
+
+/// The files of one directory of the operating system.
+pub struct DiskFiles {
+    helpers: Vec<Helper>,
+    over: Receiver<Over>,
+    files: Vec<Option<Arc<File>>>,
+    tickets: u64,
+    /// Locks last until they are dropped.
+    locks: Vec<File>,
+}
+
+struct Helper {
+    /// `None` once there is nothing more to do.
+    jobs: Option<Sender<(Ticket, Job)>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+/// Which helper does it.
+#[derive(Clone, Copy)]
+enum Kind {
+    Log,
+    Read,
+    Other,
+}
+
+/// An operation with its file at hand.
+enum Job {
+    Open(String),
+    Create(String, u64),
+    Read(Arc<File>, u64, usize, Buffer),
+    Write(Arc<File>, u64, Buffer),
+    Sync(Arc<File>),
+    Close(Option<Arc<File>>),
+    Rename(String, String),
+    Remove(String),
+    List,
+    SyncDirectory,
+    Lock(String),
+}
+
+enum Gave {
+    Outcome(Outcome),
+    Opened(File, u64),
+    Locked(File),
+}
+
+struct Over {
+    ticket: Ticket,
+    result: io::Result<Gave>,
+    buffer: Option<Buffer>,
+}
+
+impl DiskFiles {
+    /// The files of this directory, which is created if need be.
+    ///
+    /// # Errors
+    ///
+    /// If the directory cannot be created or a thread cannot be started.
+    pub fn open(directory: &Path, ring: &Ring) -> io::Result<Self> {
+        create_directory(directory)?;
+        let (sender, over) = channel();
+        let directory: Arc<Path> = Arc::from(directory);
+        let mut helpers = Vec::new();
+        for name in ["log", "read", "file"] {
+            let (directory, over, ring) = (directory.clone(), sender.clone(), ring.clone());
+            let (jobs, todo) = channel();
+            let work = move || help(&directory, &todo, &over, &ring);
+            let thread = thread::Builder::new().name(name.into()).spawn(work)?;
+            helpers.push(Helper { jobs: Some(jobs), thread: Some(thread) });
+        }
+        Ok(Self { helpers, over, files: Vec::new(), tickets: 0, locks: Vec::new() })
+    }
+
+    fn file(&self, id: FileId) -> Arc<File> {
+        let file = self.files.get(id.0 as usize).and_then(Option::as_ref);
+        file.expect("the file was opened here and not closed").clone()
+    }
+
+    fn job(&mut self, operation: Operation) -> (Kind, Job) {
+        match operation {
+            Operation::Open { name } => (Kind::Other, Job::Open(name)),
+            Operation::Create { name, preallocate_bytes } => {
+                (Kind::Other, Job::Create(name, preallocate_bytes))
+            }
+            Operation::Read { file, offset, bytes, buffer } => {
+                (Kind::Read, Job::Read(self.file(file), offset, bytes, buffer))
+            }
+            Operation::Write { file, offset, buffer, durable } => {
+                let kind = if durable { Kind::Log } else { Kind::Other };
+                (kind, Job::Write(self.file(file), offset, buffer))
+            }
+            Operation::Sync { file } => (Kind::Other, Job::Sync(self.file(file))),
+            Operation::Close { file } => {
+                let slot = self.files.get_mut(file.0 as usize);
+                (Kind::Other, Job::Close(slot.and_then(Option::take)))
+            }
+            Operation::Rename { from, to } => (Kind::Other, Job::Rename(from, to)),
+            Operation::Remove { name } => (Kind::Other, Job::Remove(name)),
+            Operation::List => (Kind::Other, Job::List),
+            Operation::SyncDirectory => (Kind::Other, Job::SyncDirectory),
+            Operation::Lock { name } => (Kind::Other, Job::Lock(name)),
+        }
+    }
+
+    fn complete(&mut self, over: Over) -> Completion {
+        let result = over.result.map(|gave| match gave {
+            Gave::Outcome(outcome) => outcome,
+            Gave::Opened(file, bytes) => Outcome::Opened { file: self.keep(file), bytes },
+            Gave::Locked(file) => {
+                self.locks.push(file);
+                Outcome::Done
+            }
+        });
+        Completion { ticket: over.ticket, result, buffer: over.buffer }
+    }
+
+    fn keep(&mut self, file: File) -> FileId {
+        let file = Some(Arc::new(file));
+        let index = self.files.iter().position(Option::is_none).unwrap_or(self.files.len());
+        match self.files.get_mut(index) {
+            Some(slot) => *slot = file,
+            None => self.files.push(file),
+        }
+        FileId(u32::try_from(index).expect("there are fewer files than that"))
+    }
+}
+
+impl Files for DiskFiles {
+    fn submit(&mut self, operation: Operation) -> Ticket {
+        self.tickets += 1;
+        let ticket = Ticket(self.tickets);
+        let (kind, job) = self.job(operation);
+        let jobs = self.helpers[kind as usize].jobs.as_ref();
+        let jobs = jobs.expect("helpers have work until they are dropped");
+        jobs.send((ticket, job)).expect("helpers listen until they are dropped");
+        ticket
+    }
+
+    fn poll(&mut self, out: &mut Vec<Completion>) {
+        while let Ok(over) = self.over.try_recv() {
+            let completion = self.complete(over);
+            out.push(completion);
+        }
+    }
+
+    fn wait(&mut self, out: &mut Vec<Completion>) {
+        let over = self.over.recv().expect("helpers live as long as their files");
+        let completion = self.complete(over);
+        out.push(completion);
+        self.poll(out);
+    }
+}
+
+impl Drop for DiskFiles {
+    /// Ends when everything submitted is done, so that the directory can be opened again.
+    fn drop(&mut self) {
+        for helper in &mut self.helpers {
+            helper.jobs = None;
+        }
+        for helper in &mut self.helpers {
+            if let Some(thread) = helper.thread.take() {
+                // A helper that panicked has said so already.
+                let _ = thread.join();
+            }
+        }
+    }
+}
+
+fn help(directory: &Path, todo: &Receiver<(Ticket, Job)>, over: &Sender<Over>, ring: &Ring) {
+    while let Ok((ticket, job)) = todo.recv() {
+        let (result, buffer) = work(directory, job);
+        if over.send(Over { ticket, result, buffer }).is_err() {
+            return;
+        }
+        ring();
+    }
+}
+
+fn work(directory: &Path, job: Job) -> (io::Result<Gave>, Option<Buffer>) {
+    let done = |()| Gave::Outcome(Outcome::Done);
+    let result = match job {
+        Job::Open(name) => open(&directory.join(name)),
+        Job::Create(name, 0) => create(&directory.join(name)),
+        Job::Create(name, bytes) => create_filled(&directory.join(name), bytes),
+        Job::Read(file, offset, bytes, mut buffer) => {
+            let result = read(&file, offset, bytes, &mut buffer);
+            return (result.map(|()| Gave::Outcome(Outcome::Read)), Some(buffer));
+        }
+        Job::Write(file, offset, buffer) => {
+            let result = file.write_all_at(buffer.as_slice(), offset);
+            return (result.map(done), Some(buffer));
+        }
+        Job::Sync(file) => file.sync_data().map(done),
+        Job::Close(file) => {
+            drop(file);
+            Ok(done(()))
+        }
+        Job::Rename(from, to) => fs::rename(directory.join(from), directory.join(to)).map(done),
+        Job::Remove(name) => fs::remove_file(directory.join(name)).map(done),
+        Job::List => list(directory).map(|names| Gave::Outcome(Outcome::Names(names))),
+        Job::SyncDirectory => sync_directory(directory).map(done),
+        Job::Lock(name) => lock(&directory.join(name)),
+    };
+    (result, None)
+}
+
+fn open(path: &Path) -> io::Result<Gave> {
+    let file = OpenOptions::new().read(true).write(true).open(path)?;
+    let bytes = file.metadata()?.len();
+    Ok(Gave::Opened(file, bytes))
+}
+
+fn create(path: &Path) -> io::Result<Gave> {
+    let options = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path);
+    Ok(Gave::Opened(options?, 0))
+}
+
+/// Zeros, and not only reserved space: a write into an unwritten extent changes metadata, and that
+/// costs a journal commit per block.
+fn create_filled(path: &Path, bytes: u64) -> io::Result<Gave> {
+    let filled = || -> io::Result<()> {
+        let file = OpenOptions::new().write(true).create(true).truncate(true).open(path)?;
+        let zeros = vec![0; ZEROS_BYTES];
+        let mut offset = 0;
+        while offset < bytes {
+            let left = usize::try_from(bytes - offset).unwrap_or(usize::MAX);
+            let piece = &zeros[..left.min(ZEROS_BYTES)];
+            file.write_all_at(piece, offset)?;
+            offset += piece.len() as u64;
+        }
+        file.sync_all()
+    };
+    if let Err(error) = filled() {
+        // What is there only takes space; recovery would remove it too.
+        let _ = fs::remove_file(path);
+        return Err(error);
+    }
+    let durable = |flags| OpenOptions::new().write(true).custom_flags(flags).open(path);
+    let file = durable(libc::O_DIRECT | libc::O_DSYNC).or_else(|error| {
+        // Not every file system can do without its cache; all can be told to wait for the device.
+        match error.raw_os_error() {
+            Some(libc::EINVAL) => durable(libc::O_DSYNC),
+            _ => Err(error),
+        }
+    })?;
+    Ok(Gave::Opened(file, bytes))
+}
+
+fn read(file: &File, offset: u64, bytes: usize, buffer: &mut Buffer) -> io::Result<()> {
+    buffer.clear();
+    buffer.resize(bytes);
+    let mut filled = 0;
+    while filled < bytes {
+        match file.read_at(&mut buffer.as_mut_slice()[filled..], offset + filled as u64) {
+            Ok(0) => break,
+            Ok(more) => filled += more,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    buffer.resize(filled);
+    Ok(())
+}
+
+fn list(directory: &Path) -> io::Result<Vec<String>> {
+    // A name that is not text is none of ours.
+    let name = |entry: io::Result<fs::DirEntry>| entry.map(|entry| entry.file_name().into_string());
+    let names: io::Result<Vec<_>> = fs::read_dir(directory)?.map(name).collect();
+    Ok(names?.into_iter().flatten().collect())
+}
+
+fn lock(path: &Path) -> io::Result<Gave> {
+    let file = OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
+    match file.try_lock() {
+        Ok(()) => Ok(Gave::Locked(file)),
+        Err(TryLockError::WouldBlock) => Err(io::ErrorKind::WouldBlock.into()),
+        Err(TryLockError::Error(error)) => Err(error),
+    }
+}
+
+fn sync_directory(directory: &Path) -> io::Result<()> {
+    File::open(directory)?.sync_all()
+}
+
+/// Creates the directory and makes its name durable, with those of its parents.
+fn create_directory(directory: &Path) -> io::Result<()> {
+    let mut missing: Vec<PathBuf> = Vec::new();
+    let mut parent = Some(directory);
+    while let Some(path) = parent.filter(|path| !path.as_os_str().is_empty() && !path.exists()) {
+        missing.push(path.to_path_buf());
+        parent = path.parent();
+    }
+    fs::create_dir_all(directory)?;
+    for created in missing {
+        let parent = created.parent().filter(|parent| !parent.as_os_str().is_empty());
+        sync_directory(parent.unwrap_or(Path::new(".")))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn ring() -> Ring {
+        Arc::new(|| {})
+    }
+
+    fn run(files: &mut DiskFiles, operation: Operation) -> Completion {
+        let ticket = files.submit(operation);
+        let mut out = Vec::new();
+        files.wait(&mut out);
+        let completion = out.pop().unwrap();
+        assert_eq!(completion.ticket, ticket);
+        completion
+    }
+
+    fn opened(completion: &Completion) -> FileId {
+        match completion.result.as_ref().unwrap() {
+            Outcome::Opened { file, .. } => *file,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn buffer(bytes: &[u8]) -> Buffer {
+        let mut buffer = Buffer::default();
+        buffer.extend(bytes);
+        buffer
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let directory = folder.path().join("new/data");
+        let mut files = DiskFiles::open(&directory, &ring()).unwrap();
+        let name = || "a".to_string();
+        let file =
+            opened(&run(&mut files, Operation::Create { name: name(), preallocate_bytes: 0 }));
+        let write = Operation::Write { file, offset: 2, buffer: buffer(b"hello"), durable: false };
+        run(&mut files, write).result.unwrap();
+        run(&mut files, Operation::Sync { file }).result.unwrap();
+        let read = Operation::Read { file, offset: 3, bytes: 100, buffer: Buffer::default() };
+        assert_eq!(run(&mut files, read).buffer.unwrap().as_slice(), b"ello");
+        run(&mut files, Operation::Rename { from: name(), to: "b".into() }).result.unwrap();
+        run(&mut files, Operation::SyncDirectory).result.unwrap();
+        let names = run(&mut files, Operation::List).result.unwrap();
+        assert_eq!(names, Outcome::Names(vec!["b".into()]));
+        assert!(run(&mut files, Operation::Open { name: name() }).result.is_err());
+    }
+
+    #[test]
+    fn a_preallocated_file_is_zeros_and_takes_durable_writes() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut files = DiskFiles::open(folder.path(), &ring()).unwrap();
+        let create = Operation::Create { name: "log".into(), preallocate_bytes: 3 << 20 };
+        let file = opened(&run(&mut files, create));
+        let write =
+            Operation::Write { file, offset: 4096, buffer: buffer(&[7; 8192]), durable: true };
+        run(&mut files, write).result.unwrap();
+        let bytes = fs::read(folder.path().join("log")).unwrap();
+        assert_eq!(bytes.len(), 3 << 20);
+        assert!(bytes[4096..12288].iter().all(|byte| *byte == 7));
+        assert_eq!(bytes.iter().filter(|byte| **byte != 0).count(), 8192);
+    }
+
+    #[test]
+    fn a_lock_keeps_others_out_until_it_is_dropped() {
+        let folder = tempfile::tempdir().unwrap();
+        let open = || DiskFiles::open(folder.path(), &ring()).unwrap();
+        let lock = || Operation::Lock { name: "LOCK".into() };
+        let (mut first, mut second) = (open(), open());
+        run(&mut first, lock()).result.unwrap();
+        let refused = run(&mut second, lock()).result.unwrap_err();
+        assert_eq!(refused.kind(), io::ErrorKind::WouldBlock);
+        drop(first);
+        run(&mut second, lock()).result.unwrap();
+    }
+}

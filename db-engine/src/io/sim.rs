@@ -1,0 +1,474 @@
+//! Files in memory that break as those of a real machine may.
+//!
+//! A seed decides the order in which operations are carried out, and what a power cut leaves of
+//! what was not synced: any part of any write, in sectors of 512 bytes, and any of the changed
+//! names. Faults are set by the number of the operation, so that a test can have one at each.
+
+use std::{
+    collections::BTreeMap,
+    io,
+    sync::{Arc, Mutex, MutexGuard},
+};
+
+use super::{ALIGNMENT, Buffer, Completion, FileId, Files, Operation, Outcome, Random, Ticket};
+
+/// What a device writes as a whole or not at all, in bytes.
+const SECTOR_BYTES: usize = 512;
+
+/// What goes wrong, and when. Operations are counted from 0 as they are carried out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Fault {
+    /// Nothing.
+    None,
+    /// The power is cut during this operation.
+    PowerCut(u64),
+    /// This operation fails, and what it was to make durable may be lost.
+    Failure(u64),
+    /// From this operation on there is no space, until another fault is set.
+    NoSpace(u64),
+}
+
+/// A disk. Clones are the same disk.
+#[derive(Clone)]
+pub struct SimDisk {
+    state: Arc<Mutex<State>>,
+}
+
+struct State {
+    random: Random,
+    inodes: Vec<Inode>,
+    /// What a running machine sees.
+    names: BTreeMap<String, usize>,
+    /// What a power cut leaves for sure.
+    names_durable: BTreeMap<String, usize>,
+    names_pending: Vec<NameChange>,
+    locks: BTreeMap<String, usize>,
+    clients: Vec<Client>,
+    fault: Fault,
+    calls: u64,
+    off: bool,
+}
+
+#[derive(Clone, Default)]
+struct Inode {
+    bytes: Vec<u8>,
+    durable: Vec<u8>,
+    pending: Vec<(usize, Vec<u8>)>,
+    preallocated: bool,
+}
+
+#[derive(Clone)]
+enum NameChange {
+    Link(String, usize),
+    Unlink(String),
+    Rename(String, String, usize),
+}
+
+#[derive(Default)]
+struct Client {
+    queue: Vec<(Ticket, Operation)>,
+    files: Vec<Option<usize>>,
+    tickets: u64,
+}
+
+/// The files of a [`SimDisk`], for one shard.
+pub struct SimFiles {
+    disk: SimDisk,
+    client: usize,
+}
+
+impl SimDisk {
+    /// An empty disk. The seed decides all that is left to chance.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        Self::with(seed, BTreeMap::new())
+    }
+
+    /// A disk that holds these files.
+    #[must_use]
+    pub fn with(seed: u64, files: BTreeMap<String, Vec<u8>>) -> Self {
+        let (mut inodes, mut names) = (Vec::new(), BTreeMap::new());
+        for (name, bytes) in files {
+            names.insert(name, inodes.len());
+            inodes.push(Inode { durable: bytes.clone(), bytes, ..Inode::default() });
+        }
+        let state = State {
+            random: Random(seed),
+            inodes,
+            names_durable: names.clone(),
+            names,
+            names_pending: Vec::new(),
+            locks: BTreeMap::new(),
+            clients: Vec::new(),
+            fault: Fault::None,
+            calls: 0,
+            off: false,
+        };
+        Self { state: Arc::new(Mutex::new(state)) }
+    }
+
+    /// Access for one more shard.
+    #[must_use]
+    pub fn files(&self) -> Box<dyn Files> {
+        let mut state = self.state();
+        state.clients.push(Client::default());
+        let client = state.clients.len() - 1;
+        Box::new(SimFiles { disk: self.clone(), client })
+    }
+
+    /// Sets what goes wrong from now on.
+    pub fn set_fault(&self, fault: Fault) {
+        self.state().fault = fault;
+    }
+
+    /// How many operations were carried out.
+    #[must_use]
+    pub fn calls(&self) -> u64 {
+        self.state().calls
+    }
+
+    /// Whether the power was cut.
+    #[must_use]
+    pub fn is_off(&self) -> bool {
+        self.state().off
+    }
+
+    /// The disk as a power cut now would leave it, one of the many ways it could.
+    #[must_use]
+    pub fn crash(&self, seed: u64) -> SimDisk {
+        let state = self.state();
+        let mut random = Random(seed);
+        let mut names = state.names_durable.clone();
+        let keep_percent = random.one_of(&[0, 50, 100]);
+        for change in &state.names_pending {
+            if random.percent(keep_percent) {
+                change.apply(&mut names);
+            }
+        }
+        let mut files = BTreeMap::new();
+        for (name, inode) in names {
+            files.insert(name, state.inodes[inode].after_power_cut(&mut random));
+        }
+        Self::with(seed, files)
+    }
+
+    /// The names and contents of all files, as a running machine sees them.
+    #[must_use]
+    pub fn contents(&self) -> BTreeMap<String, Vec<u8>> {
+        let state = self.state();
+        let bytes = |inode: &usize| state.inodes[*inode].bytes.clone();
+        state.names.iter().map(|(name, inode)| (name.clone(), bytes(inode))).collect()
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().expect("a simulation has one thread")
+    }
+}
+
+impl Files for SimFiles {
+    fn submit(&mut self, operation: Operation) -> Ticket {
+        let mut state = self.disk.state();
+        let client = &mut state.clients[self.client];
+        client.tickets += 1;
+        let ticket = Ticket(client.tickets);
+        client.queue.push((ticket, operation));
+        ticket
+    }
+
+    fn poll(&mut self, out: &mut Vec<Completion>) {
+        let mut state = self.disk.state();
+        let queued = state.clients[self.client].queue.len() as u64;
+        let now = state.random.below(queued + 1);
+        for _ in 0..now {
+            state.step(self.client, out);
+        }
+    }
+
+    fn wait(&mut self, out: &mut Vec<Completion>) {
+        let mut state = self.disk.state();
+        assert!(!state.clients[self.client].queue.is_empty(), "there is nothing to wait for");
+        state.step(self.client, out);
+    }
+}
+
+impl Drop for SimFiles {
+    fn drop(&mut self) {
+        if let Ok(mut state) = self.disk.state.lock() {
+            let client = self.client;
+            state.locks.retain(|_, owner| *owner != client);
+            // What a process submitted before it ended is still carried out.
+            let mut out = Vec::new();
+            while !state.off && !state.clients[client].queue.is_empty() {
+                state.step(client, &mut out);
+            }
+        }
+    }
+}
+
+impl State {
+    /// Carries out one operation of a client, which one being left to chance.
+    fn step(&mut self, client: usize, out: &mut Vec<Completion>) {
+        let queue = &mut self.clients[client].queue;
+        let index = self.random.below(queue.len() as u64);
+        let index = usize::try_from(index).expect("it is an index");
+        let (ticket, operation) = queue.swap_remove(index);
+        let call = self.calls;
+        self.calls += 1;
+        if self.fault == Fault::PowerCut(call) && !self.off {
+            self.cut(client, operation);
+            out.push(Completion { ticket, result: Err(power_is_off()), buffer: None });
+            return;
+        }
+        let fault = self.fault_of(call, client, &operation);
+        let (result, buffer) = match fault {
+            Some(error) => self.fail(client, operation, error),
+            None => self.run(client, operation),
+        };
+        out.push(Completion { ticket, result, buffer });
+    }
+
+    fn fault_of(&self, call: u64, client: usize, operation: &Operation) -> Option<io::Error> {
+        if self.off {
+            return Some(power_is_off());
+        }
+        match self.fault {
+            Fault::Failure(at) if at == call => Some(io::Error::other("simulated failure")),
+            Fault::NoSpace(from) if from <= call && self.takes_space(client, operation) => {
+                Some(io::ErrorKind::StorageFull.into())
+            }
+            _ => None,
+        }
+    }
+
+    fn takes_space(&self, client: usize, operation: &Operation) -> bool {
+        match operation {
+            Operation::Create { .. } => true,
+            Operation::Write { file, offset, buffer, .. } => {
+                let end = usize::try_from(*offset).expect("files are in memory") + buffer.len();
+                end > self.inodes[self.inode(client, *file)].bytes.len()
+            }
+            _ => false,
+        }
+    }
+
+    /// An operation that fails may have done part of its work, and a failed sync loses pages.
+    fn fail(
+        &mut self,
+        client: usize,
+        operation: Operation,
+        error: io::Error,
+    ) -> (io::Result<Outcome>, Option<Buffer>) {
+        let mut returned = None;
+        match operation {
+            Operation::Write { file, offset, buffer, .. } if !self.off => {
+                let inode = self.inode(client, file);
+                if error.kind() != io::ErrorKind::StorageFull {
+                    self.write_torn(inode, offset, buffer.as_slice());
+                }
+                returned = Some(buffer);
+            }
+            Operation::Sync { file } if !self.off => {
+                let inode = self.inode(client, file);
+                self.inodes[inode].pending.clear();
+            }
+            Operation::Write { buffer, .. } | Operation::Read { buffer, .. } => {
+                returned = Some(buffer);
+            }
+            _ => {}
+        }
+        (Err(error), returned)
+    }
+
+    /// The power goes: what is in flight has happened, or not, or in part.
+    fn cut(&mut self, client: usize, operation: Operation) {
+        let mut flying = vec![(client, operation)];
+        for (index, client) in self.clients.iter_mut().enumerate() {
+            flying.extend(client.queue.drain(..).map(|(_, operation)| (index, operation)));
+        }
+        for (client, operation) in flying {
+            if self.random.percent(50) {
+                continue;
+            }
+            match operation {
+                Operation::Write { file, offset, buffer, .. } => {
+                    let inode = self.inode(client, file);
+                    self.write_torn(inode, offset, buffer.as_slice());
+                }
+                other => drop(self.run(client, other)),
+            }
+        }
+        self.off = true;
+    }
+
+    fn write_torn(&mut self, inode: usize, offset: u64, bytes: &[u8]) {
+        let offset = usize::try_from(offset).expect("files are in memory");
+        let inode = &mut self.inodes[inode];
+        for (index, sector) in bytes.chunks(SECTOR_BYTES).enumerate() {
+            if self.random.percent(50) {
+                let at = offset + index * SECTOR_BYTES;
+                overlay(&mut inode.bytes, at, sector);
+                if inode.preallocated {
+                    overlay(&mut inode.durable, at, sector);
+                } else {
+                    inode.pending.push((at, sector.to_vec()));
+                }
+            }
+        }
+    }
+
+    fn inode(&self, client: usize, file: FileId) -> usize {
+        let file = self.clients[client].files.get(file.0 as usize).copied().flatten();
+        file.expect("the file was opened here and not closed")
+    }
+
+    fn opened(&mut self, client: usize, inode: usize) -> Outcome {
+        let files = &mut self.clients[client].files;
+        files.push(Some(inode));
+        let file = FileId(u32::try_from(files.len() - 1).expect("few files"));
+        Outcome::Opened { file, bytes: self.inodes[inode].bytes.len() as u64 }
+    }
+
+    fn run(
+        &mut self,
+        client: usize,
+        operation: Operation,
+    ) -> (io::Result<Outcome>, Option<Buffer>) {
+        let result = match operation {
+            Operation::Read { file, offset, bytes, mut buffer } => {
+                let inode = &self.inodes[self.inode(client, file)];
+                let from = usize::try_from(offset).unwrap_or(usize::MAX).min(inode.bytes.len());
+                let to = from.saturating_add(bytes).min(inode.bytes.len());
+                buffer.clear();
+                buffer.extend(&inode.bytes[from..to]);
+                return (Ok(Outcome::Read), Some(buffer));
+            }
+            Operation::Write { file, offset, buffer, durable } => {
+                let inode = self.inode(client, file);
+                self.inodes[inode].write(offset, buffer.as_slice(), durable);
+                return (Ok(Outcome::Done), Some(buffer));
+            }
+            Operation::Sync { file } => {
+                let inode = self.inode(client, file);
+                self.inodes[inode].sync();
+                Ok(Outcome::Done)
+            }
+            Operation::Close { file } => {
+                self.clients[client].files[file.0 as usize] = None;
+                Ok(Outcome::Done)
+            }
+            Operation::Lock { name } => self.lock(client, name),
+            Operation::List => Ok(Outcome::Names(self.names.keys().cloned().collect())),
+            other => self.run_named(client, other),
+        };
+        (result, None)
+    }
+
+    fn run_named(&mut self, client: usize, operation: Operation) -> io::Result<Outcome> {
+        match operation {
+            Operation::Open { name } => {
+                let inode = *self.names.get(&name).ok_or(io::ErrorKind::NotFound)?;
+                Ok(self.opened(client, inode))
+            }
+            Operation::Create { name, preallocate_bytes } => {
+                let bytes = usize::try_from(preallocate_bytes).expect("files are in memory");
+                let preallocated = bytes > 0;
+                let (bytes, durable) = (vec![0; bytes], vec![0; bytes]);
+                self.inodes.push(Inode { bytes, durable, pending: Vec::new(), preallocated });
+                let inode = self.inodes.len() - 1;
+                self.change(NameChange::Link(name, inode));
+                Ok(self.opened(client, inode))
+            }
+            Operation::Rename { from, to } => {
+                let inode = *self.names.get(&from).ok_or(io::ErrorKind::NotFound)?;
+                self.change(NameChange::Rename(from, to, inode));
+                Ok(Outcome::Done)
+            }
+            Operation::Remove { name } => {
+                self.names.get(&name).ok_or(io::ErrorKind::NotFound)?;
+                self.change(NameChange::Unlink(name));
+                Ok(Outcome::Done)
+            }
+            Operation::SyncDirectory => {
+                self.names_durable = self.names.clone();
+                self.names_pending.clear();
+                Ok(Outcome::Done)
+            }
+            other => unreachable!("{other:?} has no name"),
+        }
+    }
+
+    fn change(&mut self, change: NameChange) {
+        change.apply(&mut self.names);
+        self.names_pending.push(change);
+    }
+
+    fn lock(&mut self, client: usize, name: String) -> io::Result<Outcome> {
+        if self.locks.contains_key(&name) {
+            return Err(io::ErrorKind::WouldBlock.into());
+        }
+        if !self.names.contains_key(&name) {
+            self.inodes.push(Inode::default());
+            self.change(NameChange::Link(name.clone(), self.inodes.len() - 1));
+        }
+        self.locks.insert(name, client);
+        Ok(Outcome::Done)
+    }
+}
+
+impl Inode {
+    fn write(&mut self, offset: u64, bytes: &[u8], durable: bool) {
+        let at = usize::try_from(offset).expect("files are in memory");
+        assert_eq!(durable, self.preallocated, "durable writes are for preallocated files");
+        overlay(&mut self.bytes, at, bytes);
+        if durable {
+            let aligned = at.is_multiple_of(ALIGNMENT) && bytes.len().is_multiple_of(ALIGNMENT);
+            assert!(aligned, "direct writes are aligned");
+            assert_eq!(bytes.as_ptr().align_offset(ALIGNMENT), 0, "so is their memory");
+            assert!(at + bytes.len() <= self.durable.len(), "they stay in what was preallocated");
+            overlay(&mut self.durable, at, bytes);
+        } else {
+            self.pending.push((at, bytes.to_vec()));
+        }
+    }
+
+    fn sync(&mut self) {
+        for (at, bytes) in self.pending.drain(..) {
+            overlay(&mut self.durable, at, &bytes);
+        }
+    }
+
+    fn after_power_cut(&self, random: &mut Random) -> Vec<u8> {
+        let mut bytes = self.durable.clone();
+        let keep_percent = random.one_of(&[0, 50, 100]);
+        for (at, written) in &self.pending {
+            for (index, sector) in written.chunks(SECTOR_BYTES).enumerate() {
+                if random.percent(keep_percent) {
+                    overlay(&mut bytes, at + index * SECTOR_BYTES, sector);
+                }
+            }
+        }
+        bytes
+    }
+}
+
+impl NameChange {
+    fn apply(&self, names: &mut BTreeMap<String, usize>) {
+        match self {
+            NameChange::Link(name, inode) => drop(names.insert(name.clone(), *inode)),
+            NameChange::Unlink(name) => drop(names.remove(name)),
+            NameChange::Rename(from, to, inode) => {
+                names.remove(from);
+                names.insert(to.clone(), *inode);
+            }
+        }
+    }
+}
+
+fn overlay(bytes: &mut Vec<u8>, at: usize, with: &[u8]) {
+    bytes.resize(bytes.len().max(at + with.len()), 0);
+    bytes[at..at + with.len()].copy_from_slice(with);
+}
+
+fn power_is_off() -> io::Error {
+    io::Error::other("the power is off")
+}
