@@ -7,4 +7,5 @@ pub mod store;
 pub mod mutation;
 pub mod io;
 pub mod error;
+pub mod schema;
 pub mod types;

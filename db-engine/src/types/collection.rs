@@ -74,7 +74,9 @@ pub fn put_count(out: &mut Vec<u8>, count: usize) {
 pub fn list<T: AsRef<[u8]>>(items: &[T]) -> Vec<u8> {
     let mut out = Vec::new();
     put_count(&mut out, items.len());
-    items.iter().for_each(|item| put_item(&mut out, Some(item.as_ref())));
+    for item in items {
+        put_item(&mut out, Some(item.as_ref()));
+    }
     out
 }
 

@@ -1,5 +1,7 @@
 //! Integers of any length: two's complement bytes ⇄ decimal digits.
 
+use std::fmt::Write;
+
 /// Digits that one limb holds, and their base.
 const LIMB_DIGITS: usize = 9;
 const LIMB: u64 = 1_000_000_000;
@@ -50,7 +52,10 @@ pub(super) fn to_digits(bytes: &[u8]) -> (bool, String) {
             limbs.push(carry);
         }
     }
-    let digits: String = limbs.iter().rev().map(|limb| format!("{limb:09}")).collect();
+    let digits = limbs.iter().rev().fold(String::new(), |mut digits, limb| {
+        write!(digits, "{limb:09}").expect("a string takes everything");
+        digits
+    });
     (negative, digits.trim_start_matches('0').to_string())
 }
 

@@ -178,7 +178,9 @@ impl CqlType {
             CqlType::Tuple(fields) => {
                 let count = u16::try_from(fields.len()).expect("a tuple has few fields");
                 out.extend_from_slice(&count.to_be_bytes());
-                fields.iter().for_each(|field| field.put_option(out));
+                for field in fields {
+                    field.put_option(out);
+                }
             }
             _ => {}
         }

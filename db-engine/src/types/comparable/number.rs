@@ -45,12 +45,11 @@ pub(super) fn take_float(width: usize, reader: &mut Reader<'_>, out: &mut Vec<u8
 pub(super) fn put_varint(bytes: &[u8], out: &mut Vec<u8>) {
     let bytes = decimal::minimal(bytes);
     let start = out.len();
-    match u8::try_from(bytes.len()) {
-        Ok(length @ 0..0x7F) => out.push(0x80 + length),
-        _ => {
-            out.push(0xFF);
-            collection::put_count(out, bytes.len());
-        }
+    if let Ok(length @ 0..0x7F) = u8::try_from(bytes.len()) {
+        out.push(0x80 + length);
+    } else {
+        out.push(0xFF);
+        collection::put_count(out, bytes.len());
     }
     if bytes.first().is_some_and(|byte| byte & 0x80 != 0) {
         flip(out, start);

@@ -1,0 +1,428 @@
+//! Carries out a statement that changes the schema: catalog and statement → the next catalog.
+
+use super::{
+    Applied, Catalog, Column, ColumnKind, Ddl, Keyspace, SchemaChange, SchemaError, Table,
+    TableName, TableOptions,
+    ddl::{Alteration, Change, Properties},
+    options::keyspace_options,
+    system::is_system,
+};
+use crate::{mutation::TableNumber, types::parse::Declared};
+use std::{collections::BTreeMap, sync::Arc};
+use uuid::Uuid;
+
+/// Longest name of a keyspace, in characters; Cassandra's, whose files carry it.
+const KEYSPACE_NAME_MAX: usize = 48;
+/// Longest name of a table, in characters.
+const TABLE_NAME_MAX: usize = 222;
+/// Most columns of a table, so that a row's number of cells always fits its field.
+const COLUMNS_MAX: usize = 10_000;
+
+fn invalid<T>(text: impl Into<String>) -> Result<T, SchemaError> {
+    Err(SchemaError::Invalid(text.into()))
+}
+
+fn unsupported<T>(what: &str) -> Result<T, SchemaError> {
+    invalid(format!("{what} not supported yet by Sandglass"))
+}
+
+const NOTHING: Applied = Applied { catalog: None, change: None };
+
+fn done(catalog: Catalog, change: Change, keyspace: &str, table: Option<&str>) -> Applied {
+    let (keyspace, table) = (keyspace.to_string(), table.map(str::to_string));
+    Applied { catalog: Some(catalog), change: Some(SchemaChange { change, keyspace, table }) }
+}
+
+pub(super) fn apply(catalog: &Catalog, ddl: &Ddl, id: Uuid) -> Result<Applied, SchemaError> {
+    match ddl {
+        Ddl::CreateKeyspace { name, if_not_exists, properties } => {
+            create_keyspace(catalog, name, *if_not_exists, properties.clone())
+        }
+        Ddl::AlterKeyspace { name, if_exists, properties } => {
+            alter_keyspace(catalog, name, *if_exists, properties.clone())
+        }
+        Ddl::DropKeyspace { name, if_exists } => drop_keyspace(catalog, name, *if_exists),
+        Ddl::CreateTable { name, if_not_exists, .. } => {
+            let (keyspace, table) = resolve(catalog, name)?;
+            if catalog.keyspaces.get(keyspace).is_some_and(|k| k.tables.contains_key(table)) {
+                if *if_not_exists {
+                    return Ok(NOTHING);
+                }
+                let (keyspace, table) = (keyspace.to_string(), table.to_string());
+                return Err(SchemaError::AlreadyExists { keyspace, table });
+            }
+            let mut next = catalog.clone();
+            let made = create_table(keyspace, ddl, id, TableNumber(catalog.next_table))?;
+            next.next_table += 1;
+            insert(&mut next, made);
+            Ok(done(next, Change::Created, keyspace, Some(table)))
+        }
+        Ddl::AlterTable { name, if_exists, change } => {
+            let Some(found) = find(catalog, name, *if_exists)? else { return Ok(NOTHING) };
+            let mut altered = Table::clone(&found);
+            alter_table(&mut altered, change)?;
+            if altered == *found {
+                return Ok(NOTHING);
+            }
+            altered.version += 1;
+            let mut next = catalog.clone();
+            insert(&mut next, altered);
+            Ok(done(next, Change::Updated, &found.keyspace, Some(&found.name)))
+        }
+        Ddl::DropTable { name, if_exists } => {
+            let Some(found) = find(catalog, name, *if_exists)? else { return Ok(NOTHING) };
+            let mut next = catalog.clone();
+            if let Some(keyspace) = next.keyspaces.get_mut(&found.keyspace) {
+                keyspace.tables.remove(&found.name);
+            }
+            Ok(done(next, Change::Dropped, &found.keyspace, Some(&found.name)))
+        }
+        Ddl::Truncate { name } => {
+            let Some(found) = find(catalog, name, false)? else { return Ok(NOTHING) };
+            // Storage forgets the old number and begins empty with a new one.
+            let mut emptied = Table::clone(&found);
+            emptied.number = TableNumber(catalog.next_table);
+            let mut next = catalog.clone();
+            next.next_table += 1;
+            insert(&mut next, emptied);
+            Ok(Applied { catalog: Some(next), change: None })
+        }
+    }
+}
+
+fn insert(catalog: &mut Catalog, table: Table) {
+    if let Some(keyspace) = catalog.keyspaces.get_mut(&table.keyspace) {
+        keyspace.tables.insert(table.name.clone(), Arc::new(table));
+    }
+}
+
+/// Keyspace and name of a table that is to be changed; the keyspace exists and is a user's.
+fn resolve<'a>(catalog: &Catalog, name: &'a TableName) -> Result<(&'a str, &'a str), SchemaError> {
+    let Some(keyspace) = name.keyspace.as_deref() else {
+        return invalid(
+            "No keyspace has been specified. USE a keyspace, or explicitly specify \
+             keyspace.tablename",
+        );
+    };
+    if is_system(keyspace) {
+        return invalid(format!("System keyspace '{keyspace}' is not user-modifiable"));
+    }
+    if !catalog.keyspaces.contains_key(keyspace) {
+        return invalid(format!("Keyspace '{keyspace}' doesn't exist"));
+    }
+    Ok((keyspace, &name.name))
+}
+
+fn find(
+    catalog: &Catalog,
+    name: &TableName,
+    may_miss: bool,
+) -> Result<Option<Arc<Table>>, SchemaError> {
+    let found = match resolve(catalog, name) {
+        Ok((keyspace, table)) => {
+            catalog.keyspaces.get(keyspace).and_then(|keyspace| keyspace.tables.get(table))
+        }
+        Err(_) if may_miss && name.keyspace.is_some() => None,
+        Err(error) => return Err(error),
+    };
+    match found {
+        Some(table) => Ok(Some(Arc::clone(table))),
+        None if may_miss => Ok(None),
+        None => {
+            let keyspace = name.keyspace.as_deref().unwrap_or_default();
+            invalid(format!("Table '{keyspace}.{}' doesn't exist", name.name))
+        }
+    }
+}
+
+fn is_word(name: &str) -> bool {
+    !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_')
+}
+
+fn create_keyspace(
+    catalog: &Catalog,
+    name: &str,
+    if_not_exists: bool,
+    properties: Properties,
+) -> Result<Applied, SchemaError> {
+    if is_system(name) {
+        return invalid(format!("System keyspace '{name}' is not user-modifiable"));
+    }
+    if !is_word(name) || name.len() > KEYSPACE_NAME_MAX {
+        return invalid(format!(
+            "Keyspace name must not be empty, more than {KEYSPACE_NAME_MAX} characters long, or \
+             contain non-alphanumeric-underscore characters (got \"{name}\")"
+        ));
+    }
+    if catalog.keyspaces.contains_key(name) {
+        if if_not_exists {
+            return Ok(NOTHING);
+        }
+        let (keyspace, table) = (name.to_string(), String::new());
+        return Err(SchemaError::AlreadyExists { keyspace, table });
+    }
+    let (replication, durable_writes) = keyspace_options(properties)?;
+    let Some(replication) = replication else {
+        let text = "Missing mandatory option 'replication'";
+        return Err(SchemaError::Config(text.into()));
+    };
+    let mut next = catalog.clone();
+    let keyspace = Keyspace {
+        name: name.to_string(),
+        replication,
+        durable_writes: durable_writes.unwrap_or(true),
+        tables: BTreeMap::new(),
+    };
+    next.keyspaces.insert(name.to_string(), keyspace);
+    Ok(done(next, Change::Created, name, None))
+}
+
+fn alter_keyspace(
+    catalog: &Catalog,
+    name: &str,
+    if_exists: bool,
+    properties: Properties,
+) -> Result<Applied, SchemaError> {
+    if is_system(name) {
+        return invalid(format!("System keyspace '{name}' is not user-modifiable"));
+    }
+    let mut next = catalog.clone();
+    let Some(keyspace) = next.keyspaces.get_mut(name) else {
+        if if_exists {
+            return Ok(NOTHING);
+        }
+        return invalid(format!("Keyspace '{name}' doesn't exist"));
+    };
+    let (replication, durable_writes) = keyspace_options(properties)?;
+    if let Some(replication) = replication {
+        keyspace.replication = replication;
+    }
+    keyspace.durable_writes = durable_writes.unwrap_or(keyspace.durable_writes);
+    if next == *catalog {
+        return Ok(NOTHING);
+    }
+    Ok(done(next, Change::Updated, name, None))
+}
+
+fn drop_keyspace(catalog: &Catalog, name: &str, if_exists: bool) -> Result<Applied, SchemaError> {
+    if is_system(name) {
+        return invalid(format!("System keyspace '{name}' is not user-modifiable"));
+    }
+    let mut next = catalog.clone();
+    match next.keyspaces.remove(name) {
+        Some(_) => Ok(done(next, Change::Dropped, name, None)),
+        None if if_exists => Ok(NOTHING),
+        None => invalid(format!("Keyspace '{name}' doesn't exist")),
+    }
+}
+
+fn check_type(table: &str, name: &str, declared: &Declared) -> Result<(), SchemaError> {
+    if declared.ty.is_collection() && !declared.frozen {
+        return unsupported(&format!(
+            "Non-frozen collections (column {name} of table {table}; declare it frozen<{}>) are",
+            declared.ty.unfrozen_name()
+        ));
+    }
+    if declared.ty == crate::types::CqlType::Counter {
+        return unsupported(&format!("Counters (column {name} of table {table}) are"));
+    }
+    Ok(())
+}
+
+fn create_table(
+    keyspace: &str,
+    ddl: &Ddl,
+    id: Uuid,
+    number: TableNumber,
+) -> Result<Table, SchemaError> {
+    let Ddl::CreateTable { name, columns, partition_key, clustering, order, properties, .. } = ddl
+    else {
+        return invalid("not a table");
+    };
+    let table = &name.name;
+    if !is_word(table) || table.len() > TABLE_NAME_MAX {
+        return invalid(format!(
+            "Table name must not be empty, more than {TABLE_NAME_MAX} characters long, or contain \
+             non-alphanumeric-underscore characters (got \"{table}\")"
+        ));
+    }
+    let mut left: Vec<(String, Declared)> = Vec::new();
+    for (column, declared) in columns {
+        if left.iter().any(|(other, _)| other == column) {
+            return invalid(format!("Duplicate column '{column}' declaration for table '{table}'"));
+        }
+        check_type(table, column, declared)?;
+        left.push((column.clone(), declared.clone()));
+    }
+    if left.len() > COLUMNS_MAX {
+        return invalid(format!("Table '{table}' has more than {COLUMNS_MAX} columns"));
+    }
+    let mut made = Vec::new();
+    let keys = [(ColumnKind::PartitionKey, partition_key), (ColumnKind::Clustering, clustering)];
+    for (kind, names) in keys {
+        for (position, name) in (0u16..).zip(names) {
+            made.push(key_column(table, &mut left, &made, kind, position, name)?);
+        }
+    }
+    set_order(table, &mut made, clustering, order)?;
+    left.sort_by(|a, b| a.0.cmp(&b.0));
+    let mut next_column = 0;
+    for (name, declared) in left {
+        made.push(regular_column(name, declared, next_column));
+        next_column += 1;
+    }
+    let mut options = TableOptions::default();
+    options.set(properties.clone())?;
+    Ok(Table {
+        keyspace: keyspace.to_string(),
+        name: table.clone(),
+        id,
+        number,
+        version: 0,
+        next_column,
+        columns: made,
+        options,
+    })
+}
+
+fn regular_column(name: String, declared: Declared, number: u16) -> Column {
+    let Declared { ty, frozen } = declared;
+    Column { name, kind: ColumnKind::Regular, number, ty, frozen, descending: false }
+}
+
+fn key_column(
+    table: &str,
+    left: &mut Vec<(String, Declared)>,
+    made: &[Column],
+    kind: ColumnKind,
+    position: u16,
+    name: &str,
+) -> Result<Column, SchemaError> {
+    let Some(at) = left.iter().position(|(column, _)| column == name) else {
+        if made.iter().any(|column| column.name == name) {
+            return invalid(format!(
+                "Duplicate column '{name}' in PRIMARY KEY clause for table '{table}'"
+            ));
+        }
+        return invalid(format!(
+            "Unknown column '{name}' referenced in PRIMARY KEY for table '{table}'"
+        ));
+    };
+    let (name, Declared { ty, frozen }) = left.remove(at);
+    if ty.mentions_duration() {
+        return invalid(format!("duration type is not supported for PRIMARY KEY column '{name}'"));
+    }
+    Ok(Column { name, kind, number: position, ty, frozen, descending: false })
+}
+
+fn set_order(
+    table: &str,
+    made: &mut [Column],
+    clustering: &[String],
+    order: &[(String, bool)],
+) -> Result<(), SchemaError> {
+    if order.is_empty() {
+        return Ok(());
+    }
+    for (position, (name, descending)) in order.iter().enumerate() {
+        if !clustering.contains(name) {
+            return invalid(format!(
+                "Only clustering key columns can be defined in CLUSTERING ORDER directive: {:?} \
+                 for table '{table}'",
+                [name]
+            ).replace('"', ""));
+        }
+        if clustering.get(position) != Some(name) {
+            return invalid(format!(
+                "The order of columns in the CLUSTERING ORDER directive must match that of the \
+                 clustering columns ({})",
+                clustering.join(", ")
+            ));
+        }
+        if let Some(column) = made.iter_mut().find(|column| column.name == *name) {
+            column.descending = *descending;
+        }
+    }
+    match clustering.get(order.len()) {
+        Some(missing) => invalid(format!("Missing CLUSTERING ORDER for column {missing}")),
+        None => Ok(()),
+    }
+}
+
+fn alter_table(table: &mut Table, change: &Alteration) -> Result<(), SchemaError> {
+    match change {
+        Alteration::Add { if_not_exists, columns } => {
+            for (name, declared) in columns {
+                add_column(table, name, declared, *if_not_exists)?;
+            }
+            Ok(())
+        }
+        Alteration::Drop { if_exists, columns } => {
+            for name in columns {
+                let column = table.columns.iter().position(|column| column.name == *name);
+                let found = column.and_then(|at| Some((at, table.columns.get(at)?.kind)));
+                match found {
+                    Some((at, ColumnKind::Regular)) => drop(table.columns.remove(at)),
+                    Some(_) => {
+                        return invalid(format!("Cannot drop PRIMARY KEY column {name}"));
+                    }
+                    None if *if_exists => {}
+                    None => {
+                        return invalid(format!(
+                            "Column {name} was not found in table '{}.{}'",
+                            table.keyspace, table.name
+                        ));
+                    }
+                }
+            }
+            Ok(())
+        }
+        Alteration::Rename(pairs) => pairs.iter().try_for_each(|(a, b)| rename(table, a, b)),
+        Alteration::With(properties) => table.options.set(properties.clone()),
+    }
+}
+
+fn add_column(
+    table: &mut Table,
+    name: &str,
+    declared: &Declared,
+    if_not_exists: bool,
+) -> Result<(), SchemaError> {
+    if table.column(name).is_some() {
+        if if_not_exists {
+            return Ok(());
+        }
+        return invalid(format!("Column with name '{name}' already exists"));
+    }
+    check_type(&table.name, name, declared)?;
+    if usize::from(table.next_column) >= COLUMNS_MAX {
+        return invalid(format!("Table '{}' has more than {COLUMNS_MAX} columns", table.name));
+    }
+    let column = regular_column(name.to_string(), declared.clone(), table.next_column);
+    table.next_column += 1;
+    let fixed = table.columns.len() - table.regular().len();
+    let before = table.regular().iter().take_while(|other| other.name.as_str() < name).count();
+    table.columns.insert(fixed + before, column);
+    Ok(())
+}
+
+fn rename(table: &mut Table, from: &str, to: &str) -> Result<(), SchemaError> {
+    let name = format!("{}.{}", table.keyspace, table.name);
+    match table.column(from) {
+        None => return invalid(format!("Column {from} was not found in table {name}")),
+        Some(column) if column.kind == ColumnKind::Regular => {
+            return invalid(format!("Cannot rename non PRIMARY KEY column {from}"));
+        }
+        Some(_) => {}
+    }
+    if table.column(to).is_some() {
+        return invalid(format!(
+            "Cannot rename column {from} to {to} in table '{name}'; another column with that name \
+             already exists"
+        ));
+    }
+    if let Some(column) = table.columns.iter_mut().find(|column| column.name == from) {
+        column.name = to.to_string();
+    }
+    Ok(())
+}

@@ -1,0 +1,125 @@
+//! All keyspaces and tables there are.
+
+use super::{
+    Applied, Ddl, SchemaError, Table, TableVersion,
+    system::{self, is_system},
+};
+use crate::mutation::TableNumber;
+use md5::{Digest, Md5};
+use std::{collections::BTreeMap, sync::Arc};
+use uuid::Uuid;
+
+/// A keyspace and its tables.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Keyspace {
+    /// Its name.
+    pub name: String,
+    /// How it wants to be replicated. Kept and shown; there is one node.
+    pub replication: BTreeMap<String, String>,
+    /// Kept and shown; writes are durable in any case.
+    pub durable_writes: bool,
+    /// Its tables by name.
+    pub tables: BTreeMap<String, Arc<Table>>,
+}
+
+/// The schema at one moment. Cheap to clone: tables are shared.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Catalog {
+    /// The keyspaces of users by name. Those of the system are not among them.
+    pub keyspaces: BTreeMap<String, Keyspace>,
+    /// The number that the next table gets.
+    pub next_table: u32,
+    /// Changes with every change, and is the same after a restart: drivers wait until all nodes
+    /// show the same.
+    pub version: Uuid,
+}
+
+impl Default for Catalog {
+    fn default() -> Self {
+        let mut catalog =
+            Catalog { keyspaces: BTreeMap::new(), next_table: 1, version: Uuid::nil() };
+        catalog.set_version();
+        catalog
+    }
+}
+
+impl Catalog {
+    /// The keyspace of this name.
+    #[must_use]
+    pub fn keyspace(&self, name: &str) -> Option<&Keyspace> {
+        self.keyspaces.get(name)
+    }
+
+    /// Whether there is such a keyspace, those of the system included: what `USE` asks.
+    #[must_use]
+    pub fn has_keyspace(&self, name: &str) -> bool {
+        is_system(name) || self.keyspaces.contains_key(name)
+    }
+
+    /// The table of this name, of a user or of the system.
+    ///
+    /// # Errors
+    /// In Cassandra's words, if there is no such keyspace or table.
+    pub fn table(&self, keyspace: &str, name: &str) -> Result<&Arc<Table>, SchemaError> {
+        let missing = || SchemaError::Invalid(format!("table {name} does not exist"));
+        if is_system(keyspace) {
+            return system::shape(keyspace, name).ok_or_else(missing);
+        }
+        let Some(found) = self.keyspaces.get(keyspace) else {
+            return Err(SchemaError::Invalid(format!("keyspace {keyspace} does not exist")));
+        };
+        found.tables.get(name).ok_or_else(missing)
+    }
+
+    /// All tables of users.
+    pub fn tables(&self) -> impl Iterator<Item = &Arc<Table>> {
+        self.keyspaces.values().flat_map(|keyspace| keyspace.tables.values())
+    }
+
+    /// Whether what was planned with this version of a table may still be executed.
+    #[must_use]
+    pub fn is_current(&self, version: TableVersion) -> bool {
+        system::is_shape(version.number)
+            || self.tables().any(|table| table.table_version() == version)
+    }
+
+    /// The tables that storage must hold, with the length of their compaction windows in
+    /// microseconds (none: one window for all time).
+    #[must_use]
+    pub fn stored(&self) -> BTreeMap<TableNumber, Option<i64>> {
+        self.tables().map(|table| (table.number, table.options.window_us())).collect()
+    }
+
+    /// Carries out a statement. `id` becomes the identifier of a table that it creates.
+    ///
+    /// # Errors
+    /// In Cassandra's words, if the statement makes no sense here; nothing is changed then.
+    pub fn apply(&self, ddl: &Ddl, id: Uuid) -> Result<Applied, SchemaError> {
+        let mut applied = super::apply::apply(self, ddl, id)?;
+        if let Some(catalog) = &mut applied.catalog {
+            catalog.set_version();
+        }
+        Ok(applied)
+    }
+
+    /// The catalog as JSON, to be kept on disk.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        super::json::to_json(self)
+    }
+
+    /// The catalog from what [`Catalog::to_json`] made.
+    ///
+    /// # Errors
+    /// A sentence, if the text is something else or of a newer format.
+    pub fn from_json(text: &str) -> Result<Catalog, String> {
+        let mut catalog = super::json::from_json(text)?;
+        catalog.set_version();
+        Ok(catalog)
+    }
+
+    fn set_version(&mut self) {
+        let digest = Md5::digest(self.to_json().as_bytes());
+        self.version = uuid::Builder::from_md5_bytes(digest.into()).into_uuid();
+    }
+}

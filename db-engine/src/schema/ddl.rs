@@ -1,0 +1,221 @@
+//! Statements that change the schema, as parsed, and what became of them.
+
+use super::Catalog;
+use crate::types::parse::Declared;
+use std::{collections::BTreeMap, fmt};
+
+/// The name of a table, with its keyspace if that was said.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct TableName {
+    /// The keyspace; none means the one in use.
+    pub keyspace: Option<String>,
+    /// The table.
+    pub name: String,
+}
+
+/// The value of a property: `0.5`, `'text'`, `true` as text, or a map.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Property {
+    /// A single value.
+    Value(String),
+    /// `{'key': 'value'}`.
+    Map(BTreeMap<String, String>),
+}
+
+/// What follows `WITH`, in the order given.
+pub type Properties = Vec<(String, Property)>;
+
+/// A change of one table.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Alteration {
+    /// `ADD`: new regular columns.
+    Add {
+        /// Leave out those that are there already.
+        if_not_exists: bool,
+        /// Their names and types.
+        columns: Vec<(String, Declared)>,
+    },
+    /// `DROP`: these regular columns.
+    Drop {
+        /// Leave out those that are not there.
+        if_exists: bool,
+        /// Their names.
+        columns: Vec<String>,
+    },
+    /// `RENAME`: key columns, from one name to another.
+    Rename(Vec<(String, String)>),
+    /// `WITH`: options.
+    With(Properties),
+}
+
+/// A statement that changes the schema.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Ddl {
+    /// `CREATE KEYSPACE`.
+    CreateKeyspace {
+        /// Its name.
+        name: String,
+        /// Do nothing if it is there already.
+        if_not_exists: bool,
+        /// What follows `WITH`.
+        properties: Properties,
+    },
+    /// `ALTER KEYSPACE`.
+    AlterKeyspace {
+        /// Its name.
+        name: String,
+        /// Do nothing if it is not there.
+        if_exists: bool,
+        /// What follows `WITH`.
+        properties: Properties,
+    },
+    /// `DROP KEYSPACE`.
+    DropKeyspace {
+        /// Its name.
+        name: String,
+        /// Do nothing if it is not there.
+        if_exists: bool,
+    },
+    /// `CREATE TABLE`.
+    CreateTable {
+        /// Its name.
+        name: TableName,
+        /// Do nothing if it is there already.
+        if_not_exists: bool,
+        /// Names and types, in the order given.
+        columns: Vec<(String, Declared)>,
+        /// Names of the partition key's columns.
+        partition_key: Vec<String>,
+        /// Names of the clustering columns.
+        clustering: Vec<String>,
+        /// `CLUSTERING ORDER BY`: names, and whether descending.
+        order: Vec<(String, bool)>,
+        /// The rest of what follows `WITH`.
+        properties: Properties,
+    },
+    /// `ALTER TABLE`.
+    AlterTable {
+        /// Its name.
+        name: TableName,
+        /// Do nothing if it is not there.
+        if_exists: bool,
+        /// The change.
+        change: Alteration,
+    },
+    /// `DROP TABLE`.
+    DropTable {
+        /// Its name.
+        name: TableName,
+        /// Do nothing if it is not there.
+        if_exists: bool,
+    },
+    /// `TRUNCATE`.
+    Truncate {
+        /// Its name.
+        name: TableName,
+    },
+}
+
+impl Ddl {
+    /// The name of the table that it is about, if it is about one.
+    pub fn table_mut(&mut self) -> Option<&mut TableName> {
+        match self {
+            Ddl::CreateTable { name, .. }
+            | Ddl::AlterTable { name, .. }
+            | Ddl::DropTable { name, .. }
+            | Ddl::Truncate { name } => Some(name),
+            _ => None,
+        }
+    }
+}
+
+/// What happened to a part of the schema.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Change {
+    /// It is new.
+    Created,
+    /// It is not what it was.
+    Updated,
+    /// It is gone.
+    Dropped,
+}
+
+impl Change {
+    /// Its name in a `SCHEMA_CHANGE` result or event.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Change::Created => "CREATED",
+            Change::Updated => "UPDATED",
+            Change::Dropped => "DROPPED",
+        }
+    }
+}
+
+/// What clients are told of a change of the schema.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SchemaChange {
+    /// What happened.
+    pub change: Change,
+    /// The keyspace.
+    pub keyspace: String,
+    /// The table; none if it happened to the keyspace itself.
+    pub table: Option<String>,
+}
+
+impl SchemaChange {
+    /// `KEYSPACE` or `TABLE`, as the protocol names what changed.
+    #[must_use]
+    pub fn target(&self) -> &'static str {
+        if self.table.is_some() { "TABLE" } else { "KEYSPACE" }
+    }
+}
+
+/// The outcome of a statement that changes the schema.
+#[derive(Debug, Clone)]
+pub struct Applied {
+    /// The new schema; none if the statement changed nothing (`IF NOT EXISTS`).
+    pub catalog: Option<Catalog>,
+    /// What to tell clients; none answers the statement with a void result (`TRUNCATE` as well,
+    /// which has a new catalog).
+    pub change: Option<SchemaChange>,
+}
+
+/// Why the schema was not changed. Trying again is of no use.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SchemaError {
+    /// It makes no sense with the schema as it is.
+    Invalid(String),
+    /// An option has no legal value.
+    Config(String),
+    /// There is no such option.
+    Syntax(String),
+    /// The keyspace (then `table` is empty) or table exists.
+    AlreadyExists {
+        /// The keyspace.
+        keyspace: String,
+        /// The table, or empty.
+        table: String,
+    },
+}
+
+impl fmt::Display for SchemaError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            SchemaError::Invalid(text) | SchemaError::Config(text) | SchemaError::Syntax(text) => {
+                f.write_str(text)
+            }
+            SchemaError::AlreadyExists { keyspace, table } if table.is_empty() => {
+                write!(f, "Cannot add existing keyspace \"{keyspace}\"")
+            }
+            SchemaError::AlreadyExists { keyspace, table } => {
+                write!(
+                    f,
+                    "Cannot add already existing table \"{table}\" to keyspace \"{keyspace}\""
+                )
+            }
+        }
+    }
+}
+
+impl std::error::Error for SchemaError {}

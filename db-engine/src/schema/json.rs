@@ -1,0 +1,175 @@
+//! The catalog as JSON: the form in which it is kept on disk.
+//!
+//! ```text
+//! {"format": 1, "next_table": N, "keyspaces": [{"name", "replication", "durable_writes",
+//!   "tables": [{"name", "id", "number", "version", "next_column", "options",
+//!     "columns": [{"name", "kind", "number", "type", "frozen", "descending"}]}]}]}
+//! ```
+//!
+//! `format` grows when an older program could misread the file.
+
+use super::{Catalog, Column, ColumnKind, Keyspace, Table, TableOptions};
+use crate::{mutation::TableNumber, types::parse};
+use serde::{Deserialize, Serialize};
+use std::{collections::BTreeMap, sync::Arc};
+use uuid::Uuid;
+
+/// The format that is written here, and the newest that is read.
+const FORMAT: u32 = 1;
+
+#[derive(Serialize, Deserialize)]
+struct StoredCatalog {
+    format: u32,
+    next_table: u32,
+    keyspaces: Vec<StoredKeyspace>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredKeyspace {
+    name: String,
+    replication: BTreeMap<String, String>,
+    durable_writes: bool,
+    tables: Vec<StoredTable>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredTable {
+    name: String,
+    id: String,
+    number: u32,
+    version: u32,
+    next_column: u16,
+    options: TableOptions,
+    columns: Vec<StoredColumn>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredColumn {
+    name: String,
+    kind: StoredKind,
+    number: u16,
+    #[serde(rename = "type")]
+    ty: String,
+    frozen: bool,
+    descending: bool,
+}
+
+#[derive(Serialize, Deserialize, Clone, Copy)]
+#[serde(rename_all = "snake_case")]
+enum StoredKind {
+    PartitionKey,
+    Clustering,
+    Regular,
+}
+
+pub(super) fn to_json(catalog: &Catalog) -> String {
+    let stored = StoredCatalog {
+        format: FORMAT,
+        next_table: catalog.next_table,
+        keyspaces: catalog.keyspaces.values().map(store_keyspace).collect(),
+    };
+    serde_json::to_string_pretty(&stored).expect("strings and numbers are always JSON")
+}
+
+fn store_keyspace(keyspace: &Keyspace) -> StoredKeyspace {
+    StoredKeyspace {
+        name: keyspace.name.clone(),
+        replication: keyspace.replication.clone(),
+        durable_writes: keyspace.durable_writes,
+        tables: keyspace.tables.values().map(|table| store_table(table)).collect(),
+    }
+}
+
+fn store_table(table: &Table) -> StoredTable {
+    StoredTable {
+        name: table.name.clone(),
+        id: table.id.to_string(),
+        number: table.number.0,
+        version: table.version,
+        next_column: table.next_column,
+        options: table.options.clone(),
+        columns: table.columns.iter().map(store_column).collect(),
+    }
+}
+
+fn store_column(column: &Column) -> StoredColumn {
+    StoredColumn {
+        name: column.name.clone(),
+        kind: match column.kind {
+            ColumnKind::PartitionKey => StoredKind::PartitionKey,
+            ColumnKind::Clustering => StoredKind::Clustering,
+            ColumnKind::Regular => StoredKind::Regular,
+        },
+        number: column.number,
+        ty: column.ty.to_string(),
+        frozen: column.frozen,
+        descending: column.descending,
+    }
+}
+
+pub(super) fn from_json(text: &str) -> Result<Catalog, String> {
+    #[derive(Deserialize)]
+    struct Head {
+        format: u32,
+    }
+    let head: Head = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    if head.format != FORMAT {
+        return Err(format!(
+            "format {} is unknown to this version, which reads format {FORMAT}",
+            head.format
+        ));
+    }
+    let stored: StoredCatalog = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    let keyspaces: Result<BTreeMap<_, _>, String> =
+        stored.keyspaces.into_iter().map(load_keyspace).collect();
+    let catalog =
+        Catalog { keyspaces: keyspaces?, next_table: stored.next_table, version: Uuid::nil() };
+    if catalog.tables().any(|table| table.number.0 >= stored.next_table) {
+        return Err("a table has a number that was not yet given".into());
+    }
+    Ok(catalog)
+}
+
+fn load_keyspace(stored: StoredKeyspace) -> Result<(String, Keyspace), String> {
+    let load = |table: StoredTable| {
+        let table = load_table(&stored.name, table)?;
+        Ok((table.name.clone(), Arc::new(table)))
+    };
+    let tables: Result<BTreeMap<_, _>, String> = stored.tables.into_iter().map(load).collect();
+    let keyspace = Keyspace {
+        name: stored.name.clone(),
+        replication: stored.replication,
+        durable_writes: stored.durable_writes,
+        tables: tables?,
+    };
+    Ok((stored.name, keyspace))
+}
+
+fn load_table(keyspace: &str, stored: StoredTable) -> Result<Table, String> {
+    let columns: Result<Vec<_>, String> = stored.columns.into_iter().map(load_column).collect();
+    Ok(Table {
+        keyspace: keyspace.to_string(),
+        name: stored.name,
+        id: Uuid::parse_str(&stored.id).map_err(|error| error.to_string())?,
+        number: TableNumber(stored.number),
+        version: stored.version,
+        next_column: stored.next_column,
+        columns: columns?,
+        options: stored.options,
+    })
+}
+
+fn load_column(stored: StoredColumn) -> Result<Column, String> {
+    Ok(Column {
+        name: stored.name,
+        kind: match stored.kind {
+            StoredKind::PartitionKey => ColumnKind::PartitionKey,
+            StoredKind::Clustering => ColumnKind::Clustering,
+            StoredKind::Regular => ColumnKind::Regular,
+        },
+        number: stored.number,
+        ty: parse::parse(&stored.ty)?.ty,
+        frozen: stored.frozen,
+        descending: stored.descending,
+    })
+}

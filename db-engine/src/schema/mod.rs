@@ -1,0 +1,127 @@
+//! Keyspaces, tables and columns; how they are changed, kept and shown.
+//!
+//! A [`Catalog`] is never changed: a statement that changes the schema makes a new one, which
+//! takes the old one's place everywhere at once. What a request planned with the old one is
+//! recognised by the table's number and version.
+
+mod apply;
+pub mod catalog;
+pub mod ddl;
+mod json;
+pub mod options;
+pub mod system;
+mod system_schema;
+
+pub use catalog::{Catalog, Keyspace};
+pub use ddl::{Applied, Ddl, SchemaChange, SchemaError, TableName};
+pub use options::TableOptions;
+
+use crate::{mutation::TableNumber, types::CqlType};
+use uuid::Uuid;
+
+/// What a column is to its table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ColumnKind {
+    /// Part of the partition key.
+    PartitionKey,
+    /// Orders the rows of a partition.
+    Clustering,
+    /// Holds a value of its own in each row.
+    Regular,
+}
+
+/// One column of a table.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Column {
+    /// Its name, as it is once quotes and case are settled.
+    pub name: String,
+    /// What it is to its table.
+    pub kind: ColumnKind,
+    /// For a regular column, the number under which storage knows its cells; never used again for
+    /// another column of the table. For a key column, its position in the key.
+    pub number: u16,
+    /// The type of its values.
+    pub ty: CqlType,
+    /// Whether it is declared `frozen<>` if it is a collection. Only system tables have others.
+    pub frozen: bool,
+    /// Whether a clustering column runs from the greatest value to the smallest.
+    pub descending: bool,
+}
+
+impl Column {
+    /// The type as CQL text declares it.
+    #[must_use]
+    pub fn type_name(&self) -> String {
+        if self.frozen { self.ty.to_string() } else { self.ty.unfrozen_name() }
+    }
+}
+
+/// Which state of which table something was planned with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TableVersion {
+    /// The table.
+    pub number: TableNumber,
+    /// How often it had been altered.
+    pub version: u32,
+}
+
+/// A table, as it is for as long as nobody alters it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Table {
+    /// Its keyspace.
+    pub keyspace: String,
+    /// Its name.
+    pub name: String,
+    /// The identifier that drivers are shown.
+    pub id: Uuid,
+    /// The number by which storage knows it. Truncation gives it a new one.
+    pub number: TableNumber,
+    /// How often it has been altered.
+    pub version: u32,
+    /// The number that the next added column gets.
+    pub next_column: u16,
+    /// Partition key, clustering key (both in their order), then regular columns by name: the
+    /// order of `SELECT *`.
+    pub columns: Vec<Column>,
+    /// What `WITH` said.
+    pub options: TableOptions,
+}
+
+impl Table {
+    fn count(&self, kind: ColumnKind) -> usize {
+        self.columns.iter().filter(|column| column.kind == kind).count()
+    }
+
+    /// The columns of the partition key, in its order.
+    #[must_use]
+    pub fn partition_key(&self) -> &[Column] {
+        self.columns.get(..self.count(ColumnKind::PartitionKey)).unwrap_or_default()
+    }
+
+    /// The clustering columns, in their order.
+    #[must_use]
+    pub fn clustering(&self) -> &[Column] {
+        let start = self.count(ColumnKind::PartitionKey);
+        let end = start + self.count(ColumnKind::Clustering);
+        self.columns.get(start..end).unwrap_or_default()
+    }
+
+    /// The regular columns, by name.
+    #[must_use]
+    pub fn regular(&self) -> &[Column] {
+        let start = self.columns.len() - self.count(ColumnKind::Regular);
+        self.columns.get(start..).unwrap_or_default()
+    }
+
+    /// The column of this name.
+    #[must_use]
+    pub fn column(&self, name: &str) -> Option<&Column> {
+        self.columns.iter().find(|column| column.name == name)
+    }
+
+    /// Its state, to compare with a later one.
+    #[must_use]
+    pub fn table_version(&self) -> TableVersion {
+        TableVersion { number: self.number, version: self.version }
+    }
+}

@@ -1,0 +1,321 @@
+//! The system keyspaces: tables without storage, whose rows are made when they are asked for.
+//!
+//! Drivers read them when they connect: who the node is (`system.local`), who the others are
+//! (nobody: `system.peers`), and what there is (`system_schema`). Their shapes are Cassandra's.
+
+use super::{Catalog, Column, ColumnKind, Table, TableOptions, system_schema};
+use crate::{
+    mutation::TableNumber,
+    types::{collection, parse},
+};
+use std::{
+    net::IpAddr,
+    sync::{Arc, LazyLock},
+};
+use uuid::Uuid;
+
+/// The version of Cassandra that drivers are told. ScyllaDB has told the same for years, so every
+/// driver is tested with it: it is high enough for protocol v4 and `system_schema`, and low enough
+/// that `DESCRIBE` stays with the client and virtual keyspaces are not asked for.
+pub const RELEASE_VERSION: &str = "3.0.8";
+/// The version of CQL that drivers are told.
+pub const CQL_VERSION: &str = "3.3.1";
+/// The partitioner: tokens are Murmur3's.
+pub const PARTITIONER: &str = "org.apache.cassandra.dht.Murmur3Partitioner";
+/// The name of the data centre that the node is in.
+pub const DATA_CENTER: &str = "datacenter1";
+/// The name of the rack that the node is in.
+pub const RACK: &str = "rack1";
+
+/// One row: a value or null for each column of the table, in the order of its columns.
+pub type Row = Vec<Option<Vec<u8>>>;
+
+/// What the system tables tell of the node.
+#[derive(Debug, Clone)]
+pub struct NodeInfo {
+    /// The address that clients reach it under.
+    pub address: IpAddr,
+    /// Its port for CQL.
+    pub port: u16,
+    /// Its identity, the same for as long as its data lives.
+    pub host_id: Uuid,
+    /// The name of the cluster.
+    pub cluster_name: String,
+    /// The version of the engine.
+    pub version: String,
+    /// The tokens it owns; at least one, or drivers route nothing by token.
+    pub tokens: Vec<i64>,
+}
+
+/// Keyspace, table, partition key, clustering key and regular columns.
+type Spec = (&'static str, &'static str, &'static str, &'static str, &'static str);
+
+const SPECS: &[Spec] = &[
+    (
+        "system",
+        "local",
+        "key text",
+        "",
+        "bootstrapped text; broadcast_address inet; broadcast_port int; cluster_name text; \
+         cql_version text; data_center text; engine text; gossip_generation int; host_id uuid; \
+         listen_address inet; listen_port int; native_protocol_version text; partitioner text; \
+         rack text; release_version text; rpc_address inet; rpc_port int; schema_version uuid; \
+         tokens set<text>; truncated_at map<uuid, blob>",
+    ),
+    (
+        "system",
+        "peers",
+        "peer inet",
+        "",
+        "data_center text; host_id uuid; preferred_ip inet; rack text; release_version text; \
+         rpc_address inet; schema_version uuid; tokens set<text>",
+    ),
+    (
+        "system",
+        "peers_v2",
+        "peer inet",
+        "peer_port int",
+        "data_center text; host_id uuid; native_address inet; native_port int; \
+         preferred_ip inet; preferred_port int; rack text; release_version text; \
+         schema_version uuid; tokens set<text>",
+    ),
+    (
+        "system",
+        "size_estimates",
+        "keyspace_name text",
+        "table_name text; range_start text; range_end text",
+        "mean_partition_size bigint; partitions_count bigint",
+    ),
+    (
+        "system_schema",
+        "keyspaces",
+        "keyspace_name text",
+        "",
+        "durable_writes boolean; replication frozen<map<text, text>>",
+    ),
+    (
+        "system_schema",
+        "tables",
+        "keyspace_name text",
+        "table_name text",
+        "additional_write_policy text; bloom_filter_fp_chance double; \
+         caching frozen<map<text, text>>; cdc boolean; comment text; \
+         compaction frozen<map<text, text>>; compression frozen<map<text, text>>; \
+         crc_check_chance double; dclocal_read_repair_chance double; default_time_to_live int; \
+         extensions frozen<map<text, blob>>; flags frozen<set<text>>; gc_grace_seconds int; \
+         id uuid; max_index_interval int; memtable text; memtable_flush_period_in_ms int; \
+         min_index_interval int; read_repair text; read_repair_chance double; \
+         speculative_retry text",
+    ),
+    (
+        "system_schema",
+        "columns",
+        "keyspace_name text",
+        "table_name text; column_name text",
+        "clustering_order text; column_name_bytes blob; kind text; position int; type text",
+    ),
+    (
+        "system_schema",
+        "types",
+        "keyspace_name text",
+        "type_name text",
+        "field_names frozen<list<text>>; field_types frozen<list<text>>",
+    ),
+    (
+        "system_schema",
+        "functions",
+        "keyspace_name text",
+        "function_name text; argument_types frozen<list<text>>",
+        "argument_names frozen<list<text>>; body text; called_on_null_input boolean; \
+         language text; return_type text",
+    ),
+    (
+        "system_schema",
+        "aggregates",
+        "keyspace_name text",
+        "aggregate_name text; argument_types frozen<list<text>>",
+        "final_func text; initcond text; return_type text; state_func text; state_type text",
+    ),
+    (
+        "system_schema",
+        "triggers",
+        "keyspace_name text",
+        "table_name text; trigger_name text",
+        "options frozen<map<text, text>>",
+    ),
+    (
+        "system_schema",
+        "indexes",
+        "keyspace_name text",
+        "table_name text; index_name text",
+        "kind text; options frozen<map<text, text>>",
+    ),
+    (
+        "system_schema",
+        "views",
+        "keyspace_name text",
+        "view_name text",
+        "base_table_id uuid; base_table_name text; bloom_filter_fp_chance double; \
+         caching frozen<map<text, text>>; cdc boolean; comment text; \
+         compaction frozen<map<text, text>>; compression frozen<map<text, text>>; \
+         crc_check_chance double; dclocal_read_repair_chance double; default_time_to_live int; \
+         extensions frozen<map<text, blob>>; gc_grace_seconds int; id uuid; \
+         include_all_columns boolean; max_index_interval int; memtable_flush_period_in_ms int; \
+         min_index_interval int; read_repair_chance double; speculative_retry text; \
+         where_clause text",
+    ),
+    (
+        "system_schema",
+        "dropped_columns",
+        "keyspace_name text",
+        "table_name text; column_name text",
+        "dropped_time timestamp; kind text; type text",
+    ),
+    ("system_virtual_schema", "keyspaces", "keyspace_name text", "", ""),
+    ("system_virtual_schema", "tables", "keyspace_name text", "table_name text", "comment text"),
+    (
+        "system_virtual_schema",
+        "columns",
+        "keyspace_name text",
+        "table_name text; column_name text",
+        "clustering_order text; column_name_bytes blob; kind text; position int; type text",
+    ),
+    (
+        "system_traces",
+        "sessions",
+        "session_id uuid",
+        "",
+        "client inet; command text; coordinator inet; coordinator_port int; duration int; \
+         parameters map<text, text>; request text; started_at timestamp",
+    ),
+    (
+        "system_traces",
+        "events",
+        "session_id uuid",
+        "event_id timeuuid",
+        "activity text; source inet; source_elapsed int; source_port int; thread text",
+    ),
+];
+
+/// Numbers from here on are those of system tables, in the order of `SPECS`.
+const FIRST_NUMBER: u32 = 0xFFFF_0000;
+
+static SHAPES: LazyLock<Vec<Arc<Table>>> = LazyLock::new(|| {
+    let numbered = (FIRST_NUMBER..).zip(SPECS);
+    numbered.map(|(number, spec)| Arc::new(shape_of(number, spec))).collect()
+});
+
+fn shape_of(number: u32, spec: &Spec) -> Table {
+    let (keyspace, name, partition_key, clustering, regular) = spec;
+    let mut columns = Vec::new();
+    for (kind, list) in [
+        (ColumnKind::PartitionKey, partition_key),
+        (ColumnKind::Clustering, clustering),
+        (ColumnKind::Regular, regular),
+    ] {
+        for (number, column) in (0u16..).zip(list.split(';').filter(|c| !c.is_empty())) {
+            let (name, ty) = column.trim().split_once(' ').expect("a name and a type");
+            let declared = parse::parse(ty).expect("types above are written correctly");
+            let (ty, frozen) = (declared.ty, declared.frozen);
+            let name = name.to_string();
+            columns.push(Column { name, kind, number, ty, frozen, descending: false });
+        }
+    }
+    let digest = uuid::Builder::from_md5_bytes(md5_of(&format!("{keyspace}.{name}")));
+    Table {
+        keyspace: (*keyspace).to_string(),
+        name: (*name).to_string(),
+        id: digest.into_uuid(),
+        number: TableNumber(number),
+        version: 0,
+        next_column: 0,
+        columns,
+        options: TableOptions::default(),
+    }
+}
+
+fn md5_of(text: &str) -> [u8; 16] {
+    use md5::{Digest, Md5};
+    Md5::digest(text.as_bytes()).into()
+}
+
+/// Whether a keyspace is the system's: nobody can change it.
+#[must_use]
+pub fn is_system(keyspace: &str) -> bool {
+    SPECS.iter().any(|spec| spec.0 == keyspace)
+}
+
+/// The shape of a system table.
+#[must_use]
+pub fn shape(keyspace: &str, name: &str) -> Option<&'static Arc<Table>> {
+    SHAPES.iter().find(|table| table.keyspace == keyspace && table.name == name)
+}
+
+/// Whether a number is that of a system table.
+#[must_use]
+pub fn is_shape(number: TableNumber) -> bool {
+    number.0 >= FIRST_NUMBER
+}
+
+/// All system tables.
+pub(super) fn shapes() -> impl Iterator<Item = &'static Arc<Table>> {
+    SHAPES.iter()
+}
+
+/// The rows of a system table, in no particular order of their partitions.
+#[must_use]
+pub fn rows(table: &Table, catalog: &Catalog, node: &NodeInfo) -> Vec<Row> {
+    match (table.keyspace.as_str(), table.name.as_str()) {
+        ("system", "local") => vec![fill(table, |column| local(column, catalog, node))],
+        ("system_schema", "keyspaces") => system_schema::keyspaces(table, catalog),
+        ("system_schema", "tables") => system_schema::tables(table, catalog),
+        ("system_schema", "columns") => system_schema::columns(table, catalog),
+        _ => Vec::new(),
+    }
+}
+
+/// A row made by asking for the value of each column.
+pub(super) fn fill(table: &Table, mut value: impl FnMut(&str) -> Option<Vec<u8>>) -> Row {
+    table.columns.iter().map(|column| value(&column.name)).collect()
+}
+
+pub(super) fn text(value: &str) -> Vec<u8> {
+    value.as_bytes().to_vec()
+}
+
+pub(super) fn int(value: i32) -> Vec<u8> {
+    value.to_be_bytes().to_vec()
+}
+
+fn inet(address: IpAddr) -> Vec<u8> {
+    match address {
+        IpAddr::V4(address) => address.octets().to_vec(),
+        IpAddr::V6(address) => address.octets().to_vec(),
+    }
+}
+
+fn local(column: &str, catalog: &Catalog, node: &NodeInfo) -> Option<Vec<u8>> {
+    Some(match column {
+        "key" => text("local"),
+        "bootstrapped" => text("COMPLETED"),
+        "broadcast_address" | "listen_address" | "rpc_address" => inet(node.address),
+        "broadcast_port" | "listen_port" | "rpc_port" => int(node.port.into()),
+        "cluster_name" => text(&node.cluster_name),
+        "cql_version" => text(CQL_VERSION),
+        "data_center" => text(DATA_CENTER),
+        "engine" => text(&format!("sandglass-db {}", node.version)),
+        "gossip_generation" => int(0),
+        "host_id" => node.host_id.as_bytes().to_vec(),
+        "native_protocol_version" => text("4"),
+        "partitioner" => text(PARTITIONER),
+        "rack" => text(RACK),
+        "release_version" => text(RELEASE_VERSION),
+        "schema_version" => catalog.version.as_bytes().to_vec(),
+        "tokens" => {
+            let mut tokens: Vec<String> = node.tokens.iter().map(i64::to_string).collect();
+            tokens.sort();
+            collection::list(&tokens)
+        }
+        _ => return None,
+    })
+}

@@ -1,0 +1,107 @@
+//! The rows of `system_schema`: what there is, as drivers read it.
+
+use super::{
+    Catalog, Column, ColumnKind, Table,
+    system::{Row, fill, int, shapes, text},
+};
+use crate::types::collection;
+use std::collections::{BTreeMap, BTreeSet};
+
+fn boolean(value: bool) -> Vec<u8> {
+    vec![u8::from(value)]
+}
+
+fn double(value: f64) -> Vec<u8> {
+    value.to_be_bytes().to_vec()
+}
+
+fn map(value: &BTreeMap<String, String>) -> Vec<u8> {
+    let pairs: Vec<_> = value.iter().collect();
+    collection::map(&pairs)
+}
+
+/// Tables of users and of the system.
+fn all_tables(catalog: &Catalog) -> impl Iterator<Item = &Table> {
+    catalog.tables().map(|table| &**table).chain(shapes().map(|table| &**table))
+}
+
+pub(super) fn keyspaces(shape: &Table, catalog: &Catalog) -> Vec<Row> {
+    let row = |name: &str, durable: bool, replication: &BTreeMap<String, String>| {
+        fill(shape, |column| match column {
+            "keyspace_name" => Some(text(name)),
+            "durable_writes" => Some(boolean(durable)),
+            "replication" => Some(map(replication)),
+            _ => None,
+        })
+    };
+    let local = "org.apache.cassandra.locator.LocalStrategy".to_string();
+    let local = BTreeMap::from([("class".to_string(), local)]);
+    let system: BTreeSet<&str> = shapes().map(|table| table.keyspace.as_str()).collect();
+    let users = catalog.keyspaces.values();
+    users
+        .map(|keyspace| row(&keyspace.name, keyspace.durable_writes, &keyspace.replication))
+        .chain(system.into_iter().map(|name| row(name, true, &local)))
+        .collect()
+}
+
+pub(super) fn tables(shape: &Table, catalog: &Catalog) -> Vec<Row> {
+    all_tables(catalog).map(|table| fill(shape, |column| table_value(column, table))).collect()
+}
+
+fn table_value(column: &str, table: &Table) -> Option<Vec<u8>> {
+    let options = &table.options;
+    Some(match column {
+        "keyspace_name" => text(&table.keyspace),
+        "table_name" => text(&table.name),
+        "bloom_filter_fp_chance" => double(options.bloom_filter_fp_chance),
+        "caching" => map(&options.caching),
+        "cdc" => return None,
+        "comment" => text(&options.comment),
+        "compaction" => map(&options.compaction),
+        "compression" => map(&options.compression),
+        "crc_check_chance" => double(options.crc_check_chance),
+        "dclocal_read_repair_chance" | "read_repair_chance" => double(0.0),
+        "default_time_to_live" => int(i32::try_from(options.default_ttl_s).unwrap_or(i32::MAX)),
+        "extensions" => map(&BTreeMap::new()),
+        "flags" => collection::list(&["compound"]),
+        "gc_grace_seconds" => int(i32::try_from(options.gc_grace_s).unwrap_or(i32::MAX)),
+        "id" => table.id.as_bytes().to_vec(),
+        "max_index_interval" => int(options.max_index_interval),
+        "memtable_flush_period_in_ms" => int(options.memtable_flush_period_ms),
+        "min_index_interval" => int(options.min_index_interval),
+        other => text(options.shown.get(other)?),
+    })
+}
+
+pub(super) fn columns(shape: &Table, catalog: &Catalog) -> Vec<Row> {
+    let of_table = |table: &Table| {
+        let row = |column| fill(shape, |name| column_value(name, table, column));
+        let mut columns: Vec<_> = table.columns.iter().collect();
+        columns.sort_by(|a, b| a.name.cmp(&b.name));
+        columns.into_iter().map(row).collect::<Vec<_>>()
+    };
+    all_tables(catalog).flat_map(of_table).collect()
+}
+
+fn column_value(name: &str, table: &Table, column: &Column) -> Option<Vec<u8>> {
+    let (kind, position) = match column.kind {
+        ColumnKind::PartitionKey => ("partition_key", i32::from(column.number)),
+        ColumnKind::Clustering => ("clustering", i32::from(column.number)),
+        ColumnKind::Regular => ("regular", -1),
+    };
+    let order = match (column.kind, column.descending) {
+        (ColumnKind::Clustering, true) => "desc",
+        (ColumnKind::Clustering, false) => "asc",
+        _ => "none",
+    };
+    Some(match name {
+        "keyspace_name" => text(&table.keyspace),
+        "table_name" => text(&table.name),
+        "column_name" | "column_name_bytes" => text(&column.name),
+        "clustering_order" => text(order),
+        "kind" => text(kind),
+        "position" => int(position),
+        "type" => text(&column.type_name()),
+        _ => return None,
+    })
+}
