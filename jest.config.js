@@ -17,6 +17,7 @@ const system = (name) => ({
 export default {
   projects: [
     ...['common', 'ingest', 'simulator', 'api', 'dashboards'].map(unit),
-    ...['tidy', 'support', 'cql', 'e2e'].map(system),
+    ...['tidy', 'support', 'bench', 'cql', 'cassandra'].map(system),
+    { ...system('e2e'), globalSetup: '<rootDir>/support/build.js' },
   ],
 }

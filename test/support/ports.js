@@ -28,7 +28,7 @@ export async function freePort(host) {
  * @param {number} port
  * @returns {Promise<boolean>}
  */
-function isFree(host, port) {
+export function isFree(host, port) {
   return new Promise((resolve) => {
     const server = createServer()
     server.once('error', () => resolve(false))

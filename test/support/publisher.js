@@ -47,6 +47,7 @@ export class Publisher {
   /** @type {Error | undefined} */
   #broken
   #id = 0
+  #sentBefore = false
   #ready = false
   #ended = false
   /** @type {NodeJS.Timeout | undefined} */
@@ -77,9 +78,20 @@ export class Publisher {
   publish(topic, payload) {
     if (this.#broken) return Promise.reject(this.#broken)
     return new Promise((resolve) => {
-      this.#waiting.push({ topic, payload, sent: false, acknowledged: resolve })
+      this.#waiting.push({ topic, payload, sent: this.#sentBefore, acknowledged: resolve })
       this.#send()
     })
+  }
+
+  /**
+   * Goes on as a device that was switched off: with this packet id next, and, if the message may
+   * have reached the broker before, with the duplicate flag.
+   *
+   * @param {{ id: number, duplicate: boolean }} state
+   */
+  startAt({ id, duplicate }) {
+    this.#id = id - 1
+    this.#sentBefore = duplicate
   }
 
   /** Messages that are published and not acknowledged. */

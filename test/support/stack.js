@@ -29,7 +29,6 @@ export const GIVEN_DATABASE = process.env.CQL_HOSTS
  * @property {Record<string, string>} [engineEnv]  Settings of the engine.
  * @property {Record<string, string>} [ingestEnv]
  * @property {Record<string, string>} [apiEnv]
- * @property {string} [database]  `HOST:PORT` of a given database; default CQL_HOSTS, if it is set.
  */
 
 /**
@@ -38,7 +37,7 @@ export const GIVEN_DATABASE = process.env.CQL_HOSTS
  * @param {StackOptions} [options]
  */
 export async function startStack(options = {}) {
-  const stack = new Stack(await place(options), options)
+  const stack = new Stack(await place(), options)
   try {
     await stack.start()
     return stack
@@ -48,8 +47,9 @@ export async function startStack(options = {}) {
   }
 }
 
-/** @param {StackOptions} options */
-async function place({ database = GIVEN_DATABASE }) {
+/** Where everything of a stack is. */
+async function place() {
+  const database = GIVEN_DATABASE
   const [cql, engineHttp, mqtt, ingestHttp, api] = await Promise.all(
     Array.from({ length: 5 }, () => freePort(HOST)),
   )
@@ -126,6 +126,8 @@ export class Stack {
       contactPoints: [this.#place.database ?? this.cqlHosts],
       localDataCenter: process.env.CQL_DATACENTER ?? 'datacenter1',
       credentials: credentials(),
+      // An idle connection is silent: the engine is watched for what it does by itself.
+      pooling: { heartBeatInterval: 0 },
       socketOptions: { readTimeout: 30_000 },
     })
     await client.connect()

@@ -11,7 +11,7 @@ export const DEADLINE_MS = 15_000
  * @param {string} what  What is waited for; named in the error.
  * @param {() => T | Promise<T>} probe  An exception counts as "not yet" and is told at the deadline.
  * @param {{ deadlineMs?: number, everyMs?: number }} [limits]
- * @returns {Promise<NonNullable<T>>}
+ * @returns {Promise<Exclude<T, false | null | undefined | 0 | "">>}
  */
 export async function until(what, probe, { deadlineMs = DEADLINE_MS, everyMs = 20 } = {}) {
   const deadline = performance.now() + deadlineMs
@@ -19,7 +19,7 @@ export async function until(what, probe, { deadlineMs = DEADLINE_MS, everyMs = 2
   for (;;) {
     try {
       const value = await probe()
-      if (value) return value
+      if (value) return /** @type {Exclude<T, false | null | undefined | 0 | ''>} */ (value)
       last = `the last answer was ${JSON.stringify(value)}`
     } catch (error) {
       last = `the last error was ${error instanceof Error ? error.message : error}`

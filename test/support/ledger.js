@@ -1,4 +1,4 @@
-// The publisher's own record of what it published, and its comparison with what is stored.
+// The publisher's own ledger of what it published, and its comparison with what is stored.
 //
 // A measurement is identified by sensor, metric, time and seq. The publisher knows the first three;
 // the seq of values that share them is the platform's choice. So the comparison is of the set of
@@ -19,7 +19,7 @@
 /** Examples of each kind of difference that a report shows. */
 const EXAMPLES_MAX = 5
 
-export class Record {
+export class Ledger {
   /** @type {Map<string, Map<unknown, boolean>>}  Place → value → whether it was acknowledged. */
   #places = new Map()
   published = 0

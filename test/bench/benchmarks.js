@@ -1,0 +1,37 @@
+// The benchmarks, in the order in which they run and are published.
+import { idle } from './idle.js'
+import { memory, throughput } from './ingest.js'
+import { queryable, reads } from './reads.js'
+
+/**
+ * @typedef {object} Context
+ * @property {number} seconds  The measured time of each benchmark.
+ * @property {(text: string) => void} progress
+ *
+ * @typedef {object} Benchmark
+ * @property {string} name
+ * @property {string} title
+ * @property {(context: Context) => Promise<import('./figure.js').Figure[]>} run
+ */
+
+/** @type {Benchmark[]} */
+export const BENCHMARKS = [
+  {
+    name: 'ingest-500',
+    title: 'QoS 1 messages of 500 sensors on 500 connections',
+    run: throughput('ingest-500', { connections: 500, sensors: 500, floor: 20_000 }),
+  },
+  {
+    name: 'ingest-10000',
+    title: 'QoS 1 messages of 10,000 sensors on 10,000 connections',
+    run: throughput('ingest-10000', { connections: 10_000, sensors: 10_000, floor: 8000 }),
+  },
+  {
+    name: 'queryable',
+    title: 'From publish to queryable, while 10,000 messages/s come in',
+    run: queryable,
+  },
+  { name: 'reads', title: 'REST reads, while 2,000 messages/s come in', run: reads },
+  { name: 'memory', title: 'Memory at 1,000 messages/s', run: memory },
+  { name: 'idle', title: 'The engine when nothing is to do', run: idle },
+]

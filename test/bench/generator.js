@@ -1,0 +1,231 @@
+// The load: a process that publishes at a steady rate and measures how long each PUBACK takes.
+//
+// Message n is due at n / rate after the start and belongs to connection n modulo the connections.
+// Its time runs from when it was due, not from when it was sent: if the platform stalls, everything
+// that waits meanwhile counts. It runs in a process of its own, so that its CPU can be told apart.
+//
+// Parent to child: the options, then `{ go: true }`. Child to parent: `ready`, `begin` (the warm-up
+// is over), `end` with the result (the last acknowledgement has come).
+import { connect as connectSocket } from 'node:net'
+import { setTimeout as delay } from 'node:timers/promises'
+import * as wire from '../support/wire.js'
+import { Histogram } from './histogram.js'
+
+/**
+ * @typedef {object} Load
+ * @property {string} host
+ * @property {number} port
+ * @property {number} connections
+ * @property {number} sensors  A multiple of the connections; each connection speaks for its own.
+ * @property {number} rate  Messages a second, in all.
+ * @property {number} window  Most messages in flight on one connection; what is due then waits.
+ * @property {number} warmupS
+ * @property {number} seconds
+ * @property {string} prefix  Of the sensors' names.
+ *
+ * @typedef {object} LoadResult
+ * @property {number} acknowledged  In the measured time.
+ * @property {number} acknowledgedInAll  With the warm-up and what came late.
+ * @property {number} seconds  The measured time, as it was.
+ * @property {number} ackP50Ms
+ * @property {number} ackP99Ms
+ * @property {number} ackMaxMs
+ * @property {number} disconnects
+ */
+
+/** How often due messages are sent, in milliseconds. */
+const TICK_MS = 2
+/** Connections that are opened at a time. */
+const CONNECT_AT_ONCE = 100
+/** How long the last acknowledgements may take, in milliseconds. */
+const DRAIN_MS_MAX = 30_000
+/** Bytes that one read of a connection takes; acknowledgements are four each. */
+const READ_BYTES = 4096
+
+/** One connection: its socket, and when each message in flight was due. */
+class Connection {
+  /** @type {Map<number, number>}  Packet id → when it was due, in ms of performance.now(). */
+  inFlight = new Map()
+  /** Messages that are due and wait for the window: their numbers. @type {number[]} */
+  waiting = []
+  #id = 0
+  #reader = new wire.PacketReader()
+  /** @type {import('node:net').Socket | undefined} */
+  #socket
+
+  /** @param {Generator} generator @param {number} index */
+  constructor(generator, index) {
+    this.generator = generator
+    this.index = index
+  }
+
+  /** @returns {Promise<void>} */
+  open() {
+    const { load } = this.generator
+    return new Promise((resolve, reject) => {
+      const onread = {
+        buffer: Buffer.alloc(READ_BYTES),
+        /** @param {number} count @param {Uint8Array} bytes */
+        callback: (count, bytes) => {
+          // The buffer is used again for the next read: what the reader keeps must be a copy.
+          const chunk = Buffer.from(bytes.subarray(0, count))
+          this.#reader.push(chunk, (type, body) => {
+            if (type === wire.TYPE.puback) this.#acknowledged(body)
+            else if (type === wire.TYPE.connack) resolve()
+          })
+          return true
+        },
+      }
+      const { host, port } = load
+      const socket = connectSocket({ host, port, noDelay: true, onread })
+      socket.on('error', reject)
+      socket.on('close', () => {
+        reject(new Error(`connection ${this.index} was closed`))
+        this.generator.disconnects++
+      })
+      const clientId = `${load.prefix}-${this.index}`
+      socket.write(wire.connect({ clientId, keepAliveS: 0, clean: true }))
+      this.#socket = socket
+    })
+  }
+
+  /** @param {number} number  Of the message that is due. */
+  due(number) {
+    if (this.inFlight.size < this.generator.load.window) this.#send(number)
+    else this.waiting.push(number)
+  }
+
+  close() {
+    this.#socket?.removeAllListeners('close')
+    this.#socket?.end(wire.disconnect())
+  }
+
+  /** @param {number} number */
+  #send(number) {
+    const { topics, load, startMs, epochMs } = this.generator
+    do this.#id = (this.#id % wire.PACKET_ID_MAX) + 1
+    while (this.inFlight.has(this.#id))
+    const dueMs = startMs + (number * 1000) / load.rate
+    this.inFlight.set(this.#id, dueMs)
+    const payload = `{"t":${epochMs + Math.floor(dueMs)},"v":${(number % 10_000) / 100}}`
+    this.#socket?.write(wire.publish(topics[number % load.sensors], payload, this.#id, false))
+  }
+
+  /** @param {number} id */
+  #acknowledged(id) {
+    const dueMs = this.inFlight.get(id)
+    if (dueMs === undefined) throw new Error(`PUBACK ${id} for nothing in flight`)
+    this.inFlight.delete(id)
+    this.generator.acknowledged(dueMs)
+    const next = this.waiting.shift()
+    if (next !== undefined) this.#send(next)
+  }
+}
+
+class Generator {
+  disconnects = 0
+  startMs = 0
+  /** What performance.now() is less than the time of day. */
+  epochMs = Math.floor(performance.timeOrigin)
+  #histogram = new Histogram()
+  #measuring = false
+  #count = 0
+  #countInAll = 0
+  #maxMs = 0
+
+  /** @param {Load} load */
+  constructor(load) {
+    this.load = load
+    if (load.sensors % load.connections !== 0) throw new Error('sensors are shared out evenly')
+    this.topics = Array.from(
+      { length: load.sensors },
+      (_, n) => `sensors/${load.prefix}-${n}/value`,
+    )
+    this.connections = Array.from({ length: load.connections }, (_, n) => new Connection(this, n))
+  }
+
+  async open() {
+    for (let at = 0; at < this.connections.length; at += CONNECT_AT_ONCE) {
+      const some = this.connections.slice(at, at + CONNECT_AT_ONCE)
+      await Promise.all(some.map((connection) => connection.open()))
+    }
+  }
+
+  /**
+   * @param {() => void} begin  Called when the warm-up is over.
+   * @returns {Promise<LoadResult>}
+   */
+  async run(begin) {
+    const { rate, warmupS, seconds } = this.load
+    this.startMs = performance.now()
+    let number = await this.#publish(0, rate * warmupS)
+    begin()
+    const beginMs = performance.now()
+    this.#measuring = true
+    number = await this.#publish(number, rate * (warmupS + seconds))
+    this.#measuring = false
+    const measuredS = (performance.now() - beginMs) / 1000
+    const acknowledged = this.#count
+    await this.#drain(number)
+    return {
+      acknowledged,
+      acknowledgedInAll: this.#countInAll,
+      seconds: measuredS,
+      ackP50Ms: this.#histogram.percentile(0.5) / 1000,
+      ackP99Ms: this.#histogram.percentile(0.99) / 1000,
+      ackMaxMs: this.#maxMs,
+      disconnects: this.disconnects,
+    }
+  }
+
+  /** @param {number} dueMs */
+  acknowledged(dueMs) {
+    this.#countInAll++
+    if (!this.#measuring) return
+    const tookMs = performance.now() - dueMs
+    this.#count++
+    this.#histogram.add(tookMs * 1000)
+    if (tookMs > this.#maxMs) this.#maxMs = tookMs
+  }
+
+  close() {
+    for (const connection of this.connections) connection.close()
+  }
+
+  /**
+   * Publishes messages `from` to `to`, each when it is due.
+   *
+   * @param {number} from
+   * @param {number} to
+   */
+  async #publish(from, to) {
+    let number = from
+    while (number < to) {
+      const due = Math.min(to, ((performance.now() - this.startMs) * this.load.rate) / 1000)
+      for (; number < due; number++) this.connections[number % this.connections.length].due(number)
+      await delay(TICK_MS)
+    }
+    return number
+  }
+
+  /** @param {number} published */
+  async #drain(published) {
+    const deadline = performance.now() + DRAIN_MS_MAX
+    while (this.#countInAll < published && performance.now() < deadline) await delay(TICK_MS)
+  }
+}
+
+process.once('message', async (load) => {
+  try {
+    const generator = new Generator(/** @type {Load} */ (load))
+    await generator.open()
+    process.send?.({ state: 'ready' })
+    await new Promise((resolve) => process.once('message', resolve))
+    const result = await generator.run(() => process.send?.({ state: 'begin' }))
+    process.send?.({ state: 'end', result })
+    generator.close()
+  } catch (error) {
+    process.send?.({ state: 'failed', reason: String(error) })
+  }
+  process.disconnect()
+})

@@ -1,0 +1,179 @@
+// How fast what is stored can be read, while more comes in.
+import { Agent, get } from 'node:http'
+import { setTimeout as delay } from 'node:timers/promises'
+import { sensorId } from '@sandglass/common/sensor'
+import mqtt from 'mqtt'
+import { Publisher } from '../support/publisher.js'
+import { Histogram } from './histogram.js'
+import { underLoad } from './underload.js'
+
+/** @typedef {import('./figure.js').Figure} Figure */
+/** @typedef {import('./benchmarks.js').Context} Context */
+/** @typedef {import('../support/stack.js').Stack} Stack */
+
+const agent = new Agent({ keepAlive: true, maxSockets: 4 })
+
+/**
+ * @param {string} url
+ * @returns {Promise<string>}  The body; an error unless the status is 200.
+ */
+function fetchText(url) {
+  return new Promise((resolve, reject) => {
+    const request = get(url, { agent, timeout: 10_000 }, (response) => {
+      let body = ''
+      response.setEncoding('utf8')
+      response.on('data', (text) => {
+        body += text
+      })
+      response.on('end', () => {
+        if (response.statusCode === 200) resolve(body)
+        else reject(new Error(`${url}: ${response.statusCode} ${body}`))
+      })
+    })
+    request.on('error', reject)
+    request.on('timeout', () => request.destroy(new Error(`${url}: no answer in 10 s`)))
+  })
+}
+
+/** Half of the ingest floor, on the same connections. */
+const QUERYABLE_LOAD = { connections: 500, sensors: 500, rate: 10_000 }
+const QUERYABLE_MS_MAX = 250
+/** Pause between two readings whose way is timed, in milliseconds. */
+const QUERYABLE_EVERY_MS = 20
+
+/**
+ * Publishes a reading and asks for it until it is there; again and again. The time is from the call
+ * that publishes to the end of the answer that holds the reading.
+ *
+ * @param {Context} context
+ * @returns {Promise<Figure[]>}
+ */
+export async function queryable({ seconds, progress }) {
+  const times = new Histogram()
+  /** @param {Stack} stack */
+  const during = async (stack) => {
+    const publisher = new Publisher({ ...stack.mqtt, clientId: 'probe' })
+    await publisher.open()
+    const url = `${stack.apiUrl}/v1/sensors/${sensorId('probe')}/measurements?metric=m&limit=1`
+    await publisher.publish('sensors/probe/m', '-1')
+    const end = performance.now() + seconds * 1000
+    for (let value = 0; performance.now() < end; value++) {
+      const published = performance.now()
+      const acknowledged = publisher.publish('sensors/probe/m', String(value))
+      while (JSON.parse(await fetchText(url)).items[0]?.value !== value) {
+        if (performance.now() > end + 10_000) throw new Error(`reading ${value} never came`)
+      }
+      times.add((performance.now() - published) * 1000)
+      await acknowledged
+      await delay(QUERYABLE_EVERY_MS)
+    }
+    await publisher.close()
+  }
+  const { load } = await underLoad({ load: { ...QUERYABLE_LOAD, seconds }, during, progress })
+  const benchmark = 'queryable'
+  const plain = { benchmark, bound: /** @type {const} */ (''), floor: /** @type {const} */ ('') }
+  return [
+    {
+      benchmark,
+      name: 'published to queryable, p99',
+      value: times.percentile(0.99) / 1000,
+      unit: 'ms',
+      bound: 'at most',
+      floor: QUERYABLE_MS_MAX,
+    },
+    { ...plain, name: 'the same, median', value: times.percentile(0.5) / 1000, unit: 'ms' },
+    { ...plain, name: 'readings timed', value: times.count, unit: '' },
+    {
+      ...plain,
+      name: 'load meanwhile',
+      value: load.acknowledged / load.seconds,
+      unit: 'messages/s',
+    },
+  ]
+}
+
+const READS_LOAD = { connections: 500, sensors: 500, rate: 2000 }
+const PAGE_ROWS = 1000
+const PAGE_MS_MAX = 20
+const LATEST_MS_MAX = 5
+/** Readings of the sensor whose pages are read, one a second. */
+const STORED_READINGS = 20_000
+const STORED_FROM_MS = Date.UTC(2024, 0, 1)
+/** Pause after each pair of reads, in milliseconds. */
+const READS_EVERY_MS = 25
+
+/** @param {Stack} stack */
+async function storeReadings(stack) {
+  const client = await mqtt.connectAsync(stack.mqttUrl)
+  const perMessage = 100
+  for (let at = 0; at < STORED_READINGS; at += perMessage) {
+    const values = Array.from({ length: perMessage }, (_, index) => ({
+      t: STORED_FROM_MS + (at + index) * 1000,
+      v: (at + index) / 10,
+    }))
+    await client.publishAsync('sensors/pages/m', JSON.stringify(values), { qos: 1 })
+  }
+  await client.endAsync()
+}
+
+/** @param {Context} context  @returns {Promise<Figure[]>} */
+export async function reads({ seconds, progress }) {
+  const pages = new Histogram()
+  const latest = new Histogram()
+  /** @param {Stack} stack */
+  const during = async (stack) => {
+    const sensors = `${stack.apiUrl}/v1/sensors`
+    const end = performance.now() + seconds * 1000
+    for (let round = 0; performance.now() < end; round++) {
+      const toMs =
+        STORED_FROM_MS + (PAGE_ROWS + ((round * 997) % (STORED_READINGS - PAGE_ROWS))) * 1000
+      const page = `${sensors}/${sensorId('pages')}/measurements?metric=m&to=${toMs}&limit=${PAGE_ROWS}`
+      const body = await timed(pages, page)
+      if (JSON.parse(body).items.length !== PAGE_ROWS) throw new Error('a page is not full')
+      await timed(latest, `${sensors}/${sensorId(`bench-${round % 500}`)}/latest`)
+      await delay(READS_EVERY_MS)
+    }
+  }
+  const load = { ...READS_LOAD, seconds }
+  const { load: loaded } = await underLoad({ load, before: storeReadings, during, progress })
+  return [
+    ...percentiles('page of 1,000 rows', pages, PAGE_MS_MAX),
+    ...percentiles('latest', latest, LATEST_MS_MAX),
+    {
+      benchmark: 'reads',
+      name: 'load meanwhile',
+      value: loaded.acknowledged / loaded.seconds,
+      unit: 'messages/s',
+      bound: '',
+      floor: '',
+    },
+  ]
+}
+
+/**
+ * @param {Histogram} times
+ * @param {string} url
+ */
+async function timed(times, url) {
+  const begun = performance.now()
+  const body = await fetchText(url)
+  times.add((performance.now() - begun) * 1000)
+  return body
+}
+
+/**
+ * @param {string} name
+ * @param {Histogram} times
+ * @param {number} floor
+ * @returns {Figure[]}
+ */
+function percentiles(name, times, floor) {
+  const benchmark = 'reads'
+  const p99 = times.percentile(0.99) / 1000
+  const p50 = times.percentile(0.5) / 1000
+  return [
+    { benchmark, name: `${name}, p99`, value: p99, unit: 'ms', bound: 'at most', floor },
+    { benchmark, name: `${name}, median`, value: p50, unit: 'ms', bound: '', floor: '' },
+    { benchmark, name: `${name}, reads timed`, value: times.count, unit: '', bound: '', floor: '' },
+  ]
+}

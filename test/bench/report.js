@@ -1,0 +1,155 @@
+// Results as they are kept: one CSV line a figure, ever appended, and a page made from it.
+import { execFileSync } from 'node:child_process'
+import { appendFileSync, existsSync, readFileSync, writeFileSync } from 'node:fs'
+import { cpus, release, totalmem } from 'node:os'
+import { reached, written } from './figure.js'
+
+/** @typedef {import('./figure.js').Figure} Figure */
+
+/**
+ * Where and how figures were measured.
+ *
+ * @typedef {object} Run
+ * @property {string} date  ISO 8601, to the second.
+ * @property {string} commit
+ * @property {string} machine
+ * @property {string} command
+ */
+
+const COLUMNS = ['date', 'commit', 'machine', 'command', 'benchmark', 'name', 'value', 'unit']
+const HEADER = [...COLUMNS, 'bound', 'floor'].join(',')
+
+/**
+ * @param {string} command  As it was typed.
+ * @returns {Run}
+ */
+export function describeRun(command) {
+  const model = cpus()[0].model.replace(/\s+/g, ' ').trim()
+  const memoryGb = Math.round(totalmem() / 2 ** 30)
+  return {
+    date: new Date().toISOString().replace(/\.\d+/, ''),
+    commit: commit(),
+    machine: `${cpus().length} × ${model}; ${memoryGb} GiB; Linux ${release()}; Node ${process.version}`,
+    command,
+  }
+}
+
+/** The commit that is checked out, with a mark if files of it were changed. */
+function commit() {
+  const hash = execFileSync('git', ['rev-parse', '--short', 'HEAD'], { encoding: 'utf8' }).trim()
+  const changed = execFileSync(
+    'git',
+    ['status', '--porcelain', '--untracked-files=no', '--', '.', ':!docs/benchmarks.*'],
+    {
+      encoding: 'utf8',
+    },
+  ).trim()
+  return changed === '' ? hash : `${hash} and changes`
+}
+
+/**
+ * @param {string} file  CSV; begun if it does not exist.
+ * @param {Run} run
+ * @param {Figure[]} figures
+ */
+export function append(file, run, figures) {
+  const lines = figures.map((figure) => {
+    const { benchmark, name, unit, bound, floor } = figure
+    const { date, commit, machine, command } = run
+    return [
+      date,
+      commit,
+      machine,
+      command,
+      benchmark,
+      name,
+      written(figure.value),
+      unit,
+      bound,
+      floor,
+    ]
+      .map(quoted)
+      .join(',')
+  })
+  const begin = existsSync(file) ? '' : `${HEADER}\n`
+  appendFileSync(file, `${begin}${lines.join('\n')}\n`)
+}
+
+/** @param {string | number} field */
+function quoted(field) {
+  const text = String(field)
+  return /[",\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text
+}
+
+/**
+ * Writes the page: of every benchmark its newest run, and under which conditions that was.
+ *
+ * @param {string} csvFile
+ * @param {string} pageFile
+ * @param {{ name: string, title: string }[]} benchmarks  In the order of the page.
+ */
+export function writePage(csvFile, pageFile, benchmarks) {
+  const rows = parse(readFileSync(csvFile, 'utf8'))
+  const parts = benchmarks.flatMap(({ name, title }) => {
+    const own = rows.filter((row) => row.benchmark === name)
+    const newest = own.at(-1)
+    if (!newest) return []
+    return [
+      section(
+        title,
+        own.filter(({ date }) => date === newest.date),
+      ),
+    ]
+  })
+  writeFileSync(pageFile, `${INTRODUCTION}\n${parts.join('\n')}`)
+}
+
+const INTRODUCTION = `# Benchmarks
+
+Made by \`npm run bench\` from [benchmarks.csv](benchmarks.csv), which holds every run; this page shows
+the newest of each benchmark. Everything runs on one machine: engine, ingest, api and the load
+generator share its cores. Times of messages run from when a message was due, so a stall counts for
+all that wait. CPU is what the kernel charged the process (\`schedstat\`), memory is proportional set
+size (\`smaps_rollup\`).
+`
+
+/**
+ * @param {string} title
+ * @param {Record<string, string>[]} rows  Of one run.
+ */
+function section(title, rows) {
+  const { date, commit, machine, command } = rows[0]
+  const lines = rows.map(({ name, value, unit, bound, floor }) => {
+    const promise = bound === '' ? '' : `${bound} ${floor}`
+    return `| ${name} | ${value} ${unit} | ${promise} | ${verdict({ value, bound, floor })} |`
+  })
+  return `## ${title}
+
+\`${command}\` · commit ${commit} · ${date}
+${machine}
+
+| figure | measured | floor | |
+|---|---:|---:|---|
+${lines.join('\n')}
+`
+}
+
+/** @param {{ value: string, bound: string, floor: string }} row */
+function verdict({ value, bound, floor }) {
+  const figure = { benchmark: '', name: '', unit: '', value: Number(value), floor: Number(floor) }
+  const passed = reached({ ...figure, bound: /** @type {Figure['bound']} */ (bound) })
+  if (passed === undefined) return ''
+  return passed ? 'pass' : '**fail**'
+}
+
+/** @param {string} csv  @returns {Record<string, string>[]} */
+function parse(csv) {
+  const [header, ...lines] = csv.trimEnd().split('\n')
+  const names = header.split(',')
+  return lines.map((line) => {
+    const fields = [...line.matchAll(/(?:^|,)(?:"((?:[^"]|"")*)"|([^,]*))/g)].map(
+      ([, escaped, plain]) => escaped?.replaceAll('""', '"') ?? plain,
+    )
+    return Object.fromEntries(names.map((name, index) => [name, fields[index] ?? '']))
+  })
+}

@@ -1,0 +1,59 @@
+// A whole platform with a steady load on it, metered.
+import { startStack } from '../support/stack.js'
+import { prepareLoad } from './load.js'
+import { Meter } from './meter.js'
+
+const PLATFORM = ['engine', 'ingest', 'api']
+
+/**
+ * @typedef {import('../support/stack.js').Stack} Stack
+ *
+ * @typedef {object} Measured
+ * @property {import('./generator.js').LoadResult} load
+ * @property {import('./meter.js').Usage} usage  Of `engine`, `ingest`, `api` and `generator`.
+ * @property {number} storedInAll  Messages that ingest says it stored.
+ */
+
+/**
+ * Starts the platform, puts a load on it and, once the load is steady, calls `during`.
+ *
+ * @param {object} options
+ * @param {{ connections: number, sensors: number, rate: number, seconds: number }} options.load
+ * @param {(stack: Stack) => Promise<void>} [options.before]  While there is no load yet.
+ * @param {(stack: Stack) => Promise<void>} [options.during]  While there is.
+ * @param {(text: string) => void} options.progress
+ * @returns {Promise<Measured>}
+ */
+export async function underLoad({ load, before, during, progress }) {
+  const stack = await startStack()
+  try {
+    await before?.(stack)
+    const { stored } = await stack.stats()
+    progress(`${load.connections} connections`)
+    const generator = await prepareLoad({ ...stack.mqtt, ...load, prefix: 'bench' })
+    try {
+      progress(`${load.rate} messages/s, first to warm up`)
+      await generator.begin()
+      progress(`measuring for ${load.seconds} s`)
+      const meter = new Meter(pids(stack, generator.pid), PLATFORM)
+      meter.begin()
+      const [result] = await Promise.all([generator.end(), during?.(stack)])
+      const usage = meter.end()
+      const storedInAll = (await stack.stats()).stored - stored
+      return { load: result, usage, storedInAll }
+    } finally {
+      generator.kill()
+    }
+  } finally {
+    await stack.end()
+  }
+}
+
+/** @param {Stack} stack @param {number} generator */
+function pids(stack, generator) {
+  const platform = PLATFORM.map((name) => [
+    name,
+    stack.part(/** @type {import('../support/stack.js').PartName} */ (name)).pid,
+  ])
+  return { ...Object.fromEntries(platform), generator }
+}

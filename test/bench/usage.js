@@ -1,0 +1,57 @@
+// What a process costs, as the kernel counts it.
+import { readdirSync, readFileSync } from 'node:fs'
+
+/**
+ * CPU time of a process, all its threads, in microseconds. From schedstat, whose nanoseconds are
+ * exact; /proc/PID/stat counts ticks of 10 ms. Threads that have ended are not in it.
+ *
+ * @param {number} pid
+ */
+export function cpuUs(pid) {
+  return eachTask(pid, (task) => Number(read(`${task}/schedstat`).split(' ')[0])) / 1000
+}
+
+/**
+ * How often the threads of a process gave up the CPU by themselves, i.e. slept.
+ *
+ * @param {number} pid
+ */
+export function sleeps(pid) {
+  return eachTask(pid, (task) => field(`${task}/status`, 'voluntary_ctxt_switches'))
+}
+
+/**
+ * Proportional set size: memory of a process, shared pages divided among those that share them.
+ *
+ * @param {number} pid
+ * @returns {number}  Bytes.
+ */
+export function pssBytes(pid) {
+  return field(`/proc/${pid}/smaps_rollup`, 'Pss') * 1024
+}
+
+/** @param {number} pid @param {(task: string) => number} measure  @returns {number}  The sum. */
+function eachTask(pid, measure) {
+  let sum = 0
+  for (const task of readdirSync(`/proc/${pid}/task`)) {
+    try {
+      sum += measure(`/proc/${pid}/task/${task}`)
+    } catch (error) {
+      // A thread may end between the listing and the reading.
+      if (/** @type {NodeJS.ErrnoException} */ (error).code !== 'ENOENT') throw error
+    }
+  }
+  return sum
+}
+
+/** @param {string} file */
+function read(file) {
+  return readFileSync(file, 'utf8')
+}
+
+/** @param {string} file @param {string} name */
+function field(file, name) {
+  const value = new RegExp(`^${name}:\\s*(\\d+)`, 'm').exec(read(file))?.[1]
+  if (value === undefined) throw new Error(`${file} has no ${name}`)
+  return Number(value)
+}
