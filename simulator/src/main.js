@@ -1,4 +1,4 @@
-/** Options → links → fleet or file → report. The exit code says whether all was acknowledged. */
+/** Options → links → fleet or file → report; the exit code says whether all was acknowledged. */
 
 import { setMaxListeners } from 'node:events'
 import { basename, extname } from 'node:path'
@@ -44,7 +44,12 @@ async function simulate() {
   })
 }
 
-/** Publishes the rows of a file. @param {string} path  @returns {Promise<number>}  The exit code. */
+/**
+ * Publishes the rows of a file.
+ *
+ * @param {string} path
+ * @returns {Promise<number>}  The exit code.
+ */
 async function replay(path) {
   const layout = { ...options, sensor: options.sensor ?? basename(path, extname(path)) }
   const check = await checkTable(readTable(path, layout))
@@ -58,8 +63,8 @@ async function replay(path) {
   }
   const good = check.rows - check.bad
   progress.line(
-    `${count(good)} rows from ${new Date(check.firstMs).toISOString()} to ` +
-      `${new Date(check.lastMs).toISOString()}${check.bad > 0 ? `, ${count(check.bad)} skipped` : ''}`,
+    `rows to publish: ${count(good)}, from ${new Date(check.firstMs).toISOString()} to ` +
+      `${new Date(check.lastMs).toISOString()}; skipped: ${count(check.bad)}`,
   )
   let rows = 0
   return publish(1, async ([link]) => ({

@@ -26,7 +26,7 @@ const OPTIONS = [
   },
   {
     flag: '--rate <number>',
-    help: 'messages a second of all sensors together (default: one per sensor); 0: as fast as acknowledged',
+    help: 'messages a second in all (default: one per sensor); 0: as fast as acknowledged',
     parse: number(0, RATE_MAX),
   },
   {

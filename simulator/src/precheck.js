@@ -1,4 +1,4 @@
-/** Looks at all rows of a file before the first is published: what is bad is said, with its line. */
+/** Looks at all rows of a file before the first is published, and says what is bad, and where. */
 
 import { TableError } from './table.js'
 

@@ -79,7 +79,8 @@ export function finalLine({ totals, elapsedMs, latencies, skipped }) {
   return (
     `published ${count(published)}, acknowledged ${count(acknowledged)}` +
     `${missing > 0 ? `, NOT acknowledged ${count(missing)}` : ''} in ` +
-    `${(elapsedMs / 1000).toFixed(1)} s (${count(Math.round((acknowledged * 1000) / elapsedMs))}/s, ` +
+    `${(elapsedMs / 1000).toFixed(1)} s (` +
+    `${count(Math.round((acknowledged * 1000) / elapsedMs))}/s, ` +
     `p50 ${milliseconds(latencies.percentile(0.5))}, ` +
     `p99 ${milliseconds(latencies.percentile(0.99))}, reconnected ${reconnects} times` +
     `${skipped > 0 ? `, skipped ${count(skipped)} readings older than the backlog` : ''})`

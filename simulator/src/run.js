@@ -5,13 +5,17 @@ import { buildFleet } from './fleet.js'
 import { buildMessage } from './message.js'
 import { divide } from './schedule.js'
 
-/** Shortest sleep between two looks at the schedule: timers are no finer, and readings go in bunches. */
+/** Shortest sleep between two looks at the schedule, in milliseconds: readings go in bunches. */
 const TICK_MS = 5
 
 /** Most messages in a row before the sockets are served. */
 const BURST_MAX = 256
 
-/** @typedef {{ now: () => number, sleep: (ms: number, signal: AbortSignal) => Promise<void> }} Clock */
+/**
+ * @typedef {object} Clock
+ * @property {() => number} now  Milliseconds since the Unix epoch.
+ * @property {(ms: number, signal: AbortSignal) => Promise<void>} sleep
+ */
 
 /** @type {Clock} */
 export const realClock = {
@@ -29,7 +33,12 @@ export const realClock = {
     }),
 }
 
-/** Ends at the signal even while it waits. @param {Promise<void>} wait  @param {AbortSignal} signal */
+/**
+ * Ends at the signal even while it waits.
+ *
+ * @param {Promise<void>} wait
+ * @param {AbortSignal} signal
+ */
 async function unlessStopped(wait, signal) {
   /** @type {() => void} */
   let stop = () => {}

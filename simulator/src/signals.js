@@ -46,7 +46,7 @@ export function drift(seed, timeMs, periodMs) {
  * @param {number} timeMs
  * @param {number} crestHour  In UTC.
  */
-export function daily(timeMs, crestHour) {
+function daily(timeMs, crestHour) {
   return Math.cos((2 * Math.PI * (timeMs - crestHour * HOUR_MS)) / DAY_MS)
 }
 

@@ -2,8 +2,8 @@
  * A CSV file of measurements as a user has it: a time column, then one column a metric, with any of
  * the usual separators. Read as a stream, so that its size does not matter.
  *
- * A column is numbers, booleans or text by its first value. A cell that is empty, or says that there
- * is no value, is left out; a row that cannot be understood is reported with its line number.
+ * A column is numbers, booleans or text by its first value. A cell that is empty, or says that
+ * there is no value, is left out; a row that cannot be understood is reported with its line.
  */
 
 import { createReadStream } from 'node:fs'
@@ -30,7 +30,13 @@ const AHEAD_MS_MAX = 86_400_000
 const RESERVED = new Set(['t', 'v', 'lat', 'lon'])
 
 /** @typedef {number | boolean | string} Value */
-/** @typedef {{ line: number, sensor: string, timeMs: number, values: Record<string, Value> }} Row */
+/**
+ * @typedef {object} Row
+ * @property {number} line
+ * @property {string} sensor
+ * @property {number} timeMs
+ * @property {Record<string, Value>} values  By metric.
+ */
 /** @typedef {{ line: number, problem: string }} BadRow */
 
 /**

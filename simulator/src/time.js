@@ -1,7 +1,15 @@
 /** Times as people write them in files: dates, and counts of seconds down to nanoseconds. */
 
-const DATE =
-  /^(\d{4})-(\d{2})-(\d{2})(?:[T ](\d{2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,9}))?)?)?\s*(Z|UTC|[+-]\d{2}:?\d{2})?$/i
+const DATE = new RegExp(
+  [
+    /^(\d{4})-(\d{2})-(\d{2})/,
+    /(?:[T ](\d{2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,9}))?)?)?/,
+    /\s*(Z|UTC|[+-]\d{2}:?\d{2})?$/,
+  ]
+    .map(({ source }) => source)
+    .join(''),
+  'i',
+)
 
 /**
  * The unit of a count since the Unix epoch, by its size: each of these ends in the year 5138, and

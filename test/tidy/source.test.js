@@ -1,0 +1,136 @@
+// House rules of the JavaScript that no linter knows.
+import { builtinModules } from 'node:module'
+import { dirname, join, normalize } from 'node:path'
+import { describe, expect, test } from '@jest/globals'
+import { files, read, WORKSPACES } from './files.js'
+
+const LINES_MAX = 500
+const COLUMNS_MAX = 100
+
+const SOURCES = files('*.js', '*.css', '*.html').filter((path) => !path.includes('/fixtures/'))
+const SCRIPTS = SOURCES.filter((path) => path.endsWith('.js'))
+const isTest = (/** @type {string} */ path) => /(^|\/)test\//.test(path)
+
+/**
+ * Every module that a file names: imports, exports from, imports of types, new URL(…) excepted.
+ *
+ * @param {string} text
+ */
+function imports(text) {
+  const pattern = /(?:^|[^.\w])(?:from\s+|import\s*\(\s*|import\s+)'([^'\n]+)'/g
+  return [...text.matchAll(pattern)].map(([, name]) => name)
+}
+
+/** `@scope/name/file` → `@scope/name`. @param {string} specifier */
+function packageOf(specifier) {
+  const parts = specifier.split('/')
+  return specifier.startsWith('@') ? parts.slice(0, 2).join('/') : parts[0]
+}
+
+/** @param {string} path */
+const workspaceOf = (path) => WORKSPACES.find((name) => path.startsWith(`${name}/`))
+
+/** What breaks a rule, as `path: what`. @param {(path: string, text: string) => string[]} rule */
+function broken(rule, paths = SCRIPTS) {
+  return paths.flatMap((path) => rule(path, read(path)).map((what) => `${path}: ${what}`))
+}
+
+describe('a file', () => {
+  test(`has at most ${LINES_MAX} lines of at most ${COLUMNS_MAX} columns`, () => {
+    const long = broken((_, text) => {
+      const lines = text.split('\n')
+      const wide = lines.findIndex((line) => line.length > COLUMNS_MAX && !/https?:/.test(line))
+      return [
+        ...(lines.length > LINES_MAX + 1 ? [`${lines.length} lines`] : []),
+        ...(wide >= 0 ? [`line ${wide + 1} has ${lines[wide].length} columns`] : []),
+      ]
+    }, SOURCES)
+    expect(long).toEqual([])
+  })
+
+  test('begins by saying what it is', () => {
+    const silent = broken(
+      (_, text) => (/^(#!.*\n)?\s*\/[/*]/.test(text) ? [] : ['no first paragraph']),
+      SCRIPTS.filter((path) => !isTest(path) && !path.endsWith('jest.config.js')),
+    )
+    expect(silent).toEqual([])
+  })
+
+  test('leaves nothing for later', () => {
+    const marks = new RegExp(
+      `\\b(${['TO', 'FIX', 'XX'].map((a, i) => a + ['DO', 'ME', 'X'][i]).join('|')})\\b`,
+    )
+    expect(broken((_, text) => (marks.test(text) ? [String(marks.exec(text)?.[0])] : []))).toEqual(
+      [],
+    )
+  })
+})
+
+describe('an import', () => {
+  test('stays within its workspace; only common is shared', () => {
+    const crossing = broken((path, text) => {
+      const workspace = workspaceOf(path)
+      return imports(text).filter((name) => {
+        if (name.startsWith('.')) {
+          const target = normalize(join(dirname(path), name))
+          return workspaceOf(target) !== workspace
+        }
+        const other = /^@sandglass\/(.*?)(\/|$)/.exec(name)?.[1]
+        return other !== undefined && other !== 'common' && other !== workspace
+      })
+    })
+    expect(crossing).toEqual([])
+  })
+
+  test('is declared in the package that needs it', () => {
+    const builtins = new Set(builtinModules)
+    const root = JSON.parse(read('package.json'))
+    const undeclared = broken((path, text) => {
+      const workspace = workspaceOf(path)
+      if (!workspace) return []
+      const own = JSON.parse(read(`${workspace}/package.json`))
+      const declared = new Set([
+        ...Object.keys(own.dependencies ?? {}),
+        ...Object.keys(own.devDependencies ?? {}),
+        ...(isTest(path) ? [...Object.keys(root.devDependencies), '@jest/globals'] : []),
+        own.name,
+      ])
+      return imports(text).filter((name) => {
+        if (name.startsWith('.') || name.startsWith('/') || name.startsWith('node:')) return false
+        return !builtins.has(name) && !declared.has(packageOf(name))
+      })
+    })
+    expect(undeclared).toEqual([])
+  })
+
+  test('of casual is in the fleet alone', () => {
+    const users = SCRIPTS.filter((path) => imports(read(path)).includes('casual'))
+    expect(users).toEqual(['simulator/src/fleet.js'])
+  })
+
+  test('of a package is not needed to set a clone up', () => {
+    const seen = new Set(['common/launch/main.js', 'common/launch/db.js', 'common/launch/test.js'])
+    for (const path of seen) {
+      // What `await import()` loads comes after the set-up.
+      const text = read(path).replace(/await import\('[^']+'\)/g, '')
+      for (const name of imports(text.replace(/\/\*\*[\s\S]*?\*\//g, ''))) {
+        if (name.startsWith('.')) seen.add(normalize(join(dirname(path), name)))
+        else expect({ path, name }).toEqual({ path, name: expect.stringMatching(/^node:/) })
+      }
+    }
+    expect(seen).toContain('common/launch/setup.js')
+  })
+})
+
+test('what is exported is imported somewhere', () => {
+  const all = files('*.js', '*.html').map((path) => ({ path, text: read(path) }))
+  const dead = broken((path, text) => {
+    const pattern = /^export (?:async )?(?:function\*?|const|class|let) (\w+)/gm
+    const names = [...text.matchAll(pattern)].map(([, name]) => name)
+    return names.filter((name) => {
+      const word = new RegExp(`\\b${name}\\b`)
+      return !all.some((other) => other.path !== path && word.test(other.text))
+    })
+  })
+  expect(dead).toEqual([])
+})
