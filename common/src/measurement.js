@@ -54,8 +54,12 @@ export function rowValue(row) {
   }
 }
 
-/** @param {Parameters<typeof rowValue>[0]} row */
-function kindOf({ v, i, b, s, lat }) {
+/**
+ * The kind of the value in a row of a measurement table; undefined where no column is set.
+ *
+ * @param {Parameters<typeof rowValue>[0]} row
+ */
+export function kindOf({ v, i, b, s, lat }) {
   if (v != null) return KIND.number
   if (i != null) return KIND.integer
   if (b != null) return KIND.boolean

@@ -1,0 +1,228 @@
+/**
+ * The MQTT listener: all connections, the limits they share, and the clock of their keep-alives.
+ */
+
+import { once } from 'node:events'
+import { createServer } from 'node:net'
+import { Connection } from './connection.js'
+import { Sessions } from './session.js'
+
+/** How often keep-alives are looked at, in milliseconds. */
+const SWEEP_MS = 1_000
+
+/** How long a new connection may take to send its CONNECT, in milliseconds. */
+const CONNECT_MS_MAX = 30_000
+
+/** Bytes of packets that have not arrived whole, of all connections together. */
+const WAITING_BYTES_MAX = 64 * 2 ** 20
+
+/** @typedef {import('../message.js').Message} Message */
+
+/**
+ * @typedef {object} GateLimits
+ * @property {number} packetBytesMax  Largest packet, in bytes.
+ * @property {number} clientMessagesMax  Most unacknowledged messages of one client.
+ * @property {number} connectionsMax
+ */
+
+/**
+ * What takes the messages.
+ *
+ * @typedef {object} Sink
+ * @property {(message: Message) => void} accept  Calls `message.origin.settled` some time later.
+ * @property {boolean} isFull  Whether no more messages of QoS 1 and 2 should be given.
+ * @property {(msMax: number) => Promise<void>} idle  Resolves when nothing is held, or at the latest
+ *   after so many milliseconds.
+ * @property {() => void} onRoom  Called when it has room again; the gate sets it.
+ */
+
+export class Gate {
+  /**
+   * @param {object} parts
+   * @param {import('./broker.js').Broker} parts.broker
+   * @param {Sink} parts.sink
+   * @param {GateLimits} parts.limits
+   * @param {import('pino').Logger} parts.logger
+   */
+  constructor({ broker, sink, limits, logger }) {
+    this.broker = broker
+    this.limits = limits
+    this.sessions = new Sessions()
+    /** Redeliveries of QoS 2 that were recognised by their packet id. */
+    this.duplicates = 0
+    /** Connections that were refused because there are too many. */
+    this.refused = 0
+    /** @private */
+    this.sink = sink
+    /** @private */
+    this.logger = logger
+    /** @private @type {Set<Connection>} */
+    this.connections = new Set()
+    /** Connections that have something to send. @private @type {Connection[]} */
+    this.dirty = []
+    /** Connections that wait for the shared limit. @private @type {Set<Connection>} */
+    this.waiting = new Set()
+    /** @private */
+    this.waitingBytes = 0
+    /** @private @type {NodeJS.Timeout | undefined} */
+    this.sweeper = undefined
+    /** @private */
+    this.sweptMs = 0
+    /** @private */
+    this.server = createServer({ allowHalfOpen: true, noDelay: true }, (socket) => {
+      this.connections.add(new Connection(socket, this))
+    })
+    this.server.maxConnections = limits.connectionsMax
+    this.server.on('drop', () => this.refused++)
+    sink.onRoom = () => this.resume()
+    broker.onRoom = () => this.resume()
+  }
+
+  /** Open connections. */
+  get connectionCount() {
+    return this.connections.size
+  }
+
+  /** Connections that are not read because of a limit. */
+  get blockedCount() {
+    let count = 0
+    for (const { isBlocked } of this.connections) if (isBlocked) count++
+    return count
+  }
+
+  /**
+   * @param {import('@sandglass/common/options').Address} listen
+   * @returns {Promise<number>}  The port.
+   */
+  async start({ host, port }) {
+    this.server.listen({ host, port, backlog: 4_096 })
+    await once(this.server, 'listening')
+    this.sweptMs = this.nowMs()
+    this.sweeper = setInterval(() => this.sweep(), SWEEP_MS)
+    return /** @type {import('node:net').AddressInfo} */ (this.server.address()).port
+  }
+
+  /** Milliseconds since the Unix epoch. */
+  nowMs() {
+    return Date.now()
+  }
+
+  /** Whether messages of QoS 1 and 2 must wait, whoever sends them. */
+  get isFull() {
+    return this.sink.isFull || this.broker.isFull
+  }
+
+  /** @param {Message} message */
+  accept(message) {
+    this.sink.accept(message)
+  }
+
+  /**
+   * Passes a message on to the subscribers.
+   *
+   * @param {Message} message
+   */
+  forward(message) {
+    // Topics that begin with $ are the broker's own [MQTT-4.7.2-1].
+    if (message.topic.charCodeAt(0) !== 36) this.broker.publish(message)
+  }
+
+  noteDuplicate() {
+    this.duplicates++
+  }
+
+  /** A connection has something to send, in the turn that comes. @param {Connection} connection */
+  markDirty(connection) {
+    if (connection.isDirty) return
+    connection.isDirty = true
+    if (this.dirty.push(connection) === 1) queueMicrotask(() => this.flush())
+  }
+
+  /** @private */
+  flush() {
+    const { dirty } = this
+    this.dirty = []
+    for (const connection of dirty) {
+      connection.isDirty = false
+      connection.flush()
+    }
+  }
+
+  /** @param {Connection} connection */
+  waitForRoom(connection) {
+    this.waiting.add(connection)
+  }
+
+  /** Lets those read on that waited for room, the longest waiting first. @private */
+  resume() {
+    for (const connection of this.waiting) {
+      if (this.isFull) return
+      this.waiting.delete(connection)
+      connection.read()
+    }
+  }
+
+  /**
+   * Counts bytes of incomplete packets.
+   *
+   * @param {number} bytes  More, or less if negative.
+   */
+  countWaiting(bytes) {
+    this.waitingBytes += bytes
+    if (bytes > 0 && this.waitingBytes > WAITING_BYTES_MAX) this.closeLargest()
+  }
+
+  /** Too many packets are on their way: the one that has most of them is the one to lose. @private */
+  closeLargest() {
+    let largest
+    for (const connection of this.connections) {
+      if (connection.waitingBytes >= (largest?.waitingBytes ?? 0)) largest = connection
+    }
+    largest?.close('incomplete packets take too much memory')
+  }
+
+  /** @param {Connection} connection  @param {string} reason */
+  removed(connection, reason) {
+    this.connections.delete(connection)
+    this.waiting.delete(connection)
+    const { session } = connection
+    if (session) this.sessions.leave(session, connection, this.nowMs())
+    this.logger.debug({ client: session?.clientId, reason }, 'connection closed')
+  }
+
+  /** Closes whoever was silent for too long. @private */
+  sweep() {
+    const nowMs = this.nowMs()
+    const isLate = nowMs - this.sweptMs > 2 * SWEEP_MS
+    this.sweptMs = nowMs
+    // We were the ones who did not listen: what was sent meanwhile is read first.
+    if (isLate) return
+    for (const connection of this.connections) {
+      const { stage, keepAliveMs, heardMs, isBlocked } = connection
+      const silentMs = nowMs - heardMs
+      if (stage === 'fresh' && silentMs > CONNECT_MS_MAX) {
+        connection.close('no CONNECT arrived')
+      } else if (stage === 'open' && keepAliveMs > 0 && !isBlocked && silentMs > keepAliveMs) {
+        connection.close('keep-alive timeout')
+      }
+    }
+  }
+
+  /**
+   * Takes no more connections and messages, acknowledges what becomes durable meanwhile, and closes
+   * the connections.
+   *
+   * @param {number} holdMsMax  Longest wait for messages that are held, in milliseconds.
+   */
+  async stop(holdMsMax) {
+    clearInterval(this.sweeper)
+    if (!this.server.listening) return
+    const closed = once(this.server, 'close')
+    this.server.close()
+    for (const connection of this.connections) connection.stopReading()
+    await this.sink.idle(holdMsMax)
+    this.flush()
+    for (const connection of this.connections) connection.close('the service stops')
+    await closed
+  }
+}

@@ -1,0 +1,56 @@
+/**
+ * What happened to messages since the start, and how long it took. Plain numbers, so that counting
+ * costs nothing; `metrics.js` shows them.
+ */
+
+import { Distribution } from './distribution.js'
+import { REFUSAL_KINDS } from './refusal.js'
+
+/** @typedef {import('./message.js').Message} Message */
+/** @typedef {import('./refusal.js').RefusalKind} RefusalKind */
+
+export class Counts {
+  constructor() {
+    /** Messages on measurement topics. */
+    this.received = 0
+    /** Of these: whose rows are durable, */
+    this.storedMessages = 0
+    /** that wait, */
+    this.held = 0
+    /** that were dropped. */
+    this.droppedQos0 = 0
+    /** Those that became dead letters. @type {Record<RefusalKind, number>} */
+    this.deadLetters = /** @type {Record<RefusalKind, number>} */ (
+      Object.fromEntries(REFUSAL_KINDS.map((kind) => [kind, 0]))
+    )
+    /** Redeliveries of messages without a time that were recognised. */
+    this.duplicates = 0
+    /** Messages on other topics: ordinary MQTT traffic. */
+    this.passed = 0
+    /** Rows written, of every table. */
+    this.rows = 0
+    /** Requests to the database that failed and were repeated. */
+    this.failures = 0
+    /** From the arrival of a message to its being durable, in milliseconds. */
+    this.publishToStored = new Distribution()
+    /** Rows of a request. */
+    this.requestRows = new Distribution()
+  }
+
+  /** @param {Message} message */
+  stored(message) {
+    this.storedMessages++
+    this.publishToStored.note(performance.now() - message.arrivedMs)
+  }
+
+  /** @param {RefusalKind} kind */
+  deadLetter(kind) {
+    this.deadLetters[kind]++
+  }
+
+  get deadLettered() {
+    let sum = 0
+    for (const kind of REFUSAL_KINDS) sum += this.deadLetters[kind]
+    return sum
+  }
+}

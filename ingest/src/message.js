@@ -1,0 +1,56 @@
+/**
+ * One PUBLISH on its way: from the bytes that arrived to its acknowledgement. The pipeline settles
+ * it once everything that it became is durable; only then may its client hear of it.
+ */
+
+/**
+ * What the pipeline tells when a message is settled.
+ *
+ * @typedef {object} Origin
+ * @property {(message: Message) => void} settled
+ */
+
+/** What a message costs besides its bytes: the objects that stand for it, in bytes. */
+const MESSAGE_BYTES = 256
+
+export class Message {
+  /**
+   * @param {object} parts
+   * @param {Origin} parts.origin  Who waits for it.
+   * @param {string} parts.clientId
+   * @param {import('./broker/session.js').Session | undefined} parts.session
+   * @param {number} parts.visit  Which connection of the session it came by.
+   * @param {string} parts.topic
+   * @param {Buffer} parts.payload
+   * @param {0 | 1 | 2} parts.qos
+   * @param {boolean} parts.dup  Whether the client says that it sent it before.
+   * @param {boolean} parts.retain
+   * @param {number} parts.packetId  0 where there is none.
+   * @param {number} parts.receivedMs  Time of receipt, milliseconds since the Unix epoch.
+   * @param {number} parts.arrivedMs  The same moment by the clock that only goes forward.
+   */
+  constructor(parts) {
+    this.origin = parts.origin
+    this.clientId = parts.clientId
+    this.session = parts.session
+    this.visit = parts.visit
+    this.topic = parts.topic
+    this.payload = parts.payload
+    this.qos = parts.qos
+    this.dup = parts.dup
+    this.retain = parts.retain
+    this.packetId = parts.packetId
+    this.receivedMs = parts.receivedMs
+    this.arrivedMs = parts.arrivedMs
+    /** Bytes of memory that it is counted with. */
+    this.bytes = parts.topic.length + parts.payload.length + MESSAGE_BYTES
+    /** Rows that are not durable yet, and one more while it is being taken apart. */
+    this.pending = 0
+    /** Why it cannot be stored, where that is so. @type {import('./refusal.js').Refusal | undefined} */
+    this.refusal = undefined
+    /** Whether it became a dead letter. */
+    this.isDead = false
+    /** Whether everything is durable. */
+    this.isSettled = false
+  }
+}

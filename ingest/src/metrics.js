@@ -1,0 +1,170 @@
+/**
+ * What ingest tells about itself: the names, labels and units of its metrics, and the document
+ * `/stats`. Everything is read from plain numbers when it is asked for.
+ */
+
+import { Counter, Gauge } from 'prom-client'
+
+/** @typedef {import('./counts.js').Counts} Counts */
+/** @typedef {import('./distribution.js').Distribution} Distribution */
+/** @typedef {import('./broker/gate.js').Gate} Gate */
+/** @typedef {import('./broker/broker.js').Broker} Broker */
+/** @typedef {import('./pipeline.js').Pipeline} Pipeline */
+
+/**
+ * @typedef {object} Measured
+ * @property {Counts} counts
+ * @property {Gate} gate
+ * @property {Broker} broker
+ * @property {Pipeline} pipeline
+ * @property {import('./recent.js').Recent} recent
+ * @property {import('./registry.js').Registry} registry
+ * @property {import('./batcher.js').Batcher} batcher
+ * @property {{ isUp: boolean }} database
+ */
+
+const PREFIX = 'sandglass_ingest_'
+
+/** Upper bounds of the histogram of latencies, in seconds. */
+const LATENCY_BOUNDS_S = [
+  ...[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300],
+]
+
+/** Upper bounds of the histogram of requests, in rows. */
+const ROWS_BOUNDS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000]
+
+/**
+ * @param {import('prom-client').Registry} registry
+ * @param {Measured} measured
+ */
+export function registerMetrics(registry, measured) {
+  const { counts, gate, broker, pipeline, recent, batcher, database } = measured
+  const counter = define(Counter, registry, PREFIX)
+  const gauge = define(Gauge, registry, PREFIX)
+  counter('messages_received_total', 'MQTT messages on measurement topics', () => counts.received)
+  counter('messages_stored_total', 'messages whose rows are durable', () => counts.storedMessages)
+  counter('messages_dropped_total', 'QoS 0 messages over the limit', () => counts.droppedQos0)
+  counter('messages_duplicate_total', 'redeliveries that were recognised', () => {
+    return counts.duplicates + gate.duplicates
+  })
+  counter('messages_passed_total', 'messages on other topics, not stored', () => counts.passed)
+  gauge('messages_held', 'messages that wait to be durable', () => counts.held)
+  gauge('held_bytes', 'bytes of messages that wait to be durable', () => {
+    return pipeline.heldBytes + pipeline.qos0Bytes
+  })
+  counter('same_time_total', 'values that found another one at their millisecond', () => {
+    return recent.sameTime
+  })
+  counter('rows_total', 'rows written, of every table', () => counts.rows)
+  counter('database_failures_total', 'requests that failed and were repeated', () => {
+    return counts.failures
+  })
+  gauge('rows_waiting', 'rows that wait for a request', () => batcher.waiting)
+  gauge('database_up', '1 if the database answers', () => Number(database.isUp))
+  gauge('sensors', 'sensors that are registered', () => measured.registry.count)
+  gauge('connections', 'MQTT connections', () => gate.connectionCount)
+  gauge('connections_blocked', 'MQTT connections that are not read because of a limit', () => {
+    return gate.blockedCount
+  })
+  counter('connections_refused_total', 'MQTT connections over the limit', () => gate.refused)
+  counter('fanout_dropped_total', 'messages that subscribers had no room for', () => broker.dropped)
+  registerDeadLetters(registry, counts)
+  registerHistogram(registry, {
+    name: `${PREFIX}publish_to_stored_seconds`,
+    help: 'from the arrival of a message to its being durable',
+    bounds: LATENCY_BOUNDS_S,
+    scale: 1000,
+    distribution: counts.publishToStored,
+  })
+  registerHistogram(registry, {
+    name: `${PREFIX}request_rows`,
+    help: 'rows of a request to the database',
+    bounds: ROWS_BOUNDS,
+    scale: 1,
+    distribution: counts.requestRows,
+  })
+}
+
+/**
+ * @param {typeof Counter | typeof Gauge} Kind
+ * @param {import('prom-client').Registry} registry
+ * @param {string} prefix
+ */
+function define(Kind, registry, prefix) {
+  return (
+    /** @type {string} */ name,
+    /** @type {string} */ help,
+    /** @type {() => number} */ read,
+  ) =>
+    new Kind({
+      name: prefix + name,
+      help,
+      registers: [registry],
+      collect() {
+        this.reset()
+        this.inc(read())
+      },
+    })
+}
+
+/** @param {import('prom-client').Registry} registry  @param {Counts} counts */
+function registerDeadLetters(registry, counts) {
+  new Counter({
+    name: `${PREFIX}dead_letters_total`,
+    help: 'messages that became dead letters, by the kind of reason',
+    labelNames: ['reason'],
+    registers: [registry],
+    collect() {
+      this.reset()
+      for (const [reason, count] of Object.entries(counts.deadLetters)) this.inc({ reason }, count)
+    },
+  })
+}
+
+/**
+ * @param {import('prom-client').Registry} registry
+ * @param {{ name: string, help: string, bounds: number[], scale: number,
+ *   distribution: Distribution }} histogram  `scale` is a bound's size in the distribution's unit.
+ */
+function registerHistogram(registry, { name, help, bounds, scale, distribution }) {
+  const metric = {
+    name,
+    get: async () => ({
+      ...{ name, help, type: 'histogram', aggregator: 'sum' },
+      values: [
+        ...bounds.map((bound) => ({
+          metricName: `${name}_bucket`,
+          labels: { le: bound },
+          value: distribution.countUpTo(bound * scale),
+        })),
+        { metricName: `${name}_bucket`, labels: { le: '+Inf' }, value: distribution.count },
+        { metricName: `${name}_sum`, labels: {}, value: distribution.sum / scale },
+        { metricName: `${name}_count`, labels: {}, value: distribution.count },
+      ],
+    }),
+  }
+  registry.registerMetric(/** @type {any} */ (metric))
+}
+
+/**
+ * The document `/stats`: counts of messages since the start.
+ * received = stored + deadLettered + held + droppedQos0.
+ *
+ * @param {Measured} measured
+ */
+export function stats({ counts, gate, pipeline, database }) {
+  const { publishToStored } = counts
+  return {
+    received: counts.received,
+    stored: counts.storedMessages,
+    deadLettered: counts.deadLettered,
+    held: counts.held,
+    droppedQos0: counts.droppedQos0,
+    duplicates: counts.duplicates + gate.duplicates,
+    connections: gate.connectionCount,
+    heldBytes: pipeline.heldBytes + pipeline.qos0Bytes,
+    publishToStoredMs: { p50: publishToStored.quantile(0.5), p99: publishToStored.quantile(0.99) },
+    database: database.isUp ? 'up' : 'down',
+    uptimeS: Math.floor(process.uptime()),
+  }
+}

@@ -1,0 +1,68 @@
+/** The options of ingest: what each means, in which unit, and why its default is what it is. */
+
+import { databaseOptions } from '@sandglass/common/database'
+import { address, allowRemote, bytes, integer, oneOf } from '@sandglass/common/options'
+import { CLASS_DEFAULT, CLASS_NAMES } from '@sandglass/common/schema'
+
+const KIB = 1024
+const MIB = 1024 * KIB
+
+/** @type {import('@sandglass/common/options').OptionSpec<any>[]} */
+export const options = [
+  {
+    flag: '--mqtt-listen <host:port>',
+    help: 'where devices connect',
+    default: '127.0.0.1:1883',
+    parse: address,
+  },
+  {
+    flag: '--ingest-http <host:port>',
+    help: 'where /stats, /metrics and /health are',
+    default: '127.0.0.1:9181',
+    parse: address,
+  },
+  {
+    flag: '--packet-bytes-max <size>',
+    help: 'largest MQTT packet; a connection that sends a larger one is closed',
+    default: '256KiB',
+    parse: bytes(KIB, 16 * MIB),
+  },
+  {
+    flag: '--client-messages-max <count>',
+    help: 'most unacknowledged messages of one client; then it is not read until there are less',
+    default: '1000',
+    parse: integer(1, 65_535),
+  },
+  {
+    flag: '--held-bytes-max <size>',
+    help: 'most memory of messages of QoS 1 and 2 that wait for the database; then nobody is read',
+    default: '64MiB',
+    parse: bytes(MIB, 4096 * MIB),
+  },
+  {
+    flag: '--qos0-bytes-max <size>',
+    help: 'most memory of messages of QoS 0 that wait for the database; then they are dropped',
+    default: '16MiB',
+    parse: bytes(0, 4096 * MIB),
+  },
+  {
+    flag: '--connections-max <count>',
+    help: 'most MQTT connections; more are refused',
+    default: '20000',
+    parse: integer(1, 1_000_000),
+  },
+  {
+    flag: '--sensors-max <count>',
+    help: 'most sensors; messages of unknown ones beyond that become dead letters',
+    default: '100000',
+    parse: integer(1, 10_000_000),
+  },
+  {
+    flag: '--retention-class <name>',
+    help: `how long new sensors' measurements are kept: ${CLASS_NAMES.join(', ')}`,
+    default: CLASS_DEFAULT,
+    parse: oneOf(CLASS_NAMES),
+  },
+  ...databaseOptions,
+  allowRemote,
+]

@@ -1,0 +1,124 @@
+/**
+ * Which values of a series were seen at which millisecond, for a while: two values of one
+ * millisecond are two measurements, told apart by `seq`; the same value again is the same one.
+ *
+ * Memory is bounded in number and time by two generations: new ones go into the young generation;
+ * when that is full or old it takes the place of the one before, which is forgotten.
+ */
+
+import { createHash } from 'node:crypto'
+import { KIND } from '@sandglass/common/measurement'
+
+/** Most event times remembered in one generation, of all series. About 70 bytes each. */
+export const GENERATION_TIMES_MAX = 131_072
+
+/** Longest life of a young generation, in milliseconds: at least so long is remembered. */
+export const GENERATION_MS_MAX = 600_000
+
+/** Most values of one series and millisecond: `seq` is a smallint. */
+export const SEQ_MAX = 32_767
+
+/** Longest text that is remembered as it is, in characters; of longer ones, the hash. */
+const TEXT_LENGTH_MAX = 40
+
+/** @typedef {import('./series.js').Series} Series */
+/** @typedef {import('@sandglass/common/measurement').Value} Value */
+
+export class Recent {
+  /** @param {{ now?: () => number }} [parts]  A clock that only goes forward, in milliseconds. */
+  constructor({ now = () => performance.now() } = {}) {
+    /** Values that found another one at their millisecond. */
+    this.sameTime = 0
+    /** @private */
+    this.now = now
+    /** @private */
+    this.times = 0
+    /** @private */
+    this.bornMs = now()
+    /** Series that have a young, or an older, generation. @private @type {Series[]} */
+    this.young = []
+    /** @private @type {Series[]} */
+    this.old = []
+  }
+
+  /**
+   * The `seq` of a value: its own if it was seen before, else the next free one.
+   *
+   * @param {Series} series
+   * @param {number} timeMs
+   * @param {number} kind
+   * @param {Value} value
+   * @returns {number}  Greater than {@link SEQ_MAX} where there is none left.
+   */
+  place(series, timeMs, kind, value) {
+    const token = tokenOf(kind, value)
+    const seen = series.recent?.get(timeMs) ?? this.recall(series, timeMs)
+    if (seen === undefined) {
+      this.remember(series, timeMs, token)
+      return 0
+    }
+    if (!Array.isArray(seen)) {
+      if (seen === token) return 0
+      this.sameTime++
+      series.recent?.set(timeMs, [seen, token])
+      return 1
+    }
+    const seq = seen.indexOf(token)
+    if (seq >= 0) return seq
+    this.sameTime++
+    return seen.length > SEQ_MAX ? SEQ_MAX + 1 : seen.push(token) - 1
+  }
+
+  /** Takes what the older generation knows over into the young one. @private */
+  /** @param {Series} series  @param {number} timeMs */
+  recall(series, timeMs) {
+    const seen = series.recentBefore?.get(timeMs)
+    if (seen !== undefined) this.remember(series, timeMs, seen)
+    return seen
+  }
+
+  /** @private @param {Series} series  @param {number} timeMs  @param {unknown} seen */
+  remember(series, timeMs, seen) {
+    if (this.times >= GENERATION_TIMES_MAX) this.rotate()
+    if (!series.recent) {
+      series.recent = new Map()
+      this.young.push(series)
+    }
+    series.recent.set(timeMs, seen)
+    this.times++
+  }
+
+  /** Begins a new generation if this one is old; to be called now and then. */
+  age() {
+    if (this.now() - this.bornMs >= GENERATION_MS_MAX) this.rotate()
+  }
+
+  /** @private */
+  rotate() {
+    for (const series of this.old) series.recentBefore = undefined
+    for (const series of this.young) {
+      series.recentBefore = series.recent
+      series.recent = undefined
+    }
+    this.old = this.young
+    this.young = []
+    this.times = 0
+    this.bornMs = this.now()
+  }
+}
+
+/** What two values have in common if and only if they are the same. */
+/** @param {number} kind  @param {Value} value */
+function tokenOf(kind, value) {
+  if (kind === KIND.number || kind === KIND.boolean) return value
+  if (kind === KIND.text) {
+    const text = /** @type {string} */ (value)
+    if (text.length <= TEXT_LENGTH_MAX) return `t${text}`
+    return `h${createHash('sha1').update(text).digest('base64')}`
+  }
+  if (kind === KIND.location) {
+    const { lat, lon } = /** @type {import('@sandglass/common/measurement').Location} */ (value)
+    return `l${lat} ${lon}`
+  }
+  return `i${value}`
+}

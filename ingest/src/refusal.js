@@ -1,0 +1,22 @@
+/**
+ * Why a message becomes a dead letter.
+ */
+
+/**
+ * The kinds of reasons, for counting. `topic`, `json`, `value` and `time` are the sender's;
+ * `sensors` is the limit of sensors, `hidden` a sensor that was deleted, `database` a row that the
+ * database refuses and would refuse again.
+ *
+ * @typedef {'topic' | 'json' | 'value' | 'time' | 'sensors' | 'hidden' | 'database'} RefusalKind
+ */
+
+/** @type {readonly RefusalKind[]} */
+export const REFUSAL_KINDS = ['topic', 'json', 'value', 'time', 'sensors', 'hidden', 'database']
+
+export class Refusal {
+  /** @param {RefusalKind} kind  @param {string} reason  For people; names the field. */
+  constructor(kind, reason) {
+    this.kind = kind
+    this.reason = reason
+  }
+}

@@ -1,0 +1,217 @@
+/**
+ * Which sensors there are, and how their measurements are laid out. The database is asked about a
+ * sensor when it is first heard of, and again now and then; one that nobody knows registers itself,
+ * up to a limit.
+ */
+
+import { firstLayout } from '@sandglass/common/schema'
+import { sensorId } from '@sandglass/common/sensor'
+import { Sensor } from './series.js'
+
+/** How long what the database said is believed, in milliseconds. */
+export const BELIEVED_MS_MAX = 60_000
+
+/** Sensors about which the database is asked at the same time. */
+const READS_MAX = 32
+
+/** First and longest pause before the database is asked again, in milliseconds. */
+const RETRY_MS_MIN = 100
+const RETRY_MS_MAX = 1_000
+
+/** Most sensors beyond the limit that are remembered as such. */
+const REFUSED_MAX = 10_000
+
+/** @typedef {import('@sandglass/common/schema').Layout} Layout */
+/** @typedef {import('./message.js').Message} Message */
+/** @typedef {import('./row.js').Row} Row */
+
+/**
+ * What the database knows of a sensor.
+ *
+ * @typedef {object} KnownSensor
+ * @property {boolean} isRegistered  Whether it has a row of its own.
+ * @property {boolean} isHidden
+ * @property {Layout[]} layouts  Ordered by `fromMs`.
+ */
+
+/**
+ * @typedef {object} SensorReader
+ * @property {(id: string) => Promise<KnownSensor>} readSensor
+ * @property {() => Promise<number>} countSensors
+ */
+
+export class Registry {
+  /**
+   * @param {object} parts
+   * @param {SensorReader} parts.reader
+   * @param {import('./rows.js').Rows} parts.rows
+   * @param {number} parts.sensorsMax
+   * @param {string} parts.className  Retention class of sensors that register themselves.
+   * @param {() => number} [parts.now]  A clock that only goes forward, in milliseconds.
+   */
+  constructor({ reader, rows, sensorsMax, className, now = () => performance.now() }) {
+    this.sensorsMax = sensorsMax
+    /** Sensors that are registered, as far as we know. */
+    this.count = 0
+    /** @private */
+    this.reader = reader
+    /** @private */
+    this.rows = rows
+    /** @private */
+    this.className = className
+    /** @private */
+    this.now = now
+    /** @private @type {Map<string, Sensor>} */
+    this.sensors = new Map()
+    /** @private @type {Set<Sensor>} */
+    this.refused = new Set()
+    /** Sensors to ask about. @private @type {Sensor[]} */
+    this.unread = []
+    /** @private */
+    this.reads = 0
+    /** @private */
+    this.isClosed = false
+  }
+
+  /** Counts the sensors there are, so that the limit holds from the start. */
+  async start() {
+    this.count += await this.retry(() => this.reader.countSensors())
+  }
+
+  /** Every sensor that was heard of. */
+  all() {
+    return this.sensors.values()
+  }
+
+  /**
+   * The sensor of a name or id. Its state tells whether it can be used yet.
+   *
+   * @param {string} name
+   */
+  sensor(name) {
+    const id = sensorId(name)
+    let sensor = this.sensors.get(id)
+    if (!sensor) {
+      sensor = new Sensor(id, name)
+      this.sensors.set(id, sensor)
+    }
+    return sensor
+  }
+
+  /**
+   * Asks the database about a sensor unless that is known well enough.
+   *
+   * @param {Sensor} sensor
+   */
+  refresh(sensor) {
+    const isOld = this.now() - sensor.readMs > BELIEVED_MS_MAX
+    const isKnown = sensor.state === 'ready' || sensor.state === 'refused'
+    if (sensor.state === 'reading' || (isKnown && !isOld)) return
+    if (isKnown) sensor.readMs = this.now()
+    else sensor.state = 'reading'
+    this.unread.push(sensor)
+    this.readMore()
+  }
+
+  /**
+   * The rows that register a sensor nobody knew. A message of one whose registration is on its way
+   * waits for that.
+   *
+   * @param {Sensor} sensor
+   * @param {Message} message
+   * @returns {Row[]}  To be written.
+   */
+  register(sensor, message) {
+    for (const row of sensor.registrationRows) row.holdBack(message)
+    if (sensor.layouts.length > 0) return []
+    const layout = firstLayout(this.className)
+    sensor.layouts = [layout]
+    const added = [this.rows.sensor(sensor, message), this.rows.layout(sensor, layout, message)]
+    sensor.registrationRows = added
+    for (const row of added) {
+      row.onDone = () => {
+        sensor.registrationRows = sensor.registrationRows.filter((other) => other !== row)
+      }
+    }
+    return added
+  }
+
+  /** @private */
+  readMore() {
+    while (this.reads < READS_MAX && this.unread.length > 0) {
+      const sensor = /** @type {Sensor} */ (this.unread.shift())
+      this.reads++
+      void this.read(sensor).finally(() => {
+        this.reads--
+        this.readMore()
+      })
+    }
+  }
+
+  /** @private @param {Sensor} sensor */
+  async read(sensor) {
+    const known = await this.retry(() => this.reader.readSensor(sensor.id))
+    if (!known) return
+    this.learn(sensor, known)
+    const { waiters } = sensor
+    sensor.waiters = []
+    for (const waiter of waiters) waiter()
+  }
+
+  /** @private @param {Sensor} sensor  @param {KnownSensor} known */
+  learn(sensor, known) {
+    const wasReady = sensor.state === 'ready'
+    sensor.readMs = this.now()
+    sensor.isHidden = known.isHidden
+    if (known.layouts.length > 0) sensor.layouts = known.layouts
+    if (wasReady) return
+    if (known.isRegistered && known.layouts.length > 0) {
+      this.accept(sensor)
+    } else if (this.count < this.sensorsMax) {
+      this.count++
+      this.accept(sensor)
+    } else {
+      this.refuse(sensor)
+    }
+  }
+
+  /** @private @param {Sensor} sensor */
+  accept(sensor) {
+    sensor.state = 'ready'
+    this.refused.delete(sensor)
+  }
+
+  /** @private @param {Sensor} sensor */
+  refuse(sensor) {
+    sensor.state = 'refused'
+    this.refused.add(sensor)
+    for (const oldest of this.refused) {
+      if (this.refused.size <= REFUSED_MAX) return
+      this.refused.delete(oldest)
+      this.sensors.delete(oldest.id)
+    }
+  }
+
+  /**
+   * Asks until there is an answer.
+   *
+   * @template T
+   * @param {() => Promise<T>} ask
+   * @returns {Promise<T>}  Never resolves with nothing but when closed.
+   * @private
+   */
+  async retry(ask) {
+    for (let pauseMs = RETRY_MS_MIN; ; pauseMs = Math.min(2 * pauseMs, RETRY_MS_MAX)) {
+      try {
+        return await ask()
+      } catch {
+        if (this.isClosed) return /** @type {any} */ (undefined)
+        await new Promise((resolve) => setTimeout(resolve, pauseMs))
+      }
+    }
+  }
+
+  stop() {
+    this.isClosed = true
+  }
+}

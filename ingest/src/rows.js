@@ -1,0 +1,211 @@
+/**
+ * The rows that ingest writes: the statements, and how values are bound to them.
+ *
+ * Every row says its timestamp, so that a retry writes the same bytes with the same timestamp:
+ *
+ * ```text
+ * measurement, sensor, layout, dead letter   time of first acceptance
+ * latest                                     the smaller of event time and time of receipt
+ * series.last_ts                             the time itself: the largest wins
+ * series.first_ts                            counted down from the year 2100: the smallest wins
+ * ```
+ */
+
+import { deadLetterDay, KIND, VALUE_COLUMNS } from '@sandglass/common/measurement'
+import { CLASS_NAMES, DEAD_LETTER_SHARDS, measurementTable } from '@sandglass/common/schema'
+import cassandra from 'cassandra-driver'
+import { Row } from './row.js'
+
+const { Long, TimeUuid, Uuid } = cassandra.types
+
+/** The year 2100, in milliseconds since the Unix epoch. */
+const YEAR_2100_MS = 4_102_444_800_000
+
+/** Most bytes of a payload that a dead letter keeps. */
+export const PAYLOAD_KEPT_BYTES_MAX = 64 * 1024
+
+/** @typedef {import('./message.js').Message} Message */
+/** @typedef {import('./series.js').Sensor} Sensor */
+/** @typedef {import('./series.js').Series} Series */
+/** @typedef {import('./series.js').Newest} Newest */
+/** @typedef {import('@sandglass/common/measurement').Value} Value */
+/** @typedef {import('@sandglass/common/schema').Layout} Layout */
+
+/** Microseconds since the Unix epoch. @param {number} ms */
+const timestampOf = (ms) => Long.fromNumber(ms * 1000)
+
+export class Rows {
+  /** @param {string} keyspace */
+  constructor(keyspace) {
+    /** @param {string} table  @param {string[]} columns */
+    const insert = (table, columns) =>
+      `INSERT INTO ${keyspace}.${table} (${columns.join(', ')}) ` +
+      `VALUES (${columns.map(() => '?').join(', ')}) USING TIMESTAMP ?`
+    /** @param {(columns: string[]) => string} build  By kind of value. */
+    const byKind = (build) =>
+      Object.fromEntries(
+        Object.entries(VALUE_COLUMNS).map(([kind, columns]) => [kind, build([...columns])]),
+      )
+    const measurementKey = ['sensor_id', 'bucket', 'metric', 'ts', 'seq']
+    /** @private @type {Record<string, Record<string, string>>} */
+    this.measurementByClass = Object.fromEntries(
+      CLASS_NAMES.map((name) => [
+        name,
+        byKind((columns) => insert(measurementTable(name), [...measurementKey, ...columns])),
+      ]),
+    )
+    const latestKey = ['sensor_id', 'metric', 'ts', 'kind', 'received']
+    /** @private */
+    this.latestByKind = byKind((columns) => insert('latest', [...latestKey, ...columns]))
+    /** @private */
+    this.namedSensor = insert('sensor', ['sensor_id', 'name', 'created_at'])
+    /** @private */
+    this.namelessSensor = insert('sensor', ['sensor_id', 'created_at'])
+    /** @private */
+    this.firstLayout = insert('layout', ['sensor_id', 'from_ts', 'class', 'bucket_s'])
+    /** @private */
+    this.seriesFirst = insert('series', ['sensor_id', 'metric', 'first_ts'])
+    /** @private */
+    this.seriesLast = insert('series', ['sensor_id', 'metric', 'last_ts'])
+    /** @private */
+    this.deadLetterInsert = insert('dead_letter', [
+      ...['day', 'shard', 'id', 'topic', 'client', 'payload', 'reason', 'received'],
+    ])
+    /** Ids as the driver takes them, by sensor. @private @type {WeakMap<Sensor, SensorKeys>} */
+    this.keys = new WeakMap()
+  }
+
+  /**
+   * @param {Message} message
+   * @param {Series} series
+   * @param {{ layout: Layout, bucketS: number, timeMs: number, seq: number, kind: number,
+   *   value: Value, acceptedMs: number }} what
+   */
+  measurement(message, series, { layout, bucketS, timeMs, seq, kind, value, acceptedMs }) {
+    const keys = this.keysOf(series.sensor)
+    const bucket = keys.bucketOf(layout.className, bucketS)
+    /** @type {unknown[]} */
+    const params = [keys.uuid, bucket.long, series.metric, timeMs, seq]
+    bindValue(params, kind, value)
+    params.push(timestampOf(acceptedMs))
+    const query = this.measurementByClass[layout.className][kind]
+    return new Row(query, params, bucket.partition, textBytes(series.metric, value), message)
+  }
+
+  /** @param {Series} series  @param {Newest} newest */
+  latest(series, { timeMs, receivedMs, kind, value, timestampUs }) {
+    const { uuid, latestPartition } = this.keysOf(series.sensor)
+    /** @type {unknown[]} */
+    const params = [uuid, series.metric, timeMs, kind, receivedMs]
+    bindValue(params, kind, value)
+    params.push(Long.fromNumber(timestampUs))
+    const query = this.latestByKind[kind]
+    return new Row(query, params, latestPartition, textBytes(series.metric, value), undefined)
+  }
+
+  /** @param {Sensor} sensor  @param {Message} message */
+  sensor(sensor, message) {
+    const { uuid, sensorPartition } = this.keysOf(sensor)
+    const { receivedMs } = message
+    const isNamed = sensor.name.toLowerCase() !== sensor.id
+    const query = isNamed ? this.namedSensor : this.namelessSensor
+    /** @type {unknown[]} */
+    const params = isNamed ? [uuid, sensor.name, receivedMs] : [uuid, receivedMs]
+    params.push(timestampOf(receivedMs))
+    return new Row(query, params, sensorPartition, 2 * sensor.name.length, message)
+  }
+
+  /** @param {Sensor} sensor  @param {Layout} layout  @param {Message} message */
+  layout(sensor, { fromMs, className, bucketS }, message) {
+    const { uuid, layoutPartition } = this.keysOf(sensor)
+    const params = [uuid, fromMs, className, bucketS, timestampOf(message.receivedMs)]
+    return new Row(this.firstLayout, params, layoutPartition, className.length, message)
+  }
+
+  /** @param {Series} series  @param {number} timeMs  @param {Message} message */
+  seriesFrom(series, timeMs, message) {
+    const { uuid, seriesPartition } = this.keysOf(series.sensor)
+    const params = [uuid, series.metric, timeMs, Long.fromNumber(YEAR_2100_MS - timeMs)]
+    return new Row(this.seriesFirst, params, seriesPartition, series.metric.length, message)
+  }
+
+  /** @param {Series} series  @param {number} timeMs  @param {Message} message */
+  seriesTo(series, timeMs, message) {
+    const { uuid, seriesPartition } = this.keysOf(series.sensor)
+    const params = [uuid, series.metric, timeMs, timestampOf(timeMs)]
+    return new Row(this.seriesLast, params, seriesPartition, series.metric.length, message)
+  }
+
+  /** @param {Message} message  @param {string} reason */
+  deadLetter(message, reason) {
+    const { topic, clientId, receivedMs } = message
+    const day = deadLetterDay(receivedMs)
+    const id = TimeUuid.fromDate(new Date(receivedMs))
+    const shard = /** @type {any} */ (id).buffer[3] % DEAD_LETTER_SHARDS
+    const payload = Buffer.from(message.payload.subarray(0, PAYLOAD_KEPT_BYTES_MAX))
+    /** @type {unknown[]} */
+    const params = [day, shard, id, topic, clientId, payload, reason, receivedMs]
+    params.push(timestampOf(receivedMs))
+    const bytes = topic.length + clientId.length + payload.length + reason.length
+    return new Row(this.deadLetterInsert, params, `d${day}/${shard}`, bytes, message)
+  }
+
+  /** @private @param {Sensor} sensor */
+  keysOf(sensor) {
+    let keys = this.keys.get(sensor)
+    if (!keys) {
+      keys = new SensorKeys(sensor.id)
+      this.keys.set(sensor, keys)
+    }
+    return keys
+  }
+}
+
+/** A sensor's keys in the form in which they are bound, made once. */
+class SensorKeys {
+  /** @param {string} id */
+  constructor(id) {
+    this.uuid = Uuid.fromString(id)
+    this.latestPartition = `l${id}`
+    this.sensorPartition = `n${id}`
+    this.layoutPartition = `y${id}`
+    this.seriesPartition = `e${id}`
+    /** @private */
+    this.id = id
+    /** @private */
+    this.className = ''
+    /** @private */
+    this.bucketS = -1
+    /** @private */
+    this.bucket = { long: Long.ZERO, partition: '' }
+  }
+
+  /** The bucket that was asked for last is most often asked for next. */
+  /** @param {string} className  @param {number} bucketS */
+  bucketOf(className, bucketS) {
+    if (this.bucketS !== bucketS || this.className !== className) {
+      this.className = className
+      this.bucketS = bucketS
+      const partition = `${className}/${this.id}/${bucketS}`
+      this.bucket = { long: Long.fromNumber(bucketS), partition }
+    }
+    return this.bucket
+  }
+}
+
+/** @param {unknown[]} params  @param {number} kind  @param {Value} value */
+function bindValue(params, kind, value) {
+  if (kind === KIND.location) {
+    const { lat, lon } = /** @type {import('@sandglass/common/measurement').Location} */ (value)
+    params.push(lat, lon)
+  } else if (kind === KIND.integer) {
+    params.push(Long.fromNumber(/** @type {number} */ (value)))
+  } else {
+    params.push(value)
+  }
+}
+
+/** @param {string} metric  @param {Value} value */
+function textBytes(metric, value) {
+  return metric.length + (typeof value === 'string' ? 2 * value.length : 16)
+}

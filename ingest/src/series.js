@@ -1,0 +1,87 @@
+/**
+ * What ingest remembers of a sensor and its series while it runs. Plain state: `registry.js`,
+ * `recent.js`, `latest.js` and `coverage.js` decide by it.
+ */
+
+/** @typedef {import('@sandglass/common/schema').Layout} Layout */
+/** @typedef {import('@sandglass/common/measurement').Value} Value */
+
+/** What `latest` holds, or will, of a series. */
+export class Newest {
+  /**
+   * @param {number} timeMs  Of the event, milliseconds since the Unix epoch.
+   * @param {number} seq
+   * @param {number} receivedMs
+   * @param {number} kind
+   * @param {Value} value
+   * @param {number} timestampUs  By which the database tells which one is newer.
+   */
+  constructor(timeMs, seq, receivedMs, kind, value, timestampUs) {
+    this.timeMs = timeMs
+    this.seq = seq
+    this.receivedMs = receivedMs
+    this.kind = kind
+    this.value = value
+    this.timestampUs = timestampUs
+  }
+}
+
+/** One metric of one sensor. */
+export class Series {
+  /** @param {Sensor} sensor  @param {string} metric */
+  constructor(sensor, metric) {
+    this.sensor = sensor
+    this.metric = metric
+    /** @type {Newest | undefined} */
+    this.newest = undefined
+    /** When `newest` was last given to the database, by the clock that only goes forward. */
+    this.latestWrittenMs = Number.NEGATIVE_INFINITY
+    /** Whether `newest` still has to be written. */
+    this.isLatestDue = false
+    /** Event times that `series.first_ts` and `last_ts` cover, in milliseconds. */
+    this.coveredFromMs = Number.POSITIVE_INFINITY
+    this.coveredToMs = Number.NEGATIVE_INFINITY
+    /** The rows that extend the cover, while they are on their way. @type {import('./row.js').Row[]} */
+    this.coverRows = []
+    /** Recent values by event time. @type {Map<number, unknown> | undefined} */
+    this.recent = undefined
+    /** The same, of the generation before. @type {Map<number, unknown> | undefined} */
+    this.recentBefore = undefined
+  }
+}
+
+/** @typedef {'unread' | 'reading' | 'ready' | 'refused'} SensorState */
+
+export class Sensor {
+  /**
+   * @param {string} id  UUID in lower case.
+   * @param {string} name  As in the topic: a name, or the id.
+   */
+  constructor(id, name) {
+    this.id = id
+    this.name = name
+    /** @type {SensorState} */
+    this.state = 'unread'
+    this.isHidden = false
+    /** Ordered by event time, the first from 0. @type {Layout[]} */
+    this.layouts = []
+    /** When the database was last asked about it, by the clock that only goes forward. */
+    this.readMs = 0
+    /** The rows that register it, while they are on their way. @type {import('./row.js').Row[]} */
+    this.registrationRows = []
+    /** What waits for `state` to be `ready` or `refused`. @type {(() => void)[]} */
+    this.waiters = []
+    /** @type {Map<string, Series>} */
+    this.series = new Map()
+  }
+
+  /** @param {string} metric */
+  seriesOf(metric) {
+    let series = this.series.get(metric)
+    if (!series) {
+      series = new Series(this, metric)
+      this.series.set(metric, series)
+    }
+    return series
+  }
+}

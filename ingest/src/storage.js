@@ -1,0 +1,139 @@
+/**
+ * The database, as ingest uses it: requests of rows go in, what is known of sensors comes out, and
+ * an error says what can be done about it.
+ */
+
+import cassandra from 'cassandra-driver'
+
+const { errors } = cassandra
+const { responseErrorCodes } = cassandra.types
+
+/** Rows of a page when a table is read as a whole. */
+const PAGE_ROWS = 5_000
+
+/** @typedef {import('./row.js').Row} Row */
+/** @typedef {import('./writer.js').Remedy} Remedy */
+/** @typedef {import('@sandglass/common/database').Database} Database */
+
+/**
+ * What is to be done about each answer of the database. It retries what a healthy database would
+ * do; it refuses what no database would.
+ *
+ * @type {ReadonlyMap<number, Remedy>}
+ */
+const REMEDIES = new Map([
+  [responseErrorCodes.unavailableException, 'retry'],
+  [responseErrorCodes.overloaded, 'retry'],
+  [responseErrorCodes.isBootstrapping, 'retry'],
+  [responseErrorCodes.writeTimeout, 'retry'],
+  [responseErrorCodes.readTimeout, 'retry'],
+  // What an operator mends, not the sender.
+  [responseErrorCodes.badCredentials, 'retry'],
+  [responseErrorCodes.unauthorized, 'retry'],
+  [responseErrorCodes.configError, 'retry'],
+  [responseErrorCodes.syntaxError, 'refuse'],
+  [responseErrorCodes.invalid, 'refuse'],
+])
+
+/**
+ * @param {Error} error  Of a write.
+ * @returns {Remedy}
+ */
+export function remedyOf(error) {
+  if (error instanceof errors.ResponseError) {
+    // A table or keyspace that is gone: whoever dropped it will want it back.
+    if (/unconfigured table|keyspace .*does not exist/i.test(error.message)) return 'retry'
+    return REMEDIES.get(error.code) ?? 'split'
+  }
+  // A value that the driver cannot encode never reaches the database.
+  const isOurs = error instanceof TypeError || error instanceof RangeError
+  return isOurs || error instanceof errors.ArgumentError ? 'refuse' : 'retry'
+}
+
+export class Storage {
+  /** @param {Database} database */
+  constructor(database) {
+    /** @private */
+    this.database = database
+    const { keyspace } = database
+    /** @private */
+    this.queries = {
+      sensor: `SELECT hidden FROM ${keyspace}.sensor WHERE sensor_id = ?`,
+      layouts: `SELECT from_ts, class, bucket_s FROM ${keyspace}.layout WHERE sensor_id = ?`,
+      sensors: `SELECT sensor_id FROM ${keyspace}.sensor`,
+    }
+  }
+
+  /** The driver's client. @private */
+  get client() {
+    if (!this.database.isUp) throw new Error('the database is not there')
+    return this.database.client
+  }
+
+  /**
+   * Writes rows in one request.
+   *
+   * @param {readonly Row[]} rows  At least one.
+   */
+  async insert(rows) {
+    const options = { prepare: true, logged: false, isIdempotent: true }
+    try {
+      if (rows.length === 1) {
+        await this.client.execute(rows[0].query, rows[0].params, options)
+      } else {
+        const statements = /** @type {{ query: string, params: any[] }[]} */ ([...rows])
+        await this.client.batch(statements, options)
+      }
+    } catch (error) {
+      if (error instanceof errors.NoHostAvailableError) this.database.noteDown(error)
+      throw error
+    }
+  }
+
+  /** @param {Error} error */
+  remedy(error) {
+    return remedyOf(error)
+  }
+
+  /** @param {string} id  @returns {Promise<import('./registry.js').KnownSensor>} */
+  async readSensor(id) {
+    const options = { prepare: true, isIdempotent: true }
+    const [sensors, layouts] = await Promise.all([
+      this.client.execute(this.queries.sensor, [id], options),
+      this.client.execute(this.queries.layouts, [id], options),
+    ])
+    return {
+      isRegistered: sensors.rowLength > 0,
+      isHidden: sensors.rowLength > 0 && sensors.first().hidden === true,
+      layouts: layouts.rows.map((row) => ({
+        fromMs: row.from_ts.getTime(),
+        className: row.class,
+        bucketS: row.bucket_s,
+      })),
+    }
+  }
+
+  async countSensors() {
+    let count = 0
+    for await (const _ of this.pages(this.queries.sensors)) count++
+    return count
+  }
+
+  /** All rows of a query, page by page. @param {string} query  @param {unknown[]} [params] */
+  async *pages(query, params = []) {
+    const options = { prepare: true, isIdempotent: true, fetchSize: PAGE_ROWS }
+    /** @type {string | undefined} */
+    let pageState
+    do {
+      const page = await this.client.execute(query, params, { ...options, pageState })
+      yield* page.rows
+      pageState = page.pageState ?? undefined
+    } while (pageState)
+  }
+
+  /** @param {string} query  @param {unknown[]} params */
+  async read(query, params) {
+    const page = await this.client.execute(query, params, { prepare: true, isIdempotent: true })
+    return page.rows
+  }
+}
