@@ -7,5 +7,6 @@ pub mod store;
 pub mod mutation;
 pub mod io;
 pub mod error;
+pub mod cql;
 pub mod schema;
 pub mod types;

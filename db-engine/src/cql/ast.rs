@@ -1,0 +1,225 @@
+//! Statements as they were written: names are not yet looked up, nothing has a type.
+
+use crate::{
+    schema::{Ddl, TableName},
+    types::literal::Literal,
+};
+
+/// Something that stands for a value.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Term {
+    /// `?` or `:name`.
+    Marker {
+        /// Its position among all markers of the statement.
+        index: u16,
+        /// Its name, if it has one.
+        name: Option<String>,
+    },
+    /// A constant.
+    Literal(Literal),
+    /// `(a, b)` with at least one marker or function inside.
+    Tuple(Vec<Term>),
+    /// `name(arguments)`.
+    Call {
+        /// The function, in lower case.
+        name: String,
+        /// What it is given.
+        arguments: Vec<Term>,
+    },
+}
+
+/// What a condition is about.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Target {
+    /// A column.
+    Column(String),
+    /// `(a, b)`: several clustering columns at once.
+    Columns(Vec<String>),
+    /// `token(a, b)`.
+    Token(Vec<String>),
+}
+
+/// How a condition compares.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Operator {
+    /// `=`
+    Eq,
+    /// `<`
+    Lt,
+    /// `<=`
+    Le,
+    /// `>`
+    Gt,
+    /// `>=`
+    Ge,
+    /// `IN`, with a marker or a list in parentheses.
+    In,
+}
+
+impl Operator {
+    /// As it is written.
+    #[must_use]
+    pub fn text(self) -> &'static str {
+        match self {
+            Operator::Eq => "=",
+            Operator::Lt => "<",
+            Operator::Le => "<=",
+            Operator::Gt => ">",
+            Operator::Ge => ">=",
+            Operator::In => "IN",
+        }
+    }
+}
+
+/// One condition of a `WHERE`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Relation {
+    /// What it is about.
+    pub target: Target,
+    /// How it compares.
+    pub operator: Operator,
+    /// With what. For [`Operator::In`]: a marker, or a literal list or [`Term::Tuple`] of items.
+    pub value: Term,
+}
+
+/// One thing that a `SELECT` asks for.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Selector {
+    /// A column.
+    Column(String),
+    /// `count(*)` or `count(1)`.
+    CountAll,
+    /// `name(arguments)`.
+    Call {
+        /// The function, in lower case.
+        name: String,
+        /// What it is given.
+        arguments: Vec<Selector>,
+    },
+}
+
+/// `SELECT`.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Select {
+    /// `DISTINCT`.
+    pub distinct: bool,
+    /// What is asked for, each with the name that `AS` gives it; empty is `*`.
+    pub selectors: Vec<(Selector, Option<String>)>,
+    /// The table.
+    pub from: TableName,
+    /// `WHERE`.
+    pub relations: Vec<Relation>,
+    /// `ORDER BY`: columns, and whether descending.
+    pub order: Vec<(String, bool)>,
+    /// `PER PARTITION LIMIT`.
+    pub per_partition_limit: Option<Term>,
+    /// `LIMIT`.
+    pub limit: Option<Term>,
+    /// `ALLOW FILTERING`.
+    pub allow_filtering: bool,
+}
+
+/// `USING` of a write.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Using {
+    /// `TIMESTAMP`.
+    pub timestamp: Option<Term>,
+    /// `TTL`.
+    pub ttl: Option<Term>,
+}
+
+/// `INSERT`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Insert {
+    /// The table.
+    pub table: TableName,
+    /// Columns and their values, paired.
+    pub values: Vec<(String, Term)>,
+    /// `USING`.
+    pub using: Using,
+}
+
+/// `UPDATE`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Update {
+    /// The table.
+    pub table: TableName,
+    /// `SET`: columns and their values.
+    pub values: Vec<(String, Term)>,
+    /// `WHERE`.
+    pub relations: Vec<Relation>,
+    /// `USING`.
+    pub using: Using,
+}
+
+/// `DELETE`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Delete {
+    /// The table.
+    pub table: TableName,
+    /// The columns whose values go; empty is the whole row or partition.
+    pub columns: Vec<String>,
+    /// `WHERE`.
+    pub relations: Vec<Relation>,
+    /// `USING`; never has a TTL.
+    pub using: Using,
+}
+
+/// One write.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Modification {
+    /// `INSERT`.
+    Insert(Insert),
+    /// `UPDATE`.
+    Update(Update),
+    /// `DELETE`.
+    Delete(Delete),
+}
+
+impl Modification {
+    /// The table that it writes to.
+    #[must_use]
+    pub fn table(&self) -> &TableName {
+        match self {
+            Modification::Insert(insert) => &insert.table,
+            Modification::Update(update) => &update.table,
+            Modification::Delete(delete) => &delete.table,
+        }
+    }
+
+    /// Its `USING`.
+    #[must_use]
+    pub fn using(&self) -> &Using {
+        match self {
+            Modification::Insert(insert) => &insert.using,
+            Modification::Update(update) => &update.using,
+            Modification::Delete(delete) => &delete.using,
+        }
+    }
+}
+
+/// `BEGIN BATCH … APPLY BATCH`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Batch {
+    /// Whether `UNLOGGED` was said.
+    pub unlogged: bool,
+    /// `USING` of the whole.
+    pub using: Using,
+    /// The writes.
+    pub writes: Vec<Modification>,
+}
+
+/// A statement.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Statement {
+    /// `SELECT`.
+    Select(Select),
+    /// `INSERT`, `UPDATE` or `DELETE`.
+    Modify(Modification),
+    /// `BEGIN BATCH`.
+    Batch(Batch),
+    /// `USE`.
+    Use(String),
+    /// Changes the schema.
+    Ddl(Ddl),
+}

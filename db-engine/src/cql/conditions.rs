@@ -1,0 +1,429 @@
+//! `WHERE` of a SELECT: conditions → partitions, a range of clustering keys, and what is left to
+//! be checked row by row.
+
+use super::{
+    ast::{Operator, Relation, Target, Term},
+    error::CqlError,
+    plan::Slot,
+    prepare::{Binder, column},
+    project::Source,
+    select::{Choice, Condition, Edge, Partitions, Span},
+};
+use crate::{
+    schema::{Column, ColumnKind, Table},
+    types::{CqlType, literal::Literal},
+};
+
+/// What Cassandra says to a query that would look at more than it returns.
+pub(super) const FILTERING: &str = "Cannot execute this query as it might involve data filtering and thus \
+     may have unpredictable performance. If you want to execute this query despite the \
+     performance unpredictability, use ALLOW FILTERING";
+
+/// The conditions on one column.
+#[derive(Default)]
+struct OfColumn {
+    equal: Option<Choice>,
+    lower: Option<(Slot, bool)>,
+    upper: Option<(Slot, bool)>,
+}
+
+impl OfColumn {
+    fn is_empty(&self) -> bool {
+        self.equal.is_none() && self.lower.is_none() && self.upper.is_none()
+    }
+}
+
+/// A `WHERE`, sorted out.
+pub(super) struct Where {
+    pub partitions: Partitions,
+    pub prefix: Vec<Choice>,
+    pub span: Span,
+    pub conditions: Vec<Condition>,
+}
+
+/// Conditions as they come, by column of the table.
+pub(super) struct Sorter<'a> {
+    table: &'a Table,
+    columns: Vec<OfColumn>,
+    /// Ends of a range over several columns: where it begins among the clustering columns.
+    multi: Option<usize>,
+    span: Span,
+    token: OfColumn,
+}
+
+fn invalid<T>(text: impl Into<String>) -> Result<T, CqlError> {
+    Err(CqlError::invalid(text))
+}
+
+/// `IN`: its values.
+pub(super) fn choice(
+    term: &Term,
+    column: &Column,
+    binder: &mut Binder,
+) -> Result<Choice, CqlError> {
+    match term {
+        Term::Tuple(items) => {
+            let slots: Result<Vec<_>, _> =
+                items.iter().map(|item| binder.of_column(item, column)).collect();
+            Ok(Choice::Several(slots?))
+        }
+        term => {
+            let ty = CqlType::List(Box::new(column.ty.clone()));
+            let list = binder.slot(term, &format!("in({})", column.name), &ty)?;
+            let null = Term::Literal(Literal::Null);
+            Ok(Choice::List(list, binder.of_column(&null, column)?))
+        }
+    }
+}
+
+impl<'a> Sorter<'a> {
+    pub(super) fn new(table: &'a Table) -> Self {
+        let columns = table.columns.iter().map(|_| OfColumn::default()).collect();
+        let (span, token) = (Span::default(), OfColumn::default());
+        Sorter { table, columns, multi: None, span, token }
+    }
+
+    pub(super) fn add(&mut self, relation: &Relation, binder: &mut Binder) -> Result<(), CqlError> {
+        match &relation.target {
+            Target::Column(name) => {
+                let column = column(self.table, name)?;
+                let at = self.table.columns.iter().position(|other| other.name == *name);
+                let Some(of) = at.and_then(|at| self.columns.get_mut(at)) else { return Ok(()) };
+                add_to(of, relation, column, binder)
+            }
+            Target::Token(names) => self.add_token(names, relation, binder),
+            Target::Columns(names) => self.add_multi(names, relation, binder),
+        }
+    }
+
+    fn add_token(
+        &mut self,
+        names: &[String],
+        relation: &Relation,
+        binder: &mut Binder,
+    ) -> Result<(), CqlError> {
+        let key: Vec<&str> =
+            self.table.partition_key().iter().map(|column| column.name.as_str()).collect();
+        if names != key {
+            return invalid(format!(
+                "The token() function must be applied to all partition key components or none of \
+                 them: it was applied to {}",
+                names.join(", ")
+            ));
+        }
+        if relation.operator == Operator::In {
+            return invalid("IN cannot be used with the token function");
+        }
+        let slot = match &relation.value {
+            Term::Call { name, arguments } if name == "token" => {
+                self.token_of(arguments, binder)?
+            }
+            term => binder.slot(term, "partition key token", &CqlType::Bigint)?,
+        };
+        let name = format!("token({})", names.join(", "));
+        set(&mut self.token, relation.operator, slot, &name)
+    }
+
+    /// `token(…)` of values.
+    fn token_of(&self, arguments: &[Term], binder: &mut Binder) -> Result<Slot, CqlError> {
+        let key = self.table.partition_key();
+        if arguments.len() != key.len() {
+            return invalid(format!(
+                "Invalid number of arguments in call to function system.token: {} required but \
+                 {} provided",
+                key.len(),
+                arguments.len()
+            ));
+        }
+        let slots: Result<Vec<_>, _> = arguments
+            .iter()
+            .zip(key)
+            .map(|(term, column)| binder.of_column(term, column))
+            .collect();
+        let operand = super::plan::Operand::Token(slots?);
+        let (name, ty) = ("partition key token".to_string(), CqlType::Bigint);
+        Ok(Slot { name, ty, descending: false, operand })
+    }
+
+    fn add_multi(
+        &mut self,
+        names: &[String],
+        relation: &Relation,
+        binder: &mut Binder,
+    ) -> Result<(), CqlError> {
+        let columns: Result<Vec<_>, _> =
+            names.iter().map(|name| column(self.table, name)).collect();
+        let columns = columns?;
+        let clustering = self.table.clustering();
+        let begin = columns.first().map_or(0, |column| usize::from(column.number));
+        for (position, column) in (begin..).zip(&columns) {
+            if column.kind != ColumnKind::Clustering {
+                return invalid(format!(
+                    "Multi-column relations can only be applied to clustering columns but was \
+                     applied to: {}",
+                    column.name
+                ));
+            }
+            if clustering.get(position).map(|other| &other.name) != Some(&column.name) {
+                return invalid(format!(
+                    "Clustering columns must appear in the PRIMARY KEY order in multi-column \
+                     relations: ({})",
+                    names.join(", ")
+                ));
+            }
+        }
+        let terms: Vec<Term> = match &relation.value {
+            Term::Tuple(items) => items.clone(),
+            Term::Literal(Literal::Tuple(items)) => {
+                items.iter().cloned().map(Term::Literal).collect()
+            }
+            _ => return Err(CqlError::unsupported("A single value for several columns is")),
+        };
+        if terms.len() != columns.len() || relation.operator == Operator::In {
+            if relation.operator == Operator::In {
+                return Err(CqlError::unsupported("IN on several columns is"));
+            }
+            return invalid(format!(
+                "Expected {} elements in value tuple, but got {}",
+                columns.len(),
+                terms.len()
+            ));
+        }
+        let mut slots = Vec::new();
+        for (term, column) in terms.iter().zip(&columns) {
+            slots.push(binder.of_column(term, column)?);
+        }
+        if relation.operator == Operator::Eq {
+            for (slot, column) in slots.into_iter().zip(&columns) {
+                let at = self.table.columns.iter().position(|other| other.name == column.name);
+                if let Some(of) = at.and_then(|at| self.columns.get_mut(at)) {
+                    set(of, Operator::Eq, slot, &column.name)?;
+                }
+            }
+            return Ok(());
+        }
+        if columns
+            .iter()
+            .any(|column| Some(column.descending) != columns.first().map(|c| c.descending))
+        {
+            return Err(CqlError::unsupported(
+                "A range over several columns of different directions is",
+            ));
+        }
+        if self.multi.is_some_and(|other| other != begin) {
+            return invalid("Column ranges must begin with the same column");
+        }
+        self.multi = Some(begin);
+        let (edge, inclusive) = match relation.operator {
+            Operator::Gt | Operator::Ge => {
+                (&mut self.span.lower, relation.operator == Operator::Ge)
+            }
+            _ => (&mut self.span.upper, relation.operator == Operator::Le),
+        };
+        if edge.is_some() {
+            return invalid(format!(
+                "More than one restriction was found for the bound on {}",
+                names.join(", ")
+            ));
+        }
+        *edge = Some(Edge { slots, inclusive });
+        Ok(())
+    }
+
+    pub(super) fn finish(mut self, allow_filtering: bool) -> Result<Where, CqlError> {
+        let mut conditions = Vec::new();
+        let key = self.table.partition_key().len();
+        let clustering = key..key + self.table.clustering().len();
+        let partitions = self.partitions(key, &mut conditions, allow_filtering)?;
+        let mut prefix = Vec::new();
+        if matches!(partitions, Partitions::Keys(_)) {
+            prefix = self.clustering(clustering, allow_filtering)?;
+        } else if self.multi.is_some() {
+            return Err(CqlError::unsupported("Filtering by several columns at once is"));
+        }
+        for (at, column) in self.table.columns.iter().enumerate() {
+            let Some(of) = self.columns.get_mut(at).map(std::mem::take) else { continue };
+            push_conditions(source(column), of, &mut conditions);
+        }
+        if !conditions.is_empty() && !allow_filtering {
+            return invalid(FILTERING);
+        }
+        if conditions.iter().any(|condition| !orders(&condition.choice)) {
+            return Err(CqlError::unsupported("Filtering by a duration is"));
+        }
+        Ok(Where { partitions, prefix, span: self.span, conditions })
+    }
+
+    fn partitions(
+        &mut self,
+        key: usize,
+        conditions: &mut Vec<Condition>,
+        allow_filtering: bool,
+    ) -> Result<Partitions, CqlError> {
+        let of_key = self.columns.get_mut(..key).unwrap_or_default();
+        if of_key.iter().all(|of| of.equal.is_some()) {
+            if !self.token.is_empty() {
+                return Err(CqlError::unsupported("token() besides a whole partition key is"));
+            }
+            return Ok(Partitions::Keys(
+                of_key.iter_mut().filter_map(|of| of.equal.take()).collect(),
+            ));
+        }
+        if of_key.iter().any(|of| !of.is_empty()) {
+            let ranged = of_key.iter().any(|of| of.lower.is_some() || of.upper.is_some());
+            if !allow_filtering && ranged {
+                return invalid(
+                    "Only EQ and IN relation are supported on the partition key (unless you use \
+                     the token() function or allow filtering)",
+                );
+            }
+            if !allow_filtering {
+                return invalid(FILTERING);
+            }
+            for (of, column) in of_key.iter_mut().zip(&self.table.columns) {
+                push_conditions(source(column), std::mem::take(of), conditions);
+            }
+        }
+        let token = std::mem::take(&mut self.token);
+        if let Some(Choice::One(slot)) = token.equal {
+            let (lower, upper) = (Some((slot.clone(), true)), Some((slot, true)));
+            return Ok(Partitions::Tokens { lower, upper });
+        }
+        Ok(Partitions::Tokens { lower: token.lower, upper: token.upper })
+    }
+
+    /// Takes the conditions that make a range of clustering keys; gives the prefix.
+    fn clustering(
+        &mut self,
+        clustering: std::ops::Range<usize>,
+        allow_filtering: bool,
+    ) -> Result<Vec<Choice>, CqlError> {
+        let mut prefix = Vec::new();
+        let mut ended: Option<(&Column, bool)> = None;
+        for at in clustering.clone() {
+            let (Some(of), Some(column)) = (self.columns.get_mut(at), self.table.columns.get(at))
+            else {
+                continue;
+            };
+            let multi = self.multi == Some(at - clustering.start) && ended.is_none();
+            if let Some((before, ranged)) = ended {
+                if of.is_empty() || allow_filtering {
+                    continue;
+                }
+                let (name, before) = (&column.name, &before.name);
+                return invalid(if ranged {
+                    format!(
+                        "Clustering column \"{name}\" cannot be restricted (preceding column \
+                         \"{before}\" is restricted by a non-EQ relation)"
+                    )
+                } else {
+                    format!(
+                        "PRIMARY KEY column \"{name}\" cannot be restricted as preceding column \
+                         \"{before}\" is not restricted"
+                    )
+                });
+            }
+            if let Some(choice) = of.equal.take() {
+                prefix.push(choice);
+                continue;
+            }
+            if multi && !of.is_empty() {
+                return Err(CqlError::unsupported("Mixing ranges of one and several columns is"));
+            }
+            if multi {
+                ended = Some((column, true));
+                continue;
+            }
+            ended = Some((column, !of.is_empty()));
+            let edge = |end: Option<(Slot, bool)>| {
+                end.map(|(slot, inclusive)| Edge { slots: vec![slot], inclusive })
+            };
+            if self.multi.is_none() {
+                self.span = Span { lower: edge(of.lower.take()), upper: edge(of.upper.take()) };
+            }
+        }
+        match self.multi {
+            Some(begin) if begin != prefix.len() => {
+                let name = self.table.clustering().get(begin).map_or("", |c| c.name.as_str());
+                invalid(format!(
+                    "PRIMARY KEY column \"{name}\" cannot be restricted as preceding columns are \
+                     not restricted"
+                ))
+            }
+            _ => Ok(prefix),
+        }
+    }
+}
+
+fn orders(choice: &Choice) -> bool {
+    match choice {
+        Choice::One(slot) | Choice::List(_, slot) => slot.ty.has_order(),
+        Choice::Several(slots) => slots.iter().all(|slot| slot.ty.has_order()),
+    }
+}
+
+fn source(column: &Column) -> Source {
+    match column.kind {
+        ColumnKind::PartitionKey => Source::Key(column.number.into()),
+        ColumnKind::Clustering => Source::Clustering(column.number.into()),
+        ColumnKind::Regular => Source::Cell(column.number),
+    }
+}
+
+fn push_conditions(source: Source, of: OfColumn, conditions: &mut Vec<Condition>) {
+    let mut push = |operator, choice| {
+        conditions.push(Condition { source: source.clone(), operator, choice });
+    };
+    if let Some(choice) = of.equal {
+        push(Operator::In, choice);
+    }
+    if let Some((slot, inclusive)) = of.lower {
+        push(if inclusive { Operator::Ge } else { Operator::Gt }, Choice::One(slot));
+    }
+    if let Some((slot, inclusive)) = of.upper {
+        push(if inclusive { Operator::Le } else { Operator::Lt }, Choice::One(slot));
+    }
+}
+
+fn add_to(
+    of: &mut OfColumn,
+    relation: &Relation,
+    column: &Column,
+    binder: &mut Binder,
+) -> Result<(), CqlError> {
+    let name = &column.name;
+    if relation.operator != Operator::In {
+        let slot = binder.of_column(&relation.value, column)?;
+        return set(of, relation.operator, slot, name);
+    }
+    if !of.is_empty() {
+        return invalid(format!(
+            "{name} cannot be restricted by more than one relation if it includes a IN"
+        ));
+    }
+    of.equal = Some(choice(&relation.value, column, binder)?);
+    Ok(())
+}
+
+fn set(of: &mut OfColumn, operator: Operator, slot: Slot, name: &str) -> Result<(), CqlError> {
+    if of.equal.is_some() || (operator == Operator::Eq && !of.is_empty()) {
+        return invalid(format!(
+            "{name} cannot be restricted by more than one relation if it includes an Equal"
+        ));
+    }
+    let (end, inclusive, which) = match operator {
+        Operator::Eq | Operator::In => {
+            of.equal = Some(Choice::One(slot));
+            return Ok(());
+        }
+        Operator::Gt | Operator::Ge => (&mut of.lower, operator == Operator::Ge, "start"),
+        Operator::Lt | Operator::Le => (&mut of.upper, operator == Operator::Le, "end"),
+    };
+    if end.is_some() {
+        return invalid(format!(
+            "More than one restriction was found for the {which} bound on {name}"
+        ));
+    }
+    *end = Some((slot, inclusive));
+    Ok(())
+}

@@ -1,0 +1,280 @@
+//! Text → tokens with their places.
+
+use super::error::CqlError;
+
+/// Longest statement, in bytes. A batch in one text is the longest that makes sense.
+pub const STATEMENT_BYTES_MAX: usize = 1 << 20;
+
+/// What a token is. Borrowed from the text where it can be.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Kind<'a> {
+    /// A keyword or a name without quotes, as written.
+    Word(&'a str),
+    /// A name in double quotes.
+    Quoted(String),
+    /// A string constant.
+    Text(String),
+    /// Digits, with a minus perhaps.
+    Integer(&'a str),
+    /// A number with a point or exponent.
+    Float(&'a str),
+    /// A UUID.
+    Uuid(&'a str),
+    /// What follows `0x`.
+    Hex(&'a str),
+    /// A duration.
+    Duration(&'a str),
+    /// `?`
+    Marker,
+    /// `:name`
+    NamedMarker(&'a str),
+    /// Anything else that CQL is made of.
+    Symbol(&'static str),
+    /// The end of the text.
+    End,
+}
+
+/// A token and where it begins and ends, in bytes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Token<'a> {
+    /// What it is.
+    pub kind: Kind<'a>,
+    /// Its first byte.
+    pub start: usize,
+    /// The byte after its last.
+    pub end: usize,
+}
+
+const SYMBOLS: [&str; 26] = [
+    ">=", "<=", "!=", "+=", "-=", "(", ")", ",", ".", "=", ">", "<", "*", "{", "}", "[", "]", ";",
+    ":", "+", "-", "/", "%", "?", "|", "&",
+];
+
+/// Line (from 1) and column (from 0) of a byte of the text, as Cassandra counts them.
+#[must_use]
+pub fn place(text: &str, at: usize) -> String {
+    let before = text.get(..at).unwrap_or(text);
+    let line = before.matches('\n').count() + 1;
+    let column = before.rsplit('\n').next().unwrap_or_default().chars().count();
+    format!("line {line}:{column}")
+}
+
+/// Takes the whole text apart; the last token is [`Kind::End`].
+///
+/// # Errors
+/// If the text is too long, a string does not end, or a character has no meaning in CQL.
+pub fn tokens(text: &str) -> Result<Vec<Token<'_>>, CqlError> {
+    if text.len() > STATEMENT_BYTES_MAX {
+        return Err(CqlError::invalid(format!(
+            "A statement may have {STATEMENT_BYTES_MAX} bytes, this one has {}",
+            text.len()
+        )));
+    }
+    let mut out = Vec::new();
+    let mut at = 0;
+    loop {
+        at += blank(text, at)?;
+        let rest = text.get(at..).unwrap_or_default();
+        let (kind, length) = token(text, at, rest)?;
+        let ends = kind == Kind::End;
+        out.push(Token { kind, start: at, end: at + length });
+        at += length;
+        if ends {
+            return Ok(out);
+        }
+    }
+}
+
+/// Length of the white space and comments at a place.
+fn blank(text: &str, start: usize) -> Result<usize, CqlError> {
+    let mut rest = text.get(start..).unwrap_or_default();
+    let whole = rest.len();
+    loop {
+        rest = rest.trim_start();
+        if rest.starts_with("--") || rest.starts_with("//") {
+            rest = rest.find('\n').and_then(|end| rest.get(end..)).unwrap_or_default();
+        } else if rest.starts_with("/*") {
+            let Some(end) = rest.find("*/") else {
+                let place = place(text, text.len() - rest.len());
+                return Err(CqlError::syntax(format!("{place} a comment does not end")));
+            };
+            rest = rest.get(end + 2..).unwrap_or_default();
+        } else {
+            return Ok(whole - rest.len());
+        }
+    }
+}
+
+fn token<'a>(text: &str, at: usize, rest: &'a str) -> Result<(Kind<'a>, usize), CqlError> {
+    let Some(first) = rest.chars().next() else { return Ok((Kind::End, 0)) };
+    let head = |length: usize| rest.get(..length).unwrap_or_default();
+    if first == '\'' || first == '"' {
+        let (value, length) = quoted(text, at, rest, first)?;
+        let kind = if first == '"' { Kind::Quoted(value) } else { Kind::Text(value) };
+        return Ok((kind, length));
+    }
+    if let Some(after) = rest.strip_prefix("$$") {
+        let end = after.find("$$").ok_or_else(|| unterminated(text, at, "$$"))?;
+        return Ok((Kind::Text(after.get(..end).unwrap_or_default().to_string()), end + 4));
+    }
+    if let Some(length) = uuid(rest) {
+        return Ok((Kind::Uuid(head(length)), length));
+    }
+    if let Some(after) = rest.strip_prefix("0x").or_else(|| rest.strip_prefix("0X")) {
+        let length = run(after, |c| c.is_ascii_hexdigit());
+        return Ok((Kind::Hex(after.get(..length).unwrap_or_default()), length + 2));
+    }
+    if first.is_ascii_digit() || (first == '-' && rest.get(1..).is_some_and(starts_with_digit)) {
+        return Ok(number(rest));
+    }
+    if let Some(length) = iso_duration(rest) {
+        return Ok((Kind::Duration(head(length)), length));
+    }
+    if first.is_ascii_alphabetic() {
+        let length = run(rest, is_name);
+        return Ok((Kind::Word(head(length)), length));
+    }
+    if first == '?' {
+        return Ok((Kind::Marker, 1));
+    }
+    if let Some(after) =
+        rest.strip_prefix(':').filter(|r| r.starts_with(|c: char| c.is_ascii_alphabetic()))
+    {
+        let length = run(after, is_name);
+        return Ok((Kind::NamedMarker(after.get(..length).unwrap_or_default()), length + 1));
+    }
+    match SYMBOLS.iter().find(|symbol| rest.starts_with(**symbol)) {
+        Some(symbol) => Ok((Kind::Symbol(symbol), symbol.len())),
+        None => Err(CqlError::syntax(format!(
+            "{} no viable alternative at character '{first}'",
+            place(text, at)
+        ))),
+    }
+}
+
+fn is_name(c: char) -> bool {
+    c.is_ascii_alphanumeric() || c == '_'
+}
+
+fn starts_with_digit(text: &str) -> bool {
+    text.starts_with(|c: char| c.is_ascii_digit())
+}
+
+fn run(text: &str, is: impl Fn(char) -> bool) -> usize {
+    text.find(|c| !is(c)).unwrap_or(text.len())
+}
+
+fn unterminated(text: &str, at: usize, quote: &str) -> CqlError {
+    CqlError::syntax(format!(
+        "{} mismatched character '<EOF>' expecting '{quote}'",
+        place(text, at)
+    ))
+}
+
+/// A quoted text, in which the quote itself is doubled, and its length with quotes.
+fn quoted(text: &str, at: usize, rest: &str, quote: char) -> Result<(String, usize), CqlError> {
+    let mut value = String::new();
+    let mut characters = rest.char_indices().skip(1).peekable();
+    while let Some((i, c)) = characters.next() {
+        if c != quote {
+            value.push(c);
+        } else if characters.peek().is_some_and(|(_, next)| *next == quote) {
+            value.push(quote);
+            characters.next();
+        } else {
+            return Ok((value, i + 1));
+        }
+    }
+    Err(unterminated(text, at, &quote.to_string()))
+}
+
+/// Length of the UUID that the text begins with.
+fn uuid(rest: &str) -> Option<usize> {
+    let bytes = rest.as_bytes().get(..36)?;
+    let legal = bytes.iter().enumerate().all(|(i, byte)| match i {
+        8 | 13 | 18 | 23 => *byte == b'-',
+        _ => byte.is_ascii_hexdigit(),
+    });
+    let ends = !rest.get(36..)?.starts_with(is_name);
+    (legal && ends).then_some(36)
+}
+
+fn number(rest: &str) -> (Kind<'_>, usize) {
+    let head = |length: usize| rest.get(..length).unwrap_or_default();
+    let tail = |length: usize| rest.get(length..).unwrap_or_default();
+    let sign = usize::from(rest.starts_with('-'));
+    let digits = |from: usize| run(tail(from), |c| c.is_ascii_digit());
+    let mut length = sign + digits(sign);
+    let mut float = false;
+    if tail(length).starts_with('.') && tail(length + 1).starts_with(|c: char| c.is_ascii_digit()) {
+        length += 1 + digits(length + 1);
+        float = true;
+    }
+    if tail(length).starts_with(['e', 'E']) {
+        let signed = tail(length + 1).starts_with(['+', '-']);
+        let from = length + 1 + usize::from(signed);
+        let exponent = digits(from);
+        if exponent > 0 {
+            length = from + exponent;
+            float = true;
+        }
+    }
+    if float {
+        return (Kind::Float(head(length)), length);
+    }
+    // A unit right behind the digits makes it a duration: 1h30m.
+    let whole = length + run(tail(length), |c| c.is_ascii_alphanumeric() || c == 'µ');
+    if whole > length && crate::types::time::duration(head(whole)).is_some() {
+        return (Kind::Duration(head(whole)), whole);
+    }
+    (Kind::Integer(head(length)), length)
+}
+
+/// Length of the ISO 8601 duration (`P1DT2H`) that the text begins with.
+fn iso_duration(rest: &str) -> Option<usize> {
+    let sign = usize::from(rest.starts_with("-P"));
+    if !rest.get(sign..)?.starts_with('P') {
+        return None;
+    }
+    let length = sign + run(rest.get(sign..)?, is_name);
+    crate::types::time::duration(rest.get(..length)?).map(|_| length)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn kinds(text: &str) -> Vec<Kind<'_>> {
+        tokens(text).unwrap().into_iter().map(|token| token.kind).collect()
+    }
+
+    #[test]
+    fn every_kind_of_token_is_told_from_the_others() {
+        let text = "Select \"Odd \"\"name\" 'it''s' -1 1.5e3 12h 0xCAFE ? :n >= \
+                    f81d4fae-7dec-11d0-a765-00a0c91e6bf6 -- end";
+        let expected = [
+            Kind::Word("Select"),
+            Kind::Quoted("Odd \"name".into()),
+            Kind::Text("it's".into()),
+            Kind::Integer("-1"),
+            Kind::Float("1.5e3"),
+            Kind::Duration("12h"),
+            Kind::Hex("CAFE"),
+            Kind::Marker,
+            Kind::NamedMarker("n"),
+            Kind::Symbol(">="),
+            Kind::Uuid("f81d4fae-7dec-11d0-a765-00a0c91e6bf6"),
+            Kind::End,
+        ];
+        assert_eq!(kinds(text), expected);
+    }
+
+    #[test]
+    fn what_does_not_end_or_does_not_belong_is_placed() {
+        let refused = |text| tokens(text).unwrap_err().message;
+        assert_eq!(refused("a\n 'b"), "line 2:1 mismatched character '<EOF>' expecting '''");
+        assert_eq!(refused("a #"), "line 1:2 no viable alternative at character '#'");
+        assert!(tokens("/* no end").is_err());
+        assert!(tokens(&" ".repeat(STATEMENT_BYTES_MAX + 1)).is_err());
+    }
+}

@@ -1,0 +1,308 @@
+//! Tokens → a statement that changes the schema.
+
+use super::{
+    ast::{Statement, Term},
+    error::CqlError,
+    lexer::Kind,
+    parser::{Parsed, Parser},
+};
+use crate::{
+    schema::{
+        Ddl,
+        ddl::{Alteration, Properties, Property},
+    },
+    types::{
+        literal::Literal,
+        parse::{DEPTH_MAX, Declared, assemble},
+    },
+};
+use std::collections::BTreeMap;
+
+/// Statements that are known and not supported, by how they begin.
+const UNSUPPORTED: &[(&str, &str)] = &[
+    ("create index", "Secondary indexes are"),
+    ("create custom index", "Secondary indexes are"),
+    ("drop index", "Secondary indexes are"),
+    ("create type", "User-defined types are"),
+    ("alter type", "User-defined types are"),
+    ("drop type", "User-defined types are"),
+    ("create materialized", "Materialized views are"),
+    ("alter materialized", "Materialized views are"),
+    ("drop materialized", "Materialized views are"),
+    ("create function", "Functions are"),
+    ("create or", "Functions are"),
+    ("drop function", "Functions are"),
+    ("create aggregate", "Aggregates are"),
+    ("drop aggregate", "Aggregates are"),
+    ("create trigger", "Triggers are"),
+    ("drop trigger", "Triggers are"),
+    ("create role", "Roles are"),
+    ("alter role", "Roles are"),
+    ("drop role", "Roles are"),
+    ("create user", "Users are"),
+    ("alter user", "Users are"),
+    ("drop user", "Users are"),
+    ("grant", "Permissions are"),
+    ("revoke", "Permissions are"),
+    ("list", "Roles and permissions are"),
+    ("describe", "DESCRIBE on the server is"),
+    ("desc", "DESCRIBE on the server is"),
+];
+
+impl Parser<'_> {
+    pub(super) fn schema_statement(&mut self) -> Parsed<Statement> {
+        for (words, what) in UNSUPPORTED {
+            if self.words(words) {
+                return Err(CqlError::unsupported(what));
+            }
+        }
+        let keyspace = |parser: &mut Self| parser.words("keyspace") || parser.words("schema");
+        let table = |parser: &mut Self| parser.words("table") || parser.words("columnfamily");
+        let ddl = if self.words("create") {
+            if keyspace(self) {
+                self.create_keyspace()?
+            } else if table(self) {
+                self.create_table()?
+            } else {
+                return Err(self.unexpected());
+            }
+        } else if self.words("alter") {
+            if keyspace(self) {
+                let if_exists = self.words("if exists");
+                let name = self.name()?;
+                self.expect_words("with")?;
+                Ddl::AlterKeyspace { name, if_exists, properties: self.properties()? }
+            } else if table(self) {
+                self.alter_table()?
+            } else {
+                return Err(self.unexpected());
+            }
+        } else if self.words("drop") {
+            if keyspace(self) {
+                let if_exists = self.words("if exists");
+                Ddl::DropKeyspace { name: self.name()?, if_exists }
+            } else if table(self) {
+                let if_exists = self.words("if exists");
+                Ddl::DropTable { name: self.table_name()?, if_exists }
+            } else {
+                return Err(self.unexpected());
+            }
+        } else if self.words("truncate") {
+            table(self);
+            Ddl::Truncate { name: self.table_name()? }
+        } else {
+            return Err(self.unexpected());
+        };
+        Ok(Statement::Ddl(ddl))
+    }
+
+    fn create_keyspace(&mut self) -> Parsed<Ddl> {
+        let if_not_exists = self.words("if not exists");
+        let name = self.name()?;
+        let properties = if self.words("with") { self.properties()? } else { Vec::new() };
+        Ok(Ddl::CreateKeyspace { name, if_not_exists, properties })
+    }
+
+    fn create_table(&mut self) -> Parsed<Ddl> {
+        let if_not_exists = self.words("if not exists");
+        let name = self.table_name()?;
+        let mut columns = Vec::new();
+        let (mut partition_key, mut clustering) = (Vec::new(), Vec::new());
+        let mut keys = 0;
+        self.parenthesized(|parser| {
+            if parser.words("primary key") {
+                keys += 1;
+                (partition_key, clustering) = parser.primary_key()?;
+                return Ok(());
+            }
+            let column = parser.name()?;
+            let declared = parser.type_name(0)?;
+            if parser.words("static") {
+                return Err(CqlError::unsupported("Static columns are"));
+            }
+            if parser.words("primary key") {
+                keys += 1;
+                partition_key = vec![column.clone()];
+            }
+            columns.push((column, declared));
+            Ok(())
+        })?;
+        match keys {
+            1 => {}
+            0 => {
+                return Err(CqlError::invalid(format!(
+                    "No PRIMARY KEY specified for table '{}' (exactly one required)",
+                    name.name
+                )));
+            }
+            _ => {
+                return Err(CqlError::invalid(format!(
+                    "Multiple PRIMARY KEYs specified for table '{}' (exactly one required)",
+                    name.name
+                )));
+            }
+        }
+        let (mut order, mut properties) = (Vec::new(), Vec::new());
+        if self.words("with") {
+            loop {
+                if self.words("clustering order by") {
+                    order = self.parenthesized(Self::ordering)?;
+                } else if self.words("compact storage") {
+                    return Err(CqlError::unsupported("COMPACT STORAGE is"));
+                } else {
+                    properties.push(self.property()?);
+                }
+                if !self.words("and") {
+                    break;
+                }
+            }
+        }
+        Ok(Ddl::CreateTable {
+            name,
+            if_not_exists,
+            columns,
+            partition_key,
+            clustering,
+            order,
+            properties,
+        })
+    }
+
+    fn ordering(&mut self) -> Parsed<(String, bool)> {
+        let name = self.name()?;
+        if self.words("desc") {
+            return Ok((name, true));
+        }
+        self.expect_words("asc")?;
+        Ok((name, false))
+    }
+
+    fn primary_key(&mut self) -> Parsed<(Vec<String>, Vec<String>)> {
+        self.expect("(")?;
+        let partition_key = if *self.peek() == Kind::Symbol("(") {
+            self.parenthesized(Self::name)?
+        } else {
+            vec![self.name()?]
+        };
+        let clustering = if self.symbol(",") { self.list(Self::name)? } else { Vec::new() };
+        self.expect(")")?;
+        Ok((partition_key, clustering))
+    }
+
+    fn type_name(&mut self, depth: usize) -> Parsed<Declared> {
+        if depth > DEPTH_MAX {
+            return Err(CqlError::invalid("types are nested too deeply"));
+        }
+        if matches!(self.peek(), Kind::Text(_)) {
+            return Err(CqlError::unsupported("A type named by its Java class is"));
+        }
+        let name = self.name()?;
+        let mut arguments = Vec::new();
+        if self.symbol("<") {
+            arguments = self.list(|parser| match parser.peek() {
+                Kind::Integer(_) => Err(CqlError::unsupported("vectors are")),
+                _ => parser.type_name(depth + 1),
+            })?;
+            self.expect(">")?;
+        }
+        assemble(&name, arguments).map_err(CqlError::invalid)
+    }
+
+    fn alter_table(&mut self) -> Parsed<Ddl> {
+        let if_exists = self.words("if exists");
+        let name = self.table_name()?;
+        let change = if self.words("add") {
+            let if_not_exists = self.words("if not exists");
+            let column = |parser: &mut Self| {
+                let pair = (parser.name()?, parser.type_name(0)?);
+                if parser.words("static") {
+                    return Err(CqlError::unsupported("Static columns are"));
+                }
+                Ok(pair)
+            };
+            let columns = if *self.peek() == Kind::Symbol("(") {
+                self.parenthesized(column)?
+            } else {
+                self.list(column)?
+            };
+            Alteration::Add { if_not_exists, columns }
+        } else if self.words("drop") {
+            let if_exists = self.words("if exists");
+            let columns = if *self.peek() == Kind::Symbol("(") {
+                self.parenthesized(Self::name)?
+            } else {
+                self.list(Self::name)?
+            };
+            Alteration::Drop { if_exists, columns }
+        } else if self.words("rename") {
+            let mut pairs = Vec::new();
+            loop {
+                let from = self.name()?;
+                self.expect_words("to")?;
+                pairs.push((from, self.name()?));
+                if !self.words("and") {
+                    break;
+                }
+            }
+            Alteration::Rename(pairs)
+        } else if self.words("alter") {
+            return Err(CqlError::invalid("Altering column types is no longer supported"));
+        } else {
+            self.expect_words("with")?;
+            Alteration::With(self.properties()?)
+        };
+        Ok(Ddl::AlterTable { name, if_exists, change })
+    }
+
+    fn properties(&mut self) -> Parsed<Properties> {
+        let mut properties = vec![self.property()?];
+        while self.words("and") {
+            properties.push(self.property()?);
+        }
+        Ok(properties)
+    }
+
+    fn property(&mut self) -> Parsed<(String, Property)> {
+        let name = self.name()?;
+        self.expect("=")?;
+        let place = self.unexpected();
+        let Term::Literal(literal) = self.term_or_word()? else { return Err(place) };
+        let property = match literal {
+            Literal::Map(pairs) => {
+                let text = |literal: &Literal| scalar(literal).ok_or_else(|| place.clone());
+                let pair = |(key, value): &(Literal, Literal)| Ok((text(key)?, text(value)?));
+                let pairs: Parsed<BTreeMap<_, _>> = pairs.iter().map(pair).collect();
+                Property::Map(pairs?)
+            }
+            Literal::Set(items) if items.is_empty() => Property::Map(BTreeMap::new()),
+            literal => Property::Value(scalar(&literal).ok_or(place)?),
+        };
+        Ok((name, property))
+    }
+
+    /// A constant; Cassandra takes a bare word for a text here (`caching = all`).
+    fn term_or_word(&mut self) -> Parsed<Term> {
+        if let Kind::Word(word) = self.peek() {
+            let word = word.to_ascii_lowercase();
+            if !["true", "false"].contains(&word.as_str()) {
+                self.skip();
+                return Ok(Term::Literal(Literal::Text(word)));
+            }
+        }
+        self.term()
+    }
+}
+
+/// The text of a single value.
+fn scalar(literal: &Literal) -> Option<String> {
+    Some(match literal {
+        Literal::Text(text)
+        | Literal::Integer(text)
+        | Literal::Float(text)
+        | Literal::Uuid(text)
+        | Literal::Duration(text) => text.clone(),
+        Literal::Hex(digits) => format!("0x{digits}"),
+        Literal::Boolean(value) => value.to_string(),
+        _ => return None,
+    })
+}

@@ -1,0 +1,156 @@
+//! A row of storage → the values that were asked for, in the wire form of a result.
+
+use crate::{
+    mutation::{Cell, RowView},
+    store::PageRow,
+    types::{CqlType, comparable},
+};
+
+/// Where a value of a result comes from.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Source {
+    /// A column of the partition key.
+    Key(usize),
+    /// A clustering column.
+    Clustering(usize),
+    /// The cell of a regular column.
+    Cell(u16),
+    /// When that cell was written.
+    WriteTime(u16),
+    /// How many seconds that cell has left.
+    Ttl(u16),
+    /// The partition's token.
+    Token,
+    /// The value of another source as a timestamp in milliseconds: `toTimestamp(timeuuid)`.
+    TimeOf(Box<Source>),
+}
+
+/// What must be known of a table to take its rows apart.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Shape<'a> {
+    pub single_key: bool,
+    pub clustering: &'a [(CqlType, bool)],
+    pub now_s: i64,
+}
+
+/// A row that values are taken from. Sources in the order of the table are found in one pass.
+pub(super) struct Projector<'a> {
+    shape: Shape<'a>,
+    row: PageRow<'a>,
+    view: RowView<'a>,
+    cells: crate::mutation::Cells<'a>,
+    peeked: Option<Cell<'a>>,
+    ck: &'a [u8],
+    component: usize,
+}
+
+const NULL: [u8; 4] = (-1i32).to_be_bytes();
+
+impl<'a> Projector<'a> {
+    /// None if the row cannot be read, which storage has made sure of.
+    pub(super) fn new(shape: Shape<'a>, row: PageRow<'a>) -> Option<Self> {
+        let view = RowView::parse(row.row).ok()?;
+        let cells = view.cells();
+        Some(Projector { shape, row, view, cells, peeked: None, ck: row.ck, component: 0 })
+    }
+
+    /// Appends a value as `[bytes]`: its length and itself, or -1.
+    pub(super) fn put(&mut self, source: &Source, out: &mut Vec<u8>) {
+        let start = out.len();
+        out.extend_from_slice(&NULL);
+        if self.value(source, out).is_some() {
+            let length = i32::try_from(out.len() - start - 4).unwrap_or(i32::MAX);
+            if let Some(place) = out.get_mut(start..start + 4) {
+                place.copy_from_slice(&length.to_be_bytes());
+            }
+        } else {
+            out.truncate(start + 4);
+        }
+    }
+
+    /// Appends a value; none if it is null.
+    pub(super) fn value(&mut self, source: &Source, out: &mut Vec<u8>) -> Option<()> {
+        match source {
+            Source::Key(index) => out.extend_from_slice(self.key(*index)?),
+            Source::Clustering(index) => return self.clustering(*index, out),
+            Source::Cell(column) => {
+                let cell = self.cell(*column)?;
+                out.extend_from_slice(cell.view(self.shape.now_s)?.value);
+            }
+            Source::WriteTime(column) => {
+                let view = self.cell(*column)?.view(self.shape.now_s)?;
+                out.extend_from_slice(&view.liveness.timestamp.to_be_bytes());
+            }
+            Source::Ttl(column) => {
+                let view = self.cell(*column)?.view(self.shape.now_s)?;
+                if view.liveness.ttl_s == 0 {
+                    return None;
+                }
+                let left = view.liveness.expires_s - self.shape.now_s;
+                out.extend_from_slice(&i32::try_from(left).ok()?.to_be_bytes());
+            }
+            Source::Token => out.extend_from_slice(&self.row.token.0.to_be_bytes()),
+            Source::TimeOf(inner) => {
+                let start = out.len();
+                self.value(inner, out)?;
+                let bytes = out.get(start..)?;
+                let ms = timeuuid_ms(bytes)?;
+                out.truncate(start);
+                out.extend_from_slice(&ms.to_be_bytes());
+            }
+        }
+        Some(())
+    }
+
+    fn key(&self, index: usize) -> Option<&'a [u8]> {
+        if self.shape.single_key {
+            return Some(self.row.key);
+        }
+        let mut rest = self.row.key;
+        for _ in 0..index {
+            let (length, after) = rest.split_first_chunk::<2>()?;
+            rest = after.get(usize::from(u16::from_be_bytes(*length)) + 1..)?;
+        }
+        let (length, after) = rest.split_first_chunk::<2>()?;
+        after.get(..usize::from(u16::from_be_bytes(*length)))
+    }
+
+    fn clustering(&mut self, index: usize, out: &mut Vec<u8>) -> Option<()> {
+        if index < self.component {
+            (self.ck, self.component) = (self.row.ck, 0);
+        }
+        let start = out.len();
+        while self.component < index {
+            let (ty, descending) = self.shape.clustering.get(self.component)?;
+            comparable::decode(ty, *descending, &mut self.ck, out)?;
+            out.truncate(start);
+            self.component += 1;
+        }
+        let (ty, descending) = self.shape.clustering.get(index)?;
+        comparable::decode(ty, *descending, &mut self.ck, out)?;
+        self.component += 1;
+        Some(())
+    }
+
+    fn cell(&mut self, column: u16) -> Option<Cell<'a>> {
+        if self.peeked.as_ref().is_some_and(|cell| cell.column > column) {
+            self.cells = self.view.cells();
+            self.peeked = None;
+        }
+        loop {
+            match self.peeked {
+                Some(cell) if cell.column == column => return Some(cell),
+                Some(cell) if cell.column > column => return None,
+                _ => {}
+            }
+            self.peeked = Some(self.cells.next()?);
+        }
+    }
+}
+
+/// Milliseconds since the Unix epoch of a version 1 UUID.
+fn timeuuid_ms(bytes: &[u8]) -> Option<i64> {
+    let uuid = uuid::Uuid::from_slice(bytes).ok()?;
+    let (seconds, nanos) = uuid.get_timestamp()?.to_unix();
+    Some(i64::try_from(seconds).ok()? * 1_000 + i64::from(nanos / 1_000_000))
+}

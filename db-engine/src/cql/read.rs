@@ -1,0 +1,341 @@
+//! A read under way: which step is next, how much is still wanted, what came out so far.
+
+use super::{
+    ast::Operator,
+    error::CqlError,
+    paging::PagingState,
+    project::{Projector, Shape, Source},
+    select::SelectPlan,
+};
+use crate::{
+    mutation::{
+        Token,
+        token::{range_of, shard_of},
+    },
+    store::{Page, PageRow, Partitions, Position, ReadRequest},
+    types::{CqlType, comparable},
+};
+use std::ops::Bound;
+
+/// A range of encoded clustering keys.
+pub(super) type Slice = (Bound<Vec<u8>>, Bound<Vec<u8>>);
+
+/// Rows asked of storage at a time if the client wants no pages or rows are thrown away.
+const ROWS_A_REQUEST: usize = 5_000;
+/// Bytes after which a page ends even if it could have more rows.
+const PAGE_BYTES: usize = 1 << 20;
+/// Most bytes of a result that is not paged: the driver must take it as one message.
+const RESULT_BYTES_MAX: usize = 64 << 20;
+/// Rows looked at, but not wanted, after which a page ends, so that filtering does not keep a
+/// shard busy.
+const FILTERED_ROWS_MAX: u64 = 10_000;
+
+/// What is left to read.
+#[derive(Debug)]
+pub(super) enum Steps {
+    /// These ranges of each of these partitions.
+    Keys { keys: Vec<(Token, Vec<u8>)>, slices: Vec<Slice> },
+    /// All partitions with these tokens, both inclusive.
+    Tokens { from: i64, to: i64 },
+}
+
+/// A condition with its values known.
+#[derive(Debug)]
+pub(super) struct Filter {
+    pub source: Source,
+    pub operator: Operator,
+    /// The values, in the form in which they compare.
+    pub codes: Vec<Vec<u8>>,
+    pub ty: CqlType,
+}
+
+/// A read under way. Owned by whoever executes it; may move between shards.
+#[derive(Debug)]
+pub struct Read {
+    steps: Steps,
+    step: usize,
+    /// The shard whose tokens are being read.
+    shard: Option<u16>,
+    after: Option<Position>,
+    filters: Vec<Filter>,
+    reverse: bool,
+    table: crate::mutation::TableNumber,
+    now_s: i64,
+    limit_left: u64,
+    per_partition: u64,
+    partition_left: u64,
+    partition: Option<Position>,
+    page_left: Option<u64>,
+    filtered: u64,
+    rows: u32,
+    start: Option<usize>,
+    over: bool,
+    paused: Option<Position>,
+    totals: Vec<super::aggregate::Total>,
+    scratch: Vec<u8>,
+}
+
+impl Read {
+    pub(super) fn new(
+        plan: &SelectPlan,
+        steps: Steps,
+        filters: Vec<Filter>,
+        page_size: Option<u32>,
+        now_s: i64,
+    ) -> Self {
+        Read {
+            steps,
+            step: 0,
+            shard: None,
+            after: None,
+            filters,
+            reverse: plan.reverse,
+            table: plan.table,
+            now_s,
+            limit_left: u64::MAX,
+            per_partition: u64::MAX,
+            partition_left: u64::MAX,
+            partition: None,
+            page_left: page_size.map(u64::from),
+            filtered: 0,
+            rows: 0,
+            start: None,
+            over: false,
+            paused: None,
+            totals: plan.aggregates.iter().map(super::aggregate::Aggregate::begin).collect(),
+            scratch: Vec::new(),
+        }
+    }
+
+    pub(super) fn set_limits(&mut self, limit: Option<u64>, per_partition: Option<u64>) {
+        self.per_partition = per_partition.unwrap_or(u64::MAX);
+        self.partition_left = self.per_partition;
+        if self.totals.is_empty() {
+            self.limit_left = limit.unwrap_or(u64::MAX);
+        }
+    }
+
+    pub(super) fn resume(&mut self, state: PagingState) -> Result<(), CqlError> {
+        let refused = || CqlError::protocol("Invalid value for the paging state");
+        self.limit_left = self.limit_left.min(state.left);
+        self.partition_left = self.per_partition.min(state.partition_left);
+        let position = state.position;
+        match &mut self.steps {
+            Steps::Tokens { from, to } => {
+                if position.token.0 > *to || position.token.0 < *from {
+                    return Err(refused());
+                }
+                *from = position.token.0;
+            }
+            Steps::Keys { keys, slices } => {
+                let key = keys.iter().position(|(_, key)| *key == position.key);
+                let key = key.ok_or_else(refused)?;
+                let passed = |slice: &Slice| {
+                    if self.reverse {
+                        match &slice.0 {
+                            Bound::Included(from) | Bound::Excluded(from) => *from > position.ck,
+                            Bound::Unbounded => false,
+                        }
+                    } else {
+                        match &slice.1 {
+                            Bound::Included(to) | Bound::Excluded(to) => *to < position.ck,
+                            Bound::Unbounded => false,
+                        }
+                    }
+                };
+                let done = slices.iter().take_while(|slice| passed(slice)).count();
+                self.step = key * slices.len() + done;
+            }
+        }
+        self.partition = Some(Position { ck: Vec::new(), ..position.clone() });
+        self.after = Some(position);
+        Ok(())
+    }
+
+    /// What to read next and on which shard; none when the page, or everything, is there.
+    ///
+    /// Asking twice without [`Read::accept`] in between gives the same.
+    #[must_use]
+    pub fn next(&mut self, shards: u16) -> Option<(u16, ReadRequest)> {
+        if self.over || self.paused.is_some() {
+            return None;
+        }
+        let wanted = self.limit_left.min(self.page_left.unwrap_or(u64::MAX));
+        let exact = self.filters.is_empty() && self.per_partition == u64::MAX;
+        let most = if exact && self.totals.is_empty() { wanted } else { u64::MAX };
+        let rows_max = usize::try_from(most).unwrap_or(usize::MAX).min(ROWS_A_REQUEST);
+        let (shard, partitions, (from, to)) = match &self.steps {
+            Steps::Keys { keys, slices } => {
+                let (token, key) = keys.get(self.step.checked_div(slices.len())?)?;
+                let slice = slices.get(self.step % slices.len())?.clone();
+                let partitions = Partitions::One { token: *token, key: key.clone() };
+                (shard_of(*token, shards), partitions, slice)
+            }
+            Steps::Tokens { from, to } => {
+                let shard = shard_of(Token(*from), shards);
+                let to = (*range_of(shard, shards).end()).min(*to);
+                let slice = (Bound::Unbounded, Bound::Unbounded);
+                (shard, Partitions::Range { from: *from, to }, slice)
+            }
+        };
+        self.shard = Some(shard);
+        let request = ReadRequest {
+            table: self.table,
+            partitions,
+            from,
+            to,
+            reverse: self.reverse,
+            after: self.after.clone(),
+            rows_max,
+            bytes_max: PAGE_BYTES,
+            now_s: self.now_s,
+        };
+        Some((shard, request))
+    }
+
+    /// Takes in what the shard found for [`Read::next`] and appends the rows of the result.
+    ///
+    /// # Errors
+    /// If the result would be too large for a message.
+    pub fn accept(
+        &mut self,
+        plan: &SelectPlan,
+        page: &Page,
+        shards: u16,
+        out: &mut Vec<u8>,
+    ) -> Result<(), CqlError> {
+        let start = *self.start.get_or_insert(out.len());
+        for row in page.rows() {
+            if !self.take(plan, row, out) {
+                return Ok(());
+            }
+        }
+        if out.len() - start > RESULT_BYTES_MAX {
+            return Err(CqlError::invalid(format!(
+                "The result has more than {RESULT_BYTES_MAX} bytes: ask for it in pages"
+            )));
+        }
+        if let Some(position) = page.position() {
+            self.after = Some(position.clone());
+            let tired = self.filtered >= FILTERED_ROWS_MAX || out.len() - start >= PAGE_BYTES;
+            if self.page_left.is_some() && (tired || page.is_empty()) {
+                self.paused.clone_from(&self.after);
+            }
+            return Ok(());
+        }
+        self.advance(shards);
+        Ok(())
+    }
+
+    /// Looks at one row; false when no more are wanted.
+    fn take(&mut self, plan: &SelectPlan, row: PageRow<'_>, out: &mut Vec<u8>) -> bool {
+        if self.per_partition != u64::MAX && !self.take_of_partition(row) {
+            return true;
+        }
+        let shape =
+            Shape { single_key: plan.single_key, clustering: &plan.clustering, now_s: self.now_s };
+        let Some(mut projector) = Projector::new(shape, row) else { return true };
+        let scratch = &mut self.scratch;
+        if !self.filters.iter().all(|filter| filter.matches(&mut projector, scratch)) {
+            self.filtered += 1;
+            return true;
+        }
+        self.partition_left = self.partition_left.saturating_sub(1);
+        if self.totals.is_empty() {
+            for source in &plan.sources {
+                projector.put(source, out);
+            }
+            self.rows += 1;
+        } else {
+            for total in &mut self.totals {
+                total.add(&mut projector, scratch);
+            }
+            return true;
+        }
+        self.limit_left -= 1;
+        if self.limit_left == 0 {
+            self.over = true;
+            return false;
+        }
+        if let Some(left) = &mut self.page_left {
+            *left -= 1;
+            if *left == 0 {
+                let (key, ck) = (row.key.to_vec(), row.ck.to_vec());
+                self.paused = Some(Position { token: row.token, key, ck });
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Whether the row's partition may give another row.
+    fn take_of_partition(&mut self, row: PageRow<'_>) -> bool {
+        if self.partition.as_ref().is_none_or(|partition| partition.key != row.key) {
+            let key = row.key.to_vec();
+            self.partition = Some(Position { token: row.token, key, ck: Vec::new() });
+            self.partition_left = self.per_partition;
+        }
+        self.partition_left > 0
+    }
+
+    /// Nothing is left of the step that was read last.
+    fn advance(&mut self, shards: u16) {
+        self.after = None;
+        match &mut self.steps {
+            Steps::Keys { keys, slices } => {
+                self.step += 1;
+                self.over = self.step >= keys.len() * slices.len();
+            }
+            Steps::Tokens { from, to } => {
+                let shard = self.shard.unwrap_or_default();
+                let end = *range_of(shard, shards).end();
+                match end.checked_add(1) {
+                    Some(next) if next <= *to => *from = next,
+                    _ => self.over = true,
+                }
+            }
+        }
+    }
+
+    /// Ends the read: how many rows were appended in all, and the paging state if there may be
+    /// more. Appends the one row of a count or sum.
+    #[must_use]
+    pub fn finish(&mut self, out: &mut Vec<u8>) -> (u32, Option<Vec<u8>>) {
+        if !self.totals.is_empty() {
+            for total in &self.totals {
+                total.put(out);
+            }
+            return (1, None);
+        }
+        let state = self.paused.take().map(|position| {
+            let (left, partition_left) = (self.limit_left, self.partition_left);
+            PagingState { left, partition_left, position }.encode()
+        });
+        (self.rows, state)
+    }
+}
+
+impl Filter {
+    fn matches(&self, projector: &mut Projector<'_>, scratch: &mut Vec<u8>) -> bool {
+        scratch.clear();
+        if projector.value(&self.source, scratch).is_none() {
+            return false;
+        }
+        let end = scratch.len();
+        let value = scratch.clone();
+        if comparable::encode(&self.ty, false, &value, scratch).is_err() {
+            return false;
+        }
+        let code = scratch.get(end..).unwrap_or_default();
+        self.codes.iter().any(|wanted| {
+            let wanted = wanted.as_slice();
+            match self.operator {
+                Operator::Eq | Operator::In => code == wanted,
+                Operator::Lt => code < wanted,
+                Operator::Le => code <= wanted,
+                Operator::Gt => code > wanted,
+                Operator::Ge => code >= wanted,
+            }
+        })
+    }
+}

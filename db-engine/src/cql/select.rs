@@ -1,0 +1,399 @@
+//! Reads: values → what to read, and rows that were read → rows of a result.
+//!
+//! [`SelectPlan::bind`] gives a [`Read`], which says step by step what is wanted of which shard
+//! and takes in what was found:
+//!
+//! ```text
+//! while let Some((shard, request)) = read.next(plan, shards) {
+//!     … the shard reads a page …
+//!     read.accept(plan, &page, &mut out)?;      // appends rows
+//! }
+//! let (rows, paging_state) = read.finish(plan, &mut out);
+//! ```
+
+use super::{
+    aggregate::Aggregate,
+    error::CqlError,
+    paging::PagingState,
+    plan::{BindContext, Found, Slot, check_count},
+    project::Source,
+    read::{Filter, Read, Slice, Steps},
+    write::{check_key, put_component},
+};
+use crate::{
+    mutation::{TableNumber, Token, token::token},
+    types::{Value, comparable},
+};
+use std::ops::Bound;
+
+/// Most combinations of the values of several `IN`.
+const COMBINATIONS_MAX: usize = 1_000;
+
+/// The value or values that a column is restricted to by `=` or `IN`.
+#[derive(Debug)]
+pub(super) enum Choice {
+    /// One value.
+    One(Slot),
+    /// A list in parentheses.
+    Several(Vec<Slot>),
+    /// `IN ?`: a bound list. The slot has the list's type, the item's slot the column's.
+    List(Slot, Slot),
+}
+
+/// One end of a range of clustering keys: values of some columns after the prefix, which all run
+/// in the same direction.
+#[derive(Debug)]
+pub(super) struct Edge {
+    pub slots: Vec<Slot>,
+    pub inclusive: bool,
+}
+
+/// A range of clustering keys by value: `>` or `>=`, and `<` or `<=`.
+#[derive(Debug, Default)]
+pub(super) struct Span {
+    pub lower: Option<Edge>,
+    pub upper: Option<Edge>,
+}
+
+/// Which partitions are read.
+#[derive(Debug)]
+pub(super) enum Partitions {
+    /// Those with these keys.
+    Keys(Vec<Choice>),
+    /// All, or those between two tokens; each end with whether it is inclusive.
+    Tokens { lower: Option<(Slot, bool)>, upper: Option<(Slot, bool)> },
+}
+
+/// A condition that is checked row by row.
+#[derive(Debug)]
+pub(super) struct Condition {
+    pub source: Source,
+    pub operator: super::ast::Operator,
+    pub choice: Choice,
+}
+
+/// A read of a table.
+#[derive(Debug)]
+pub struct SelectPlan {
+    pub(super) table: TableNumber,
+    pub(super) partitions: Partitions,
+    /// Values of the first clustering columns.
+    pub(super) prefix: Vec<Choice>,
+    /// A range of what follows the prefix.
+    pub(super) span: Span,
+    /// Whether the column after the prefix is descending.
+    pub(super) descending: bool,
+    /// Whether there are more clustering columns than the prefix has.
+    pub(super) open: bool,
+    pub(super) conditions: Vec<Condition>,
+    pub(super) reverse: bool,
+    pub(super) distinct: bool,
+    pub(super) limit: Option<Slot>,
+    pub(super) per_partition_limit: Option<Slot>,
+    pub(super) sources: Vec<Source>,
+    /// One for each column of the result if rows are counted or summed up; else empty.
+    pub(super) aggregates: Vec<Aggregate>,
+    /// Whether the partition key has one column, and so is that column's value.
+    pub(super) single_key: bool,
+    /// Types of the clustering columns, and whether they are descending.
+    pub(super) clustering: Vec<(crate::types::CqlType, bool)>,
+    pub(super) markers: usize,
+}
+
+/// What a request says besides the values.
+#[derive(Debug, Clone, Copy)]
+pub struct ReadOptions<'a> {
+    /// Most rows of a page; none or 0 to have all at once.
+    pub page_size: Option<u32>,
+    /// Where the page before ended.
+    pub paging_state: Option<&'a [u8]>,
+}
+
+impl SelectPlan {
+    /// What to read for these values.
+    ///
+    /// # Errors
+    /// In Cassandra's words, if the values do not suit the statement or the paging state is not
+    /// one that was given out for it.
+    pub fn bind(
+        &self,
+        values: &[Value<'_>],
+        options: &ReadOptions<'_>,
+        context: &BindContext,
+    ) -> Result<Read, CqlError> {
+        check_count(values, self.markers)?;
+        let limit = match &self.limit {
+            Some(slot) => positive(slot, values, context, "LIMIT")?,
+            None => None,
+        };
+        let per_partition = match &self.per_partition_limit {
+            Some(slot) => positive(slot, values, context, "PER PARTITION LIMIT")?,
+            None if self.distinct => Some(1),
+            None => None,
+        };
+        let steps = match &self.partitions {
+            Partitions::Keys(choices) => {
+                let keys = self.keys(choices, values, context)?;
+                Steps::Keys { keys, slices: self.slices(values, context)? }
+            }
+            Partitions::Tokens { lower, upper } => tokens(lower, upper, values, context)?,
+        };
+        let mut filters = Vec::with_capacity(self.conditions.len());
+        for condition in &self.conditions {
+            filters.push(filter(condition, values, context)?);
+        }
+        let page_size = options.page_size.filter(|size| *size > 0 && self.aggregates.is_empty());
+        let mut read = Read::new(self, steps, filters, page_size, context.now_s());
+        read.set_limits(limit, per_partition);
+        if let Some(bytes) = options.paging_state {
+            read.resume(PagingState::decode(bytes)?)?;
+        }
+        Ok(read)
+    }
+
+    fn keys(
+        &self,
+        choices: &[Choice],
+        values: &[Value<'_>],
+        context: &BindContext,
+    ) -> Result<Vec<(Token, Vec<u8>)>, CqlError> {
+        if let [Choice::One(slot)] = choices {
+            let value = slot.find_key(values, context)?;
+            if value.is_empty() {
+                return Err(CqlError::invalid("Key may not be empty"));
+            }
+            check_key(value.len())?;
+            return Ok(vec![(token(&value), value.into_owned())]);
+        }
+        // Sorted by value, as Cassandra answers: each key goes with its comparable form.
+        let mut keys = vec![(Vec::new(), Vec::new())];
+        for choice in choices {
+            let items = choice.resolve(values, context)?;
+            check_combinations(keys.len(), items.len())?;
+            let mut next = Vec::with_capacity(keys.len() * items.len());
+            for (order, key) in &keys {
+                for (slot, value) in &items {
+                    let (mut order, mut key): (Vec<u8>, Vec<u8>) = (order.clone(), key.clone());
+                    comparable::encode(&slot.ty, false, value, &mut order)?;
+                    if self.single_key {
+                        key.extend_from_slice(value);
+                    } else {
+                        put_component(value, &mut key)?;
+                    }
+                    next.push((order, key));
+                }
+            }
+            keys = next;
+        }
+        keys.sort();
+        keys.dedup();
+        for (_, key) in &keys {
+            check_key(key.len())?;
+        }
+        Ok(keys.into_iter().map(|(_, key)| (token(&key), key)).collect())
+    }
+
+    /// The ranges of clustering keys to read in each partition, in the order of reading.
+    fn slices(&self, values: &[Value<'_>], context: &BindContext) -> Result<Vec<Slice>, CqlError> {
+        let mut prefixes = vec![Vec::new()];
+        for choice in &self.prefix {
+            if let Choice::One(slot) = choice {
+                let value = slot.find_key(values, context)?;
+                for prefix in &mut prefixes {
+                    comparable::encode(&slot.ty, slot.descending, &value, prefix)?;
+                }
+                continue;
+            }
+            let items = choice.resolve(values, context)?;
+            check_combinations(prefixes.len(), items.len())?;
+            let mut next = Vec::with_capacity(prefixes.len() * items.len());
+            for prefix in &prefixes {
+                for (slot, value) in &items {
+                    let mut prefix: Vec<u8> = prefix.clone();
+                    comparable::encode(&slot.ty, slot.descending, value, &mut prefix)?;
+                    next.push(prefix);
+                }
+            }
+            next.sort();
+            next.dedup();
+            prefixes = next;
+        }
+        let mut slices = Vec::with_capacity(prefixes.len());
+        for prefix in prefixes {
+            slices.push(self.slice(prefix, values, context)?);
+        }
+        if self.reverse {
+            slices.reverse();
+        }
+        Ok(slices)
+    }
+
+    fn slice(
+        &self,
+        prefix: Vec<u8>,
+        values: &[Value<'_>],
+        context: &BindContext,
+    ) -> Result<Slice, CqlError> {
+        if !self.open {
+            if prefix.is_empty() {
+                return Ok((Bound::Unbounded, Bound::Unbounded));
+            }
+            return Ok((Bound::Included(prefix.clone()), Bound::Included(prefix)));
+        }
+        // By value, the lower end comes first; by code, it does unless the column is descending.
+        let (first, last) = if self.descending {
+            (&self.span.upper, &self.span.lower)
+        } else {
+            (&self.span.lower, &self.span.upper)
+        };
+        let code = |edge: &Edge| {
+            let mut code = prefix.clone();
+            for slot in &edge.slots {
+                let value = slot.find_key(values, context)?;
+                comparable::encode(&slot.ty, slot.descending, &value, &mut code)?;
+            }
+            Ok::<_, CqlError>(code)
+        };
+        let above = |mut code: Vec<u8>| {
+            code.push(comparable::ABOVE);
+            code
+        };
+        let from = match first {
+            Some(edge) if edge.inclusive => Bound::Included(code(edge)?),
+            Some(edge) => Bound::Excluded(above(code(edge)?)),
+            None if prefix.is_empty() => Bound::Unbounded,
+            None => Bound::Included(prefix.clone()),
+        };
+        let to = match last {
+            Some(edge) if edge.inclusive => Bound::Excluded(above(code(edge)?)),
+            Some(edge) => Bound::Excluded(code(edge)?),
+            None if prefix.is_empty() => Bound::Unbounded,
+            None => Bound::Excluded(above(prefix)),
+        };
+        Ok((from, to))
+    }
+}
+
+fn check_combinations(a: usize, b: usize) -> Result<(), CqlError> {
+    if a.saturating_mul(b) <= COMBINATIONS_MAX {
+        return Ok(());
+    }
+    Err(CqlError::invalid(format!(
+        "The IN restrictions make more than {COMBINATIONS_MAX} combinations of values"
+    )))
+}
+
+impl Choice {
+    /// All its values, each with the slot that says its type.
+    pub(super) fn resolve<'a>(
+        &'a self,
+        values: &[Value<'a>],
+        context: &BindContext,
+    ) -> Result<Vec<(&'a Slot, Vec<u8>)>, CqlError> {
+        match self {
+            Choice::One(slot) => Ok(vec![(slot, slot.find_key(values, context)?.into_owned())]),
+            Choice::Several(slots) => slots
+                .iter()
+                .map(|slot| Ok((slot, slot.find_key(values, context)?.into_owned())))
+                .collect(),
+            Choice::List(list, item) => {
+                let bytes = match list.find(values, context)? {
+                    Found::Bytes(bytes) => bytes,
+                    Found::Null => {
+                        return Err(CqlError::invalid(format!(
+                            "Invalid null value for {}",
+                            list.name
+                        )));
+                    }
+                    Found::Unset => {
+                        return Err(CqlError::invalid(format!(
+                            "Invalid unset value for {}",
+                            list.name
+                        )));
+                    }
+                };
+                let broken = |_| CqlError::invalid("Not enough bytes to read a list");
+                let mut items = crate::types::collection::Items(&bytes);
+                let count = items.count().map_err(broken)?;
+                let mut out = Vec::new();
+                for _ in 0..count {
+                    out.push((item, items.item().map_err(broken)?.unwrap_or_default().to_vec()));
+                }
+                Ok(out)
+            }
+        }
+    }
+}
+
+pub(super) fn positive(
+    slot: &Slot,
+    values: &[Value<'_>],
+    context: &BindContext,
+    name: &str,
+) -> Result<Option<u64>, CqlError> {
+    let bytes = match slot.find(values, context)? {
+        Found::Unset => return Ok(None),
+        Found::Null => return Err(CqlError::invalid(format!("Invalid null value of {name}"))),
+        Found::Bytes(bytes) => bytes,
+    };
+    let Ok(limit) = <[u8; 4]>::try_from(&*bytes).map(i32::from_be_bytes) else {
+        return Err(CqlError::invalid(format!("Invalid value of {name}")));
+    };
+    match u64::try_from(limit) {
+        Ok(limit) if limit > 0 => Ok(Some(limit)),
+        _ => Err(CqlError::invalid(format!("{name} must be strictly positive"))),
+    }
+}
+
+fn tokens(
+    lower: &Option<(Slot, bool)>,
+    upper: &Option<(Slot, bool)>,
+    values: &[Value<'_>],
+    context: &BindContext,
+) -> Result<Steps, CqlError> {
+    let token_of = |slot: &Slot| {
+        let bytes = slot.find_key(values, context)?;
+        let token = <[u8; 8]>::try_from(&*bytes).map(i64::from_be_bytes);
+        token.map_err(|_| CqlError::invalid("Invalid null token value"))
+    };
+    let nothing = Ok(Steps::Keys { keys: Vec::new(), slices: Vec::new() });
+    let from = match lower {
+        None => i64::MIN,
+        Some((slot, true)) => token_of(slot)?,
+        Some((slot, false)) => match token_of(slot)?.checked_add(1) {
+            Some(token) => token,
+            None => return nothing,
+        },
+    };
+    let to = match upper {
+        None => i64::MAX,
+        // The smallest token as an upper end means the end of the ring, as ranges are cut from it.
+        Some((slot, inclusive)) => match (token_of(slot)?, inclusive) {
+            (i64::MIN, _) => i64::MAX,
+            (token, true) => token,
+            (token, false) => token - 1,
+        },
+    };
+    if from > to { nothing } else { Ok(Steps::Tokens { from, to }) }
+}
+
+fn filter(
+    condition: &Condition,
+    values: &[Value<'_>],
+    context: &BindContext,
+) -> Result<Filter, CqlError> {
+    let mut codes = Vec::new();
+    for (slot, value) in condition.choice.resolve(values, context)? {
+        let mut code = Vec::new();
+        comparable::encode(&slot.ty, false, &value, &mut code)?;
+        codes.push(code);
+    }
+    let ty = match &condition.choice {
+        Choice::One(slot) | Choice::List(_, slot) => slot.ty.clone(),
+        Choice::Several(slots) => match slots.first() {
+            Some(slot) => slot.ty.clone(),
+            None => crate::types::CqlType::Blob,
+        },
+    };
+    Ok(Filter { source: condition.source.clone(), operator: condition.operator, codes, ty })
+}

@@ -1,0 +1,76 @@
+//! Reads of system tables: their rows are made, filtered and projected at once.
+
+use super::{
+    error::CqlError,
+    plan::{BindContext, check_count},
+    select::Choice,
+};
+use crate::{
+    schema::{
+        Catalog, Table,
+        system::{self, NodeInfo},
+    },
+    types::{Value, collection},
+};
+use std::{collections::BTreeSet, sync::Arc};
+
+/// A read of a system table. Its result is one page, whatever the page size asked for.
+#[derive(Debug)]
+pub struct SystemPlan {
+    pub(super) table: Arc<Table>,
+    /// Indexes of columns, and the values one of which they must have.
+    pub(super) conditions: Vec<(usize, Choice)>,
+    /// Indexes of the columns of the result; none for `count(*)`.
+    pub(super) columns: Option<Vec<usize>>,
+    pub(super) limit: Option<super::plan::Slot>,
+    pub(super) markers: usize,
+}
+
+impl SystemPlan {
+    /// Appends the rows of the result; says how many.
+    ///
+    /// # Errors
+    /// In Cassandra's words, if the values do not suit the statement.
+    pub fn execute(
+        &self,
+        catalog: &Catalog,
+        node: &NodeInfo,
+        values: &[Value<'_>],
+        context: &BindContext,
+        out: &mut Vec<u8>,
+    ) -> Result<u32, CqlError> {
+        check_count(values, self.markers)?;
+        let mut wanted = Vec::new();
+        for (column, choice) in &self.conditions {
+            let values = choice.resolve(values, context)?;
+            let values: BTreeSet<Vec<u8>> = values.into_iter().map(|(_, value)| value).collect();
+            wanted.push((*column, values));
+        }
+        let limit = match &self.limit {
+            Some(slot) => super::select::positive(slot, values, context, "LIMIT")?,
+            None => None,
+        };
+        let limit = limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX);
+        let rows = system::rows(&self.table, catalog, node);
+        let matching = rows.iter().filter(|row| {
+            wanted.iter().all(|(column, values)| match row.get(*column) {
+                Some(Some(value)) => values.contains(value),
+                _ => false,
+            })
+        });
+        let Some(columns) = &self.columns else {
+            let count = i64::try_from(matching.count()).unwrap_or(i64::MAX);
+            collection::put_item(out, Some(&count.to_be_bytes()));
+            return Ok(1);
+        };
+        let mut count = 0;
+        for row in matching.take(limit) {
+            for column in columns {
+                let value = row.get(*column).and_then(Option::as_deref);
+                collection::put_item(out, value);
+            }
+            count += 1;
+        }
+        Ok(count)
+    }
+}

@@ -1,0 +1,376 @@
+//! From text to mutations, and from rows back to results, without storage in between.
+
+use super::*;
+use crate::{
+    mutation::{Item, Token, merge, mutations},
+    schema::{
+        Catalog,
+        system::{NodeInfo, shape},
+    },
+    store::{Page, Partitions},
+    types::{CqlType, Value, collection::Items},
+};
+use std::collections::BTreeMap;
+use uuid::Uuid;
+
+const NOW_US: i64 = 1_700_000_000_000_000;
+const CONTEXT: BindContext = BindContext { timestamp_us: NOW_US, now_us: NOW_US, random: 1 };
+
+/// A schema, and rows by (token, key, clustering key) as storage would keep them.
+struct Database {
+    catalog: Catalog,
+    rows: BTreeMap<(Token, Vec<u8>, Vec<u8>), Vec<u8>>,
+}
+
+fn prepared(catalog: &Catalog, text: &str) -> Result<Prepared, CqlError> {
+    prepare(catalog, Some("ks"), parse(text)?)
+}
+
+impl Database {
+    fn new(tables: &[&str]) -> Self {
+        let mut database = Database { catalog: Catalog::default(), rows: BTreeMap::new() };
+        database.define(
+            "CREATE KEYSPACE ks WITH replication = \
+             {'class': 'SimpleStrategy', 'replication_factor': 1}",
+        );
+        tables.iter().for_each(|table| database.define(table));
+        database
+    }
+
+    fn define(&mut self, text: &str) {
+        let Plan::Ddl(ddl) = prepared(&self.catalog, text).unwrap().plan else { panic!("{text}") };
+        self.catalog = self.catalog.apply(&ddl, Uuid::nil()).unwrap().catalog.unwrap();
+    }
+
+    fn refused(&self, text: &str) -> String {
+        match prepared(&self.catalog, text).map(|prepared| prepared.plan) {
+            Err(error) => error.message,
+            Ok(Plan::Ddl(ddl)) => self.catalog.apply(&ddl, Uuid::nil()).unwrap_err().to_string(),
+            Ok(Plan::Write(plan)) => {
+                let mut out = Vec::new();
+                let bound = plan.bind(&[], &CONTEXT, &mut Scratch::default(), &mut out);
+                bound.unwrap_err().message
+            }
+            Ok(_) => panic!("taken: {text}"),
+        }
+    }
+
+    fn write(&mut self, text: &str, values: &[Value<'_>]) -> Result<(), CqlError> {
+        let mut out = Vec::new();
+        match prepared(&self.catalog, text)?.plan {
+            Plan::Write(plan) => {
+                plan.bind(values, &CONTEXT, &mut Scratch::default(), &mut out)?;
+            }
+            Plan::Batch(plan) => plan.bind(values, &CONTEXT, &mut Scratch::default(), &mut out)?,
+            _ => panic!("no write: {text}"),
+        }
+        for mutation in mutations(&out) {
+            let mutation = mutation.unwrap();
+            mutation.check().unwrap();
+            for item in mutation.items() {
+                let Item::Row { ck, row, .. } = item else { continue };
+                let place = (mutation.token(), mutation.key().to_vec(), ck.to_vec());
+                let merged = match self.rows.remove(&place) {
+                    Some(before) => {
+                        let mut merged = Vec::new();
+                        merge(&before, row, &mut merged);
+                        merged
+                    }
+                    None => row.to_vec(),
+                };
+                self.rows.insert(place, merged);
+            }
+        }
+        Ok(())
+    }
+
+    /// Answers a request as a store with these rows would.
+    fn page(&self, request: &crate::store::ReadRequest) -> Page {
+        let mut page = Page::default();
+        let mut rows: Vec<_> = self.rows.iter().collect();
+        if request.reverse {
+            rows.reverse();
+        }
+        for ((token, key, ck), row) in rows {
+            let wanted = match &request.partitions {
+                Partitions::One { key: wanted, .. } => wanted == key,
+                Partitions::Range { from, to } => (*from..=*to).contains(&token.0),
+            };
+            let within =
+                std::ops::RangeBounds::contains(&(request.from.clone(), request.to.clone()), ck);
+            let later = request.after.as_ref().is_none_or(|after| {
+                let (place, after) = ((token, key, ck), (&after.token, &after.key, &after.ck));
+                if request.reverse { place < after } else { place > after }
+            });
+            if !(wanted && within && later) {
+                continue;
+            }
+            if page.len() == request.rows_max {
+                let last =
+                    page.rows().last().map(|row| (row.token, row.key.to_vec(), row.ck.to_vec()));
+                let (token, key, ck) = last.unwrap();
+                page.cut(token, &key, &ck);
+                break;
+            }
+            page.push(*token, key, ck, row);
+        }
+        page
+    }
+
+    /// The values of all rows, and the paging state.
+    fn read(
+        &self,
+        text: &str,
+        options: &ReadOptions<'_>,
+    ) -> (Vec<Vec<Option<Vec<u8>>>>, Option<Vec<u8>>) {
+        let prepared = prepared(&self.catalog, text).unwrap();
+        let Plan::Select(plan) = &prepared.plan else { panic!("no read: {text}") };
+        let mut read = plan.bind(&[], options, &CONTEXT).unwrap();
+        let mut out = Vec::new();
+        while let Some((_, request)) = read.next(3) {
+            read.accept(plan, &self.page(&request), 3, &mut out).unwrap();
+        }
+        let (count, state) = read.finish(&mut out);
+        let mut items = Items(&out);
+        let mut value = || items.item().unwrap().map(<[u8]>::to_vec);
+        let row = |_| prepared.result.iter().map(|_| value()).collect();
+        let rows = (0..count).map(row).collect();
+        assert!(items.is_empty());
+        (rows, state)
+    }
+
+    /// The first column of each row, an int.
+    fn ints(&self, text: &str) -> Vec<i32> {
+        let options = ReadOptions { page_size: None, paging_state: None };
+        let (rows, _) = self.read(text, &options);
+        rows.iter().map(|row| int(row[0].as_deref().unwrap())).collect()
+    }
+}
+
+fn int(bytes: &[u8]) -> i32 {
+    i32::from_be_bytes(bytes.try_into().unwrap())
+}
+
+fn measurements() -> Database {
+    let mut database = Database::new(&[
+        "CREATE TABLE m (id int, bucket int, metric text, ts int, v double, n int, \
+         PRIMARY KEY ((id, bucket), metric, ts)) \
+         WITH CLUSTERING ORDER BY (metric ASC, ts DESC)",
+    ]);
+    for id in 0..3 {
+        for metric in ["a", "b"] {
+            for ts in 0..5 {
+                let text = format!(
+                    "INSERT INTO m (id, bucket, metric, ts, n) VALUES ({id}, 0, '{metric}', {ts}, {ts})"
+                );
+                database.write(&text, &[]).unwrap();
+            }
+        }
+    }
+    database
+}
+
+#[test]
+fn rows_come_back_in_clustering_order() {
+    let database = measurements();
+    let of = "SELECT ts FROM m WHERE id = 1 AND bucket = 0 AND metric = 'a'";
+    assert_eq!(database.ints(of), [4, 3, 2, 1, 0]);
+    assert_eq!(database.ints(&format!("{of} AND ts > 1 AND ts <= 3")), [3, 2]);
+    assert_eq!(database.ints(&format!("{of} AND ts >= 3")), [4, 3]);
+    assert_eq!(database.ints(&format!("{of} AND ts IN (0, 4, 2)")), [4, 2, 0]);
+    assert_eq!(database.ints(&format!("{of} AND ts < 2 ORDER BY ts ASC")), [0, 1]);
+    assert_eq!(database.ints(&format!("{of} LIMIT 2")), [4, 3]);
+    let of = "SELECT ts FROM m WHERE id = 1 AND bucket = 0";
+    assert_eq!(database.ints(of), [4, 3, 2, 1, 0, 4, 3, 2, 1, 0]);
+    assert_eq!(database.ints(&format!("{of} AND metric > 'a' LIMIT 1")), [4]);
+    assert_eq!(database.ints(&format!("{of} PER PARTITION LIMIT 3")), [4, 3, 2]);
+    assert_eq!(database.ints(&format!("{of} AND n = 2 ALLOW FILTERING")), [2, 2]);
+}
+
+#[test]
+fn every_page_size_gives_every_row_once() {
+    let database = measurements();
+    for text in [
+        "SELECT id, ts FROM m",
+        "SELECT id, ts FROM m LIMIT 7",
+        "SELECT id, ts FROM m PER PARTITION LIMIT 4",
+        "SELECT DISTINCT id, bucket FROM m",
+        "SELECT id, ts FROM m WHERE id = 2 AND bucket = 0 AND metric IN ('a', 'b') AND ts > 1",
+        "SELECT id, ts FROM m WHERE id IN (0, 2) AND bucket = 0 AND metric = 'b'",
+        "SELECT id, ts FROM m WHERE id = 2 AND bucket = 0 ORDER BY metric DESC, ts ASC",
+        "SELECT id, ts FROM m WHERE n > 2 ALLOW FILTERING",
+    ] {
+        let (all, state) =
+            database.read(text, &ReadOptions { page_size: None, paging_state: None });
+        assert!(state.is_none() && !all.is_empty(), "{text}");
+        for size in 1..8 {
+            let (mut rows, mut state) = (Vec::new(), None);
+            loop {
+                let options = ReadOptions { page_size: Some(size), paging_state: state.as_deref() };
+                let (page, next) = database.read(text, &options);
+                assert!(page.len() <= size as usize);
+                rows.extend(page);
+                state = next;
+                if state.is_none() {
+                    break;
+                }
+            }
+            assert_eq!(rows, all, "{text} in pages of {size}");
+        }
+    }
+}
+
+#[test]
+fn markers_are_named_and_routed_as_cassandra_does() {
+    let database = measurements();
+    let spec = |text: &str| {
+        let prepared = prepared(&database.catalog, text).unwrap();
+        let names: Vec<String> = prepared.bind.into_iter().map(|spec| spec.name).collect();
+        (names.join(" "), prepared.pk_indexes)
+    };
+    let insert = "INSERT INTO m (bucket, id, metric, ts, v) VALUES (?, ?, ?, ?, ?) \
+                  USING TTL ? AND TIMESTAMP ?";
+    assert_eq!(spec(insert), ("bucket id metric ts v [ttl] [timestamp]".into(), vec![1, 0]));
+    let select = "SELECT v FROM m WHERE id = :i AND bucket IN ? AND metric = ? LIMIT ?";
+    assert_eq!(spec(select), ("i in(bucket) metric [limit]".into(), vec![]));
+    let select = "SELECT v FROM m WHERE id = ? AND bucket IN (?, ?)";
+    assert_eq!(spec(select), ("id bucket bucket".into(), vec![0, 2]));
+    let select = "SELECT v FROM m WHERE token(id, bucket) > ?";
+    assert_eq!(spec(select), ("partition key token".into(), vec![]));
+}
+
+#[test]
+fn null_deletes_and_unset_leaves_alone() {
+    let mut database = measurements();
+    let key = [7i32.to_be_bytes(), 1i32.to_be_bytes()];
+    let text = "INSERT INTO m (id, bucket, metric, ts, n) VALUES (?, 0, 'x', ?, ?)";
+    let mut write = |value| {
+        let values = [Value::Bytes(&key[0]), Value::Bytes(&key[1]), value];
+        database.write(text, &values).unwrap();
+        let of = "SELECT n FROM m WHERE id = 7 AND bucket = 0";
+        let options = ReadOptions { page_size: None, paging_state: None };
+        database.read(of, &options).0[0][0].as_deref().map(int)
+    };
+    assert_eq!(write(Value::Bytes(&key[1])), Some(1));
+    assert_eq!(write(Value::Unset), Some(1));
+    assert_eq!(write(Value::Null), None);
+    let values = [Value::Null, Value::Bytes(&key[1]), Value::Unset];
+    let refused = database.write(text, &values).unwrap_err();
+    assert_eq!(refused.message, "Invalid null value in condition for column id");
+}
+
+#[test]
+fn what_makes_no_sense_is_refused_in_cassandras_words() {
+    let database = measurements();
+    for (text, message) in [
+        ("SELECT x FROM m", "Undefined column name x in table ks.m"),
+        ("SELECT v FROM nope", "table nope does not exist"),
+        ("INSERT INTO m (id) VALUES (1)", "Some partition key parts are missing: bucket"),
+        ("INSERT INTO m (id, bucket) VALUES (1)", "Unmatched column names/values"),
+        ("UPDATE m SET id = 1 WHERE bucket = 1", "PRIMARY KEY part id found in SET part"),
+        (
+            "UPDATE m SET v = 1 WHERE id = 1 AND bucket = 1",
+            "Some clustering keys are missing: metric, ts",
+        ),
+        (
+            "SELECT v FROM m WHERE id = 1 AND bucket = 1 AND ts = 1",
+            "PRIMARY KEY column \"ts\" cannot be restricted as preceding column \"metric\" is \
+             not restricted",
+        ),
+        ("SELECT v FROM m LIMIT 0", "LIMIT must be strictly positive"),
+        (
+            "INSERT INTO m (id, bucket, metric, ts) VALUES (1, 1, 'a', 1) USING TTL -1",
+            "A TTL must be greater or equal to 0, but was -1",
+        ),
+        (
+            "INSERT INTO m (id, bucket, metric, ts) VALUES (1, 1, 'a', 1) USING TTL 630720001",
+            "ttl is too large. requested (630720001) maximum (630720000)",
+        ),
+        ("SELEC", "line 1:0 no viable alternative at input 'SELEC'"),
+        ("SELECT v\nFROM m WHERE", "line 2:12 no viable alternative at input '<EOF>'"),
+    ] {
+        assert_eq!(database.refused(text), message, "{text}");
+    }
+    assert!(database.refused("UPDATE m SET n = n + 1 WHERE id = 1").contains("not supported yet"));
+}
+
+#[test]
+fn a_statement_planned_before_a_change_of_its_table_is_not_current() {
+    let mut database = measurements();
+    let select = prepared(&database.catalog, "SELECT * FROM m").unwrap();
+    let local = prepared(&database.catalog, "SELECT * FROM system.local").unwrap();
+    assert!(select.is_current(&database.catalog));
+    database.define("ALTER TABLE m ADD extra text");
+    assert!(!select.is_current(&database.catalog));
+    assert!(local.is_current(&database.catalog));
+    let restored = Catalog::from_json(&database.catalog.to_json()).unwrap();
+    assert_eq!(restored, database.catalog);
+}
+
+#[test]
+fn system_tables_answer_prepared_questions() {
+    let database = measurements();
+    let node = NodeInfo {
+        address: [127, 0, 0, 1].into(),
+        port: 9042,
+        host_id: Uuid::nil(),
+        cluster_name: "test".into(),
+        version: "1.0".into(),
+        tokens: vec![0],
+    };
+    let ask = |text: &str, values: &[Value<'_>]| {
+        let prepared = prepared(&database.catalog, text).unwrap();
+        let Plan::System(plan) = prepared.plan else { panic!("{text}") };
+        let mut out = Vec::new();
+        let rows = plan.execute(&database.catalog, &node, values, &CONTEXT, &mut out).unwrap();
+        (rows, out)
+    };
+    let text = "SELECT column_name FROM system_schema.columns WHERE keyspace_name = ? AND \
+                table_name = 'm' USING TIMEOUT 2000ms";
+    assert_eq!(ask(text, &[Value::Bytes(b"ks")]).0, 6);
+    let (rows, out) = ask("SELECT key, engine FROM system.local WHERE key = 'local'", &[]);
+    let expected = [&5i32.to_be_bytes()[..], b"local", &16i32.to_be_bytes(), b"sandglass-db 1.0"];
+    assert_eq!((rows, out), (1, expected.concat()));
+    assert_eq!(ask("SELECT * FROM system.peers", &[]).0, 0);
+    assert_eq!(
+        shape("system", "local").unwrap().column("tokens").unwrap().type_name(),
+        "set<text>"
+    );
+    assert!(prepared(&database.catalog, "SELECT * FROM system_schema.scylla_tables").is_err());
+}
+
+#[test]
+fn rows_are_counted_and_summed_up() {
+    let database = measurements();
+    let options = ReadOptions { page_size: Some(2), paging_state: None };
+    let (rows, state) = database.read("SELECT count(*), max(n), sum(n), avg(n) FROM m", &options);
+    let value = |i: usize| rows[0][i].clone().unwrap();
+    assert!(state.is_none());
+    assert_eq!(value(0), 30i64.to_be_bytes());
+    assert_eq!([int(&value(1)), int(&value(2)), int(&value(3))], [4, 60, 2]);
+    assert_eq!(CqlType::Bigint.to_string(), "bigint");
+}
+
+proptest::proptest! {
+    #[test]
+    fn any_text_is_parsed_or_refused(text in "\\PC{0,80}", at in 0usize..400, cut in 0usize..400) {
+        let _ = parse(&text);
+        let whole = "SELECT a, count(*), token(b) AS t FROM ks.t WHERE a = ? AND (b, c) > (1, 'x') \
+            AND d IN (0xFF, {1: [2]}) ORDER BY b DESC LIMIT 5 ALLOW FILTERING; CREATE TABLE \
+            t (a int, b frozen<map<text, int>>, PRIMARY KEY ((a), b)) WITH x = {'a': 'b'}";
+        let (at, cut) = (at.min(whole.len()), cut.min(whole.len()));
+        let _ = parse(&format!("{}{text}{}", &whole[..at], &whole[cut..]));
+    }
+}
+
+#[test]
+fn deep_nesting_is_refused_without_harm() {
+    for open in ["(", "[", "{", "f(", "{1:"] {
+        let text = format!("INSERT INTO t (a) VALUES ({}", open.repeat(100_000));
+        assert!(parse(&text).is_err());
+    }
+    let text = format!("CREATE TABLE t (a {}", "list<".repeat(100_000));
+    assert!(parse(&text).is_err());
+    let text = format!("SELECT {}", "f(".repeat(100_000));
+    assert!(parse(&text).is_err());
+}

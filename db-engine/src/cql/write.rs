@@ -1,0 +1,228 @@
+//! Writes: values → an encoded mutation. The path of every measurement, so nothing is allocated
+//! and nothing is decided here that preparing could decide.
+
+use super::{
+    error::CqlError,
+    plan::{BindContext, Found, Scratch, Slot, check_count},
+};
+use crate::{
+    mutation::{Builder, KEY_BYTES_MAX, TableNumber, Token, Write, token::token},
+    schema::options::TTL_S_MAX,
+    types::{Value, comparable},
+};
+
+/// What a write does to what its key names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Action {
+    /// Sets cells; the row exists even if it has none.
+    Insert,
+    /// Sets or deletes cells.
+    Update,
+    /// Deletes the row.
+    DeleteRow,
+    /// Deletes the partition.
+    DeletePartition,
+}
+
+/// A write to one partition.
+#[derive(Debug)]
+pub struct WritePlan {
+    pub(super) table: TableNumber,
+    pub(super) action: Action,
+    pub(super) partition_key: Vec<Slot>,
+    pub(super) clustering: Vec<Slot>,
+    /// Column numbers, ascending, and their values.
+    pub(super) cells: Vec<(u16, Slot)>,
+    pub(super) timestamp: Option<Slot>,
+    pub(super) ttl: Option<Slot>,
+    pub(super) default_ttl_s: u32,
+    /// How many markers the statement has.
+    pub(super) markers: usize,
+}
+
+impl WritePlan {
+    /// Appends the mutation that the statement with these values is; says which partition's.
+    ///
+    /// Nothing is appended if it fails.
+    ///
+    /// # Errors
+    /// In Cassandra's words, if the values do not suit the statement.
+    pub fn bind(
+        &self,
+        values: &[Value<'_>],
+        context: &BindContext,
+        scratch: &mut Scratch,
+        out: &mut Vec<u8>,
+    ) -> Result<Token, CqlError> {
+        check_count(values, self.markers)?;
+        self.append(values, context, scratch, out)
+    }
+
+    /// As [`WritePlan::bind`], for one statement of a batch, to which only some values belong.
+    pub(super) fn append(
+        &self,
+        values: &[Value<'_>],
+        context: &BindContext,
+        scratch: &mut Scratch,
+        out: &mut Vec<u8>,
+    ) -> Result<Token, CqlError> {
+        let write = self.write(values, context)?;
+        put_key(&self.partition_key, values, context, &mut scratch.key)?;
+        put_clustering(&self.clustering, values, context, &mut scratch.ck)?;
+        let token = token(&scratch.key);
+        let start = out.len();
+        let mut builder = Builder::new(out, self.table, token, &scratch.key);
+        let built = self.build(&mut builder, values, context, &scratch.ck, &write);
+        let finished = builder.finish();
+        if let Err(error) = built {
+            out.truncate(start);
+            return Err(error);
+        }
+        finished.map_err(|_| CqlError::invalid("A key or value is too long"))?;
+        Ok(token)
+    }
+
+    fn build(
+        &self,
+        builder: &mut Builder<'_>,
+        values: &[Value<'_>],
+        context: &BindContext,
+        ck: &[u8],
+        write: &Write,
+    ) -> Result<(), CqlError> {
+        match self.action {
+            Action::DeletePartition => {
+                builder.delete_partition(write);
+                return Ok(());
+            }
+            Action::DeleteRow => {
+                builder.delete_row(ck, write);
+                return Ok(());
+            }
+            Action::Insert | Action::Update => {}
+        }
+        let mut row = builder.row(ck, write, self.action == Action::Insert);
+        for (column, slot) in &self.cells {
+            match slot.find(values, context)? {
+                Found::Bytes(bytes) => {
+                    row.cell(*column, &bytes);
+                }
+                Found::Null => {
+                    row.tombstone(*column);
+                }
+                Found::Unset => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn write(&self, values: &[Value<'_>], context: &BindContext) -> Result<Write, CqlError> {
+        let timestamp = match &self.timestamp {
+            None => context.timestamp_us,
+            Some(slot) => timestamp(slot, values, context)?,
+        };
+        let ttl_s = match &self.ttl {
+            None => self.default_ttl_s,
+            Some(slot) => ttl(slot, values, context)?.unwrap_or(self.default_ttl_s),
+        };
+        Ok(Write { timestamp, ttl_s, now_s: context.now_s() })
+    }
+}
+
+/// The value of `USING TIMESTAMP`, in microseconds since the Unix epoch.
+pub(super) fn timestamp(
+    slot: &Slot,
+    values: &[Value<'_>],
+    context: &BindContext,
+) -> Result<i64, CqlError> {
+    match slot.find(values, context)? {
+        Found::Unset => Ok(context.timestamp_us),
+        Found::Null => Err(CqlError::invalid("Invalid null value of timestamp")),
+        Found::Bytes(bytes) => match <[u8; 8]>::try_from(&*bytes).map(i64::from_be_bytes) {
+            Ok(i64::MIN) => {
+                Err(CqlError::invalid(format!("Timestamps must be greater than {}", i64::MIN)))
+            }
+            Ok(timestamp) => Ok(timestamp),
+            Err(_) => Err(CqlError::invalid("Invalid timestamp value")),
+        },
+    }
+}
+
+/// The value of `USING TTL`, in seconds; none if it is unset.
+fn ttl(slot: &Slot, values: &[Value<'_>], context: &BindContext) -> Result<Option<u32>, CqlError> {
+    let bytes = match slot.find(values, context)? {
+        Found::Unset => return Ok(None),
+        Found::Null => return Err(CqlError::invalid("Invalid null value of TTL")),
+        Found::Bytes(bytes) => bytes,
+    };
+    let Ok(ttl) = <[u8; 4]>::try_from(&*bytes).map(i32::from_be_bytes) else {
+        return Err(CqlError::invalid("Invalid null value of TTL"));
+    };
+    match u32::try_from(ttl) {
+        Err(_) => {
+            Err(CqlError::invalid(format!("A TTL must be greater or equal to 0, but was {ttl}")))
+        }
+        Ok(ttl) if ttl > TTL_S_MAX => Err(CqlError::invalid(format!(
+            "ttl is too large. requested ({ttl}) maximum ({TTL_S_MAX})"
+        ))),
+        Ok(ttl) => Ok(Some(ttl)),
+    }
+}
+
+/// Serializes a partition key: the value of its one column, or each value with its length (u16)
+/// before it and a zero after it.
+pub(super) fn put_key(
+    slots: &[Slot],
+    values: &[Value<'_>],
+    context: &BindContext,
+    out: &mut Vec<u8>,
+) -> Result<(), CqlError> {
+    out.clear();
+    if let [slot] = slots {
+        let value = slot.find_key(values, context)?;
+        if value.is_empty() {
+            return Err(CqlError::invalid("Key may not be empty"));
+        }
+        check_key(value.len())?;
+        out.extend_from_slice(&value);
+        return Ok(());
+    }
+    for slot in slots {
+        let value = slot.find_key(values, context)?;
+        put_component(&value, out)?;
+    }
+    check_key(out.len())
+}
+
+/// Appends one component of a composite partition key.
+pub(super) fn put_component(value: &[u8], out: &mut Vec<u8>) -> Result<(), CqlError> {
+    let Ok(length) = u16::try_from(value.len()) else {
+        return Err(too_long(value.len()));
+    };
+    out.extend_from_slice(&length.to_be_bytes());
+    out.extend_from_slice(value);
+    out.push(0);
+    Ok(())
+}
+
+fn too_long(length: usize) -> CqlError {
+    CqlError::invalid(format!("Key length of {length} is longer than maximum of {KEY_BYTES_MAX}"))
+}
+
+pub(super) fn check_key(length: usize) -> Result<(), CqlError> {
+    if length > KEY_BYTES_MAX { Err(too_long(length)) } else { Ok(()) }
+}
+
+fn put_clustering(
+    slots: &[Slot],
+    values: &[Value<'_>],
+    context: &BindContext,
+    out: &mut Vec<u8>,
+) -> Result<(), CqlError> {
+    out.clear();
+    for slot in slots {
+        let value = slot.find_key(values, context)?;
+        comparable::encode(&slot.ty, slot.descending, &value, out)?;
+    }
+    check_key(out.len())
+}
