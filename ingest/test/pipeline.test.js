@@ -1,0 +1,308 @@
+import { randomInt } from 'node:crypto'
+import { sensorId } from '@sandglass/common/sensor'
+import pino from 'pino'
+import { COVER_MS } from '../src/coverage.js'
+import { buildIngest } from '../src/ingest.js'
+import { LATEST_MS_MIN } from '../src/latest.js'
+import { Message } from '../src/message.js'
+import { REFUSAL_KINDS } from '../src/refusal.js'
+import { FakeError, FakeStorage } from './support/fake-storage.js'
+import { until } from './support/ingest.js'
+
+const T = Date.UTC(2026, 0, 1)
+
+/** @typedef {ConstructorParameters<typeof Message>[0]} MessageParts */
+
+/** @param {Record<string, number>} [limits] */
+function build(limits = {}) {
+  const storage = new FakeStorage()
+  const ingest = buildIngest({
+    storage,
+    keyspace: 'k',
+    logger: pino({ level: 'silent' }),
+    limits: {
+      ...{ packetBytesMax: 1e6, clientMessagesMax: 1_000, connectionsMax: 10, sensorsMax: 1_000 },
+      ...{ heldBytesMax: 1e6, qos0BytesMax: 1e6, retentionClass: '30d', ...limits },
+    },
+  })
+  const sessions = ingest.gate.sessions
+  /** @type {Message[]} */
+  const settled = []
+  const origin = { settled: (/** @type {Message} */ message) => settled.push(message) }
+  const session = sessions.enter('c', true, origin)
+  /** @param {string} topic  @param {unknown} payload  @param {Partial<MessageParts>} [parts] */
+  const accept = (topic, payload, parts = {}) => {
+    const text = typeof payload === 'string' ? payload : JSON.stringify(payload)
+    const message = new Message({
+      ...{ origin, clientId: 'c', session, visit: session.visit, topic, qos: 1, dup: false },
+      ...{ payload: Buffer.from(text), retain: false, packetId: settled.length + 1 },
+      ...{ receivedMs: Date.now(), arrivedMs: performance.now(), ...parts },
+    })
+    ingest.pipeline.accept(message)
+    return message
+  }
+  /** @param {string} topic  @param {unknown} payload  @param {Partial<MessageParts>} [parts] */
+  const settle = async (topic, payload, parts) => {
+    const message = accept(topic, payload, parts)
+    await until(() => message.isSettled)
+    return message
+  }
+  return { ...ingest, storage, accept, settle, settled, session }
+}
+
+describe('measurements', () => {
+  test('a value becomes a row in the bucket of its time, written as of its acceptance', async () => {
+    const { settle, storage } = build()
+    const { receivedMs } = await settle('sensors/s/m', { t: T + 5, v: 21.5 })
+    const [row] = storage.rowsOf('measurement_30d')
+    expect(row).toMatchObject({ metric: 'm', ts: T + 5, seq: 0, v: 21.5 })
+    expect(String(row.sensor_id)).toBe(sensorId('s'))
+    expect(Number(row.bucket)).toBe(T / 1000)
+    expect(row.timestamp).toBe(receivedMs * 1000)
+    expect(row).not.toHaveProperty('s')
+  })
+
+  test('every kind of value sets its own columns and no other', async () => {
+    const { settle, storage } = build()
+    await settle('sensors/s', { t: T, n: 1, b: false, s: 'x', at: { lat: 1, lon: 2 } })
+    const values = storage.rowsOf('measurement_30d').map(({ metric, v, b, s, lat, lon }) => {
+      return [
+        metric,
+        Object.fromEntries(
+          Object.entries({ v, b, s, lat, lon }).filter(([, x]) => x !== undefined),
+        ),
+      ]
+    })
+    expect(Object.fromEntries(values)).toEqual({
+      ...{ n: { v: 1 }, b: { b: false }, s: { s: 'x' }, at: { lat: 1, lon: 2 } },
+    })
+  })
+
+  test('two values of one millisecond are two rows, the same value again is the same row', async () => {
+    const { settle, storage, recent } = build()
+    for (const v of [1, 2, 1, 3, 2]) await settle('sensors/s/m', { t: T, v })
+    const rows = storage.rowsOf('measurement_30d').map(({ seq, v }) => [seq, v])
+    expect(rows.sort()).toEqual([[0, 1], [1, 2], [2, 3]]) // biome-ignore format: rows
+    expect(recent.sameTime).toBe(2)
+  })
+
+  test('without a time it is the time of receipt, also for its redelivery', async () => {
+    const { settle, storage, counts } = build()
+    const receivedMs = Date.now() - 60_000
+    await settle('sensors/s/m', '5', { packetId: 9, receivedMs })
+    await settle('sensors/s/m', '5', { packetId: 9, dup: true })
+    expect(storage.rowsOf('measurement_30d').map(({ ts }) => ts)).toEqual([receivedMs])
+    expect(counts.duplicates).toBe(1)
+
+    // Without the DUP flag, with another payload, or too late it is a new measurement.
+    await settle('sensors/s/m', '5', { packetId: 9, receivedMs: receivedMs + 1 })
+    await settle('sensors/s/m', '6', { packetId: 9, dup: true, receivedMs: receivedMs + 2 })
+    await settle('sensors/s/m', '6', { packetId: 9, dup: true, receivedMs: receivedMs + 700_000 })
+    expect(storage.rowsOf('measurement_30d')).toHaveLength(4)
+  })
+
+  test.each([
+    ['before the year 2000', { t: 1_767_225_600, v: 1 }, 'time', 'before the year 2000'],
+    ['too far ahead', { t: Date.now() + 86_500_000, v: 1 }, 'time', '24 hours ahead'],
+    ['no JSON', 'on', 'json', 'not JSON'],
+  ])('%s: a dead letter that says so', async (_name, payload, kind, reason) => {
+    const { settle, storage, counts } = build()
+    const { receivedMs } = await settle('sensors/s/m', payload)
+    const [row] = storage.rowsOf('dead_letter')
+    expect(row).toMatchObject({ topic: 'sensors/s/m', client: 'c', received: receivedMs })
+    expect(row.reason).toContain(reason)
+    expect(String(row.payload)).toBe(
+      typeof payload === 'string' ? payload : JSON.stringify(payload),
+    )
+    expect(counts.deadLetters).toMatchObject({ [kind]: 1 })
+    expect(storage.rowsOf('measurement_30d')).toEqual([])
+  })
+
+  test('a dead letter keeps at most 64 KiB of the payload', async () => {
+    const { settle, storage } = build()
+    await settle('sensors/s/m', 'x'.repeat(100_000))
+    expect(storage.rowsOf('dead_letter')[0].payload).toHaveLength(64 * 1024)
+  })
+
+  test('a layout that begins later holds from its time on', async () => {
+    const { settle, storage } = build()
+    storage.sensors.set(sensorId('s'), {
+      ...{ isRegistered: true, isHidden: false },
+      layouts: [
+        { fromMs: 0, className: '30d', bucketS: 86_400 },
+        { fromMs: T, className: '7d', bucketS: 3_600 },
+      ],
+    })
+    await settle('sensors/s/m', { t: T - 1, v: 1 })
+    await settle('sensors/s/m', { t: T + 3_600_000, v: 2 })
+    expect(Number(storage.rowsOf('measurement_30d')[0].bucket)).toBe(T / 1000 - 86_400)
+    expect(Number(storage.rowsOf('measurement_7d')[0].bucket)).toBe(T / 1000 + 3_600)
+    expect(storage.rowsOf('layout')).toEqual([])
+  })
+})
+
+describe('sensors', () => {
+  test('an unknown sensor registers itself before its first message is acknowledged', async () => {
+    const { accept, storage, settled, batcher } = build()
+    batcher.limits = { onePartition: true, rowsMax: 10, bytesMax: 1e6, requestsMax: 100 }
+    storage.isManual = true
+    accept('sensors/boiler/m', { t: T, v: 1 })
+    accept('sensors/boiler/m', { t: T + 1, v: 2 })
+    await until(() => storage.requests.length === 5)
+    const isRegistration = (/** @type {{ rows: readonly any[] }} */ { rows }) =>
+      /\.(sensor|layout|series) /.test(rows[0].query)
+    for (const one of storage.requests.filter((request) => !isRegistration(request))) one.end()
+    await new Promise((resolve) => setTimeout(resolve, 20))
+    expect(settled).toEqual([])
+    for (const one of storage.requests.filter(isRegistration)) one.end()
+    await until(() => settled.length === 2)
+    expect(storage.rowsOf('sensor')[0]).toMatchObject({ name: 'boiler' })
+    expect(storage.rowsOf('layout')[0]).toMatchObject({
+      from_ts: 0,
+      class: '30d',
+      bucket_s: 86_400,
+    })
+  })
+
+  test('beyond the limit of sensors messages are dead letters, those of known ones are not', async () => {
+    const { settle, storage, counts } = build({ sensorsMax: 2 })
+    for (const name of ['a', 'b', 'c', 'a']) await settle(`sensors/${name}/m`, '1')
+    expect(storage.rowsOf('sensor').map(({ name }) => name)).toEqual(['a', 'b'])
+    expect(counts.deadLetters.sensors).toBe(1)
+  })
+
+  test('a deleted sensor stores nothing', async () => {
+    const { settle, storage, counts } = build()
+    storage.sensors.set(sensorId('s'), {
+      ...{ isRegistered: true, isHidden: true },
+      layouts: [{ fromMs: 0, className: '30d', bucketS: 86_400 }],
+    })
+    await settle('sensors/s/m', '1')
+    expect(counts.deadLetters.hidden).toBe(1)
+    expect(storage.rowsOf('measurement_30d')).toEqual([])
+  })
+
+  test('first and last time of a series cover every measurement, with few writes', async () => {
+    const { settle, storage, counts } = build()
+    for (let n = 0; n < 100; n++) {
+      const t = T + (n % 2 === 0 ? n : -n) * 30_000
+      await settle('sensors/s/m', { t, v: n })
+      const [{ first_ts, last_ts }] = storage.rowsOf('series')
+      expect(t).toBeGreaterThanOrEqual(first_ts - COVER_MS)
+      expect(t).toBeLessThanOrEqual(last_ts + COVER_MS)
+    }
+    expect(counts.rows).toBeLessThan(120)
+  })
+})
+
+describe('latest', () => {
+  test('the newest by event time wins, whatever arrives last', async () => {
+    const { settle, storage, pipeline } = build()
+    for (const [t, v] of [[5, 1], [9, 2], [7, 3]]) await settle('sensors/s/m', { t: T + t, v }) // biome-ignore format: pairs
+    await new Promise((resolve) => setTimeout(resolve, LATEST_MS_MIN + 20))
+    pipeline.writeLatest()
+    await until(() => storage.rowsOf('latest')[0].v === 2)
+    expect(storage.rowsOf('latest')).toHaveLength(1)
+    expect(storage.rowsOf('latest')[0]).toMatchObject({ ts: T + 9, kind: 1 })
+  })
+
+  test('a clock that was ahead does not pin it', async () => {
+    const { settle, storage, pipeline } = build()
+    await settle('sensors/s/m', { t: Date.now() + 3_600_000, v: 1 })
+    await new Promise((resolve) => setTimeout(resolve, 5))
+    await settle('sensors/s/m', { t: Date.now(), v: 2 })
+    await pipeline.finishLatest(1_000)
+    expect(storage.rowsOf('latest')[0].v).toBe(2)
+  })
+})
+
+describe('refusals of the database', () => {
+  test('a row that it never takes is a dead letter; those it came with are stored', async () => {
+    const { accept, settled, storage, counts } = build()
+    await until(() => true)
+    storage.refuses = ({ query, params }) => query.includes('measurement') && params.includes(13)
+    for (let v = 0; v < 40; v++) accept('sensors/s/m', { t: T + v, v })
+    await until(() => settled.length === 40)
+    expect(counts.storedMessages).toBe(39)
+    expect(storage.rowsOf('measurement_30d')).toHaveLength(39)
+    expect(storage.rowsOf('dead_letter')[0].reason).toContain('database')
+  })
+
+  test('an outage is waited for, and every row written as of its first acceptance', async () => {
+    const { accept, settled, storage, counts } = build()
+    storage.isDown = true
+    const messages = [1, 2, 3].map((v) => accept('sensors/s/m', { t: T + v, v }))
+    await new Promise((resolve) => setTimeout(resolve, 400))
+    expect(settled).toEqual([])
+    storage.isDown = false
+    await until(() => settled.length === 3)
+    const rows = storage.rowsOf('measurement_30d').sort((a, b) => a.v - b.v)
+    expect(rows.map(({ timestamp }) => timestamp)).toEqual(
+      messages.map(({ receivedMs }) => receivedMs * 1000),
+    )
+    expect(counts.storedMessages).toBe(3)
+  })
+})
+
+/** mulberry32. @param {number} seed */
+function seeded(seed) {
+  let state = seed
+  return () => {
+    state = (state + 0x6d2b79f5) | 0
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
+    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296
+  }
+}
+
+test('received = stored + dead-lettered + held + dropped, at every moment of any history', async () => {
+  const seed = Number(process.env.SEED ?? randomInt(2 ** 31))
+  const random = seeded(seed)
+  const { accept, storage, settled, counts, pipeline } = build({
+    qos0BytesMax: 3_000,
+    sensorsMax: 5,
+  })
+  storage.isManual = true
+  storage.refuses = ({ params }) => params.includes('refused')
+  /** @param {unknown[]} choices */
+  const pick = (choices) => choices[Math.floor(random() * choices.length)]
+  let unsettled = 0
+  const check = (/** @type {number} */ step) => {
+    const sum = counts.storedMessages + counts.deadLettered + counts.held + counts.droppedQos0
+    if (sum !== counts.received)
+      throw new Error(`seed ${seed}, step ${step}: ${JSON.stringify(counts)}`)
+  }
+  for (let step = 0; step < 3_000; step++) {
+    const topic = `sensors/s${Math.floor(random() * 7)}${pick(['', '/m', '/m', '//'])}`
+    const v = pick([1, true, 'x', 'refused', null, { lat: 1, lon: 2 }])
+    const payload = pick([
+      v,
+      { t: T + Math.floor(random() * 50), v },
+      { a: v, m: 2 },
+      'poison',
+      [v, v],
+    ])
+    if (random() < 0.6) accept(topic, payload, { qos: /** @type {0 | 1} */ (pick([0, 1])) })
+    else {
+      const [request] = storage.requests.splice(Math.floor(random() * storage.requests.length), 1)
+      request?.end(random() < 0.1 ? new FakeError(random() < 0.5 ? 'retry' : 'split') : undefined)
+    }
+    if (random() < 0.2) await new Promise((resolve) => setImmediate(resolve))
+    check(step)
+  }
+  storage.isManual = false
+  await until(() => {
+    for (const request of storage.requests.splice(0)) request.end()
+    check(-1)
+    return counts.held === 0
+  }, 20_000)
+  unsettled = counts.received - counts.droppedQos0 - settled.length
+  expect({ seed, unsettled }).toEqual({ seed, unsettled: 0 })
+  expect({ seed, heldBytes: pipeline.heldBytes, qos0Bytes: pipeline.qos0Bytes }).toEqual({
+    ...{ seed, heldBytes: 0, qos0Bytes: 0 },
+  })
+  expect(storage.rowsOf('dead_letter')).toHaveLength(counts.deadLettered)
+  expect(REFUSAL_KINDS.filter((kind) => counts.deadLetters[kind] > 0)).toEqual(
+    expect.arrayContaining(['topic', 'json', 'value', 'sensors', 'database']),
+  )
+}, 40_000)

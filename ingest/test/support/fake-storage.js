@@ -1,0 +1,90 @@
+/**
+ * A database in memory behind the interface that the writer and the registry use. A test says when
+ * and how its requests end.
+ */
+
+/** @typedef {import('../../src/row.js').Row} Row */
+/** @typedef {{ rows: readonly Row[], end: (error?: Error) => void }} Request */
+
+/** An error that says what is to be done about it. */
+export class FakeError extends Error {
+  /** @param {import('../../src/writer.js').Remedy} remedy */
+  constructor(remedy) {
+    super(`an error to ${remedy}`)
+    this.remedy = remedy
+  }
+}
+
+export class FakeStorage {
+  constructor() {
+    /** Every row that is durable, by its key. @type {Map<string, Record<string, any>>} */
+    this.stored = new Map()
+    /** Requests that wait, while `isManual`. @type {Request[]} */
+    this.requests = []
+    /** Whether the test ends requests. */
+    this.isManual = false
+    /** Whether it is away. */
+    this.isDown = false
+    /** Rows that it will never take. @type {(row: Row) => boolean} */
+    this.refuses = () => false
+    /** What it knows of sensors. @type {Map<string, import('../../src/registry.js').KnownSensor>} */
+    this.sensors = new Map()
+    this.inserts = 0
+  }
+
+  /** @param {readonly Row[]} rows */
+  async insert(rows) {
+    this.inserts++
+    if (this.isDown) throw new FakeError('retry')
+    if (this.isManual) {
+      await new Promise((resolve, reject) => {
+        const end = (/** @type {Error | undefined} */ error) =>
+          error ? reject(error) : resolve(undefined)
+        this.requests.push({ rows, end })
+      })
+    }
+    if (rows.some(this.refuses)) throw new FakeError('refuse')
+    for (const row of rows) this.keep(row)
+  }
+
+  /** @private @param {Row} row */
+  keep({ query, params }) {
+    const match = /INTO \w+\.(\w+) \(([^)]*)\)/.exec(query)
+    const [table, columns] = [match?.[1] ?? '', (match?.[2] ?? '').split(', ')]
+    const values = Object.fromEntries(columns.map((column, at) => [column, params[at]]))
+    const keys = ['sensor_id', 'bucket', 'metric', 'ts', 'seq', 'id'].filter(
+      (column) => column in values && !(column === 'ts' && table === 'latest'),
+    )
+    const key = [table, ...keys.map((column) => String(values[column]))].join(' ')
+    const timestamp = Number(params.at(-1))
+    const row = this.stored.get(key) ?? { table, timestamp, cells: {} }
+    // As in the database: of each cell, the newest.
+    for (const [column, value] of Object.entries(values)) {
+      if (row.cells[column] > timestamp) continue
+      row.cells[column] = timestamp
+      row[column] = value
+    }
+    row.timestamp = Math.max(row.timestamp, timestamp)
+    this.stored.set(key, row)
+  }
+
+  /** The rows of a table. @param {string} table */
+  rowsOf(table) {
+    return [...this.stored.values()].filter((row) => row.table === table)
+  }
+
+  /** @param {Error} error */
+  remedy(error) {
+    return error instanceof FakeError ? error.remedy : 'retry'
+  }
+
+  /** @param {string} id */
+  async readSensor(id) {
+    if (this.isDown) throw new FakeError('retry')
+    return this.sensors.get(id) ?? { isRegistered: false, isHidden: false, layouts: [] }
+  }
+
+  async countSensors() {
+    return this.sensors.size
+  }
+}
