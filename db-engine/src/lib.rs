@@ -4,6 +4,8 @@
 //! it, never those above; `tests/tidy.rs` checks that.
 
 pub mod store;
+pub mod sstable;
+pub mod compaction;
 pub mod mutation;
 pub mod io;
 pub mod error;

@@ -1,0 +1,234 @@
+//! A block: rows in order, compressed and checked as one, and complete in itself.
+
+use std::{cmp::Ordering, io};
+
+use super::{BLOCK_HEADER_BYTES, SstableId, checksum};
+use crate::mutation::{Deletion, Input, RowView, Token};
+
+const PARTITION: u8 = 1;
+const DELETED_PARTITION: u8 = 2;
+const ROW: u8 = 3;
+
+/// A larger block is not believed, however its checksum.
+const RAW_BYTES_MAX: usize = 64 << 20;
+
+/// A row in a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockRow<'a> {
+    /// The token of its partition.
+    pub token: Token,
+    /// The key of its partition.
+    pub key: &'a [u8],
+    /// The deletion of its partition.
+    pub deletion: Option<Deletion>,
+    /// Its clustering key and its cells; `None` if the partition is there for its deletion alone.
+    pub row: Option<(&'a [u8], &'a [u8])>,
+}
+
+impl BlockRow<'_> {
+    /// Its place among all rows: a deletion without rows comes before every row.
+    #[must_use]
+    pub fn cmp_to(&self, token: Token, key: &[u8], ck: &[u8]) -> Ordering {
+        let own = (self.token, self.key, self.row.map_or(&[][..], |(ck, _)| ck));
+        own.cmp(&(token, key, ck))
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Span {
+    start: u32,
+    bytes: u32,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Partition {
+    token: Token,
+    key: Span,
+    deletion: Option<Deletion>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    partition: u32,
+    row: Option<(Span, Span)>,
+}
+
+/// A block in memory: its rows can be asked for by number.
+#[derive(Clone, Debug, Default)]
+pub struct Block {
+    bytes: Vec<u8>,
+    partitions: Vec<Partition>,
+    entries: Vec<Entry>,
+}
+
+impl Block {
+    /// Reads a block as it is stored at this place of this file.
+    ///
+    /// # Errors
+    ///
+    /// [`io::ErrorKind::InvalidData`], with what is wrong, if the bytes are not what was written
+    /// there.
+    pub fn decode(id: SstableId, offset: u64, stored: &[u8]) -> io::Result<Self> {
+        let bytes = unpack(id, offset, stored)?;
+        let mut block = Self { bytes, ..Self::default() };
+        block.parse().ok_or_else(|| invalid("rows of a block are malformed"))?;
+        Ok(block)
+    }
+
+    fn parse(&mut self) -> Option<()> {
+        let mut input = Input(&self.bytes);
+        let whole = self.bytes.len();
+        let span = |rest: &Input<'_>, taken: &[u8]| Span {
+            start: u32::try_from(whole - rest.0.len() - taken.len()).unwrap_or(u32::MAX),
+            bytes: u32::try_from(taken.len()).unwrap_or(u32::MAX),
+        };
+        while let Some(kind) = input.u8() {
+            if kind == ROW {
+                let length = usize::from(input.u16()?);
+                let ck = input.take(length)?;
+                let ck = span(&input, ck);
+                let length = input.u32()? as usize;
+                let row = input.take(length)?;
+                RowView::parse(row).ok()?.check().ok()?;
+                let partition = u32::try_from(self.partitions.len()).ok()?.checked_sub(1)?;
+                self.entries.push(Entry { partition, row: Some((ck, span(&input, row))) });
+                continue;
+            }
+            let token = Token(input.i64()?);
+            let length = usize::from(input.u16()?);
+            let key = input.take(length)?;
+            let key = span(&input, key);
+            let deletion = match kind {
+                PARTITION => None,
+                DELETED_PARTITION => {
+                    let partition = u32::try_from(self.partitions.len()).ok()?;
+                    self.entries.push(Entry { partition, row: None });
+                    Some(Deletion { timestamp: input.i64()?, deleted_s: input.i64()? })
+                }
+                _ => return None,
+            };
+            self.partitions.push(Partition { token, key, deletion });
+        }
+        Some(())
+    }
+
+    /// How many rows it has, a deleted partition counting as one more.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether it has no rows: no block that was written has none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// The row with this number, ascending by token, key and clustering key.
+    #[must_use]
+    pub fn row(&self, number: usize) -> Option<BlockRow<'_>> {
+        let entry = self.entries.get(number)?;
+        let partition = self.partitions.get(entry.partition as usize)?;
+        let row = match entry.row {
+            Some((ck, row)) => Some((self.slice(ck)?, self.slice(row)?)),
+            None => None,
+        };
+        let key = self.slice(partition.key)?;
+        Some(BlockRow { token: partition.token, key, deletion: partition.deletion, row })
+    }
+
+    /// The number of the first row that is not before this place.
+    #[must_use]
+    pub fn lower_bound(&self, token: Token, key: &[u8], ck: &[u8]) -> usize {
+        let (mut low, mut high) = (0, self.len());
+        while low < high {
+            let middle = low.midpoint(high);
+            match self.row(middle).map(|row| row.cmp_to(token, key, ck)) {
+                Some(Ordering::Less) => low = middle + 1,
+                _ => high = middle,
+            }
+        }
+        low
+    }
+
+    /// Bytes that it takes in memory.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.bytes.capacity()
+            + self.partitions.capacity() * size_of::<Partition>()
+            + self.entries.capacity() * size_of::<Entry>()
+    }
+
+    fn slice(&self, span: Span) -> Option<&[u8]> {
+        self.bytes.get(span.start as usize..)?.get(..span.bytes as usize)
+    }
+}
+
+/// Begins the rows of a partition.
+pub(super) fn put_partition(
+    out: &mut Vec<u8>,
+    token: Token,
+    key: &[u8],
+    deletion: Option<Deletion>,
+) {
+    out.push(if deletion.is_some() { DELETED_PARTITION } else { PARTITION });
+    out.extend_from_slice(&token.0.to_le_bytes());
+    out.extend_from_slice(&length_u16(key).to_le_bytes());
+    out.extend_from_slice(key);
+    if let Some(deletion) = deletion {
+        out.extend_from_slice(&deletion.timestamp.to_le_bytes());
+        out.extend_from_slice(&deletion.deleted_s.to_le_bytes());
+    }
+}
+
+/// Appends a row of the partition that was begun last.
+pub(super) fn put_row(out: &mut Vec<u8>, ck: &[u8], row: &[u8]) {
+    out.push(ROW);
+    out.extend_from_slice(&length_u16(ck).to_le_bytes());
+    out.extend_from_slice(ck);
+    let length = u32::try_from(row.len()).expect("rows come from mutations, which are limited");
+    out.extend_from_slice(&length.to_le_bytes());
+    out.extend_from_slice(row);
+}
+
+pub(super) fn length_u16(key: &[u8]) -> u16 {
+    u16::try_from(key.len()).expect("keys come from mutations, which are limited")
+}
+
+/// Appends rows as a block that will be at this place of this file. Gives its length.
+pub(super) fn pack(id: SstableId, offset: u64, raw: &[u8], out: &mut Vec<u8>) -> u32 {
+    let compressed = lz4_flex::block::compress(raw);
+    let stored = if compressed.len() < raw.len() { &compressed } else { raw };
+    let lengths = [raw.len(), stored.len()]
+        .map(|length| u32::try_from(length).expect("a block is a few rows").to_le_bytes());
+    let start = out.len();
+    out.extend_from_slice(&[0; 4]);
+    out.extend_from_slice(lengths.as_flattened());
+    out.extend_from_slice(stored);
+    let sum = checksum(id, offset, out.get(start + 4..).unwrap_or_default());
+    if let Some(place) = out.get_mut(start..start + 4) {
+        place.copy_from_slice(&sum.to_le_bytes());
+    }
+    u32::try_from(out.len() - start).expect("a block is a few rows")
+}
+
+fn unpack(id: SstableId, offset: u64, stored: &[u8]) -> io::Result<Vec<u8>> {
+    let mut input = Input(stored);
+    let header = (|| Some((input.u32()?, input.u32()? as usize, input.u32()? as usize)))();
+    let (sum, raw_bytes, stored_bytes) = header.ok_or_else(|| invalid("a block is cut short"))?;
+    let found = checksum(id, offset, stored.get(4..).unwrap_or_default());
+    if found != sum {
+        return Err(invalid(format!("checksum of a block is {found:08x}, expected {sum:08x}")));
+    }
+    if stored.len() != BLOCK_HEADER_BYTES + stored_bytes || raw_bytes > RAW_BYTES_MAX {
+        return Err(invalid("the lengths of a block disagree"));
+    }
+    if stored_bytes == raw_bytes {
+        return Ok(input.0.to_vec());
+    }
+    lz4_flex::block::decompress(input.0, raw_bytes).map_err(|error| invalid(error.to_string()))
+}
+
+pub(super) fn invalid(what: impl Into<String>) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, what.into())
+}

@@ -1,0 +1,221 @@
+//! Where the blocks of an sstable are, and what it holds as a whole.
+
+use std::{io, ops::Bound};
+
+use super::{
+    FOOTER_BYTES, SstableId, Summary,
+    block::{invalid, length_u16},
+    checksum,
+    summary::SUMMARY_BYTES,
+};
+use crate::mutation::{Input, Token};
+
+const MAGIC: [u8; 8] = *b"SANDSST1";
+
+/// Where a block is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Location {
+    /// Where it begins, in bytes.
+    pub offset: u64,
+    /// How long it is, in bytes.
+    pub bytes: u32,
+}
+
+#[derive(Clone, Debug)]
+struct Entry {
+    token: Token,
+    key: Box<[u8]>,
+    ck: Box<[u8]>,
+    location: Location,
+}
+
+/// The end of an sstable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Footer {
+    /// What the sstable holds.
+    pub summary: Summary,
+    /// Where its index is.
+    pub index: Location,
+    blocks: u32,
+    index_checksum: u32,
+}
+
+/// The first row of every block of an sstable.
+#[derive(Clone, Debug)]
+pub struct Index {
+    entries: Vec<Entry>,
+}
+
+impl Index {
+    /// The blocks that can hold rows of a partition between two clustering keys, or say that the
+    /// partition is deleted.
+    #[must_use]
+    pub fn blocks_of_partition(
+        &self,
+        token: Token,
+        key: &[u8],
+        from: Bound<&[u8]>,
+        to: Bound<&[u8]>,
+    ) -> std::ops::Range<usize> {
+        let from = match from {
+            Bound::Included(ck) | Bound::Excluded(ck) => ck,
+            Bound::Unbounded => &[],
+        };
+        let after = |entry: &Entry| match to {
+            Bound::Included(ck) | Bound::Excluded(ck) => entry.place() > (token, key, ck),
+            Bound::Unbounded => (entry.token, &*entry.key) > (token, key),
+        };
+        let start = self.entries.partition_point(|entry| entry.place() <= (token, key, from));
+        let start = start.saturating_sub(1);
+        let mut end = self.entries.partition_point(|entry| !after(entry));
+        // A partition that begins with a block of its own behind the range: its deletion, if it
+        // has one, is there and nowhere before.
+        let is_own = |entry: &Entry| (entry.token, &*entry.key) == (token, key);
+        let begins_before = end.checked_sub(1).and_then(|last| self.entries.get(last));
+        if self.entries.get(end).is_some_and(is_own) && !begins_before.is_some_and(is_own) {
+            end += 1;
+        }
+        start..end.max(start)
+    }
+
+    /// The blocks that can hold rows of partitions with tokens from `from` to `to`, inclusive.
+    #[must_use]
+    pub fn blocks_of_tokens(&self, from: i64, to: i64) -> std::ops::Range<usize> {
+        let start = self.entries.partition_point(|entry| entry.token.0 < from).saturating_sub(1);
+        let end = self.entries.partition_point(|entry| entry.token.0 <= to);
+        start..end.max(start)
+    }
+
+    /// The last block whose first row is not after this place, or the first block.
+    #[must_use]
+    pub fn block_of_place(&self, token: Token, key: &[u8], ck: &[u8]) -> usize {
+        let after = self.entries.partition_point(|entry| entry.place() <= (token, key, ck));
+        after.saturating_sub(1)
+    }
+
+    /// Where this block is.
+    #[must_use]
+    pub fn location(&self, block: usize) -> Option<Location> {
+        self.entries.get(block).map(|entry| entry.location)
+    }
+
+    /// How many blocks there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether there is no block.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Bytes that it takes in memory.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        let keys: usize = self.entries.iter().map(|entry| entry.key.len() + entry.ck.len()).sum();
+        self.entries.capacity() * size_of::<Entry>() + keys
+    }
+}
+
+impl Entry {
+    fn place(&self) -> (Token, &[u8], &[u8]) {
+        (self.token, &self.key, &self.ck)
+    }
+}
+
+pub(super) fn put_entry(
+    out: &mut Vec<u8>,
+    (token, key, ck): (Token, &[u8], &[u8]),
+    offset: u64,
+    bytes: u32,
+) {
+    out.extend_from_slice(&offset.to_le_bytes());
+    out.extend_from_slice(&bytes.to_le_bytes());
+    out.extend_from_slice(&token.0.to_le_bytes());
+    for part in [key, ck] {
+        out.extend_from_slice(&length_u16(part).to_le_bytes());
+        out.extend_from_slice(part);
+    }
+}
+
+/// Appends the footer of a file, whose index is the end of `out`.
+pub(super) fn put_footer(out: &mut Vec<u8>, summary: &Summary, index_offset: u64, blocks: u32) {
+    let index_bytes = summary.bytes - index_offset - FOOTER_BYTES as u64;
+    let index_start = usize::try_from(index_bytes).map_or(0, |bytes| out.len() - bytes);
+    let sum = checksum(summary.id, index_offset, out.get(index_start..).unwrap_or_default());
+    let start = out.len();
+    out.extend_from_slice(&MAGIC);
+    summary.encode(out);
+    out.extend_from_slice(&index_offset.to_le_bytes());
+    out.extend_from_slice(&u32::try_from(index_bytes).unwrap_or(u32::MAX).to_le_bytes());
+    out.extend_from_slice(&blocks.to_le_bytes());
+    out.extend_from_slice(&sum.to_le_bytes());
+    out.resize(start + FOOTER_BYTES - 4, 0);
+    let offset = summary.bytes - FOOTER_BYTES as u64;
+    let sum = checksum(summary.id, offset, out.get(start..).unwrap_or_default());
+    out.extend_from_slice(&sum.to_le_bytes());
+}
+
+/// Reads the footer: the last [`FOOTER_BYTES`] of a file of this length.
+///
+/// # Errors
+///
+/// [`io::ErrorKind::InvalidData`] if the bytes are not the footer of this sstable.
+pub fn read_footer(id: SstableId, file_bytes: u64, bytes: &[u8]) -> io::Result<Footer> {
+    let Some((body, sum)) = bytes.split_last_chunk::<4>() else {
+        return Err(invalid("the file is shorter than its footer"));
+    };
+    let offset = file_bytes.checked_sub(FOOTER_BYTES as u64);
+    if bytes.len() != FOOTER_BYTES
+        || offset.map(|offset| checksum(id, offset, body)) != Some(u32::from_le_bytes(*sum))
+    {
+        return Err(invalid("the checksum of the footer is wrong"));
+    }
+    let parsed = (|| {
+        let mut input = Input(body);
+        if input.take(MAGIC.len())? != MAGIC {
+            return None;
+        }
+        let summary = Summary::decode(input.take(SUMMARY_BYTES)?.first_chunk()?);
+        let index = Location { offset: input.i64()?.cast_unsigned(), bytes: input.u32()? };
+        let footer = Footer { summary, index, blocks: input.u32()?, index_checksum: input.u32()? };
+        let end = index.offset.checked_add(u64::from(index.bytes))?;
+        let fits = summary.id == id && summary.bytes == file_bytes && Some(end) == offset;
+        fits.then_some(footer)
+    })();
+    parsed.ok_or_else(|| invalid("the footer is of another file or format"))
+}
+
+/// Reads the index that a footer tells of.
+///
+/// # Errors
+///
+/// [`io::ErrorKind::InvalidData`] if the bytes are not that index.
+pub fn read_index(footer: &Footer, bytes: &[u8]) -> io::Result<Index> {
+    let sum = checksum(footer.summary.id, footer.index.offset, bytes);
+    if bytes.len() != footer.index.bytes as usize || sum != footer.index_checksum {
+        return Err(invalid("the checksum of the index is wrong"));
+    }
+    let mut input = Input(bytes);
+    let mut entries = Vec::new();
+    while !input.0.is_empty() {
+        let entry = read_entry(&mut input).ok_or_else(|| invalid("the index is malformed"))?;
+        entries.push(entry);
+    }
+    if entries.len() != footer.blocks as usize {
+        return Err(invalid("the index has another number of blocks"));
+    }
+    Ok(Index { entries })
+}
+
+fn read_entry(input: &mut Input<'_>) -> Option<Entry> {
+    let location = Location { offset: input.i64()?.cast_unsigned(), bytes: input.u32()? };
+    let token = Token(input.i64()?);
+    let mut part = || {
+        let length = usize::from(input.u16()?);
+        Some(Box::from(input.take(length)?))
+    };
+    Some(Entry { token, key: part()?, ck: part()?, location })
+}

@@ -1,0 +1,42 @@
+//! Sstables: rows that were flushed, sorted, in files that never change.
+//!
+//! This module turns sorted rows into bytes and bytes into rows; it does no I/O. A file is blocks of
+//! rows, an index of where each block begins, and a footer. `docs/format/sstable.md` is the format.
+//!
+//! The index is sparse: it has the first row of each block and stays in memory. A read finds in it
+//! the few blocks that can hold what it wants, and reads those.
+
+#![deny(clippy::indexing_slicing)]
+
+mod block;
+mod index;
+pub mod manifest;
+mod summary;
+mod writer;
+
+pub use block::{Block, BlockRow};
+pub use index::{Footer, Index, Location, read_footer, read_index};
+pub use summary::{SstableId, Summary};
+pub use writer::Writer;
+
+/// Bytes of rows after which a block is closed, before compression.
+pub const BLOCK_BYTES: usize = 32 << 10;
+
+/// Bytes of the footer, the last of the file.
+pub const FOOTER_BYTES: usize = 128;
+
+/// Bytes before the rows of a block: checksum, length, length as stored.
+const BLOCK_HEADER_BYTES: usize = 12;
+
+/// The checksum of bytes at a place: of what file, and where in it, so that bytes which a device
+/// wrote to the wrong place are not taken for what belongs there.
+fn checksum(id: SstableId, offset: u64, bytes: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&id.to_bytes());
+    hasher.update(&offset.to_le_bytes());
+    hasher.update(bytes);
+    hasher.finalize()
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,225 @@
+use std::ops::Bound;
+
+use super::{
+    Block, FOOTER_BYTES, Index, SstableId, Summary, Writer,
+    manifest::{
+        Change, checkpoint_name, decode_checkpoint, decode_journal, encode_change,
+        encode_checkpoint, journal_name, parse_name,
+    },
+    read_footer, read_index,
+};
+use crate::mutation::{Builder, Deletion, Item, MutationView, TableNumber, Token, Write};
+
+const ID: SstableId = SstableId { epoch: 3, shard: 1, sequence: 7 };
+const TABLE: TableNumber = TableNumber(9);
+
+fn row(timestamp: i64, ttl_s: u32, value: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut builder = Builder::new(&mut bytes, TABLE, Token(0), b"");
+    builder.row(b"", &Write { timestamp, ttl_s, now_s: 100 }, true).cell(4, value);
+    builder.finish().unwrap();
+    let view = MutationView::parse(&bytes).unwrap();
+    let Some(Item::Row { row, .. }) = view.items().next() else { panic!("it has a row") };
+    row.to_vec()
+}
+
+fn ck(number: u32) -> [u8; 4] {
+    number.to_be_bytes()
+}
+
+/// A file of `partitions` partitions with `rows` rows each; the second is deleted, too.
+fn file(partitions: i64, rows: u32) -> (Vec<u8>, Summary) {
+    let mut writer = Writer::new(ID, TABLE, 5);
+    let mut bytes = Vec::new();
+    for partition in 0..partitions {
+        let deletion = (partition == 1).then_some(Deletion { timestamp: 1, deleted_s: 1 });
+        writer.partition(Token(partition * 10), &partition.to_be_bytes(), deletion);
+        for number in 0..rows {
+            writer.row(&ck(number), &row(i64::from(number) + 2, 60, b"a value that repeats"));
+        }
+        bytes.append(writer.output());
+    }
+    let summary = writer.finish(&mut bytes);
+    (bytes, summary)
+}
+
+fn open(bytes: &[u8]) -> std::io::Result<(Summary, Index)> {
+    let at = bytes.len().saturating_sub(FOOTER_BYTES);
+    let footer = read_footer(ID, bytes.len() as u64, &bytes[at..])?;
+    let start = usize::try_from(footer.index.offset).unwrap();
+    let index = read_index(&footer, &bytes[start..start + footer.index.bytes as usize])?;
+    Ok((footer.summary, index))
+}
+
+fn block(bytes: &[u8], index: &Index, number: usize) -> std::io::Result<Block> {
+    let location = index.location(number).unwrap();
+    let start = usize::try_from(location.offset).unwrap();
+    Block::decode(ID, location.offset, &bytes[start..start + location.bytes as usize])
+}
+
+#[test]
+fn every_row_reads_back_in_order() {
+    let (bytes, written) = file(3, 2_000);
+    let (summary, index) = open(&bytes).unwrap();
+    assert_eq!(summary, written);
+    assert_eq!((summary.rows, summary.bytes), (6_000, bytes.len() as u64));
+    assert_eq!((summary.token_first, summary.token_last), (Token(0), Token(20)));
+    assert_eq!((summary.timestamp_min, summary.timestamp_max), (1, 2_001));
+    assert_eq!(summary.expires_s, 160);
+    assert!(index.len() > 3, "the file has several blocks");
+
+    let mut places = Vec::new();
+    for number in 0..index.len() {
+        let block = block(&bytes, &index, number).unwrap();
+        for number in 0..block.len() {
+            let found = block.row(number).unwrap();
+            assert_eq!(found.deletion.is_some(), found.token == Token(10));
+            if let Some((ck, _)) = found.row {
+                assert_eq!(block.lower_bound(found.token, found.key, ck), number);
+                places.push((found.token, ck.to_vec()));
+            }
+        }
+    }
+    let expected: Vec<_> = (0..3)
+        .flat_map(|partition| {
+            (0..2_000).map(move |number| (Token(partition * 10), ck(number).to_vec()))
+        })
+        .collect();
+    assert!(places == expected, "rows are complete and in order");
+}
+
+/// The index may name a block too many, never one too few.
+#[test]
+fn the_index_finds_every_row_and_every_deletion() {
+    let (bytes, _) = file(3, 700);
+    let (_, index) = open(&bytes).unwrap();
+    let blocks: Vec<_> = (0..index.len()).map(|n| block(&bytes, &index, n).unwrap()).collect();
+    for partition in 0..3_i64 {
+        for (from, to) in [(0, 0), (0, 699), (350, 360), (699, 699), (5_000, 6_000)] {
+            let (token, key) = (Token(partition * 10), partition.to_be_bytes());
+            let range = (ck(from), ck(to));
+            let (low, high) = (Bound::Included(&range.0[..]), Bound::Included(&range.1[..]));
+            let found = index.blocks_of_partition(token, &key, low, high);
+            assert!(found.len() <= index.len());
+            let rows: Vec<_> = blocks[found]
+                .iter()
+                .flat_map(|block| (0..block.len()).filter_map(|number| block.row(number)))
+                .filter(|row| row.token == token)
+                .collect();
+            let inside = |row: &&super::BlockRow<'_>| {
+                row.row.is_some_and(|(ck, _)| ck >= &range.0[..] && ck <= &range.1[..])
+            };
+            let expected = (to.min(699) + 1).saturating_sub(from) as usize;
+            assert_eq!(rows.iter().filter(inside).count(), expected, "{partition} {from}..={to}");
+            let deleted = rows.iter().any(|row| row.deletion.is_some());
+            assert_eq!(deleted, partition == 1, "{partition} {from}..={to}");
+        }
+        let (token, key) = (Token(partition * 10), partition.to_be_bytes());
+        let all = index.blocks_of_partition(token, &key, Bound::Unbounded, Bound::Unbounded);
+        let tokens = index.blocks_of_tokens(token.0, token.0);
+        for found in [all, tokens] {
+            let rows = blocks[found]
+                .iter()
+                .flat_map(|block| (0..block.len()).filter_map(|number| block.row(number)))
+                .filter(|row| row.token == token && row.row.is_some());
+            assert_eq!(rows.count(), 700);
+        }
+    }
+}
+
+#[test]
+fn a_partition_may_be_there_for_its_deletion_alone() {
+    let mut writer = Writer::new(ID, TABLE, 0);
+    let deletion = Deletion { timestamp: 8, deleted_s: 2 };
+    writer.partition(Token(5), b"gone", Some(deletion));
+    let mut bytes = Vec::new();
+    let summary = writer.finish(&mut bytes);
+    assert_eq!((summary.timestamp_max, summary.expires_s), (8, i64::MIN));
+    let (_, index) = open(&bytes).unwrap();
+    let low = Bound::Included(&b"z"[..]);
+    assert_eq!(index.blocks_of_partition(Token(5), b"gone", low, Bound::Unbounded), 0..1);
+    let block = block(&bytes, &index, 0).unwrap();
+    let found = block.row(0).unwrap();
+    assert_eq!((found.deletion, found.row), (Some(deletion), None));
+}
+
+#[test]
+fn a_flipped_bit_anywhere_is_found() {
+    let (bytes, _) = file(2, 40);
+    for bit in 0..bytes.len() * 8 {
+        let mut bytes = bytes.clone();
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        let read = open(&bytes).and_then(|(_, index)| {
+            (0..index.len()).try_for_each(|number| block(&bytes, &index, number).map(drop))
+        });
+        assert!(read.is_err(), "bit {bit}");
+    }
+}
+
+#[test]
+fn a_file_cut_anywhere_is_found() {
+    let (bytes, _) = file(1, 10);
+    for length in 0..bytes.len() {
+        assert!(open(&bytes[..length]).is_err(), "cut at {length}");
+    }
+}
+
+#[test]
+fn a_block_from_another_place_is_found() {
+    let (bytes, _) = file(1, 2_000);
+    let (_, index) = open(&bytes).unwrap();
+    let first = index.location(0).unwrap();
+    let stored = &bytes[..first.bytes as usize];
+    assert!(Block::decode(ID, 0, stored).is_ok());
+    assert!(Block::decode(ID, 4096, stored).is_err());
+    assert!(Block::decode(SstableId { sequence: 8, ..ID }, 0, stored).is_err());
+}
+
+#[test]
+fn names_tell_what_a_file_is() {
+    assert_eq!(SstableId::from_file_name(&ID.file_name()), Some(ID));
+    for name in ["sst-3-1-7", "sst-00000003-0001", "log-00000003-0001-00000007", "sst-x-y-z"] {
+        assert_eq!(SstableId::from_file_name(name), None, "{name}");
+    }
+    assert_eq!(parse_name(&checkpoint_name(4)), Some((4, None)));
+    assert_eq!(parse_name(&journal_name(4, 2)), Some((4, Some(2))));
+    for name in ["manifest-4", "manifest-00000004-2", "manifest-00000004.tmp", "manifest"] {
+        assert_eq!(parse_name(name), None, "{name}");
+    }
+}
+
+#[test]
+fn a_checkpoint_reads_back_and_a_damaged_one_does_not() {
+    let (_, summary) = file(1, 3);
+    let bytes = encode_checkpoint(6, &[summary, summary]);
+    assert_eq!(decode_checkpoint(6, &bytes).unwrap(), [summary, summary]);
+    assert!(decode_checkpoint(7, &bytes).is_err());
+    for length in 0..bytes.len() {
+        assert!(decode_checkpoint(6, &bytes[..length]).is_err(), "cut at {length}");
+    }
+    for bit in 0..bytes.len() * 8 {
+        let mut bytes = bytes.clone();
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        assert!(decode_checkpoint(6, &bytes).is_err(), "bit {bit}");
+    }
+}
+
+#[test]
+fn a_journal_cut_anywhere_keeps_the_changes_before_the_cut() {
+    let (_, summary) = file(1, 3);
+    let changes =
+        [Change::Add(vec![summary, summary]), Change::Remove(vec![ID]), Change::Add(vec![])];
+    let mut bytes = Vec::new();
+    let mut ends = Vec::new();
+    for change in &changes {
+        encode_change(6, 1, bytes.len() as u64, change, &mut bytes);
+        ends.push(bytes.len());
+    }
+    for length in 0..=bytes.len() {
+        let whole = ends.iter().filter(|end| **end <= length).count();
+        assert_eq!(decode_journal(6, 1, &bytes[..length]), changes[..whole], "cut at {length}");
+    }
+    assert_eq!(decode_journal(6, 2, &bytes), [], "a journal of another shard");
+    bytes.resize(bytes.len() + 64, 0);
+    assert_eq!(decode_journal(6, 1, &bytes), changes, "zeros are no change");
+}

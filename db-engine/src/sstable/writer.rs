@@ -1,0 +1,136 @@
+//! Writing an sstable: sorted rows in, bytes of the file out.
+
+use super::{
+    BLOCK_BYTES, FOOTER_BYTES, SstableId, Summary,
+    block::{pack, put_partition, put_row},
+    index::{put_entry, put_footer},
+};
+use crate::mutation::{Deletion, RowView, TableNumber, Token};
+
+/// Turns rows, given in order, into the bytes of one sstable.
+///
+/// Bytes are to be taken from [`Self::output`] now and then and written one after the other. The
+/// file is complete when it has what [`Self::finish`] leaves there, too.
+#[derive(Debug)]
+pub struct Writer {
+    summary: Summary,
+    output: Vec<u8>,
+    /// Bytes of all blocks so far: where the next one begins.
+    offset: u64,
+    raw: Vec<u8>,
+    index: Vec<u8>,
+    blocks: u32,
+    token: Token,
+    key: Vec<u8>,
+    deletion: Option<Deletion>,
+    /// The place of the first row of the block being filled.
+    first: Option<(Token, Vec<u8>, Vec<u8>)>,
+}
+
+impl Writer {
+    /// Begins an sstable of rows of one window of a table.
+    #[must_use]
+    pub fn new(id: SstableId, table: TableNumber, window: i64) -> Self {
+        let summary = Summary {
+            id,
+            table,
+            window,
+            bytes: 0,
+            rows: 0,
+            token_first: Token(i64::MAX),
+            token_last: Token(i64::MIN),
+            timestamp_min: i64::MAX,
+            timestamp_max: i64::MIN,
+            expires_s: i64::MIN,
+        };
+        Self {
+            summary,
+            output: Vec::new(),
+            offset: 0,
+            raw: Vec::new(),
+            index: Vec::new(),
+            blocks: 0,
+            token: Token(i64::MIN),
+            key: Vec::new(),
+            deletion: None,
+            first: None,
+        }
+    }
+
+    /// Begins a partition, which must come after the last one by token and key.
+    pub fn partition(&mut self, token: Token, key: &[u8], deletion: Option<Deletion>) {
+        self.close_full_block();
+        let summary = &mut self.summary;
+        summary.token_first = summary.token_first.min(token);
+        summary.token_last = token;
+        self.token = token;
+        self.key.clear();
+        self.key.extend_from_slice(key);
+        self.deletion = deletion;
+        if let Some(deletion) = deletion {
+            self.note_timestamp(deletion.timestamp);
+        }
+        // A partition that has only its deletion must be written all the same.
+        if self.raw.is_empty() {
+            self.first = Some((token, key.to_vec(), Vec::new()));
+        }
+        put_partition(&mut self.raw, token, key, deletion);
+    }
+
+    /// Appends a row of the partition begun last; it must come after the last one by its
+    /// clustering key.
+    ///
+    /// # Panics
+    ///
+    /// If no partition was begun, or the row is malformed: it comes from a memtable.
+    pub fn row(&mut self, ck: &[u8], row: &[u8]) {
+        self.close_full_block();
+        if self.raw.is_empty() {
+            self.first = Some((self.token, self.key.clone(), ck.to_vec()));
+            put_partition(&mut self.raw, self.token, &self.key, self.deletion);
+        }
+        put_row(&mut self.raw, ck, row);
+        let view = RowView::parse(row).expect("rows are checked where they enter");
+        for timestamp in view.timestamps() {
+            self.note_timestamp(timestamp);
+        }
+        self.summary.rows += 1;
+        self.summary.expires_s = self.summary.expires_s.max(view.expires_s().unwrap_or(i64::MAX));
+    }
+
+    fn note_timestamp(&mut self, timestamp: i64) {
+        self.summary.timestamp_min = self.summary.timestamp_min.min(timestamp);
+        self.summary.timestamp_max = self.summary.timestamp_max.max(timestamp);
+    }
+
+    fn close_full_block(&mut self) {
+        if self.raw.len() >= BLOCK_BYTES {
+            self.close_block();
+        }
+    }
+
+    fn close_block(&mut self) {
+        let Some((token, key, ck)) = self.first.take() else { return };
+        let bytes = pack(self.summary.id, self.offset, &self.raw, &mut self.output);
+        put_entry(&mut self.index, (token, &key, &ck), self.offset, bytes);
+        self.offset += u64::from(bytes);
+        self.blocks += 1;
+        self.raw.clear();
+    }
+
+    /// The bytes to be written next, to be taken from here.
+    pub fn output(&mut self) -> &mut Vec<u8> {
+        &mut self.output
+    }
+
+    /// Ends the file: what it has left is put into `output`.
+    pub fn finish(mut self, output: &mut Vec<u8>) -> Summary {
+        self.close_block();
+        output.append(&mut self.output);
+        let index_bytes = self.index.len() as u64;
+        self.summary.bytes = self.offset + index_bytes + FOOTER_BYTES as u64;
+        output.append(&mut self.index);
+        put_footer(output, &self.summary, self.offset, self.blocks);
+        self.summary
+    }
+}
