@@ -145,12 +145,8 @@ impl<'a> Sorter<'a> {
         Ok(Slot { name, ty, descending: false, operand })
     }
 
-    fn add_multi(
-        &mut self,
-        names: &[String],
-        relation: &Relation,
-        binder: &mut Binder,
-    ) -> Result<(), CqlError> {
+    /// The columns of a condition on several: clustering columns that follow each other.
+    fn columns_of(&self, names: &[String]) -> Result<Vec<&'a Column>, CqlError> {
         let columns: Result<Vec<_>, _> =
             names.iter().map(|name| column(self.table, name)).collect();
         let columns = columns?;
@@ -172,6 +168,17 @@ impl<'a> Sorter<'a> {
                 ));
             }
         }
+        Ok(columns)
+    }
+
+    fn add_multi(
+        &mut self,
+        names: &[String],
+        relation: &Relation,
+        binder: &mut Binder,
+    ) -> Result<(), CqlError> {
+        let columns = self.columns_of(names)?;
+        let begin = columns.first().map_or(0, |column| usize::from(column.number));
         let terms: Vec<Term> = match &relation.value {
             Term::Tuple(items) => items.clone(),
             Term::Literal(Literal::Tuple(items)) => {
@@ -243,7 +250,7 @@ impl<'a> Sorter<'a> {
         }
         for (at, column) in self.table.columns.iter().enumerate() {
             let Some(of) = self.columns.get_mut(at).map(std::mem::take) else { continue };
-            push_conditions(source(column), of, &mut conditions);
+            push_conditions(&source(column), of, &mut conditions);
         }
         if !conditions.is_empty() && !allow_filtering {
             return invalid(FILTERING);
@@ -281,7 +288,7 @@ impl<'a> Sorter<'a> {
                 return invalid(FILTERING);
             }
             for (of, column) in of_key.iter_mut().zip(&self.table.columns) {
-                push_conditions(source(column), std::mem::take(of), conditions);
+                push_conditions(&source(column), std::mem::take(of), conditions);
             }
         }
         let token = std::mem::take(&mut self.token);
@@ -370,7 +377,7 @@ fn source(column: &Column) -> Source {
     }
 }
 
-fn push_conditions(source: Source, of: OfColumn, conditions: &mut Vec<Condition>) {
+fn push_conditions(source: &Source, of: OfColumn, conditions: &mut Vec<Condition>) {
     let mut push = |operator, choice| {
         conditions.push(Condition { source: source.clone(), operator, choice });
     };

@@ -66,6 +66,7 @@ impl Prepared {
 
 /// What a statement does.
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant)] // One for each prepared statement, which is kept.
 pub enum Plan {
     /// Writes to one partition of one table.
     Write(WritePlan),

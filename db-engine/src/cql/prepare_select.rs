@@ -54,7 +54,7 @@ pub(super) fn prepare(table: &Arc<Table>, select: &Select) -> Result<Prepared, C
     let bind = binder.finish();
     let clustering = table.clustering();
     let next = clustering.get(prefix.len());
-    let aggregated = selected.iter().any(|item| item.kind != Kind::First);
+    let sums_up = selected.iter().any(|item| item.kind != Kind::First);
     let aggregates = selected.iter().map(Selected::aggregate).collect();
     let plan = SelectPlan {
         table: table.number,
@@ -69,7 +69,7 @@ pub(super) fn prepare(table: &Arc<Table>, select: &Select) -> Result<Prepared, C
         limit,
         per_partition_limit,
         sources: selected.iter().map(|item| item.source.clone()).collect(),
-        aggregates: if aggregated { aggregates } else { Vec::new() },
+        aggregates: if sums_up { aggregates } else { Vec::new() },
         single_key: table.partition_key().len() == 1,
         clustering: clustering
             .iter()

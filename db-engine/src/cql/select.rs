@@ -74,6 +74,7 @@ pub(super) struct Condition {
 
 /// A read of a table.
 #[derive(Debug)]
+#[allow(clippy::struct_excessive_bools)] // Each is a fact about the statement of its own.
 pub struct SelectPlan {
     pub(super) table: TableNumber,
     pub(super) partitions: Partitions,
@@ -136,7 +137,9 @@ impl SelectPlan {
                 let keys = self.keys(choices, values, context)?;
                 Steps::Keys { keys, slices: self.slices(values, context)? }
             }
-            Partitions::Tokens { lower, upper } => tokens(lower, upper, values, context)?,
+            Partitions::Tokens { lower, upper } => {
+                tokens(lower.as_ref(), upper.as_ref(), values, context)?
+            }
         };
         let mut filters = Vec::with_capacity(self.conditions.len());
         for condition in &self.conditions {
@@ -346,8 +349,8 @@ pub(super) fn positive(
 }
 
 fn tokens(
-    lower: &Option<(Slot, bool)>,
-    upper: &Option<(Slot, bool)>,
+    lower: Option<&(Slot, bool)>,
+    upper: Option<&(Slot, bool)>,
     values: &[Value<'_>],
     context: &BindContext,
 ) -> Result<Steps, CqlError> {

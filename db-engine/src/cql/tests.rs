@@ -16,6 +16,9 @@ use uuid::Uuid;
 const NOW_US: i64 = 1_700_000_000_000_000;
 const CONTEXT: BindContext = BindContext { timestamp_us: NOW_US, now_us: NOW_US, random: 1 };
 
+/// The rows of a result.
+type Rows = Vec<Vec<Option<Vec<u8>>>>;
+
 /// A schema, and rows by (token, key, clustering key) as storage would keep them.
 struct Database {
     catalog: Catalog,
@@ -33,7 +36,9 @@ impl Database {
             "CREATE KEYSPACE ks WITH replication = \
              {'class': 'SimpleStrategy', 'replication_factor': 1}",
         );
-        tables.iter().for_each(|table| database.define(table));
+        for table in tables {
+            database.define(table);
+        }
         database
     }
 
@@ -118,11 +123,7 @@ impl Database {
     }
 
     /// The values of all rows, and the paging state.
-    fn read(
-        &self,
-        text: &str,
-        options: &ReadOptions<'_>,
-    ) -> (Vec<Vec<Option<Vec<u8>>>>, Option<Vec<u8>>) {
+    fn read(&self, text: &str, options: &ReadOptions<'_>) -> (Rows, Option<Vec<u8>>) {
         let prepared = prepared(&self.catalog, text).unwrap();
         let Plan::Select(plan) = &prepared.plan else { panic!("no read: {text}") };
         let mut read = plan.bind(&[], options, &CONTEXT).unwrap();

@@ -304,8 +304,8 @@ fn duration_bytes(text: &str) -> Result<Vec<u8>, TypeError> {
 mod tests {
     use super::*;
 
-    fn of(ty: &CqlType, literal: Literal) -> Result<Option<Vec<u8>>, String> {
-        encode(ty, &literal, "v").map_err(|error| error.0)
+    fn of(ty: &CqlType, literal: &Literal) -> Result<Option<Vec<u8>>, String> {
+        encode(ty, literal, "v").map_err(|error| error.0)
     }
 
     fn integer(text: &str) -> Literal {
@@ -318,51 +318,51 @@ mod tests {
 
     #[test]
     fn one_literal_means_what_its_column_wants() {
-        let one = |ty| of(&ty, integer("1")).unwrap().unwrap();
+        let one = |ty| of(&ty, &integer("1")).unwrap().unwrap();
         assert_eq!(one(CqlType::Int), [0, 0, 0, 1]);
         assert_eq!(one(CqlType::Double), 1f64.to_be_bytes());
         assert_eq!(one(CqlType::Varint), [1]);
         assert_eq!(one(CqlType::Decimal), [0, 0, 0, 0, 1]);
         assert_eq!(one(CqlType::Tinyint), [1]);
-        assert_eq!(of(&CqlType::Int, Literal::Null), Ok(None));
+        assert_eq!(of(&CqlType::Int, &Literal::Null), Ok(None));
     }
 
     #[test]
     fn a_literal_of_the_wrong_kind_is_refused_in_cassandras_words() {
-        let refused = of(&CqlType::Int, text("abc")).unwrap_err();
+        let refused = of(&CqlType::Int, &text("abc")).unwrap_err();
         assert_eq!(refused, "Invalid STRING constant (abc) for \"v\" of type int");
-        let refused = of(&CqlType::Int, integer("99999999999")).unwrap_err();
+        let refused = of(&CqlType::Int, &integer("99999999999")).unwrap_err();
         assert_eq!(refused, "Unable to make int from '99999999999'");
-        assert!(of(&CqlType::Text, integer("1")).is_err());
-        assert!(of(&CqlType::Boolean, text("true")).is_err());
+        assert!(of(&CqlType::Text, &integer("1")).is_err());
+        assert!(of(&CqlType::Boolean, &text("true")).is_err());
     }
 
     #[test]
     fn decimals_keep_their_scale() {
-        let wire = of(&CqlType::Decimal, Literal::Float("-1.50".into())).unwrap().unwrap();
+        let wire = of(&CqlType::Decimal, &Literal::Float("-1.50".into())).unwrap().unwrap();
         assert_eq!(wire, [0, 0, 0, 2, 0xFF, 0x6A]);
-        let wire = of(&CqlType::Decimal, Literal::Float("1e3".into())).unwrap().unwrap();
+        let wire = of(&CqlType::Decimal, &Literal::Float("1e3".into())).unwrap().unwrap();
         assert_eq!(wire, [0xFF, 0xFF, 0xFF, 0xFD, 1]);
     }
 
     #[test]
     fn collections_are_put_in_order() {
         let ty = CqlType::Set(Box::new(CqlType::Int));
-        let wire = of(&ty, Literal::Set(vec![integer("2"), integer("-1"), integer("2")]));
+        let wire = of(&ty, &Literal::Set(vec![integer("2"), integer("-1"), integer("2")]));
         let sorted = collection::list(&[(-1i32).to_be_bytes(), 2i32.to_be_bytes()]);
         assert_eq!(wire.unwrap().unwrap(), sorted);
-        assert!(of(&ty, Literal::Set(vec![Literal::Null])).is_err());
-        assert!(of(&ty, Literal::List(vec![])).is_err());
+        assert!(of(&ty, &Literal::Set(vec![Literal::Null])).is_err());
+        assert!(of(&ty, &Literal::List(vec![])).is_err());
     }
 
     #[test]
     fn times_and_addresses_have_text_forms() {
-        let date = of(&CqlType::Date, text("1970-01-02")).unwrap().unwrap();
+        let date = of(&CqlType::Date, &text("1970-01-02")).unwrap().unwrap();
         assert_eq!(date, ((1u32 << 31) + 1).to_be_bytes());
-        let time = of(&CqlType::Time, text("00:00:01.5")).unwrap().unwrap();
+        let time = of(&CqlType::Time, &text("00:00:01.5")).unwrap().unwrap();
         assert_eq!(time, 1_500_000_000i64.to_be_bytes());
-        assert_eq!(of(&CqlType::Inet, text("127.0.0.1")).unwrap().unwrap(), [127, 0, 0, 1]);
-        assert!(of(&CqlType::Time, text("24:00:00")).is_err());
-        assert!(of(&CqlType::Inet, text("localhost")).is_err());
+        assert_eq!(of(&CqlType::Inet, &text("127.0.0.1")).unwrap().unwrap(), [127, 0, 0, 1]);
+        assert!(of(&CqlType::Time, &text("24:00:00")).is_err());
+        assert!(of(&CqlType::Inet, &text("localhost")).is_err());
     }
 }

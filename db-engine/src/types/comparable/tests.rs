@@ -118,7 +118,11 @@ fn values() -> impl Strategy<Value = (CqlType, Vec<u8>, Vec<u8>)> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 4_000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 4_000,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     #[test]
     fn codes_compare_as_values_do_and_come_back((ty, a, b) in values()) {
@@ -126,8 +130,15 @@ proptest! {
     }
 
     #[test]
-    fn decimals_compare_by_value(a in -5_000i64..5_000, sa in -4i32..4, b in -5_000i64..5_000, sb in -4i32..4) {
-        let wire = |n: i64, scale: i32| [&scale.to_be_bytes()[..], decimal::minimal(&n.to_be_bytes())].concat();
+    fn decimals_compare_by_value(
+        a in -5_000i64..5_000,
+        sa in -4i32..4,
+        b in -5_000i64..5_000,
+        sb in -4i32..4,
+    ) {
+        let wire = |n: i64, scale: i32| {
+            [&scale.to_be_bytes()[..], decimal::minimal(&n.to_be_bytes())].concat()
+        };
         let value = |n: i64, scale: i32| i128::from(n) * 10i128.pow((4 - scale).unsigned_abs());
         let (x, y) = (wire(a, sa), wire(b, sb));
         let code = |v: &[u8]| coded(&CqlType::Decimal, false, v);
@@ -138,7 +149,10 @@ proptest! {
     }
 
     #[test]
-    fn foreign_bytes_are_refused_without_harm(bytes in prop::collection::vec(any::<u8>(), 0..40), (ty, ..) in values()) {
+    fn foreign_bytes_are_refused_without_harm(
+        bytes in prop::collection::vec(any::<u8>(), 0..40),
+        (ty, ..) in values(),
+    ) {
         let mut out = Vec::new();
         let _ = decode(&ty, false, &mut bytes.as_slice(), &mut out);
         let _ = decode(&CqlType::Decimal, true, &mut bytes.as_slice(), &mut out);
