@@ -30,7 +30,11 @@ export class LogFile {
     const size = statSync(this.path).size
     const tail = this.#read(Math.max(0, size - TAIL_BYTES), size)
     const lines = tail.split('\n').filter((line) => line.trim())
-    return plain(lines.at(-1) ?? '')
+    // What Node says last when it fails is its version; what failed stands further up.
+    const error = lines.at(-1)?.startsWith('Node.js v')
+      ? lines.findLast((line) => /^\w*Error\b/.test(line))
+      : undefined
+    return plain(error ?? lines.at(-1) ?? '')
   }
 
   /** Lines written since the last call, or since the file was opened. */

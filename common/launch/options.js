@@ -102,8 +102,8 @@ function specs(mode, dataDir) {
 }
 
 const AFTER = `Every flag can be given as an environment variable, e.g. API_LISTEN=127.0.0.1:8081;
-the flag wins. What the parts can be told besides (see: npm run db -- --help, npm run ingest -- --help,
-npm run api -- --help, npm run simulator -- --help) is given as environment variables.`
+the flag wins. What the parts can be told besides is given as environment variables, too; see
+npm run db -- --help, and the same of ingest, api and simulator.`
 
 /**
  * @param {Mode} mode

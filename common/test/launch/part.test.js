@@ -35,6 +35,11 @@ describe('a part', () => {
     await expect(part.start()).rejects.toThrow('broken does not start (exit code 3): no room left')
   })
 
+  test('that throws is quoted with its error, not with what Node adds', async () => {
+    const part = around.part('throwing', "throw new RangeError('out of luck')")
+    await expect(part.start()).rejects.toThrow('(exit code 1): RangeError: out of luck')
+  })
+
   test('that cannot be run at all fails the start', async () => {
     const part = around.part('absent', '', { command: ['/nonexistent/program'] })
     await expect(part.start()).rejects.toThrow('absent does not start')
