@@ -5,6 +5,7 @@
  */
 
 import { Aedes } from 'aedes'
+import createExchange from 'mqemitter'
 import { boundedPersistence } from './persistence.js'
 
 /** Messages that are delivered to subscribers at the same time; more wait. */
@@ -25,12 +26,16 @@ export class Broker {
     /** @private */
     this.persistence = boundedPersistence()
     /** @private */
+    this.exchange = countedExchange()
+    /** @private */
     this.aedes = new Aedes({
       persistence: this.persistence,
-      concurrency: FANOUT_CONCURRENCY,
+      mq: this.exchange,
       // The port never reports that it is full, so nothing is waited for.
       drainTimeout: 0,
     })
+    /** Listeners that are aedes's own. @private */
+    this.ownListeners = 0
     /** Bytes of messages on their way to subscribers. */
     this.fanoutBytes = 0
     /** Called when the fan-out has room again. @type {() => void} */
@@ -53,6 +58,12 @@ export class Broker {
 
   async start() {
     await this.aedes.listen()
+    this.ownListeners = this.exchange.listeners.size
+  }
+
+  /** Whether anybody subscribed to anything. @private */
+  get hasSubscribers() {
+    return this.exchange.listeners.size > this.ownListeners || this.persistence.subscribers > 0
   }
 
   /** Whether the fan-out is behind. */
@@ -72,6 +83,8 @@ export class Broker {
    */
   publish(message) {
     const { topic, payload, qos, retain, bytes } = message
+    // Most installations have no subscriber, and finding that out anew would cost the most.
+    if (!retain && !this.hasSubscribers) return
     this.fanoutBytes += bytes
     const packet = /** @type {import('aedes').PublishPacket} */ ({
       cmd: 'publish',
@@ -92,4 +105,33 @@ export class Broker {
   async stop() {
     await new Promise((resolve) => this.aedes.close(() => resolve(undefined)))
   }
+}
+
+/** What aedes hands messages to subscribers with; it knows who listens. */
+function countedExchange() {
+  const exchange = /** @type {any} */ (createExchange)({
+    concurrency: FANOUT_CONCURRENCY,
+    matchEmptyLevels: true, // [MQTT-4.7.1-3]
+  })
+  const { on, removeListener } = exchange
+  /** @type {Map<Function, Set<string>>} Topics by listener. */
+  const listeners = new Map()
+  return Object.assign(exchange, {
+    listeners,
+    on(/** @type {string} */ topic, /** @type {Function} */ notify, /** @type {unknown} */ done) {
+      const topics = listeners.get(notify) ?? new Set()
+      listeners.set(notify, topics.add(topic))
+      return on.call(exchange, topic, notify, done)
+    },
+    removeListener(
+      /** @type {string} */ topic,
+      /** @type {Function} */ notify,
+      /** @type {unknown} */ done,
+    ) {
+      const topics = listeners.get(notify)
+      topics?.delete(topic)
+      if (topics?.size === 0) listeners.delete(notify)
+      return removeListener.call(exchange, topic, notify, done)
+    },
+  })
 }

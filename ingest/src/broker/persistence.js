@@ -21,28 +21,41 @@ export function boundedPersistence() {
   const store = /** @type {any} */ (memory)()
   /** @type {Map<string, number>} Messages that wait, by client. */
   const waiting = new Map()
-  /** @type {Map<string, number>} Bytes of retained messages, by topic. */
-  const retained = new Map()
-  let retainedBytes = 0
-  const { storeRetained, outgoingEnqueueCombi, outgoingUpdate, outgoingClearMessageId } =
-    bound(store)
+  const retained = new RetainedBytes()
+  const inner = bound(store)
+  const { storeRetained, outgoingEnqueueCombi, outgoingUpdate, outgoingClearMessageId } = inner
+  const countSubscribers = async () => {
+    bounded.subscribers = (await store.countOffline()).clientsCount
+  }
   const bounded = Object.assign(store, {
     dropped: 0,
+    /** Clients whose subscriptions outlive their connection. */
+    subscribers: 0,
+
+    /** @param {Client} client  @param {unknown[]} subscriptions */
+    async addSubscriptions(client, subscriptions) {
+      await inner.addSubscriptions(client, subscriptions)
+      await countSubscribers()
+    },
+
+    /** @param {Client} client  @param {unknown[]} subscriptions */
+    async removeSubscriptions(client, subscriptions) {
+      await inner.removeSubscriptions(client, subscriptions)
+      await countSubscribers()
+    },
+
+    /** @param {Client} client */
+    async cleanSubscriptions(client) {
+      await inner.cleanSubscriptions(client)
+      await countSubscribers()
+    },
 
     /** @param {Packet} packet */
     async storeRetained(packet) {
-      const bytes = packet.payload.length
-      const oldBytes = retained.get(packet.topic) ?? 0
-      const isFull =
-        retainedBytes - oldBytes + bytes > RETAINED_BYTES_MAX ||
-        (retained.size >= RETAINED_MESSAGES_MAX && !retained.has(packet.topic))
-      if (isFull && bytes > 0) {
+      if (!retained.take(packet)) {
         bounded.dropped++
         return
       }
-      retainedBytes += bytes - oldBytes
-      if (bytes > 0) retained.set(packet.topic, bytes)
-      else retained.delete(packet.topic)
       await storeRetained(owned(packet))
     },
 
@@ -82,9 +95,36 @@ export function boundedPersistence() {
   return bounded
 }
 
+/** How much is retained. */
+class RetainedBytes {
+  constructor() {
+    /** @private @type {Map<string, number>} By topic. */
+    this.bytesOf = new Map()
+    /** @private */
+    this.bytes = 0
+  }
+
+  /** Counts a message in the place of its topic's last; false if there is no room for it. */
+  /** @param {Packet} packet  An empty payload takes the last one away [MQTT-3.3.1-10]. */
+  take({ topic, payload }) {
+    const moreBytes = payload.length - (this.bytesOf.get(topic) ?? 0)
+    const isFull =
+      this.bytes + moreBytes > RETAINED_BYTES_MAX ||
+      (this.bytesOf.size >= RETAINED_MESSAGES_MAX && !this.bytesOf.has(topic))
+    if (isFull && payload.length > 0) return false
+    this.bytes += moreBytes
+    if (payload.length > 0) this.bytesOf.set(topic, payload.length)
+    else this.bytesOf.delete(topic)
+    return true
+  }
+}
+
 /** @param {any} store */
 function bound(store) {
   return {
+    addSubscriptions: store.addSubscriptions.bind(store),
+    removeSubscriptions: store.removeSubscriptions.bind(store),
+    cleanSubscriptions: store.cleanSubscriptions.bind(store),
     storeRetained: store.storeRetained.bind(store),
     outgoingEnqueueCombi: store.outgoingEnqueueCombi.bind(store),
     outgoingUpdate: store.outgoingUpdate.bind(store),
