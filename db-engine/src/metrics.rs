@@ -1,0 +1,324 @@
+//! What the engine counts, and how Prometheus is told.
+//!
+//! Each shard has its own [`ShardMetrics`] and is the only one that writes them: an increment is a
+//! plain load and store, without a lock and without a cache line shared with another shard. The
+//! thread that answers `/metrics` reads them whenever it is asked. Names follow ScyllaDB's groups
+//! (transport, cql, commitlog, …) with the prefix `sandglass_db_`.
+
+use std::{
+    fmt::Write as _,
+    sync::atomic::{AtomicU64, Ordering::Relaxed},
+};
+
+/// A number that one thread writes and others read.
+#[derive(Debug, Default)]
+pub struct Counter(AtomicU64);
+
+impl Counter {
+    /// Adds to it. Only the owning thread may.
+    #[inline]
+    pub fn add(&self, n: u64) {
+        self.0.store(self.0.load(Relaxed).wrapping_add(n), Relaxed);
+    }
+
+    /// Replaces it. Only the owning thread may.
+    #[inline]
+    pub fn set(&self, n: u64) {
+        self.0.store(n, Relaxed);
+    }
+
+    /// Its latest value, or one shortly before.
+    #[must_use]
+    #[inline]
+    pub fn get(&self) -> u64 {
+        self.0.load(Relaxed)
+    }
+}
+
+/// Upper bounds of the latency buckets, in microseconds.
+const BOUNDS_US: [u64; 18] = [
+    50, 100, 200, 400, 800, 1_600, 3_200, 6_400, 12_500, 25_000, 50_000, 100_000, 200_000, 400_000,
+    800_000, 1_600_000, 5_000_000, 20_000_000,
+];
+
+/// How long things took: a count for each range of microseconds, and their sum.
+#[derive(Debug, Default)]
+pub struct Histogram {
+    buckets: [Counter; BOUNDS_US.len() + 1],
+    sum_us: Counter,
+}
+
+impl Histogram {
+    /// Counts one thing. Only the owning thread may.
+    #[inline]
+    pub fn record(&self, us: u64) {
+        let bucket = BOUNDS_US.partition_point(|bound| *bound < us);
+        if let Some(counter) = self.buckets.get(bucket) {
+            counter.add(1);
+        }
+        self.sum_us.add(us);
+    }
+
+    /// Things counted so far.
+    #[must_use]
+    pub fn count(&self) -> u64 {
+        self.buckets.iter().map(Counter::get).sum()
+    }
+
+    fn render(&self, out: &mut String, name: &str, shard: usize) {
+        let mut count = 0;
+        for (counter, bound) in self.buckets.iter().zip(BOUNDS_US) {
+            count += counter.get();
+            let le = seconds(bound);
+            let _ = writeln!(out, "{name}_bucket{{shard=\"{shard}\",le=\"{le}\"}} {count}");
+        }
+        count += self.buckets.last().map_or(0, Counter::get);
+        let _ = writeln!(out, "{name}_bucket{{shard=\"{shard}\",le=\"+Inf\"}} {count}");
+        let _ = writeln!(out, "{name}_sum{{shard=\"{shard}\"}} {}", seconds(self.sum_us.get()));
+        let _ = writeln!(out, "{name}_count{{shard=\"{shard}\"}} {count}");
+    }
+}
+
+/// Microseconds as a decimal number of seconds, exactly.
+fn seconds(us: u64) -> String {
+    let text = format!("{}.{:06}", us / 1_000_000, us % 1_000_000);
+    text.trim_end_matches('0').trim_end_matches('.').to_owned()
+}
+
+/// Error codes that are counted apart; all others count as the last.
+const ERROR_CODES: [i32; 11] =
+    [0x0000, 0x000A, 0x1001, 0x1100, 0x1200, 0x2000, 0x2100, 0x2200, 0x2300, 0x2400, 0x2500];
+
+macro_rules! shard_metrics {
+    ($($field:ident $kind:ident $name:literal $help:literal;)*) => {
+        /// What one shard counts. Only its own thread writes here.
+        #[derive(Debug, Default)]
+        #[repr(align(128))]
+        pub struct ShardMetrics {
+            $(#[doc = $help] pub $field: Counter,)*
+            /// From the turn that received a read to the turn that answered it.
+            pub read_latency: Histogram,
+            /// From the turn that received a write to the turn that acknowledged it.
+            pub write_latency: Histogram,
+            errors: [Counter; ERROR_CODES.len() + 1],
+        }
+
+        /// Name, type, help and value of each plain number.
+        const NUMBERS: &[Number] = &[
+            $(Number {
+                name: concat!("sandglass_db_", $name),
+                kind: stringify!($kind),
+                help: $help,
+                value: |metrics| metrics.$field.get(),
+            },)*
+        ];
+    };
+}
+
+struct Number {
+    name: &'static str,
+    kind: &'static str,
+    help: &'static str,
+    value: fn(&ShardMetrics) -> u64,
+}
+
+shard_metrics! {
+    turns counter "reactor_turns_total" "Turns of the event loop.";
+    sleeps counter "reactor_sleeps_total" "Turns that began with a wait of unknown length.";
+    hops counter "reactor_hops_total" "Messages sent to other shards.";
+    rings counter "reactor_rings_total" "Times that another shard had to be woken.";
+    receives counter "transport_receives_total" "Calls that read from a socket.";
+    sends counter "transport_sends_total" "Calls that wrote to a socket.";
+    received_bytes counter "transport_received_bytes_total" "Bytes read from sockets.";
+    sent_bytes counter "transport_sent_bytes_total" "Bytes written to sockets.";
+    frames counter "transport_requests_total" "Requests received.";
+    served counter "transport_requests_served_total" "Requests answered.";
+    shed counter "transport_requests_shed_total" "Requests refused because too much was asked.";
+    blocked counter "transport_requests_blocked_total"
+        "Times that a connection was not read because of its own limits.";
+    serving gauge "transport_requests_serving" "Requests received and not answered yet.";
+    request_bytes gauge "transport_request_bytes"
+        "Bytes of requests that have not arrived whole, or wait for another shard.";
+    output_bytes gauge "transport_output_bytes" "Bytes of answers that clients have not taken yet.";
+    accepted counter "transport_connections_total" "Connections accepted.";
+    refused counter "transport_connections_refused_total" "Connections over the limit, closed.";
+    connections gauge "transport_current_connections" "Open connections.";
+    broken counter "transport_protocol_errors_total" "Connections closed for a broken frame.";
+    reads counter "cql_reads_total" "SELECT statements run.";
+    writes counter "cql_writes_total" "INSERT, UPDATE and DELETE statements run, in batches or not.";
+    batches counter "cql_batches_total" "Batches run.";
+    rows_read counter "cql_rows_read_total" "Rows returned by SELECT statements.";
+    prepared gauge "query_processor_prepared_statements" "Prepared statements remembered.";
+    prepares counter "query_processor_statements_prepared_total" "PREPARE requests.";
+    schema_changes counter "cql_schema_changes_total" "Changes of the schema.";
+    log_blocks counter "commitlog_blocks_total" "Blocks of writes made durable together.";
+    log_bytes counter "commitlog_written_bytes_total" "Bytes written to the log.";
+    log_disk_bytes gauge "commitlog_disk_total_bytes" "Bytes of log segments on disk.";
+    log_staged_bytes gauge "commitlog_staged_bytes" "Bytes that wait for the next block.";
+    memtable_bytes gauge "memtables_bytes" "Bytes of rows that no sstable has yet.";
+    memtable_flushes counter "memtables_flushes_total" "Memtables written to sstables.";
+    pending_flushes gauge "memtables_pending_flushes" "Memtables being written to sstables.";
+    sstables gauge "sstables_count" "Sstables that are read from.";
+    sstable_bytes gauge "sstables_disk_bytes" "Bytes of sstables on disk.";
+    sstables_expired counter "sstables_expired_total" "Sstables removed because all had expired.";
+    compactions counter "compaction_manager_compactions_total" "Merges of sstables.";
+    cache_hits counter "cache_block_hits_total" "Blocks of sstables found in memory.";
+    cache_misses counter "cache_block_misses_total" "Blocks of sstables read from disk.";
+    cache_bytes gauge "cache_bytes_used" "Bytes of cached blocks.";
+    no_space counter "database_total_writes_rejected_due_to_out_of_space_prevention"
+        "Writes refused because the disk is full.";
+}
+
+impl ShardMetrics {
+    /// Counts an error that is sent to a client. Only the owning thread may.
+    pub fn error(&self, code: i32) {
+        let place = ERROR_CODES.iter().position(|known| *known == code);
+        if let Some(counter) = self.errors.get(place.unwrap_or(ERROR_CODES.len())) {
+            counter.add(1);
+        }
+    }
+
+    /// Errors of this code that were sent.
+    #[must_use]
+    pub fn errors(&self, code: i32) -> u64 {
+        let place = ERROR_CODES.iter().position(|known| *known == code);
+        self.errors.get(place.unwrap_or(ERROR_CODES.len())).map_or(0, Counter::get)
+    }
+}
+
+/// All metrics in Prometheus' text format.
+#[must_use]
+pub fn render(shards: &[&ShardMetrics]) -> String {
+    let mut out = String::with_capacity(16 << 10);
+    for number in NUMBERS {
+        header(&mut out, number.name, number.kind, number.help);
+        for (shard, metrics) in shards.iter().enumerate() {
+            let _ = writeln!(out, "{}{{shard=\"{shard}\"}} {}", number.name, (number.value)(metrics));
+        }
+    }
+    render_errors(&mut out, shards);
+    let histograms: [(&str, &str, fn(&ShardMetrics) -> &Histogram); 2] = [
+        (
+            "sandglass_db_storage_proxy_coordinator_read_latency_seconds",
+            "From a read's arrival to its answer.",
+            |metrics| &metrics.read_latency,
+        ),
+        (
+            "sandglass_db_storage_proxy_coordinator_write_latency_seconds",
+            "From a write's arrival to its acknowledgement.",
+            |metrics| &metrics.write_latency,
+        ),
+    ];
+    for (name, help, histogram) in histograms {
+        header(&mut out, name, "histogram", help);
+        for (shard, metrics) in shards.iter().enumerate() {
+            histogram(metrics).render(&mut out, name, shard);
+        }
+    }
+    render_process(&mut out);
+    out
+}
+
+fn header(out: &mut String, name: &str, kind: &str, help: &str) {
+    let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
+}
+
+fn render_errors(out: &mut String, shards: &[&ShardMetrics]) {
+    let name = "sandglass_db_transport_cql_errors_total";
+    header(out, name, "counter", "Errors sent to clients, by the protocol's code.");
+    for (shard, metrics) in shards.iter().enumerate() {
+        for (place, counter) in metrics.errors.iter().enumerate() {
+            let code = ERROR_CODES.get(place).map_or("other".to_owned(), |c| format!("0x{c:04x}"));
+            let count = counter.get();
+            let _ = writeln!(out, "{name}{{shard=\"{shard}\",code=\"{code}\"}} {count}");
+        }
+    }
+}
+
+/// What the operating system knows of this process, by the names of the Prometheus clients.
+fn render_process(out: &mut String) {
+    let Some(process) = Process::read() else { return };
+    let cpu = "process_cpu_seconds_total";
+    header(out, cpu, "counter", "User and system time of the process, in seconds.");
+    let ticks = process.cpu_ticks;
+    let _ = writeln!(out, "{cpu} {}.{:02}", ticks / TICKS_PER_S, ticks % TICKS_PER_S);
+    let memory = "process_resident_memory_bytes";
+    header(out, memory, "gauge", "Memory of the process that is in RAM, in bytes.");
+    let _ = writeln!(out, "{memory} {}", process.resident_bytes);
+    let files = "process_open_fds";
+    header(out, files, "gauge", "Open file descriptors.");
+    let _ = writeln!(out, "{files} {}", process.open_files);
+    let build = "sandglass_db_build_info";
+    header(out, build, "gauge", "The version that runs.");
+    let _ = writeln!(out, "{build}{{version=\"{}\"}} 1", env!("CARGO_PKG_VERSION"));
+}
+
+/// Units of the times in `/proc/self/stat`: Linux has shown hundredths of a second for ever.
+const TICKS_PER_S: u64 = 100;
+
+struct Process {
+    cpu_ticks: u64,
+    resident_bytes: u64,
+    open_files: usize,
+}
+
+impl Process {
+    /// Reads `/proc/self`; `None` where there is none.
+    fn read() -> Option<Self> {
+        let stat = std::fs::read_to_string("/proc/self/stat").ok()?;
+        // The name, in parentheses, may hold spaces: fields are counted from behind it.
+        let fields: Vec<&str> = stat.rsplit(')').next()?.split_whitespace().collect();
+        let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
+        let status = std::fs::read_to_string("/proc/self/status").ok()?;
+        let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
+        let kib: u64 = resident.trim().trim_end_matches("kB").trim().parse().ok()?;
+        let open_files = std::fs::read_dir("/proc/self/fd").ok()?.count();
+        Some(Self {
+            cpu_ticks: field(14)? + field(15)?,
+            resident_bytes: kib * 1024,
+            open_files,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buckets_are_cumulative_and_end_with_all() {
+        let histogram = Histogram::default();
+        [0, 50, 51, 100, 30_000_000].map(|us| histogram.record(us));
+        let mut out = String::new();
+        histogram.render(&mut out, "x", 3);
+        let line = |le: &str, n: u64| format!("x_bucket{{shard=\"3\",le=\"{le}\"}} {n}\n");
+        assert!(out.contains(&line("0.00005", 2)), "{out}");
+        assert!(out.contains(&line("0.0001", 4)));
+        assert!(out.contains(&line("20", 4)));
+        assert!(out.contains(&line("+Inf", 5)));
+        assert!(out.contains("x_sum{shard=\"3\"} 30.000201\n"));
+        assert!(out.contains("x_count{shard=\"3\"} 5\n"));
+        assert_eq!(histogram.count(), 5);
+    }
+
+    #[test]
+    fn every_line_is_one_that_prometheus_reads() {
+        let shards = [ShardMetrics::default(), ShardMetrics::default()];
+        shards[1].error(0x2200);
+        shards[1].error(0x7777);
+        let text = render(&[&shards[0], &shards[1]]);
+        let mut announced = "";
+        for line in text.lines() {
+            if let Some(rest) = line.strip_prefix("# TYPE ") {
+                announced = rest.split(' ').next().expect("a name");
+            } else if !line.starts_with('#') {
+                let (name, value) = line.rsplit_once(' ').expect("name and value");
+                assert!(name.starts_with(announced), "{line}");
+                assert!(value.parse::<f64>().is_ok(), "{line}");
+            }
+        }
+        assert!(text.contains("cql_errors_total{shard=\"1\",code=\"0x2200\"} 1\n"));
+        assert!(text.contains("cql_errors_total{shard=\"1\",code=\"other\"} 1\n"));
+        assert!(text.contains("\nprocess_resident_memory_bytes "));
+    }
+}
