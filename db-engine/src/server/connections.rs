@@ -1,0 +1,109 @@
+//! The connections of one shard, by their place, and who of them has something to send.
+
+use super::connection::Connection;
+use crate::shard::session::{Place, Session, Sessions};
+use mio::net::TcpStream;
+
+/// All connections of one shard.
+#[derive(Debug, Default)]
+pub struct Connections {
+    slots: Vec<Option<Connection>>,
+    free: Vec<u32>,
+    dirty: Vec<u32>,
+    generation: u32,
+    open: u32,
+}
+
+impl Connections {
+    /// Gives a new connection a place. Places of closed ones are used again.
+    ///
+    /// # Panics
+    /// There are 2^32 connections: their limit is far below.
+    pub fn insert(&mut self, stream: TcpStream) -> &mut Connection {
+        let index = self.free.pop().unwrap_or_else(|| {
+            self.slots.push(None);
+            u32::try_from(self.slots.len() - 1).expect("connections are limited")
+        });
+        self.generation = self.generation.wrapping_add(1);
+        self.open += 1;
+        let place = Place { index, generation: self.generation };
+        self.slots[index as usize].insert(Connection::new(stream, place))
+    }
+
+    /// Forgets a connection, which closes its socket.
+    pub fn remove(&mut self, index: u32) -> Option<Connection> {
+        let removed = self.slots.get_mut(index as usize).and_then(Option::take)?;
+        self.free.push(index);
+        self.open -= 1;
+        Some(removed)
+    }
+
+    /// The connection in this place.
+    pub fn get(&mut self, index: u32) -> Option<&mut Connection> {
+        self.slots.get_mut(index as usize).and_then(Option::as_mut)
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn open(&self) -> u32 {
+        self.open
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &Connection> {
+        self.slots.iter().flatten()
+    }
+
+    /// Notes that the connection is to be looked at when answers are sent.
+    pub fn touch(&mut self, index: u32) {
+        if let Some(connection) = self.slots.get_mut(index as usize).and_then(Option::as_mut)
+            && !connection.dirty
+        {
+            connection.dirty = true;
+            self.dirty.push(index);
+        }
+    }
+
+    /// Takes the list of those that were touched, in exchange for an empty one.
+    pub fn touched(&mut self, empty: Vec<u32>) -> Vec<u32> {
+        debug_assert!(empty.is_empty(), "who is in the list is marked as such");
+        std::mem::replace(&mut self.dirty, empty)
+    }
+
+    /// The place of the connection that has waited longest without having said STARTUP.
+    #[must_use]
+    pub fn oldest_silent(&self) -> Option<u32> {
+        let silent = self.iter().filter(|connection| !connection.session.started);
+        let oldest = silent.min_by_key(|connection| {
+            // Generations count up and wrap: the oldest is the farthest back.
+            std::cmp::Reverse(self.generation.wrapping_sub(connection.session.place.generation))
+        });
+        oldest.map(|connection| connection.session.place.index)
+    }
+}
+
+impl Sessions for Connections {
+    fn answer(&mut self, place: Place) -> Option<&mut Session> {
+        let connection = self.slots.get_mut(place.index as usize).and_then(Option::as_mut)?;
+        if connection.session.place != place {
+            return None;
+        }
+        if !connection.dirty {
+            connection.dirty = true;
+            self.dirty.push(place.index);
+        }
+        Some(&mut connection.session)
+    }
+
+    fn each_registered(&mut self, f: &mut dyn FnMut(&mut Session)) {
+        for connection in self.slots.iter_mut().flatten() {
+            if connection.session.registered && !connection.session.broken {
+                f(&mut connection.session);
+                if !connection.dirty {
+                    connection.dirty = true;
+                    self.dirty.push(connection.session.place.index);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,310 @@
+//! `/metrics` and `/health` over HTTP/1.1, on a thread of its own, and the signals that end us.
+//!
+//! The thread reads the shards' counters and never asks a shard for anything, so that whoever
+//! scrapes, however often and however slowly, cannot disturb them. A connection carries one
+//! request, of few bytes and little time.
+
+use super::stop::Stop;
+use crate::{
+    metrics::{self, ShardMetrics},
+    shard::mailbox::Bell,
+};
+use log::{info, warn};
+use mio::{
+    Events, Interest, Poll, Token,
+    net::{TcpListener, TcpStream, UnixStream},
+};
+use std::{
+    fmt::Write as _,
+    io::{self, ErrorKind, Read, Write},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+const LISTENER: Token = Token(0);
+const SIGNALS: Token = Token(1);
+const FIRST_CLIENT: usize = 2;
+
+/// Clients served at a time; others wait in the kernel's queue.
+const CLIENTS_MAX: usize = 8;
+
+/// Bytes of a request's head.
+const REQUEST_BYTES_MAX: usize = 8 << 10;
+
+/// Headers of a request.
+const HEADERS_MAX: usize = 64;
+
+/// From the first byte of a request to the last of its answer.
+const CLIENT_TIME_MAX: Duration = Duration::from_secs(5);
+
+/// A shard that is busy with one turn for longer than this is not healthy.
+const TURN_TIME_MAX: Duration = Duration::from_secs(5);
+
+/// A shard, as this thread sees it.
+pub struct Watched {
+    /// Its counters.
+    pub metrics: Arc<ShardMetrics>,
+    /// Tells whether it waits.
+    pub asleep: Box<dyn Fn() -> bool + Send>,
+    seen_turns: u64,
+    seen_at: Instant,
+}
+
+impl Watched {
+    /// A shard that counts here and whose bell this is.
+    pub fn new<B>(metrics: Arc<ShardMetrics>, bell: B) -> Self
+    where
+        B: std::ops::Deref<Target = Bell> + Send + 'static,
+    {
+        let asleep = Box::new(move || bell.is_asleep());
+        Self { metrics, asleep, seen_turns: 0, seen_at: Instant::now() }
+    }
+
+    /// How long it has been in the turn in which it was seen first.
+    fn stuck_for(&mut self, now: Instant) -> Duration {
+        let turns = self.metrics.turns.get();
+        if (self.asleep)() || turns != self.seen_turns {
+            self.seen_turns = turns;
+            self.seen_at = now;
+        }
+        now.saturating_duration_since(self.seen_at)
+    }
+}
+
+struct Client {
+    stream: TcpStream,
+    request: Vec<u8>,
+    answer: Vec<u8>,
+    sent: usize,
+    until: Instant,
+}
+
+/// The control thread.
+pub struct Control {
+    poll: Poll,
+    listener: TcpListener,
+    signals: UnixStream,
+    clients: Vec<Option<Client>>,
+    shards: Vec<Watched>,
+    stop: Arc<Stop>,
+    ended: Arc<dyn Fn() -> bool + Send + Sync>,
+}
+
+impl Control {
+    /// Answers on `listener`, and asks the shards to stop when a byte comes from `signals`.
+    /// `ended` tells when there is nothing left to tell about.
+    ///
+    /// # Errors
+    /// The operating system has no room for another descriptor.
+    pub fn new(
+        listener: std::net::TcpListener,
+        signals: std::os::unix::net::UnixStream,
+        shards: Vec<Watched>,
+        stop: Arc<Stop>,
+        ended: Arc<dyn Fn() -> bool + Send + Sync>,
+    ) -> io::Result<Self> {
+        let poll = Poll::new()?;
+        let mut listener = TcpListener::from_std(listener);
+        signals.set_nonblocking(true)?;
+        let mut signals = UnixStream::from_std(signals);
+        poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
+        poll.registry().register(&mut signals, SIGNALS, Interest::READABLE)?;
+        let clients = std::iter::repeat_with(|| None).take(CLIENTS_MAX).collect();
+        Ok(Self { poll, listener, signals, clients, shards, stop, ended })
+    }
+
+    /// Serves until the last shard has ended.
+    ///
+    /// # Panics
+    /// The operating system refuses to wait.
+    pub fn run(mut self) {
+        let mut events = Events::with_capacity(64);
+        while !(self.ended)() {
+            let now = Instant::now();
+            let times = self.clients.iter().flatten().map(|client| client.until);
+            let timeout = times.min().map(|until| until.saturating_duration_since(now));
+            match self.poll.poll(&mut events, timeout) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                other => other.expect("epoll waits"),
+            }
+            for event in &events {
+                match event.token() {
+                    LISTENER => {} // looked at below, since a place may be free only then
+                    SIGNALS => self.signalled(),
+                    Token(token) => self.serve(token - FIRST_CLIENT),
+                }
+            }
+            let now = Instant::now();
+            for client in &mut self.clients {
+                client.take_if(|client| client.until <= now);
+            }
+            self.accept(now);
+        }
+    }
+
+    fn signalled(&mut self) {
+        let mut bytes = [0; 16];
+        while matches!(self.signals.read(&mut bytes), Ok(n) if n > 0) {}
+        if self.stop.requested().is_none() {
+            info!("stopping: answering what has begun, then writing what is in memory");
+        }
+        self.stop.request();
+    }
+
+    fn accept(&mut self, now: Instant) {
+        while let Some(place) = self.clients.iter().position(Option::is_none) {
+            let mut stream = match self.listener.accept() {
+                Ok((stream, _)) => stream,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(error) => {
+                    warn!(error:% = error; "an HTTP connection could not be accepted");
+                    return;
+                }
+            };
+            let (token, both) =
+                (Token(FIRST_CLIENT + place), Interest::READABLE | Interest::WRITABLE);
+            if self.poll.registry().register(&mut stream, token, both).is_err() {
+                return;
+            }
+            let until = now + CLIENT_TIME_MAX;
+            let (request, answer) = (Vec::new(), Vec::new());
+            self.clients[place] = Some(Client { stream, request, answer, sent: 0, until });
+        }
+    }
+
+    fn serve(&mut self, place: usize) {
+        let Some(Some(client)) = self.clients.get_mut(place) else { return };
+        if client.answer.is_empty() {
+            let Some(answer) = client.receive(&mut self.shards, &self.stop) else {
+                if client.until <= Instant::now() {
+                    self.clients[place] = None;
+                }
+                return;
+            };
+            client.answer = answer;
+        }
+        if client.send() {
+            self.clients[place] = None;
+        }
+    }
+}
+
+impl Client {
+    /// Reads what there is of the request; returns the answer once it is whole.
+    fn receive(&mut self, shards: &mut [Watched], stop: &Stop) -> Option<Vec<u8>> {
+        let mut bytes = [0; 2048];
+        loop {
+            match self.stream.read(&mut bytes) {
+                Ok(0) => {
+                    self.until = Instant::now();
+                    return None;
+                }
+                Ok(n) => self.request.extend_from_slice(&bytes[..n]),
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return None,
+                Err(_) => {
+                    self.until = Instant::now();
+                    return None;
+                }
+            }
+            let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
+            let mut request = httparse::Request::new(&mut headers);
+            match request.parse(&self.request) {
+                Ok(httparse::Status::Complete(_)) => {
+                    return Some(answer(
+                        request.method.unwrap_or_default(),
+                        request.path.unwrap_or_default(),
+                        shards,
+                        stop,
+                    ));
+                }
+                Ok(httparse::Status::Partial) if self.request.len() <= REQUEST_BYTES_MAX => {}
+                Ok(httparse::Status::Partial) => {
+                    return Some(response(431, PLAIN, "the request is too long\n", false));
+                }
+                Err(error) => {
+                    return Some(response(400, PLAIN, &format!("{error}\n"), false));
+                }
+            }
+        }
+    }
+
+    /// Sends what the socket takes; returns whether it is over.
+    fn send(&mut self) -> bool {
+        while self.sent < self.answer.len() {
+            match self.stream.write(&self.answer[self.sent..]) {
+                Ok(n) => self.sent += n,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return error.kind() != ErrorKind::WouldBlock,
+            }
+        }
+        true
+    }
+}
+
+const PLAIN: &str = "text/plain; charset=utf-8";
+
+fn answer(method: &str, path: &str, shards: &mut [Watched], stop: &Stop) -> Vec<u8> {
+    let bodiless = method == "HEAD";
+    if method != "GET" && !bodiless {
+        return response(405, PLAIN, "only GET and HEAD\n", false);
+    }
+    match path.split('?').next().unwrap_or_default() {
+        "/metrics" => {
+            let all: Vec<&ShardMetrics> = shards.iter().map(|shard| &*shard.metrics).collect();
+            let text = metrics::render(&all);
+            response(200, "text/plain; version=0.0.4; charset=utf-8", &text, bodiless)
+        }
+        "/health" => {
+            let (status, text) = health(shards, stop);
+            response(status, "application/json", &text, bodiless)
+        }
+        _ => response(404, PLAIN, "/metrics and /health are here\n", bodiless),
+    }
+}
+
+/// 200 while all shards take their turns; 503 while one does not, or when we are stopping.
+fn health(shards: &mut [Watched], stop: &Stop) -> (u16, String) {
+    let now = Instant::now();
+    let stuck = shards.iter_mut().position(|shard| shard.stuck_for(now) > TURN_TIME_MAX);
+    let (status, text, detail) = match stuck {
+        _ if stop.requested().is_some() => (503, "stopping", String::new()),
+        Some(shard) => {
+            let seconds = TURN_TIME_MAX.as_secs();
+            (503, "stuck", format!(",\"detail\":\"shard {shard} is busy for over {seconds} s\""))
+        }
+        None => (200, "ok", String::new()),
+    };
+    let version = env!("CARGO_PKG_VERSION");
+    let count = shards.len();
+    let text = format!(
+        "{{\"status\":\"{text}\",\"version\":\"{version}\",\"shards\":{count}{detail}}}\n"
+    );
+    (status, text)
+}
+
+fn response(status: u16, kind: &str, body: &str, bodiless: bool) -> Vec<u8> {
+    let reason = match status {
+        200 => "OK",
+        400 => "Bad Request",
+        404 => "Not Found",
+        405 => "Method Not Allowed",
+        431 => "Request Header Fields Too Large",
+        _ => "Service Unavailable",
+    };
+    let mut out = String::with_capacity(body.len() + 256);
+    let length = body.len();
+    let _ = write!(
+        out,
+        "HTTP/1.1 {status} {reason}\r\nContent-Type: {kind}\r\nContent-Length: {length}\r\n\
+         Cache-Control: no-store\r\nConnection: close\r\n"
+    );
+    if status == 405 {
+        out.push_str("Allow: GET, HEAD\r\n");
+    }
+    out.push_str("\r\n");
+    if !bodiless {
+        out.push_str(body);
+    }
+    out.into_bytes()
+}

@@ -1,0 +1,424 @@
+//! The event loop of one shard. A turn: wait; read every ready socket and run its frames; let the
+//! shard talk to its peers and its store; then one send for each connection that has answers.
+//!
+//! Nothing is sent between two frames: a send costs more than everything else a request costs.
+//! Without work the loop waits for ever, so an idle engine uses no processor at all.
+
+use super::{
+    connection::{Connection, Life, Received},
+    connections::Connections,
+    stop::Stop,
+};
+use crate::{
+    protocol::{
+        code,
+        frame::{HEADER_BYTES, Split, split},
+        response,
+    },
+    shard::{Shard, session::Session},
+    store::Fatal,
+};
+use log::{debug, warn};
+use mio::{Events, Interest, Poll, Token, net::TcpListener};
+use std::{
+    io::{self, ErrorKind},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+/// The listening socket's token; connections have theirs from [`FIRST_CONNECTION`] on.
+const LISTENER: Token = Token(0);
+
+/// The token by which the shard's bell wakes its poll.
+pub const BELL: Token = Token(1);
+
+const FIRST_CONNECTION: usize = 2;
+
+/// Bytes of the buffer that all connections are read into.
+const SHARED_BYTES: usize = 64 << 10;
+
+/// Bytes that one connection is read in a turn, so that one that never stops sending does not
+/// keep the others waiting.
+const TURN_BYTES_MAX: usize = 1 << 20;
+
+/// How long to wait when the operating system has no descriptor left for a new connection.
+const ACCEPT_RETRY: Duration = Duration::from_millis(100);
+
+/// What one shard's connections may use.
+#[derive(Debug, Clone, Copy)]
+pub struct Limits {
+    /// Longest body of a request.
+    pub frame_bytes_max: usize,
+    /// Connections.
+    pub connections_max: u32,
+    /// Requests of one connection that are not answered.
+    pub in_flight_max: u32,
+    /// Answers that one connection has not taken, in bytes.
+    pub output_bytes_max: usize,
+    /// Requests that have not arrived whole, of all connections, in bytes.
+    pub request_bytes_max: usize,
+}
+
+/// One shard's loop and sockets.
+pub struct Reactor {
+    poll: Poll,
+    listener: Option<TcpListener>,
+    accept_again: bool,
+    connections: Connections,
+    shard: Shard,
+    limits: Limits,
+    shared: Vec<u8>,
+    /// Connections to be read in the next turn although no event will tell so.
+    waiting: Vec<u32>,
+    /// Memory for the list of those who have something to send.
+    spare: Vec<u32>,
+    kept_bytes: usize,
+    stop: Arc<Stop>,
+    stopping: Stopping,
+}
+
+/// How far the shard is in stopping.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Stopping {
+    /// Not at all.
+    No,
+    /// Requests in flight are answered; nothing new is read.
+    Answering { until: Instant },
+    /// All of ours are answered; those of other shards may still need us.
+    Helping,
+    /// Everything in memory is written.
+    Flushing,
+}
+
+impl Reactor {
+    /// Puts a shard behind its listening socket. `poll` is the one its bell wakes.
+    ///
+    /// # Errors
+    /// The operating system has no room for another descriptor.
+    pub fn new(
+        poll: Poll,
+        listener: std::net::TcpListener,
+        shard: Shard,
+        limits: Limits,
+        stop: Arc<Stop>,
+    ) -> io::Result<Self> {
+        let mut listener = TcpListener::from_std(listener);
+        poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
+        Ok(Self {
+            poll,
+            listener: Some(listener),
+            accept_again: false,
+            connections: Connections::default(),
+            shard,
+            limits,
+            shared: vec![0; SHARED_BYTES],
+            waiting: Vec::new(),
+            spare: Vec::new(),
+            kept_bytes: 0,
+            stop,
+            stopping: Stopping::No,
+        })
+    }
+
+    /// Serves until it is told to stop and everything is written.
+    ///
+    /// # Errors
+    /// Storage has failed: nothing more may be acknowledged.
+    ///
+    /// # Panics
+    /// The operating system refuses to wait, which leaves nothing to be done.
+    pub fn run(mut self) -> Result<(), Fatal> {
+        let mut events = Events::with_capacity(1024);
+        while self.stopping != Stopping::Flushing || !self.shard.is_idle() {
+            self.wait(&mut events);
+            self.shard.begin_turn();
+            for event in &events {
+                match event.token() {
+                    LISTENER => self.accept(),
+                    BELL => {} // what it rang for is looked at in every turn
+                    Token(token) => {
+                        let Ok(index) = u32::try_from(token - FIRST_CONNECTION) else { continue };
+                        if event.is_readable() {
+                            self.read(index);
+                        }
+                        if event.is_writable() {
+                            self.connections.touch(index);
+                        }
+                    }
+                }
+            }
+            if self.accept_again {
+                self.accept();
+            }
+            for index in std::mem::take(&mut self.waiting) {
+                if let Some(connection) = self.connections.get(index) {
+                    connection.waiting = false;
+                    self.read(index);
+                }
+            }
+            self.shard.turn(&mut self.connections)?;
+            self.send();
+            self.step_down();
+        }
+        Ok(())
+    }
+
+    fn wait(&mut self, events: &mut Events) {
+        let mut timeout = self.shard.timeout();
+        if self.accept_again {
+            timeout = Some(timeout.map_or(ACCEPT_RETRY, |timeout| timeout.min(ACCEPT_RETRY)));
+        }
+        if let Stopping::Answering { until } = self.stopping {
+            let left = until.saturating_duration_since(Instant::now());
+            timeout = Some(timeout.map_or(left, |timeout| timeout.min(left)));
+        }
+        if !self.waiting.is_empty() || !self.shard.lie_down() {
+            timeout = Some(Duration::ZERO);
+        }
+        if timeout.is_none_or(|timeout| !timeout.is_zero()) {
+            self.shard.metrics().sleeps.add(1);
+        }
+        let polled = self.poll.poll(events, timeout);
+        self.shard.get_up();
+        match polled {
+            Err(error) if error.kind() == ErrorKind::Interrupted => events.clear(),
+            other => other.expect("epoll waits"),
+        }
+    }
+
+    fn accept(&mut self) {
+        self.accept_again = false;
+        let Some(listener) = &self.listener else { return };
+        loop {
+            match listener.accept() {
+                Ok((stream, _)) => {
+                    if self.connections.open() >= self.limits.connections_max {
+                        self.shard.metrics().refused.add(1);
+                        let Some(silent) = self.connections.oldest_silent() else { continue };
+                        self.connections.remove(silent);
+                    }
+                    let connection = self.connections.insert(stream);
+                    let index = connection.session.place.index;
+                    let token = Token(index as usize + FIRST_CONNECTION);
+                    let both = Interest::READABLE | Interest::WRITABLE;
+                    let stream = connection.stream();
+                    let registered = stream
+                        .set_nodelay(true)
+                        .and_then(|()| self.poll.registry().register(stream, token, both));
+                    if registered.is_err() {
+                        self.connections.remove(index);
+                        continue;
+                    }
+                    self.shard.metrics().accepted.add(1);
+                }
+                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
+                Err(error) => {
+                    // No event tells when a descriptor is free again.
+                    warn!(error:% = error; "a connection could not be accepted; trying again");
+                    self.accept_again = true;
+                    break;
+                }
+            }
+        }
+    }
+
+    fn read(&mut self, index: u32) {
+        let Some(connection) = self.connections.get(index) else { return };
+        if connection.life == Life::Lingering {
+            connection.drain(&mut self.shared);
+            if connection.life == Life::Closed {
+                self.remove(index);
+            }
+            return;
+        }
+        let stopping = self.stopping != Stopping::No;
+        if connection.blocked || connection.session.broken || stopping {
+            return;
+        }
+        let kept_before = connection.kept.capacity();
+        let metrics = self.shard.metrics_handle();
+        let mut read_bytes = 0;
+        let mut drained = false;
+        run_kept(connection, &mut self.shard, &self.limits);
+        while !(connection.blocked || connection.session.broken || drained) {
+            metrics.receives.add(1);
+            let before = connection.kept.len();
+            let length = match connection.receive(&mut self.shared) {
+                Received::Shared { length, drained: last } => {
+                    drained = last;
+                    let bytes = &self.shared[..length];
+                    let used = run(connection, &mut self.shard, &self.limits, bytes);
+                    connection.keep(&bytes[used..]);
+                    length - before
+                }
+                Received::Kept { drained: last } => {
+                    drained = last;
+                    let length = connection.kept.len() - before;
+                    run_kept(connection, &mut self.shard, &self.limits);
+                    length
+                }
+                Received::Nothing => break,
+                Received::Closed => {
+                    self.kept_bytes = self.kept_bytes.saturating_sub(kept_before);
+                    self.remove_counted(index);
+                    return;
+                }
+            };
+            metrics.received_bytes.add(length as u64);
+            read_bytes += length;
+            if read_bytes >= TURN_BYTES_MAX && !drained {
+                connection.waiting = true;
+                self.waiting.push(index);
+                break;
+            }
+        }
+        self.kept_bytes = self.kept_bytes + connection.kept.capacity() - kept_before;
+        if self.kept_bytes > self.limits.request_bytes_max && !connection.session.broken {
+            let message = "too many bytes of unfinished requests, try again later";
+            refuse(&mut connection.session, -1, code::OVERLOADED, message);
+            metrics.error(code::OVERLOADED);
+            metrics.shed.add(1);
+        }
+        self.connections.touch(index);
+    }
+
+    /// One send for each connection that has answers, and what follows from it.
+    fn send(&mut self) {
+        let metrics = self.shard.metrics_handle();
+        let mut touched = self.connections.touched(std::mem::take(&mut self.spare));
+        for index in touched.drain(..) {
+            let Some(connection) = self.connections.get(index) else { continue };
+            connection.dirty = false;
+            if connection.output_bytes() > 0 {
+                metrics.sends.add(1);
+                metrics.sent_bytes.add(connection.send() as u64);
+            }
+            let output = connection.output_bytes();
+            if connection.life == Life::Open && connection.session.broken && output == 0 {
+                metrics.broken.add(1);
+                self.kept_bytes = self.kept_bytes.saturating_sub(connection.kept.capacity());
+                connection.linger();
+            }
+            if connection.life == Life::Closed {
+                self.remove(index);
+                continue;
+            }
+            let in_flight = connection.session.in_flight;
+            if connection.blocked
+                && output <= self.limits.output_bytes_max / 2
+                && in_flight <= self.limits.in_flight_max / 2
+            {
+                connection.blocked = false;
+                if !connection.waiting {
+                    connection.waiting = true;
+                    self.waiting.push(index);
+                }
+            }
+        }
+        self.spare = touched;
+        metrics.connections.set(u64::from(self.connections.open()));
+        metrics.request_bytes.set(self.kept_bytes as u64);
+    }
+
+    fn remove(&mut self, index: u32) {
+        if let Some(connection) = self.connections.get(index) {
+            self.kept_bytes = self.kept_bytes.saturating_sub(connection.kept.capacity());
+        }
+        self.remove_counted(index);
+    }
+
+    fn remove_counted(&mut self, index: u32) {
+        if let Some(removed) = self.connections.remove(index) {
+            debug!(in_flight = removed.session.in_flight; "a connection is closed");
+        }
+    }
+
+    /// Goes on with stopping, once told to.
+    fn step_down(&mut self) {
+        match self.stopping {
+            Stopping::No => {
+                if let Some(until) = self.stop.requested() {
+                    self.listener = None;
+                    self.accept_again = false;
+                    self.stopping = Stopping::Answering { until };
+                    self.step_down();
+                }
+            }
+            Stopping::Answering { until } => {
+                let busy = |connection: &Connection| {
+                    connection.session.in_flight > 0 || connection.output_bytes() > 0
+                };
+                if !self.connections.iter().any(busy) || Instant::now() >= until {
+                    self.stop.answered();
+                    self.stopping = Stopping::Helping;
+                    self.step_down();
+                }
+            }
+            Stopping::Helping => {
+                if self.stop.all_answered() {
+                    self.shard.begin_shutdown();
+                    self.stopping = Stopping::Flushing;
+                }
+            }
+            Stopping::Flushing => {}
+        }
+    }
+}
+
+/// Runs the frames at the front of what the connection keeps.
+fn run_kept(connection: &mut Connection, shard: &mut Shard, limits: &Limits) {
+    if connection.kept.len() >= connection.needed.min(HEADER_BYTES) {
+        let kept = std::mem::take(&mut connection.kept);
+        let used = run(connection, shard, limits, &kept);
+        connection.kept = kept;
+        connection.used(used);
+    }
+}
+
+/// Runs the frames at the front of `bytes`; returns how many bytes they have. Stops early at a
+/// limit of the connection, which is then blocked, and at what breaks it.
+fn run(connection: &mut Connection, shard: &mut Shard, limits: &Limits, bytes: &[u8]) -> usize {
+    let mut at = 0;
+    connection.needed = HEADER_BYTES;
+    while at < bytes.len() {
+        let session = &mut connection.session;
+        match split(&bytes[at..], limits.frame_bytes_max) {
+            Split::Whole(frame, length) => {
+                at += length;
+                shard.frame(session, frame);
+            }
+            Split::Part(needed) => {
+                connection.needed = needed;
+                return at;
+            }
+            Split::Version { version, stream } => {
+                response::unsupported_version(&mut session.out, stream, version);
+                shard.metrics().error(code::PROTOCOL);
+                session.broken = true;
+            }
+            Split::TooLong { stream, bytes } => {
+                let most = limits.frame_bytes_max;
+                let message = format!("a request of {bytes} bytes is over the limit of {most}");
+                refuse(session, stream, code::PROTOCOL, &message);
+                shard.metrics().error(code::PROTOCOL);
+            }
+        }
+        if connection.session.broken {
+            return bytes.len();
+        }
+        let full = connection.session.in_flight >= limits.in_flight_max
+            || connection.output_bytes() >= limits.output_bytes_max;
+        if full {
+            connection.blocked = true;
+            shard.metrics().blocked.add(1);
+            return at;
+        }
+    }
+    at
+}
+
+fn refuse(session: &mut Session, stream: i16, code: i32, message: &str) {
+    response::error(&mut session.out, stream, code, message);
+    session.broken = true;
+}

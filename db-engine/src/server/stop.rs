@@ -1,0 +1,56 @@
+//! Stopping in order: every shard answers what it has begun, and only when all have done so does
+//! any of them give up its store, because until then another may need it.
+
+use std::{
+    sync::{
+        OnceLock,
+        atomic::{AtomicU16, Ordering::SeqCst},
+    },
+    time::{Duration, Instant},
+};
+
+/// How long requests in flight are waited for. Clients that do not take their answers lose them.
+const ANSWERING_MAX: Duration = Duration::from_secs(10);
+
+/// What the shards must know of each other in order to stop.
+pub struct Stop {
+    until: OnceLock<Instant>,
+    answering: AtomicU16,
+    ring_all: Box<dyn Fn() + Send + Sync>,
+}
+
+impl Stop {
+    /// For this many shards, all of which `ring_all` wakes.
+    pub fn new(shards: u16, ring_all: impl Fn() + Send + Sync + 'static) -> Self {
+        Self {
+            until: OnceLock::new(),
+            answering: AtomicU16::new(shards),
+            ring_all: Box::new(ring_all),
+        }
+    }
+
+    /// Asks all shards to stop.
+    pub fn request(&self) {
+        self.until.get_or_init(|| Instant::now() + ANSWERING_MAX);
+        (self.ring_all)();
+    }
+
+    /// Whether stopping was asked for, and until when requests in flight are waited for.
+    #[must_use]
+    pub fn requested(&self) -> Option<Instant> {
+        self.until.get().copied()
+    }
+
+    /// Said by each shard once, when its clients have nothing in flight any more.
+    pub fn answered(&self) {
+        if self.answering.fetch_sub(1, SeqCst) == 1 {
+            (self.ring_all)();
+        }
+    }
+
+    /// Whether all shards have said so.
+    #[must_use]
+    pub fn all_answered(&self) -> bool {
+        self.answering.load(SeqCst) == 0
+    }
+}

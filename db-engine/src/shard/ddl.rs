@@ -1,0 +1,170 @@
+//! Changes of the schema, one after the other, on shard 0.
+//!
+//! A change is applied to the catalog, made durable, given to all shards, and only then answered:
+//! whoever has the answer can use the new schema on any connection, and it survives a crash.
+
+use super::{catalog_file::Replacement, session::Address};
+use crate::{
+    cql::CqlError,
+    error::Error,
+    io::{Completion, Files},
+    schema::{Catalog, Ddl, SchemaChange},
+    store::Fatal,
+};
+use log::{error, info};
+use std::{
+    collections::{BTreeSet, VecDeque},
+    sync::Arc,
+};
+use uuid::Uuid;
+
+/// Changes that may wait for others. Above, clients are told to come back later.
+const WAITING_MAX: usize = 1024;
+
+/// Somebody wants the schema changed.
+#[derive(Debug)]
+pub struct Request {
+    /// The shard of the client's connection.
+    pub shard: u16,
+    /// Whom to answer there.
+    pub address: Address,
+    /// The change.
+    pub ddl: Ddl,
+}
+
+/// What became of it.
+#[derive(Debug)]
+pub struct Answer {
+    /// Whom to answer.
+    pub address: Address,
+    /// The change that was made, if one was, or why not.
+    pub result: Result<Option<SchemaChange>, CqlError>,
+}
+
+/// What is to be done next about a change.
+pub enum Next {
+    /// Answer this client.
+    Answer(u16, Answer),
+    /// Publish this catalog, and let all shards learn of it.
+    Publish(Arc<Catalog>, Option<Arc<SchemaChange>>),
+}
+
+struct Current {
+    request: Request,
+    catalog: Arc<Catalog>,
+    change: Option<SchemaChange>,
+    step: Step,
+}
+
+enum Step {
+    Storing(Replacement),
+    /// These shards do not know it yet.
+    Learning(BTreeSet<u16>),
+}
+
+/// The changes that are under way.
+pub struct Changes {
+    files: Box<dyn Files>,
+    waiting: VecDeque<Request>,
+    current: Option<Current>,
+    completions: Vec<Completion>,
+    shards: u16,
+}
+
+impl Changes {
+    /// No changes yet. The schema lies in the directory of `files`.
+    #[must_use]
+    pub fn new(files: Box<dyn Files>, shards: u16) -> Self {
+        let (waiting, completions) = (VecDeque::new(), Vec::new());
+        Self { files, waiting, current: None, completions, shards }
+    }
+
+    /// Whether nothing is under way.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.current.is_none() && self.waiting.is_empty()
+    }
+
+    /// Takes a request, or refuses it at once.
+    pub fn request(&mut self, request: Request) -> Option<Next> {
+        if self.waiting.len() < WAITING_MAX {
+            self.waiting.push_back(request);
+            return None;
+        }
+        let refused = CqlError::overloaded("too many changes of the schema at once");
+        Some(answer(request, Err(refused)))
+    }
+
+    /// Begins the next change if none is under way, on top of `catalog`, the schema of now.
+    pub fn begin(&mut self, catalog: &Catalog) -> Option<Next> {
+        if self.current.is_some() {
+            return None;
+        }
+        let request = self.waiting.pop_front()?;
+        let applied = match catalog.apply(&request.ddl, Uuid::new_v4()) {
+            Ok(applied) => applied,
+            Err(refused) => return Some(answer(request, Err(refused.into()))),
+        };
+        let Some(changed) = applied.catalog else {
+            return Some(answer(request, Ok(applied.change)));
+        };
+        let step = Step::Storing(Replacement::begin(&mut *self.files, &changed));
+        let (catalog, change) = (Arc::new(changed), applied.change);
+        self.current = Some(Current { request, catalog, change, step });
+        None
+    }
+
+    /// Goes on with storing.
+    ///
+    /// # Errors
+    /// The operating system failed in a way that leaves open what is on the device.
+    pub fn poll(&mut self) -> Result<Option<Next>, Fatal> {
+        self.files.poll(&mut self.completions);
+        let mut next = None;
+        for completion in self.completions.drain(..) {
+            let Some(mut current) = self.current.take() else { continue };
+            let Step::Storing(replacement) = &mut current.step else {
+                self.current = Some(current);
+                continue;
+            };
+            match replacement.proceed(&mut *self.files, completion) {
+                Ok(false) => self.current = Some(current),
+                Ok(true) => {
+                    info!(change:? = current.request.ddl; "the schema has changed");
+                    current.step = Step::Learning((0..self.shards).collect());
+                    let change = current.change.clone().map(Arc::new);
+                    next = Some(Next::Publish(Arc::clone(&current.catalog), change));
+                    self.current = Some(current);
+                }
+                Err(failed) if failed.is_no_space() => {
+                    error!(error:% = failed; "the schema could not be changed");
+                    let text = format!("the schema could not be written: {failed}");
+                    next = Some(answer(current.request, Err(CqlError::server(text))));
+                }
+                Err(failed) => return Err(fatal(failed)),
+            }
+        }
+        Ok(next)
+    }
+
+    /// Notes that a shard knows the latest change. When all do, the client is answered.
+    pub fn learnt(&mut self, shard: u16) -> Option<Next> {
+        let mut current = self.current.take()?;
+        if let Step::Learning(missing) = &mut current.step {
+            missing.remove(&shard);
+            if missing.is_empty() {
+                return Some(answer(current.request, Ok(current.change)));
+            }
+        }
+        self.current = Some(current);
+        None
+    }
+}
+
+fn answer(request: Request, result: Result<Option<SchemaChange>, CqlError>) -> Next {
+    Next::Answer(request.shard, Answer { address: request.address, result })
+}
+
+fn fatal(error: Error) -> Fatal {
+    Fatal(Arc::new(error))
+}

@@ -1,0 +1,142 @@
+//! What shards tell each other.
+//!
+//! A turn gathers what is for another shard in one parcel, which is delivered at the turn's end:
+//! one lock and at most one wake-up for each peer and turn, however many messages there are. The
+//! bytes of forwarded writes lie one after the other in the parcel, so that none has memory of its
+//! own. What may be unanswered at a peer is limited in bytes; above, writes are refused.
+
+use super::{ddl, mailbox::Mailbox, tag::Slot};
+use crate::{
+    metrics::ShardMetrics,
+    schema::SchemaChange,
+    store::{Page, ReadRequest, Refused, Tag},
+};
+use std::sync::Arc;
+
+/// Bytes of writes that one shard may have unanswered at another.
+const FORWARDED_BYTES_MAX: usize = 16 << 20;
+
+/// One thing that a shard tells another.
+pub enum Message {
+    /// Please make this write durable: the next `bytes` bytes of the parcel.
+    Write {
+        /// Comes back in [`Message::Wrote`].
+        tag: Tag,
+        /// Length of its mutations.
+        bytes: u32,
+    },
+    /// A write is durable, or was refused.
+    Wrote {
+        /// That of the write.
+        tag: Tag,
+        /// Its length, which is now free for others.
+        bytes: u32,
+        /// Why it was refused, if it was.
+        refused: Option<Refused>,
+    },
+    /// Please read.
+    Read {
+        /// The read that waits for it.
+        slot: Slot,
+        /// What to read.
+        request: Box<ReadRequest>,
+    },
+    /// What was read, or why it could not be.
+    Page {
+        /// The read that waits for it.
+        slot: Slot,
+        /// The rows, which change hands without being copied.
+        page: Result<Box<Page>, String>,
+    },
+    /// To shard 0: please change the schema.
+    Change(Box<ddl::Request>),
+    /// From shard 0: a change that was asked for is done everywhere, or was refused.
+    Changed(Box<ddl::Answer>),
+    /// From shard 0: the schema has changed; tell your clients, and me when you know it.
+    Learn {
+        /// Which change it is.
+        change: Arc<SchemaChange>,
+    },
+    /// To shard 0: the last change is known here.
+    Learnt,
+}
+
+/// All that one shard tells another in a turn.
+#[derive(Default)]
+pub struct Parcel {
+    /// Who sends it.
+    pub from: u16,
+    /// In the order of saying.
+    pub messages: Vec<Message>,
+    /// The bytes of its writes.
+    pub bytes: Vec<u8>,
+}
+
+/// Where parcels for a shard lie.
+pub type Letterbox = Mailbox<Parcel>;
+
+/// A shard's way to all others.
+pub struct Peers {
+    me: u16,
+    boxes: Vec<Arc<Letterbox>>,
+    outgoing: Vec<Parcel>,
+    forwarded_bytes: Vec<usize>,
+    metrics: Arc<ShardMetrics>,
+}
+
+impl Peers {
+    /// The way of shard `me` to the others, whose boxes these are, its own among them.
+    #[must_use]
+    pub fn new(me: u16, boxes: Vec<Arc<Letterbox>>, metrics: Arc<ShardMetrics>) -> Self {
+        let outgoing = boxes.iter().map(|_| Parcel { from: me, ..Parcel::default() }).collect();
+        Self { me, forwarded_bytes: vec![0; boxes.len()], boxes, outgoing, metrics }
+    }
+
+    /// The shard's own box.
+    #[must_use]
+    pub fn own(&self) -> &Letterbox {
+        &self.boxes[usize::from(self.me)]
+    }
+
+    /// Tells a shard something at the end of the turn.
+    pub fn tell(&mut self, shard: u16, message: Message) {
+        self.outgoing[usize::from(shard)].messages.push(message);
+    }
+
+    /// Forwards a write at the end of the turn.
+    ///
+    /// # Errors
+    /// The shard has as many unanswered bytes as it may have.
+    pub fn write(&mut self, shard: u16, tag: Tag, mutations: &[u8]) -> Result<(), Refused> {
+        let forwarded = &mut self.forwarded_bytes[usize::from(shard)];
+        let bytes = u32::try_from(mutations.len()).map_err(|_| Refused::TooLarge)?;
+        if *forwarded + mutations.len() > FORWARDED_BYTES_MAX {
+            return Err(Refused::Overloaded);
+        }
+        *forwarded += mutations.len();
+        let parcel = &mut self.outgoing[usize::from(shard)];
+        parcel.messages.push(Message::Write { tag, bytes });
+        parcel.bytes.extend_from_slice(mutations);
+        Ok(())
+    }
+
+    /// Notes that a forwarded write is answered.
+    pub fn wrote(&mut self, shard: u16, bytes: u32) {
+        let forwarded = &mut self.forwarded_bytes[usize::from(shard)];
+        *forwarded = forwarded.saturating_sub(bytes as usize);
+    }
+
+    /// Delivers what there is to tell, and wakes who sleeps.
+    pub fn deliver(&mut self) {
+        for (shard, parcel) in self.outgoing.iter_mut().enumerate() {
+            if parcel.messages.is_empty() {
+                continue;
+            }
+            self.metrics.hops.add(parcel.messages.len() as u64);
+            let empty = Parcel { from: self.me, ..Parcel::default() };
+            if self.boxes[shard].deliver(std::mem::replace(parcel, empty)) {
+                self.metrics.rings.add(1);
+            }
+        }
+    }
+}

@@ -1,0 +1,71 @@
+//! What a connection remembers between requests, and the answers that it has not sent yet.
+
+use std::sync::Arc;
+
+/// Which connection, of all that have ever been in its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Place {
+    /// Its place in the shard's table of connections.
+    pub index: u32,
+    /// Tells it from those that were there before.
+    pub generation: u32,
+}
+
+/// A request that is to be answered later.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Address {
+    /// The connection.
+    pub place: Place,
+    /// The stream to answer on.
+    pub stream: i16,
+    /// When it arrived, in microseconds of the shard's own clock, of which the low 24 bits count.
+    pub arrived_us: u32,
+}
+
+/// What the protocol remembers of one connection.
+#[derive(Debug)]
+pub struct Session {
+    /// Which connection it is.
+    pub place: Place,
+    /// Answers that have not been sent, whole frames one after the other.
+    pub out: Vec<u8>,
+    /// Requests that are to be answered later.
+    pub in_flight: u32,
+    /// The keyspace of names that do not say theirs.
+    pub keyspace: Option<Arc<str>>,
+    /// STARTUP was said.
+    pub started: bool,
+    /// Changes of the schema are to be told.
+    pub registered: bool,
+    /// Long answers are to be compressed.
+    pub compressed: bool,
+    /// The connection is to be closed once `out` is sent: what it says cannot be trusted.
+    pub broken: bool,
+}
+
+impl Session {
+    /// A connection that has said nothing yet.
+    #[must_use]
+    pub fn new(place: Place) -> Self {
+        Self {
+            place,
+            out: Vec::new(),
+            in_flight: 0,
+            keyspace: None,
+            started: false,
+            registered: false,
+            compressed: false,
+            broken: false,
+        }
+    }
+}
+
+/// The connections of a shard, as those see them who have something to answer.
+pub trait Sessions {
+    /// The session that is to get an answer, if its connection is still there. Its output will be
+    /// sent at the end of the turn.
+    fn answer(&mut self, place: Place) -> Option<&mut Session>;
+
+    /// Calls `f` with each session that wants to be told of changes of the schema.
+    fn each_registered(&mut self, f: &mut dyn FnMut(&mut Session));
+}
