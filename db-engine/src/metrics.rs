@@ -153,18 +153,28 @@ shard_metrics! {
     schema_changes counter "cql_schema_changes_total" "Changes of the schema.";
     log_blocks counter "commitlog_blocks_total" "Blocks of writes made durable together.";
     log_bytes counter "commitlog_written_bytes_total" "Bytes written to the log.";
+    log_block_us counter "commitlog_block_microseconds_total"
+        "Time from the submission of blocks to their completion.";
     log_disk_bytes gauge "commitlog_disk_total_bytes" "Bytes of log segments on disk.";
-    log_staged_bytes gauge "commitlog_staged_bytes" "Bytes that wait for the next block.";
+    log_segments gauge "commitlog_segments" "Log segments on disk.";
     memtable_bytes gauge "memtables_bytes" "Bytes of rows that no sstable has yet.";
+    memtable_rows gauge "memtables_rows" "Rows that no sstable has yet.";
     memtable_flushes counter "memtables_flushes_total" "Memtables written to sstables.";
-    pending_flushes gauge "memtables_pending_flushes" "Memtables being written to sstables.";
+    flush_bytes counter "memtables_flushed_bytes_total" "Bytes of sstables written by these.";
+    failed_flushes counter "memtables_failed_flushes_total"
+        "Flushes that found no space and were tried again.";
     sstables gauge "sstables_count" "Sstables that are read from.";
     sstable_bytes gauge "sstables_disk_bytes" "Bytes of sstables on disk.";
     sstables_expired counter "sstables_expired_total" "Sstables removed because all had expired.";
-    compactions counter "compaction_manager_compactions_total" "Merges of sstables.";
     cache_hits counter "cache_block_hits_total" "Blocks of sstables found in memory.";
     cache_misses counter "cache_block_misses_total" "Blocks of sstables read from disk.";
     cache_bytes gauge "cache_bytes_used" "Bytes of cached blocks.";
+    total_writes counter "database_total_writes_total" "Writes that storage has taken.";
+    total_reads counter "database_total_reads_total" "Reads that storage has begun.";
+    disk_reads counter "database_disk_reads_total" "Reads that waited for the disk.";
+    failed_reads counter "database_failed_reads_total" "Reads that failed.";
+    rows_scanned counter "database_rows_scanned_total" "Rows looked at by reads.";
+    out_of_space gauge "database_out_of_space" "1 while the disk is full, else 0.";
     no_space counter "database_total_writes_rejected_due_to_out_of_space_prevention"
         "Writes refused because the disk is full.";
 }
@@ -288,7 +298,7 @@ mod tests {
     #[test]
     fn buckets_are_cumulative_and_end_with_all() {
         let histogram = Histogram::default();
-        [0, 50, 51, 100, 30_000_000].map(|us| histogram.record(us));
+        [0, 50, 51, 100, 30_000_000].into_iter().for_each(|us| histogram.record(us));
         let mut out = String::new();
         histogram.render(&mut out, "x", 3);
         let line = |le: &str, n: u64| format!("x_bucket{{shard=\"3\",le=\"{le}\"}} {n}\n");

@@ -5,10 +5,7 @@
 //! request, of few bytes and little time.
 
 use super::stop::Stop;
-use crate::{
-    metrics::{self, ShardMetrics},
-    shard::mailbox::Bell,
-};
+use crate::metrics::{self, ShardMetrics};
 use log::{info, warn};
 use mio::{
     Events, Interest, Poll, Token,
@@ -51,13 +48,9 @@ pub struct Watched {
 }
 
 impl Watched {
-    /// A shard that counts here and whose bell this is.
-    pub fn new<B>(metrics: Arc<ShardMetrics>, bell: B) -> Self
-    where
-        B: std::ops::Deref<Target = Bell> + Send + 'static,
-    {
-        let asleep = Box::new(move || bell.is_asleep());
-        Self { metrics, asleep, seen_turns: 0, seen_at: Instant::now() }
+    /// A shard that counts here.
+    pub fn new(metrics: Arc<ShardMetrics>, asleep: impl Fn() -> bool + Send + 'static) -> Self {
+        Self { metrics, asleep: Box::new(asleep), seen_turns: 0, seen_at: Instant::now() }
     }
 
     /// How long it has been in the turn in which it was seen first.
@@ -142,6 +135,7 @@ impl Control {
         }
     }
 
+    /// A byte has come: from a signal, or from a shard that has ended.
     fn signalled(&mut self) {
         let mut bytes = [0; 16];
         while matches!(self.signals.read(&mut bytes), Ok(n) if n > 0) {}

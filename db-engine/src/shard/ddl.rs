@@ -3,11 +3,12 @@
 //! A change is applied to the catalog, made durable, given to all shards, and only then answered:
 //! whoever has the answer can use the new schema on any connection, and it survives a crash.
 
-use super::{catalog_file::Replacement, session::Address};
+use super::{catalog_file::Replacement, failure::Failure, session::Address};
 use crate::{
     cql::CqlError,
     error::Error,
     io::{Completion, Files},
+    protocol::code,
     schema::{Catalog, Ddl, SchemaChange},
     store::Fatal,
 };
@@ -38,7 +39,7 @@ pub struct Answer {
     /// Whom to answer.
     pub address: Address,
     /// The change that was made, if one was, or why not.
-    pub result: Result<Option<SchemaChange>, CqlError>,
+    pub result: Result<Option<SchemaChange>, Failure>,
 }
 
 /// What is to be done next about a change.
@@ -46,7 +47,7 @@ pub enum Next {
     /// Answer this client.
     Answer(u16, Answer),
     /// Publish this catalog, and let all shards learn of it.
-    Publish(Arc<Catalog>, Option<Arc<SchemaChange>>),
+    Publish(Arc<Catalog>, Option<SchemaChange>),
 }
 
 struct Current {
@@ -91,7 +92,7 @@ impl Changes {
             self.waiting.push_back(request);
             return None;
         }
-        let refused = CqlError::overloaded("too many changes of the schema at once");
+        let refused = Failure::new(code::OVERLOADED, "too many changes of the schema at once");
         Some(answer(request, Err(refused)))
     }
 
@@ -103,7 +104,9 @@ impl Changes {
         let request = self.waiting.pop_front()?;
         let applied = match catalog.apply(&request.ddl, Uuid::new_v4()) {
             Ok(applied) => applied,
-            Err(refused) => return Some(answer(request, Err(refused.into()))),
+            Err(refused) => {
+                return Some(answer(request, Err(CqlError::from(refused).into())));
+            }
         };
         let Some(changed) = applied.catalog else {
             return Some(answer(request, Ok(applied.change)));
@@ -132,14 +135,14 @@ impl Changes {
                 Ok(true) => {
                     info!(change:? = current.request.ddl; "the schema has changed");
                     current.step = Step::Learning((0..self.shards).collect());
-                    let change = current.change.clone().map(Arc::new);
+                    let change = current.change.clone();
                     next = Some(Next::Publish(Arc::clone(&current.catalog), change));
                     self.current = Some(current);
                 }
                 Err(failed) if failed.is_no_space() => {
                     error!(error:% = failed; "the schema could not be changed");
                     let text = format!("the schema could not be written: {failed}");
-                    next = Some(answer(current.request, Err(CqlError::server(text))));
+                    next = Some(answer(current.request, Err(Failure::new(code::SERVER, text))));
                 }
                 Err(failed) => return Err(fatal(failed)),
             }
@@ -161,7 +164,7 @@ impl Changes {
     }
 }
 
-fn answer(request: Request, result: Result<Option<SchemaChange>, CqlError>) -> Next {
+fn answer(request: Request, result: Result<Option<SchemaChange>, Failure>) -> Next {
     Next::Answer(request.shard, Answer { address: request.address, result })
 }
 

@@ -7,7 +7,10 @@
 
 use std::sync::{
     Mutex, PoisonError,
-    atomic::{AtomicBool, Ordering::SeqCst},
+    atomic::{
+        AtomicBool, AtomicUsize,
+        Ordering::{Relaxed, SeqCst},
+    },
 };
 
 /// Wakes a shard from its wait.
@@ -56,17 +59,18 @@ impl Bell {
     }
 }
 
-/// Where parcels for one shard lie until its next turn. How many there can be is limited by what
-/// each sender may have unanswered.
+/// Where parcels for one shard lie until its next turn. Senders look at [`Mailbox::bytes`] before
+/// they put more in, which bounds it.
 pub struct Mailbox<T> {
     bell: Bell,
+    bytes: AtomicUsize,
     parcels: Mutex<Vec<T>>,
 }
 
 impl<T> Mailbox<T> {
     /// An empty box with its bell.
     pub fn new(bell: Bell) -> Self {
-        Self { bell, parcels: Mutex::new(Vec::new()) }
+        Self { bell, bytes: AtomicUsize::new(0), parcels: Mutex::new(Vec::new()) }
     }
 
     /// The bell alone, for those who have nothing to deliver.
@@ -74,9 +78,17 @@ impl<T> Mailbox<T> {
         &self.bell
     }
 
-    /// Leaves a parcel. Returns whether the shard slept and had to be woken.
-    pub fn deliver(&self, parcel: T) -> bool {
-        self.parcels.lock().unwrap_or_else(PoisonError::into_inner).push(parcel);
+    /// The size of all parcels that lie there, as their senders told.
+    pub fn bytes(&self) -> usize {
+        self.bytes.load(Relaxed)
+    }
+
+    /// Leaves a parcel of this size. Returns whether the shard slept and had to be woken.
+    pub fn deliver(&self, parcel: T, bytes: usize) -> bool {
+        let mut parcels = self.parcels.lock().unwrap_or_else(PoisonError::into_inner);
+        parcels.push(parcel);
+        self.bytes.store(self.bytes.load(Relaxed) + bytes, Relaxed);
+        drop(parcels);
         self.bell.ring()
     }
 
@@ -84,6 +96,7 @@ impl<T> Mailbox<T> {
     pub fn collect(&self, into: &mut Vec<T>) {
         let mut parcels = self.parcels.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::swap(&mut *parcels, into);
+        self.bytes.store(0, Relaxed);
     }
 }
 
@@ -111,11 +124,12 @@ mod tests {
     #[test]
     fn no_parcel_is_slept_over() {
         let (wake, woken) = mpsc::channel();
-        let mailbox = Arc::new(Mailbox::new(Bell::new(move || drop(wake.send(())))));
+        let bell = Bell::new(move || wake.send(()).unwrap_or_default());
+        let mailbox = Arc::new(Mailbox::new(bell));
         let sender = Arc::clone(&mailbox);
         let thread = std::thread::spawn(move || {
             for parcel in 0..20_000u32 {
-                sender.deliver(parcel);
+                sender.deliver(parcel, 1);
             }
         });
         let (mut received, mut parcels) = (Vec::new(), Vec::new());
@@ -129,5 +143,6 @@ mod tests {
         }
         thread.join().expect("the sender ends");
         assert!(received.iter().copied().eq(0..20_000));
+        assert_eq!(mailbox.bytes(), 0);
     }
 }

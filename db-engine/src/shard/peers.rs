@@ -3,7 +3,7 @@
 //! A turn gathers what is for another shard in one parcel, which is delivered at the turn's end:
 //! one lock and at most one wake-up for each peer and turn, however many messages there are. The
 //! bytes of forwarded writes lie one after the other in the parcel, so that none has memory of its
-//! own. What may be unanswered at a peer is limited in bytes; above, writes are refused.
+//! own. What may wait for a peer is limited in bytes; above, writes are refused.
 
 use super::{ddl, mailbox::Mailbox, tag::Slot};
 use crate::{
@@ -13,7 +13,7 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// Bytes of writes that one shard may have unanswered at another.
+/// Bytes of writes that may wait for one shard to take its turn.
 const FORWARDED_BYTES_MAX: usize = 16 << 20;
 
 /// One thing that a shard tells another.
@@ -29,8 +29,6 @@ pub enum Message {
     Wrote {
         /// That of the write.
         tag: Tag,
-        /// Its length, which is now free for others.
-        bytes: u32,
         /// Why it was refused, if it was.
         refused: Option<Refused>,
     },
@@ -54,8 +52,8 @@ pub enum Message {
     Changed(Box<ddl::Answer>),
     /// From shard 0: the schema has changed; tell your clients, and me when you know it.
     Learn {
-        /// Which change it is.
-        change: Arc<SchemaChange>,
+        /// Which change it is, if clients are to be told.
+        change: Option<SchemaChange>,
     },
     /// To shard 0: the last change is known here.
     Learnt,
@@ -80,7 +78,6 @@ pub struct Peers {
     me: u16,
     boxes: Vec<Arc<Letterbox>>,
     outgoing: Vec<Parcel>,
-    forwarded_bytes: Vec<usize>,
     metrics: Arc<ShardMetrics>,
 }
 
@@ -89,7 +86,7 @@ impl Peers {
     #[must_use]
     pub fn new(me: u16, boxes: Vec<Arc<Letterbox>>, metrics: Arc<ShardMetrics>) -> Self {
         let outgoing = boxes.iter().map(|_| Parcel { from: me, ..Parcel::default() }).collect();
-        Self { me, forwarded_bytes: vec![0; boxes.len()], boxes, outgoing, metrics }
+        Self { me, boxes, outgoing, metrics }
     }
 
     /// The shard's own box.
@@ -106,24 +103,18 @@ impl Peers {
     /// Forwards a write at the end of the turn.
     ///
     /// # Errors
-    /// The shard has as many unanswered bytes as it may have.
+    /// As many bytes wait for the shard as may.
     pub fn write(&mut self, shard: u16, tag: Tag, mutations: &[u8]) -> Result<(), Refused> {
-        let forwarded = &mut self.forwarded_bytes[usize::from(shard)];
         let bytes = u32::try_from(mutations.len()).map_err(|_| Refused::TooLarge)?;
-        if *forwarded + mutations.len() > FORWARDED_BYTES_MAX {
+        let shard = usize::from(shard);
+        let waiting = self.boxes[shard].bytes() + self.outgoing[shard].bytes.len();
+        if waiting + mutations.len() > FORWARDED_BYTES_MAX {
             return Err(Refused::Overloaded);
         }
-        *forwarded += mutations.len();
-        let parcel = &mut self.outgoing[usize::from(shard)];
+        let parcel = &mut self.outgoing[shard];
         parcel.messages.push(Message::Write { tag, bytes });
         parcel.bytes.extend_from_slice(mutations);
         Ok(())
-    }
-
-    /// Notes that a forwarded write is answered.
-    pub fn wrote(&mut self, shard: u16, bytes: u32) {
-        let forwarded = &mut self.forwarded_bytes[usize::from(shard)];
-        *forwarded = forwarded.saturating_sub(bytes as usize);
     }
 
     /// Delivers what there is to tell, and wakes who sleeps.
@@ -134,7 +125,9 @@ impl Peers {
             }
             self.metrics.hops.add(parcel.messages.len() as u64);
             let empty = Parcel { from: self.me, ..Parcel::default() };
-            if self.boxes[shard].deliver(std::mem::replace(parcel, empty)) {
+            let full = std::mem::replace(parcel, empty);
+            let bytes = full.bytes.len();
+            if self.boxes[shard].deliver(full, bytes) {
                 self.metrics.rings.add(1);
             }
         }

@@ -49,12 +49,6 @@ impl<T> Slab<T> {
     pub fn len(&self) -> usize {
         self.entries.len() - self.free.len()
     }
-
-    /// Whether there are none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len() == 0
-    }
 }
 
 #[cfg(test)]
@@ -68,9 +62,11 @@ mod tests {
         assert_eq!(slab.remove(a), Some('a'));
         let c = slab.insert('c');
         assert_eq!((c.index, slab.len()), (a.index, 2));
-        assert_eq!((slab.get(a), slab.remove(a)), (None, None));
-        assert_eq!((slab.get(c), slab.remove(b)), (Some(&mut 'c'), Some('b')));
+        assert_eq!(slab.get(a), None);
+        assert_eq!(slab.remove(a), None);
+        assert_eq!(slab.get(c), Some(&mut 'c'));
+        assert_eq!(slab.remove(b), Some('b'));
         assert_eq!(slab.remove(c), Some('c'));
-        assert!(slab.is_empty());
+        assert_eq!(slab.len(), 0);
     }
 }

@@ -1,0 +1,205 @@
+//! RESULT: what a statement gave (CQL v4 §4.2.5).
+
+use super::{
+    frame::{HEADER_BYTES, RESPONSE_BIT},
+    notation::{put_bytes, put_count, put_int, put_short, put_short_bytes, put_string},
+    opcode, response,
+};
+use crate::{cql::ColumnSpec, schema::SchemaChange};
+
+const VOID: u8 = 1;
+const ROWS: i32 = 2;
+const SET_KEYSPACE: i32 = 3;
+const PREPARED: i32 = 4;
+const SCHEMA_CHANGE: i32 = 5;
+
+/// Flags of metadata.
+mod flag {
+    pub const GLOBAL_TABLE: i32 = 1;
+    pub const MORE_PAGES: i32 = 2;
+    pub const NO_METADATA: i32 = 4;
+}
+
+/// Appends the acknowledgement of a write: thirteen bytes, of which only the stream differs.
+#[inline]
+pub fn void(out: &mut Vec<u8>, stream: i16) {
+    let [s0, s1] = stream.to_be_bytes();
+    let version = super::VERSION | RESPONSE_BIT;
+    out.extend_from_slice(&[version, 0, s0, s1, opcode::RESULT, 0, 0, 0, 4, 0, 0, 0, VOID]);
+}
+
+/// Appends that a keyspace is now the connection's.
+pub fn set_keyspace(out: &mut Vec<u8>, stream: i16, keyspace: &str) {
+    let at = response::begin(out, stream, opcode::RESULT);
+    put_int(out, SET_KEYSPACE);
+    put_string(out, keyspace);
+    response::end(out, at);
+}
+
+/// Appends that the schema has changed, as the answer to the statement that did it.
+pub fn schema_change(out: &mut Vec<u8>, stream: i16, change: &SchemaChange) {
+    let at = response::begin(out, stream, opcode::RESULT);
+    put_int(out, SCHEMA_CHANGE);
+    put_change(out, change);
+    response::end(out, at);
+}
+
+/// Appends that the schema has changed, to a connection that asked to be told.
+pub fn schema_event(out: &mut Vec<u8>, change: &SchemaChange) {
+    let at = response::begin(out, response::EVENT_STREAM, opcode::EVENT);
+    put_string(out, "SCHEMA_CHANGE");
+    put_change(out, change);
+    response::end(out, at);
+}
+
+fn put_change(out: &mut Vec<u8>, change: &SchemaChange) {
+    put_string(out, change.change.name());
+    put_string(out, change.target());
+    put_string(out, &change.keyspace);
+    if let Some(table) = &change.table {
+        put_string(out, table);
+    }
+}
+
+/// The columns of a result, encoded once when a statement is prepared.
+#[derive(Debug, Default)]
+pub struct Columns {
+    count: usize,
+    /// Keyspace, table, and for each column name and type.
+    specs: Vec<u8>,
+}
+
+impl Columns {
+    /// Encodes these columns of one table.
+    #[must_use]
+    pub fn new(keyspace: &str, table: &str, columns: &[ColumnSpec]) -> Self {
+        let mut specs = Vec::new();
+        if !columns.is_empty() {
+            put_string(&mut specs, keyspace);
+            put_string(&mut specs, table);
+        }
+        for column in columns {
+            put_string(&mut specs, &column.name);
+            column.ty.put_option(&mut specs);
+        }
+        Self { count: columns.len(), specs }
+    }
+
+    fn flags(&self) -> i32 {
+        if self.count == 0 { 0 } else { flag::GLOBAL_TABLE }
+    }
+}
+
+/// Appends rows whose cells are already encoded one after the other in `cells`.
+///
+/// `skip_metadata`: the client knows the columns from when it prepared the statement.
+pub fn rows(
+    out: &mut Vec<u8>,
+    stream: i16,
+    columns: &Columns,
+    skip_metadata: bool,
+    paging_state: Option<&[u8]>,
+    count: u32,
+    cells: &[u8],
+) -> usize {
+    out.reserve(HEADER_BYTES + 32 + columns.specs.len() + cells.len());
+    let at = response::begin(out, stream, opcode::RESULT);
+    put_int(out, ROWS);
+    let shape = if skip_metadata { flag::NO_METADATA } else { columns.flags() };
+    let more = if paging_state.is_some() { flag::MORE_PAGES } else { 0 };
+    put_int(out, shape | more);
+    put_count(out, columns.count);
+    if let Some(state) = paging_state {
+        put_bytes(out, Some(state));
+    }
+    if !skip_metadata {
+        out.extend_from_slice(&columns.specs);
+    }
+    out.extend_from_slice(&count.to_be_bytes());
+    out.extend_from_slice(cells);
+    response::end(out, at);
+    at
+}
+
+/// The body of the answer to PREPARE.
+///
+/// `keys`: for each column of the partition key, which marker gives its value.
+#[must_use]
+pub fn prepared(id: &[u8], keys: &[u16], bind: &Columns, result: &Columns) -> Vec<u8> {
+    let mut out = Vec::new();
+    put_int(&mut out, PREPARED);
+    put_short_bytes(&mut out, id);
+    put_int(&mut out, bind.flags());
+    put_count(&mut out, bind.count);
+    put_count(&mut out, keys.len());
+    keys.iter().for_each(|key| put_short(&mut out, *key));
+    out.extend_from_slice(&bind.specs);
+    put_int(&mut out, if result.count == 0 { flag::NO_METADATA } else { result.flags() });
+    put_count(&mut out, result.count);
+    out.extend_from_slice(&result.specs);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{protocol::notation::Reader, schema::ddl::Change, types::CqlType};
+
+    fn columns() -> Columns {
+        let column = |name: &str, ty| ColumnSpec { name: name.to_owned(), ty };
+        Columns::new("ks", "t", &[column("a", CqlType::Int), column("b", CqlType::Text)])
+    }
+
+    #[test]
+    fn a_void_result_is_thirteen_bytes() {
+        let mut out = Vec::new();
+        void(&mut out, 0x0102);
+        assert_eq!(out, [0x84, 0, 1, 2, 8, 0, 0, 0, 4, 0, 0, 0, 1]);
+    }
+
+    #[test]
+    fn rows_say_their_columns_unless_the_client_knows_them() {
+        let mut out = Vec::new();
+        rows(&mut out, 1, &columns(), false, None, 1, &[0xFF; 8]);
+        let mut body = Reader::new(&out[9..]);
+        assert_eq!([body.int(), body.int(), body.int()], [Ok(2), Ok(1), Ok(2)]);
+        assert_eq!([body.string(), body.string()], [Ok("ks"), Ok("t")]);
+        assert_eq!((body.string(), body.short()), (Ok("a"), Ok(9)));
+        assert_eq!((body.string(), body.short()), (Ok("b"), Ok(13)));
+        assert_eq!((body.int(), body.rest()), (Ok(1), &[0xFF; 8][..]));
+
+        out.clear();
+        rows(&mut out, 1, &columns(), true, Some(b"next"), 0, &[]);
+        let mut body = Reader::new(&out[9..]);
+        assert_eq!([body.int(), body.int(), body.int()], [Ok(2), Ok(6), Ok(2)]);
+        assert_eq!(body.bytes(), Ok(Some(&b"next"[..])));
+        assert_eq!((body.int(), body.rest()), (Ok(0), &[][..]));
+    }
+
+    #[test]
+    fn a_prepared_write_has_markers_and_no_result() {
+        let out = prepared(b"id", &[1, 0], &columns(), &Columns::default());
+        let mut body = Reader::new(&out);
+        assert_eq!((body.int(), body.short_bytes()), (Ok(4), Ok(&b"id"[..])));
+        assert_eq!([body.int(), body.int(), body.int()], [Ok(1), Ok(2), Ok(2)]);
+        assert_eq!([body.short(), body.short()], [Ok(1), Ok(0)]);
+        let specs = columns().specs;
+        assert_eq!(body.take(specs.len()), Ok(&specs[..]));
+        assert_eq!((body.int(), body.int(), body.rest()), (Ok(4), Ok(0), &[][..]));
+    }
+
+    #[test]
+    fn a_change_of_the_schema_is_told_to_who_made_it_and_to_who_listens() {
+        let (keyspace, table) = ("ks".to_owned(), Some("t".to_owned()));
+        let change = SchemaChange { change: Change::Created, keyspace, table };
+        let mut out = Vec::new();
+        schema_change(&mut out, 3, &change);
+        let length = out.len();
+        schema_event(&mut out, &change);
+        assert_eq!(out[length..length + 5], [0x84, 0, 0xFF, 0xFF, 0x0C]);
+        let mut body = Reader::new(&out[length + 9..]);
+        let told = [(); 5].map(|()| body.string().expect("text"));
+        assert_eq!(told, ["SCHEMA_CHANGE", "CREATED", "TABLE", "ks", "t"]);
+        assert_eq!(out[13..length], out[length + 9 + 15..]);
+    }
+}

@@ -1,0 +1,342 @@
+//! The server: opens the data, listens, gives each shard its thread, and stops in order.
+
+mod connection;
+mod connections;
+mod http;
+pub mod logger;
+mod reactor;
+mod socket;
+mod stop;
+
+use crate::{
+    config::Config,
+    error::Error,
+    io::{
+        Clock, Files, SystemClock,
+        disk::{DiskFiles, Ring},
+    },
+    metrics::ShardMetrics,
+    mutation::token::range_of,
+    schema::system::NodeInfo,
+    shard::{
+        self, Shard, catalog_file,
+        mailbox::{Bell, Mailbox},
+        peers::{Letterbox, Peers},
+        shared::Shared,
+    },
+    store::{self, Fatal, Store, StoreConfig, TableSettings},
+};
+use http::{Control, Watched};
+use log::{error, info, warn};
+use md5::{Digest, Md5};
+use mio::{Poll, Waker};
+use reactor::{BELL, Limits, Reactor};
+use std::{
+    collections::BTreeMap,
+    fmt, io,
+    net::{SocketAddr, TcpListener},
+    os::unix::net::UnixStream,
+    sync::{
+        Arc,
+        atomic::{AtomicU16, Ordering::SeqCst},
+    },
+    thread::JoinHandle,
+};
+use stop::Stop;
+use uuid::Uuid;
+
+/// Exit code when storage fails while we serve (`EX_IOERR`).
+const EXIT_STORAGE: i32 = 74;
+
+/// Why the server did not start, as a line for whoever started it.
+#[derive(Debug)]
+pub struct StartError(String);
+
+impl fmt::Display for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for StartError {}
+
+impl From<Error> for StartError {
+    fn from(error: Error) -> Self {
+        Self(error.to_string())
+    }
+}
+
+/// A server that serves.
+pub struct Server {
+    /// Where it answers CQL.
+    pub cql: SocketAddr,
+    /// Where it answers HTTP.
+    pub http: SocketAddr,
+    /// How many shards it has.
+    pub shards: u16,
+    threads: Vec<JoinHandle<()>>,
+    control: JoinHandle<()>,
+}
+
+impl Server {
+    /// Opens the data directory and begins to serve.
+    ///
+    /// # Errors
+    /// A port is taken, the directory is in use or unusable, or the operating system refuses.
+    pub fn start(config: &Config) -> Result<Self, StartError> {
+        let shards = config.shard_count();
+        let listeners = socket::listen(config.listen.0, shards)
+            .map_err(|error| taken("--listen", config.listen.0, &error))?;
+        let http = socket::listen(config.http.0, 1)
+            .map_err(|error| taken("--http", config.http.0, &error))?
+            .remove(0);
+        let cql_address = listeners[0].local_addr().map_err(unexpected)?;
+        let http_address = http.local_addr().map_err(unexpected)?;
+        for (name, address) in [("CQL", cql_address), ("HTTP", http_address)] {
+            if !address.ip().is_loopback() {
+                warn!(address:% = address; "{name} can be reached from other machines, without a \
+                      password and without encryption");
+            }
+        }
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let (polls, boxes) = bells(shards).map_err(unexpected)?;
+        let data = Data::open(config, &boxes, &clock)?;
+        let parts = Parts { config, clock, polls, boxes, listeners, data, cql_address };
+        parts.serve(http, http_address)
+    }
+
+    /// Waits until it was told to stop and everything is written.
+    pub fn join(self) {
+        for thread in self.threads {
+            // A thread that panicked has ended the process: see `main`.
+            let _ = thread.join();
+        }
+        let _ = self.control.join();
+    }
+}
+
+fn taken(option: &str, address: SocketAddr, error: &io::Error) -> StartError {
+    let remedy = match error.kind() {
+        io::ErrorKind::AddrInUse => "it is in use; stop who has it or choose another port",
+        io::ErrorKind::PermissionDenied => "it is not allowed; choose a port above 1023",
+        io::ErrorKind::AddrNotAvailable => "it is not an address of this machine",
+        _ => return StartError(format!("cannot listen on {address} ({option}): {error}")),
+    };
+    StartError(format!("cannot listen on {address} ({option}): {remedy}"))
+}
+
+fn unexpected(error: io::Error) -> StartError {
+    StartError(format!("the operating system refuses: {error}"))
+}
+
+/// A poll for each shard, and a letterbox whose bell wakes it.
+fn bells(shards: u16) -> io::Result<(Vec<Poll>, Vec<Arc<Letterbox>>)> {
+    let (mut polls, mut boxes) = (Vec::new(), Vec::new());
+    for _ in 0..shards {
+        let poll = Poll::new()?;
+        let waker = Waker::new(poll.registry(), BELL)?;
+        let wake = move || waker.wake().expect("an event descriptor takes a one");
+        boxes.push(Arc::new(Mailbox::new(Bell::new(wake))));
+        polls.push(poll);
+    }
+    Ok((polls, boxes))
+}
+
+/// What lies in the data directory, opened.
+struct Data {
+    stores: Vec<Store>,
+    shared: Arc<Shared>,
+    schema_files: Box<dyn Files>,
+}
+
+impl Data {
+    fn open(
+        config: &Config,
+        boxes: &[Arc<Letterbox>],
+        clock: &Arc<dyn Clock>,
+    ) -> Result<Self, StartError> {
+        let open = |ring: &Ring| -> Result<Box<dyn Files>, StartError> {
+            let files = DiskFiles::open(&config.data_dir, ring).map_err(|error| {
+                let directory = config.data_dir.display();
+                StartError(format!("cannot use the directory {directory} (--data-dir): {error}"))
+            })?;
+            Ok(Box::new(files))
+        };
+        let silent: Ring = Arc::new(|| ());
+        let ring = |letterbox: &Arc<Letterbox>| -> Ring {
+            let letterbox = Arc::clone(letterbox);
+            Arc::new(move || {
+                letterbox.bell().ring();
+            })
+        };
+        let catalog = catalog_file::load(&mut *open(&silent)?)?;
+        let tables: BTreeMap<_, _> = catalog
+            .stored()
+            .into_iter()
+            .map(|(table, window_us)| (table, TableSettings { window_us }))
+            .collect();
+        let mut files = Vec::new();
+        for letterbox in boxes {
+            files.push(open(&ring(letterbox))?);
+        }
+        let stores = store::open(&store_config(config), files, open(&silent)?, clock, &tables)?;
+        let prepared_max = usize::try_from(config.prepared_max).unwrap_or(usize::MAX);
+        let shared = Arc::new(Shared::new(catalog, prepared_max));
+        let first = boxes.first().map_or(silent, ring);
+        Ok(Self { stores, shared, schema_files: open(&first)? })
+    }
+}
+
+/// A shard's memory: half for rows that are not yet in sstables, a quarter for blocks of these,
+/// and the rest for requests, answers and what the process needs itself.
+fn store_config(config: &Config) -> StoreConfig {
+    let memory = usize::try_from(config.shard_bytes()).unwrap_or(usize::MAX);
+    StoreConfig {
+        shards: config.shard_count(),
+        memtable_bytes_max: memory / 2,
+        cache_bytes_max: memory / 4,
+        ..StoreConfig::default()
+    }
+}
+
+/// Everything that is needed to serve.
+struct Parts<'a> {
+    config: &'a Config,
+    clock: Arc<dyn Clock>,
+    polls: Vec<Poll>,
+    boxes: Vec<Arc<Letterbox>>,
+    listeners: Vec<TcpListener>,
+    data: Data,
+    cql_address: SocketAddr,
+}
+
+impl Parts<'_> {
+    fn serve(self, http: TcpListener, http_address: SocketAddr) -> Result<Server, StartError> {
+        let shards = self.config.shard_count();
+        let (told, signals) = UnixStream::pair().map_err(unexpected)?;
+        let signal = |number| {
+            let told = told.try_clone()?;
+            signal_hook::low_level::pipe::register(number, told)
+        };
+        signal(signal_hook::consts::SIGTERM).map_err(unexpected)?;
+        signal(signal_hook::consts::SIGINT).map_err(unexpected)?;
+
+        let rung = self.boxes.clone();
+        let stop = Arc::new(Stop::new(shards, move || {
+            rung.iter().for_each(|letterbox| {
+                letterbox.bell().ring();
+            });
+        }));
+        let metrics: Vec<Arc<ShardMetrics>> = (0..shards).map(|_| Arc::default()).collect();
+        let watched = metrics
+            .iter()
+            .zip(&self.boxes)
+            .map(|(metrics, letterbox)| {
+                let letterbox = Arc::clone(letterbox);
+                Watched::new(Arc::clone(metrics), move || letterbox.bell().is_asleep())
+            })
+            .collect();
+        let running = Arc::new(AtomicU16::new(shards));
+        let ended = Arc::clone(&running);
+        let ended = Arc::new(move || ended.load(SeqCst) == 0);
+        let control = Control::new(http, signals, watched, Arc::clone(&stop), ended)
+            .map_err(unexpected)?;
+        let control = spawn("control", move || control.run())?;
+
+        let cql = self.cql_address;
+        let reactors = self.reactors(&metrics, &stop)?;
+        let mut threads = Vec::new();
+        for (number, reactor) in reactors.into_iter().enumerate() {
+            let running = Arc::clone(&running);
+            let told = told.try_clone().map_err(unexpected)?;
+            threads.push(spawn(&format!("shard-{number}"), move || {
+                if let Err(fatal) = reactor.run() {
+                    die(&fatal);
+                }
+                running.fetch_sub(1, SeqCst);
+                // The control thread looks up and sees that there is one less.
+                let _ = io::Write::write_all(&mut &told, &[0]);
+            })?);
+        }
+        info!(shards, address:% = cql; "serving");
+        Ok(Server { cql, http: http_address, shards, threads, control })
+    }
+
+    fn reactors(
+        self,
+        metrics: &[Arc<ShardMetrics>],
+        stop: &Arc<Stop>,
+    ) -> Result<Vec<Reactor>, StartError> {
+        let config = self.config;
+        let node = Arc::new(node(config, self.cql_address));
+        let limits = limits(config);
+        let mut schema_files = Some(self.data.schema_files);
+        let mut reactors = Vec::new();
+        let sockets = self.polls.into_iter().zip(self.listeners);
+        let stores = self.data.stores.into_iter().zip(0..);
+        for (((store, number), (poll, listener)), metrics) in stores.zip(sockets).zip(metrics) {
+            let metrics = Arc::clone(metrics);
+            let shard = Shard::new(shard::Parameters {
+                shard: number,
+                shards: config.shard_count(),
+                store,
+                peers: Peers::new(number, self.boxes.clone(), Arc::clone(&metrics)),
+                shared: Arc::clone(&self.data.shared),
+                node: Arc::clone(&node),
+                metrics,
+                clock: Arc::clone(&self.clock),
+                frame_bytes_max: limits.frame_bytes_max,
+                schema_files: schema_files.take(),
+                seed: Uuid::new_v4().as_u64_pair().0,
+            });
+            let reactor = Reactor::new(poll, listener, shard, limits, Arc::clone(stop));
+            reactors.push(reactor.map_err(unexpected)?);
+        }
+        Ok(reactors)
+    }
+}
+
+fn spawn(
+    name: &str,
+    body: impl FnOnce() + Send + 'static,
+) -> Result<JoinHandle<()>, StartError> {
+    std::thread::Builder::new().name(name.to_owned()).spawn(body).map_err(unexpected)
+}
+
+/// Storage has failed: whatever is in flight stays unanswered, and the next start brings back
+/// everything that was acknowledged.
+fn die(fatal: &Fatal) -> ! {
+    error!(error:% = fatal; "storage has failed; nothing more is acknowledged");
+    eprintln!("sandglass-db: {fatal}");
+    std::process::exit(EXIT_STORAGE);
+}
+
+fn limits(config: &Config) -> Limits {
+    Limits {
+        frame_bytes_max: config.frame_bytes_max.as_usize(),
+        connections_max: config.connections_max,
+        in_flight_max: config.in_flight_max,
+        output_bytes_max: config.output_bytes_max.as_usize(),
+        // A tenth of the memory, but at least one request of the longest kind.
+        request_bytes_max: usize::try_from(config.shard_bytes() / 10)
+            .unwrap_or(usize::MAX)
+            .max(config.frame_bytes_max.as_usize() * 2),
+    }
+}
+
+/// Who we are, as system tables tell. The identity belongs to the place of the data, so that it
+/// is the same after a restart.
+fn node(config: &Config, address: SocketAddr) -> NodeInfo {
+    let place = config.data_dir.canonicalize().unwrap_or_else(|_| config.data_dir.clone());
+    let digest = Md5::digest(place.as_os_str().as_encoded_bytes());
+    let shards = config.shard_count();
+    let owned = (0..shards).map(|shard| *range_of(shard, shards).end());
+    NodeInfo {
+        address: address.ip(),
+        port: address.port(),
+        host_id: uuid::Builder::from_md5_bytes(digest.into()).into_uuid(),
+        cluster_name: "Sandglass".to_owned(),
+        version: env!("CARGO_PKG_VERSION").to_owned(),
+        tokens: owned.collect(),
+    }
+}

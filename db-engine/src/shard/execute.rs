@@ -1,0 +1,299 @@
+//! What each request asks for: from an opcode to the plan that is run.
+
+use super::{
+    Core, Shard, ddl,
+    failure::Failure,
+    peers::Message,
+    session::Session,
+    statement::Statement,
+};
+use crate::{
+    cql::{BindContext, Plan, Prepared, ReadOptions},
+    protocol::{
+        CQL_VERSION, Malformed, VERSION_NAME, compression,
+        notation::Reader,
+        opcode,
+        request::{Parameters, Startup, read_register},
+        response, result,
+    },
+    schema::system::PARTITIONER,
+    types::Value,
+};
+use log::debug;
+use std::sync::Arc;
+
+/// How the values of a request are to be bound.
+pub(super) struct Request<'a> {
+    /// The values, in the order of the markers.
+    pub values: &'a [Value<'a>],
+    /// The write time that the client chose.
+    pub timestamp_us: Option<i64>,
+    /// The client remembers the columns of the result.
+    pub skip_metadata: bool,
+    /// Rows in a page and where it begins.
+    pub options: ReadOptions<'a>,
+    /// Why the level does not suit a write, if it does not.
+    pub refused_for_write: Option<&'static str>,
+    /// Why the level does not suit a read, if it does not.
+    pub refused_for_read: Option<&'static str>,
+}
+
+impl Shard {
+    /// Runs one request, of which `reader` has what follows the header and the payload.
+    pub(super) fn request(
+        &mut self,
+        session: &mut Session,
+        stream: i16,
+        opcode: u8,
+        mut reader: Reader<'_>,
+    ) -> Result<(), Malformed> {
+        if !session.started && !matches!(opcode, opcode::STARTUP | opcode::OPTIONS) {
+            return Err(Malformed(format!(
+                "Unexpected message {opcode:#04x}, expecting STARTUP or OPTIONS"
+            )));
+        }
+        match opcode {
+            opcode::EXECUTE => return self.execute(session, stream, reader),
+            opcode::BATCH => return self.batch(session, stream, reader.rest()),
+            opcode::QUERY => return self.query(session, stream, reader),
+            opcode::PREPARE => {
+                let text = reader.long_string()?;
+                self.prepare(session, stream, text);
+            }
+            opcode::OPTIONS => self.core.supported(session, stream),
+            opcode::STARTUP => startup(session, stream, reader.rest())?,
+            opcode::REGISTER => {
+                session.registered |= read_register(reader.rest())?;
+                response::ready(&mut session.out, stream);
+            }
+            other => return Err(Malformed(format!("{other:#04x} is not a request"))),
+        }
+        self.core.metrics.served.add(1);
+        Ok(())
+    }
+
+    fn execute(
+        &mut self,
+        session: &mut Session,
+        stream: i16,
+        mut reader: Reader<'_>,
+    ) -> Result<(), Malformed> {
+        let id = reader.short_bytes()?;
+        let parameters = Parameters::read(&mut reader)?;
+        let second = self.core.second();
+        match self.plans.find(&self.core.shared, id, second) {
+            Some(place) => {
+                let statement = self.plans.at(place);
+                self.core.run(session, stream, statement, &parameters);
+            }
+            None => self.core.unprepared(session, stream, id),
+        }
+        Ok(())
+    }
+
+    fn query(
+        &mut self,
+        session: &mut Session,
+        stream: i16,
+        mut reader: Reader<'_>,
+    ) -> Result<(), Malformed> {
+        let text = reader.long_string()?;
+        let parameters = Parameters::read(&mut reader)?;
+        self.core.learn_schema();
+        let keyspace = session.keyspace.as_deref();
+        match Statement::prepare(&self.core.catalog, keyspace, text) {
+            Ok(statement) => {
+                self.core.run(session, stream, &Arc::new(statement), &parameters);
+            }
+            Err(error) => self.core.fail(session, stream, &error.into()),
+        }
+        Ok(())
+    }
+
+    fn prepare(&mut self, session: &mut Session, stream: i16, text: &str) {
+        self.core.metrics.prepares.add(1);
+        // The schema may change between preparing and remembering; then once more.
+        loop {
+            self.core.learn_schema();
+            let keyspace = session.keyspace.as_deref();
+            let statement = match Statement::prepare(&self.core.catalog, keyspace, text) {
+                Ok(statement) => statement,
+                Err(error) => {
+                    self.core.metrics.error(error.code.number());
+                    Failure::from(error).put(&mut session.out, stream);
+                    return;
+                }
+            };
+            let version = self.core.schema_version;
+            if let Some(statement) = self.core.shared.remember(version, statement) {
+                let at = response::begin(&mut session.out, stream, opcode::RESULT);
+                session.out.extend_from_slice(&statement.reply);
+                response::end(&mut session.out, at);
+                return;
+            }
+        }
+    }
+}
+
+/// STARTUP: the connection may be used from now on.
+fn startup(session: &mut Session, stream: i16, body: &[u8]) -> Result<(), Malformed> {
+    let startup = Startup::read(body)?;
+    match startup.cql_version {
+        None => return Err(Malformed::new("Missing value CQL_VERSION in STARTUP message")),
+        Some(version) if !version.starts_with("3.") && version != "4.0.0" => {
+            return Err(Malformed(format!(
+                "CQL version {version} is not supported by the binary protocol \
+                 (supported version are 3.0.0 and above)"
+            )));
+        }
+        Some(_) => {}
+    }
+    match startup.compression.map(str::to_ascii_lowercase).as_deref() {
+        None | Some("") => {}
+        Some(compression::NAME) => session.compressed = true,
+        Some(other) => {
+            return Err(Malformed(format!("Unknown compression algorithm: {other}")));
+        }
+    }
+    session.started = true;
+    debug!(
+        driver = startup.driver_name.unwrap_or_default(),
+        version = startup.driver_version.unwrap_or_default();
+        "a client has connected"
+    );
+    response::ready(&mut session.out, stream);
+    Ok(())
+}
+
+impl Core {
+    /// SUPPORTED. The keys that begin with SCYLLA tell drivers that route by shard which one they
+    /// have reached, and by which function tokens belong to shards.
+    fn supported(&mut self, session: &mut Session, stream: i16) {
+        let (shard, shards) = (self.shard.to_string(), self.shards.to_string());
+        let options: [(&str, &[&str]); 8] = [
+            ("PROTOCOL_VERSIONS", &[VERSION_NAME]),
+            ("CQL_VERSION", &[CQL_VERSION]),
+            ("COMPRESSION", &[compression::NAME]),
+            ("SCYLLA_SHARD", &[&shard]),
+            ("SCYLLA_NR_SHARDS", &[&shards]),
+            ("SCYLLA_PARTITIONER", &[PARTITIONER]),
+            ("SCYLLA_SHARDING_ALGORITHM", &["biased-token-round-robin"]),
+            ("SCYLLA_SHARDING_IGNORE_MSB", &["0"]),
+        ];
+        response::supported(&mut session.out, stream, &options);
+    }
+
+    /// Answers with an error.
+    #[cold]
+    pub(super) fn fail(&mut self, session: &mut Session, stream: i16, failure: &Failure) {
+        self.metrics.error(failure.code);
+        self.metrics.served.add(1);
+        if failure.code == crate::protocol::code::OVERLOADED {
+            self.metrics.shed.add(1);
+        }
+        failure.put(&mut session.out, stream);
+    }
+
+    #[cold]
+    pub(super) fn unprepared(&mut self, session: &mut Session, stream: i16, id: &[u8]) {
+        self.metrics.error(crate::protocol::code::UNPREPARED);
+        self.metrics.served.add(1);
+        response::unprepared(&mut session.out, stream, id);
+    }
+
+    /// What a statement must know of this moment.
+    #[inline]
+    pub(super) fn context(&mut self, timestamp_us: Option<i64>) -> BindContext {
+        let now_us = self.clock.now_us();
+        let timestamp_us = timestamp_us.unwrap_or_else(|| self.shared.timestamp_us(now_us));
+        BindContext { timestamp_us, now_us, random: self.random() }
+    }
+
+    /// Runs a statement with the parameters of a QUERY or EXECUTE.
+    #[inline]
+    fn run(
+        &mut self,
+        session: &mut Session,
+        stream: i16,
+        statement: &Arc<Statement>,
+        parameters: &Parameters<'_>,
+    ) {
+        let named;
+        let values = match &parameters.names {
+            None => parameters.values.as_slice(),
+            Some(names) => match ordered(&statement.prepared, names, parameters) {
+                Ok(ordered) => {
+                    named = ordered;
+                    &named
+                }
+                Err(failure) => return self.fail(session, stream, &failure),
+            },
+        };
+        let request = Request {
+            values,
+            timestamp_us: parameters.timestamp_us,
+            skip_metadata: parameters.skip_metadata,
+            options: ReadOptions {
+                page_size: parameters.page_rows,
+                paging_state: parameters.paging_state,
+            },
+            refused_for_write: parameters.consistency.refused_for_write(),
+            refused_for_read: parameters.consistency.refused_for_read(),
+        };
+        if let Err(failure) = self.run_plan(session, stream, statement, &request) {
+            self.fail(session, stream, &failure);
+        }
+    }
+
+    #[inline]
+    fn run_plan(
+        &mut self,
+        session: &mut Session,
+        stream: i16,
+        statement: &Arc<Statement>,
+        request: &Request<'_>,
+    ) -> Result<(), Failure> {
+        match &statement.prepared.plan {
+            Plan::Write(plan) => self.write(session, stream, plan, request),
+            Plan::Select(plan) => self.select(session, stream, statement, plan, request),
+            Plan::Batch(plan) => self.text_batch(session, stream, plan, request),
+            Plan::System(plan) => {
+                let context = self.context(request.timestamp_us);
+                let mut cells = std::mem::take(&mut self.cells);
+                cells.clear();
+                let ran =
+                    plan.execute(&self.catalog, &self.node, request.values, &context, &mut cells);
+                if let Ok(count) = ran {
+                    let skip = request.skip_metadata;
+                    self.put_rows(session, stream, &statement.columns, skip, None, count, &cells);
+                    self.metrics.served.add(1);
+                }
+                self.cells = cells;
+                ran.map(drop).map_err(Failure::from)
+            }
+            Plan::Use(keyspace) => {
+                session.keyspace = Some(Arc::from(keyspace.as_str()));
+                result::set_keyspace(&mut session.out, stream, keyspace);
+                self.metrics.served.add(1);
+                Ok(())
+            }
+            Plan::Ddl(ddl) => {
+                let address = self.defer(session, stream);
+                let request = ddl::Request { shard: self.shard, address, ddl: ddl.clone() };
+                self.peers.tell(0, Message::Change(Box::new(request)));
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Values that came with names, in the order of the markers.
+fn ordered<'a>(
+    prepared: &Prepared,
+    names: &[&str],
+    parameters: &Parameters<'a>,
+) -> Result<Vec<Value<'a>>, Failure> {
+    let values = parameters.values.as_slice();
+    let order = prepared.order_of(names)?;
+    Ok(order.iter().map(|place| values.get(*place).copied().unwrap_or(Value::Unset)).collect())
+}

@@ -1,0 +1,274 @@
+//! One shard: the requests of its clients, its part of the data, and what it tells the others.
+//!
+//! Everything a shard owns is used by its own thread alone. A request for a partition of another
+//! shard is forwarded to it in the parcel of the turn; whatever cannot be answered at once is
+//! remembered by a tag or a slot and answered in the turn in which its end is heard of.
+
+pub mod catalog_file;
+mod ddl;
+mod execute;
+mod failure;
+pub mod mailbox;
+pub mod peers;
+mod read;
+pub mod session;
+pub mod shared;
+mod slab;
+mod statement;
+mod tag;
+mod turn;
+mod write;
+
+use crate::{
+    cql::Scratch,
+    io::{Clock, Files},
+    metrics::ShardMetrics,
+    protocol::{
+        Malformed, code,
+        compression::decompress,
+        frame::{Frame, flag},
+        notation::Reader,
+        response,
+    },
+    schema::{Catalog, system::NodeInfo},
+    store::{Done, Page, Store, StoreMetrics},
+};
+use ddl::Changes;
+use peers::{Parcel, Peers};
+use read::Reading;
+use session::{Address, Session};
+use shared::Shared;
+use slab::Slab;
+use statement::Plans;
+use std::{
+    collections::VecDeque,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+use tag::Slot;
+use write::{Parts, Retry};
+
+/// What a shard is made of.
+pub struct Parameters {
+    /// Its number, from 0.
+    pub shard: u16,
+    /// How many there are.
+    pub shards: u16,
+    /// Its data.
+    pub store: Store,
+    /// The way to the others.
+    pub peers: Peers,
+    /// What all share.
+    pub shared: Arc<Shared>,
+    /// What clients are told of the node.
+    pub node: Arc<NodeInfo>,
+    /// Where it counts.
+    pub metrics: Arc<ShardMetrics>,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// Longest body of a request, once it is decompressed.
+    pub frame_bytes_max: usize,
+    /// For shard 0: files of the directory in which the schema lies.
+    pub schema_files: Option<Box<dyn Files>>,
+    /// Where its own random numbers begin.
+    pub seed: u64,
+}
+
+/// One shard.
+pub struct Shard {
+    plans: Plans,
+    core: Core,
+    frame_bytes_max: usize,
+    inflated: Vec<u8>,
+}
+
+/// All of a shard but the plans, so that a plan can be borrowed while the rest is used.
+struct Core {
+    shard: u16,
+    shards: u16,
+    store: Store,
+    peers: Peers,
+    shared: Arc<Shared>,
+    catalog: Arc<Catalog>,
+    schema_version: u64,
+    node: Arc<NodeInfo>,
+    metrics: Arc<ShardMetrics>,
+    clock: Arc<dyn Clock>,
+    started: Instant,
+    /// Microseconds since `started`, as of the turn.
+    turn_us: u64,
+    random: u64,
+    serving: u64,
+    writes: Slab<Parts>,
+    reads: Slab<Option<Box<Reading>>>,
+    /// Reads that have done their share of a turn.
+    paused: VecDeque<Slot>,
+    retries: Vec<Retry>,
+    changes: Option<Changes>,
+    /// Another turn is wanted although nothing will ring.
+    again: bool,
+    done: Vec<Done>,
+    parcels: Vec<Parcel>,
+    mutations: Vec<u8>,
+    split: Vec<Vec<u8>>,
+    scratch: Scratch,
+    page: Page,
+    cells: Vec<u8>,
+    lz4: Vec<u8>,
+    stored: StoreMetrics,
+}
+
+impl Shard {
+    /// A shard that serves nobody yet.
+    #[must_use]
+    pub fn new(parameters: Parameters) -> Self {
+        let (schema_version, catalog) = parameters.shared.schema();
+        let shards = parameters.shards;
+        let core = Core {
+            shard: parameters.shard,
+            shards,
+            store: parameters.store,
+            peers: parameters.peers,
+            shared: parameters.shared,
+            catalog,
+            schema_version,
+            node: parameters.node,
+            metrics: parameters.metrics,
+            clock: parameters.clock,
+            started: Instant::now(),
+            turn_us: 0,
+            random: parameters.seed,
+            serving: 0,
+            writes: Slab::default(),
+            reads: Slab::default(),
+            paused: VecDeque::new(),
+            retries: Vec::new(),
+            changes: parameters.schema_files.map(|files| Changes::new(files, shards)),
+            again: true,
+            done: Vec::new(),
+            parcels: Vec::new(),
+            mutations: Vec::new(),
+            split: vec![Vec::new(); usize::from(shards)],
+            scratch: Scratch::default(),
+            page: Page::default(),
+            cells: Vec::new(),
+            lz4: Vec::new(),
+            stored: StoreMetrics::default(),
+        };
+        let frame_bytes_max = parameters.frame_bytes_max;
+        Self { plans: Plans::default(), core, frame_bytes_max, inflated: Vec::new() }
+    }
+
+    /// Where the shard counts.
+    #[inline]
+    #[must_use]
+    pub fn metrics(&self) -> &ShardMetrics {
+        &self.core.metrics
+    }
+
+    /// The same, to be kept.
+    #[must_use]
+    pub fn metrics_handle(&self) -> Arc<ShardMetrics> {
+        Arc::clone(&self.core.metrics)
+    }
+
+    /// Looks at the clock. Called first in every turn.
+    pub fn begin_turn(&mut self) {
+        self.core.metrics.turns.add(1);
+        self.core.look_at_clock();
+    }
+
+    /// How long the shard may wait if nothing rings; `None` for ever.
+    #[must_use]
+    pub fn timeout(&self) -> Option<Duration> {
+        self.core.timeout()
+    }
+
+    /// Said before waiting; `false` if there is something to do.
+    #[must_use]
+    pub fn lie_down(&self) -> bool {
+        self.core.peers.own().bell().lie_down()
+    }
+
+    /// Said after waiting.
+    pub fn get_up(&self) {
+        self.core.peers.own().bell().get_up();
+    }
+
+    /// Begins to write what is in memory; nothing new is taken from now on.
+    pub fn begin_shutdown(&mut self) {
+        self.core.store.begin_shutdown();
+        self.core.again = true;
+    }
+
+    /// Whether everything is written, once that has begun.
+    #[must_use]
+    pub fn is_idle(&self) -> bool {
+        self.core.store.is_idle() && self.core.changes.as_ref().is_none_or(Changes::is_idle)
+    }
+
+    /// Runs one request. It is answered in the session's output, now or in a later turn.
+    pub fn frame(&mut self, session: &mut Session, frame: Frame<'_>) {
+        self.core.metrics.frames.add(1);
+        let ran = if frame.flags & flag::COMPRESSED == 0 {
+            self.body(session, frame)
+        } else {
+            let mut inflated = std::mem::take(&mut self.inflated);
+            let ran = if session.compressed {
+                decompress(frame.body, self.frame_bytes_max, &mut inflated)
+            } else {
+                Err(Malformed::new("a compressed body, but no compression was agreed on"))
+            };
+            let ran = ran.and_then(|()| self.body(session, Frame { body: &inflated, ..frame }));
+            if inflated.capacity() <= 1 << 20 {
+                self.inflated = inflated;
+            }
+            ran
+        };
+        if let Err(malformed) = ran {
+            self.core.metrics.error(code::PROTOCOL);
+            response::error(&mut session.out, frame.stream, code::PROTOCOL, &malformed.0);
+            session.broken = true;
+        }
+    }
+
+    fn body(&mut self, session: &mut Session, frame: Frame<'_>) -> Result<(), Malformed> {
+        let mut reader = Reader::new(frame.body);
+        if frame.flags & flag::CUSTOM_PAYLOAD != 0 {
+            reader.skip_bytes_map()?;
+        }
+        self.request(session, frame.stream, frame.opcode, reader)
+    }
+}
+
+impl Core {
+    fn look_at_clock(&mut self) {
+        let elapsed = self.started.elapsed();
+        self.turn_us = u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX);
+    }
+
+    /// Seconds since the start.
+    fn second(&self) -> u64 {
+        self.turn_us / 1_000_000
+    }
+
+    /// The name of a request that came in this turn.
+    fn address(&self, session: &Session, stream: i16) -> Address {
+        let arrived_us = u32::try_from(self.turn_us & 0xFF_FFFF).unwrap_or_default();
+        Address { place: session.place, stream, arrived_us }
+    }
+
+    /// Microseconds since a request came: less than 2^24, after which they begin anew.
+    fn age_us(&self, address: Address) -> u64 {
+        self.turn_us.wrapping_sub(u64::from(address.arrived_us)) & 0xFF_FFFF
+    }
+
+    /// A number that was not given before (splitmix64).
+    fn random(&mut self) -> u64 {
+        self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.random;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        mixed ^ (mixed >> 31)
+    }
+}

@@ -1,0 +1,266 @@
+//! Reads: page by page of the store, of this shard and of others, into one page of a result.
+//!
+//! The owner of a partition looks its rows up and merges them; the page itself changes hands
+//! without being copied, and the shard of the client projects it. A read that needs more than a
+//! few pages goes on in the next turn, so that a scan does not keep other clients waiting.
+
+use super::{
+    Core,
+    execute::Request,
+    failure::Failure,
+    peers::Message,
+    session::{Address, Session, Sessions},
+    statement::Statement,
+    tag::{Origin, Slot, Waiter},
+};
+use crate::{
+    cql::{Plan, Read, SelectPlan},
+    protocol::{
+        code, compression,
+        result::{self, Columns},
+    },
+    store::{Page, ReadRequest},
+};
+use std::sync::Arc;
+
+/// Pages of the store that one read takes in one turn.
+const TURN_PAGES_MAX: usize = 4;
+
+/// Reads of one shard that wait for disk or for another shard. Above, more are refused.
+const WAITING_MAX: usize = 10_000;
+
+/// A read under way.
+pub(super) struct Reading {
+    address: Address,
+    statement: Arc<Statement>,
+    read: Read,
+    skip_metadata: bool,
+    /// The rows so far, encoded.
+    cells: Vec<u8>,
+}
+
+/// How far a read has got.
+enum Step {
+    /// All rows are there.
+    Over,
+    /// A page will come.
+    Waiting,
+    /// It has had its share of the turn.
+    Paused,
+}
+
+impl Core {
+    /// Runs a SELECT.
+    #[inline]
+    pub(super) fn select(
+        &mut self,
+        session: &mut Session,
+        stream: i16,
+        statement: &Arc<Statement>,
+        plan: &SelectPlan,
+        request: &Request<'_>,
+    ) -> Result<(), Failure> {
+        if let Some(refused) = request.refused_for_read {
+            return Err(Failure::invalid(refused));
+        }
+        self.metrics.reads.add(1);
+        if self.reads.len() >= WAITING_MAX {
+            return Err(Failure::new(code::OVERLOADED, "too many reads at once"));
+        }
+        let context = self.context(None);
+        let mut read = plan.bind(request.values, &request.options, &context)?;
+        let mut cells = std::mem::take(&mut self.cells);
+        cells.clear();
+        let slot = self.reads.insert(None);
+        match self.step(slot, plan, &mut read, &mut cells) {
+            Ok(Step::Over) => {
+                self.reads.remove(slot);
+                let (count, state) = read.finish(&mut cells);
+                let skip = request.skip_metadata;
+                let columns = &statement.columns;
+                self.put_rows(session, stream, columns, skip, state.as_deref(), count, &cells);
+                self.cells = cells;
+                self.metrics.served.add(1);
+                self.metrics.read_latency.record(0);
+            }
+            Ok(step) => {
+                let address = self.defer(session, stream);
+                let statement = Arc::clone(statement);
+                let skip_metadata = request.skip_metadata;
+                let reading = Reading { address, statement, read, skip_metadata, cells };
+                if let Some(place) = self.reads.get(slot) {
+                    *place = Some(Box::new(reading));
+                }
+                if matches!(step, Step::Paused) {
+                    self.paused.push_back(slot);
+                }
+            }
+            Err(failure) => {
+                self.reads.remove(slot);
+                self.cells = cells;
+                return Err(failure);
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads pages until the result is whole, or a page must be waited for.
+    fn step(
+        &mut self,
+        slot: Slot,
+        plan: &SelectPlan,
+        read: &mut Read,
+        cells: &mut Vec<u8>,
+    ) -> Result<Step, Failure> {
+        for _ in 0..TURN_PAGES_MAX {
+            let Some((owner, request)) = read.next(self.shards) else { return Ok(Step::Over) };
+            if owner != self.shard {
+                self.peers.tell(owner, Message::Read { slot, request: Box::new(request) });
+                return Ok(Step::Waiting);
+            }
+            let tag = Origin { shard: self.shard, waiter: Waiter::Read(slot) }.pack();
+            let mut page = std::mem::take(&mut self.page);
+            page.clear();
+            let ready = self.store.read(tag, &request, &mut page);
+            let accepted = match ready {
+                Ok(true) => read.accept(plan, &page, self.shards, cells).map_err(Failure::from),
+                Ok(false) => return Ok(Step::Waiting),
+                Err(error) => Err(failed(&error.to_string())),
+            };
+            self.page = page;
+            accepted?;
+        }
+        Ok(Step::Paused)
+    }
+
+    /// Goes on with reads that have paused.
+    pub(super) fn go_on(&mut self, sessions: &mut dyn Sessions) {
+        for _ in 0..self.paused.len() {
+            let Some(slot) = self.paused.pop_front() else { return };
+            if let Some(reading) = self.reads.get(slot).and_then(Option::take) {
+                self.proceed(sessions, slot, reading, None);
+            }
+        }
+    }
+
+    /// A page has come that a read waits for.
+    pub(super) fn read_done(
+        &mut self,
+        sessions: &mut dyn Sessions,
+        slot: Slot,
+        page: Result<&Page, &str>,
+    ) {
+        if let Some(reading) = self.reads.get(slot).and_then(Option::take) {
+            self.proceed(sessions, slot, reading, Some(page));
+        }
+    }
+
+    fn proceed(
+        &mut self,
+        sessions: &mut dyn Sessions,
+        slot: Slot,
+        mut reading: Box<Reading>,
+        page: Option<Result<&Page, &str>>,
+    ) {
+        let address = reading.address;
+        let statement = Arc::clone(&reading.statement);
+        let Plan::Select(plan) = &statement.prepared.plan else { return };
+        let accepted = match page {
+            // Nobody is there any more to read for.
+            _ if sessions.answer(address.place).is_none() => {
+                self.reads.remove(slot);
+                self.serving -= 1;
+                return;
+            }
+            None => Ok(()),
+            Some(Ok(page)) => {
+                let (shards, cells) = (self.shards, &mut reading.cells);
+                reading.read.accept(plan, page, shards, cells).map_err(Failure::from)
+            }
+            Some(Err(what)) => Err(failed(what)),
+        };
+        let step = accepted
+            .and_then(|()| self.step(slot, plan, &mut reading.read, &mut reading.cells));
+        match step {
+            Ok(Step::Over) => {
+                self.reads.remove(slot);
+                self.read_over(sessions, &statement, *reading);
+            }
+            Ok(step) => {
+                if let Some(place) = self.reads.get(slot) {
+                    *place = Some(reading);
+                }
+                if matches!(step, Step::Paused) {
+                    self.paused.push_back(slot);
+                }
+            }
+            Err(failure) => {
+                self.reads.remove(slot);
+                self.answer_failure(sessions, address, &failure);
+            }
+        }
+    }
+
+    fn read_over(
+        &mut self,
+        sessions: &mut dyn Sessions,
+        statement: &Statement,
+        mut reading: Reading,
+    ) {
+        let address = reading.address;
+        let (count, state) = reading.read.finish(&mut reading.cells);
+        self.serving -= 1;
+        self.metrics.served.add(1);
+        self.metrics.read_latency.record(self.age_us(address));
+        if let Some(session) = sessions.answer(address.place) {
+            session.in_flight -= 1;
+            self.put_rows(
+                session,
+                address.stream,
+                &statement.columns,
+                reading.skip_metadata,
+                state.as_deref(),
+                count,
+                &reading.cells,
+            );
+        }
+    }
+
+    /// Appends a page of rows to a session's output.
+    #[allow(clippy::too_many_arguments)] // all of them are parts of one message
+    pub(super) fn put_rows(
+        &mut self,
+        session: &mut Session,
+        stream: i16,
+        columns: &Columns,
+        skip_metadata: bool,
+        paging_state: Option<&[u8]>,
+        count: u32,
+        cells: &[u8],
+    ) {
+        self.metrics.rows_read.add(u64::from(count));
+        let out = &mut session.out;
+        let at = result::rows(out, stream, columns, skip_metadata, paging_state, count, cells);
+        if session.compressed {
+            compression::compress(out, at, &mut self.lz4);
+        }
+    }
+
+    /// Another shard asks for a page of ours.
+    pub(super) fn read_for(&mut self, shard: u16, slot: Slot, request: &ReadRequest) {
+        let tag = Origin { shard, waiter: Waiter::Read(slot) }.pack();
+        let mut page = Box::new(Page::default());
+        match self.store.read(tag, request, &mut page) {
+            Ok(true) => self.peers.tell(shard, Message::Page { slot, page: Ok(page) }),
+            Ok(false) => {}
+            Err(error) => {
+                let page = Err(error.to_string());
+                self.peers.tell(shard, Message::Page { slot, page });
+            }
+        }
+    }
+}
+
+fn failed(what: &str) -> Failure {
+    Failure::new(code::SERVER, format!("data could not be read: {what}"))
+}

@@ -1,0 +1,133 @@
+//! What all shards share: the schema, the prepared statements and the last write time.
+//!
+//! None of it is touched by the execution of a prepared statement, but for one load of the
+//! schema's version in every turn: each shard keeps the schema and the statements it uses itself.
+
+use super::statement::{Id, Statement};
+use crate::schema::Catalog;
+use hashbrown::HashMap;
+use std::sync::{
+    Arc, Mutex, MutexGuard, PoisonError,
+    atomic::{
+        AtomicI64, AtomicU64,
+        Ordering::{AcqRel, Acquire, Relaxed, Release},
+    },
+};
+
+/// See the module.
+pub struct Shared {
+    version: AtomicU64,
+    last_timestamp_us: AtomicI64,
+    prepared_max: usize,
+    current: Mutex<Current>,
+}
+
+struct Current {
+    version: u64,
+    catalog: Arc<Catalog>,
+    statements: HashMap<Id, Arc<Statement>>,
+}
+
+impl Shared {
+    /// With this schema, and room for so many prepared statements.
+    #[must_use]
+    pub fn new(catalog: Catalog, prepared_max: usize) -> Self {
+        let (catalog, statements) = (Arc::new(catalog), HashMap::new());
+        Self {
+            version: AtomicU64::new(1),
+            last_timestamp_us: AtomicI64::new(i64::MIN),
+            prepared_max,
+            current: Mutex::new(Current { version: 1, catalog, statements }),
+        }
+    }
+
+    /// Changes with every change of the schema.
+    #[inline]
+    pub fn version(&self) -> u64 {
+        self.version.load(Acquire)
+    }
+
+    /// The schema and its version.
+    pub fn schema(&self) -> (u64, Arc<Catalog>) {
+        let current = self.lock();
+        (current.version, Arc::clone(&current.catalog))
+    }
+
+    /// Makes this the schema. Statements that were prepared with what is not in it any more are
+    /// forgotten, here and by all shards: their clients prepare them again.
+    pub fn publish(&self, catalog: &Arc<Catalog>) {
+        let mut current = self.lock();
+        current.version += 1;
+        current.catalog = Arc::clone(catalog);
+        current.statements.retain(|_, statement| {
+            let keep = statement.prepared.is_current(catalog);
+            if !keep {
+                statement.forget();
+            }
+            keep
+        });
+        self.version.store(current.version, Release);
+    }
+
+    /// The statement of this id, if it is remembered.
+    pub fn statement(&self, id: &Id) -> Option<Arc<Statement>> {
+        self.lock().statements.get(id).cloned()
+    }
+
+    /// Remembers a statement that was prepared with this version of the schema. `None` if the
+    /// schema has changed since: it must be prepared again.
+    ///
+    /// When there are too many, an eighth is forgotten: those used least recently.
+    pub fn remember(&self, version: u64, statement: Statement) -> Option<Arc<Statement>> {
+        let mut current = self.lock();
+        if current.version != version {
+            return None;
+        }
+        if let Some(known) = current.statements.get(&statement.id) {
+            return Some(Arc::clone(known));
+        }
+        if current.statements.len() >= self.prepared_max {
+            let mut by_use: Vec<_> =
+                current.statements.values().map(|s| (s.last_use(), s.id)).collect();
+            by_use.sort_unstable();
+            for (_, id) in by_use.iter().take(self.prepared_max.div_ceil(8)) {
+                if let Some(forgotten) = current.statements.remove(id) {
+                    forgotten.forget();
+                }
+            }
+        }
+        let statement = Arc::new(statement);
+        current.statements.insert(statement.id, Arc::clone(&statement));
+        Some(statement)
+    }
+
+    /// How many statements are remembered.
+    pub fn prepared(&self) -> usize {
+        self.lock().statements.len()
+    }
+
+    /// A write time for a request that brings none: now, but later than any before, whichever
+    /// shard gave it, so that of two writes the second wins.
+    pub fn timestamp_us(&self, now_us: i64) -> i64 {
+        let later = |last: i64| Some(now_us.max(last.saturating_add(1)));
+        match self.last_timestamp_us.fetch_update(AcqRel, Relaxed, later) {
+            Ok(last) | Err(last) => now_us.max(last.saturating_add(1)),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Current> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn write_times_never_stand_still_nor_go_back() {
+        let shared = Shared::new(Catalog::default(), 10);
+        let times = [5, 5, 3, 9].map(|now| shared.timestamp_us(now));
+        assert_eq!(times, [5, 6, 7, 9]);
+    }
+}

@@ -1,0 +1,306 @@
+//! What a shard does in a turn once its clients' requests have been run: it hears the others and
+//! its store, answers whom it can, hands the turn's writes to the log, and tells the others.
+
+use super::{
+    Core, Shard,
+    ddl::{self, Next},
+    failure::Failure,
+    peers::{Message, Parcel},
+    session::{Address, Session, Sessions},
+    tag::{Origin, Waiter},
+};
+use crate::{
+    protocol::{code, result},
+    schema::SchemaChange,
+    store::{Done, Fatal, TableSettings},
+};
+use std::time::Duration;
+
+/// When to try again what the store, or a peer, had no room for.
+const RETRY: Duration = Duration::from_millis(10);
+
+impl Shard {
+    /// Everything but the sockets.
+    ///
+    /// # Errors
+    /// Storage has failed: nothing more may be acknowledged.
+    pub fn turn(&mut self, sessions: &mut dyn Sessions) -> Result<(), Fatal> {
+        let core = &mut self.core;
+        core.again = false;
+        core.hear_peers(sessions);
+        core.retry();
+        core.go_on(sessions);
+        core.look_at_clock();
+        core.hear_store(sessions)?;
+        core.change_schema(sessions)?;
+        core.store.turn_end();
+        core.peers.deliver();
+        core.publish();
+        if core.learn_schema() {
+            self.plans.sweep();
+        }
+        Ok(())
+    }
+}
+
+impl Core {
+    pub(super) fn timeout(&self) -> Option<Duration> {
+        if self.again || !self.paused.is_empty() {
+            return Some(Duration::ZERO);
+        }
+        let retry = if self.retries.is_empty() { None } else { Some(RETRY) };
+        let deadline = self.store.deadline_us().map(|deadline| {
+            let left = deadline.saturating_sub(self.clock.now_us());
+            Duration::from_micros(u64::try_from(left).unwrap_or(0))
+        });
+        match (retry, deadline) {
+            (Some(retry), Some(deadline)) => Some(retry.min(deadline)),
+            (retry, deadline) => retry.or(deadline),
+        }
+    }
+
+    fn hear_peers(&mut self, sessions: &mut dyn Sessions) {
+        let mut parcels = std::mem::take(&mut self.parcels);
+        self.peers.own().collect(&mut parcels);
+        if !parcels.is_empty() {
+            // Whoever sends a write of a new table has published the table before.
+            self.learn_schema();
+        }
+        for parcel in parcels.drain(..) {
+            self.open(sessions, parcel);
+        }
+        self.parcels = parcels;
+    }
+
+    fn open(&mut self, sessions: &mut dyn Sessions, parcel: Parcel) {
+        let from = parcel.from;
+        let mut bytes = parcel.bytes.as_slice();
+        for message in parcel.messages {
+            match message {
+                Message::Write { tag, bytes: length } => {
+                    let (mutations, rest) = bytes.split_at(length as usize);
+                    bytes = rest;
+                    if let Err(refused) = self.store.write(tag, mutations) {
+                        let refused = Some(refused);
+                        self.peers.tell(from, Message::Wrote { tag, refused });
+                    }
+                }
+                Message::Wrote { tag, refused } => {
+                    let waiter = Origin::unpack(tag).waiter;
+                    self.wrote(sessions, waiter, from, refused);
+                }
+                Message::Read { slot, request } => self.read_for(from, slot, &request),
+                Message::Page { slot, page } => {
+                    let page = page.as_deref().map_err(String::as_str);
+                    self.read_done(sessions, slot, page);
+                }
+                Message::Change(request) => {
+                    let next = self.changes.as_mut().and_then(|all| all.request(*request));
+                    self.next(sessions, next);
+                }
+                Message::Changed(answer) => self.changed(sessions, *answer),
+                Message::Learn { change } => {
+                    tell_clients(sessions, change.as_ref());
+                    self.peers.tell(from, Message::Learnt);
+                }
+                Message::Learnt => self.learnt(sessions, from),
+            }
+        }
+    }
+
+    fn hear_store(&mut self, sessions: &mut dyn Sessions) -> Result<(), Fatal> {
+        let mut done = std::mem::take(&mut self.done);
+        self.store.poll(&mut done)?;
+        for done in done.drain(..) {
+            match done {
+                Done::Write(tag) => {
+                    let origin = Origin::unpack(tag);
+                    if origin.shard == self.shard {
+                        self.wrote(sessions, origin.waiter, self.shard, None);
+                    } else {
+                        self.peers.tell(origin.shard, Message::Wrote { tag, refused: None });
+                    }
+                }
+                Done::Intent(tag) => {
+                    if let Waiter::Parts(slot) = Origin::unpack(tag).waiter {
+                        self.intended(slot);
+                    }
+                }
+                Done::Read(tag, page) => {
+                    let origin = Origin::unpack(tag);
+                    let Waiter::Read(slot) = origin.waiter else { continue };
+                    if origin.shard == self.shard {
+                        self.read_done(sessions, slot, Ok(&page));
+                    } else {
+                        self.peers.tell(origin.shard, Message::Page { slot, page: Ok(page) });
+                    }
+                }
+                Done::ReadFailed(tag, error) => {
+                    let origin = Origin::unpack(tag);
+                    let Waiter::Read(slot) = origin.waiter else { continue };
+                    log::error!(error:% = error; "a read has failed");
+                    let text = error.to_string();
+                    if origin.shard == self.shard {
+                        self.read_done(sessions, slot, Err(&text));
+                    } else {
+                        self.peers.tell(origin.shard, Message::Page { slot, page: Err(text) });
+                    }
+                }
+            }
+        }
+        self.done = done;
+        Ok(())
+    }
+
+    /// Takes over the schema if it has changed; returns whether it had.
+    pub(super) fn learn_schema(&mut self) -> bool {
+        if self.shared.version() == self.schema_version {
+            return false;
+        }
+        let (version, catalog) = self.shared.schema();
+        let (old, new) = (self.catalog.stored(), catalog.stored());
+        for (table, window_us) in &new {
+            if old.get(table) != Some(window_us) {
+                self.store.define(*table, TableSettings { window_us: *window_us });
+            }
+        }
+        for table in old.keys().filter(|table| !new.contains_key(table)) {
+            self.store.drop_table(*table);
+        }
+        (self.schema_version, self.catalog) = (version, catalog);
+        true
+    }
+
+    /// On shard 0: goes on with changing the schema.
+    fn change_schema(&mut self, sessions: &mut dyn Sessions) -> Result<(), Fatal> {
+        loop {
+            let Some(changes) = &mut self.changes else { return Ok(()) };
+            let begun = changes.begin(&self.catalog);
+            let polled = changes.poll()?;
+            if begun.is_none() && polled.is_none() {
+                return Ok(());
+            }
+            self.next(sessions, begun);
+            self.next(sessions, polled);
+        }
+    }
+
+    fn next(&mut self, sessions: &mut dyn Sessions, next: Option<Next>) {
+        match next {
+            None => {}
+            Some(Next::Answer(shard, answer)) if shard == self.shard => {
+                self.changed(sessions, answer);
+            }
+            Some(Next::Answer(shard, answer)) => {
+                self.peers.tell(shard, Message::Changed(Box::new(answer)));
+            }
+            Some(Next::Publish(catalog, change)) => {
+                self.shared.publish(&catalog);
+                self.metrics.schema_changes.add(1);
+                self.learn_schema();
+                for shard in 1..self.shards {
+                    self.peers.tell(shard, Message::Learn { change: change.clone() });
+                }
+                tell_clients(sessions, change.as_ref());
+                self.learnt(sessions, self.shard);
+            }
+        }
+    }
+
+    fn learnt(&mut self, sessions: &mut dyn Sessions, shard: u16) {
+        let next = self.changes.as_mut().and_then(|changes| changes.learnt(shard));
+        if next.is_some() {
+            // The next change may begin.
+            self.again = true;
+        }
+        self.next(sessions, next);
+    }
+
+    fn changed(&mut self, sessions: &mut dyn Sessions, answer: ddl::Answer) {
+        let address = answer.address;
+        match answer.result {
+            Ok(None) => self.answer(sessions, address, |out| result::void(out, address.stream)),
+            Ok(Some(change)) => self.answer(sessions, address, |out| {
+                result::schema_change(out, address.stream, &change);
+            }),
+            Err(failure) => self.answer_failure(sessions, address, &failure),
+        }
+    }
+
+    /// Notes that a request will be answered later, and gives the name to answer it by.
+    pub(super) fn defer(&mut self, session: &mut Session, stream: i16) -> Address {
+        session.in_flight += 1;
+        self.serving += 1;
+        self.address(session, stream)
+    }
+
+    /// Answers a request that was deferred, if its client is still there.
+    #[inline]
+    pub(super) fn answer(
+        &mut self,
+        sessions: &mut dyn Sessions,
+        address: Address,
+        put: impl FnOnce(&mut Vec<u8>),
+    ) {
+        self.serving -= 1;
+        self.metrics.served.add(1);
+        if let Some(session) = sessions.answer(address.place) {
+            session.in_flight -= 1;
+            put(&mut session.out);
+        }
+    }
+
+    pub(super) fn answer_failure(
+        &mut self,
+        sessions: &mut dyn Sessions,
+        address: Address,
+        failure: &Failure,
+    ) {
+        self.metrics.error(failure.code);
+        if failure.code == code::OVERLOADED {
+            self.metrics.shed.add(1);
+        }
+        self.answer(sessions, address, |out| failure.put(out, address.stream));
+    }
+
+    /// Shows what the store has counted, if it has counted anything since the last time.
+    fn publish(&mut self) {
+        let metrics = &self.metrics;
+        metrics.serving.set(self.serving);
+        let stored = self.store.metrics();
+        if *stored == self.stored {
+            return;
+        }
+        metrics.log_blocks.set(stored.log_blocks);
+        metrics.log_bytes.set(stored.log_block_bytes);
+        metrics.log_block_us.set(stored.log_block_us);
+        metrics.log_disk_bytes.set(stored.log_bytes);
+        metrics.log_segments.set(stored.log_segments);
+        metrics.memtable_bytes.set(stored.memtable_bytes);
+        metrics.memtable_rows.set(stored.memtable_rows);
+        metrics.memtable_flushes.set(stored.flushes);
+        metrics.flush_bytes.set(stored.flush_bytes);
+        metrics.failed_flushes.set(stored.flushes_no_space);
+        metrics.sstables.set(stored.sstables);
+        metrics.sstable_bytes.set(stored.sstable_bytes);
+        metrics.sstables_expired.set(stored.sstables_expired);
+        metrics.cache_hits.set(stored.cache_hits);
+        metrics.cache_misses.set(stored.cache_misses);
+        metrics.cache_bytes.set(stored.cache_bytes);
+        metrics.total_writes.set(stored.writes);
+        metrics.total_reads.set(stored.reads);
+        metrics.disk_reads.set(stored.reads_from_disk);
+        metrics.failed_reads.set(stored.reads_failed);
+        metrics.rows_scanned.set(stored.rows_scanned);
+        metrics.no_space.set(stored.writes_no_space);
+        metrics.out_of_space.set(stored.no_space);
+        self.stored.clone_from(stored);
+    }
+}
+
+/// Tells the clients that asked to be told.
+fn tell_clients(sessions: &mut dyn Sessions, change: Option<&SchemaChange>) {
+    if let Some(change) = change {
+        sessions.each_registered(&mut |session| result::schema_event(&mut session.out, change));
+    }
+}

@@ -1,0 +1,405 @@
+//! Writes: of one partition, and of several, which may belong to several shards.
+//!
+//! A write of one shard is one call of its store, and atomic. A batch over several shards is cut
+//! by owner. If it is logged, all of it is first made durable as an intent on the shard of the
+//! client; from then on its parts are repeated until all are in, so that a crash in between leaves
+//! all or nothing.
+
+use super::{
+    Core, Shard,
+    execute::Request,
+    failure::Failure,
+    peers::Message,
+    session::{Address, Session, Sessions},
+    statement::Statement,
+    tag::{Origin, Slot, Waiter},
+};
+use crate::{
+    cql::{BatchPlan, Plan, WritePlan},
+    mutation::{self, Token, token::shard_of},
+    protocol::{
+        Malformed,
+        request::{Batch, BatchKind, BatchStatement, Values},
+        result,
+    },
+    store::{Refused, Tag},
+    types::Value,
+};
+use std::sync::Arc;
+
+/// A write in several parts, each of one shard.
+pub(super) struct Parts {
+    address: Address,
+    /// Parts that are not answered.
+    left: usize,
+    failure: Option<Failure>,
+    /// The parts of a logged batch, by shard, kept until they are in.
+    logged: Vec<(u16, Vec<u8>)>,
+}
+
+/// A part of a logged batch that its owner could not take yet.
+pub(super) struct Retry {
+    slot: Slot,
+    shard: u16,
+}
+
+impl Shard {
+    /// BATCH: statements by text or id, each with its own values.
+    pub(super) fn batch(
+        &mut self,
+        session: &mut Session,
+        stream: i16,
+        body: &[u8],
+    ) -> Result<(), Malformed> {
+        let batch = Batch::read(body)?;
+        let kind = batch.kind;
+        let refused = match kind {
+            BatchKind::Counter => Some("Counters are not supported yet by Sandglass"),
+            _ => batch.consistency.refused_for_write(),
+        };
+        if let Some(refused) = refused {
+            self.core.fail(session, stream, &Failure::invalid(refused));
+            return Ok(());
+        }
+        self.core.mutations.clear();
+        match self.bind_batch(session, batch)? {
+            Bound::Whole => {
+                self.core.metrics.batches.add(1);
+                let logged = kind == BatchKind::Logged;
+                if let Err(failure) = self.core.write_bound(session, stream, logged) {
+                    self.core.fail(session, stream, &failure);
+                }
+            }
+            Bound::Unprepared(id) => self.core.unprepared(session, stream, id),
+            Bound::Failed(failure) => self.core.fail(session, stream, &failure),
+        }
+        Ok(())
+    }
+
+    /// Appends the mutations of all statements to `core.mutations`.
+    fn bind_batch<'a>(
+        &mut self,
+        session: &Session,
+        mut batch: Batch<'a>,
+    ) -> Result<Bound<'a>, Malformed> {
+        let mut context = self.core.context(batch.timestamp_us);
+        let second = self.core.second();
+        let mut values = Values::default();
+        // Batches repeat one statement: it is looked up once.
+        let mut last: (&[u8], usize) = (&[], usize::MAX);
+        let mut count = 0;
+        while let Some(statement) = batch.next(&mut values)? {
+            count += 1;
+            let text;
+            let statement: &Statement = match statement {
+                BatchStatement::Prepared(id) => {
+                    if last.0 != id || last.1 == usize::MAX {
+                        match self.plans.find(&self.core.shared, id, second) {
+                            Some(place) => last = (id, place),
+                            None => return Ok(Bound::Unprepared(id)),
+                        }
+                    }
+                    self.plans.at(last.1)
+                }
+                BatchStatement::Text(query) => {
+                    self.core.learn_schema();
+                    let keyspace = session.keyspace.as_deref();
+                    match Statement::prepare(&self.core.catalog, keyspace, query) {
+                        Ok(prepared) => text = Arc::new(prepared),
+                        Err(error) => return Ok(Bound::Failed(error.into())),
+                    }
+                    &text
+                }
+            };
+            let Plan::Write(plan) = &statement.prepared.plan else {
+                // CQL v4 §4.1.7: only INSERT, UPDATE and DELETE may be in a batch.
+                let refused = "Invalid statement in batch: only UPDATE, INSERT and DELETE \
+                               statements are allowed.";
+                return Ok(Bound::Failed(Failure::invalid(refused)));
+            };
+            let core = &mut self.core;
+            let values: &[Value<'_>] = values.as_slice();
+            let bound = plan.bind(values, &context, &mut core.scratch, &mut core.mutations);
+            if let Err(error) = bound {
+                return Ok(Bound::Failed(error.into()));
+            }
+            context.random = core.random();
+        }
+        self.core.metrics.writes.add(count);
+        Ok(Bound::Whole)
+    }
+}
+
+/// What became of binding a batch.
+enum Bound<'a> {
+    Whole,
+    Unprepared(&'a [u8]),
+    Failed(Failure),
+}
+
+impl Core {
+    /// A write of one partition.
+    #[inline]
+    pub(super) fn write(
+        &mut self,
+        session: &mut Session,
+        stream: i16,
+        plan: &WritePlan,
+        request: &Request<'_>,
+    ) -> Result<(), Failure> {
+        if let Some(refused) = request.refused_for_write {
+            return Err(Failure::invalid(refused));
+        }
+        self.metrics.writes.add(1);
+        let context = self.context(request.timestamp_us);
+        self.mutations.clear();
+        let out = &mut self.mutations;
+        let token = plan.bind(request.values, &context, &mut self.scratch, out)?;
+        self.write_to(session, stream, shard_of(token, self.shards))
+    }
+
+    /// `BEGIN BATCH … APPLY BATCH` as one text.
+    pub(super) fn text_batch(
+        &mut self,
+        session: &mut Session,
+        stream: i16,
+        plan: &BatchPlan,
+        request: &Request<'_>,
+    ) -> Result<(), Failure> {
+        if let Some(refused) = request.refused_for_write {
+            return Err(Failure::invalid(refused));
+        }
+        self.metrics.batches.add(1);
+        let context = self.context(request.timestamp_us);
+        self.mutations.clear();
+        plan.bind(request.values, &context, &mut self.scratch, &mut self.mutations)?;
+        self.write_bound(session, stream, !plan.is_unlogged())
+    }
+
+    /// Writes all of `self.mutations`, which belongs to one shard.
+    #[inline]
+    fn write_to(
+        &mut self,
+        session: &mut Session,
+        stream: i16,
+        owner: u16,
+    ) -> Result<(), Failure> {
+        let waiter = Waiter::Client(self.address(session, stream));
+        let tag = Origin { shard: self.shard, waiter }.pack();
+        if owner == self.shard {
+            self.store.write(tag, &self.mutations)?;
+        } else {
+            self.peers.write(owner, tag, &self.mutations)?;
+        }
+        session.in_flight += 1;
+        self.serving += 1;
+        Ok(())
+    }
+
+    /// Writes all of `self.mutations`, whomever they belong to.
+    fn write_bound(
+        &mut self,
+        session: &mut Session,
+        stream: i16,
+        logged: bool,
+    ) -> Result<(), Failure> {
+        let mutations = std::mem::take(&mut self.mutations);
+        let owner = self.cut(&mutations);
+        let logged_bytes = mutations.len();
+        self.mutations = mutations;
+        match owner? {
+            Owner::Nobody => {
+                result::void(&mut session.out, stream);
+                self.metrics.served.add(1);
+                Ok(())
+            }
+            Owner::One(owner) => self.write_to(session, stream, owner),
+            Owner::Several if logged => self.write_logged(session, stream, logged_bytes),
+            Owner::Several => {
+                self.write_unlogged(session, stream);
+                Ok(())
+            }
+        }
+    }
+
+    /// Says whose these mutations are. If there are several owners, copies each one's part to
+    /// `self.split`.
+    fn cut(&mut self, mutations: &[u8]) -> Result<Owner, Failure> {
+        let malformed = |_| Failure::from(Refused::Malformed);
+        let owner_of = |token: Token| shard_of(token, self.shards);
+        let mut views = mutation::mutations(mutations);
+        let Some(first) = views.next() else { return Ok(Owner::Nobody) };
+        let first = owner_of(first.map_err(malformed)?.token());
+        if self.shards == 1 {
+            return Ok(Owner::One(first));
+        }
+        let mut one = true;
+        for view in views {
+            one &= owner_of(view.map_err(malformed)?.token()) == first;
+        }
+        if one {
+            return Ok(Owner::One(first));
+        }
+        self.split.iter_mut().for_each(Vec::clear);
+        for view in mutation::mutations(mutations) {
+            let view = view.map_err(malformed)?;
+            let owner = shard_of(view.token(), self.shards);
+            self.split[usize::from(owner)].extend_from_slice(view.bytes());
+        }
+        Ok(Owner::Several)
+    }
+
+    fn write_unlogged(&mut self, session: &mut Session, stream: i16) {
+        let address = self.defer(session, stream);
+        let slot = self.writes.insert(Parts {
+            address,
+            left: self.split.iter().filter(|part| !part.is_empty()).count(),
+            failure: None,
+            logged: Vec::new(),
+        });
+        let tag = Origin { shard: self.shard, waiter: Waiter::Parts(slot) }.pack();
+        let split = std::mem::take(&mut self.split);
+        for (owner, part) in (0..self.shards).zip(&split) {
+            if !part.is_empty()
+                && let Err(refused) = self.write_part(owner, tag, part)
+            {
+                // Answered like one refused by its owner: by a message to ourselves, since this
+                // session is in use.
+                let refused = Some(refused);
+                self.peers.tell(self.shard, Message::Wrote { tag, refused });
+            }
+        }
+        self.split = split;
+    }
+
+    fn write_logged(
+        &mut self,
+        session: &mut Session,
+        stream: i16,
+        bytes: usize,
+    ) -> Result<(), Failure> {
+        let logged: Vec<(u16, Vec<u8>)> = (0..self.shards)
+            .zip(&self.split)
+            .filter(|(_, part)| !part.is_empty())
+            .map(|(owner, part)| (owner, part.clone()))
+            .collect();
+        debug_assert_eq!(logged.iter().map(|(_, part)| part.len()).sum::<usize>(), bytes);
+        let address = self.address(session, stream);
+        let left = logged.len();
+        let slot = self.writes.insert(Parts { address, left, failure: None, logged });
+        let tag = Origin { shard: self.shard, waiter: Waiter::Parts(slot) }.pack();
+        if let Err(refused) = self.store.write_intent(tag, &self.mutations) {
+            self.writes.remove(slot);
+            return Err(refused.into());
+        }
+        self.defer(session, stream);
+        Ok(())
+    }
+
+    fn write_part(&mut self, owner: u16, tag: Tag, part: &[u8]) -> Result<(), Refused> {
+        if owner == self.shard {
+            self.store.write(tag, part)
+        } else {
+            self.peers.write(owner, tag, part)
+        }
+    }
+
+    /// The intent of a logged batch is durable: its parts may be written.
+    pub(super) fn intended(&mut self, slot: Slot) {
+        let Some(parts) = self.writes.get(slot) else { return };
+        let shards: Vec<u16> = parts.logged.iter().map(|(shard, _)| *shard).collect();
+        for shard in shards {
+            self.write_logged_part(slot, shard);
+        }
+    }
+
+    /// Writes a part of a logged batch, now or, if its owner cannot take it, a little later.
+    fn write_logged_part(&mut self, slot: Slot, shard: u16) {
+        let Some(parts) = self.writes.get(slot) else { return };
+        let Some(place) = parts.logged.iter().position(|(owner, _)| *owner == shard) else { return };
+        let part = std::mem::take(&mut parts.logged[place].1);
+        let tag = Origin { shard: self.shard, waiter: Waiter::Parts(slot) }.pack();
+        let written = self.write_part(shard, tag, &part);
+        if let Some(parts) = self.writes.get(slot) {
+            parts.logged[place].1 = part;
+        }
+        if written.is_err() {
+            self.retries.push(Retry { slot, shard });
+        }
+    }
+
+    /// Tries again what could not be taken before.
+    pub(super) fn retry(&mut self) {
+        for retry in std::mem::take(&mut self.retries) {
+            self.write_logged_part(retry.slot, retry.shard);
+        }
+    }
+
+    /// A write of ours has ended: on shard `owner`, which may have refused it.
+    #[inline]
+    pub(super) fn wrote(
+        &mut self,
+        sessions: &mut dyn Sessions,
+        waiter: Waiter,
+        owner: u16,
+        refused: Option<Refused>,
+    ) {
+        match waiter {
+            Waiter::Client(address) => match refused {
+                None => {
+                    self.metrics.write_latency.record(self.age_us(address));
+                    self.answer(sessions, address, |out| result::void(out, address.stream));
+                }
+                Some(refused) => self.answer_failure(sessions, address, &refused.into()),
+            },
+            Waiter::Parts(slot) => self.wrote_part(sessions, slot, owner, refused),
+            Waiter::Read(_) => {}
+        }
+    }
+
+    fn wrote_part(
+        &mut self,
+        sessions: &mut dyn Sessions,
+        slot: Slot,
+        owner: u16,
+        refused: Option<Refused>,
+    ) {
+        let Some(parts) = self.writes.get(slot) else { return };
+        let logged = !parts.logged.is_empty();
+        match refused {
+            Some(Refused::Overloaded | Refused::NoSpace) if logged => {
+                self.retries.push(Retry { slot, shard: owner });
+                return;
+            }
+            // A part of a logged batch for a table that was dropped meanwhile is as good as in.
+            Some(Refused::UnknownTable) if logged => {}
+            Some(refused) => parts.failure = Some(refused.into()),
+            None => {}
+        }
+        parts.left -= 1;
+        if parts.left > 0 {
+            return;
+        }
+        let Some(parts) = self.writes.remove(slot) else { return };
+        if logged {
+            let waiter = Waiter::Parts(slot);
+            self.store.intent_done(Origin { shard: self.shard, waiter }.pack());
+        }
+        match parts.failure {
+            None => {
+                let address = parts.address;
+                self.metrics.write_latency.record(self.age_us(address));
+                self.answer(sessions, address, |out| result::void(out, address.stream));
+            }
+            Some(failure) => self.answer_failure(sessions, parts.address, &failure),
+        }
+    }
+}
+
+/// Whose the mutations of a batch are.
+enum Owner {
+    Nobody,
+    One(u16),
+    Several,
+}
+
