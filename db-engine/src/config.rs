@@ -80,7 +80,12 @@ pub struct Config {
     pub prepared_max: u32,
 
     /// Least severe messages of the log on standard error.
-    #[arg(long, env = "DB_LOG_LEVEL", value_name = "error|warn|info|debug", default_value = "info")]
+    #[arg(
+        long,
+        env = "DB_LOG_LEVEL",
+        value_name = "error|warn|info|debug",
+        default_value = "info"
+    )]
     pub log_level: log::LevelFilter,
 }
 

@@ -3,12 +3,17 @@
 //! A request travels down this list and an answer travels back up. A module may use those below
 //! it, never those above; `tests/tidy.rs` checks that.
 
+pub mod server;
+pub mod shard;
+pub mod protocol;
+pub mod cql;
 pub mod store;
 pub mod sstable;
 pub mod compaction;
-pub mod mutation;
-pub mod io;
-pub mod error;
-pub mod cql;
 pub mod schema;
+pub mod mutation;
 pub mod types;
+pub mod io;
+pub mod metrics;
+pub mod config;
+pub mod error;

@@ -115,6 +115,8 @@ macro_rules! shard_metrics {
     };
 }
 
+type HistogramOf = fn(&ShardMetrics) -> &Histogram;
+
 struct Number {
     name: &'static str,
     kind: &'static str,
@@ -144,6 +146,8 @@ shard_metrics! {
     refused counter "transport_connections_refused_total" "Connections over the limit, closed.";
     connections gauge "transport_current_connections" "Open connections.";
     broken counter "transport_protocol_errors_total" "Connections closed for a broken frame.";
+    other_versions counter "transport_other_versions_total"
+        "Connections that were asked to use another version of the protocol.";
     reads counter "cql_reads_total" "SELECT statements run.";
     writes counter "cql_writes_total" "INSERT, UPDATE and DELETE statements run, in batches or not.";
     batches counter "cql_batches_total" "Batches run.";
@@ -203,11 +207,12 @@ pub fn render(shards: &[&ShardMetrics]) -> String {
     for number in NUMBERS {
         header(&mut out, number.name, number.kind, number.help);
         for (shard, metrics) in shards.iter().enumerate() {
-            let _ = writeln!(out, "{}{{shard=\"{shard}\"}} {}", number.name, (number.value)(metrics));
+            let _ =
+                writeln!(out, "{}{{shard=\"{shard}\"}} {}", number.name, (number.value)(metrics));
         }
     }
     render_errors(&mut out, shards);
-    let histograms: [(&str, &str, fn(&ShardMetrics) -> &Histogram); 2] = [
+    let histograms: [(&str, &str, HistogramOf); 2] = [
         (
             "sandglass_db_storage_proxy_coordinator_read_latency_seconds",
             "From a read's arrival to its answer.",
@@ -283,11 +288,7 @@ impl Process {
         let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
         let kib: u64 = resident.trim().trim_end_matches("kB").trim().parse().ok()?;
         let open_files = std::fs::read_dir("/proc/self/fd").ok()?.count();
-        Some(Self {
-            cpu_ticks: field(14)? + field(15)?,
-            resident_bytes: kib * 1024,
-            open_files,
-        })
+        Some(Self { cpu_ticks: field(14)? + field(15)?, resident_bytes: kib * 1024, open_files })
     }
 }
 
@@ -298,7 +299,9 @@ mod tests {
     #[test]
     fn buckets_are_cumulative_and_end_with_all() {
         let histogram = Histogram::default();
-        [0, 50, 51, 100, 30_000_000].into_iter().for_each(|us| histogram.record(us));
+        for us in [0, 50, 51, 100, 30_000_000] {
+            histogram.record(us);
+        }
         let mut out = String::new();
         histogram.render(&mut out, "x", 3);
         let line = |le: &str, n: u64| format!("x_bucket{{shard=\"3\",le=\"{le}\"}} {n}\n");

@@ -19,11 +19,7 @@ pub const COMPRESS_BYTES_MIN: usize = 1024;
 ///
 /// # Errors
 /// It does not decompress, or to something longer than `body_bytes_max`.
-pub fn decompress(
-    body: &[u8],
-    body_bytes_max: usize,
-    out: &mut Vec<u8>,
-) -> Result<(), Malformed> {
+pub fn decompress(body: &[u8], body_bytes_max: usize, out: &mut Vec<u8>) -> Result<(), Malformed> {
     let Some((length, block)) = body.split_first_chunk::<4>() else {
         return Err(Malformed::new("a compressed body without its length"));
     };

@@ -117,8 +117,7 @@ impl<'a> Parameters<'a> {
             // A page size of 0 or below means no paging.
             page_rows = u32::try_from(reader.int()?).ok().filter(|rows| *rows > 0);
         }
-        let paging_state =
-            if flags & flag::PAGING_STATE == 0 { None } else { reader.bytes()? };
+        let paging_state = if flags & flag::PAGING_STATE == 0 { None } else { reader.bytes()? };
         let timestamp_us = read_tail(reader, flags)?;
         let skip_metadata = flags & flag::SKIP_METADATA != 0;
         Ok(Self {
@@ -143,8 +142,12 @@ fn read_tail(reader: &mut Reader<'_>, flags: u8) -> Result<Option<i64>, Malforme
         return Ok(None);
     }
     match reader.long()? {
-        i64::MIN => Err(Malformed(format!("Out of bound timestamp, must be in [{}, {}] (got {})",
-            i64::MIN + 1, i64::MAX, i64::MIN))),
+        i64::MIN => Err(Malformed(format!(
+            "Out of bound timestamp, must be in [{}, {}] (got {})",
+            i64::MIN + 1,
+            i64::MAX,
+            i64::MIN
+        ))),
         timestamp => Ok(Some(timestamp)),
     }
 }

@@ -10,6 +10,7 @@ use super::{
     notation::{put_int, put_short, put_short_bytes, put_string},
     opcode,
 };
+use std::fmt::Write as _;
 
 /// Stream of a message that answers no request.
 pub const EVENT_STREAM: i16 = -1;
@@ -55,13 +56,18 @@ pub fn ready(out: &mut Vec<u8>, stream: i16) {
 }
 
 /// Appends SUPPORTED: a string multimap.
+///
+/// # Panics
+/// There are more options than anybody has.
 pub fn supported(out: &mut Vec<u8>, stream: i16, options: &[(&str, &[&str])]) {
     let at = begin(out, stream, opcode::SUPPORTED);
     put_short(out, u16::try_from(options.len()).expect("a handful"));
     for (key, values) in options {
         put_string(out, key);
         put_short(out, u16::try_from(values.len()).expect("a handful"));
-        values.iter().for_each(|value| put_string(out, value));
+        for value in *values {
+            put_string(out, value);
+        }
     }
     end(out, at);
 }
@@ -98,7 +104,7 @@ pub fn already_exists(
 pub fn unprepared(out: &mut Vec<u8>, stream: i16, id: &[u8]) {
     let mut message = String::from("Prepared query with ID ");
     for byte in id {
-        message.push_str(&format!("{byte:02x}"));
+        let _ = write!(message, "{byte:02x}");
     }
     message.push_str(
         " not found (either the query was not prepared on this host (maybe the host has been \

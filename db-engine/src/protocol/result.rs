@@ -132,7 +132,9 @@ pub fn prepared(id: &[u8], keys: &[u16], bind: &Columns, result: &Columns) -> Ve
     put_int(&mut out, bind.flags());
     put_count(&mut out, bind.count);
     put_count(&mut out, keys.len());
-    keys.iter().for_each(|key| put_short(&mut out, *key));
+    for key in keys {
+        put_short(&mut out, *key);
+    }
     out.extend_from_slice(&bind.specs);
     put_int(&mut out, if result.count == 0 { flag::NO_METADATA } else { result.flags() });
     put_count(&mut out, result.count);

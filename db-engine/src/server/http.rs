@@ -271,9 +271,8 @@ fn health(shards: &mut [Watched], stop: &Stop) -> (u16, String) {
     };
     let version = env!("CARGO_PKG_VERSION");
     let count = shards.len();
-    let text = format!(
-        "{{\"status\":\"{text}\",\"version\":\"{version}\",\"shards\":{count}{detail}}}\n"
-    );
+    let text =
+        format!("{{\"status\":\"{text}\",\"version\":\"{version}\",\"shards\":{count}{detail}}}\n");
     (status, text)
 }
 

@@ -125,6 +125,7 @@ fn taken(option: &str, address: SocketAddr, error: &io::Error) -> StartError {
     StartError(format!("cannot listen on {address} ({option}): {remedy}"))
 }
 
+#[allow(clippy::needless_pass_by_value)] // as `map_err` gives it
 fn unexpected(error: io::Error) -> StartError {
     StartError(format!("the operating system refuses: {error}"))
 }
@@ -223,9 +224,9 @@ impl Parts<'_> {
 
         let rung = self.boxes.clone();
         let stop = Arc::new(Stop::new(shards, move || {
-            rung.iter().for_each(|letterbox| {
+            for letterbox in &rung {
                 letterbox.bell().ring();
-            });
+            }
         }));
         let metrics: Vec<Arc<ShardMetrics>> = (0..shards).map(|_| Arc::default()).collect();
         let watched = metrics
@@ -239,8 +240,8 @@ impl Parts<'_> {
         let running = Arc::new(AtomicU16::new(shards));
         let ended = Arc::clone(&running);
         let ended = Arc::new(move || ended.load(SeqCst) == 0);
-        let control = Control::new(http, signals, watched, Arc::clone(&stop), ended)
-            .map_err(unexpected)?;
+        let control =
+            Control::new(http, signals, watched, Arc::clone(&stop), ended).map_err(unexpected)?;
         let control = spawn("control", move || control.run())?;
 
         let cql = self.cql_address;
@@ -296,10 +297,7 @@ impl Parts<'_> {
     }
 }
 
-fn spawn(
-    name: &str,
-    body: impl FnOnce() + Send + 'static,
-) -> Result<JoinHandle<()>, StartError> {
+fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, StartError> {
     std::thread::Builder::new().name(name.to_owned()).spawn(body).map_err(unexpected)
 }
 

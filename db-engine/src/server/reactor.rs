@@ -46,6 +46,7 @@ const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
 /// What one shard's connections may use.
 #[derive(Debug, Clone, Copy)]
+#[allow(clippy::struct_field_names)] // each is the most of something
 pub struct Limits {
     /// Longest body of a request.
     pub frame_bytes_max: usize,
@@ -296,7 +297,6 @@ impl Reactor {
             }
             let output = connection.output_bytes();
             if connection.life == Life::Open && connection.session.broken && output == 0 {
-                metrics.broken.add(1);
                 self.kept_bytes = self.kept_bytes.saturating_sub(connection.kept.capacity());
                 connection.linger();
             }
@@ -393,8 +393,9 @@ fn run(connection: &mut Connection, shard: &mut Shard, limits: &Limits, bytes: &
                 return at;
             }
             Split::Version { version, stream } => {
+                // Drivers try the versions they know from the newest down: nothing is wrong.
                 response::unsupported_version(&mut session.out, stream, version);
-                shard.metrics().error(code::PROTOCOL);
+                shard.metrics().other_versions.add(1);
                 session.broken = true;
             }
             Split::TooLong { stream, bytes } => {
@@ -402,6 +403,7 @@ fn run(connection: &mut Connection, shard: &mut Shard, limits: &Limits, bytes: &
                 let message = format!("a request of {bytes} bytes is over the limit of {most}");
                 refuse(session, stream, code::PROTOCOL, &message);
                 shard.metrics().error(code::PROTOCOL);
+                shard.metrics().broken.add(1);
             }
         }
         if connection.session.broken {

@@ -30,8 +30,7 @@ pub fn load(files: &mut dyn Files) -> Result<Catalog> {
     if !names.iter().any(|name| name == NAME) {
         return Ok(Catalog::default());
     }
-    let Outcome::Opened { file, bytes } =
-        wait(files, Operation::Open { name: NAME.to_owned() })?.0
+    let Outcome::Opened { file, bytes } = wait(files, Operation::Open { name: NAME.to_owned() })?.0
     else {
         return Err(Error::io(NAME, io::Error::other("not opened")));
     };

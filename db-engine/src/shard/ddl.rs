@@ -6,7 +6,6 @@
 use super::{catalog_file::Replacement, failure::Failure, session::Address};
 use crate::{
     cql::CqlError,
-    error::Error,
     io::{Completion, Files},
     protocol::code,
     schema::{Catalog, Ddl, SchemaChange},
@@ -93,7 +92,7 @@ impl Changes {
             return None;
         }
         let refused = Failure::new(code::OVERLOADED, "too many changes of the schema at once");
-        Some(answer(request, Err(refused)))
+        Some(answer(&request, Err(refused)))
     }
 
     /// Begins the next change if none is under way, on top of `catalog`, the schema of now.
@@ -105,11 +104,11 @@ impl Changes {
         let applied = match catalog.apply(&request.ddl, Uuid::new_v4()) {
             Ok(applied) => applied,
             Err(refused) => {
-                return Some(answer(request, Err(CqlError::from(refused).into())));
+                return Some(answer(&request, Err(CqlError::from(refused).into())));
             }
         };
         let Some(changed) = applied.catalog else {
-            return Some(answer(request, Ok(applied.change)));
+            return Some(answer(&request, Ok(applied.change)));
         };
         let step = Step::Storing(Replacement::begin(&mut *self.files, &changed));
         let (catalog, change) = (Arc::new(changed), applied.change);
@@ -142,9 +141,9 @@ impl Changes {
                 Err(failed) if failed.is_no_space() => {
                     error!(error:% = failed; "the schema could not be changed");
                     let text = format!("the schema could not be written: {failed}");
-                    next = Some(answer(current.request, Err(Failure::new(code::SERVER, text))));
+                    next = Some(answer(&current.request, Err(Failure::new(code::SERVER, text))));
                 }
-                Err(failed) => return Err(fatal(failed)),
+                Err(failed) => return Err(Fatal::from(failed)),
             }
         }
         Ok(next)
@@ -156,7 +155,7 @@ impl Changes {
         if let Step::Learning(missing) = &mut current.step {
             missing.remove(&shard);
             if missing.is_empty() {
-                return Some(answer(current.request, Ok(current.change)));
+                return Some(answer(&current.request, Ok(current.change)));
             }
         }
         self.current = Some(current);
@@ -164,10 +163,6 @@ impl Changes {
     }
 }
 
-fn answer(request: Request, result: Result<Option<SchemaChange>, Failure>) -> Next {
+fn answer(request: &Request, result: Result<Option<SchemaChange>, Failure>) -> Next {
     Next::Answer(request.shard, Answer { address: request.address, result })
-}
-
-fn fatal(error: Error) -> Fatal {
-    Fatal(Arc::new(error))
 }

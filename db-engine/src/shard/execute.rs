@@ -1,11 +1,7 @@
 //! What each request asks for: from an opcode to the plan that is run.
 
 use super::{
-    Core, Shard, ddl,
-    failure::Failure,
-    peers::Message,
-    session::Session,
-    statement::Statement,
+    Core, Shard, ddl, failure::Failure, peers::Message, session::Session, statement::Statement,
 };
 use crate::{
     cql::{BindContext, Plan, Prepared, ReadOptions},
@@ -218,13 +214,13 @@ impl Core {
         statement: &Arc<Statement>,
         parameters: &Parameters<'_>,
     ) {
-        let named;
+        let in_order;
         let values = match &parameters.names {
             None => parameters.values.as_slice(),
             Some(names) => match ordered(&statement.prepared, names, parameters) {
                 Ok(ordered) => {
-                    named = ordered;
-                    &named
+                    in_order = ordered;
+                    &in_order
                 }
                 Err(failure) => return self.fail(session, stream, &failure),
             },

@@ -227,6 +227,7 @@ impl Shard {
         };
         if let Err(malformed) = ran {
             self.core.metrics.error(code::PROTOCOL);
+            self.core.metrics.broken.add(1);
             response::error(&mut session.out, frame.stream, code::PROTOCOL, &malformed.0);
             session.broken = true;
         }

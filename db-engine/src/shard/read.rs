@@ -179,8 +179,8 @@ impl Core {
             }
             Some(Err(what)) => Err(failed(what)),
         };
-        let step = accepted
-            .and_then(|()| self.step(slot, plan, &mut reading.read, &mut reading.cells));
+        let step =
+            accepted.and_then(|()| self.step(slot, plan, &mut reading.read, &mut reading.cells));
         match step {
             Ok(Step::Over) => {
                 self.reads.remove(slot);

@@ -24,6 +24,7 @@ pub struct Address {
 
 /// What the protocol remembers of one connection.
 #[derive(Debug)]
+#[allow(clippy::struct_excessive_bools)] // four things that can each be so or not
 pub struct Session {
     /// Which connection it is.
     pub place: Place,

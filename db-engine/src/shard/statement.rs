@@ -113,7 +113,6 @@ impl Plans {
     /// Drops what is forgotten.
     pub fn sweep(&mut self) {
         self.statements.retain(|statement| !statement.forgotten.load(Relaxed));
-        self.places =
-            self.statements.iter().enumerate().map(|(place, s)| (s.id, place)).collect();
+        self.places = self.statements.iter().enumerate().map(|(place, s)| (s.id, place)).collect();
     }
 }

@@ -178,12 +178,7 @@ impl Core {
 
     /// Writes all of `self.mutations`, which belongs to one shard.
     #[inline]
-    fn write_to(
-        &mut self,
-        session: &mut Session,
-        stream: i16,
-        owner: u16,
-    ) -> Result<(), Failure> {
+    fn write_to(&mut self, session: &mut Session, stream: i16, owner: u16) -> Result<(), Failure> {
         let waiter = Waiter::Client(self.address(session, stream));
         let tag = Origin { shard: self.shard, waiter }.pack();
         if owner == self.shard {
@@ -316,7 +311,9 @@ impl Core {
     /// Writes a part of a logged batch, now or, if its owner cannot take it, a little later.
     fn write_logged_part(&mut self, slot: Slot, shard: u16) {
         let Some(parts) = self.writes.get(slot) else { return };
-        let Some(place) = parts.logged.iter().position(|(owner, _)| *owner == shard) else { return };
+        let Some(place) = parts.logged.iter().position(|(owner, _)| *owner == shard) else {
+            return;
+        };
         let part = std::mem::take(&mut parts.logged[place].1);
         let tag = Origin { shard: self.shard, waiter: Waiter::Parts(slot) }.pack();
         let written = self.write_part(shard, tag, &part);
@@ -402,4 +399,3 @@ enum Owner {
     One(u16),
     Several,
 }
-

@@ -145,7 +145,9 @@ fn register_tells_whether_schema_changes_are_wanted() {
     let register = |names: &[&str]| {
         let mut body = Vec::new();
         put_short(&mut body, u16::try_from(names.len()).expect("few"));
-        names.iter().for_each(|name| put_string(&mut body, name));
+        for name in names {
+            put_string(&mut body, name);
+        }
         read_register(&body)
     };
     assert_eq!(register(&["STATUS_CHANGE", "SCHEMA_CHANGE"]), Ok(true));
