@@ -1,0 +1,155 @@
+import { KIND } from '@sandglass/common/measurement'
+import { CLIENT_RECEIPTS_MAX, RECEIPT_MS_MAX, Sessions } from '../src/broker/session.js'
+import { Distribution } from '../src/distribution.js'
+import { Latest } from '../src/latest.js'
+import { Message } from '../src/message.js'
+import { GENERATION_MS_MAX, GENERATION_TIMES_MAX, Recent, SEQ_MAX } from '../src/recent.js'
+import { Sensor, Series } from '../src/series.js'
+
+const series = () => new Series(new Sensor('00000000-0000-0000-0000-000000000000', 's'), 'm')
+
+describe('recent values', () => {
+  test('kinds are told apart, also where they look alike', () => {
+    const recent = new Recent()
+    const one = series()
+    const seqs = [
+      recent.place(one, 5, KIND.number, 1),
+      recent.place(one, 5, KIND.text, '1'),
+      recent.place(one, 5, KIND.boolean, true),
+      recent.place(one, 5, KIND.text, 'true'),
+      recent.place(one, 5, KIND.location, { lat: 1, lon: 1 }),
+      recent.place(one, 5, KIND.text, 'x'.repeat(100)),
+      recent.place(one, 5, KIND.text, `${'x'.repeat(99)}y`),
+    ]
+    expect(seqs).toEqual([0, 1, 2, 3, 4, 5, 6])
+    expect(recent.place(one, 5, KIND.text, 'x'.repeat(100))).toBe(5)
+    expect(recent.place(one, 6, KIND.number, 1)).toBe(0)
+  })
+
+  test('what was seen is remembered while a generation passes, and forgotten after two', () => {
+    let nowMs = 0
+    const recent = new Recent({ now: () => nowMs })
+    const [kept, forgotten] = [series(), series()]
+    for (const one of [kept, forgotten]) recent.place(one, 5, KIND.number, 1)
+    nowMs += GENERATION_MS_MAX
+    recent.age()
+    expect(recent.place(kept, 5, KIND.number, 2)).toBe(1)
+    nowMs += GENERATION_MS_MAX
+    recent.age()
+    expect(recent.place(kept, 5, KIND.number, 2)).toBe(1)
+    expect(recent.place(forgotten, 5, KIND.number, 2)).toBe(0)
+  })
+
+  test('their number is bounded, and the newest generation is always there', () => {
+    const recent = new Recent({ now: () => 0 })
+    const one = series()
+    for (let t = 0; t < 3 * GENERATION_TIMES_MAX; t++) recent.place(one, t, KIND.number, 1)
+    const kept = (one.recent?.size ?? 0) + (one.recentBefore?.size ?? 0)
+    expect(kept).toBeGreaterThanOrEqual(GENERATION_TIMES_MAX)
+    expect(kept).toBeLessThanOrEqual(2 * GENERATION_TIMES_MAX)
+  })
+
+  test('a millisecond has room for as many values as seq can count', () => {
+    const recent = new Recent()
+    const one = series()
+    one.recent = new Map([[5, Array.from({ length: SEQ_MAX }, (_, at) => at)]])
+    expect(recent.place(one, 5, KIND.number, -1)).toBe(SEQ_MAX)
+    expect(recent.place(one, 5, KIND.number, -2)).toBe(SEQ_MAX + 1)
+    expect(recent.place(one, 5, KIND.number, -1)).toBe(SEQ_MAX)
+  })
+})
+
+describe('sessions', () => {
+  /** @param {import('../src/broker/session.js').Session} session  @param {object} [parts] */
+  const message = (session, parts) =>
+    new Message({
+      ...{
+        origin: { settled: () => {} },
+        clientId: session.clientId,
+        session,
+        visit: session.visit,
+      },
+      ...{ topic: 't', payload: Buffer.from('5'), qos: 1, dup: false, retain: false, packetId: 1 },
+      ...{ receivedMs: 1_000, arrivedMs: 0, ...parts },
+    })
+
+  test('receipts of one client are bounded; the oldest are forgotten', () => {
+    const sessions = new Sessions()
+    const session = sessions.enter('c', true, {})
+    for (let packetId = 1; packetId <= CLIENT_RECEIPTS_MAX + 1; packetId++) {
+      session.firstReceipt(message(session, { packetId }))
+    }
+    expect(sessions.receiptCount).toBe(CLIENT_RECEIPTS_MAX)
+    const late = { dup: true, receivedMs: 2_000 }
+    expect(session.firstReceipt(message(session, { packetId: 1, ...late })).isRedelivery).toBe(
+      false,
+    )
+    expect(session.firstReceipt(message(session, { packetId: 9, ...late }))).toEqual({
+      ...{ receivedMs: 1_000, isRedelivery: true },
+    })
+  })
+
+  test('a session survives its connection for as long as a redelivery is recognised', () => {
+    const sessions = new Sessions()
+    const [first, second, other] = [{}, {}, {}]
+    const session = sessions.enter('c', true, first)
+    session.firstReceipt(message(session))
+    sessions.leave(session, first, 0)
+    expect(sessions.enter('c', true, second)).toBe(session)
+    sessions.leave(session, second, 0)
+    const later = sessions.enter('d', true, other)
+    sessions.leave(later, other, RECEIPT_MS_MAX + 1)
+    expect(sessions.enter('c', true, first)).not.toBe(session)
+    expect(sessions.receiptCount).toBe(0)
+  })
+
+  test('a connection that was replaced does not take the session away', () => {
+    const sessions = new Sessions()
+    const [first, second] = [{}, {}]
+    const session = sessions.enter('c', false, first)
+    session.noteUnreleased(5)
+    sessions.enter('c', false, second)
+    sessions.leave(session, first, 0)
+    expect(session.connection).toBe(second)
+    expect(session.unreleased.has(5)).toBe(true)
+    sessions.enter('c', true, first)
+    expect(session.unreleased.size).toBe(0)
+    expect(sessions.unreleasedCount).toBe(0)
+  })
+})
+
+describe('latest', () => {
+  test('a series is written at once, then at most once a second, the newest in the end', () => {
+    let nowMs = 0
+    const latest = new Latest({ now: () => nowMs })
+    const one = series()
+    const note = (/** @type {number} */ timeMs) =>
+      latest.note(one, { timeMs, seq: 0, receivedMs: 1e12, kind: KIND.number, value: timeMs })
+    expect([note(5), note(6), note(7)]).toEqual([true, false, false])
+    nowMs = 999
+    expect(latest.takeDue()).toEqual([])
+    nowMs = 1_000
+    expect(latest.takeDue()).toEqual([one])
+    expect(one.newest?.value).toBe(7)
+    expect(latest.takeDue()).toEqual([])
+    nowMs = 3_000
+    expect([note(6), note(8)]).toEqual([false, true])
+  })
+})
+
+describe('distribution', () => {
+  test('quantiles are exact to 13 %, of the recent past only', () => {
+    let nowMs = 0
+    const distribution = new Distribution({ now: () => nowMs })
+    for (let value = 1; value <= 1_000; value++) distribution.note(value)
+    for (const share of [0.5, 0.9, 0.99]) {
+      const found = distribution.quantile(share) ?? 0
+      expect(found / (1_000 * share)).toBeGreaterThan(0.99)
+      expect(found / (1_000 * share)).toBeLessThan(1.13)
+    }
+    nowMs = 100_000
+    expect(distribution.quantile(0.5)).toBeNull()
+    expect(distribution.count).toBe(1_000)
+    expect(distribution.countUpTo(2 ** 20)).toBe(1_000)
+  })
+})
