@@ -60,7 +60,7 @@ export async function queryable({ seconds, progress }) {
     for (let value = 0; performance.now() < end; value++) {
       const published = performance.now()
       const acknowledged = publisher.publish('sensors/probe/m', String(value))
-      while (JSON.parse(await fetchText(url)).items[0]?.value !== value) {
+      while (JSON.parse(await fetchText(url)).items[0]?.v !== value) {
         if (performance.now() > end + 10_000) throw new Error(`reading ${value} never came`)
       }
       times.add((performance.now() - published) * 1000)

@@ -65,7 +65,7 @@ describe('while clients publish', () => {
     await stack.part('api').start()
     const second = await (await fetch(`${url}&cursor=${encodeURIComponent(first.next)}`)).json()
     expect(second.items).toHaveLength(200)
-    expect([...first.items, ...second.items].map(({ value }) => value)).toEqual(
+    expect([...first.items, ...second.items].map(({ v }) => v)).toEqual(
       items.slice(0, 400).map(({ value }) => value),
     )
   }, 60_000)

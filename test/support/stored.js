@@ -92,6 +92,6 @@ export async function readMeasurements(apiUrl, sensor, parameters = {}) {
  * @param {any} item
  * @returns {Stored}
  */
-function storedItem(id, { metric, t, seq, value }) {
-  return { sensorId: id, metric, timeMs: typeof t === 'number' ? t : Date.parse(t), seq, value }
+function storedItem(id, { metric, t, seq = 0, v }) {
+  return { sensorId: id, metric, timeMs: t, seq, value: v }
 }
