@@ -105,11 +105,10 @@ impl<'a> Sorter<'a> {
         let key: Vec<&str> =
             self.table.partition_key().iter().map(|column| column.name.as_str()).collect();
         if names != key {
-            return invalid(format!(
+            return invalid(
                 "The token() function must be applied to all partition key components or none of \
-                 them: it was applied to {}",
-                names.join(", ")
-            ));
+                 them",
+            );
         }
         if relation.operator == Operator::In {
             return invalid("IN cannot be used with the token function");
@@ -277,13 +276,6 @@ impl<'a> Sorter<'a> {
             ));
         }
         if of_key.iter().any(|of| !of.is_empty()) {
-            let ranged = of_key.iter().any(|of| of.lower.is_some() || of.upper.is_some());
-            if !allow_filtering && ranged {
-                return invalid(
-                    "Only EQ and IN relation are supported on the partition key (unless you use \
-                     the token() function or allow filtering)",
-                );
-            }
             if !allow_filtering {
                 return invalid(FILTERING);
             }
@@ -351,10 +343,14 @@ impl<'a> Sorter<'a> {
         }
         match self.multi {
             Some(begin) if begin != prefix.len() => {
-                let name = self.table.clustering().get(begin).map_or("", |c| c.name.as_str());
+                let name = |at: usize| {
+                    self.table.clustering().get(at).map_or("", |column| column.name.as_str())
+                };
                 invalid(format!(
-                    "PRIMARY KEY column \"{name}\" cannot be restricted as preceding columns are \
-                     not restricted"
+                    "PRIMARY KEY column \"{}\" cannot be restricted as preceding column \"{}\" \
+                     is not restricted",
+                    name(begin),
+                    name(prefix.len())
                 ))
             }
             _ => Ok(prefix),

@@ -12,6 +12,8 @@ pub enum ErrorCode {
     Syntax,
     /// It is CQL, but makes no sense with the schema, or is not supported.
     Invalid,
+    /// It is about something that nobody may change.
+    Unauthorized,
     /// An option of a keyspace or table is wrong.
     Config,
     /// The keyspace (then `table` is empty) or table exists.
@@ -30,6 +32,7 @@ impl ErrorCode {
         match self {
             ErrorCode::Protocol => 0x000A,
             ErrorCode::Syntax => 0x2000,
+            ErrorCode::Unauthorized => 0x2100,
             ErrorCode::Invalid => 0x2200,
             ErrorCode::Config => 0x2300,
             ErrorCode::AlreadyExists { .. } => 0x2400,
@@ -91,6 +94,7 @@ impl From<SchemaError> for CqlError {
         let message = error.to_string();
         let code = match error {
             SchemaError::Invalid(_) => ErrorCode::Invalid,
+            SchemaError::Unauthorized(_) => ErrorCode::Unauthorized,
             SchemaError::Config(_) => ErrorCode::Config,
             SchemaError::Syntax(_) => ErrorCode::Syntax,
             SchemaError::AlreadyExists { keyspace, table } => {

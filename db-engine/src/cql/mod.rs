@@ -14,6 +14,8 @@ mod lexer;
 mod paging;
 mod parser;
 mod parser_ddl;
+mod parser_term;
+mod parser_write;
 mod plan;
 mod prepare;
 mod prepare_select;

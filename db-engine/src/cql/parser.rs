@@ -1,20 +1,16 @@
-//! Tokens → a statement: queries and writes. What changes the schema is in `parser_ddl`.
+//! Tokens → a statement: the queries, and what all statements share.
+//!
+//! Writes are in `parser_write`, what changes the schema in `parser_ddl`, values in `parser_term`.
 
 use super::{
-    ast::{
-        Batch, Delete, Insert, Modification, Operator, Relation, Select, Selector, Statement,
-        Target, Term, Update, Using,
-    },
+    ast::{Operator, Relation, Select, Selector, Statement, Target, Term},
     error::CqlError,
     lexer::{Kind, Token, place, tokens},
 };
-use crate::{schema::TableName, types::literal::Literal};
+use crate::schema::TableName;
 
 /// Deepest nesting of values or calls, so that hostile text cannot exhaust the stack.
 const DEPTH_MAX: usize = 24;
-/// Most writes in one batch text, Cassandra's and the protocol's limit.
-const BATCH_MAX: usize = 65_535;
-
 pub(super) type Parsed<T> = Result<T, CqlError>;
 
 /// Words that cannot be names unless quoted.
@@ -100,8 +96,8 @@ pub fn parse(text: &str) -> Parsed<Statement> {
 pub(super) struct Parser<'a> {
     text: &'a str,
     tokens: Vec<Token<'a>>,
-    at: usize,
-    markers: u16,
+    pub(super) at: usize,
+    pub(super) markers: u16,
 }
 
 impl<'a> Parser<'a> {
@@ -109,7 +105,7 @@ impl<'a> Parser<'a> {
         self.peek_at(0)
     }
 
-    fn peek_at(&self, ahead: usize) -> &Kind<'a> {
+    pub(super) fn peek_at(&self, ahead: usize) -> &Kind<'a> {
         let token = self.tokens.get(self.at + ahead).or(self.tokens.last());
         token.map_or(&Kind::End, |token| &token.kind)
     }
@@ -118,7 +114,7 @@ impl<'a> Parser<'a> {
         self.at = (self.at + 1).min(self.tokens.len().saturating_sub(1));
     }
 
-    fn next(&mut self) -> Kind<'a> {
+    pub(super) fn next(&mut self) -> Kind<'a> {
         let kind = self.peek().clone();
         self.skip();
         kind
@@ -136,7 +132,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    fn mismatched(&self, expected: &str) -> CqlError {
+    pub(super) fn mismatched(&self, expected: &str) -> CqlError {
         let Some(token) = self.tokens.get(self.at) else { return self.unexpected() };
         let text = match token.kind {
             Kind::End => "<EOF>",
@@ -158,7 +154,7 @@ impl<'a> Parser<'a> {
         if self.symbol(symbol) { Ok(()) } else { Err(self.mismatched(&format!("'{symbol}'"))) }
     }
 
-    fn is_word(&self, ahead: usize, word: &str) -> bool {
+    pub(super) fn is_word(&self, ahead: usize, word: &str) -> bool {
         matches!(self.peek_at(ahead), Kind::Word(found) if found.eq_ignore_ascii_case(word))
     }
 
@@ -244,118 +240,17 @@ impl<'a> Parser<'a> {
         self.schema_statement()
     }
 
-    fn modification(&mut self) -> Parsed<Option<Modification>> {
-        Ok(Some(if self.words("insert") {
-            Modification::Insert(self.insert()?)
-        } else if self.words("update") {
-            Modification::Update(self.update()?)
-        } else if self.words("delete") {
-            Modification::Delete(self.delete()?)
-        } else {
-            return Ok(None);
-        }))
-    }
-
-    fn refuse_condition(&mut self) -> Parsed<()> {
-        if self.is_word(0, "if") {
-            return Err(CqlError::unsupported("Conditional writes (IF) are"));
-        }
-        Ok(())
-    }
-
-    fn insert(&mut self) -> Parsed<Insert> {
-        self.expect_words("into")?;
-        let table = self.table_name()?;
-        if self.words("json") {
-            return Err(CqlError::unsupported("INSERT JSON is"));
-        }
-        let names = self.parenthesized(Self::name)?;
-        self.expect_words("values")?;
-        let terms = self.parenthesized(Self::term)?;
-        if names.len() != terms.len() {
-            return Err(CqlError::invalid("Unmatched column names/values"));
-        }
-        self.refuse_condition()?;
-        let using = self.using()?;
-        Ok(Insert { table, values: names.into_iter().zip(terms).collect(), using })
-    }
-
-    fn update(&mut self) -> Parsed<Update> {
-        let table = self.table_name()?;
-        let using = self.using()?;
-        self.expect_words("set")?;
-        let values = self.list(|parser| {
-            let name = parser.name()?;
-            if parser.symbol("[") || parser.symbol("+=") || parser.symbol("-=") {
-                return Err(CqlError::unsupported("Changing a part of a collection is"));
-            }
-            parser.expect("=")?;
-            let term = parser.assigned()?;
-            Ok((name, term))
-        })?;
-        self.expect_words("where")?;
-        let relations = self.relations()?;
-        self.refuse_condition()?;
-        Ok(Update { table, values, relations, using })
-    }
-
-    /// The right side of `SET`: a term; `c + 1` is of counters and collections only.
-    fn assigned(&mut self) -> Parsed<Term> {
-        let names_column = matches!(self.peek(), Kind::Word(_) | Kind::Quoted(_));
-        let operator = |kind: &Kind<'_>| matches!(kind, Kind::Symbol("+" | "-"));
-        if names_column && operator(self.peek_at(1)) {
-            return Err(CqlError::unsupported("Counters and changing a part of a collection are"));
-        }
-        let term = self.term()?;
-        if operator(self.peek()) {
-            return Err(CqlError::unsupported(
-                "Arithmetic and changing a part of a collection are",
-            ));
-        }
-        Ok(term)
-    }
-
-    fn delete(&mut self) -> Parsed<Delete> {
-        let columns = if self.is_word(0, "from") { Vec::new() } else { self.list(Self::name)? };
-        if self.symbol("[") {
-            return Err(CqlError::unsupported("Deleting a part of a collection is"));
-        }
-        self.expect_words("from")?;
-        let table = self.table_name()?;
-        let using = self.using()?;
-        if let Some(Term::Marker { .. } | Term::Literal(_)) = using.ttl {
-            return Err(self.unexpected());
-        }
-        self.expect_words("where")?;
-        let relations = self.relations()?;
-        self.refuse_condition()?;
-        Ok(Delete { table, columns, relations, using })
-    }
-
-    fn using(&mut self) -> Parsed<Using> {
-        let mut using = Using::default();
-        if !self.words("using") {
-            return Ok(using);
-        }
-        loop {
-            if self.words("timestamp") {
-                using.timestamp = Some(self.term()?);
-            } else if self.words("ttl") {
-                using.ttl = Some(self.term()?);
-            } else if self.words("timeout") {
-                self.timeout()?;
-            } else {
-                return Err(self.unexpected());
-            }
-            if !self.words("and") {
-                return Ok(using);
-            }
+    /// A whole number or a marker: all that may be said of a limit, TTL or timestamp.
+    pub(super) fn integer(&mut self) -> Parsed<Term> {
+        match self.peek() {
+            Kind::Integer(_) | Kind::Marker | Kind::NamedMarker(_) => self.term(),
+            _ => Err(self.unexpected()),
         }
     }
 
     /// The duration of `USING TIMEOUT`, which ScyllaDB's drivers say with every system query.
     /// Taken and not heeded: requests end sooner than any timeout that makes sense.
-    fn timeout(&mut self) -> Parsed<()> {
+    pub(super) fn timeout(&mut self) -> Parsed<()> {
         match self.next() {
             Kind::Duration(_) => Ok(()),
             Kind::Marker | Kind::NamedMarker(_) => {
@@ -366,25 +261,6 @@ impl<'a> Parser<'a> {
                 Err(self.unexpected())
             }
         }
-    }
-
-    fn batch(&mut self) -> Parsed<Batch> {
-        let unlogged = self.words("unlogged");
-        if self.words("counter") {
-            return Err(CqlError::unsupported("Counters are"));
-        }
-        self.expect_words("batch")?;
-        let using = self.using()?;
-        let mut writes = Vec::new();
-        while let Some(write) = self.modification()? {
-            writes.push(write);
-            while self.symbol(";") {}
-            if writes.len() > BATCH_MAX {
-                return Err(CqlError::invalid(format!("Batch of more than {BATCH_MAX} writes")));
-            }
-        }
-        self.expect_words("apply batch")?;
-        Ok(Batch { unlogged, using, writes })
     }
 
     fn select(&mut self) -> Parsed<Select> {
@@ -421,10 +297,10 @@ impl<'a> Parser<'a> {
             })?;
         }
         if self.words("per partition limit") {
-            select.per_partition_limit = Some(self.term()?);
+            select.per_partition_limit = Some(self.integer()?);
         }
         if self.words("limit") {
-            select.limit = Some(self.term()?);
+            select.limit = Some(self.integer()?);
         }
         select.allow_filtering = self.words("allow filtering");
         self.words("bypass cache");
@@ -474,7 +350,7 @@ impl<'a> Parser<'a> {
         Ok(Selector::Column(name))
     }
 
-    fn check_depth(&self, depth: usize) -> Parsed<()> {
+    pub(super) fn check_depth(&self, depth: usize) -> Parsed<()> {
         if depth <= DEPTH_MAX {
             return Ok(());
         }
@@ -482,7 +358,7 @@ impl<'a> Parser<'a> {
         Err(CqlError::syntax(format!("{place} nested more than {DEPTH_MAX} deep")))
     }
 
-    fn relations(&mut self) -> Parsed<Vec<Relation>> {
+    pub(super) fn relations(&mut self) -> Parsed<Vec<Relation>> {
         let mut relations = vec![self.relation()?];
         while self.words("and") {
             relations.push(self.relation()?);
@@ -547,127 +423,5 @@ impl<'a> Parser<'a> {
         let items = self.list(Self::term)?;
         self.expect(")")?;
         Ok(Term::Tuple(items))
-    }
-
-    /// A value.
-    pub(super) fn term(&mut self) -> Parsed<Term> {
-        self.term_at(0)
-    }
-
-    fn term_at(&mut self, depth: usize) -> Parsed<Term> {
-        self.check_depth(depth)?;
-        let name = match self.peek() {
-            Kind::Marker => None,
-            Kind::NamedMarker(name) => Some(name.to_ascii_lowercase()),
-            _ => return self.value_at(depth),
-        };
-        self.skip();
-        let index = self.markers;
-        let Some(next) = index.checked_add(1) else {
-            return Err(CqlError::syntax("A statement has more than 65535 bind markers"));
-        };
-        self.markers = next;
-        Ok(Term::Marker { index, name })
-    }
-
-    fn value_at(&mut self, depth: usize) -> Parsed<Term> {
-        let literal = match self.peek().clone() {
-            Kind::Text(text) => Literal::Text(text),
-            Kind::Integer(digits) => Literal::Integer(digits.into()),
-            Kind::Float(digits) => Literal::Float(digits.into()),
-            Kind::Uuid(uuid) => Literal::Uuid(uuid.into()),
-            Kind::Hex(digits) => Literal::Hex(digits.into()),
-            Kind::Duration(text) => Literal::Duration(text.into()),
-            Kind::Symbol("-") if self.is_word(1, "infinity") => {
-                self.skip();
-                Literal::Float("-inf".into())
-            }
-            Kind::Symbol("(") => return self.tuple(depth),
-            Kind::Symbol("[") => return self.list_literal(depth),
-            Kind::Symbol("{") => return self.braces(depth),
-            Kind::Word(word) => match word.to_ascii_lowercase().as_str() {
-                "null" => Literal::Null,
-                "true" => Literal::Boolean(true),
-                "false" => Literal::Boolean(false),
-                "nan" => Literal::Float("NaN".into()),
-                "infinity" => Literal::Float("inf".into()),
-                _ => return self.call(depth),
-            },
-            _ => return Err(self.unexpected()),
-        };
-        self.skip();
-        Ok(Term::Literal(literal))
-    }
-
-    fn call(&mut self, depth: usize) -> Parsed<Term> {
-        if *self.peek_at(1) != Kind::Symbol("(") {
-            return Err(self.unexpected());
-        }
-        let name = match self.next() {
-            Kind::Word(word) => word.to_ascii_lowercase(),
-            _ => String::new(),
-        };
-        self.expect("(")?;
-        let mut arguments = Vec::new();
-        if !self.symbol(")") {
-            arguments = self.list(|parser| parser.term_at(depth + 1))?;
-            self.expect(")")?;
-        }
-        Ok(Term::Call { name, arguments })
-    }
-
-    fn tuple(&mut self, depth: usize) -> Parsed<Term> {
-        self.expect("(")?;
-        let items = self.list(|parser| parser.term_at(depth + 1))?;
-        self.expect(")")?;
-        let literal = |term: &Term| match term {
-            Term::Literal(literal) => Some(literal.clone()),
-            _ => None,
-        };
-        let literals: Option<Vec<_>> = items.iter().map(literal).collect();
-        Ok(literals.map_or(Term::Tuple(items), |items| Term::Literal(Literal::Tuple(items))))
-    }
-
-    fn literal(&mut self, depth: usize) -> Parsed<Literal> {
-        match self.term_at(depth)? {
-            Term::Literal(literal) => Ok(literal),
-            _ => Err(CqlError::unsupported(
-                "Bind markers and functions inside a collection literal are",
-            )),
-        }
-    }
-
-    fn list_literal(&mut self, depth: usize) -> Parsed<Term> {
-        self.expect("[")?;
-        let mut items = Vec::new();
-        if !self.symbol("]") {
-            items = self.list(|parser| parser.literal(depth + 1))?;
-            self.expect("]")?;
-        }
-        Ok(Term::Literal(Literal::List(items)))
-    }
-
-    fn braces(&mut self, depth: usize) -> Parsed<Term> {
-        self.expect("{")?;
-        if self.symbol("}") {
-            return Ok(Term::Literal(Literal::Set(Vec::new())));
-        }
-        let first = self.literal(depth + 1)?;
-        if !self.symbol(":") {
-            let mut items = vec![first];
-            while self.symbol(",") {
-                items.push(self.literal(depth + 1)?);
-            }
-            self.expect("}")?;
-            return Ok(Term::Literal(Literal::Set(items)));
-        }
-        let mut pairs = vec![(first, self.literal(depth + 1)?)];
-        while self.symbol(",") {
-            let key = self.literal(depth + 1)?;
-            self.expect(":")?;
-            pairs.push((key, self.literal(depth + 1)?));
-        }
-        self.expect("}")?;
-        Ok(Term::Literal(Literal::Map(pairs)))
     }
 }

@@ -99,7 +99,8 @@ impl Parser<'_> {
     fn create_keyspace(&mut self) -> Parsed<Ddl> {
         let if_not_exists = self.words("if not exists");
         let name = self.name()?;
-        let properties = if self.words("with") { self.properties()? } else { Vec::new() };
+        self.expect_words("with")?;
+        let properties = self.properties()?;
         Ok(Ddl::CreateKeyspace { name, if_not_exists, properties })
     }
 
@@ -131,13 +132,13 @@ impl Parser<'_> {
             1 => {}
             0 => {
                 return Err(CqlError::invalid(format!(
-                    "No PRIMARY KEY specified for table '{}' (exactly one required)",
+                    "No PRIMARY KEY specifed for table '{}' (exactly one required)",
                     name.name
                 )));
             }
             _ => {
                 return Err(CqlError::invalid(format!(
-                    "Multiple PRIMARY KEYs specified for table '{}' (exactly one required)",
+                    "Multiple PRIMARY KEY specified for table '{}' (exactly one required)",
                     name.name
                 )));
             }

@@ -216,7 +216,7 @@ impl Binder {
         let found =
             of_now(function, arguments).or_else(|| Function::find(function, arguments.len()));
         let Some((found, gives)) = found else {
-            return Err(CqlError::invalid(format!("Unknown function '{function}'")));
+            return Err(CqlError::invalid(format!("Unknown function {function} called")));
         };
         let suits = gives == *ty || (gives == CqlType::Timeuuid && *ty == CqlType::Uuid);
         if !suits {

@@ -42,9 +42,8 @@ pub(super) fn prepare(table: &Arc<Table>, select: &Select) -> Result<Prepared, C
         Some(term) => Some(binder.slot(term, "[limit]", &CqlType::Int)?),
         None => None,
     };
-    for (slot, name) in [(&limit, "LIMIT"), (&per_partition_limit, "PER PARTITION LIMIT")] {
-        check_limit(slot.as_ref(), name)?;
-    }
+    check_limit(limit.as_ref())?;
+    check_limit(per_partition_limit.as_ref())?;
     let Where { partitions, prefix, span, conditions } = sorter.finish(select.allow_filtering)?;
     let reverse = order(table, select, &partitions, &prefix)?;
     let pk_indexes = match &partitions {
@@ -234,13 +233,13 @@ fn check_distinct(selected: &[Selected]) -> Result<(), CqlError> {
 }
 
 /// Refuses a constant limit as early as Cassandra does.
-fn check_limit(slot: Option<&Slot>, name: &str) -> Result<(), CqlError> {
+fn check_limit(slot: Option<&Slot>) -> Result<(), CqlError> {
     let Some(Slot { operand: super::plan::Operand::Constant(bytes), .. }) = slot else {
         return Ok(());
     };
     match <[u8; 4]>::try_from(bytes.as_slice()).map(i32::from_be_bytes) {
         Ok(1..) => Ok(()),
-        _ => invalid(format!("{name} must be strictly positive")),
+        _ => invalid("LIMIT must be strictly positive"),
     }
 }
 
@@ -336,7 +335,7 @@ fn prepare_system(
         Some(term) => Some(binder.slot(term, "[limit]", &CqlType::Int)?),
         None => None,
     };
-    check_limit(limit.as_ref(), "LIMIT")?;
+    check_limit(limit.as_ref())?;
     let key: Option<Vec<u16>> = table
         .partition_key()
         .iter()

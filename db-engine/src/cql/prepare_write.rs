@@ -93,14 +93,14 @@ fn prepare_update(
             return Err(CqlError::invalid(format!("PRIMARY KEY part {name} found in SET part")));
         }
         if plan.cells.iter().any(|(number, _)| *number == column.number) {
-            return Err(CqlError::invalid(format!(
+            return Err(CqlError::syntax(format!(
                 "Multiple incompatible setting of column {name}"
             )));
         }
         let slot = binder.of_column(term, column)?;
         plan.cells.push((column.number, slot));
     }
-    let keys = keys_of(table, &update.relations, binder)?;
+    let keys = keys_of(table, &update.relations, "UPDATE", binder)?;
     place_keys(table, keys, plan)?;
     require_clustering(table, plan)
 }
@@ -125,10 +125,13 @@ fn prepare_delete(
             plan.cells.push((column.number, slot));
         }
     }
-    let keys = keys_of(table, &delete.relations, binder)?;
+    let keys = keys_of(table, &delete.relations, "DELETE", binder)?;
     place_keys(table, keys, plan)?;
     plan.action = if !delete.columns.is_empty() {
-        require_clustering(table, plan)?;
+        if plan.clustering.len() < table.clustering().len() {
+            let text = "Range deletions are not supported for specific columns";
+            return Err(CqlError::invalid(text));
+        }
         Action::Update
     } else if plan.clustering.is_empty() {
         Action::DeletePartition
@@ -144,6 +147,7 @@ fn prepare_delete(
 fn keys_of<'a>(
     table: &'a Table,
     relations: &[Relation],
+    verb: &str,
     binder: &mut Binder,
 ) -> Result<Vec<(&'a Column, Slot)>, CqlError> {
     let mut keys: Vec<(&Column, Slot)> = Vec::new();
@@ -152,10 +156,9 @@ fn keys_of<'a>(
         let name = match &relation.target {
             Target::Column(name) => name,
             Target::Token(_) => {
-                return Err(CqlError::invalid(
-                    "The token function cannot be used in WHERE clauses for UPDATE and DELETE \
-                     statements",
-                ));
+                return Err(CqlError::invalid(format!(
+                    "The token function cannot be used in WHERE clauses for {verb} statements"
+                )));
             }
             Target::Columns(_) => {
                 return Err(CqlError::unsupported("A condition on several columns of a write is"));
@@ -170,10 +173,10 @@ fn keys_of<'a>(
             Operator::Eq => {}
             Operator::In => return Err(CqlError::unsupported("IN in a write is")),
             _ if column.kind == ColumnKind::PartitionKey => {
-                return Err(CqlError::invalid(
+                return Err(CqlError::invalid(format!(
                     "Only EQ and IN relation are supported on the partition key (unless you use \
-                     the token() function or allow filtering)",
-                ));
+                     the token() function) for {verb} statements"
+                )));
             }
             _ => return Err(CqlError::unsupported("Writing to a range of rows is")),
         }
@@ -186,7 +189,7 @@ fn keys_of<'a>(
     }
     if !others.is_empty() {
         return Err(CqlError::invalid(format!(
-            "Non PRIMARY KEY columns found in where clause: {}",
+            "Non PRIMARY KEY columns found in where clause: {} ",
             others.join(", ")
         )));
     }

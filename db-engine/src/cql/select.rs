@@ -124,11 +124,11 @@ impl SelectPlan {
     ) -> Result<Read, CqlError> {
         check_count(values, self.markers)?;
         let limit = match &self.limit {
-            Some(slot) => positive(slot, values, context, "LIMIT")?,
+            Some(slot) => positive(slot, values, context)?,
             None => None,
         };
         let per_partition = match &self.per_partition_limit {
-            Some(slot) => positive(slot, values, context, "PER PARTITION LIMIT")?,
+            Some(slot) => positive(slot, values, context)?,
             None if self.distinct => Some(1),
             None => None,
         };
@@ -332,19 +332,18 @@ pub(super) fn positive(
     slot: &Slot,
     values: &[Value<'_>],
     context: &BindContext,
-    name: &str,
 ) -> Result<Option<u64>, CqlError> {
     let bytes = match slot.find(values, context)? {
         Found::Unset => return Ok(None),
-        Found::Null => return Err(CqlError::invalid(format!("Invalid null value of {name}"))),
+        Found::Null => return Err(CqlError::invalid("Invalid null value of limit")),
         Found::Bytes(bytes) => bytes,
     };
     let Ok(limit) = <[u8; 4]>::try_from(&*bytes).map(i32::from_be_bytes) else {
-        return Err(CqlError::invalid(format!("Invalid value of {name}")));
+        return Err(CqlError::invalid("Invalid value of limit"));
     };
     match u64::try_from(limit) {
         Ok(limit) if limit > 0 => Ok(Some(limit)),
-        _ => Err(CqlError::invalid(format!("{name} must be strictly positive"))),
+        _ => Err(CqlError::invalid("LIMIT must be strictly positive")),
     }
 }
 

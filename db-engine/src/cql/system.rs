@@ -47,7 +47,7 @@ impl SystemPlan {
             wanted.push((*column, values));
         }
         let limit = match &self.limit {
-            Some(slot) => super::select::positive(slot, values, context, "LIMIT")?,
+            Some(slot) => super::select::positive(slot, values, context)?,
             None => None,
         };
         let limit = limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX);

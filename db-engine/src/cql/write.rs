@@ -139,9 +139,11 @@ pub(super) fn timestamp(
         Found::Unset => Ok(context.timestamp_us),
         Found::Null => Err(CqlError::invalid("Invalid null value of timestamp")),
         Found::Bytes(bytes) => match <[u8; 8]>::try_from(&*bytes).map(i64::from_be_bytes) {
-            Ok(i64::MIN) => {
-                Err(CqlError::invalid(format!("Timestamps must be greater than {}", i64::MIN)))
-            }
+            Ok(i64::MIN) => Err(CqlError::invalid(format!(
+                "Out of bound timestamp, must be in [{}, {}]",
+                i64::MIN + 1,
+                i64::MAX
+            ))),
             Ok(timestamp) => Ok(timestamp),
             Err(_) => Err(CqlError::invalid("Invalid timestamp value")),
         },

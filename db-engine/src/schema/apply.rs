@@ -22,6 +22,10 @@ fn invalid<T>(text: impl Into<String>) -> Result<T, SchemaError> {
     Err(SchemaError::Invalid(text.into()))
 }
 
+fn system_keyspace<T>(name: &str) -> Result<T, SchemaError> {
+    Err(SchemaError::Unauthorized(format!("{name} keyspace is not user-modifiable.")))
+}
+
 fn unsupported<T>(what: &str) -> Result<T, SchemaError> {
     invalid(format!("{what} not supported yet by Sandglass"))
 }
@@ -58,7 +62,7 @@ pub(super) fn apply(catalog: &Catalog, ddl: &Ddl, id: Uuid) -> Result<Applied, S
             Ok(done(next, Change::Created, keyspace, Some(table)))
         }
         Ddl::AlterTable { name, if_exists, change } => {
-            let Some(found) = find(catalog, name, *if_exists)? else { return Ok(NOTHING) };
+            let Some(found) = find(catalog, name, *if_exists, false)? else { return Ok(NOTHING) };
             let mut altered = Table::clone(&found);
             alter_table(&mut altered, change)?;
             if altered == *found {
@@ -70,7 +74,7 @@ pub(super) fn apply(catalog: &Catalog, ddl: &Ddl, id: Uuid) -> Result<Applied, S
             Ok(done(next, Change::Updated, &found.keyspace, Some(&found.name)))
         }
         Ddl::DropTable { name, if_exists } => {
-            let Some(found) = find(catalog, name, *if_exists)? else { return Ok(NOTHING) };
+            let Some(found) = find(catalog, name, *if_exists, false)? else { return Ok(NOTHING) };
             let mut next = catalog.clone();
             if let Some(keyspace) = next.keyspaces.get_mut(&found.keyspace) {
                 keyspace.tables.remove(&found.name);
@@ -78,7 +82,7 @@ pub(super) fn apply(catalog: &Catalog, ddl: &Ddl, id: Uuid) -> Result<Applied, S
             Ok(done(next, Change::Dropped, &found.keyspace, Some(&found.name)))
         }
         Ddl::Truncate { name } => {
-            let Some(found) = find(catalog, name, false)? else { return Ok(NOTHING) };
+            let Some(found) = find(catalog, name, false, true)? else { return Ok(NOTHING) };
             // Storage forgets the old number and begins empty with a new one.
             let mut emptied = Table::clone(&found);
             emptied.number = TableNumber(catalog.next_table);
@@ -105,7 +109,7 @@ fn resolve<'a>(catalog: &Catalog, name: &'a TableName) -> Result<(&'a str, &'a s
         );
     };
     if is_system(keyspace) {
-        return invalid(format!("System keyspace '{keyspace}' is not user-modifiable"));
+        return system_keyspace(keyspace);
     }
     if !catalog.keyspaces.contains_key(keyspace) {
         return invalid(format!("Keyspace '{keyspace}' doesn't exist"));
@@ -117,6 +121,7 @@ fn find(
     catalog: &Catalog,
     name: &TableName,
     may_miss: bool,
+    truncates: bool,
 ) -> Result<Option<Arc<Table>>, SchemaError> {
     let found = match resolve(catalog, name) {
         Ok((keyspace, table)) => {
@@ -128,6 +133,7 @@ fn find(
     match found {
         Some(table) => Ok(Some(Arc::clone(table))),
         None if may_miss => Ok(None),
+        None if truncates => invalid(format!("table {} does not exist", name.name)),
         None => {
             let keyspace = name.keyspace.as_deref().unwrap_or_default();
             invalid(format!("Table '{keyspace}.{}' doesn't exist", name.name))
@@ -163,8 +169,7 @@ fn create_keyspace(
     }
     let (replication, durable_writes) = keyspace_options(properties)?;
     let Some(replication) = replication else {
-        let text = "Missing mandatory option 'replication'";
-        return Err(SchemaError::Config(text.into()));
+        return invalid("Missing mandatory option 'replication'");
     };
     let mut next = catalog.clone();
     let keyspace = Keyspace {
@@ -184,7 +189,7 @@ fn alter_keyspace(
     properties: Properties,
 ) -> Result<Applied, SchemaError> {
     if is_system(name) {
-        return invalid(format!("System keyspace '{name}' is not user-modifiable"));
+        return system_keyspace(name);
     }
     let mut next = catalog.clone();
     let Some(keyspace) = next.keyspaces.get_mut(name) else {
@@ -206,7 +211,7 @@ fn alter_keyspace(
 
 fn drop_keyspace(catalog: &Catalog, name: &str, if_exists: bool) -> Result<Applied, SchemaError> {
     if is_system(name) {
-        return invalid(format!("System keyspace '{name}' is not user-modifiable"));
+        return system_keyspace(name);
     }
     let mut next = catalog.clone();
     match next.keyspaces.remove(name) {
@@ -241,10 +246,10 @@ fn create_table(
     };
     let table = &name.name;
     if !is_word(table) || table.len() > TABLE_NAME_MAX {
-        return invalid(format!(
-            "Table name must not be empty, more than {TABLE_NAME_MAX} characters long, or contain \
+        return Err(SchemaError::Config(format!(
+            "{keyspace}.{table}: Table name must not be empty or not contain \
              non-alphanumeric-underscore characters (got \"{table}\")"
-        ));
+        )));
     }
     let mut left: Vec<(String, Declared)> = Vec::new();
     for (column, declared) in columns {
@@ -264,7 +269,7 @@ fn create_table(
             made.push(key_column(table, &mut left, &made, kind, position, name)?);
         }
     }
-    set_order(table, &mut made, clustering, order)?;
+    set_order(&mut made, clustering, order)?;
     left.sort_by(|a, b| a.0.cmp(&b.0));
     let mut next_column = 0;
     for (name, declared) in left {
@@ -316,37 +321,33 @@ fn key_column(
 }
 
 fn set_order(
-    table: &str,
     made: &mut [Column],
     clustering: &[String],
     order: &[(String, bool)],
 ) -> Result<(), SchemaError> {
-    if order.is_empty() {
-        return Ok(());
+    if let Some((name, _)) = order.iter().find(|(name, _)| !clustering.contains(name)) {
+        return invalid(format!(
+            "Only clustering key columns can be defined in CLUSTERING ORDER directive: [{name}] \
+             are not clustering columns"
+        ));
     }
-    for (position, (name, descending)) in order.iter().enumerate() {
-        if !clustering.contains(name) {
-            return invalid(format!(
-                "Only clustering key columns can be defined in CLUSTERING ORDER directive: {:?} \
-                 for table '{table}'",
-                [name]
-            ).replace('"', ""));
-        }
-        if clustering.get(position) != Some(name) {
-            return invalid(format!(
-                "The order of columns in the CLUSTERING ORDER directive must match that of the \
-                 clustering columns ({})",
-                clustering.join(", ")
-            ));
+    for ((name, descending), wanted) in order.iter().zip(clustering) {
+        if name != wanted {
+            return invalid(if order.iter().any(|(other, _)| other == wanted) {
+                format!(
+                    "The order of columns in the CLUSTERING ORDER directive must match that of \
+                     the clustering columns ({})",
+                    clustering.join(", ")
+                )
+            } else {
+                format!("Missing CLUSTERING ORDER for column {wanted}")
+            });
         }
         if let Some(column) = made.iter_mut().find(|column| column.name == *name) {
             column.descending = *descending;
         }
     }
-    match clustering.get(order.len()) {
-        Some(missing) => invalid(format!("Missing CLUSTERING ORDER for column {missing}")),
-        None => Ok(()),
-    }
+    Ok(())
 }
 
 fn alter_table(table: &mut Table, change: &Alteration) -> Result<(), SchemaError> {
@@ -409,7 +410,7 @@ fn add_column(
 fn rename(table: &mut Table, from: &str, to: &str) -> Result<(), SchemaError> {
     let name = format!("{}.{}", table.keyspace, table.name);
     match table.column(from) {
-        None => return invalid(format!("Column {from} was not found in table {name}")),
+        None => return invalid(format!("Undefined column name {from} in table {name}")),
         Some(column) if column.kind == ColumnKind::Regular => {
             return invalid(format!("Cannot rename non PRIMARY KEY column {from}"));
         }

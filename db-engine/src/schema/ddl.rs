@@ -186,6 +186,8 @@ pub struct Applied {
 pub enum SchemaError {
     /// It makes no sense with the schema as it is.
     Invalid(String),
+    /// It is the system's, and nobody may change it.
+    Unauthorized(String),
     /// An option has no legal value.
     Config(String),
     /// There is no such option.
@@ -202,9 +204,10 @@ pub enum SchemaError {
 impl fmt::Display for SchemaError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            SchemaError::Invalid(text) | SchemaError::Config(text) | SchemaError::Syntax(text) => {
-                f.write_str(text)
-            }
+            SchemaError::Invalid(text)
+            | SchemaError::Unauthorized(text)
+            | SchemaError::Config(text)
+            | SchemaError::Syntax(text) => f.write_str(text),
             SchemaError::AlreadyExists { keyspace, table } if table.is_empty() => {
                 write!(f, "Cannot add existing keyspace \"{keyspace}\"")
             }

@@ -253,7 +253,7 @@ fn compaction(
     mut given: BTreeMap<String, String>,
 ) -> Result<BTreeMap<String, String>, SchemaError> {
     let Some(class) = given.remove("class") else {
-        return config("Missing sub-option 'class' for the 'compaction' option.".into());
+        return config("Missing sub-option 'class' for the 'compaction' option".into());
     };
     let short = class.strip_prefix(PACKAGE).unwrap_or(&class);
     if !STRATEGIES.contains(&short) {
@@ -359,11 +359,8 @@ fn check_replication(
     let short = class.strip_prefix(PACKAGE).unwrap_or(&class);
     match short {
         "SimpleStrategy" => {
-            if !given.contains_key("replication_factor") {
-                return config(
-                    "SimpleStrategy requires a replication_factor strategy option.".into(),
-                );
-            }
+            // Cassandra's `default_keyspace_rf`.
+            given.entry("replication_factor".into()).or_insert_with(|| "1".into());
             if let Some(key) = given.keys().find(|key| *key != "replication_factor") {
                 return config(format!(
                     "Unrecognized strategy option {{{key}}} passed to SimpleStrategy"

@@ -49,7 +49,8 @@ impl Literal {
             Literal::Hex(text) => ("HEX", format!("0x{text}")),
             Literal::Duration(text) => ("DURATION", text.clone()),
             Literal::List(_) => ("LIST", "[...]".into()),
-            Literal::Set(_) | Literal::Map(_) => ("COLLECTION", "{...}".into()),
+            Literal::Set(_) => ("SET", "{...}".into()),
+            Literal::Map(_) => ("MAP", "{...}".into()),
             Literal::Tuple(_) => ("TUPLE", "(...)".into()),
         }
     }
@@ -80,10 +81,14 @@ pub fn encode(ty: &CqlType, literal: &Literal, column: &str) -> Result<Option<Ve
         (ty, Literal::Tuple(items)) if items.len() == 1 => {
             return items.first().map_or(Ok(None), |item| encode(ty, item, column));
         }
-        (_, Literal::List(_) | Literal::Set(_) | Literal::Map(_) | Literal::Tuple(_)) => {
+        (ty, Literal::List(_)) => {
+            return refuse(format!(
+                "Unexpected receiver type '{ty}'; only list and vector are expected"
+            ));
+        }
+        (_, Literal::Set(_) | Literal::Map(_) | Literal::Tuple(_)) => {
             let kind = literal.described().0.to_lowercase();
-            let name = ty.unfrozen_name();
-            return refuse(format!("Invalid {kind} literal for {column} of type {name}"));
+            return refuse(format!("Invalid {kind} literal for {column} of type {ty}"));
         }
         (CqlType::List(_) | CqlType::Set(_) | CqlType::Map(..) | CqlType::Tuple(_), _) => {
             let (kind, text) = literal.described();
@@ -96,15 +101,53 @@ pub fn encode(ty: &CqlType, literal: &Literal, column: &str) -> Result<Option<Ve
     Ok(Some(collection::canonical(ty, &bytes)?.into_owned()))
 }
 
+/// `part` is what the item is to the collection: "value" or "key".
 fn encode_item(
     ty: &CqlType,
     item: &Literal,
     column: &str,
-    kind: &str,
+    (kind, part): (&str, &str),
 ) -> Result<Vec<u8>, TypeError> {
-    match encode(ty, item, &format!("value({column})"))? {
-        Some(bytes) => Ok(bytes),
-        None => refuse(format!("null is not supported inside collections ({kind} {column})")),
+    if matches!(item, Literal::Null) {
+        return refuse("null is not supported inside collections".into());
+    }
+    if !suits(ty, item) {
+        let text = match item {
+            Literal::Text(text) => format!("'{text}'"),
+            _ => item.described().1,
+        };
+        return refuse(format!(
+            "Invalid {kind} literal for {column}: {part} {text} is not of type {ty}"
+        ));
+    }
+    Ok(encode(ty, item, column)?.unwrap_or_default())
+}
+
+/// Whether a literal of this kind may be of the type at all.
+fn suits(ty: &CqlType, literal: &Literal) -> bool {
+    match literal {
+        Literal::List(_) => matches!(ty, CqlType::List(_)),
+        Literal::Set(items) => {
+            matches!(ty, CqlType::Set(_)) || (items.is_empty() && matches!(ty, CqlType::Map(..)))
+        }
+        Literal::Map(_) => matches!(ty, CqlType::Map(..)),
+        Literal::Tuple(items) => matches!(ty, CqlType::Tuple(_)) || items.len() == 1,
+        Literal::Text(_) => matches!(
+            ty,
+            CqlType::Text
+                | CqlType::Ascii
+                | CqlType::Inet
+                | CqlType::Date
+                | CqlType::Time
+                | CqlType::Timestamp
+        ),
+        Literal::Integer(text) => encode_integer(ty, text).is_ok_and(|bytes| bytes.is_some()),
+        Literal::Float(text) => encode_float(ty, text).is_ok_and(|bytes| bytes.is_some()),
+        Literal::Boolean(_) => *ty == CqlType::Boolean,
+        Literal::Uuid(_) => matches!(ty, CqlType::Uuid | CqlType::Timeuuid),
+        Literal::Hex(_) => *ty == CqlType::Blob,
+        Literal::Duration(_) => *ty == CqlType::Duration,
+        Literal::Null => true,
     }
 }
 
@@ -114,8 +157,10 @@ fn encode_items(
     column: &str,
     kind: &str,
 ) -> Result<Vec<u8>, TypeError> {
-    let items: Vec<_> =
-        items.iter().map(|item| encode_item(ty, item, column, kind)).collect::<Result<_, _>>()?;
+    let items: Vec<_> = items
+        .iter()
+        .map(|item| encode_item(ty, item, column, (kind, "value")))
+        .collect::<Result<_, _>>()?;
     Ok(collection::list(&items))
 }
 
@@ -126,7 +171,10 @@ fn encode_pairs(
     column: &str,
 ) -> Result<Vec<u8>, TypeError> {
     let pair = |(k, v): &(Literal, Literal)| {
-        Ok((encode_item(key, k, column, "map")?, encode_item(value, v, column, "map")?))
+        Ok((
+            encode_item(key, k, column, ("map", "key"))?,
+            encode_item(value, v, column, ("map", "value"))?,
+        ))
     };
     let pairs: Vec<_> = pairs.iter().map(pair).collect::<Result<_, TypeError>>()?;
     Ok(collection::map(&pairs))
@@ -189,6 +237,7 @@ fn encode_text(ty: &CqlType, text: &str, column: &str) -> Result<Vec<u8>, TypeEr
         },
         CqlType::Timestamp => {
             let ms = text.parse::<i64>().ok().or_else(|| time::timestamp_ms(text));
+            let unable = || TypeError(format!("Unable to parse a date/time from '{text}'"));
             Ok(ms.ok_or_else(unable)?.to_be_bytes().to_vec())
         }
         CqlType::Date => {
@@ -199,7 +248,11 @@ fn encode_text(ty: &CqlType, text: &str, column: &str) -> Result<Vec<u8>, TypeEr
         CqlType::Time => {
             let ns = time::clock_ns(text, false).or_else(|| text.parse().ok());
             let ns = ns.filter(|ns| (0..86_400_000_000_000).contains(ns));
-            let unable = || TypeError(format!("(TimeType) Unable to coerce '{text}' to a time"));
+            let unable = || {
+                TypeError(format!(
+                    "(TimeType) Unable to coerce '{text}' to a formatted time (long)"
+                ))
+            };
             Ok(ns.ok_or_else(unable)?.to_be_bytes().to_vec())
         }
         _ => mismatch(ty, &Literal::Text(text.into()), column),
@@ -274,7 +327,9 @@ fn uuid_bytes(ty: &CqlType, text: &str) -> Result<Vec<u8>, TypeError> {
     if bytes.len() != 16 {
         return refuse(format!("Unable to make UUID from '{text}'"));
     }
-    super::validate::validate(ty, &bytes)?;
+    if *ty == CqlType::Timeuuid && super::validate::validate(ty, &bytes).is_err() {
+        return refuse("TimeUUID supports only version 1 UUIDs".into());
+    }
     Ok(bytes)
 }
 

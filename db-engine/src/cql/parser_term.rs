@@ -1,0 +1,133 @@
+//! Tokens → a value: a constant, a bind marker or a call.
+
+use super::{
+    ast::Term,
+    error::CqlError,
+    lexer::Kind,
+    parser::{Parsed, Parser},
+};
+use crate::types::literal::Literal;
+
+impl Parser<'_> {
+    /// A value.
+    pub(super) fn term(&mut self) -> Parsed<Term> {
+        self.term_at(0)
+    }
+
+    fn term_at(&mut self, depth: usize) -> Parsed<Term> {
+        self.check_depth(depth)?;
+        let name = match self.peek() {
+            Kind::Marker => None,
+            Kind::NamedMarker(name) => Some(name.to_ascii_lowercase()),
+            _ => return self.value_at(depth),
+        };
+        self.skip();
+        let index = self.markers;
+        let Some(next) = index.checked_add(1) else {
+            return Err(CqlError::syntax("A statement has more than 65535 bind markers"));
+        };
+        self.markers = next;
+        Ok(Term::Marker { index, name })
+    }
+
+    fn value_at(&mut self, depth: usize) -> Parsed<Term> {
+        let literal = match self.peek().clone() {
+            Kind::Text(text) => Literal::Text(text),
+            Kind::Integer(digits) => Literal::Integer(digits.into()),
+            Kind::Float(digits) => Literal::Float(digits.into()),
+            Kind::Uuid(uuid) => Literal::Uuid(uuid.into()),
+            Kind::Hex(digits) => Literal::Hex(digits.into()),
+            Kind::Duration(text) => Literal::Duration(text.into()),
+            Kind::Symbol("-") if self.is_word(1, "infinity") => {
+                self.skip();
+                Literal::Float("-inf".into())
+            }
+            Kind::Symbol("(") => return self.tuple(depth),
+            Kind::Symbol("[") => return self.list_literal(depth),
+            Kind::Symbol("{") => return self.braces(depth),
+            Kind::Word(word) => match word.to_ascii_lowercase().as_str() {
+                "null" => Literal::Null,
+                "true" => Literal::Boolean(true),
+                "false" => Literal::Boolean(false),
+                "nan" => Literal::Float("NaN".into()),
+                "infinity" => Literal::Float("inf".into()),
+                _ => return self.call(depth),
+            },
+            _ => return Err(self.unexpected()),
+        };
+        self.skip();
+        Ok(Term::Literal(literal))
+    }
+
+    fn call(&mut self, depth: usize) -> Parsed<Term> {
+        if *self.peek_at(1) != Kind::Symbol("(") {
+            return Err(self.unexpected());
+        }
+        let name = match self.next() {
+            Kind::Word(word) => word.to_ascii_lowercase(),
+            _ => String::new(),
+        };
+        self.expect("(")?;
+        let mut arguments = Vec::new();
+        if !self.symbol(")") {
+            arguments = self.list(|parser| parser.term_at(depth + 1))?;
+            self.expect(")")?;
+        }
+        Ok(Term::Call { name, arguments })
+    }
+
+    fn tuple(&mut self, depth: usize) -> Parsed<Term> {
+        self.expect("(")?;
+        let items = self.list(|parser| parser.term_at(depth + 1))?;
+        self.expect(")")?;
+        let literal = |term: &Term| match term {
+            Term::Literal(literal) => Some(literal.clone()),
+            _ => None,
+        };
+        let literals: Option<Vec<_>> = items.iter().map(literal).collect();
+        Ok(literals.map_or(Term::Tuple(items), |items| Term::Literal(Literal::Tuple(items))))
+    }
+
+    fn literal(&mut self, depth: usize) -> Parsed<Literal> {
+        match self.term_at(depth)? {
+            Term::Literal(literal) => Ok(literal),
+            _ => Err(CqlError::unsupported(
+                "Bind markers and functions inside a collection literal are",
+            )),
+        }
+    }
+
+    fn list_literal(&mut self, depth: usize) -> Parsed<Term> {
+        self.expect("[")?;
+        let mut items = Vec::new();
+        if !self.symbol("]") {
+            items = self.list(|parser| parser.literal(depth + 1))?;
+            self.expect("]")?;
+        }
+        Ok(Term::Literal(Literal::List(items)))
+    }
+
+    fn braces(&mut self, depth: usize) -> Parsed<Term> {
+        self.expect("{")?;
+        if self.symbol("}") {
+            return Ok(Term::Literal(Literal::Set(Vec::new())));
+        }
+        let first = self.literal(depth + 1)?;
+        if !self.symbol(":") {
+            let mut items = vec![first];
+            while self.symbol(",") {
+                items.push(self.literal(depth + 1)?);
+            }
+            self.expect("}")?;
+            return Ok(Term::Literal(Literal::Set(items)));
+        }
+        let mut pairs = vec![(first, self.literal(depth + 1)?)];
+        while self.symbol(",") {
+            let key = self.literal(depth + 1)?;
+            self.expect(":")?;
+            pairs.push((key, self.literal(depth + 1)?));
+        }
+        self.expect("}")?;
+        Ok(Term::Literal(Literal::Map(pairs)))
+    }
+}
