@@ -326,11 +326,10 @@ impl<'a> Sorter<'a> {
                 prefix.push(choice);
                 continue;
             }
-            if multi && !of.is_empty() {
-                return Err(CqlError::unsupported("Mixing ranges of one and several columns is"));
-            }
             if multi {
                 ended = Some((column, true));
+                add_edge(&mut self.span.lower, of.lower.take(), "start", &column.name)?;
+                add_edge(&mut self.span.upper, of.upper.take(), "end", &column.name)?;
                 continue;
             }
             ended = Some((column, !of.is_empty()));
@@ -356,6 +355,23 @@ impl<'a> Sorter<'a> {
             _ => Ok(prefix),
         }
     }
+}
+
+/// Sets one end of a range over several columns to a value of the first of them.
+fn add_edge(
+    edge: &mut Option<Edge>,
+    end: Option<(Slot, bool)>,
+    which: &str,
+    name: &str,
+) -> Result<(), CqlError> {
+    let Some((slot, inclusive)) = end else { return Ok(()) };
+    if edge.is_some() {
+        return invalid(format!(
+            "More than one restriction was found for the {which} bound on {name}"
+        ));
+    }
+    *edge = Some(Edge { slots: vec![slot], inclusive });
+    Ok(())
 }
 
 fn orders(choice: &Choice) -> bool {

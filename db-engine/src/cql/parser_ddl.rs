@@ -197,7 +197,8 @@ impl Parser<'_> {
         if matches!(self.peek(), Kind::Text(_)) {
             return Err(CqlError::unsupported("A type named by its Java class is"));
         }
-        let name = self.name()?;
+        // A reserved word, except where a type is named.
+        let name = if self.words("set") { "set".to_string() } else { self.name()? };
         let mut arguments = Vec::new();
         if self.symbol("<") {
             arguments = self.list(|parser| match parser.peek() {

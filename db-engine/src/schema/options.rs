@@ -262,7 +262,7 @@ fn compaction(
     }
     let full = format!("{PACKAGE}{short}");
     for (key, value) in &given {
-        check_compaction(&full, short, key, value)?;
+        check_compaction(short, key, value)?;
     }
     if short != "UnifiedCompactionStrategy" && short != "LeveledCompactionStrategy" {
         given.entry("min_threshold".into()).or_insert_with(|| "4".into());
@@ -272,7 +272,7 @@ fn compaction(
     Ok(given)
 }
 
-fn check_compaction(class: &str, short: &str, key: &str, value: &str) -> Result<(), SchemaError> {
+fn check_compaction(short: &str, key: &str, value: &str) -> Result<(), SchemaError> {
     let number = || value.parse::<i64>().ok();
     match key {
         "compaction_window_unit" if short == TIME_WINDOW => {
@@ -318,7 +318,7 @@ fn check_compaction(class: &str, short: &str, key: &str, value: &str) -> Result<
         | "provide_overlapping_tombstones"
         | "single_sstable_uplevel" => {}
         _ if short == "UnifiedCompactionStrategy" || short == "IncrementalCompactionStrategy" => {}
-        _ => return config(format!("Properties specified [{key}] are not understood by {class}")),
+        _ => return config(format!("Properties specified [{key}] are not understood by {short}")),
     }
     Ok(())
 }
