@@ -1,0 +1,79 @@
+/**
+ * Errors as RFC 9457 problem documents: what a client reads when a request cannot be answered.
+ *
+ * There are as many codes as there are different things for a client to do. The `type` is a stable
+ * URN that ends in the code; `parameter` names what to mend, where one thing is at fault.
+ */
+
+/** The media type of every error body. */
+export const PROBLEM_TYPE = 'application/problem+json; charset=utf-8'
+
+/** Seconds after which a client that was refused for want of something should come back. */
+export const RETRY_AFTER_S = 1
+
+/**
+ * @typedef {object} ProblemCode
+ * @property {number} status
+ * @property {string} title  The same for every occurrence.
+ */
+
+/** @satisfies {Record<string, ProblemCode>} */
+const CODES = {
+  'invalid-parameter': { status: 400, title: 'A parameter is not valid' },
+  'invalid-body': { status: 400, title: 'The body is not valid' },
+  'invalid-request': { status: 400, title: 'The request is not valid' },
+  'unknown-sensor': { status: 404, title: 'There is no such sensor' },
+  'unknown-path': { status: 404, title: 'There is nothing at this path' },
+  'sensor-exists': { status: 409, title: 'The sensor exists already' },
+  'body-too-large': { status: 413, title: 'The body is too large' },
+  'unsupported-media-type': { status: 415, title: 'The body is not JSON' },
+  'wrong-host': { status: 421, title: 'The Host header names another server' },
+  'too-many-requests': { status: 429, title: 'Too many requests' },
+  'headers-too-large': { status: 431, title: 'The headers are too large' },
+  internal: { status: 500, title: 'The api has a fault' },
+  'database-away': { status: 503, title: 'The database does not answer' },
+  'ingest-away': { status: 503, title: 'Ingest does not answer' },
+  'too-many-streams': { status: 503, title: 'All live streams are taken' },
+}
+
+/** @typedef {keyof typeof CODES} Code */
+
+/** An answer that is not the one hoped for. Thrown anywhere in a request; sent by the app. */
+export class Problem extends Error {
+  /**
+   * @param {Code} code
+   * @param {string} detail  What is wrong with this very request, and what would be right.
+   * @param {{ parameter?: string, retryAfterS?: number }} [more]
+   */
+  constructor(code, detail, { parameter, retryAfterS } = {}) {
+    super(detail)
+    this.name = 'Problem'
+    this.code = code
+    this.parameter = parameter
+    /** HTTP status. */
+    this.status = CODES[code].status
+    this.retryAfterS = retryAfterS ?? (this.status === 503 ? RETRY_AFTER_S : undefined)
+  }
+
+  /** The document, in the order in which it is read. */
+  toJSON() {
+    const { code, status, message, parameter } = this
+    return {
+      type: `urn:sandglass:problem:${code}`,
+      title: CODES[code].title,
+      status,
+      detail: message,
+      ...(parameter === undefined ? {} : { parameter }),
+    }
+  }
+}
+
+/**
+ * A parameter of the query, the path or the body that is refused.
+ *
+ * @param {string} parameter  Its name, e.g. `limit`.
+ * @param {string} detail  What it must be.
+ */
+export function invalid(parameter, detail) {
+  return new Problem('invalid-parameter', `${parameter} ${detail}`, { parameter })
+}

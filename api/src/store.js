@@ -1,0 +1,337 @@
+/**
+ * Every question that the api asks of the database, as functions with plain results.
+ *
+ * All statements are prepared. A database that does not answer is a `database-away` problem; what
+ * is done about it is the caller's business.
+ */
+
+import { CLASS_NAMES, measurementTable } from '@sandglass/common/schema'
+import cassandra from 'cassandra-driver'
+import { Problem } from './problem.js'
+import { valueJson } from './value.js'
+
+/** @typedef {import('@sandglass/common/database').Database} Database */
+/** @typedef {import('@sandglass/common/schema').Layout} Layout */
+/** @typedef {import('./merge.js').Row} Row */
+/** @typedef {import('./ranges.js').Span} Span */
+/** @typedef {import('./ranges.js').Order} Order */
+
+/**
+ * @typedef {object} Sensor
+ * @property {string} id
+ * @property {string} name  The id where it has none.
+ * @property {string | undefined} type
+ * @property {string | undefined} unit
+ * @property {Record<string, string>} tags
+ * @property {boolean} hidden  Deleted: not shown, and nothing is stored for it.
+ * @property {number | undefined} createdMs  Milliseconds since the Unix epoch.
+ */
+
+/** What a client can say of a sensor; null takes a word back. */
+/** @typedef {{ type?: string | null, unit?: string | null, tags?: Record<string, string> }} About */
+
+/** @typedef {{ metric: string, firstMs: number, lastMs: number }} Series */
+
+/** @typedef {{ metric: string, t: number, value: string, receivedMs: number | undefined }} Latest */
+
+/**
+ * @typedef {object} DeadLetter
+ * @property {string} id  A version 1 UUID.
+ * @property {number} receivedMs  Milliseconds since the Unix epoch.
+ * @property {string} topic
+ * @property {string} client
+ * @property {Buffer} payload  Perhaps cut.
+ * @property {string} reason
+ * @property {number | undefined} replayedMs
+ */
+
+/** Rows of one answer when a whole table is read. */
+const SCAN_ROWS = 1_000
+
+const SENSOR = 'sensor_id, name, type, unit, tags, hidden, created_at'
+const VALUE = 'v, i, b, s, lat, lon'
+const DEAD_LETTER = 'id, topic, client, payload, reason, received, replayed'
+
+/** @param {string} keyspace */
+function statements(keyspace) {
+  /** @param {string} className  @param {string} order */
+  const rows = (className, order) =>
+    `SELECT ts, seq, ${VALUE} FROM ${keyspace}.${measurementTable(className)}
+     WHERE sensor_id = ? AND bucket = ? AND metric = ? AND ts >= ? AND ts <= ?${order} LIMIT ?`
+  return {
+    sensor: `SELECT ${SENSOR} FROM ${keyspace}.sensor WHERE sensor_id = ?`,
+    sensors: `SELECT ${SENSOR} FROM ${keyspace}.sensor`,
+    layouts: `SELECT from_ts, class, bucket_s FROM ${keyspace}.layout WHERE sensor_id = ?`,
+    series: `SELECT metric, first_ts, last_ts FROM ${keyspace}.series WHERE sensor_id = ?`,
+    latest: `SELECT metric, ts, kind, ${VALUE}, received FROM ${keyspace}.latest
+             WHERE sensor_id = ?`,
+    desc: new Map(CLASS_NAMES.map((name) => [name, rows(name, '')])),
+    asc: new Map(
+      CLASS_NAMES.map((name) => [name, rows(name, ' ORDER BY metric DESC, ts ASC, seq ASC')]),
+    ),
+    insertLayout: `INSERT INTO ${keyspace}.layout (sensor_id, from_ts, class, bucket_s)
+                   VALUES (?, ?, ?, ?)`,
+    insertSensor: `INSERT INTO ${keyspace}.sensor
+                   (sensor_id, name, type, unit, tags, hidden, created_at)
+                   VALUES (?, ?, ?, ?, ?, ?, ?)`,
+    updateSensor: `INSERT INTO ${keyspace}.sensor (sensor_id, type, unit, tags)
+                   VALUES (?, ?, ?, ?)`,
+    hideSensor: `INSERT INTO ${keyspace}.sensor (sensor_id, hidden) VALUES (?, ?)`,
+    deadLetters: `SELECT ${DEAD_LETTER} FROM ${keyspace}.dead_letter
+                  WHERE day = ? AND shard = ? LIMIT ?`,
+    deadLettersBefore: `SELECT ${DEAD_LETTER} FROM ${keyspace}.dead_letter
+                        WHERE day = ? AND shard = ? AND id < ? LIMIT ?`,
+  }
+}
+
+/** @typedef {ReturnType<typeof createStore>} Store */
+
+/** @param {Database} database */
+export function createStore(database) {
+  const cql = statements(database.keyspace)
+  const ask = asker(database)
+  return {
+    /** @param {string} sensorId  @returns {Promise<Sensor | undefined>} */
+    async sensor(sensorId) {
+      const [row] = await ask(cql.sensor, [sensorId])
+      return row && toSensor(row)
+    },
+
+    /** All sensors, hidden ones too, some at a time. @returns {AsyncGenerator<Sensor[]>} */
+    async *sensors() {
+      for await (const rows of pages(database, cql.sensors)) yield rows.map(toSensor)
+    },
+
+    /** Oldest first. @param {string} sensorId  @returns {Promise<Layout[]>} */
+    async layouts(sensorId) {
+      return (await ask(cql.layouts, [sensorId])).map((row) => ({
+        fromMs: row.from_ts.getTime(),
+        className: row.class,
+        bucketS: row.bucket_s,
+      }))
+    },
+
+    /** @param {string} sensorId  @returns {Promise<Series[]>} */
+    async series(sensorId) {
+      return (await ask(cql.series, [sensorId]))
+        .filter((row) => row.first_ts !== null && row.last_ts !== null)
+        .map((row) => ({
+          metric: row.metric,
+          firstMs: row.first_ts.getTime(),
+          lastMs: row.last_ts.getTime(),
+        }))
+    },
+
+    /** By metric. @param {string} sensorId  @returns {Promise<Latest[]>} */
+    async latest(sensorId) {
+      return (await ask(cql.latest, [sensorId]))
+        .filter((row) => row.ts !== null)
+        .map((row) => ({
+          metric: row.metric,
+          t: row.ts.getTime(),
+          value: valueJson(/** @type {import('./value.js').ValueColumns} */ (row)),
+          receivedMs: row.received?.getTime(),
+        }))
+    },
+
+    /**
+     * The first rows of a series in a part of a partition.
+     *
+     * @param {string} sensorId
+     * @param {string} metric
+     * @param {Span} span
+     * @param {Order} order
+     * @param {number} rowsMax
+     * @returns {Promise<Row[]>}  Fewer than `rowsMax` only if there are no more.
+     */
+    async rows(sensorId, metric, { className, bucket, fromMs, toMs }, order, rowsMax) {
+      const query = /** @type {string} */ (cql[order].get(className))
+      const rows = await ask(query, [sensorId, bucket, metric, fromMs, toMs - 1, rowsMax], rowsMax)
+      return rows.map((row) => ({
+        metric,
+        t: row.ts.getTime(),
+        seq: row.seq,
+        value: valueJson(/** @type {import('./value.js').ValueColumns} */ (row)),
+      }))
+    },
+
+    ...registry(ask, cql),
+    ...deadLetters(ask, cql),
+  }
+}
+
+/**
+ * What changes sensors.
+ *
+ * @param {ReturnType<typeof asker>} ask
+ * @param {ReturnType<typeof statements>} cql
+ */
+function registry(ask, cql) {
+  const { unset } = cassandra.types
+  return {
+    /** @param {string} sensorId  @param {Layout} layout */
+    async addLayout(sensorId, { fromMs, className, bucketS }) {
+      await ask(cql.insertLayout, [sensorId, fromMs, className, bucketS])
+    },
+
+    /** @param {Sensor} sensor */
+    async putSensor({ id, name, type, unit, tags, hidden, createdMs }) {
+      await ask(cql.insertSensor, [
+        id,
+        name,
+        type ?? null,
+        unit ?? null,
+        tags,
+        hidden,
+        createdMs ?? unset,
+      ])
+    },
+
+    /** Changes what is given. @param {string} sensorId  @param {About} about */
+    async updateSensor(sensorId, { type = unset, unit = unset, tags = unset }) {
+      await ask(cql.updateSensor, [sensorId, type, unit, tags])
+    },
+
+    /** @param {string} sensorId */
+    async hideSensor(sensorId) {
+      await ask(cql.hideSensor, [sensorId, true])
+    },
+  }
+}
+
+/**
+ * @param {ReturnType<typeof asker>} ask
+ * @param {ReturnType<typeof statements>} cql
+ */
+function deadLetters(ask, cql) {
+  return {
+    /**
+     * Dead letters of one partition, newest first.
+     *
+     * @param {number} day  Days since the Unix epoch.
+     * @param {number} shard
+     * @param {string | undefined} before  Only those older than the one with this id.
+     * @param {number} rowsMax
+     * @returns {Promise<DeadLetter[]>}
+     */
+    async deadLetters(day, shard, before, rowsMax) {
+      const rows = before
+        ? await ask(cql.deadLettersBefore, [day, shard, before, rowsMax], rowsMax)
+        : await ask(cql.deadLetters, [day, shard, rowsMax], rowsMax)
+      return rows.map((row) => ({
+        id: row.id.toString(),
+        receivedMs: row.received?.getTime() ?? row.id.getDate().getTime(),
+        topic: row.topic ?? '',
+        client: row.client ?? '',
+        payload: row.payload ?? Buffer.alloc(0),
+        reason: row.reason ?? '',
+        replayedMs: row.replayed?.getTime(),
+      }))
+    },
+  }
+}
+
+/** @param {cassandra.types.Row} row  @returns {Sensor} */
+function toSensor(row) {
+  const id = row.sensor_id.toString()
+  return {
+    id,
+    name: row.name ?? id,
+    type: row.type ?? undefined,
+    unit: row.unit ?? undefined,
+    tags: row.tags ?? {},
+    hidden: row.hidden === true,
+    createdMs: row.created_at?.getTime(),
+  }
+}
+
+/**
+ * A function that asks one question and gives all rows of the answer.
+ *
+ * @param {Database} database
+ */
+function asker(database) {
+  /**
+   * @param {string} query
+   * @param {unknown[]} parameters
+   * @param {number} [fetchSize]  Rows of one answer of the server.
+   * @returns {Promise<cassandra.types.Row[]>}
+   */
+  return async (query, parameters, fetchSize = SCAN_ROWS) => {
+    let result = await execute(database, query, parameters, { fetchSize })
+    let { rows } = result
+    // A server may end an answer early, e.g. after many rows that are deleted or have expired.
+    while (result.pageState) {
+      result = await execute(database, query, parameters, {
+        fetchSize,
+        pageState: result.pageState,
+      })
+      rows = rows.concat(result.rows)
+    }
+    return rows ?? []
+  }
+}
+
+/**
+ * @param {Database} database
+ * @param {string} query
+ * @returns {AsyncGenerator<cassandra.types.Row[]>}
+ */
+async function* pages(database, query) {
+  /** @type {string | undefined} */
+  let pageState
+  do {
+    const result = await execute(database, query, [], { fetchSize: SCAN_ROWS, pageState })
+    yield result.rows
+    pageState = result.pageState
+  } while (pageState)
+}
+
+/**
+ * @param {Database} database
+ * @param {string} query
+ * @param {unknown[]} parameters
+ * @param {{ fetchSize: number, pageState?: string }} options
+ * @throws {Problem}  `database-away` if there was no answer.
+ */
+async function execute(database, query, parameters, options) {
+  try {
+    return await database.client.execute(query, parameters, {
+      ...options,
+      prepare: true,
+      isIdempotent: true,
+    })
+  } catch (error) {
+    throw explain(/** @type {Error} */ (error))
+  }
+}
+
+const { responseErrorCodes } = cassandra.types
+
+/** What a server answers while it, or its cluster, cannot serve: it may well do so soon. */
+const AWAY_CODES = new Set([
+  responseErrorCodes.unavailableException,
+  responseErrorCodes.overloaded,
+  responseErrorCodes.isBootstrapping,
+  responseErrorCodes.readTimeout,
+  responseErrorCodes.writeTimeout,
+])
+
+/** @param {Error} error */
+function explain(error) {
+  const { errors } = cassandra
+  const away =
+    error instanceof errors.NoHostAvailableError ||
+    error instanceof errors.OperationTimedOutError ||
+    error instanceof errors.BusyConnectionError ||
+    (error instanceof errors.ResponseError && AWAY_CODES.has(error.code))
+  if (!away) return error
+  const problem = databaseAway()
+  problem.cause = error
+  return problem
+}
+
+/** The refusal while the database is not there. */
+export function databaseAway() {
+  return new Problem('database-away', 'the database does not answer now: try again in a moment')
+}
