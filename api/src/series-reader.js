@@ -4,6 +4,7 @@
  */
 
 /** @typedef {import('./merge.js').Row} Row */
+/** @typedef {import('./merge.js').Source} Source */
 /** @typedef {import('./ranges.js').Span} Span */
 /** @typedef {import('./ranges.js').Order} Order */
 
@@ -13,10 +14,15 @@ export const SPANS_AT_ONCE_MAX = 8
 /**
  * Reads the first rows of a span, in order, at most `rowsMax`; fewer only if there are no more.
  *
- * @typedef {(metric: string, span: Span, order: Order, rowsMax: number) => Promise<Row[]>} ReadSpan
+ * @callback ReadSpan
+ * @param {string} metric
+ * @param {Span} span
+ * @param {Order} order
+ * @param {number} rowsMax
+ * @returns {Promise<Row[]>}
  */
 
-/** @implements {import('./merge.js').Source} */
+/** @implements {Source} */
 export class SeriesReader {
   /** @type {Row[]} */
   #buffer = []

@@ -188,8 +188,9 @@ function registry(ask, cql) {
     },
 
     /** Changes what is given. @param {string} sensorId  @param {About} about */
-    async updateSensor(sensorId, { type = unset, unit = unset, tags = unset }) {
-      await ask(cql.updateSensor, [sensorId, type, unit, tags])
+    async updateSensor(sensorId, { type, unit, tags }) {
+      const given = [type, unit, tags].map((value) => (value === undefined ? unset : value))
+      await ask(cql.updateSensor, [sensorId, ...given])
     },
 
     /** @param {string} sensorId */

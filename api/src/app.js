@@ -1,0 +1,248 @@
+/**
+ * The HTTP application: routes over a store, errors as problem documents, the page. It does not
+ * listen; `main.js` does, and tests inject requests.
+ */
+
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import rateLimit from '@fastify/rate-limit'
+import fastifyStatic from '@fastify/static'
+import swagger from '@fastify/swagger'
+import swaggerUi from '@fastify/swagger-ui'
+import Fastify, { LogController } from 'fastify'
+import { Catalog } from './catalog.js'
+import { Gate } from './gate.js'
+import { LiveHub } from './live.js'
+import { MeasurementReader } from './measurements.js'
+import { createMetrics } from './metrics.js'
+import { PROBLEM_TYPE, Problem } from './problem.js'
+import deadLetters from './routes/dead-letters.js'
+import latest from './routes/latest.js'
+import measurements from './routes/measurements.js'
+import sensors from './routes/sensors.js'
+import service from './routes/service.js'
+import stream from './routes/stream.js'
+import { databaseAway } from './store.js'
+
+/** @typedef {import('fastify').FastifyInstance} FastifyInstance */
+
+/**
+ * @typedef {object} Limits
+ * @property {number} requestsPerS  Of one client address; 0 is no limit.
+ * @property {number} bodyBytesMax
+ * @property {number} streamsMax  Live streams at once.
+ */
+
+/**
+ * @typedef {object} Parts  What the application is made from.
+ * @property {import('./store.js').Store} store
+ * @property {() => boolean} isDatabaseUp
+ * @property {() => Promise<Record<string, unknown>>} ingestStats
+ * @property {import('prom-client').Registry} registry
+ * @property {Limits} limits
+ * @property {boolean} isLoopback  Only this machine can reach it: then `Host` must say so too, or
+ *   a foreign page could reach it by a name of its own.
+ * @property {import('pino').Logger} [logger]
+ */
+
+/** Queries in flight for all requests together, well within what one connection takes. */
+const QUERIES_AT_ONCE_MAX = 512
+
+const WEB = join(dirname(fileURLToPath(import.meta.url)), '../web')
+const UPLOT = dirname(fileURLToPath(import.meta.resolve('uplot/dist/uPlot.min.css')))
+
+const LOOPBACK_HOST = /^(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d+)?$/i
+
+const SECURITY_HEADERS = {
+  'content-security-policy':
+    "default-src 'self'; img-src 'self' data:; style-src 'self'; object-src 'none'; " +
+    "base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
+  'x-content-type-options': 'nosniff',
+  'referrer-policy': 'no-referrer',
+  'cross-origin-resource-policy': 'same-origin',
+}
+
+/** Routes that are of no use without the database. */
+const NEEDS_DATABASE = /^\/v1\/(?!ingest)/
+
+/** @param {Parts} parts */
+export async function buildApp(parts) {
+  const { logger, limits } = parts
+  const app = Fastify({
+    loggerInstance: /** @type {import('fastify').FastifyBaseLogger | undefined} */ (logger),
+    logController: new LogController({ disableRequestLogging: true }),
+    bodyLimit: limits.bodyBytesMax,
+    forceCloseConnections: true,
+    routerOptions: { maxParamLength: 512 },
+    ajv: { customOptions: { removeAdditional: false, coerceTypes: 'array' } },
+    frameworkErrors: (error, _request, reply) => {
+      sendProblem(reply, explain(error))
+    },
+    clientErrorHandler,
+  })
+  /** @type {Set<() => void>} */
+  const streams = new Set()
+  measure(app, createMetrics(parts.registry, { ...parts, streams: () => streams.size }))
+  guard(app, parts)
+  await describe(app, limits)
+
+  const gate = new Gate(QUERIES_AT_ONCE_MAX)
+  const { store } = parts
+  const shared = {
+    ...parts,
+    gate,
+    streams,
+    catalog: new Catalog({ store }),
+    reader: new MeasurementReader({ store, gate }),
+    hub: new LiveHub({
+      store,
+      gate,
+      onError: ({ message }) => app.log.debug({ reason: message }, 'a poll failed'),
+    }),
+  }
+  app.register(sensors, shared)
+  app.register(latest, shared)
+  app.register(measurements, shared)
+  app.register(stream, shared)
+  app.register(deadLetters, shared)
+  app.register(service, shared)
+  app.register(fastifyStatic, { root: WEB, cacheControl: false })
+  app.register(fastifyStatic, { root: UPLOT, prefix: '/vendor/uplot/', decorateReply: false })
+  app.addHook('preClose', async () => {
+    for (const stop of streams) stop()
+  })
+  return app
+}
+
+/** @param {FastifyInstance} app  @param {ReturnType<typeof createMetrics>} metrics */
+function measure(app, metrics) {
+  app.addHook('onResponse', async (request, reply) => {
+    const route = request.routeOptions.url ?? 'none'
+    metrics.requests.inc({ route, status: reply.statusCode })
+    if (route !== '/v1/stream') metrics.seconds.observe({ route }, reply.elapsedTime / 1000)
+  })
+}
+
+/**
+ * What every request passes, and how it fails.
+ *
+ * @param {FastifyInstance} app
+ * @param {Parts} parts
+ */
+function guard(app, { isDatabaseUp, isLoopback }) {
+  app.addHook('onRequest', async (request, reply) => {
+    for (const [name, value] of Object.entries(SECURITY_HEADERS)) reply.header(name, value)
+    if (isLoopback && !LOOPBACK_HOST.test(request.headers.host ?? '')) {
+      throw new Problem('wrong-host', 'the Host header must be localhost or a loopback address')
+    }
+    if (NEEDS_DATABASE.test(request.routeOptions.url ?? '') && !isDatabaseUp()) throw databaseAway()
+  })
+  app.setErrorHandler((/** @type {Error} */ error, request, reply) => {
+    const problem = explain(error)
+    if (problem.status === 500 && !reply.raw.destroyed) {
+      request.log.error({ err: error, url: request.url }, 'a request failed')
+    }
+    return sendProblem(reply, problem)
+  })
+  app.setNotFoundHandler((request, reply) => {
+    const path = request.url.split('?')[0]
+    return sendProblem(
+      reply,
+      new Problem('unknown-path', `nothing answers ${request.method} ${path}: see /docs`),
+    )
+  })
+}
+
+/** @param {FastifyInstance} app  @param {Limits} limits */
+async function describe(app, { requestsPerS }) {
+  if (requestsPerS > 0) {
+    await app.register(rateLimit, {
+      max: requestsPerS,
+      timeWindow: 1_000,
+      errorResponseBuilder: () =>
+        new Problem('too-many-requests', `at most ${requestsPerS} requests a second`, {
+          retryAfterS: 1,
+        }),
+    })
+  }
+  await app.register(swagger, {
+    openapi: {
+      openapi: '3.0.3',
+      info: {
+        title: 'Sandglass',
+        version: '1',
+        description: 'What sensors measured. Times are milliseconds since 1970.',
+      },
+    },
+  })
+  await app.register(swaggerUi, { routePrefix: '/docs', staticCSP: true })
+}
+
+/** @param {import('fastify').FastifyReply} reply  @param {Problem} problem */
+function sendProblem(reply, problem) {
+  if (problem.retryAfterS !== undefined) reply.header('retry-after', problem.retryAfterS)
+  return reply.code(problem.status).type(PROBLEM_TYPE).send(JSON.stringify(problem))
+}
+
+/** Codes of Fastify's errors, and what they are to a client. */
+const FASTIFY_CODES = new Map([
+  ['FST_ERR_CTP_BODY_TOO_LARGE', 'body-too-large'],
+  ['FST_ERR_CTP_INVALID_MEDIA_TYPE', 'unsupported-media-type'],
+])
+
+/**
+ * Any error as a problem; what nobody expected is a fault of ours and tells nothing.
+ *
+ * @param {Error & Partial<import('fastify').FastifyError>} error
+ * @returns {Problem}
+ */
+function explain(error) {
+  if (error instanceof Problem) return error
+  if (error.validation) return explainValidation(error)
+  const code = /** @type {import('./problem.js').Code | undefined} */ (
+    FASTIFY_CODES.get(error.code ?? '')
+  )
+  if (code) return new Problem(code, error.message)
+  if (error.statusCode && error.statusCode < 500) {
+    const isBody = error instanceof SyntaxError || error.code?.startsWith('FST_ERR_CTP')
+    return new Problem(isBody ? 'invalid-body' : 'invalid-request', error.message)
+  }
+  return new Problem('internal', 'this is a fault of the api: its log says more')
+}
+
+/** @param {Partial<import('fastify').FastifyError>} error */
+function explainValidation({ validation = [], validationContext }) {
+  const [{ instancePath, message, params }] = validation
+  const [, inPath] = instancePath.split('/')
+  const named = params.missingProperty ?? params.additionalProperty ?? inPath
+  const parameter = named === undefined ? undefined : String(named)
+  const detail =
+    params.additionalProperty === undefined
+      ? `${parameter ?? validationContext} ${params.missingProperty ? 'is missing' : message}`
+      : `there is no parameter ${parameter}: see /docs`
+  return new Problem(validationContext === 'body' ? 'invalid-body' : 'invalid-parameter', detail, {
+    parameter,
+  })
+}
+
+/**
+ * Answers what is no HTTP request, or too large a one.
+ *
+ * @param {NodeJS.ErrnoException} error
+ * @param {import('node:net').Socket} socket
+ */
+function clientErrorHandler(error, socket) {
+  if (error.code === 'ECONNRESET' || !socket.writable) {
+    socket.destroy()
+    return
+  }
+  const problem =
+    error.code === 'HPE_HEADER_OVERFLOW'
+      ? new Problem('headers-too-large', 'the headers are larger than 16 KiB')
+      : new Problem('invalid-request', 'this is not an HTTP/1.1 request')
+  const body = JSON.stringify(problem)
+  socket.end(
+    `HTTP/1.1 ${problem.status} Refused\r\ncontent-type: ${PROBLEM_TYPE}\r\n` +
+      `content-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\n\r\n${body}`,
+  )
+}

@@ -1,0 +1,46 @@
+/** The api: options → database → application → listen; stopped in reverse order. */
+
+import { Database } from '@sandglass/common/database'
+import { createRegistry } from '@sandglass/common/metrics'
+import { readOptions, requireLoopback } from '@sandglass/common/options'
+import { run } from '@sandglass/common/service'
+import { buildApp } from './app.js'
+import { createIngestClient } from './ingest-client.js'
+import { options } from './options.js'
+import { createStore } from './store.js'
+
+const LOOPBACK = /^(127\.|::1$|localhost$)/
+
+await run('api', async ({ logger, onStop }) => {
+  const settings = /** @type {import('./options.js').ApiOptions} */ (
+    readOptions(
+      { name: 'api', description: 'Serves what sensors measured: REST, and a page.', options },
+      process.argv,
+    )
+  )
+  const { host, port } = settings.apiListen
+  requireLoopback('--api-listen', settings.apiListen, settings.allowRemote)
+
+  const database = new Database(settings, logger)
+  onStop('database', () => database.close())
+  const app = await buildApp({
+    store: createStore(database),
+    isDatabaseUp: () => database.isUp,
+    ingestStats: createIngestClient(settings.ingestUrl),
+    registry: createRegistry('sandglass_api_'),
+    limits: {
+      requestsPerS: settings.rateLimit,
+      bodyBytesMax: settings.bodyBytesMax,
+      streamsMax: settings.streamsMax,
+    },
+    isLoopback: LOOPBACK.test(host),
+    logger,
+  })
+  onStop('http', () => app.close())
+  await app.listen({ host, port })
+  // Served before the database is there: the page and /ready say that it is not.
+  void database.connect({ createSchema: false }).then(() => {
+    if (database.isUp) logger.info({ hosts: settings.cqlHosts }, 'the database is connected')
+  })
+  logger.info({ url: `http://${host}:${port}` }, 'ready')
+})

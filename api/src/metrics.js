@@ -1,0 +1,45 @@
+/** What the api counts. */
+
+import { Counter, Gauge, Histogram } from 'prom-client'
+
+/** Seconds; the targets of pages and latest values lie between the first ones. */
+const SECONDS = [0.001, 0.002, 0.003, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5]
+
+/**
+ * @param {import('prom-client').Registry} registry
+ * @param {{ isDatabaseUp: () => boolean, streams: () => number }} state
+ */
+export function createMetrics(registry, { isDatabaseUp, streams }) {
+  const registers = [registry]
+  new Gauge({
+    name: 'sandglass_api_database_up',
+    help: '1 while the database answers.',
+    registers,
+    collect() {
+      this.set(isDatabaseUp() ? 1 : 0)
+    },
+  })
+  new Gauge({
+    name: 'sandglass_api_streams',
+    help: 'Live streams that are open.',
+    registers,
+    collect() {
+      this.set(streams())
+    },
+  })
+  return {
+    requests: new Counter({
+      name: 'sandglass_api_requests_total',
+      help: 'Requests answered.',
+      labelNames: /** @type {const} */ (['route', 'status']),
+      registers,
+    }),
+    seconds: new Histogram({
+      name: 'sandglass_api_request_seconds',
+      help: 'From the arrival of a request to the end of its answer, streams left out.',
+      labelNames: /** @type {const} */ (['route']),
+      buckets: SECONDS,
+      registers,
+    }),
+  }
+}

@@ -1,0 +1,117 @@
+/** The newest value of each series: of one sensor, and of all that fit. */
+
+import { sensorId } from '@sandglass/common/sensor'
+import { withinDeadline } from '../deadline.js'
+import { unknownSensor } from '../measurements.js'
+import * as schemas from '../schemas.js'
+import { filterProperties, linkNext, listCursor, parseList } from './sensors.js'
+
+/** @typedef {{ Params: { sensor: string }, Querystring: { metric?: string[] } }} One */
+/** @typedef {{ type?: string, tag?: string[], metric?: string[], limit: number, cursor?: string }} AllQuery */
+
+const tags = ['latest']
+
+const oneSchema = {
+  tags,
+  summary: 'The newest value of each metric of a sensor',
+  params: schemas.sensorParams,
+  querystring: {
+    type: 'object',
+    properties: { metric: schemas.metrics },
+    additionalProperties: false,
+  },
+  response: {
+    200: {
+      type: 'object',
+      properties: { items: { type: 'array', items: schemas.latest } },
+      required: ['items'],
+    },
+    ...schemas.problems,
+  },
+}
+
+const allSchema = {
+  tags,
+  summary: 'The newest values of many sensors, by name',
+  querystring: {
+    type: 'object',
+    properties: {
+      ...filterProperties,
+      metric: schemas.metrics,
+      limit: { ...schemas.limit(1_000, 100), description: 'Most sensors of the page.' },
+      cursor: schemas.cursor,
+    },
+    additionalProperties: false,
+  },
+  response: {
+    200: schemas.page({
+      ...schemas.latest,
+      properties: {
+        sensor: { type: 'string', description: 'Its name.' },
+        id: { type: 'string', format: 'uuid' },
+        ...schemas.latest.properties,
+      },
+    }),
+    ...schemas.problems,
+  },
+}
+
+const JSON_TYPE = 'application/json; charset=utf-8'
+
+/**
+ * @param {import('fastify').FastifyInstance} app
+ * @param {import('../app.js').Parts & {
+ *   catalog: import('../catalog.js').Catalog,
+ *   gate: import('../gate.js').Gate,
+ * }} parts
+ */
+export default async function latest(app, { store, catalog, gate }) {
+  app.get(
+    '/v1/sensors/:sensor/latest',
+    { schema: oneSchema },
+    (/** @type {import('fastify').FastifyRequest<One>} */ request, reply) =>
+      withinDeadline(reply, async () => {
+        const id = sensorId(request.params.sensor)
+        const [sensor, rows] = await Promise.all([store.sensor(id), store.latest(id)])
+        if (!sensor || sensor.hidden) throw unknownSensor()
+        const wanted = wants(request.query.metric)
+        reply.type(JSON_TYPE)
+        return `{"items":[${rows
+          .filter(wanted)
+          .map((row) => `{${latestJson(row)}}`)
+          .join(',')}]}`
+      }),
+  )
+
+  app.get(
+    '/v1/latest',
+    { schema: allSchema },
+    (/** @type {import('fastify').FastifyRequest<{ Querystring: AllQuery }>} */ request, reply) =>
+      withinDeadline(reply, async (signal) => {
+        const { limit, metric } = request.query
+        const { filter, after } = parseList('latest', request.query)
+        const { sensors, isLast } = await catalog.list(filter, after, limit)
+        const answers = await Promise.all(
+          sensors.map(({ id }) => gate.run(() => store.latest(id), signal)),
+        )
+        const items = sensors.flatMap(({ id, name }, index) => {
+          const start = `{"sensor":${JSON.stringify(name)},"id":"${id}",`
+          return answers[index].filter(wants(metric)).map((row) => `${start}${latestJson(row)}}`)
+        })
+        const next = isLast ? null : listCursor('latest', filter, sensors[limit - 1])
+        linkNext(request, reply, next)
+        reply.type(JSON_TYPE)
+        return `{"items":[${items.join(',')}],"next":${JSON.stringify(next)}}`
+      }),
+  )
+}
+
+/** @param {string[] | undefined} metrics  @returns {(row: { metric: string }) => boolean} */
+function wants(metrics) {
+  return metrics ? ({ metric }) => metrics.includes(metric) : () => true
+}
+
+/** @param {import('../store.js').Latest} latest */
+function latestJson({ metric, t, value, receivedMs }) {
+  return `"metric":${JSON.stringify(metric)},"t":${t},"v":${value},"received":${receivedMs ?? null}`
+}

@@ -1,0 +1,255 @@
+/** `/v1/sensors`: what sensors there are, and what is known of each. */
+
+import { CLASS_DEFAULT, CLASS_NAMES, firstLayout } from '@sandglass/common/schema'
+import { isSensorName, sensorId } from '@sandglass/common/sensor'
+import { decodeCursor, encodeCursor, foreign } from '../cursor.js'
+import { withinDeadline } from '../deadline.js'
+import { unknownSensor } from '../measurements.js'
+import { invalid, Problem } from '../problem.js'
+import * as schemas from '../schemas.js'
+
+/** @typedef {import('../store.js').Sensor} Sensor */
+/** @typedef {import('../store.js').About} About */
+/** @typedef {import('../catalog.js').Filter} Filter */
+
+/** @typedef {{ Params: { sensor: string } }} One */
+/** @typedef {{ Body: About & { name: string, retention: string } }} Post */
+/** @typedef {One & { Body: About }} Patch */
+/** @typedef {{ q?: string, type?: string, tag?: string[], limit: number, cursor?: string }} ListQuery */
+
+const tags = ['sensors']
+
+/** Query parameters that choose sensors. */
+export const filterProperties = {
+  type: { type: 'string', maxLength: 256, description: 'Only sensors of this type.' },
+  tag: {
+    type: 'array',
+    maxItems: 16,
+    items: { type: 'string', minLength: 1, maxLength: 513 },
+    description: 'Only sensors with this tag, `key:value` or `key`; several must all fit.',
+  },
+}
+
+const listSchema = {
+  tags,
+  summary: 'Sensors by name',
+  querystring: {
+    type: 'object',
+    properties: {
+      q: { type: 'string', maxLength: 128, description: 'Only names that contain this.' },
+      ...filterProperties,
+      limit: schemas.limit(1_000, 100),
+      cursor: schemas.cursor,
+    },
+    additionalProperties: false,
+  },
+  response: { 200: schemas.page(schemas.sensor), ...schemas.problems },
+}
+
+const postSchema = {
+  tags,
+  summary: 'Registers a sensor; one that publishes registers itself',
+  body: {
+    type: 'object',
+    properties: {
+      name: schemas.sensorName,
+      ...schemas.about,
+      retention: {
+        type: 'string',
+        enum: CLASS_NAMES,
+        default: CLASS_DEFAULT,
+        description: 'How long its measurements are kept.',
+      },
+    },
+    required: ['name'],
+    additionalProperties: false,
+  },
+  response: { 201: schemas.sensor, ...schemas.problems },
+}
+
+const oneSchema = { tags, params: schemas.sensorParams }
+
+const getSchema = {
+  ...oneSchema,
+  summary: 'One sensor',
+  response: { 200: schemas.sensor, ...schemas.problems },
+}
+
+const patchSchema = {
+  ...oneSchema,
+  summary: 'Changes what is known of a sensor; null takes a word back',
+  body: {
+    type: 'object',
+    properties: schemas.about,
+    minProperties: 1,
+    additionalProperties: false,
+  },
+  response: { 200: schemas.sensor, ...schemas.problems },
+}
+
+const deleteSchema = {
+  ...oneSchema,
+  summary: 'Hides a sensor and stops it; what was measured expires in its time',
+  response: { 204: { type: 'null', description: 'It is hidden.' }, ...schemas.problems },
+}
+
+/**
+ * @param {import('fastify').FastifyInstance} app
+ * @param {import('../app.js').Parts & { catalog: import('../catalog.js').Catalog }} parts
+ */
+export default async function sensors(app, { store, catalog }) {
+  /** @param {string} nameOrId */
+  async function known(nameOrId) {
+    const sensor = await store.sensor(sensorId(nameOrId))
+    if (!sensor || sensor.hidden) throw unknownSensor()
+    return sensor
+  }
+
+  app.get(
+    '/v1/sensors',
+    { schema: listSchema },
+    (/** @type {import('fastify').FastifyRequest<{ Querystring: ListQuery }>} */ request, reply) =>
+      withinDeadline(reply, async () => {
+        const { limit } = request.query
+        const { filter, after } = parseList('sensors', request.query)
+        const page = await catalog.list(filter, after, limit)
+        const next = page.isLast ? null : listCursor('sensors', filter, page.sensors[limit - 1])
+        linkNext(request, reply, next)
+        return { items: page.sensors.map(present), next }
+      }),
+  )
+
+  app.post(
+    '/v1/sensors',
+    { schema: postSchema },
+    (/** @type {import('fastify').FastifyRequest<Post>} */ request, reply) =>
+      withinDeadline(reply, async () => {
+        const sensor = await register(store, request.body)
+        catalog.expire()
+        reply.code(201).header('location', `/v1/sensors/${encodeURIComponent(sensor.name)}`)
+        return present(sensor)
+      }),
+  )
+
+  app.get(
+    '/v1/sensors/:sensor',
+    { schema: getSchema },
+    (/** @type {import('fastify').FastifyRequest<One>} */ request, reply) =>
+      withinDeadline(reply, async () => present(await known(request.params.sensor))),
+  )
+
+  app.patch(
+    '/v1/sensors/:sensor',
+    { schema: patchSchema },
+    (/** @type {import('fastify').FastifyRequest<Patch>} */ request, reply) =>
+      withinDeadline(reply, async () => {
+        const sensor = await known(request.params.sensor)
+        await store.updateSensor(sensor.id, request.body)
+        catalog.expire()
+        return present(await known(sensor.id))
+      }),
+  )
+
+  app.delete(
+    '/v1/sensors/:sensor',
+    { schema: deleteSchema },
+    (/** @type {import('fastify').FastifyRequest<One>} */ request, reply) =>
+      withinDeadline(reply, async () => {
+        const sensor = await known(request.params.sensor)
+        await store.hideSensor(sensor.id)
+        catalog.expire()
+        return reply.code(204).send()
+      }),
+  )
+}
+
+/**
+ * @param {import('../store.js').Store} store
+ * @param {Post['Body']} body
+ * @returns {Promise<Sensor>}
+ */
+async function register(store, { name, type, unit, tags: words = {}, retention }) {
+  if (!isSensorName(name)) {
+    throw invalid('name', 'must have no control characters and none of `/`, `+` and `#`')
+  }
+  const id = sensorId(name)
+  const [existing, layouts] = await Promise.all([store.sensor(id), store.layouts(id)])
+  if (existing && !existing.hidden) {
+    throw new Problem(
+      'sensor-exists',
+      `${name} exists already: PATCH changes what is known of it`,
+      {
+        parameter: 'name',
+      },
+    )
+  }
+  // Layouts are only ever added: those of a sensor that was deleted still say where its rows are.
+  if (layouts.length === 0) await store.addLayout(id, firstLayout(retention))
+  const sensor = {
+    id,
+    name,
+    type: type ?? undefined,
+    unit: unit ?? undefined,
+    tags: words,
+    hidden: false,
+    createdMs: existing?.createdMs ?? Date.now(),
+  }
+  await store.putSensor(sensor)
+  return sensor
+}
+
+/** @param {Sensor} sensor */
+function present({ id, name, type, unit, tags: words, createdMs }) {
+  return {
+    id,
+    name,
+    type: type ?? null,
+    unit: unit ?? null,
+    tags: words,
+    created: createdMs ?? null,
+  }
+}
+
+/**
+ * The filter of a list and where its last page ended; a cursor alone repeats its filter.
+ *
+ * @param {string} kind  Of the cursor.
+ * @param {{ q?: string, type?: string, tag?: string[], cursor?: string }} query
+ * @returns {{ filter: Filter, after: { name: string, id: string } | undefined }}
+ */
+export function parseList(kind, { q, type, tag, cursor }) {
+  const asked = { q, type, tags: tag && [...tag].sort() }
+  if (cursor === undefined) return { filter: asked, after: undefined }
+  const { question, position } = decodeCursor(kind, cursor)
+  const filter = JSON.parse(String(question[0]))
+  for (const [key, value] of Object.entries(asked)) {
+    if (value !== undefined && JSON.stringify(value) !== JSON.stringify(filter[key])) {
+      throw foreign('another filter')
+    }
+  }
+  return { filter, after: { name: String(position[0]), id: String(position[1]) } }
+}
+
+/**
+ * @param {string} kind
+ * @param {Filter} filter
+ * @param {{ name: string, id: string }} last
+ */
+export function listCursor(kind, filter, { name, id }) {
+  return encodeCursor(kind, [JSON.stringify(filter)], [name, id])
+}
+
+/**
+ * Gives the next page's address in the header, as RFC 8288 has it.
+ *
+ * @param {import('fastify').FastifyRequest<any>} request
+ * @param {import('fastify').FastifyReply} reply
+ * @param {string | null} next
+ */
+export function linkNext(request, reply, next) {
+  if (next === null) return
+  const [path, search] = request.url.split('?')
+  const query = new URLSearchParams(search)
+  query.set('cursor', next)
+  reply.header('link', `<${path}?${query}>; rel="next"`)
+}

@@ -1,0 +1,48 @@
+/** What the api tells about itself, and about ingest. */
+
+import * as schemas from '../schemas.js'
+
+const tags = ['service']
+const state = {
+  type: 'object',
+  properties: { ok: { type: 'boolean' }, database: { type: 'string', enum: ['up', 'down'] } },
+}
+
+/**
+ * @param {import('fastify').FastifyInstance} app
+ * @param {import('../app.js').Parts} parts
+ */
+export default async function service(app, { isDatabaseUp, ingestStats, registry }) {
+  for (const [path, summary] of [
+    ['/health', 'Whether the api runs and reaches the database, for supervisors'],
+    ['/ready', 'Whether the api can answer, for load balancers'],
+  ]) {
+    const schema = { tags, summary, response: { 200: state, 503: state } }
+    app.get(path, { schema }, async (_request, reply) => {
+      const ok = isDatabaseUp()
+      if (!ok) reply.code(503).header('retry-after', '1')
+      return { ok, database: ok ? 'up' : 'down' }
+    })
+  }
+
+  app.get('/metrics', { schema: { tags, summary: 'For Prometheus' } }, async (_request, reply) =>
+    reply.type(registry.contentType).send(await registry.metrics()),
+  )
+
+  app.get(
+    '/v1/ingest',
+    {
+      schema: {
+        tags: ['ingest'],
+        summary: 'How ingest is: messages received, stored, dead-lettered, held, dropped',
+        response: {
+          200: { type: 'object', additionalProperties: true },
+          ...schemas.problems,
+        },
+      },
+    },
+    async () => ingestStats(),
+  )
+
+  app.get('/openapi.json', { schema: { hide: true } }, async () => app.swagger())
+}

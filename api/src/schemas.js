@@ -1,0 +1,171 @@
+/** JSON Schemas that more than one route uses: they validate, and they are the documentation. */
+
+import { NAME_LENGTH_MAX } from '@sandglass/common/sensor'
+import { CURSOR_LENGTH_MAX } from './cursor.js'
+
+/** Most tags of a sensor, and the longest key, value, type or unit, in characters. */
+const TAGS_MAX = 64
+const WORD_LENGTH_MAX = 256
+
+/** Most metrics that one request may name. */
+const METRICS_MAX = 64
+
+const word = { type: 'string', minLength: 1, maxLength: WORD_LENGTH_MAX }
+const optionalWord = { ...word, type: ['string', 'null'] }
+
+/** What a client can say of a sensor. */
+export const about = {
+  type: { ...optionalWord, description: 'What kind of thing it is; lists can be filtered by it.' },
+  unit: { ...optionalWord, description: 'The unit of its values, e.g. °C.' },
+  tags: {
+    type: 'object',
+    maxProperties: TAGS_MAX,
+    propertyNames: { minLength: 1, maxLength: WORD_LENGTH_MAX },
+    additionalProperties: { type: 'string', maxLength: WORD_LENGTH_MAX },
+    description: 'Words of your own, replaced as a whole.',
+  },
+}
+
+export const sensorName = {
+  type: 'string',
+  minLength: 1,
+  maxLength: NAME_LENGTH_MAX,
+  description: 'A name without `/`, `+` and `#`, or a UUID: the topic level it publishes under.',
+}
+
+/** The path parameter of one sensor. */
+export const sensorParams = {
+  type: 'object',
+  properties: { sensor: { ...sensorName, description: 'Name or id of the sensor.' } },
+  required: ['sensor'],
+}
+
+export const sensor = {
+  type: 'object',
+  properties: {
+    id: { type: 'string', format: 'uuid' },
+    name: { type: 'string' },
+    type: { type: 'string', nullable: true },
+    unit: { type: 'string', nullable: true },
+    tags: { type: 'object', additionalProperties: { type: 'string' } },
+    created: { type: 'integer', nullable: true, description: 'Milliseconds since 1970.' },
+  },
+  required: ['id', 'name', 'type', 'unit', 'tags', 'created'],
+}
+
+export const time = {
+  type: 'string',
+  maxLength: 40,
+  description: 'Milliseconds since 1970, or ISO 8601 (UTC where it names no offset).',
+}
+
+export const metrics = {
+  type: 'array',
+  maxItems: METRICS_MAX,
+  items: { type: 'string', minLength: 1, maxLength: 512 },
+  description: 'Only this metric; give it several times for several.',
+}
+
+export const cursor = {
+  type: 'string',
+  maxLength: CURSOR_LENGTH_MAX,
+  description: 'The `next` of the page before.',
+}
+
+/** @param {number} max  @param {number} initial */
+export function limit(max, initial) {
+  return {
+    type: 'integer',
+    minimum: 1,
+    maximum: max,
+    default: initial,
+    description: 'Most items of the page.',
+  }
+}
+
+const next = {
+  type: 'string',
+  nullable: true,
+  description: 'Give it as `cursor` for the next page; null at the end.',
+}
+
+/** @param {Record<string, unknown>} items */
+export function page(items) {
+  return {
+    type: 'object',
+    properties: { items: { type: 'array', items }, next },
+    required: ['items', 'next'],
+  }
+}
+
+const value = {
+  description:
+    'The value: a number, true or false, a string, or {"lat": …, "lon": …}. ' +
+    'An integer of 64 bits keeps all its digits.',
+}
+
+export const measurement = {
+  type: 'object',
+  properties: {
+    metric: { type: 'string' },
+    t: { type: 'integer', description: 'Event time, milliseconds since 1970.' },
+    seq: {
+      type: 'integer',
+      description: 'Tells values of the same millisecond apart; left out where it is 0.',
+    },
+    v: value,
+  },
+  required: ['metric', 't', 'v'],
+  example: { metric: 'temperature', t: 1767225600000, v: 21.5 },
+}
+
+export const latest = {
+  type: 'object',
+  properties: {
+    metric: { type: 'string' },
+    t: measurement.properties.t,
+    v: value,
+    received: {
+      type: 'integer',
+      nullable: true,
+      description: 'When ingest received it, milliseconds since 1970.',
+    },
+  },
+  required: ['metric', 't', 'v'],
+}
+
+export const deadLetter = {
+  type: 'object',
+  properties: {
+    id: { type: 'string', format: 'uuid' },
+    received: { type: 'integer', description: 'Milliseconds since 1970.' },
+    topic: { type: 'string' },
+    client: { type: 'string', description: 'The MQTT client that sent it.' },
+    reason: { type: 'string', description: 'Why it could not be stored.' },
+    payload: { type: 'string', description: 'Perhaps cut; see `encoding`.' },
+    encoding: { type: 'string', enum: ['utf8', 'base64'] },
+    replayed: { type: 'integer', nullable: true },
+  },
+}
+
+const problem = {
+  description: 'A problem document (RFC 9457).',
+  content: {
+    'application/problem+json': {
+      schema: {
+        type: 'object',
+        properties: {
+          type: { type: 'string', description: 'urn:sandglass:problem:…, stable.' },
+          title: { type: 'string' },
+          status: { type: 'integer' },
+          detail: { type: 'string', description: 'What is wrong, and what would be right.' },
+          parameter: { type: 'string', description: 'What to mend, where one thing is at fault.' },
+        },
+        required: ['type', 'title', 'status', 'detail'],
+      },
+    },
+  },
+}
+
+/** The answers that every route may give besides its own. */
+export const problems = { '4xx': problem, '5xx': problem }
