@@ -226,7 +226,7 @@ pub(super) fn check_count(values: &[Value<'_>], markers: usize) -> Result<(), Cq
         return Ok(());
     }
     Err(CqlError::invalid(format!(
-        "There were {markers} markers(?) in CQL but {} bound variables",
+        "there were {markers} markers(?) in CQL but {} bound variables",
         values.len()
     )))
 }

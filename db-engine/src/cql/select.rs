@@ -304,14 +304,14 @@ impl Choice {
                     Found::Bytes(bytes) => bytes,
                     Found::Null => {
                         return Err(CqlError::invalid(format!(
-                            "Invalid null value for {}",
-                            list.name
+                            "Invalid null value for column {}",
+                            item.name
                         )));
                     }
                     Found::Unset => {
                         return Err(CqlError::invalid(format!(
-                            "Invalid unset value for {}",
-                            list.name
+                            "Invalid unset value for column {}",
+                            item.name
                         )));
                     }
                 };

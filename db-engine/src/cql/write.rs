@@ -154,11 +154,12 @@ pub(super) fn timestamp(
 fn ttl(slot: &Slot, values: &[Value<'_>], context: &BindContext) -> Result<Option<u32>, CqlError> {
     let bytes = match slot.find(values, context)? {
         Found::Unset => return Ok(None),
-        Found::Null => return Err(CqlError::invalid("Invalid null value of TTL")),
+        // Not the table's own, but none at all: as in Cassandra.
+        Found::Null => return Ok(Some(0)),
         Found::Bytes(bytes) => bytes,
     };
     let Ok(ttl) = <[u8; 4]>::try_from(&*bytes).map(i32::from_be_bytes) else {
-        return Err(CqlError::invalid("Invalid null value of TTL"));
+        return Ok(Some(0));
     };
     match u32::try_from(ttl) {
         Err(_) => {

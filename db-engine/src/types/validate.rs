@@ -2,9 +2,6 @@
 
 use super::{CqlType, TypeError, collection::Items};
 
-/// Nanoseconds of a day: a `time` is smaller.
-const DAY_NS: i64 = 86_400_000_000_000;
-
 /// Checks a value, which is not null.
 ///
 /// Fixed-width types may be empty (Cassandra's legacy), the small ones of protocol v4 may not.
@@ -41,14 +38,14 @@ fn validate_rare(ty: &CqlType, bytes: &[u8]) -> Result<(), TypeError> {
             if bytes.get(6).is_some_and(|byte| byte >> 4 == 1) {
                 Ok(())
             } else {
-                refuse("Invalid version for TimeUUID type.".into())
+                let version = bytes.get(6).map_or(0, |byte| byte >> 4);
+                refuse(format!("Invalid version for TimeUUID type: {version:#x}"))
             }
         }
-        CqlType::Time => match <[u8; 8]>::try_from(bytes).map(i64::from_be_bytes) {
-            Ok(0..DAY_NS) => Ok(()),
-            Ok(_) => refuse("Input long out of bounds: expected nanoseconds of a day".into()),
-            Err(_) => refuse(complaint(ty, bytes.len())),
-        },
+        CqlType::Inet if !matches!(bytes.len(), 0 | 4 | 16) => {
+            let hex: Vec<String> = bytes.iter().take(32).map(|b| format!("{b:02x}")).collect();
+            refuse(format!("Expected 4 or 16 byte inetaddress; got {}", hex.concat()))
+        }
         CqlType::Duration => validate_duration(bytes),
         CqlType::List(item) | CqlType::Set(item) => {
             validate_items(ty, bytes, |items| validate_item(item, items))
@@ -62,7 +59,7 @@ fn validate_rare(ty: &CqlType, bytes: &[u8]) -> Result<(), TypeError> {
             let legal = match ty {
                 CqlType::Date => bytes.len() == 4,
                 CqlType::Decimal => bytes.is_empty() || bytes.len() >= 4,
-                CqlType::Inet => matches!(bytes.len(), 0 | 4 | 16),
+                CqlType::Time => bytes.len() == 8,
                 CqlType::Timeuuid => bytes.is_empty(),
                 _ => true,
             };
@@ -86,18 +83,20 @@ fn complaint(ty: &CqlType, length: usize) -> String {
         CqlType::Date => format!("Expected 4 byte long for date ({length})"),
         CqlType::Time => format!("Expected 8 byte long for time ({length})"),
         CqlType::Decimal => format!("Expected 0 or at least 4 bytes ({length})"),
-        CqlType::Inet => format!("Expected 4 or 16 byte inetaddress; got {length}"),
         _ => format!("Invalid value of {length} bytes for type {ty}"),
     }
 }
 
-fn truncated(ty: &CqlType) -> TypeError {
-    let kind = match ty {
+fn kind(ty: &CqlType) -> &'static str {
+    match ty {
         CqlType::Map(..) => "map",
         CqlType::Set(_) => "set",
         _ => "list",
-    };
-    TypeError(format!("Not enough bytes to read a {kind}"))
+    }
+}
+
+fn truncated(ty: &CqlType) -> TypeError {
+    TypeError(format!("Not enough bytes to read a {}", kind(ty)))
 }
 
 fn validate_items<'a>(
@@ -116,7 +115,7 @@ fn validate_items<'a>(
     if items.is_empty() {
         Ok(())
     } else {
-        Err(TypeError("Unexpected extraneous bytes after the end of a collection".into()))
+        Err(TypeError(format!("Unexpected extraneous bytes after {} value", kind(ty))))
     }
 }
 
