@@ -9,6 +9,8 @@ pub mod protocol;
 pub mod cql;
 pub mod store;
 pub mod sstable;
+pub mod commitlog;
+pub mod memtable;
 pub mod compaction;
 pub mod schema;
 pub mod mutation;

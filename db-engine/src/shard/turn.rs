@@ -121,6 +121,15 @@ impl Core {
                         self.peers.tell(origin.shard, Message::Wrote { tag, refused: None });
                     }
                 }
+                Done::WriteFailed(tag, refused) => {
+                    let origin = Origin::unpack(tag);
+                    if origin.shard == self.shard {
+                        self.wrote(sessions, origin.waiter, self.shard, Some(refused));
+                    } else {
+                        let refused = Some(refused);
+                        self.peers.tell(origin.shard, Message::Wrote { tag, refused });
+                    }
+                }
                 Done::Intent(tag) => {
                     if let Waiter::Parts(slot) = Origin::unpack(tag).waiter {
                         self.intended(slot);

@@ -13,6 +13,7 @@ const MAGIC: [u8; 8] = *b"SANDMAN1";
 
 const ADD: u8 = 1;
 const REMOVE: u8 = 2;
+const FLUSHED: u8 = 3;
 
 /// Something that a shard did to the set of sstables.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +22,13 @@ pub enum Change {
     Add(Vec<Summary>),
     /// These are not there any more.
     Remove(Vec<SstableId>),
+    /// Which part of the shard's commit log is not needed any more.
+    Flushed {
+        /// The number of the oldest segment that is.
+        floor: u32,
+        /// All writes up to this block are in sstables.
+        sequence: u64,
+    },
 }
 
 /// The name of the checkpoint with which this run began.
@@ -103,6 +111,11 @@ pub fn encode_change(epoch: u32, shard: u16, length: u64, change: &Change, out: 
                 body.extend_from_slice(&id.to_bytes());
             }
         }
+        Change::Flushed { floor, sequence } => {
+            body.push(FLUSHED);
+            body.extend_from_slice(&floor.to_le_bytes());
+            body.extend_from_slice(&sequence.to_le_bytes());
+        }
     }
     let count = u32::try_from(body.len()).expect("a change names a few files");
     out.extend_from_slice(&count.to_le_bytes());
@@ -143,6 +156,11 @@ fn read_change(epoch: u32, shard: u16, length: u64, input: &mut Input<'_>) -> Op
                 removed.push(SstableId { epoch, shard, sequence });
             }
             Some(Change::Remove(removed))
+        }
+        FLUSHED => {
+            let flushed =
+                Change::Flushed { floor: input.u32()?, sequence: input.i64()?.cast_unsigned() };
+            input.0.is_empty().then_some(flushed)
         }
         _ => None,
     }

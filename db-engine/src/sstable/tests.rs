@@ -207,8 +207,12 @@ fn a_checkpoint_reads_back_and_a_damaged_one_does_not() {
 #[test]
 fn a_journal_cut_anywhere_keeps_the_changes_before_the_cut() {
     let (_, summary) = file(1, 3);
-    let changes =
-        [Change::Add(vec![summary, summary]), Change::Remove(vec![ID]), Change::Add(vec![])];
+    let changes = [
+        Change::Add(vec![summary, summary]),
+        Change::Flushed { floor: 4, sequence: 90 },
+        Change::Remove(vec![ID]),
+        Change::Add(vec![]),
+    ];
     let mut bytes = Vec::new();
     let mut ends = Vec::new();
     for change in &changes {

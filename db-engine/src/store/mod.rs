@@ -5,24 +5,46 @@
 //! be read. Nothing here blocks: whoever owns the store calls [`Store::turn_end`] and
 //! [`Store::poll`] once a turn.
 
+mod background;
+mod cache;
+mod flush;
 mod metrics;
+mod open;
+mod read;
 mod request;
+mod running;
+mod table;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::Arc,
+};
 
 pub use metrics::StoreMetrics;
 pub use request::{
     Done, Fatal, Page, PageRow, Partitions, Position, ReadRequest, Refused, TableSettings, Tag,
 };
 
+use self::{
+    background::{Journal, Task},
+    cache::{BlockId, Cache},
+    open::Sequential,
+    running::Job,
+    table::{Sstable, Table},
+};
 use crate::{
+    commitlog::{CommitLog, LogConfig, NotStaged, SegmentId},
     error::Result,
-    io::{Clock, Files},
-    mutation::TableNumber,
+    io::{Clock, Completion, Files, Ticket},
+    mutation::{
+        TableNumber, mutations,
+        token::{range_of, shard_of},
+    },
+    sstable::{Summary, manifest::journal_name},
 };
 
-/// The most bytes of mutations in one write: what must fit into one block of the log.
-pub const WRITE_BYTES_MAX: usize = 8 << 20;
+/// The most bytes of mutations in one write, with the default size of segments of the log.
+pub const WRITE_BYTES_MAX: usize = 4 << 20;
 
 /// How a store uses memory and disk.
 #[derive(Clone, Debug)]
@@ -34,9 +56,9 @@ pub struct StoreConfig {
     pub memtable_bytes_max: usize,
     /// Memory for blocks of sstables, in bytes a shard.
     pub cache_bytes_max: usize,
-    /// Bytes of one segment of the commit log.
+    /// Bytes of one segment of the commit log. A write has at most a quarter of it.
     pub log_segment_bytes: u64,
-    /// Bytes of all segments of a shard, beyond which the oldest data is flushed.
+    /// Bytes of all full segments of a shard, beyond which memtables are flushed.
     pub log_bytes_max: u64,
     /// The longest that data stays in the log without being flushed, in microseconds.
     pub data_lifetime_us: i64,
@@ -67,72 +89,271 @@ impl Default for StoreConfig {
 ///
 /// If the directory is in use or of another format, if a file is damaged, or if the operating
 /// system fails. Nothing is lost by trying again.
+///
+/// # Panics
+///
+/// If there are not as many `files` as shards.
 pub fn open(
     config: &StoreConfig,
-    files: Vec<Box<dyn Files>>,
-    recovery: Box<dyn Files>,
+    mut files: Vec<Box<dyn Files>>,
+    mut recovery: Box<dyn Files>,
     clock: &Arc<dyn Clock>,
     tables: &BTreeMap<TableNumber, TableSettings>,
 ) -> Result<Vec<Store>> {
-    let _ = (config, files, recovery, clock, tables);
-    Ok(Vec::new())
+    assert_eq!(files.len(), usize::from(config.shards), "each shard has its files");
+    // The lock lives as long as the files that took it: those of the first shard.
+    if let Some(first) = files.first_mut() {
+        open::claim(&mut Sequential(&mut **first))?;
+    }
+    let now_s = clock.now_us().div_euclid(1_000_000);
+    let opened = open::recover(config, &mut Sequential(&mut *recovery), tables, now_s)?;
+    let mut stores = Vec::new();
+    for (shard, files) in (0..config.shards).zip(files) {
+        stores.push(Store::open(config, shard, files, Arc::clone(clock), tables, &opened)?);
+    }
+    Ok(stores)
 }
 
 /// The data of one shard.
-#[derive(Debug)]
 pub struct Store {
+    shard: u16,
+    config: StoreConfig,
+    epoch: u32,
+    files: Box<dyn Files>,
+    clock: Arc<dyn Clock>,
+    log: CommitLog,
+    journal: Journal,
+    tables: BTreeMap<TableNumber, Table>,
+    cache: Cache,
+    jobs: HashMap<Ticket, Job>,
+    completions: Vec<Completion>,
+    /// Answers that were found outside of [`Self::poll`].
+    done: Vec<Done>,
+    reads: HashMap<u64, PendingRead>,
+    reads_begun: u64,
+    task: Task,
+    next_file: u32,
+    /// The last block whose writes are in memtables.
+    applied: u64,
+    /// When the oldest write in active memtables came, in microseconds.
+    unflushed_since_us: Option<i64>,
+    next_expiry_check_us: i64,
+    /// No segment is to be created before this moment: the disk was full.
+    segment_pause_until_us: i64,
+    closing: bool,
+    active_bytes: usize,
+    flushing_bytes: usize,
     metrics: StoreMetrics,
 }
 
-#[allow(
-    clippy::unused_self,
-    clippy::needless_pass_by_ref_mut,
-    missing_docs,
-    clippy::missing_errors_doc
-)]
+/// A read that waits for blocks.
+struct PendingRead {
+    tag: Tag,
+    request: ReadRequest,
+    page: Page,
+    /// Blocks that were read for it and may not be in the cache any more.
+    held: HashMap<BlockId, Arc<crate::sstable::Block>>,
+    waiting: usize,
+}
+
+impl std::fmt::Debug for Store {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Store").field("shard", &self.shard).finish_non_exhaustive()
+    }
+}
+
 impl Store {
+    fn open(
+        config: &StoreConfig,
+        shard: u16,
+        mut files: Box<dyn Files>,
+        clock: Arc<dyn Clock>,
+        tables: &BTreeMap<TableNumber, TableSettings>,
+        opened: &open::Opened,
+    ) -> Result<Self> {
+        let epoch = opened.epoch;
+        let mut sequential = Sequential(&mut *files);
+        let journal = journal_name(epoch, shard);
+        let journal = Journal { epoch, shard, file: sequential.create(&journal, 0)?, length: 0 };
+        let segment = SegmentId { epoch, shard, number: 0 };
+        let segment = sequential.create(&segment.name(), config.log_segment_bytes)?;
+        let log_config = LogConfig { segment_bytes: config.log_segment_bytes };
+        let mut all = BTreeMap::new();
+        for (number, settings) in tables {
+            all.insert(*number, Table { settings: *settings, ..Table::default() });
+        }
+        let own = range_of(shard, config.shards);
+        let is_ours = |summary: &&Summary| {
+            summary.token_first.0 <= *own.end() && *own.start() <= summary.token_last.0
+        };
+        for summary in opened.sstables.iter().filter(is_ours) {
+            let (file, index) = open::open_sstable(&mut sequential, summary)?;
+            if let Some(table) = all.get_mut(&summary.table) {
+                table.sstables.push(Arc::new(Sstable { summary: *summary, index, file }));
+            }
+        }
+        sequential.run(".", crate::io::Operation::SyncDirectory)?;
+        let now_us = clock.now_us();
+        Ok(Self {
+            shard,
+            epoch,
+            files,
+            log: CommitLog::new(epoch, shard, log_config, segment),
+            journal,
+            tables: all,
+            cache: Cache::new(config.cache_bytes_max),
+            jobs: HashMap::new(),
+            completions: Vec::new(),
+            done: Vec::new(),
+            reads: HashMap::new(),
+            reads_begun: 0,
+            task: Task::Idle,
+            next_file: 0,
+            applied: 0,
+            unflushed_since_us: None,
+            next_expiry_check_us: now_us.saturating_add(config.expiry_check_us),
+            segment_pause_until_us: i64::MIN,
+            closing: false,
+            active_bytes: 0,
+            flushing_bytes: 0,
+            metrics: StoreMetrics::default(),
+            config: config.clone(),
+            clock,
+        })
+    }
+
+    /// Makes a table known, or its settings.
     pub fn define(&mut self, table: TableNumber, settings: TableSettings) {
-        let _ = (table, settings);
+        self.tables.entry(table).or_default().settings = settings;
     }
+
+    /// Forgets a table and all its rows. Its files are removed at the next start, when the catalog
+    /// does not know it any more.
     pub fn drop_table(&mut self, table: TableNumber) {
-        let _ = table;
+        if let Some(table) = self.tables.remove(&table) {
+            self.active_bytes -= table.active.bytes();
+            for sstable in table.sstables {
+                self.close(sstable.file);
+            }
+        }
     }
+
+    /// Takes a write: one or more mutations of this shard's partitions, all or none. It is
+    /// answered by [`Done::Write`] once it is durable and visible.
+    ///
     /// # Errors
+    ///
+    /// If it cannot be taken now. Nothing of it happens then.
     pub fn write(&mut self, tag: Tag, mutations: &[u8]) -> std::result::Result<(), Refused> {
-        let _ = (tag, mutations);
-        Err(Refused::Closing)
+        self.admit(mutations, true)?;
+        self.log.stage_write(tag.0, mutations).map_err(|why| self.refuse(why))
     }
+
+    /// Takes an intent: mutations of any shards, all or none. When [`Done::Intent`] says that it is
+    /// durable, the caller has each shard write its part and then calls [`Self::intent_done`].
+    ///
     /// # Errors
+    ///
+    /// If it cannot be taken now. Nothing of it happens then.
     pub fn write_intent(&mut self, tag: Tag, mutations: &[u8]) -> std::result::Result<(), Refused> {
-        let _ = (tag, mutations);
-        Err(Refused::Closing)
+        self.admit(mutations, false)?;
+        self.log.stage_intent(tag.0, mutations).map_err(|why| self.refuse(why))
     }
+
+    /// All parts of an intent are durable.
     pub fn intent_done(&mut self, tag: Tag) {
-        let _ = tag;
+        self.log.intent_done(tag.0);
     }
-    /// Fills `page` at once (true) or answers later with `Done::Read(tag, page)` (false).
-    /// # Errors
-    pub fn read(&mut self, tag: Tag, request: &ReadRequest, page: &mut Page) -> Result<bool> {
-        let _ = (tag, request, page);
-        Ok(true)
-    }
-    pub fn turn_end(&mut self) {}
-    /// # Errors
-    pub fn poll(&mut self, done: &mut Vec<Done>) -> std::result::Result<(), Fatal> {
-        let _ = done;
+
+    fn admit(&mut self, bytes: &[u8], is_own: bool) -> std::result::Result<(), Refused> {
+        if self.closing {
+            return Err(Refused::Closing);
+        }
+        let memtables = self.active_bytes + self.flushing_bytes + self.log.pending_bytes();
+        if memtables + bytes.len() > self.config.memtable_bytes_max {
+            self.metrics.writes_overloaded += 1;
+            return Err(Refused::Overloaded);
+        }
+        for mutation in mutations(bytes) {
+            let mutation = mutation.map_err(|_| Refused::Malformed)?;
+            debug_assert!(mutation.check().is_ok(), "mutations are built or checked elsewhere");
+            if !self.tables.contains_key(&mutation.table()) {
+                return Err(Refused::UnknownTable);
+            }
+            debug_assert!(
+                !is_own || shard_of(mutation.token(), self.config.shards) == self.shard,
+                "a write goes to the shard that owns its partitions"
+            );
+        }
+        self.metrics.writes += 1;
+        self.metrics.write_bytes += bytes.len() as u64;
         Ok(())
     }
-    #[must_use]
-    pub fn deadline_us(&self) -> Option<i64> {
-        None
+
+    fn refuse(&mut self, why: NotStaged) -> Refused {
+        match why {
+            NotStaged::TooLarge => Refused::TooLarge,
+            NotStaged::Full => {
+                self.metrics.writes_overloaded += 1;
+                Refused::Overloaded
+            }
+            NotStaged::NoSpace => {
+                self.metrics.writes_no_space += 1;
+                // At the start the next segment is merely not there yet.
+                if self.log.no_space() { Refused::NoSpace } else { Refused::Overloaded }
+            }
+        }
     }
-    pub fn begin_shutdown(&mut self) {}
+
+    /// Reads rows: fills `page` at once (true), or answers later with [`Done::Read`] (false).
+    ///
+    /// # Errors
+    ///
+    /// If the table is not known: it was dropped.
+    pub fn read(
+        &mut self,
+        tag: Tag,
+        request: &ReadRequest,
+        page: &mut Page,
+    ) -> std::result::Result<bool, Refused> {
+        page.clear();
+        self.metrics.reads += 1;
+        let mut request = request.clone();
+        let missing = self.read_on(&mut request, page, &HashMap::new())?;
+        if missing.is_empty() {
+            self.metrics.rows_returned += page.len() as u64;
+            return Ok(true);
+        }
+        self.metrics.reads_from_disk += 1;
+        self.reads_begun += 1;
+        let page = std::mem::take(page);
+        let pending = PendingRead { tag, request, page, held: HashMap::new(), waiting: 0 };
+        self.reads.insert(self.reads_begun, pending);
+        self.fetch(self.reads_begun, &missing);
+        Ok(false)
+    }
+
+    /// Stops taking writes, and flushes what is in memory.
+    pub fn begin_shutdown(&mut self) {
+        self.closing = true;
+    }
+
+    /// Whether nothing is left to be done, or in memory alone.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        true
+        self.log.is_idle()
+            && matches!(self.task, Task::Idle)
+            && self.unflushed_since_us.is_none()
+            && self.reads.is_empty()
+            && self.jobs.is_empty()
     }
+
+    /// What was counted.
     #[must_use]
     pub fn metrics(&self) -> &StoreMetrics {
         &self.metrics
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -36,11 +36,26 @@ pub enum Refused {
     Closing,
 }
 
+impl std::fmt::Display for Refused {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Refused::Overloaded => "too much is waiting to be written",
+            Refused::NoSpace => "the disk is full",
+            Refused::TooLarge => "the write is too large",
+            Refused::UnknownTable => "the table was dropped",
+            Refused::Malformed => "a mutation is malformed",
+            Refused::Closing => "the store is shutting down",
+        })
+    }
+}
+
 /// Something that was asked for earlier and is now over.
 #[derive(Debug)]
 pub enum Done {
     /// The write is durable and visible.
     Write(Tag),
+    /// The write or intent did not happen, after all: no space was found for it.
+    WriteFailed(Tag, Refused),
     /// The intent is durable.
     Intent(Tag),
     /// The read is answered.

@@ -1,0 +1,66 @@
+//! One table of one shard: its memtables and its sstables.
+
+use std::sync::Arc;
+
+use super::TableSettings;
+use crate::{
+    compaction::expiry::{Extent, droppable},
+    io::FileId,
+    memtable::Memtable,
+    mutation::Token,
+    sstable::{Index, SstableId, Summary},
+};
+
+/// An sstable that is open.
+#[derive(Debug)]
+pub(super) struct Sstable {
+    pub summary: Summary,
+    pub index: Index,
+    pub file: FileId,
+}
+
+impl Sstable {
+    /// Whether it can have partitions with these tokens.
+    pub fn overlaps(&self, from: i64, to: i64) -> bool {
+        self.summary.token_first.0 <= to && from <= self.summary.token_last.0
+    }
+}
+
+/// The data of one table of one shard.
+#[derive(Debug, Default)]
+pub(super) struct Table {
+    pub settings: TableSettings,
+    /// What was written since the last flush began.
+    pub active: Memtable,
+    /// What is being flushed.
+    pub flushing: Option<Arc<Memtable>>,
+    pub sstables: Vec<Arc<Sstable>>,
+}
+
+impl Table {
+    /// The sstables of this shard alone in which everything has expired and that hide nothing.
+    ///
+    /// One that has rows of other shards, too, is left for the next start: what it hides there
+    /// cannot be seen from here.
+    pub fn expired(&self, now_s: i64, is_own: impl Fn(Token) -> bool) -> Vec<SstableId> {
+        let extents: Vec<_> =
+            self.sstables.iter().map(|sstable| extent(&sstable.summary)).collect();
+        let flushing = self.flushing.as_ref().and_then(|memtable| memtable.timestamp_min());
+        let unflushed = self.active.timestamp_min().into_iter().chain(flushing).min();
+        droppable(&extents, unflushed, now_s)
+            .into_iter()
+            .filter_map(|place| self.sstables.get(place).map(|sstable| &sstable.summary))
+            .filter(|summary| is_own(summary.token_first) && is_own(summary.token_last))
+            .map(|summary| summary.id)
+            .collect()
+    }
+}
+
+/// What decides whether an sstable may go.
+pub(super) fn extent(summary: &Summary) -> Extent {
+    Extent {
+        timestamp_min: summary.timestamp_min,
+        timestamp_max: summary.timestamp_max,
+        expires_s: summary.expires_s,
+    }
+}
