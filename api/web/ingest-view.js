@@ -1,0 +1,103 @@
+/** How ingest is: its counts, the line that must add up, and what it refused. */
+
+import { get, RestError } from './rest.js'
+
+/** @param {string} id */
+const byId = (id) => /** @type {HTMLElement} */ (document.getElementById(id))
+
+const LETTERS = 20
+
+const counted = new Intl.NumberFormat('en')
+
+/** @param {number | null | undefined} ms */
+function milliseconds(ms) {
+  return typeof ms === 'number' && Number.isFinite(ms) ? `${Number(ms.toPrecision(3))} ms` : '–'
+}
+
+/** @type {{ received: number, atMs: number } | undefined} */
+let before
+
+/**
+ * Shows ingest's counts.
+ *
+ * @returns {Promise<boolean>}  Whether ingest is there.
+ */
+export async function showIngest() {
+  let stats
+  try {
+    stats = await get('v1/ingest')
+  } catch (error) {
+    if (!(error instanceof RestError)) throw error
+    byId('ingest-state').textContent = 'Ingest does not answer.'
+    byId('ingest').replaceChildren()
+    byId('conservation').textContent = ''
+    before = undefined
+    return error.code !== 'ingest-away'
+  }
+  const atMs = performance.now()
+  const rate = before && ((stats.received - before.received) * 1000) / (atMs - before.atMs)
+  before = { received: stats.received, atMs }
+  byId('ingest-state').textContent =
+    `${counted.format(stats.connections)} devices connected` +
+    (stats.database === 'up' ? '' : ', waiting for the database')
+  byId('ingest').replaceChildren(
+    figure('Messages/s', rate === undefined || rate < 0 ? '–' : counted.format(Math.round(rate))),
+    figure('Received', counted.format(stats.received)),
+    figure('Stored', counted.format(stats.stored)),
+    figure('Refused', counted.format(stats.deadLettered), stats.deadLettered > 0),
+    figure('Held', counted.format(stats.held)),
+    figure('Stored within, p50', milliseconds(stats.publishToStoredMs?.p50)),
+    figure('Stored within, p99', milliseconds(stats.publishToStoredMs?.p99)),
+  )
+  conservation(stats)
+  return true
+}
+
+/** @param {string} name  @param {string} value  @param {boolean} [isWarning] */
+function figure(name, value, isWarning = false) {
+  const box = document.createElement('div')
+  if (isWarning) box.className = 'warn'
+  const term = document.createElement('dt')
+  term.textContent = name
+  const data = document.createElement('dd')
+  data.textContent = value
+  box.append(term, data)
+  return box
+}
+
+/** @param {Record<string, number>} stats */
+function conservation({ received, stored, deadLettered, held, droppedQos0, duplicates }) {
+  const sum = stored + deadLettered + held + droppedQos0
+  const verdict = document.createElement('strong')
+  verdict.textContent = sum === received ? '✓ adds up' : `≠ ${counted.format(sum)}`
+  if (sum !== received) verdict.className = 'wrong'
+  const [r, s, d, h, q] = [received, stored, deadLettered, held, droppedQos0].map((count) =>
+    counted.format(count),
+  )
+  byId('conservation').replaceChildren(
+    `${r} received = ${s} stored + ${d} refused + ${h} held + ${q} dropped (QoS 0) `,
+    verdict,
+    duplicates > 0 ? ` · ${counted.format(duplicates)} redeliveries recognised` : '',
+  )
+}
+
+/** Shows the newest refused messages, if there are any. */
+export async function showLetters() {
+  const { items } = await get(`v1/dead-letters?limit=${LETTERS}`)
+  byId('letters-section').hidden = items.length === 0
+  byId('letters').replaceChildren(
+    ...items.map((/** @type {any} */ letter) => {
+      const row = document.createElement('tr')
+      for (const text of [
+        new Date(letter.received).toLocaleString(),
+        letter.topic,
+        letter.reason,
+      ]) {
+        const cell = document.createElement('td')
+        cell.textContent = text
+        row.append(cell)
+      }
+      return row
+    }),
+  )
+}
