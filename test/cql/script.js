@@ -70,6 +70,7 @@ export async function answer(client, keyspace, statement, pageSize) {
     const rows = []
     let pageState
     do {
+      /** @type {cassandra.types.ResultSet} */
       const result = await client.execute(text, [], { fetchSize, pageState, prepare: false })
       if (!result.columns) return []
       for (const row of result.rows ?? [])

@@ -216,7 +216,7 @@ impl Read {
             )));
         }
         if let Some(position) = page.position() {
-            self.after = Some(position.clone());
+            self.after = Some(self.beyond(position.clone()));
             let tired = self.filtered >= FILTERED_ROWS_MAX || out.len() - start >= PAGE_BYTES;
             if self.page_left.is_some() && (tired || page.is_empty()) {
                 self.paused.clone_from(&self.after);
@@ -276,6 +276,16 @@ impl Read {
             self.partition_left = self.per_partition;
         }
         self.partition_left > 0
+    }
+
+    /// Where to go on after a place: behind its partition if no more of that is wanted.
+    fn beyond(&self, mut position: Position) -> Position {
+        let over = self.partition_left == 0
+            && self.partition.as_ref().is_some_and(|partition| partition.key == position.key);
+        if over {
+            position.ck = if self.reverse { Vec::new() } else { vec![comparable::ABOVE] };
+        }
+        position
     }
 
     /// Nothing is left of the step that was read last.
