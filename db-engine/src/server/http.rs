@@ -14,6 +14,7 @@ use mio::{
 use std::{
     fmt::Write as _,
     io::{self, ErrorKind, Read, Write},
+    net::Shutdown,
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -69,6 +70,9 @@ struct Client {
     request: Vec<u8>,
     answer: Vec<u8>,
     sent: usize,
+    /// The answer is sent and our side closed; what the client still sends is read away, because
+    /// closing while bytes of its are unread would take the answer from it.
+    lingering: bool,
     until: Instant,
 }
 
@@ -162,7 +166,8 @@ impl Control {
             }
             let until = now + CLIENT_TIME_MAX;
             let (request, answer) = (Vec::new(), Vec::new());
-            self.clients[place] = Some(Client { stream, request, answer, sent: 0, until });
+            self.clients[place] =
+                Some(Client { stream, request, answer, sent: 0, lingering: false, until });
         }
     }
 
@@ -177,7 +182,7 @@ impl Control {
             };
             client.answer = answer;
         }
-        if client.send() {
+        if client.is_over() {
             self.clients[place] = None;
         }
     }
@@ -223,8 +228,8 @@ impl Client {
         }
     }
 
-    /// Sends what the socket takes; returns whether it is over.
-    fn send(&mut self) -> bool {
+    /// Sends what the socket takes, then waits for the client to close; returns whether it is over.
+    fn is_over(&mut self) -> bool {
         while self.sent < self.answer.len() {
             match self.stream.write(&self.answer[self.sent..]) {
                 Ok(n) => self.sent += n,
@@ -232,7 +237,21 @@ impl Client {
                 Err(error) => return error.kind() != ErrorKind::WouldBlock,
             }
         }
-        true
+        if !self.lingering {
+            self.lingering = true;
+            if self.stream.shutdown(Shutdown::Write).is_err() {
+                return true;
+            }
+        }
+        let mut bytes = [0; 2048];
+        loop {
+            match self.stream.read(&mut bytes) {
+                Ok(0) => return true,
+                Ok(_) => {}
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) => return error.kind() != ErrorKind::WouldBlock,
+            }
+        }
     }
 }
 

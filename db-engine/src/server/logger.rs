@@ -1,7 +1,7 @@
 //! The log: one JSON object a line on standard error.
 //!
 //! ```text
-//! {"time_us":1767225600000000,"level":"info","target":"sandglass_db::server","message":"…","shard":0}
+//! {"time_us":1767225600000000,"level":"info","target":"sandglass_db","message":"…","shard":0}
 //! ```
 //! Fields beside the message are those of the `log` macros, e.g. `info!(shard; "started")`.
 
