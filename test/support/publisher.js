@@ -65,7 +65,7 @@ export class Publisher {
     if (keepAliveS === 0) return
     this.#pinger = setInterval(() => {
       if (this.#ready) this.#socket?.write(wire.ping())
-    }, keepAliveS * 500)
+    }, keepAliveS * 500).unref()
   }
 
   /**
@@ -92,6 +92,11 @@ export class Publisher {
   startAt({ id, duplicate }) {
     this.#id = id - 1
     this.#sentBefore = duplicate
+  }
+
+  /** Whether the broker has accepted the connection. */
+  get connected() {
+    return this.#ready
   }
 
   /** Messages that are published and not acknowledged. */
@@ -122,6 +127,8 @@ export class Publisher {
     const socket = connectSocket({ host, port, noDelay: true })
     const reader = new wire.PacketReader()
     this.#socket = socket
+    // A test that failed leaves publishers behind; they must not keep its process alive.
+    socket.unref()
     socket.write(wire.connect({ clientId, keepAliveS, clean }))
     return new Promise((resolve, reject) => {
       /** @param {number} type @param {number} body */
@@ -156,7 +163,7 @@ export class Publisher {
     if (wasReady) this.disconnects++
     setTimeout(() => {
       if (!this.#ended) this.#connect().catch(() => {})
-    }, RECONNECT_MS)
+    }, RECONNECT_MS).unref()
   }
 
   #send() {
