@@ -17,7 +17,7 @@ const system = (name) => ({
 export default {
   projects: [
     ...['common', 'ingest', 'simulator', 'api', 'dashboards'].map(unit),
-    ...['tidy', 'docker', 'support', 'bench', 'cql', 'cassandra'].map(system),
+    ...['tidy', 'docker', 'rules', 'support', 'bench', 'cql', 'cassandra'].map(system),
     { ...system('e2e'), globalSetup: '<rootDir>/support/build.js' },
   ],
 }

@@ -17,7 +17,7 @@ USER 10001:10001
 ENV DB_DATA_DIR=/var/lib/sandglass \
     DB_LISTEN=0.0.0.0:9042 \
     DB_HTTP=0.0.0.0:9180 \
-    ALLOW_REMOTE=true
+    DB_ALLOW_REMOTE=true
 VOLUME /var/lib/sandglass
 EXPOSE 9042 9180
 # There is no curl in the image; bash can open a connection by itself.

@@ -73,7 +73,7 @@ function describeEngine(options, engine) {
       DB_HTTP: format(options.dbHttp),
       DB_SHARDS: options.dbShards,
       DB_MEMORY: options.dbMemory,
-      ALLOW_REMOTE: options.allowRemote,
+      DB_ALLOW_REMOTE: options.allowRemote,
     }),
     healthUrl: `http://${reach(options.dbHttp)}/health`,
   }

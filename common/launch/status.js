@@ -38,8 +38,8 @@ export function statusLine(before, now) {
   const { p50, p99 } = stats.publishToStoredMs
   return (
     `received ${rate('received')}/s · stored ${rate('stored')}/s · ` +
-    `dead-lettered ${rate('deadLettered')}/s · publish to stored p50 ${milliseconds(p50)}, ` +
-    `p99 ${milliseconds(p99)} · in all ${count(stats.stored)} stored, ` +
+    `dead-lettered ${rate('deadLettered')}/s · stored after ${milliseconds(p50)} ` +
+    `(p99 ${milliseconds(p99)}) · in all ${count(stats.stored)} stored, ` +
     `${count(stats.deadLettered)} dead-lettered` +
     `${stats.held > 0 ? `, ${count(stats.held)} held` : ''}` +
     `${stats.droppedQos0 > 0 ? `, ${count(stats.droppedQos0)} dropped (QoS 0)` : ''}` +

@@ -26,7 +26,7 @@ export class Progress {
   /** Shows the state of things now. @param {string} text */
   update(text) {
     if (this.#stream.isTTY) {
-      const width = Math.max(20, (this.#stream.columns ?? 80) - 1)
+      const width = Math.max(20, (this.#stream.columns || 80) - 1)
       this.#stream.write(`\r\x1b[2K${text.length > width ? `${text.slice(0, width - 1)}…` : text}`)
       this.#open = true
       return

@@ -69,8 +69,8 @@ describe('the status line', () => {
   test('has the rates of the last second', () => {
     const now = { stats: { ...stats, received: 1100, stored: 1088, deadLettered: 12 }, atMs: 3000 }
     expect(statusLine(before, now)).toBe(
-      'received 50/s · stored 49/s · dead-lettered 1/s · publish to stored p50 2.3 ms, ' +
-        'p99 13 ms · in all 1,088 stored, 12 dead-lettered',
+      'received 50/s · stored 49/s · dead-lettered 1/s · stored after 2.3 ms ' +
+        '(p99 13 ms) · in all 1,088 stored, 12 dead-lettered',
     )
   })
 
