@@ -374,8 +374,7 @@ fn check_replication(
         }
     }
     for factor in given.values() {
-        let refused =
-            || SchemaError::Config(format!("Replication factor must be numeric, found {factor}"));
+        let refused = || SchemaError::Config(format!("For input string: \"{factor}\""));
         let number: i32 = factor.parse().map_err(|_| refused())?;
         if number < 0 {
             return config(format!("Replication factor must be non-negative; found {number}"));

@@ -7,6 +7,8 @@ use super::{
 
 /// Longest decimal that may be in a clustering key, in bytes: converting takes quadratic time.
 const DECIMAL_BYTES_MAX: usize = 512;
+/// Most zeros written out at the end of a decimal that has no fraction.
+const ZEROS_MAX: i32 = 64;
 const END: u8 = 0x00;
 
 /// As Java compares: all NaN equal and greatest, -0 before 0.
@@ -130,7 +132,12 @@ pub(super) fn take_decimal(reader: &mut Reader<'_>, out: &mut Vec<u8>) -> Option
         }
     }
     let length = i64::try_from(digits.len()).ok()?;
-    let scale = i32::try_from(length.checked_sub(i64::from_be_bytes(exponent))?).ok()?;
+    let mut scale = i32::try_from(length.checked_sub(i64::from_be_bytes(exponent))?).ok()?;
+    // A driver writes 1 with a scale of -1 as 1E+1, or not at all; 10 is nobody's problem.
+    if (-ZEROS_MAX..0).contains(&scale) {
+        digits.extend((scale..0).map(|_| '0'));
+        scale = 0;
+    }
     out.extend_from_slice(&scale.to_be_bytes());
     out.extend_from_slice(&decimal::from_digits(negative, &digits));
     Some(())
