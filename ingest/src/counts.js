@@ -48,6 +48,12 @@ export class Counts {
     this.deadLetters[kind]++
   }
 
+  /** Lets what is long ago not count as recent; to be called now and then. */
+  age() {
+    this.publishToStored.turn()
+    this.requestRows.turn()
+  }
+
   get deadLettered() {
     let sum = 0
     for (const kind of REFUSAL_KINDS) sum += this.deadLetters[kind]

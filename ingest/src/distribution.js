@@ -76,7 +76,7 @@ export class Distribution {
     return count
   }
 
-  /** Lets the recent past become the past. @private */
+  /** Lets the recent past become the past; to be called now and then. */
   turn() {
     const nowMs = this.now()
     const passedMs = nowMs - this.turnedMs

@@ -42,7 +42,7 @@ await run('ingest', async ({ logger, onStop }) => {
   const { keyspace } = database
   const storage = new Storage(database)
   const parts = buildIngest({ storage, keyspace, limits: options, logger })
-  const { registry, writer, batcher, pipeline, broker, gate, recent } = parts
+  const { registry, writer, batcher, pipeline, broker, gate, recent, counts } = parts
   onStop('writer', () => writer.stop())
   onStop('registry', () => registry.stop())
 
@@ -63,6 +63,7 @@ await run('ingest', async ({ logger, onStop }) => {
   const timer = setInterval(() => {
     pipeline.writeLatest()
     recent.age()
+    counts.age()
   }, LATEST_MS)
   onStop('latest', async () => {
     clearInterval(timer)
