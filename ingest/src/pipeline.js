@@ -109,8 +109,13 @@ export class Pipeline {
     this.counts.received++
     if (!this.hold(message)) return
     try {
-      const route = this.route(message.topic)
-      this.dispatch(message, route.sensor, parsePayload(route.metric, message.payload))
+      const known = this.routes.get(message.topic)
+      const { sensor, metric } = known ?? parseTopic(message.topic)
+      const measurements = parsePayload(metric, message.payload)
+      // Only a sensor that once made sense is remembered.
+      const found =
+        typeof sensor === 'string' ? this.remember(message.topic, sensor, metric) : sensor
+      this.dispatch(message, found, measurements)
     } catch (error) {
       if (!(error instanceof PayloadError)) throw error
       this.refuse(message, new Refusal(error.fault, error.message))
@@ -130,16 +135,18 @@ export class Pipeline {
     return true
   }
 
-  /** @private @param {string} topic  @returns {Route} */
-  route(topic) {
-    let route = this.routes.get(topic)
-    if (!route) {
-      const { sensor, metric } = parseTopic(topic)
-      route = { sensor: this.registry.sensor(sensor), metric }
-      if (this.routes.size >= ROUTES_MAX) this.routes.clear()
-      this.routes.set(topic, route)
-    }
-    return route
+  /**
+   * @private
+   * @param {string} topic
+   * @param {string} name
+   * @param {string | undefined} metric
+   * @returns {Sensor}
+   */
+  remember(topic, name, metric) {
+    const sensor = this.registry.sensor(name)
+    if (this.routes.size >= ROUTES_MAX) this.routes.clear()
+    this.routes.set(topic, { sensor, metric })
+    return sensor
   }
 
   /** @private @param {Message} message  @param {Sensor} sensor  @param {Measurement[]} measurements */

@@ -306,3 +306,9 @@ test('received = stored + dead-lettered + held + dropped, at every moment of any
     expect.arrayContaining(['topic', 'json', 'value', 'sensors', 'database']),
   )
 }, 40_000)
+
+test('names that only poison came from are not remembered', async () => {
+  const { settle, registry } = build()
+  for (let n = 0; n < 5; n++) await settle(`sensors/stranger-${n}/m`, 'poison')
+  expect([...registry.all()]).toEqual([])
+})
