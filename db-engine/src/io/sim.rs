@@ -180,6 +180,10 @@ impl Files for SimFiles {
         let queued = state.clients[self.client].queue.len() as u64;
         let now = state.random.below(queued + 1);
         for _ in 0..now {
+            // A power cut takes with it what was queued.
+            if state.clients[self.client].queue.is_empty() {
+                return;
+            }
             state.step(self.client, out);
         }
     }

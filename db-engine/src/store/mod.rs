@@ -35,12 +35,12 @@ use self::{
 use crate::{
     commitlog::{CommitLog, LogConfig, NotStaged, SegmentId},
     error::Result,
-    io::{Clock, Completion, Files, Ticket},
+    io::{Clock, Completion, FileId, Files, Ticket},
     mutation::{
         TableNumber, mutations,
         token::{range_of, shard_of},
     },
-    sstable::{Summary, manifest::journal_name},
+    sstable::{SstableId, Summary, manifest::journal_name},
 };
 
 /// The most bytes of mutations in one write, with the default size of segments of the log.
@@ -131,6 +131,8 @@ pub struct Store {
     done: Vec<Done>,
     reads: HashMap<u64, PendingRead>,
     reads_begun: u64,
+    /// Sstables that are not used any more but by reads in flight.
+    unused: Vec<(SstableId, FileId)>,
     task: Task,
     next_file: u32,
     /// The last block whose writes are in memtables.
@@ -141,6 +143,8 @@ pub struct Store {
     /// No segment is to be created before this moment: the disk was full.
     segment_pause_until_us: i64,
     closing: bool,
+    /// Why nothing goes on.
+    fatal: Option<Fatal>,
     active_bytes: usize,
     flushing_bytes: usize,
     metrics: StoreMetrics,
@@ -207,6 +211,7 @@ impl Store {
             done: Vec::new(),
             reads: HashMap::new(),
             reads_begun: 0,
+            unused: Vec::new(),
             task: Task::Idle,
             next_file: 0,
             applied: 0,
@@ -214,6 +219,7 @@ impl Store {
             next_expiry_check_us: now_us.saturating_add(config.expiry_check_us),
             segment_pause_until_us: i64::MIN,
             closing: false,
+            fatal: None,
             active_bytes: 0,
             flushing_bytes: 0,
             metrics: StoreMetrics::default(),
@@ -233,7 +239,7 @@ impl Store {
         if let Some(table) = self.tables.remove(&table) {
             self.active_bytes -= table.active.bytes();
             for sstable in table.sstables {
-                self.close(sstable.file);
+                self.close_sstable(sstable.summary.id, sstable.file);
             }
         }
     }

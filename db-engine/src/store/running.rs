@@ -64,6 +64,19 @@ impl Store {
     ///
     /// If this shard cannot go on; see [`Fatal`].
     pub fn poll(&mut self, done: &mut Vec<Done>) -> Result<(), Fatal> {
+        if self.fatal.is_none() {
+            self.fatal = self.poll_files().err();
+        }
+        // What was found durable before the failure stays unanswered: the client will ask again.
+        if let Some(fatal) = &self.fatal {
+            return Err(fatal.clone());
+        }
+        done.append(&mut self.done);
+        self.update_levels();
+        Ok(())
+    }
+
+    fn poll_files(&mut self) -> Result<(), Fatal> {
         let mut completions = std::mem::take(&mut self.completions);
         self.files.poll(&mut completions);
         for completion in completions.drain(..) {
@@ -72,10 +85,7 @@ impl Store {
             }
         }
         self.completions = completions;
-        self.encode()?;
-        done.append(&mut self.done);
-        self.update_levels();
-        Ok(())
+        self.encode()
     }
 
     /// The next moment at which the store wants a turn, in microseconds since the Unix epoch; a
@@ -99,6 +109,16 @@ impl Store {
 
     pub(super) fn close(&mut self, file: FileId) {
         self.submit(Operation::Close { file }, Job::Tidying);
+    }
+
+    /// Closes an sstable that is not used any more, once no read of it is in flight.
+    pub(super) fn close_sstable(&mut self, id: SstableId, file: FileId) {
+        let is_read = |job: &Job| matches!(job, Job::Block { id: (other, _), .. } if *other == id);
+        if self.jobs.values().any(is_read) {
+            self.unused.push((id, file));
+        } else {
+            self.close(file);
+        }
     }
 
     fn complete(&mut self, job: Job, over: Completion) -> Result<(), Fatal> {
@@ -138,6 +158,9 @@ impl Store {
             Job::Task => self.step_over(over),
             Job::Block { id, offset, reads } => {
                 self.block_read(id, offset, &reads, over);
+                for (id, file) in std::mem::take(&mut self.unused) {
+                    self.close_sstable(id, file);
+                }
                 Ok(())
             }
         }
@@ -334,7 +357,7 @@ impl Store {
             files.extend(gone.map(|sstable| sstable.file));
         }
         for file in files {
-            self.close(file);
+            self.close_sstable(id, file);
         }
         self.submit(Operation::Remove { name: id.file_name() }, Job::Tidying);
     }

@@ -1,0 +1,151 @@
+//! Whatever breaks, and whenever: what was acknowledged is there afterwards, as a whole.
+//!
+//! A script of writes, flushes and expiry runs on a simulated disk, once for each of its I/O calls
+//! and several seeds, with a power cut, a failure or a full disk at that call.
+//! `SANDGLASS_SEED=n` runs one seed.
+
+mod support;
+
+use std::sync::Arc;
+
+use sandglass_db::io::{
+    Clock, ManualClock,
+    sim::{Fault, SimDisk},
+};
+use support::{Record, START_US, WRITES, check, run, try_open};
+
+fn seeds(count: u64) -> Vec<u64> {
+    match std::env::var("SANDGLASS_SEED") {
+        Ok(seed) => vec![seed.parse().expect("SANDGLASS_SEED is a number")],
+        Err(_) => (1..=count).collect(),
+    }
+}
+
+fn machine(seed: u64) -> (SimDisk, Arc<ManualClock>) {
+    (SimDisk::new(seed), Arc::new(ManualClock::at(START_US)))
+}
+
+/// Says which run failed.
+struct Context(String);
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("failed with {}", self.0);
+        }
+    }
+}
+
+fn reopen_and_check(disk: &SimDisk, clock: &Arc<ManualClock>, record: &Record) {
+    let mut stores = try_open(disk, clock, 1).expect("it opens after a crash");
+    check(&mut stores, record, clock.now_us());
+}
+
+#[test]
+fn the_script_does_what_the_tests_need() {
+    let (disk, clock) = machine(1);
+    let record = run(&disk, &clock);
+    assert_eq!(record.ended, None);
+    assert_eq!(record.acknowledged.len(), WRITES as usize);
+    assert!(disk.calls() > 100, "{} calls", disk.calls());
+    reopen_and_check(&disk, &clock, &record);
+    let names: Vec<_> = disk.contents().into_keys().collect();
+    let count = |prefix: &str| names.iter().filter(|name| name.starts_with(prefix)).count();
+    assert!(count("sst-") > 3, "it flushes, by windows: {names:?}");
+}
+
+#[test]
+fn a_power_cut_at_any_call_loses_nothing_acknowledged() {
+    let mut cuts = 0;
+    for seed in seeds(3) {
+        for call in 0.. {
+            let _context = Context(format!("seed {seed}, power cut at call {call}"));
+            let (disk, clock) = machine(seed);
+            disk.set_fault(Fault::PowerCut(call));
+            let record = run(&disk, &clock);
+            if !disk.is_off() {
+                break;
+            }
+            cuts += 1;
+            reopen_and_check(&disk.crash(seed ^ call), &clock, &record);
+        }
+    }
+    assert!(cuts > 300, "{cuts} cuts");
+}
+
+#[test]
+fn a_power_cut_at_any_call_of_the_recovery_loses_nothing_either() {
+    let mut cuts = 0;
+    for seed in seeds(2) {
+        let (whole, clock) = machine(seed);
+        run(&whole, &clock);
+        for first in (0..whole.calls()).step_by(23) {
+            let (disk, clock) = machine(seed);
+            disk.set_fault(Fault::PowerCut(first));
+            let record = run(&disk, &clock);
+            for call in 0.. {
+                let _context =
+                    Context(format!("seed {seed}, power cuts at {first} and then at {call}"));
+                let disk = disk.crash(seed ^ first);
+                disk.set_fault(Fault::PowerCut(call));
+                let opened = try_open(&disk, &clock, 1);
+                if !disk.is_off() {
+                    assert!(opened.is_ok());
+                    break;
+                }
+                drop(opened);
+                cuts += 1;
+                reopen_and_check(&disk.crash(seed ^ call), &clock, &record);
+            }
+        }
+    }
+    assert!(cuts > 100, "{cuts} cuts");
+}
+
+#[test]
+fn a_failure_of_any_call_stops_the_store_and_loses_nothing_acknowledged() {
+    let (mut stopped, mut failures) = (0, 0);
+    for seed in seeds(2) {
+        for call in 0.. {
+            let _context = Context(format!("seed {seed}, failure of call {call}"));
+            let (disk, clock) = machine(seed);
+            disk.set_fault(Fault::Failure(call));
+            let record = run(&disk, &clock);
+            if disk.calls() <= call {
+                break;
+            }
+            failures += 1;
+            stopped += u32::from(record.ended.is_some());
+            // A crash drops what a failed sync has lost.
+            disk.set_fault(Fault::None);
+            reopen_and_check(&disk.crash(seed ^ call), &clock, &record);
+        }
+    }
+    // Only removing and closing files may fail without a word.
+    assert!(stopped * 10 > failures * 7, "{stopped} of {failures} stopped it");
+}
+
+#[test]
+fn a_full_disk_refuses_writes_and_loses_nothing_acknowledged() {
+    for seed in seeds(2) {
+        for call in (0..400).step_by(3) {
+            let _context = Context(format!("seed {seed}, no space from call {call} on"));
+            let (disk, clock) = machine(seed);
+            let mut stores = try_open(&disk, &clock, 1).expect("there is space");
+            let mut record = Record::default();
+            disk.set_fault(Fault::NoSpace(disk.calls() + call));
+            let store = &mut stores[0];
+            support::write_until_refused(store, &clock, &mut record);
+            let (now_us, seen) = (clock.now_us(), record.acknowledged.len());
+            check(std::slice::from_mut(store), &record, now_us);
+
+            disk.set_fault(Fault::None);
+            clock.advance(5_000_000);
+            support::write_rest(&disk, store, &clock, &mut record);
+            assert!(record.acknowledged.len() > seen || seen == WRITES as usize);
+            assert_eq!(record.acknowledged.len() + record.refused.len(), WRITES as usize);
+            drop(stores);
+            reopen_and_check(&disk.crash(seed ^ call), &clock, &record);
+        }
+    }
+}
