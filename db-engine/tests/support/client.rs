@@ -199,19 +199,27 @@ impl Client {
         self.socket.write_all(bytes)
     }
 
+    /// How long [`Client::receive`] waits.
+    pub fn set_patience(&mut self, patience: Duration) {
+        self.socket.set_read_timeout(Some(patience)).expect("a time-out can be set");
+    }
+
+    /// The next frame, if all of it has come already.
+    pub fn buffered(&mut self) -> Option<Answer> {
+        let rest = &self.buffer[self.at..];
+        let [version, _, s0, s1, opcode, l0, l1, l2, l3] = *rest.first_chunk::<9>()?;
+        assert_eq!(version, 0x84, "a response of version 4");
+        let length = u32::from_be_bytes([l0, l1, l2, l3]) as usize;
+        let body = rest.get(9..9 + length)?.to_vec();
+        self.at += 9 + length;
+        Some(Answer { stream: i16::from_be_bytes([s0, s1]), opcode, body })
+    }
+
     /// The next frame; an error of kind `UnexpectedEof` when the engine has closed.
     pub fn receive(&mut self) -> io::Result<Answer> {
         loop {
-            let rest = &self.buffer[self.at..];
-            if let Some(header) = rest.first_chunk::<9>() {
-                let [version, _, s0, s1, opcode, l0, l1, l2, l3] = *header;
-                assert_eq!(version, 0x84, "a response of version 4");
-                let length = u32::from_be_bytes([l0, l1, l2, l3]) as usize;
-                if let Some(body) = rest.get(9..9 + length) {
-                    let body = body.to_vec();
-                    self.at += 9 + length;
-                    return Ok(Answer { stream: i16::from_be_bytes([s0, s1]), opcode, body });
-                }
+            if let Some(answer) = self.buffered() {
+                return Ok(answer);
             }
             self.buffer.drain(..self.at);
             self.at = 0;

@@ -1,0 +1,100 @@
+//! The engine under load, and what it has used so far.
+
+use std::{
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpStream,
+    path::PathBuf,
+    process::{Child, Command, Stdio},
+};
+
+/// An engine on a directory that goes with it.
+pub struct Engine {
+    child: Child,
+    pub cql: u16,
+    http: u16,
+    directory: PathBuf,
+}
+
+/// What the engine has used and done since it started.
+pub struct Sample {
+    pub cpu_us: f64,
+    pub turns: f64,
+    pub receives: f64,
+    pub sends: f64,
+    pub blocks: f64,
+}
+
+impl Engine {
+    /// Starts it and waits until it serves.
+    pub fn start(binary: Option<PathBuf>, directory: Option<PathBuf>, shards: u16) -> Self {
+        let binary = binary.unwrap_or_else(|| {
+            let own = std::env::current_exe().expect("we have a path");
+            let folder = own.parent().and_then(|examples| examples.parent());
+            folder.expect("examples lie in a folder").join("sandglass-db")
+        });
+        let directory = directory.unwrap_or_else(|| {
+            std::env::temp_dir().join(format!("sandglass-load-{}", std::process::id()))
+        });
+        let mut child = Command::new(&binary)
+            .args(["--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--log-level", "warn"])
+            .args(["--memory", "512MiB", "--shards", &shards.to_string(), "--data-dir"])
+            .arg(&directory)
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap_or_else(|error| panic!("{}: {error}; build it first", binary.display()));
+        let mut line = String::new();
+        let stdout = child.stdout.take().expect("piped");
+        BufReader::new(stdout).read_line(&mut line).expect("a line");
+        let port_after = |text: &str| {
+            let at = line.find(text).unwrap_or_else(|| panic!("the engine said: {line}"));
+            let digits = line[at + text.len()..].chars().take_while(char::is_ascii_digit);
+            digits.collect::<String>().parse().expect("a port")
+        };
+        let (cql, http) = (port_after("CQL on 127.0.0.1:"), port_after("http://127.0.0.1:"));
+        Self { child, cql, http, directory }
+    }
+
+    /// What it has used and done so far.
+    pub fn sample(&self) -> Sample {
+        let metrics = self.get("/metrics");
+        let sum = |name: &str| -> f64 {
+            let lines = metrics
+                .lines()
+                .filter(|line| line.strip_prefix(name).is_some_and(|rest| rest.starts_with('{')));
+            lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
+        };
+        Sample {
+            cpu_us: self.cpu_us(),
+            turns: sum("sandglass_db_reactor_turns_total"),
+            receives: sum("sandglass_db_transport_receives_total"),
+            sends: sum("sandglass_db_transport_sends_total"),
+            blocks: sum("sandglass_db_commitlog_blocks_total"),
+        }
+    }
+
+    /// Time on a processor of all its threads, in microseconds.
+    fn cpu_us(&self) -> f64 {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).expect("Linux");
+        let times = tasks.flatten().filter_map(|task| {
+            let text = std::fs::read_to_string(task.path().join("schedstat")).ok()?;
+            text.split(' ').next()?.parse::<f64>().ok()
+        });
+        times.sum::<f64>() / 1000.0
+    }
+
+    fn get(&self, path: &str) -> String {
+        let mut socket = TcpStream::connect(("127.0.0.1", self.http)).expect("it listens");
+        write!(socket, "GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").expect("it reads");
+        let mut answer = String::new();
+        socket.read_to_string(&mut answer).expect("it answers");
+        answer
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+        let _ = std::fs::remove_dir_all(&self.directory);
+    }
+}

@@ -1,0 +1,141 @@
+//! Load on the real binary over loopback, and what it costs the engine.
+//!
+//! ```text
+//! cargo run --release --example load -- --seconds 4 [--json] [--shards N] [--engine PATH]
+//! ```
+//! Starts an engine of its own on a directory that is removed afterwards. Each step says how many
+//! operations were answered, how long they took, the engine's CPU microseconds for each (from
+//! `/proc/PID/task/*/schedstat`, helper threads included) and the loop's counters, which do not
+//! depend on what else the machine does.
+
+mod drive;
+mod engine;
+#[allow(dead_code)] // the tests use all of it
+#[path = "../../tests/support/client.rs"]
+mod client;
+
+use clap::Parser;
+use client::Client;
+use drive::{Outcome, Pace, Step};
+use engine::{Engine, Sample};
+use std::{path::PathBuf, time::Duration};
+
+/// Connections of every step.
+const CONNECTIONS: usize = 4;
+
+/// Requests in flight of every step, over all connections.
+const IN_FLIGHT: usize = 64;
+
+/// Rows of a batch.
+const BATCH_ROWS: usize = 50;
+
+/// Partitions that single writes go to and single reads come from.
+const PARTITIONS: u64 = 10_000;
+
+/// Measures what requests cost the engine.
+#[derive(Parser)]
+struct Options {
+    /// How long each step takes, in seconds.
+    #[arg(long, default_value_t = 4.0)]
+    seconds: f64,
+    /// One JSON object instead of lines to read.
+    #[arg(long)]
+    json: bool,
+    /// Shards of the engine.
+    #[arg(long, default_value_t = 1)]
+    shards: u16,
+    /// The engine's binary; by default the one built beside this program.
+    #[arg(long)]
+    engine: Option<PathBuf>,
+    /// Directory for the engine's data; by default a temporary one. Removed afterwards.
+    #[arg(long)]
+    directory: Option<PathBuf>,
+}
+
+fn main() {
+    let options = Options::parse();
+    let engine = Engine::start(options.engine, options.directory, options.shards);
+    let mut results = vec![];
+    let mut client = Client::connect(engine.cql).expect("it serves");
+    client.run(
+        "CREATE KEYSPACE load WITH replication = \
+         {'class': 'SimpleStrategy', 'replication_factor': 1}",
+    );
+    client.run(
+        "CREATE TABLE load.measurement (sensor text, ts timestamp, value double, \
+         PRIMARY KEY (sensor, ts)) WITH CLUSTERING ORDER BY (ts DESC)",
+    );
+    client.run("CREATE TABLE load.blob (k bigint PRIMARY KEY, v blob)");
+    let row = client.prepare("INSERT INTO load.measurement (sensor, ts, value) VALUES (?, ?, ?)");
+    let write = client.prepare("INSERT INTO load.blob (k, v) VALUES (?, ?)");
+    let read = client.prepare("SELECT v FROM load.blob WHERE k = ?");
+    let length = Duration::from_secs_f64(options.seconds);
+    let full = Pace::Full { in_flight: IN_FLIGHT / CONNECTIONS };
+    let rated = Pace::Rated { a_second: 4000 / CONNECTIONS as u64 };
+    let steps = [
+        Step { name: "batch_of_50", rows: BATCH_ROWS, pace: Pace::Full { in_flight: 4 }, id: &row },
+        Step { name: "write_1kb_64_in_flight", rows: 1, pace: full, id: &write },
+        Step { name: "write_1kb_4000_a_second", rows: 1, pace: rated, id: &write },
+        Step { name: "read_64_in_flight", rows: 1, pace: full, id: &read },
+        Step { name: "read_4000_a_second", rows: 1, pace: rated, id: &read },
+    ];
+    for step in steps {
+        // Once for a quarter of the time, so that memory and caches are warm.
+        step.run(engine.cql, length / 4);
+        let before = engine.sample();
+        let outcome = step.run(engine.cql, length);
+        let after = engine.sample();
+        results.push(report(&step, &outcome, &before, &after, options.json));
+    }
+    std::thread::sleep(Duration::from_millis(500));
+    let before = engine.sample();
+    std::thread::sleep(length);
+    let after = engine.sample();
+    let (turns, cpu_us) = (after.turns - before.turns, after.cpu_us - before.cpu_us);
+    if options.json {
+        results.push(format!(
+            "\"idle\":{{\"seconds\":{},\"turns\":{turns},\"cpu_us\":{cpu_us:.0}}}",
+            options.seconds
+        ));
+        println!("{{{}}}", results.join(","));
+    } else {
+        println!("idle for {} s: {turns} turns, {cpu_us:.0} us of CPU", options.seconds);
+    }
+}
+
+fn report(
+    step: &Step<'_>,
+    outcome: &Outcome,
+    before: &Sample,
+    after: &Sample,
+    json: bool,
+) -> String {
+    let requests = outcome.latencies_us.len().max(1) as f64;
+    let rows = requests * step.rows as f64;
+    let cpu_us = (after.cpu_us - before.cpu_us) / rows;
+    let per = |a: f64, b: f64| (a - b) / requests;
+    let percentile = |share: f64| {
+        let place = (share * (outcome.latencies_us.len().max(1) - 1) as f64).round();
+        outcome.latencies_us.get(place as usize).copied().unwrap_or_default()
+    };
+    let (p50, p99) = (percentile(0.5), percentile(0.99));
+    let rate = rows / outcome.seconds;
+    let sends = per(after.sends, before.sends);
+    let receives = per(after.receives, before.receives);
+    let turns = per(after.turns, before.turns);
+    let blocks = per(after.blocks, before.blocks);
+    let (name, errors) = (step.name, outcome.errors);
+    if !json {
+        println!(
+            "{name:24} {cpu_us:6.2} us/row  {rate:9.0} rows/s  p50 {p50} us  p99 {p99} us  \
+             errors {errors}  per request: {turns:.3} turns {receives:.3} receives \
+             {sends:.3} sends {blocks:.3} blocks"
+        );
+    }
+    format!(
+        "\"{name}\":{{\"cpu_us_a_row\":{cpu_us:.3},\"rows_a_second\":{rate:.0},\"p50_us\":{p50},\
+         \"p99_us\":{p99},\"errors\":{errors},\"turns_a_request\":{turns:.4},\
+         \"receives_a_request\":{receives:.4},\"sends_a_request\":{sends:.4},\
+         \"blocks_a_request\":{blocks:.4}}}"
+    )
+}
