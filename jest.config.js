@@ -17,7 +17,10 @@ const system = (name) => ({
 export default {
   projects: [
     ...['common', 'ingest', 'simulator', 'api', 'dashboards'].map(unit),
-    ...['tidy', 'docker', 'rules', 'support', 'bench', 'cql', 'cassandra'].map(system),
-    { ...system('e2e'), globalSetup: '<rootDir>/support/build.js' },
+    ...['tidy', 'docker', 'rules', 'support', 'bench', 'cassandra'].map(system),
+    ...['cql', 'e2e'].map(system).map((project) => ({
+      ...project,
+      globalSetup: '<rootDir>/support/build.js',
+    })),
   ],
 }

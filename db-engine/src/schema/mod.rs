@@ -11,6 +11,8 @@ mod json;
 pub mod options;
 pub mod system;
 mod system_schema;
+#[cfg(test)]
+mod tests;
 
 pub use catalog::{Catalog, Keyspace};
 pub use ddl::{Applied, Ddl, SchemaChange, SchemaError, TableName};

@@ -1,0 +1,138 @@
+use super::{
+    Applied, Catalog, Ddl, SchemaError, TableName,
+    ddl::{Alteration, Change, Properties, Property},
+};
+use crate::types::parse;
+use uuid::Uuid;
+
+fn map(pairs: &[(&str, &str)]) -> Property {
+    Property::Map(pairs.iter().map(|(k, v)| ((*k).to_string(), (*v).to_string())).collect())
+}
+
+fn table() -> TableName {
+    TableName { keyspace: Some("ks".into()), name: "t".into() }
+}
+
+fn create(properties: Properties) -> Ddl {
+    let column = |name: &str, ty: &str| (name.to_string(), parse::parse(ty).unwrap());
+    Ddl::CreateTable {
+        name: table(),
+        if_not_exists: false,
+        columns: vec![column("v", "double"), column("k", "int"), column("a", "text")],
+        partition_key: vec!["k".into()],
+        clustering: Vec::new(),
+        order: Vec::new(),
+        properties,
+    }
+}
+
+fn apply(catalog: &Catalog, ddl: &Ddl) -> Result<Applied, SchemaError> {
+    catalog.apply(ddl, Uuid::from_u128(7))
+}
+
+fn with_keyspace() -> Catalog {
+    let replication = map(&[("class", "SimpleStrategy"), ("replication_factor", "1")]);
+    let properties = vec![("replication".to_string(), replication)];
+    let ddl = Ddl::CreateKeyspace { name: "ks".into(), if_not_exists: false, properties };
+    apply(&Catalog::default(), &ddl).unwrap().catalog.unwrap()
+}
+
+fn with_table(properties: Properties) -> Result<Catalog, SchemaError> {
+    Ok(apply(&with_keyspace(), &create(properties))?.catalog.unwrap())
+}
+
+fn windows(unit: &str, size: &str, ttl: &str) -> Properties {
+    let compaction = map(&[
+        ("class", "TimeWindowCompactionStrategy"),
+        ("compaction_window_unit", unit),
+        ("compaction_window_size", size),
+    ]);
+    let ttl = Property::Value(ttl.to_string());
+    vec![("compaction".into(), compaction), ("default_time_to_live".into(), ttl)]
+}
+
+#[test]
+fn a_compaction_window_has_a_length() {
+    let window = |unit, size| {
+        let catalog = with_table(windows(unit, size, "0")).unwrap();
+        *catalog.stored().values().next().unwrap()
+    };
+    assert_eq!(window("MINUTES", "1"), Some(60_000_000));
+    assert_eq!(window("HOURS", "6"), Some(6 * 3_600_000_000));
+    assert_eq!(window("DAYS", "91"), Some(91 * 86_400_000_000));
+    let plain = with_table(Vec::new()).unwrap();
+    assert_eq!(plain.stored().into_values().collect::<Vec<_>>(), [None]);
+}
+
+#[test]
+fn windows_may_not_be_too_many() {
+    assert!(with_table(windows("DAYS", "1", "2592000")).is_ok());
+    assert!(with_table(windows("HOURS", "1", "180000")).is_ok());
+    let refused = with_table(windows("HOURS", "1", "183600")).unwrap_err();
+    assert!(matches!(&refused, SchemaError::Config(text) if text.contains("51 windows")));
+    for (unit, size) in [("WEEKS", "1"), ("DAYS", "0"), ("DAYS", "x"), ("DAYS", "99999999999")] {
+        let refused = with_table(windows(unit, size, "0"));
+        assert!(matches!(refused, Err(SchemaError::Config(_))), "{unit} {size}");
+    }
+}
+
+#[test]
+fn a_truncated_table_is_another_one_to_storage() {
+    let before = with_table(Vec::new()).unwrap();
+    let applied = apply(&before, &Ddl::Truncate { name: table() }).unwrap();
+    let after = applied.catalog.unwrap();
+    assert!(applied.change.is_none());
+    assert_ne!(before.stored(), after.stored());
+    assert_eq!(before.table("ks", "t").unwrap().id, after.table("ks", "t").unwrap().id);
+    assert!(!after.is_current(before.table("ks", "t").unwrap().table_version()));
+}
+
+#[test]
+fn the_number_of_a_dropped_column_is_not_given_again() {
+    let alter = |catalog: &Catalog, change| {
+        let ddl = Ddl::AlterTable { name: table(), if_exists: false, change };
+        let applied = apply(catalog, &ddl).unwrap();
+        assert_eq!(applied.change.unwrap().change, Change::Updated);
+        applied.catalog.unwrap()
+    };
+    let number = |catalog: &Catalog| catalog.table("ks", "t").unwrap().column("v").unwrap().number;
+    let before = with_table(Vec::new()).unwrap();
+    let columns = vec!["v".to_string()];
+    let without = alter(&before, Alteration::Drop { if_exists: false, columns });
+    let columns = vec![("v".to_string(), parse::parse("double").unwrap())];
+    let again = alter(&without, Alteration::Add { if_not_exists: false, columns });
+    assert_ne!(number(&before), number(&again));
+    assert_ne!(before.version, again.version);
+}
+
+#[test]
+fn the_catalog_comes_back_from_its_file_and_no_other_does() {
+    let catalog = with_table(windows("HOURS", "6", "604800")).unwrap();
+    let text = catalog.to_json();
+    assert_eq!(Catalog::from_json(&text), Ok(catalog));
+    let newer = text.replacen("\"format\": 1", "\"format\": 2", 1);
+    assert!(Catalog::from_json(&newer).unwrap_err().contains("format 2"));
+    assert!(Catalog::from_json("{}").is_err());
+    let unused = text.replacen("\"next_table\": 2", "\"next_table\": 1", 1);
+    assert!(Catalog::from_json(&unused).is_err());
+}
+
+#[test]
+fn what_is_there_already_is_said_or_left() {
+    let catalog = with_table(Vec::new()).unwrap();
+    let mut ddl = create(Vec::new());
+    let refused = apply(&catalog, &ddl).unwrap_err();
+    let (keyspace, table) = ("ks".to_string(), "t".to_string());
+    assert_eq!(refused, SchemaError::AlreadyExists { keyspace, table });
+    if let Ddl::CreateTable { if_not_exists, .. } = &mut ddl {
+        *if_not_exists = true;
+    }
+    let applied = apply(&catalog, &ddl).unwrap();
+    assert!(applied.catalog.is_none() && applied.change.is_none());
+    let drop = Ddl::DropTable { name: table_of_no_one(), if_exists: true };
+    assert!(apply(&catalog, &drop).unwrap().catalog.is_none());
+}
+
+fn table_of_no_one() -> TableName {
+    TableName { keyspace: Some("nobody".into()), name: "t".into() }
+}
