@@ -1,13 +1,13 @@
 //! Raw bytes to the real binary: frames cut anywhere, broken frames, and who else notices.
 
-mod support;
+mod wire;
 
 use std::{io::ErrorKind, thread::sleep, time::Duration};
-use support::{
+use tempfile::tempdir;
+use wire::{
     client::{Client, execute, frame, long_string, op, startup, string},
     engine::{Engine, refusal},
 };
-use tempfile::tempdir;
 
 const TABLE: &str = "CREATE TABLE ks.t (k text PRIMARY KEY, v int)";
 

@@ -11,7 +11,7 @@
 mod drive;
 mod engine;
 #[allow(dead_code)] // the tests use all of it
-#[path = "../../tests/support/client.rs"]
+#[path = "../../tests/wire/client.rs"]
 mod client;
 
 use clap::Parser;

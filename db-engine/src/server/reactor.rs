@@ -274,13 +274,18 @@ impl Reactor {
                 break;
             }
         }
-        self.kept_bytes = self.kept_bytes + connection.kept.capacity() - kept_before;
-        if self.kept_bytes > self.limits.request_bytes_max && !connection.session.broken {
+        let others = self.kept_bytes - kept_before;
+        let kept = connection.kept.capacity();
+        // Whoever holds little is served as ever, whatever the others hold.
+        let too_much = kept > SHARED_BYTES && others + kept > self.limits.request_bytes_max;
+        if too_much && !connection.session.broken {
             let message = "too many bytes of unfinished requests, try again later";
             refuse(&mut connection.session, -1, code::OVERLOADED, message);
+            connection.kept = Vec::new();
             metrics.error(code::OVERLOADED);
             metrics.shed.add(1);
         }
+        self.kept_bytes = others + connection.kept.capacity();
         self.connections.touch(index);
     }
 
