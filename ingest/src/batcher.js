@@ -76,8 +76,8 @@ export function plan(queue, { onePartition, rowsMax, bytesMax }, requestsFree) {
 
 /**
  * @typedef {object} RowWriter
- * @property {(rows: Row[]) => Promise<void>} write  Resolves when each row is durable or was refused
- *   for good; never rejects.
+ * @property {(rows: Row[]) => Promise<void>} write  Resolves when each row is durable or
+ *   was refused for good; never rejects.
  */
 
 export class Batcher {

@@ -1,8 +1,8 @@
 /**
  * Makes `latest` agree with the raw rows, once, at the start: what was newest when the service last
  * stopped or died may not have been written there. The newest raw row of each series is written
- * again, under the timestamp that it would have had; where `latest` is as new or newer, that changes
- * nothing.
+ * again, under the timestamp that it would have had; where `latest` is as new or newer, that
+ * changes nothing.
  */
 
 import { kindOf, rowValue } from '@sandglass/common/measurement'

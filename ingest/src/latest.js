@@ -29,7 +29,7 @@ export class Latest {
   constructor({ now = () => performance.now() } = {}) {
     /** @private */
     this.now = now
-    /** Series whose newest value is not written, in the order of their turn. @private @type {Series[]} */
+    /** Series whose newest value is not written, by turn. @private @type {Series[]} */
     this.due = []
   }
 

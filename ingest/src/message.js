@@ -10,6 +10,8 @@
  * @property {(message: Message) => void} settled
  */
 
+/** @typedef {import('./refusal.js').Refusal} Refusal */
+
 /** What a message costs besides its bytes: the objects that stand for it, in bytes. */
 const MESSAGE_BYTES = 256
 
@@ -46,7 +48,7 @@ export class Message {
     this.bytes = parts.topic.length + parts.payload.length + MESSAGE_BYTES
     /** Rows that are not durable yet, and one more while it is being taken apart. */
     this.pending = 0
-    /** Why it cannot be stored, where that is so. @type {import('./refusal.js').Refusal | undefined} */
+    /** Why it cannot be stored, where that is so. @type {Refusal | undefined} */
     this.refusal = undefined
     /** Whether it became a dead letter. */
     this.isDead = false

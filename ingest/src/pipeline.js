@@ -149,7 +149,12 @@ export class Pipeline {
     return sensor
   }
 
-  /** @private @param {Message} message  @param {Sensor} sensor  @param {Measurement[]} measurements */
+  /**
+   * @private
+   * @param {Message} message
+   * @param {Sensor} sensor
+   * @param {Measurement[]} measurements
+   */
   dispatch(message, sensor, measurements) {
     this.registry.refresh(sensor)
     if (sensor.state === 'ready') {
@@ -164,7 +169,12 @@ export class Pipeline {
     }
   }
 
-  /** @private @param {Message} message  @param {Sensor} sensor  @param {Measurement[]} measurements */
+  /**
+   * @private
+   * @param {Message} message
+   * @param {Sensor} sensor
+   * @param {Measurement[]} measurements
+   */
   store(message, sensor, measurements) {
     if (sensor.isHidden) {
       this.refuse(message, new Refusal('hidden', 'the sensor was deleted'))

@@ -3,6 +3,7 @@
  * `recent.js`, `latest.js` and `coverage.js` decide by it.
  */
 
+/** @typedef {import('./row.js').Row} Row */
 /** @typedef {import('@sandglass/common/schema').Layout} Layout */
 /** @typedef {import('@sandglass/common/measurement').Value} Value */
 
@@ -41,7 +42,7 @@ export class Series {
     /** Event times that `series.first_ts` and `last_ts` cover, in milliseconds. */
     this.coveredFromMs = Number.POSITIVE_INFINITY
     this.coveredToMs = Number.NEGATIVE_INFINITY
-    /** The rows that extend the cover, while they are on their way. @type {import('./row.js').Row[]} */
+    /** The rows that extend the cover, while they are on their way. @type {Row[]} */
     this.coverRows = []
     /** Recent values by event time. @type {Map<number, unknown> | undefined} */
     this.recent = undefined

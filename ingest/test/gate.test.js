@@ -27,7 +27,7 @@ afterEach(async () => {
 const numbers = (count) => Array.from({ length: count }, (_, at) => at + 1)
 
 describe('acknowledgements', () => {
-  test('a burst whose writes finish in reverse order is acknowledged in order of arrival', async () => {
+  test('writes that finish in reverse order are acknowledged in order of arrival', async () => {
     await start()
     ingest.batcher.limits = { onePartition: false, rowsMax: 1, bytesMax: 1e6, requestsMax: 100 }
     const one = await client().connect()
@@ -48,7 +48,7 @@ describe('acknowledgements', () => {
     expect(one.ids('puback').slice(1)).toEqual(numbers(20).filter((id) => id % 2 === 0))
   })
 
-  test('nothing is acknowledged before it is durable, and PINGREQ is answered meanwhile', async () => {
+  test('nothing is acknowledged before it is durable; PINGREQ is meanwhile', async () => {
     await start()
     ingest.storage.isDown = true
     const one = await client().connect()

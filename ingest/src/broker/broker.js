@@ -1,7 +1,7 @@
 /**
  * aedes, for everything in MQTT that is not storing: sessions, subscriptions, retained messages,
- * wills, and the fan-out to subscribers. No PUBLISH comes to it through a connection: the gate gives
- * it each one when its time has come. So aedes acknowledges nothing and holds nothing.
+ * wills, and the fan-out to subscribers. No PUBLISH comes to it through a connection: the gate
+ * gives it each one when its time has come. So aedes acknowledges nothing and holds nothing.
  */
 
 import { Aedes } from 'aedes'

@@ -31,8 +31,8 @@ const WAITING_BYTES_MAX = 64 * 2 ** 20
  * @typedef {object} Sink
  * @property {(message: Message) => void} accept  Calls `message.origin.settled` some time later.
  * @property {boolean} isFull  Whether no more messages of QoS 1 and 2 should be given.
- * @property {(msMax: number) => Promise<void>} idle  Resolves when nothing is held, or at the latest
- *   after so many milliseconds.
+ * @property {(msMax: number) => Promise<void>} idle  Resolves when nothing is held, or at
+ *   the latest after so many milliseconds.
  * @property {() => void} onRoom  Called when it has room again; the gate sets it.
  */
 
@@ -172,7 +172,7 @@ export class Gate {
     if (bytes > 0 && this.waitingBytes > WAITING_BYTES_MAX) this.closeLargest()
   }
 
-  /** Too many packets are on their way: the one that has most of them is the one to lose. @private */
+  /** Too much is incomplete: the connection that has most of it is the one to lose. @private */
   closeLargest() {
     let largest
     for (const connection of this.connections) {

@@ -132,7 +132,11 @@ function bound(store) {
   }
 }
 
-/** A packet that does not keep the whole chunk alive in which its payload arrived. @param {Packet} packet */
+/**
+ * A packet that does not keep the whole chunk alive in which its payload arrived.
+ *
+ * @param {Packet} packet
+ */
 function owned(packet) {
   return Object.assign(Object.create(Object.getPrototypeOf(packet)), packet, {
     payload: Buffer.from(packet.payload),

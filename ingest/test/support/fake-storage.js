@@ -3,6 +3,7 @@
  * and how its requests end.
  */
 
+/** @typedef {import('../../src/registry.js').KnownSensor} KnownSensor */
 /** @typedef {import('../../src/row.js').Row} Row */
 /** @typedef {{ rows: readonly Row[], end: (error?: Error) => void }} Request */
 
@@ -27,7 +28,7 @@ export class FakeStorage {
     this.isDown = false
     /** Rows that it will never take. @type {(row: Row) => boolean} */
     this.refuses = () => false
-    /** What it knows of sensors. @type {Map<string, import('../../src/registry.js').KnownSensor>} */
+    /** What it knows of sensors. @type {Map<string, KnownSensor>} */
     this.sensors = new Map()
     this.inserts = 0
   }
