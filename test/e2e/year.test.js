@@ -58,7 +58,7 @@ describe('a year of hourly readings', () => {
   test('reads back the same after the database was killed and started again', async () => {
     await stack.databaseAway()
     await stack.databaseBack()
-    await stack.part('api').healthy()
+    await stack.readable()
     for (const metric of YEAR_METRICS) await expectYear(metric)
   }, 240_000)
 

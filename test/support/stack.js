@@ -11,6 +11,7 @@ import cassandra from 'cassandra-driver'
 import { Link } from './link.js'
 import { Part } from './part.js'
 import { freePort } from './ports.js'
+import { until } from './until.js'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const HOST = '127.0.0.1'
@@ -117,6 +118,17 @@ export class Stack {
   async databaseBack() {
     if (this.#link) this.#link.mend()
     else await this.part('engine').start()
+  }
+
+  /** Resolves once the api reads from the database: after an outage it may take a moment. */
+  async readable() {
+    await until('the api reads', async () => {
+      const response = await fetch(`${this.apiUrl}/v1/sensors`, {
+        signal: AbortSignal.timeout(5000),
+      })
+      await response.body?.cancel()
+      return response.ok
+    })
   }
 
   /** A connection of the test's own to the database. */
