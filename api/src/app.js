@@ -3,6 +3,7 @@
  * listen; `main.js` does, and tests inject requests.
  */
 
+import { readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import rateLimit from '@fastify/rate-limit'
@@ -175,7 +176,12 @@ async function describe(app, { requestsPerS }) {
       },
     },
   })
-  await app.register(swaggerUi, { routePrefix: '/docs', staticCSP: true })
+  await app.register(swaggerUi, {
+    routePrefix: '/docs',
+    staticCSP: true,
+    logo: { type: 'image/svg+xml', content: readFileSync(join(WEB, 'icon.svg')), href: '/' },
+    theme: { title: 'Sandglass REST' },
+  })
 }
 
 /** @param {import('fastify').FastifyReply} reply  @param {Problem} problem */

@@ -46,7 +46,8 @@ export class MetricCard {
       if (t >= this.#newestMs) this.#show(t, v)
       // The seq tells values of one millisecond apart, well below what is seen.
       const second = t / 1000 + seq / 1e6
-      const at = times.length === 0 || second > times[times.length - 1] ? times.length : find(times, second)
+      const at =
+        times.length === 0 || second > times[times.length - 1] ? times.length : find(times, second)
       if (times[at] === second) continue
       times.splice(at, 0, second)
       values.splice(at, 0, asNumber(v))
@@ -89,7 +90,10 @@ export class MetricCard {
         height: HEIGHT_PX,
         cursor: { drag: { x: false, y: false }, sync: { key: 'sandglass' } },
         scales: { x: { time: true, auto: false }, y: { range: around } },
-        axes: [{ ...axis, space: 70, size: 28 }, { ...axis, size: 52 }],
+        axes: [
+          { ...axis, space: 60, size: 28, values: clock },
+          { ...axis, space: 28, size: 56 },
+        ],
         series: [
           {},
           {
@@ -134,6 +138,17 @@ function around(_plot, min, max) {
   return [min - margin, max + margin]
 }
 
+const CLOCK = new Intl.DateTimeFormat(undefined, {
+  hour: '2-digit',
+  minute: '2-digit',
+  hourCycle: 'h23',
+})
+
+/** @param {any} _plot  @param {number[]} seconds */
+function clock(_plot, seconds) {
+  return seconds.map((second) => CLOCK.format(second * 1000))
+}
+
 /** Where a time is, or belongs. @param {number[]} times  @param {number} time */
 function find(times, time) {
   let low = 0
@@ -154,7 +169,8 @@ function asNumber(v) {
 
 /** @param {unknown} v */
 function print(v) {
-  if (typeof v === 'number') return Number.isInteger(v) ? String(v) : String(Number(v.toPrecision(6)))
+  if (typeof v === 'number')
+    return Number.isInteger(v) ? String(v) : String(Number(v.toPrecision(6)))
   if (typeof v === 'object' && v !== null && 'lat' in v && 'lon' in v) return `${v.lat}, ${v.lon}`
   return String(v)
 }

@@ -40,7 +40,10 @@ function explain() {
     ]
   }
   if (there.ingest === false) {
-    return ['Ingest away', 'Ingest does not answer: nothing new can arrive. What is stored is here.']
+    return [
+      'Ingest away',
+      'Ingest does not answer: nothing new can arrive. What is stored is here.',
+    ]
   }
   return [there.api ? 'Live' : 'Connecting…', '']
 }

@@ -28,7 +28,10 @@ export async function get(path) {
   }
   if (response.ok) return response.json()
   const problem = await response.json().catch(() => ({}))
-  const code = String(problem.type ?? '').split(':').pop() ?? ''
+  const code =
+    String(problem.type ?? '')
+      .split(':')
+      .pop() ?? ''
   throw new RestError(response.status, code, problem.detail ?? `Status ${response.status}.`)
 }
 
