@@ -35,13 +35,19 @@ class WatchedSeries {
   /** Keys of the rows told that could be read again, with their times. @type {Map<string, number>} */
   #told = new Map()
   #readFromMs
+  #quietBeforeMs
   /** The event time in `latest` that has been told. @type {number | undefined} */
   latestMs
 
-  /** @param {string} metric  @param {number} startMs */
-  constructor(metric, startMs) {
+  /**
+   * @param {string} metric
+   * @param {number} startMs
+   * @param {number} quietBeforeMs  What is older and there already is not told.
+   */
+  constructor(metric, startMs, quietBeforeMs) {
     this.metric = metric
-    this.#readFromMs = startMs
+    this.#readFromMs = startMs - LATE_MS
+    this.#quietBeforeMs = quietBeforeMs
     /** @type {Set<Listener>} */
     this.listeners = new Set()
   }
@@ -63,7 +69,9 @@ class WatchedSeries {
     for (const row of fresh) if (row.t >= fromMs) this.#told.set(key(row), row.t)
     for (const [told, t] of this.#told) if (t < fromMs) this.#told.delete(told)
     this.#readFromMs = Math.max(this.#readFromMs, fromMs)
-    if (fresh.length > 0) for (const listener of this.listeners) listener(fresh)
+    const news = fresh.filter(({ t }) => t >= this.#quietBeforeMs)
+    this.#quietBeforeMs = -Infinity
+    if (news.length > 0) for (const listener of this.listeners) listener(news)
   }
 }
 
@@ -100,7 +108,9 @@ class WatchedSensor {
    * @returns {() => boolean}  Stops watching; whether nobody watches any more.
    */
   add(metrics, listener) {
-    for (const metric of metrics ?? []) this.#watched(metric).listeners.add(listener)
+    for (const metric of metrics ?? []) {
+      this.#watched(metric, this.#hub.now()).listeners.add(listener)
+    }
     if (!metrics) {
       this.#listeners.add(listener)
       for (const series of this.#series.values()) series.listeners.add(listener)
@@ -118,11 +128,11 @@ class WatchedSensor {
     }
   }
 
-  /** @param {string} metric */
-  #watched(metric) {
+  /** @param {string} metric  @param {number} quietBeforeMs */
+  #watched(metric, quietBeforeMs) {
     let series = this.#series.get(metric)
     if (!series) {
-      series = new WatchedSeries(metric, this.#startMs)
+      series = new WatchedSeries(metric, this.#startMs, quietBeforeMs)
       for (const listener of this.#listeners) series.listeners.add(listener)
       this.#series.set(metric, series)
     }
@@ -186,7 +196,9 @@ class WatchedSensor {
   #jump(metric, t) {
     const isNew = !this.#series.has(metric)
     if (isNew && this.#listeners.size === 0) return undefined
-    const series = this.#watched(metric)
+    // A metric that appears later has told nothing yet, so all that it has is news.
+    const isFirst = this.#latestReadMs === -Infinity
+    const series = this.#watched(metric, isFirst ? this.#startMs : -Infinity)
     const from = series.latestMs
     series.latestMs = t
     if (from === undefined || t <= from) return undefined

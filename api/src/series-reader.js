@@ -110,7 +110,7 @@ export class SeriesReader {
       return true
     }
     const { t, seq } = rows[rows.length - 1]
-    this.#after = { t, seq }
+    if (fresh.length > 0) this.#after = { t, seq }
     this.#again.unshift(this.#order === 'desc' ? { ...span, toMs: t + 1 } : { ...span, fromMs: t })
     this.#examine(this.#sign * t - 1)
     // More values of one millisecond than are read at once: only a longer answer gets past them.

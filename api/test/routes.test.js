@@ -1,0 +1,284 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { Registry } from 'prom-client'
+import { buildApp } from '../src/app.js'
+import { Problem } from '../src/problem.js'
+import { databaseAway } from '../src/store.js'
+import { createFakeStore } from './support/fake-store.js'
+
+/** @typedef {Partial<import('../src/app.js').Parts>} Parts */
+
+const HOST = { host: 'localhost' }
+const LIMITS = { requestsPerS: 0, bodyBytesMax: 1_048_576, streamsMax: 2 }
+
+const rows = Array.from({ length: 25 }, (_, index) => ({
+  metric: index % 2 ? 'b' : 'a',
+  t: 1_767_225_600_000 + index,
+  seq: 0,
+  value: String(index / 2),
+}))
+
+/** @param {Parts} [parts] */
+async function build(parts = {}) {
+  return buildApp({
+    store: createFakeStore({ rows }),
+    isDatabaseUp: () => true,
+    ingestStats: async () => ({ received: 3 }),
+    registry: new Registry(),
+    limits: LIMITS,
+    isLoopback: true,
+    ...parts,
+  })
+}
+
+/** @param {import('light-my-request').Response} response @param {number} status */
+function expectProblem(response, status) {
+  expect(response.statusCode).toBe(status)
+  expect(response.headers['content-type']).toMatch('application/problem+json')
+  const body = response.json()
+  expect(body).toMatchObject({ status, title: expect.any(String), detail: expect.any(String) })
+  expect(body.type).toMatch(/^urn:sandglass:problem:/)
+  return body
+}
+
+describe('the api', () => {
+  /** @type {Awaited<ReturnType<typeof build>>} */
+  let app
+  beforeAll(async () => {
+    app = await build()
+  })
+  afterAll(() => app.close())
+
+  /** @param {string} url @param {object} [more] */
+  const ask = (url, more) => app.inject({ url, headers: HOST, ...more })
+
+  test('answers measurements newest first, with a next page in body and header', async () => {
+    const response = await ask('/v1/sensors/s/measurements?limit=2')
+    expect(response.headers['content-type']).toMatch('application/json')
+    const { items, next } = response.json()
+    expect(items).toEqual([
+      { metric: 'a', t: rows[24].t, v: 12 },
+      { metric: 'b', t: rows[23].t, v: 11.5 },
+    ])
+    const link = /^<(.*)>; rel="next"$/.exec(String(response.headers.link))
+    const followed = await ask(link?.[1] ?? '')
+    expect(followed.json().items[0]).toEqual({ metric: 'a', t: rows[22].t, v: 11 })
+    const alone = await ask(`/v1/sensors/s/measurements?limit=2&cursor=${next}`)
+    expect(alone.json()).toEqual(followed.json())
+  })
+
+  test('ends with next null', async () => {
+    const { items, next } = (await ask('/v1/sensors/s/measurements')).json()
+    expect([items.length, next]).toEqual([25, null])
+  })
+
+  test('takes ISO times and several metrics', async () => {
+    const query = 'from=2026-01-01T00:00:00.005Z&to=1767225600008&metric=a&metric=b&order=asc'
+    const { items } = (await ask(`/v1/sensors/s/measurements?${query}`)).json()
+    expect(items.map((/** @type {{ t: number }} */ { t }) => t - rows[0].t)).toEqual([5, 6, 7])
+  })
+
+  test.each([
+    ['limit', 'limit=0'],
+    ['limit', 'limit=10001'],
+    ['limit', 'limit=x'],
+    ['limit', 'limit=1.5'],
+    ['from', 'from=5&to=5'],
+    ['from', 'from=never'],
+    ['to', 'to=2026-02-30'],
+    ['order', 'order=up'],
+    ['cursor', 'cursor=abc'],
+    ['cursor', 'cursor='],
+    ['colour', 'colour=red'],
+  ])('refuses a wrong %s by name: %s', async (parameter, query) => {
+    const problem = expectProblem(await ask(`/v1/sensors/s/measurements?${query}`), 400)
+    expect(problem.parameter).toBe(parameter)
+    expect(problem.detail).toContain(parameter)
+  })
+
+  test('refuses the cursor of another sensor', async () => {
+    const { next } = (await ask('/v1/sensors/s/measurements?limit=2')).json()
+    const problem = expectProblem(await ask(`/v1/sensors/t/measurements?cursor=${next}`), 400)
+    expect(problem.parameter).toBe('cursor')
+  })
+
+  test.each(['', '/latest', '/measurements'])(
+    'knows no sensor that is not there%s',
+    async (path) => {
+      expectProblem(await ask(`/v1/sensors/nobody${path}`), 404)
+    },
+  )
+
+  test('knows nothing at other paths', async () => {
+    expectProblem(await ask('/v2/sensors'), 404)
+    expectProblem(await ask('/v1/sensors/s', { method: 'PUT' }), 404)
+  })
+
+  test('gives the newest value of each metric, of one sensor and of all', async () => {
+    const one = (await ask('/v1/sensors/s/latest')).json()
+    expect(one.items).toContainEqual({ metric: 'a', t: rows[24].t, v: 12, received: rows[24].t })
+    const all = (await ask('/v1/latest?metric=b')).json()
+    expect(all).toMatchObject({ items: [{ sensor: 's', metric: 'b', v: 11.5 }], next: null })
+  })
+
+  test('registers, shows, changes, finds and hides a sensor', async () => {
+    const body = { name: 'oven', unit: '°C', tags: { room: 'kitchen' } }
+    const created = await ask('/v1/sensors', { method: 'POST', body })
+    expect(created.statusCode).toBe(201)
+    expect(created.headers.location).toBe('/v1/sensors/oven')
+    const { id } = created.json()
+    expectProblem(await ask('/v1/sensors', { method: 'POST', body }), 409)
+
+    await ask(`/v1/sensors/${id}`, { method: 'PATCH', body: { type: 'heat', unit: null } })
+    const changed = (await ask('/v1/sensors/oven')).json()
+    expect(changed).toMatchObject({ id, type: 'heat', unit: null, tags: body.tags })
+    for (const query of ['q=OVE', 'type=heat', 'tag=room', 'tag=room:kitchen']) {
+      expect((await ask(`/v1/sensors?${query}`)).json().items).toEqual([changed])
+    }
+    expect((await ask('/v1/sensors?tag=room:hall')).json().items).toEqual([])
+
+    expect((await ask('/v1/sensors/oven', { method: 'DELETE' })).statusCode).toBe(204)
+    expectProblem(await ask('/v1/sensors/oven'), 404)
+    expect((await ask('/v1/sensors?q=oven')).json().items).toEqual([])
+    expect((await ask('/v1/sensors', { method: 'POST', body })).statusCode).toBe(201)
+  })
+
+  test('pages through sensors by name', async () => {
+    const names = ['p-1', 'p-10', 'p-2', 'p-3', 'p-4']
+    for (const name of names) await ask('/v1/sensors', { method: 'POST', body: { name } })
+    const seen = []
+    let cursor = ''
+    do {
+      const page = (await ask(`/v1/sensors?limit=2${cursor || '&q=p-'}`)).json()
+      seen.push(...page.items.map((/** @type {{ name: string }} */ { name }) => name))
+      cursor = page.next && `&cursor=${page.next}`
+    } while (cursor)
+    expect(seen).toEqual(names)
+    const { next } = (await ask('/v1/sensors?limit=1&q=p-')).json()
+    expectProblem(await ask(`/v1/sensors?q=other&cursor=${next}`), 400)
+  })
+
+  test.each([
+    ['name', { name: 'a/b' }],
+    ['name', {}],
+    ['retention', { name: 'x', retention: 'never' }],
+    ['wings', { name: 'x', wings: 2 }],
+  ])('refuses a body with a wrong %s', async (parameter, body) => {
+    const problem = expectProblem(await ask('/v1/sensors', { method: 'POST', body }), 400)
+    expect(problem.parameter).toBe(parameter)
+  })
+
+  test('refuses what is no JSON, and what is too large', async () => {
+    const headers = { ...HOST, 'content-type': 'application/json' }
+    const post = { method: 'POST', headers }
+    expectProblem(await ask('/v1/sensors', { ...post, body: '{' }), 400)
+    const large = JSON.stringify({ name: 'x'.repeat(1_048_576) })
+    expectProblem(await ask('/v1/sensors', { ...post, body: large }), 413)
+    const other = { ...post, headers: { ...HOST, 'content-type': 'text/csv' }, body: 'a' }
+    expectProblem(await ask('/v1/sensors', other), 415)
+  })
+
+  test('refuses a Host that is another name', async () => {
+    expectProblem(await ask('/v1/sensors', { headers: { host: 'evil.example' } }), 421)
+  })
+
+  test('describes every route it has', async () => {
+    const { paths } = (await ask('/openapi.json')).json()
+    expect(Object.keys(paths).sort()).toEqual([
+      '/health',
+      '/metrics',
+      '/ready',
+      '/v1/dead-letters',
+      '/v1/ingest',
+      '/v1/latest',
+      '/v1/sensors',
+      '/v1/sensors/{sensor}',
+      '/v1/sensors/{sensor}/latest',
+      '/v1/sensors/{sensor}/measurements',
+      '/v1/stream',
+    ])
+    expect((await ask('/docs/')).statusCode).toBe(200)
+  })
+
+  test('serves the page without foreign or inline scripts', async () => {
+    const page = await ask('/')
+    expect(page.headers['content-security-policy']).toContain("default-src 'self'")
+    expect(page.body).not.toMatch(/<script(?![^>]*\bsrc=)|https?:\/\//)
+    for (const [, source] of page.body.matchAll(/(?:src|href)="([^"#]+)"/g)) {
+      expect([source, (await ask(`/${source}`)).statusCode]).toEqual([source, 200])
+    }
+  })
+
+  test('counts requests by route and status', async () => {
+    await ask('/v1/sensors/nobody')
+    expect((await ask('/metrics')).body).toMatch(
+      /sandglass_api_requests_total\{route="\/v1\/sensors\/:sensor",status="404"\} \d/,
+    )
+  })
+})
+
+describe('while something is away', () => {
+  test('a lost database is 503 with Retry-After, and the page and ingest go on', async () => {
+    const app = await build({ isDatabaseUp: () => false })
+    for (const url of ['/v1/sensors', '/v1/sensors/s/latest', '/v1/stream?sensor=s']) {
+      const response = await app.inject({ url, headers: HOST })
+      expect(expectProblem(response, 503).type).toBe('urn:sandglass:problem:database-away')
+      expect(response.headers['retry-after']).toBe('1')
+    }
+    expect((await app.inject({ url: '/ready', headers: HOST })).statusCode).toBe(503)
+    expect((await app.inject({ url: '/', headers: HOST })).statusCode).toBe(200)
+    expect((await app.inject({ url: '/v1/ingest', headers: HOST })).json()).toEqual({ received: 3 })
+    await app.close()
+  })
+
+  test('a database that says nothing is 503 within two seconds', async () => {
+    const store = createFakeStore({ rows })
+    store.rows = () => new Promise(() => {})
+    const app = await build({ store })
+    await app.ready()
+    const startMs = performance.now()
+    const response = await app.inject({ url: '/v1/sensors/s/measurements', headers: HOST })
+    expectProblem(response, 503)
+    expect(performance.now() - startMs).toBeLessThan(2_000)
+    await app.close()
+  })
+
+  test('a query that fails is 503 or 500, and says nothing of what is inside', async () => {
+    const store = createFakeStore({ rows })
+    const app = await build({ store })
+    store.sensor = async () => {
+      throw databaseAway()
+    }
+    expectProblem(await app.inject({ url: '/v1/sensors/s', headers: HOST }), 503)
+    store.sensor = async () => {
+      throw new Error('a secret')
+    }
+    const response = await app.inject({ url: '/v1/sensors/s', headers: HOST })
+    expectProblem(response, 500)
+    expect(response.body).not.toContain('secret')
+    await app.close()
+  })
+
+  test('lost ingest is 503', async () => {
+    const ingestStats = async () => {
+      throw new Problem('ingest-away', 'ingest does not answer now')
+    }
+    const app = await build({ ingestStats })
+    expectProblem(await app.inject({ url: '/v1/ingest', headers: HOST }), 503)
+    await app.close()
+  })
+})
+
+test('too many requests are 429 with Retry-After', async () => {
+  const app = await build({ limits: { ...LIMITS, requestsPerS: 3 } })
+  const responses = []
+  for (let count = 0; count < 5; count += 1) {
+    responses.push(await app.inject({ url: '/v1/sensors/s', headers: HOST }))
+  }
+  const refused = responses.filter(({ statusCode }) => statusCode === 429)
+  expect(refused).toHaveLength(2)
+  for (const response of refused) {
+    expectProblem(response, 429)
+    expect(Number(response.headers['retry-after'])).toBeGreaterThan(0)
+  }
+  await app.close()
+})
