@@ -4,7 +4,7 @@
 //! and several seeds, with a power cut, a failure or a full disk at that call.
 //! `SANDGLASS_SEED=n` runs one seed.
 
-mod support;
+mod simulated;
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use sandglass_db::io::{
     Clock, ManualClock,
     sim::{Fault, SimDisk},
 };
-use support::{Record, START_US, WRITES, check, run, try_open};
+use simulated::{Record, START_US, WRITES, check, run, try_open};
 
 fn seeds(count: u64) -> Vec<u64> {
     match std::env::var("SANDGLASS_SEED") {
@@ -135,13 +135,13 @@ fn a_full_disk_refuses_writes_and_loses_nothing_acknowledged() {
             let mut record = Record::default();
             disk.set_fault(Fault::NoSpace(disk.calls() + call));
             let store = &mut stores[0];
-            support::write_until_refused(store, &clock, &mut record);
+            simulated::write_until_refused(store, &clock, &mut record);
             let (now_us, seen) = (clock.now_us(), record.acknowledged.len());
             check(std::slice::from_mut(store), &record, now_us);
 
             disk.set_fault(Fault::None);
             clock.advance(5_000_000);
-            support::write_rest(&disk, store, &clock, &mut record);
+            simulated::write_rest(&disk, store, &clock, &mut record);
             assert!(record.acknowledged.len() > seen || seen == WRITES as usize);
             assert_eq!(record.acknowledged.len() + record.refused.len(), WRITES as usize);
             drop(stores);

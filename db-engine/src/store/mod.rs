@@ -325,6 +325,11 @@ impl Store {
         page.clear();
         self.metrics.reads += 1;
         let mut request = request.clone();
+        if let Partitions::Range { from, to } = &mut request.partitions {
+            // Sstables of another number of shards may hold rows that are not ours.
+            let own = range_of(self.shard, self.config.shards);
+            (*from, *to) = ((*from).max(*own.start()), (*to).min(*own.end()));
+        }
         let missing = self.read_on(&mut request, page, &HashMap::new())?;
         if missing.is_empty() {
             self.metrics.rows_returned += page.len() as u64;

@@ -94,7 +94,7 @@ pub enum Partitions {
         /// The serialized partition key.
         key: Vec<u8>,
     },
-    /// All with tokens from `from` to `to`, both inclusive, ascending by (token, key).
+    /// All of the shard with tokens from `from` to `to`, both inclusive, ascending by (token, key).
     Range {
         /// The first token.
         from: i64,

@@ -1,0 +1,99 @@
+//! A directory opens with any number of shards: log entries and sstables carry tokens.
+#![allow(clippy::unwrap_used)]
+
+mod simulated;
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use sandglass_db::{
+    io::{Clock, ManualClock, sim::SimDisk},
+    mutation::{Builder, Write, token},
+    store::{Done, Store, Tag},
+};
+use simulated::{KEPT, START_US, key, rows, try_open, value};
+
+/// Keys of each shard count's part of the test.
+const KEYS_EACH: u32 = 40;
+
+fn mutation(number: u32, clock: &ManualClock) -> Vec<u8> {
+    let now_us = clock.now_us();
+    let write = Write { timestamp: now_us, ttl_s: 0, now_s: now_us / 1_000_000 };
+    let mut bytes = Vec::new();
+    let mut builder = Builder::new(&mut bytes, KEPT, token::token(&key(number)), &key(number));
+    builder.row(b"", &write, true).cell(3, &value(number));
+    builder.finish().unwrap();
+    bytes
+}
+
+fn wait(store: &mut Store, is_it: impl Fn(&Done) -> bool) {
+    loop {
+        let mut done = Vec::new();
+        store.turn_end();
+        store.poll(&mut done).unwrap();
+        if done.iter().any(&is_it) {
+            return;
+        }
+    }
+}
+
+fn stop(mut stores: Vec<Store>) {
+    for store in &mut stores {
+        store.begin_shutdown();
+        while !store.is_idle() {
+            store.turn_end();
+            store.poll(&mut Vec::new()).unwrap();
+        }
+    }
+}
+
+fn with_shard_counts(counts: &[u16], crash: bool) {
+    let mut disk = SimDisk::new(5);
+    let clock = Arc::new(ManualClock::at(START_US));
+    let mut expected = BTreeMap::new();
+    for (round, shards) in (0_u32..).zip(counts) {
+        let mut stores = try_open(&disk, &clock, *shards).unwrap();
+        let found = rows(&mut stores, KEPT, clock.now_us() / 1_000_000);
+        assert!(found == expected, "{counts:?}, round {round}");
+        for number in round * KEYS_EACH..(round + 1) * KEYS_EACH {
+            let owner = token::shard_of(token::token(&key(number)), *shards);
+            let store = &mut stores[usize::from(owner)];
+            store.write(Tag(0), &mutation(number, &clock)).unwrap();
+            wait(store, |done| matches!(done, Done::Write(_)));
+            expected.insert(key(number).to_vec(), number);
+        }
+        if crash {
+            disk = disk.crash(u64::from(round));
+        } else {
+            stop(stores);
+        }
+        clock.advance(1_000_000);
+    }
+    let mut stores = try_open(&disk, &clock, 1).unwrap();
+    assert!(rows(&mut stores, KEPT, clock.now_us() / 1_000_000) == expected);
+}
+
+#[test]
+fn a_directory_opens_with_one_two_three_and_one_shards_after_a_clean_stop() {
+    with_shard_counts(&[1, 2, 3, 1], false);
+}
+
+#[test]
+fn a_directory_opens_with_one_two_three_and_one_shards_after_crashes() {
+    with_shard_counts(&[1, 2, 3, 1, 3, 2], true);
+}
+
+#[test]
+fn an_intent_that_is_durable_happens_on_all_shards_and_one_that_is_done_only_once() {
+    let disk = SimDisk::new(9);
+    let clock = Arc::new(ManualClock::at(START_US));
+    let mut stores = try_open(&disk, &clock, 2).unwrap();
+    let all: Vec<u8> = (0..20).flat_map(|number| mutation(number, &clock)).collect();
+    stores[0].write_intent(Tag(4), &all).unwrap();
+    wait(&mut stores[0], |done| matches!(done, Done::Intent(Tag(4))));
+    assert!(rows(&mut stores, KEPT, 0).is_empty(), "an intent alone is not visible");
+    drop(stores);
+
+    let disk = disk.crash(1);
+    let mut stores = try_open(&disk, &clock, 2).unwrap();
+    assert_eq!(rows(&mut stores, KEPT, 0).len(), 20, "recovery does what was intended");
+}
