@@ -64,7 +64,7 @@ fn cells(writer: u64, part: u64, number: u64) -> Vec<Vec<u8>> {
 fn write(port: u16, writer: u64, record: &mut Record) {
     let Ok(mut client) = Client::connect(port) else { return };
     let insert = client.prepare("INSERT INTO k.t (writer, part, n, v) VALUES (?, ?, ?, ?)");
-    let mut in_flight = vec![None; IN_FLIGHT];
+    let mut in_flight = [None; IN_FLIGHT];
     loop {
         for (stream, slot) in in_flight.iter_mut().enumerate() {
             if slot.is_some() {

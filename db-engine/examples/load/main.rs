@@ -110,15 +110,16 @@ fn report(
     after: &Sample,
     json: bool,
 ) -> String {
-    let requests = outcome.latencies_us.len().max(1) as f64;
-    let rows = requests * step.rows as f64;
+    let count = outcome.latencies_us.len().max(1);
+    let float = |n: usize| f64::from(u32::try_from(n).expect("seconds of load"));
+    let requests = float(count);
+    let rows = requests * float(step.rows);
     let cpu_us = (after.cpu_us - before.cpu_us) / rows;
     let per = |a: f64, b: f64| (a - b) / requests;
-    let percentile = |share: f64| {
-        let place = (share * (outcome.latencies_us.len().max(1) - 1) as f64).round();
-        outcome.latencies_us.get(place as usize).copied().unwrap_or_default()
+    let percentile = |percent: usize| {
+        outcome.latencies_us.get((count - 1) * percent / 100).copied().unwrap_or_default()
     };
-    let (p50, p99) = (percentile(0.5), percentile(0.99));
+    let (p50, p99) = (percentile(50), percentile(99));
     let rate = rows / outcome.seconds;
     let sends = per(after.sends, before.sends);
     let receives = per(after.receives, before.receives);

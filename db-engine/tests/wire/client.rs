@@ -25,6 +25,9 @@ pub mod op {
 /// How long an answer may take before the test fails.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// The cells of a row; `None` is null.
+pub type Row = Vec<Option<Vec<u8>>>;
+
 /// A frame as it came.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
@@ -48,15 +51,16 @@ impl Answer {
 
     /// The kind of a RESULT; panics with the message of an ERROR.
     pub fn kind(&self) -> i32 {
-        if self.opcode == op::ERROR {
-            panic!("error {:#06x}: {}", self.code(), self.message());
+        match self.opcode {
+            op::RESULT => {}
+            op::ERROR => panic!("error {:#06x}: {}", self.code(), self.message()),
+            other => panic!("{other:#04x} instead of a result"),
         }
-        assert_eq!(self.opcode, op::RESULT, "{self:?}");
         i32::from_be_bytes(self.body[..4].try_into().expect("four bytes"))
     }
 
     /// The cells of a RESULT of rows, and the paging state if there is more.
-    pub fn rows(&self) -> (Vec<Vec<Option<Vec<u8>>>>, Option<Vec<u8>>) {
+    pub fn rows(&self) -> (Vec<Row>, Option<Vec<u8>>) {
         assert_eq!(self.kind(), 2, "rows");
         let mut at = 4;
         let flags = self.int(&mut at);

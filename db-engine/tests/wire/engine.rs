@@ -101,14 +101,14 @@ impl Engine {
     }
 
     /// The sum of a metric over all shards.
-    pub fn metric(&self, name: &str) -> f64 {
+    pub fn metric(&self, name: &str) -> u64 {
         let text = self.get("/metrics");
         let lines = text.lines().filter(|line| {
             let rest = line.strip_prefix(name).unwrap_or_default();
             rest.starts_with(['{', ' '])
         });
-        let number = |line: &str| line.rsplit(' ').next()?.parse::<f64>().ok();
-        lines.map(|line| number(line).expect("a number")).sum()
+        let number = |line: &str| line.rsplit(' ').next()?.parse::<u64>().ok();
+        lines.map(|line| number(line).expect("a whole number")).sum()
     }
 }
 
