@@ -14,9 +14,19 @@ export function missingPrograms(names) {
 
 /** @param {string} name */
 function onPath(name) {
-  return (process.env.PATH ?? '').split(delimiter).some((directory) => {
+  return programPath(name) !== undefined
+}
+
+/**
+ * Where a program is.
+ *
+ * @param {string} name
+ */
+export function programPath(name) {
+  const paths = (process.env.PATH ?? '').split(delimiter).map((directory) => join(directory, name))
+  return paths.find((path) => {
     try {
-      accessSync(join(directory, name), constants.X_OK)
+      accessSync(path, constants.X_OK)
       return true
     } catch {
       return false
