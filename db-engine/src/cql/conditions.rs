@@ -15,8 +15,8 @@ use crate::{
 };
 
 /// What Cassandra says to a query that would look at more than it returns.
-pub(super) const FILTERING: &str = "Cannot execute this query as it might involve data filtering and thus \
-     may have unpredictable performance. If you want to execute this query despite the \
+pub(super) const FILTERING: &str = "Cannot execute this query as it might involve data filtering \
+     and thus may have unpredictable performance. If you want to execute this query despite the \
      performance unpredictability, use ALLOW FILTERING";
 
 /// The conditions on one column.

@@ -162,7 +162,8 @@ fn measurements() -> Database {
         for metric in ["a", "b"] {
             for ts in 0..5 {
                 let text = format!(
-                    "INSERT INTO m (id, bucket, metric, ts, n) VALUES ({id}, 0, '{metric}', {ts}, {ts})"
+                    "INSERT INTO m (id, bucket, metric, ts, n) \
+                     VALUES ({id}, 0, '{metric}', {ts}, {ts})"
                 );
                 database.write(&text, &[]).unwrap();
             }

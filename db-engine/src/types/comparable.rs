@@ -11,7 +11,7 @@
 //!            | the bytes as they are                              (date, time; boolean as 0 or 1)
 //!            | the IEEE bits, all flipped if negative, else the sign bit; NaN last (float, double)
 //!            | (byte, or 0x00 0xFF for 0x00)* 0x00 0x00           (text, ascii, blob, inet)
-//!            | timestamp (time_high, time_mid, time_low), clock and node with signed bytes (timeuuid)
+//!            | time_high, time_mid, time_low, clock and node as signed bytes (timeuuid)
 //!            | version, then as timeuuid if that is 1, else the bytes (uuid)
 //!            | class u8, length, magnitude                        (varint; see `number`)
 //!            | sign, exponent, digits                             (decimal; see `number`)
