@@ -32,7 +32,7 @@ const SPANS_MAX = 8
 
 /** One series: which of its rows have been told. */
 class WatchedSeries {
-  /** Keys of the rows told that could be read again, with their times. @type {Map<string, number>} */
+  /** Keys and times of rows told that could be read again. @type {Map<string, number>} */
   #told = new Map()
   #readFromMs
   #quietBeforeMs

@@ -27,7 +27,7 @@ import { parseTime, TIME_MS_MAX } from './time.js'
  */
 
 /**
- * Where a page ended: after a row, or, with neither metric nor seq, after all rows of a millisecond.
+ * Where a page ended: after a row, or, with neither metric nor seq, after a whole millisecond.
  *
  * @typedef {{ t: number, metric?: string, seq?: number }} Position
  */

@@ -27,8 +27,14 @@ import { valueJson } from './value.js'
  * @property {number | undefined} createdMs  Milliseconds since the Unix epoch.
  */
 
-/** What a client can say of a sensor; null takes a word back. */
-/** @typedef {{ type?: string | null, unit?: string | null, tags?: Record<string, string> }} About */
+/**
+ * What a client can say of a sensor; null takes a word back.
+ *
+ * @typedef {object} About
+ * @property {string | null} [type]
+ * @property {string | null} [unit]
+ * @property {Record<string, string>} [tags]
+ */
 
 /** @typedef {{ metric: string, firstMs: number, lastMs: number }} Series */
 

@@ -8,8 +8,9 @@ export const TIME_MS_MAX = 8_640_000_000_000_000
 const MILLISECONDS = /^-?\d{1,16}$/
 
 // A `+` before the offset arrives as a space when a client does not escape it.
-const ISO_8601 =
-  /^(\d{4}-\d{2}-\d{2})(?:[Tt ](\d{2}:\d{2})(?::(\d{2}(?:\.\d{1,9})?))?(?:([Zz])|([+\- ])(\d{2}):?(\d{2}))?)?$/
+const OFFSET = String.raw`(?:[Zz]|([+\- ])(\d{2}):?(\d{2}))`
+const CLOCK = String.raw`(\d{2}:\d{2})(?::(\d{2}(?:\.\d{1,9})?))?`
+const ISO_8601 = new RegExp(String.raw`^(\d{4}-\d{2}-\d{2})(?:[Tt ]${CLOCK}${OFFSET}?)?$`)
 
 /**
  * A time, in milliseconds since the Unix epoch. A time of day without an offset is UTC.
@@ -33,7 +34,7 @@ export function parseTime(name, text) {
 function parseIso(text) {
   const match = ISO_8601.exec(text)
   if (!match) return Number.NaN
-  const [, day, minute = '00:00', second = '00', , sign, hours = '0', minutes = '0'] = match
+  const [, day, minute = '00:00', second = '00', sign, hours = '0', minutes = '0'] = match
   const offsetMs = (Number(hours) * 60 + Number(minutes)) * 60_000
   const startMs = Date.parse(`${day}T00:00:00Z`)
   // Date.parse takes the 30th of February for the 2nd of March.

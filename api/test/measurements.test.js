@@ -134,7 +134,7 @@ describe('pages of measurements', () => {
     ])
   })
 
-  test('of a sensor that is long silent cost a few reads, even between its only two rows', async () => {
+  test('of a sensor that is long silent cost a few reads, whatever its gaps', async () => {
     const rows = [row('a', 5), row('a', 20_000 * DAY_MS), row('b', 20_000 * DAY_MS + 1)]
     const store = createFakeStore({ rows })
     const reads = jest.spyOn(store, 'rows')

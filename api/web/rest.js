@@ -2,7 +2,11 @@
 
 /** An answer that is a problem document, or no answer at all. */
 export class RestError extends Error {
-  /** @param {number} status  0 if there was no answer.  @param {string} code  @param {string} detail */
+  /**
+   * @param {number} status  0 if there was no answer.
+   * @param {string} code
+   * @param {string} detail
+   */
   constructor(status, code, detail) {
     super(detail)
     this.status = status

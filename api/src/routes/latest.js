@@ -7,7 +7,7 @@ import * as schemas from '../schemas.js'
 import { filterProperties, linkNext, listCursor, parseList } from './sensors.js'
 
 /** @typedef {{ Params: { sensor: string }, Querystring: { metric?: string[] } }} One */
-/** @typedef {{ type?: string, tag?: string[], metric?: string[], limit: number, cursor?: string }} AllQuery */
+/** @typedef {import('./sensors.js').ListQuery & { metric?: string[] }} AllQuery */
 
 const tags = ['latest']
 

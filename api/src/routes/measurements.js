@@ -17,7 +17,7 @@ const schema = {
   tags: ['measurements'],
   summary: 'Measurements of a sensor, newest first, all metrics merged by time',
   description:
-    'A page may hold fewer items than `limit` and still have a `next`, where there are long gaps. ' +
+    'After long gaps a page may hold fewer items than `limit` and still have a `next`. ' +
     'A cursor alone repeats the question it came from; it stays good through restarts and new rows.',
   params: schemas.sensorParams,
   querystring: {

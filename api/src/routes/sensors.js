@@ -15,7 +15,14 @@ import * as schemas from '../schemas.js'
 /** @typedef {{ Params: { sensor: string } }} One */
 /** @typedef {{ Body: About & { name: string, retention: string } }} Post */
 /** @typedef {One & { Body: About }} Patch */
-/** @typedef {{ q?: string, type?: string, tag?: string[], limit: number, cursor?: string }} ListQuery */
+/**
+ * @typedef {object} ListQuery
+ * @property {string} [q]
+ * @property {string} [type]
+ * @property {string[]} [tag]
+ * @property {number} limit
+ * @property {string} [cursor]
+ */
 
 const tags = ['sensors']
 

@@ -25,7 +25,7 @@ const schema = {
   tags: ['measurements'],
   summary: 'Live values as server-sent events',
   description:
-    'Each event `measurement` has the data {"sensor", "metric", "t", "seq", "v"}; events `status` ' +
+    'An event `measurement` has the data {"sensor", "metric", "t", "seq", "v"}; events `status` ' +
     'say whether the database is up. After an interruption the header Last-Event-ID, or `since`, ' +
     'brings what was missed by event time; a few values come twice, the same in metric, t and seq.',
   produces: ['text/event-stream'],
