@@ -38,7 +38,13 @@ import { valueJson } from './value.js'
 
 /** @typedef {{ metric: string, firstMs: number, lastMs: number }} Series */
 
-/** @typedef {{ metric: string, t: number, value: string, receivedMs: number | undefined }} Latest */
+/**
+ * @typedef {object} Latest
+ * @property {string} metric
+ * @property {number} t  Event time, milliseconds since the Unix epoch.
+ * @property {string} value  As JSON.
+ * @property {number | undefined} receivedMs
+ */
 
 /**
  * @typedef {object} DeadLetter

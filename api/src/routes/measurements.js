@@ -18,7 +18,7 @@ const schema = {
   summary: 'Measurements of a sensor, newest first, all metrics merged by time',
   description:
     'After long gaps a page may hold fewer items than `limit` and still have a `next`. ' +
-    'A cursor alone repeats the question it came from; it stays good through restarts and new rows.',
+    'A cursor alone repeats the question it came from, and outlives restarts and new rows.',
   params: schemas.sensorParams,
   querystring: {
     type: 'object',
