@@ -1,5 +1,6 @@
 //! Random writes, deletions, times to live, flushes, crashes and shard counts, against a model that
 //! keeps every cell in a map. Prints its seed when it fails; `SANDGLASS_SEED=n` repeats it.
+#![allow(clippy::unwrap_used, clippy::cast_possible_truncation)]
 
 mod simulated;
 

@@ -7,6 +7,7 @@
 
 mod background;
 mod cache;
+mod cursor;
 mod flush;
 mod metrics;
 mod open;

@@ -1,0 +1,334 @@
+//! Places in the sources of a read, and how they move.
+
+use std::{cmp::Ordering, ops::Bound, sync::Arc};
+
+use super::{Partitions, ReadRequest, cache::BlockId, read::Find, table::Sstable};
+use crate::{
+    memtable::Memtable,
+    mutation::{Deletion, Token},
+    sstable::{Block, BlockRow},
+};
+
+/// The part of a table that is read, in terms of places.
+pub(super) struct Slice {
+    partitions: Partitions,
+    from: Bound<Vec<u8>>,
+    to: Bound<Vec<u8>>,
+    pub reverse: bool,
+    /// With a range of partitions: where it begins, that place excluded if there is an `after`.
+    after: Option<super::Position>,
+    pub now_s: i64,
+}
+
+impl Slice {
+    pub fn of(request: &ReadRequest) -> Self {
+        let (mut from, mut to) = (request.from.clone(), request.to.clone());
+        let mut after = request.after.clone();
+        if matches!(request.partitions, Partitions::One { .. })
+            && let Some(after) = after.take()
+        {
+            let bound = if request.reverse { &mut to } else { &mut from };
+            *bound = Bound::Excluded(after.ck);
+        }
+        let partitions = request.partitions.clone();
+        Self { partitions, from, to, reverse: request.reverse, after, now_s: request.now_s }
+    }
+
+    fn bounds(&self) -> (Bound<&[u8]>, Bound<&[u8]>) {
+        (self.from.as_ref().map(Vec::as_slice), self.to.as_ref().map(Vec::as_slice))
+    }
+
+    /// The partition whose deletion must be known before the first row.
+    pub fn partition(&self) -> Option<(Token, &[u8])> {
+        match &self.partitions {
+            Partitions::One { token, key } => Some((*token, key)),
+            Partitions::Range { .. } => self.after.as_ref().map(|after| (after.token, &*after.key)),
+        }
+    }
+
+    /// The first place of a range of partitions.
+    fn start(&self, from: i64) -> (Token, &[u8], &[u8]) {
+        match &self.after {
+            Some(after) => (after.token, &after.key, &after.ck),
+            None => (Token(from), &[], &[]),
+        }
+    }
+
+    pub fn memory<'a>(&self, memtable: &'a Memtable) -> Option<Cursor<'a>> {
+        let mut rows: Box<dyn Iterator<Item = BlockRow<'a>> + 'a> = match &self.partitions {
+            Partitions::One { token, key } => {
+                let partition = memtable.partition(*token, key)?;
+                let (from, to) = self.bounds();
+                let rows = partition.range(from, to).map(|row| BlockRow {
+                    token: partition.token,
+                    key: &partition.key,
+                    deletion: partition.deletion,
+                    row: Some(row),
+                });
+                if self.reverse { Box::new(rows.rev()) } else { Box::new(rows) }
+            }
+            Partitions::Range { from, to } => {
+                let to = *to;
+                let (token, key, ck) = self.start(*from);
+                let after = self.after.as_ref().map(|_| (token, key.to_vec(), ck.to_vec()));
+                let rows = memtable
+                    .in_order(token, key)
+                    .take_while(move |partition| partition.token.0 <= to)
+                    .flat_map(|partition| {
+                        let place = |row| BlockRow {
+                            token: partition.token,
+                            key: &partition.key,
+                            deletion: partition.deletion,
+                            row,
+                        };
+                        let deleted = partition.deletion.map(|_| place(None));
+                        deleted.into_iter().chain(partition.rows().map(move |row| place(Some(row))))
+                    })
+                    .skip_while(move |row| {
+                        let after = after.as_ref();
+                        after.is_some_and(|(token, key, ck)| row.cmp_to(*token, key, ck).is_le())
+                    });
+                Box::new(rows)
+            }
+        };
+        let head = rows.next();
+        Some(Cursor::Memory { rows, head })
+    }
+
+    /// Where to begin in an sstable, if it can have anything of this.
+    pub fn disk<'a>(
+        &self,
+        sstable: &'a Sstable,
+        find: &mut Find<'_>,
+        deletion: &mut Option<Deletion>,
+        missing: &mut Vec<BlockId>,
+    ) -> Option<Cursor<'a>> {
+        if let Some((token, key)) = self.partition()
+            && sstable.overlaps(token.0, token.0)
+        {
+            let (from, to) = self.bounds();
+            let blocks = sstable.index.blocks_of_partition(token, key, from, to);
+            match deletion_in(sstable, (token, key), blocks, self.reverse, find) {
+                Ok(found) => *deletion = (*deletion).max(found),
+                Err(block) => {
+                    missing.push((sstable.summary.id, block));
+                    return None;
+                }
+            }
+        }
+        let blocks = match &self.partitions {
+            Partitions::One { token, key } => {
+                if !sstable.overlaps(token.0, token.0) {
+                    return None;
+                }
+                let (from, to) = self.bounds();
+                sstable.index.blocks_of_partition(*token, key, from, to)
+            }
+            Partitions::Range { from, to } => {
+                let (token, key, ck) = self.start(*from);
+                if !sstable.overlaps(token.0, *to) {
+                    return None;
+                }
+                let first = sstable.index.block_of_place(token, key, ck);
+                first..sstable.index.blocks_of_tokens(*from, *to).end.max(first)
+            }
+        };
+        if blocks.is_empty() {
+            return None;
+        }
+        let number = if self.reverse { blocks.end - 1 } else { blocks.start };
+        let Some(block) = find((sstable.summary.id, number)) else {
+            missing.push((sstable.summary.id, number));
+            return None;
+        };
+        let mut disk = Disk { sstable, blocks, number, block: Some(block), row: 0 };
+        disk.row = self.first_row(&disk);
+        disk.step_over_end(self.reverse, find);
+        Some(Cursor::Disk(disk))
+    }
+
+    /// The row at which a cursor begins in its first block: one past it, if reading backwards.
+    fn first_row(&self, disk: &Disk<'_>) -> usize {
+        let Some(block) = &disk.block else { return 0 };
+        match &self.partitions {
+            Partitions::One { token, key } => {
+                let (from, to) = self.bounds();
+                if self.reverse {
+                    return match to {
+                        Bound::Excluded(ck) => block.lower_bound(*token, key, ck),
+                        Bound::Included(ck) => upper_bound(block, (*token, key, ck)),
+                        Bound::Unbounded => end_of_partition(block, *token, key),
+                    };
+                }
+                match from {
+                    Bound::Included(ck) => block.lower_bound(*token, key, ck),
+                    Bound::Excluded(ck) => upper_bound(block, (*token, key, ck)),
+                    Bound::Unbounded => block.lower_bound(*token, key, &[]),
+                }
+            }
+            Partitions::Range { from, .. } => {
+                let (token, key, ck) = self.start(*from);
+                if self.after.is_some() {
+                    upper_bound(block, (token, key, ck))
+                } else {
+                    block.lower_bound(token, key, ck)
+                }
+            }
+        }
+    }
+
+    /// The order of reading. A deletion of a partition comes before all its rows.
+    pub fn order(&self, a: &BlockRow<'_>, b: &BlockRow<'_>) -> Ordering {
+        let order = a.cmp_to(b.token, b.key, b.row.map_or(&[], |(ck, _)| ck));
+        let order = order.then_with(|| a.row.is_some().cmp(&b.row.is_some()));
+        if self.reverse { order.reverse() } else { order }
+    }
+
+    /// Whether a row is behind the end of what is read.
+    fn is_past(&self, row: &BlockRow<'_>) -> bool {
+        let (token, key) = match &self.partitions {
+            Partitions::Range { to, .. } => return row.token.0 > *to,
+            Partitions::One { token, key } => (*token, key.as_slice()),
+        };
+        if (row.token, row.key) != (token, key) {
+            return true;
+        }
+        let Some((ck, _)) = row.row else { return self.reverse };
+        let (from, to) = self.bounds();
+        if self.reverse {
+            match from {
+                Bound::Included(from) => ck < from,
+                Bound::Excluded(from) => ck <= from,
+                Bound::Unbounded => false,
+            }
+        } else {
+            match to {
+                Bound::Included(to) => ck > to,
+                Bound::Excluded(to) => ck >= to,
+                Bound::Unbounded => false,
+            }
+        }
+    }
+}
+
+fn upper_bound(block: &Block, (token, key, ck): (Token, &[u8], &[u8])) -> usize {
+    let mut number = block.lower_bound(token, key, ck);
+    while block.row(number).is_some_and(|row| row.cmp_to(token, key, ck).is_eq()) {
+        number += 1;
+    }
+    number
+}
+
+fn end_of_partition(block: &Block, token: Token, key: &[u8]) -> usize {
+    let (mut low, mut high) = (0, block.len());
+    while low < high {
+        let middle = low.midpoint(high);
+        let is_before = block.row(middle).is_some_and(|row| (row.token, row.key) <= (token, key));
+        if is_before { low = middle + 1 } else { high = middle }
+    }
+    low
+}
+
+/// The deletion of a partition as told by one of the blocks that hold some of it, or the block that
+/// is missing. Every block with rows of a partition has its deletion, so two are enough: only the
+/// first can be without any.
+fn deletion_in(
+    sstable: &Sstable,
+    (token, key): (Token, &[u8]),
+    blocks: std::ops::Range<usize>,
+    reverse: bool,
+    find: &mut Find<'_>,
+) -> Result<Option<Deletion>, usize> {
+    let mut order: Vec<usize> = blocks.collect();
+    if reverse {
+        order.reverse();
+    }
+    for number in order.into_iter().take(2) {
+        let block = find((sstable.summary.id, number)).ok_or(number)?;
+        let row = block.row(block.lower_bound(token, key, &[]));
+        if let Some(row) = row.filter(|row| (row.token, row.key) == (token, key)) {
+            return Ok(row.deletion);
+        }
+    }
+    Ok(None)
+}
+
+/// A place in an sstable.
+pub(super) struct Disk<'a> {
+    sstable: &'a Sstable,
+    blocks: std::ops::Range<usize>,
+    number: usize,
+    /// `None` while it is not in memory.
+    block: Option<Arc<Block>>,
+    /// The next row; when reading backwards, the one before it is next.
+    row: usize,
+}
+
+impl Disk<'_> {
+    fn is_at_end_of_block(&self, reverse: bool) -> bool {
+        match &self.block {
+            Some(block) => self.row == if reverse { 0 } else { block.len() },
+            None => false,
+        }
+    }
+
+    /// Goes on to the next block if there is nothing more in this one.
+    fn step_over_end(&mut self, reverse: bool, find: &mut Find<'_>) {
+        while self.is_at_end_of_block(reverse) {
+            let is_last = if reverse {
+                self.number == self.blocks.start
+            } else {
+                self.number + 1 >= self.blocks.end
+            };
+            if is_last {
+                return;
+            }
+            self.number = if reverse { self.number - 1 } else { self.number + 1 };
+            self.block = find((self.sstable.summary.id, self.number));
+            self.row = match &self.block {
+                Some(block) if reverse => block.len(),
+                _ => 0,
+            };
+        }
+    }
+}
+
+pub(super) enum Cursor<'a> {
+    Memory { rows: Box<dyn Iterator<Item = BlockRow<'a>> + 'a>, head: Option<BlockRow<'a>> },
+    Disk(Disk<'a>),
+}
+
+pub(super) enum Peek<'a> {
+    Row(BlockRow<'a>),
+    End,
+    Missing(BlockId),
+}
+
+impl Cursor<'_> {
+    pub fn peek(&self, slice: &Slice) -> Peek<'_> {
+        let row = match self {
+            Cursor::Memory { head, .. } => *head,
+            Cursor::Disk(disk) => {
+                let Some(block) = &disk.block else {
+                    return Peek::Missing((disk.sstable.summary.id, disk.number));
+                };
+                let number = if slice.reverse { disk.row.checked_sub(1) } else { Some(disk.row) };
+                number.and_then(|number| block.row(number))
+            }
+        };
+        match row {
+            Some(row) if !slice.is_past(&row) => Peek::Row(row),
+            _ => Peek::End,
+        }
+    }
+
+    pub fn advance(&mut self, reverse: bool, find: &mut Find<'_>) {
+        match self {
+            Cursor::Memory { rows, head } => *head = rows.next(),
+            Cursor::Disk(disk) => {
+                disk.row = if reverse { disk.row - 1 } else { disk.row + 1 };
+                disk.step_over_end(reverse, find);
+            }
+        }
+    }
+}
