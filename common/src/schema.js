@@ -95,7 +95,9 @@ const GC_GRACE_S = 10_800
 
 /** @param {'HOURS' | 'DAYS'} unit  @param {number} size */
 function timeWindow(unit, size) {
-  return `compaction = {'class': 'TimeWindowCompactionStrategy', 'compaction_window_unit': '${unit}', 'compaction_window_size': '${size}'}`
+  return `compaction = {
+      'class': 'TimeWindowCompactionStrategy',
+      'compaction_window_unit': '${unit}', 'compaction_window_size': '${size}'}`
 }
 
 /** @param {string} keyspace  @param {RetentionClass} retention */

@@ -16,7 +16,7 @@ const STOP_MS_MAX = 15_000
  *
  * @param {string} name  The service.
  */
-export function createLogger(name) {
+function createLogger(name) {
   const level = process.env.LOG_LEVEL ?? 'info'
   return pino(
     { name, level, base: { pid: process.pid } },

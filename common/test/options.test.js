@@ -56,7 +56,8 @@ describe('a command line', () => {
     import { allowRemote, integer, readOptions } from '@sandglass/common/options'
     const options = [allowRemote,
       { flag: '--clients-max <n>', help: 'most clients', default: '5', parse: integer(1, 9) }]
-    console.log(JSON.stringify(readOptions({ name: 'x', description: 'y', options }, process.argv)))`
+    const about = { name: 'x', description: 'y', options }
+    console.log(JSON.stringify(readOptions(about, process.argv)))`
 
   /** @param {string[]} args @param {Record<string, string>} env */
   const run = (args, env = {}) =>
