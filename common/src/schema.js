@@ -115,7 +115,8 @@ function createMeasurementTable(keyspace, { name, ttlS, windowUnit, windowSize }
  * The statements that create everything, each harmless when it is there already.
  *
  * @param {string} keyspace
- * @param {Record<string, unknown>} replication  e.g. `{class: 'SimpleStrategy', replication_factor: 1}`.
+ * @param {Record<string, unknown>} replication  e.g.
+ *   `{class: 'SimpleStrategy', replication_factor: 1}`.
  */
 export function schemaStatements(keyspace, replication) {
   const options = Object.entries(replication).map(([key, value]) => `'${key}': '${value}'`)

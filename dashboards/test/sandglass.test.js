@@ -11,7 +11,8 @@ import { buildDashboard } from '../src/sandglass.js'
  * @property {string} description
  * @property {{ uid: string }} datasource
  * @property {{ defaults: { unit?: string } }} fieldConfig
- * @property {{ expr: string, legendFormat: string, refId: string, datasource: { uid: string } }[]} targets
+ * @property {{ expr: string, legendFormat: string, refId: string,
+ *   datasource: { uid: string } }[]} targets
  * @property {{ x: number, y: number, w: number, h: number }} gridPos
  */
 

@@ -1,5 +1,5 @@
-// The database is away for a minute. Clients with a keep-alive of five seconds stay connected, go on
-// publishing, and lose nothing; what has no room is refused where the promise allows it.
+// The database is away for a minute. Clients with a keep-alive of five seconds stay connected, go
+// on publishing, and lose nothing; what has no room is refused where the promise allows it.
 import { setTimeout as delay } from 'node:timers/promises'
 import { sensorId } from '@sandglass/common/sensor'
 import mqtt from 'mqtt'
@@ -13,7 +13,9 @@ const OUTAGE_MS = 60_000
 const KEEP_ALIVE_S = 5
 const CLIENTS = 50
 const START_MS = Date.UTC(2024, 0, 1)
-/** Messages of one client that ingest holds, and bytes of QoS 0: small, so that tests reach them. */
+/**
+ * Messages of one client that ingest holds, and bytes of QoS 0: small, so that tests reach them.
+ */
 const CLIENT_MESSAGES_MAX = 100
 const QOS0_BYTES_MAX = 16 * 1024
 

@@ -1,4 +1,5 @@
-// The proof: what a publisher was told is stored, is stored, once, whatever happens to the database.
+// The proof: what a publisher was told is stored, is stored, once, whatever happens to the
+// database.
 //
 // Two hundred clients publish a hundred thousand messages at QoS 1 and keep their own ledger. Twice
 // meanwhile the database goes without warning: our engine by kill -9, a given one by a cut link.

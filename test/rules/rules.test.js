@@ -10,7 +10,9 @@ import { describeWith, missingPrograms } from '../support/requirement.js'
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const DIRECTORY = join(ROOT, 'dashboards/prometheus')
 
-/** @type {{ alert: string, labels: { severity: string }, annotations: Record<string, string> }[]} */
+/**
+ * @type {{ alert: string, labels: { severity: string }, annotations: Record<string, string> }[]}
+ */
 const rules = parse(readFileSync(join(DIRECTORY, 'alerts.yml'), 'utf8')).groups[0].rules
 const operating = readFileSync(join(ROOT, 'docs/operating.md'), 'utf8')
 

@@ -9,7 +9,8 @@ export const DEADLINE_MS = 15_000
  *
  * @template T
  * @param {string} what  What is waited for; named in the error.
- * @param {() => T | Promise<T>} probe  An exception counts as "not yet" and is told at the deadline.
+ * @param {() => T | Promise<T>} probe  An exception counts as "not yet" and is told at the
+ *   deadline.
  * @param {{ deadlineMs?: number, everyMs?: number }} [limits]
  * @returns {Promise<Exclude<T, false | null | undefined | 0 | "">>}
  */

@@ -39,10 +39,14 @@ function broken(rule, paths = SCRIPTS) {
 }
 
 describe('a file', () => {
-  test(`has at most ${LINES_MAX} lines of at most ${COLUMNS_MAX} columns`, () => {
+  test(`has at most ${LINES_MAX} lines, and comments of at most ${COLUMNS_MAX} columns`, () => {
     const long = broken((_, text) => {
       const lines = text.split('\n')
-      const wide = lines.findIndex((line) => line.length > COLUMNS_MAX && !/https?:/.test(line))
+      // The formatter sees to the width of code; what it leaves is a literal it cannot break.
+      const wide = lines.findIndex(
+        (line) =>
+          line.length > COLUMNS_MAX && /^\s*(\*|\/[/*])/.test(line) && !/https?:/.test(line),
+      )
       return [
         ...(lines.length > LINES_MAX + 1 ? [`${lines.length} lines`] : []),
         ...(wide >= 0 ? [`line ${wide + 1} has ${lines[wide].length} columns`] : []),
