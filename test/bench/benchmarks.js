@@ -1,4 +1,5 @@
 // The benchmarks, in the order in which they run and are published.
+import { engine } from './engine.js'
 import { idle } from './idle.js'
 import { memory, throughput } from './ingest.js'
 import { queryable, reads } from './reads.js'
@@ -33,5 +34,6 @@ export const BENCHMARKS = [
   },
   { name: 'reads', title: 'REST reads, while 2,000 messages/s come in', run: reads },
   { name: 'memory', title: 'Memory at 1,000 messages/s', run: memory },
+  { name: 'engine', title: 'The engine alone: CPU of one operation', run: engine },
   { name: 'idle', title: 'The engine when nothing is to do', run: idle },
 ]

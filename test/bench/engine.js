@@ -1,0 +1,60 @@
+// The engine alone: what one operation costs it, without ingest and MQTT. The load is the engine's
+// own example `load`, written in Rust, because a JavaScript driver would be the bottleneck.
+import { execFile } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { ENGINE } from '../support/stack.js'
+
+/** @typedef {import('./figure.js').Figure} Figure */
+
+const MANIFEST = fileURLToPath(new URL('../../db-engine/Cargo.toml', import.meta.url))
+/** Time of the longest build, in milliseconds. */
+const BUILD_MS_MAX = 600_000
+/** Steps of the load take longer without telling more. */
+const STEP_S_MAX = 10
+
+/** What each step of the load is, and the CPU that it may cost, in microseconds for each row. */
+const STEPS = [
+  { step: 'batch_of_50', name: 'one row of a prepared batch of 50', floor: 0.6 },
+  { step: 'write_1kb_64_in_flight', name: 'durable write of 1 KB, 64 in flight', floor: 6 },
+  { step: 'write_1kb_4000_a_second', name: 'durable write of 1 KB, 4,000/s', floor: 20 },
+  { step: 'read_64_in_flight', name: 'single read, 64 in flight', floor: 5 },
+  { step: 'read_4000_a_second', name: 'single read, 4,000/s', floor: '' },
+]
+
+/**
+ * @param {import('./benchmarks.js').Context} context
+ * @returns {Promise<Figure[]>}
+ */
+export async function engine({ seconds, progress }) {
+  const cargo = ['run', '--release', '--quiet', '--manifest-path', MANIFEST, '--example', 'load']
+  const each = Math.min(seconds, STEP_S_MAX)
+  progress(`building the load, then ${STEPS.length} steps of ${each} s`)
+  const args = [...cargo, '--', '--json', '--seconds', String(each), '--engine', ENGINE]
+  const { stdout } = await promisify(execFile)('cargo', args, { timeout: BUILD_MS_MAX })
+  const results = JSON.parse(stdout)
+  return STEPS.flatMap(({ step, name, floor }) => figures(name, floor, results[step]))
+}
+
+/**
+ * @param {string} name
+ * @param {number | string} floor
+ * @param {{ cpu_us_a_row: number, rows_a_second: number, p99_us: number, errors: number }} result
+ * @returns {Figure[]}
+ */
+function figures(name, floor, { cpu_us_a_row, rows_a_second, p99_us, errors }) {
+  if (errors > 0) throw new Error(`${name}: ${errors} requests were refused`)
+  const plain = {
+    benchmark: 'engine',
+    bound: /** @type {const} */ (''),
+    floor: /** @type {const} */ (''),
+  }
+  /** @type {Figure} */
+  const cpu = { ...plain, name: `${name}: CPU`, value: cpu_us_a_row, unit: 'µs' }
+  if (typeof floor === 'number') Object.assign(cpu, { bound: 'at most', floor })
+  return [
+    cpu,
+    { ...plain, name: `${name}: rate`, value: rows_a_second, unit: 'rows/s' },
+    { ...plain, name: `${name}: p99`, value: p99_us / 1000, unit: 'ms' },
+  ]
+}
