@@ -35,7 +35,8 @@ describe('a reading on its way', () => {
   test('is readable the moment it is acknowledged', async () => {
     for (let index = 0; index < 100; index++) {
       await client.publishAsync('sensors/prompt/m', `{"t":${T + index},"v":${index}}`, { qos: 1 })
-      expect((await read('prompt', { limit: 1 }))[0]).toEqual(['m', T + index, 0, index])
+      const url = `${stack.apiUrl}/v1/sensors/${sensorId('prompt')}/measurements?limit=1`
+      expect((await getJson(url)).items).toEqual([{ metric: 'm', t: T + index, v: index }])
     }
   }, 30_000)
 
