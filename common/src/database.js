@@ -5,6 +5,7 @@
 
 import { EventEmitter } from 'node:events'
 import cassandra from 'cassandra-driver'
+import { guardControlConnection } from './control-connection.js'
 import { addresses, json, oneOf } from './options.js'
 import { schemaStatements } from './schema.js'
 
@@ -73,11 +74,11 @@ function keyspaceName(text) {
   return oneOf(/^[a-z][a-z0-9_]{0,47}$/.test(text) ? [text] : ['a name of a-z, 0-9 and _'])(text)
 }
 
-/** @param {DatabaseOptions} options */
-function createClient({ cqlHosts, cqlDatacenter, cqlConsistency }) {
+/** @param {DatabaseOptions} options  @param {import('pino').Logger} logger */
+function createClient({ cqlHosts, cqlDatacenter, cqlConsistency }, logger) {
   const { CQL_USERNAME: username, CQL_PASSWORD: password } = process.env
   const { policies, types, auth } = cassandra
-  return new cassandra.Client({
+  const client = new cassandra.Client({
     contactPoints: cqlHosts.map(
       ({ host, port }) => `${host.includes(':') ? `[${host}]` : host}:${port}`,
     ),
@@ -92,6 +93,10 @@ function createClient({ cqlHosts, cqlDatacenter, cqlConsistency }) {
     },
     encoding: { useBigIntAsLong: false },
   })
+  guardControlConnection(client, ({ message }) => {
+    logger.warn({ reason: message }, 'the control connection is refreshed again')
+  })
+  return client
 }
 
 /**
@@ -103,7 +108,7 @@ export class Database extends EventEmitter {
     super()
     this.keyspace = options.cqlKeyspace
     /** The driver's client; usable once {@link Database.connect} has resolved. */
-    this.client = createClient(options)
+    this.client = createClient(options, logger)
     /** Whether the last request of any kind was answered. */
     this.isUp = false
     /** Whether this is our own engine, where a batch may hold several partitions. */
@@ -145,7 +150,7 @@ export class Database extends EventEmitter {
         )
         // A client whose first connection failed cannot be connected again.
         await this.client.shutdown().catch(() => {})
-        this.client = createClient(this.options)
+        this.client = createClient(this.options, this.logger)
         await new Promise((resolve) => setTimeout(resolve, pauseMs))
       }
     }
