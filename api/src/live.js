@@ -17,7 +17,7 @@ import { CLOCK_AHEAD_MS, spans } from './ranges.js'
 export const POLL_MS = 250
 
 /** How often new metrics, and values of clocks that are off, are looked for, in milliseconds. */
-export const LATEST_MS = 1_000
+export const LATEST_MS = 500
 
 /** How late a value may come and still be told at once, in milliseconds. */
 export const LATE_MS = 10_000
