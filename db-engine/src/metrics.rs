@@ -149,7 +149,7 @@ shard_metrics! {
     other_versions counter "transport_other_versions_total"
         "Connections that were asked to use another version of the protocol.";
     reads counter "cql_reads_total" "SELECT statements run.";
-    writes counter "cql_writes_total" "INSERT, UPDATE and DELETE statements run, in batches or not.";
+    writes counter "cql_writes_total" "INSERT, UPDATE, DELETE run, in batches or not.";
     batches counter "cql_batches_total" "Batches run.";
     rows_read counter "cql_rows_read_total" "Rows returned by SELECT statements.";
     prepared gauge "query_processor_prepared_statements" "Prepared statements remembered.";

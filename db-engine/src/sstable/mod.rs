@@ -1,7 +1,7 @@
 //! Sstables: rows that were flushed, sorted, in files that never change.
 //!
-//! This module turns sorted rows into bytes and bytes into rows; it does no I/O. A file is blocks of
-//! rows, an index of where each block begins, and a footer. `docs/format/sstable.md` is the format.
+//! This module turns sorted rows into bytes and bytes into rows; it does no I/O. A file is blocks
+//! of rows, an index of where each block begins, and a footer: see `docs/format/sstable.md`.
 //!
 //! The index is sparse: it has the first row of each block and stays in memory. A read finds in it
 //! the few blocks that can hold what it wants, and reads those.
