@@ -8,6 +8,8 @@ import { ENGINE } from '../support/stack.js'
 /** @typedef {import('./figure.js').Figure} Figure */
 
 const MANIFEST = fileURLToPath(new URL('../../db-engine/Cargo.toml', import.meta.url))
+/** The load's executable, if SANDGLASS_LOAD names one that is built already. */
+const LOAD = process.env.SANDGLASS_LOAD
 /** Time of the longest build, in milliseconds. */
 const BUILD_MS_MAX = 600_000
 /** Steps of the load take longer without telling more. */
@@ -30,8 +32,9 @@ export async function engine({ seconds, progress }) {
   const cargo = ['run', '--release', '--quiet', '--manifest-path', MANIFEST, '--example', 'load']
   const each = Math.min(seconds, STEP_S_MAX)
   progress(`building the load, then ${STEPS.length} steps of ${each} s`)
-  const args = [...cargo, '--', '--json', '--seconds', String(each), '--engine', ENGINE]
-  const { stdout } = await promisify(execFile)('cargo', args, { timeout: BUILD_MS_MAX })
+  const [program, first] = LOAD ? [LOAD, []] : ['cargo', [...cargo, '--']]
+  const args = [...first, '--json', '--seconds', String(each), '--engine', ENGINE]
+  const { stdout } = await promisify(execFile)(program, args, { timeout: BUILD_MS_MAX })
   const results = JSON.parse(stdout)
   return STEPS.flatMap(({ step, name, floor }) => figures(name, floor, results[step]))
 }
