@@ -34,6 +34,7 @@ export function throughput(benchmark, { connections, sensors, floor }) {
       figure('CPU of broker and ingest', usage.cpuUs.ingest / count, 'µs/message'),
       figure('CPU of engine', usage.cpuUs.engine / count, 'µs/message'),
       figure('CPU of the load generator', usage.cpuUs.generator / count, 'µs/message'),
+      figure('kept busy by other programs', usage.otherCores, 'cores'),
       ...memoryFigures(benchmark, usage),
     ]
   }

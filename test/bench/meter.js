@@ -1,5 +1,5 @@
 // What the platform's processes use between two moments.
-import { cpuUs, pssBytes } from './usage.js'
+import { cpuUs, machineCpuUs, pssBytes } from './usage.js'
 
 /** How often memory is read, in milliseconds; the largest sum counts. */
 const MEMORY_MS = 1000
@@ -7,6 +7,7 @@ const MEMORY_MS = 1000
 /**
  * @typedef {object} Usage
  * @property {Record<string, number>} cpuUs  By process, microseconds.
+ * @property {number} otherCores  Cores that everything else on the machine kept busy.
  * @property {Record<string, number>} pssBytes  By process, when the sum was largest.
  * @property {number} pssBytesMax  The largest sum.
  */
@@ -17,6 +18,8 @@ export class Meter {
   /** @type {Record<string, number>} */
   #pss = {}
   #pssMax = 0
+  #machineUs = 0
+  #beginMs = 0
   /** @type {NodeJS.Timeout | undefined} */
   #timer
 
@@ -31,6 +34,8 @@ export class Meter {
 
   begin() {
     this.#cpuUsBefore = this.#cpu()
+    this.#machineUs = machineCpuUs()
+    this.#beginMs = performance.now()
     this.#sample()
     this.#timer = setInterval(() => this.#sample(), MEMORY_MS)
   }
@@ -39,11 +44,20 @@ export class Meter {
   end() {
     clearInterval(this.#timer)
     this.#sample()
+    const machineUs = machineCpuUs() - this.#machineUs
+    const passedUs = (performance.now() - this.#beginMs) * 1000
     const used = Object.entries(this.#cpu()).map(([name, us]) => [
       name,
       us - this.#cpuUsBefore[name],
     ])
-    return { cpuUs: Object.fromEntries(used), pssBytes: this.#pss, pssBytesMax: this.#pssMax }
+    const ours = used.reduce((sum, [, us]) => sum + Number(us), 0)
+    const otherCores = Math.max(0, machineUs - ours) / passedUs
+    return {
+      cpuUs: Object.fromEntries(used),
+      otherCores,
+      pssBytes: this.#pss,
+      pssBytesMax: this.#pssMax,
+    }
   }
 
   #cpu() {

@@ -69,7 +69,11 @@ export async function queryable({ seconds, progress }) {
     }
     await publisher.close()
   }
-  const { load } = await underLoad({ load: { ...QUERYABLE_LOAD, seconds }, during, progress })
+  const { load, usage } = await underLoad({
+    load: { ...QUERYABLE_LOAD, seconds },
+    during,
+    progress,
+  })
   const benchmark = 'queryable'
   const plain = { benchmark, bound: /** @type {const} */ (''), floor: /** @type {const} */ ('') }
   return [
@@ -88,6 +92,12 @@ export async function queryable({ seconds, progress }) {
       name: 'load meanwhile',
       value: load.acknowledged / load.seconds,
       unit: 'messages/s',
+    },
+    {
+      ...plain,
+      name: 'kept busy by other programs (and by the reader)',
+      value: usage.otherCores,
+      unit: 'cores',
     },
   ]
 }
@@ -135,7 +145,7 @@ export async function reads({ seconds, progress }) {
     }
   }
   const load = { ...READS_LOAD, seconds }
-  const { load: loaded } = await underLoad({ load, before: storeReadings, during, progress })
+  const { load: loaded, usage } = await underLoad({ load, before: storeReadings, during, progress })
   return [
     ...percentiles('page of 1,000 rows', pages, PAGE_MS_MAX),
     ...percentiles('latest', latest, LATEST_MS_MAX),
@@ -144,6 +154,14 @@ export async function reads({ seconds, progress }) {
       name: 'load meanwhile',
       value: loaded.acknowledged / loaded.seconds,
       unit: 'messages/s',
+      bound: '',
+      floor: '',
+    },
+    {
+      benchmark: 'reads',
+      name: 'kept busy by other programs (and by the reader)',
+      value: usage.otherCores,
+      unit: 'cores',
       bound: '',
       floor: '',
     },

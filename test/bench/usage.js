@@ -30,6 +30,19 @@ export function pssBytes(pid) {
   return field(`/proc/${pid}/smaps_rollup`, 'Pss') * 1024
 }
 
+/** Length of the ticks in which /proc/stat counts, in microseconds. */
+const TICK_US = 10_000
+
+/** CPU time that all programs of the machine have used, in microseconds. */
+export function machineCpuUs() {
+  const [user, nice, system, , , irq, softirq] = read('/proc/stat')
+    .split('\n')[0]
+    .split(/\s+/)
+    .slice(1)
+    .map(Number)
+  return (user + nice + system + irq + softirq) * TICK_US
+}
+
 /** @param {number} pid @param {(task: string) => number} measure  @returns {number}  The sum. */
 function eachTask(pid, measure) {
   let sum = 0
