@@ -227,5 +227,5 @@ process.once('message', async (load) => {
   } catch (error) {
     process.send?.({ state: 'failed', reason: String(error) })
   }
-  process.disconnect()
+  // It stays until it is killed: its CPU time is read after its work is done.
 })
