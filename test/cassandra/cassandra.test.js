@@ -39,7 +39,7 @@ describeWith(missingPrograms(['java', 'mvn']), 'Apache Cassandra', () => {
       const jest = join(ROOT, 'node_modules/jest/bin/jest.js')
       const { code, output } = await run(
         process.execPath,
-        [jest, '--rootDir', ROOT, '--selectProjects', 'e2e', '--runInBand'],
+        [jest, '--config', join(ROOT, 'jest.config.js'), '--selectProjects', 'e2e', '--runInBand'],
         { CQL_HOSTS: `${host}:${CQL_PORT}` },
       )
       if (code !== 0) throw new Error(`against Cassandra on ${host}:\n${output}`)
