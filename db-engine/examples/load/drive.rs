@@ -141,10 +141,13 @@ impl Requests<'_> {
     fn next(&mut self, stream: i16) -> Vec<u8> {
         self.sequence += 1;
         if self.step.rows == BATCH_ROWS {
-            // As the ingest does it: what has come from a few sensors.
+            // All of one sensor, as on a cluster; or of as many as there are rows, as ingest does it
+            // when each has sent one reading.
+            let is_mixed = self.step.name == "batch_of_50_sensors";
             let rows: Vec<Vec<Vec<u8>>> = (0..BATCH_ROWS as u64)
                 .map(|row| {
-                    let sensor = format!("sensor-{}", (self.sequence + row) % 500);
+                    let other = if is_mixed { row } else { 0 };
+                    let sensor = format!("sensor-{}", (self.sequence + other) % 500);
                     let ts = self.sequence * BATCH_ROWS as u64 + row;
                     let value = f64::from_bits(0x4035_8000_0000_0000 | row);
                     let ts = ts.to_be_bytes().to_vec();

@@ -47,6 +47,9 @@ struct Options {
     /// The engine's binary; by default the one built beside this program.
     #[arg(long)]
     engine: Option<PathBuf>,
+    /// Only the steps whose names contain this.
+    #[arg(long, default_value = "")]
+    only: String,
     /// Directory for the engine's data; by default a temporary one. Removed afterwards.
     #[arg(long)]
     directory: Option<PathBuf>,
@@ -72,14 +75,16 @@ fn main() {
     let length = Duration::from_secs_f64(options.seconds);
     let full = Pace::Full { in_flight: IN_FLIGHT / CONNECTIONS };
     let rated = Pace::Rated { a_second: 4000 / CONNECTIONS as u64 };
+    let batches = Pace::Full { in_flight: 4 };
     let steps = [
-        Step { name: "batch_of_50", rows: BATCH_ROWS, pace: Pace::Full { in_flight: 4 }, id: &row },
+        Step { name: "batch_of_50", rows: BATCH_ROWS, pace: batches, id: &row },
+        Step { name: "batch_of_50_sensors", rows: BATCH_ROWS, pace: batches, id: &row },
         Step { name: "write_1kb_64_in_flight", rows: 1, pace: full, id: &write },
         Step { name: "write_1kb_4000_a_second", rows: 1, pace: rated, id: &write },
         Step { name: "read_64_in_flight", rows: 1, pace: full, id: &read },
         Step { name: "read_4000_a_second", rows: 1, pace: rated, id: &read },
     ];
-    for step in steps {
+    for step in steps.into_iter().filter(|step| step.name.contains(&options.only)) {
         // Once for a quarter of the time, so that memory and caches are warm.
         step.run(engine.cql, length / 4);
         let before = engine.sample();

@@ -2,6 +2,8 @@
 
 use std::{cmp::Ordering, io};
 
+use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_output_size};
+
 use super::{BLOCK_HEADER_BYTES, SstableId, checksum};
 use crate::mutation::{Deletion, Input, RowView, Token};
 
@@ -195,16 +197,42 @@ pub(super) fn length_u16(key: &[u8]) -> u16 {
     u16::try_from(key.len()).expect("keys come from mutations, which are limited")
 }
 
+/// What compresses blocks, one after the other.
+#[derive(Default)]
+pub(super) struct Compressor(CompressTable);
+
+impl std::fmt::Debug for Compressor {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Compressor")
+    }
+}
+
 /// Appends rows as a block that will be at this place of this file. Gives its length.
-pub(super) fn pack(id: SstableId, offset: u64, raw: &[u8], out: &mut Vec<u8>) -> u32 {
-    let compressed = lz4_flex::block::compress(raw);
-    let stored = if compressed.len() < raw.len() { &compressed } else { raw };
-    let lengths = [raw.len(), stored.len()]
-        .map(|length| u32::try_from(length).expect("a block is a few rows").to_le_bytes());
+pub(super) fn pack(
+    id: SstableId,
+    offset: u64,
+    raw: &[u8],
+    compressor: &mut Compressor,
+    out: &mut Vec<u8>,
+) -> u32 {
     let start = out.len();
-    out.extend_from_slice(&[0; 4]);
-    out.extend_from_slice(lengths.as_flattened());
-    out.extend_from_slice(stored);
+    let body = start + BLOCK_HEADER_BYTES;
+    out.resize(body + get_maximum_output_size(raw.len()), 0);
+    let room = out.get_mut(body..).unwrap_or_default();
+    let stored = match compress_into_with_table(raw, room, &mut compressor.0) {
+        Ok(bytes) if bytes < raw.len() => bytes,
+        // What does not get smaller is stored as it is.
+        _ => {
+            room.get_mut(..raw.len()).unwrap_or_default().copy_from_slice(raw);
+            raw.len()
+        }
+    };
+    out.truncate(body + stored);
+    let lengths = [raw.len(), stored]
+        .map(|length| u32::try_from(length).expect("a block is a few rows").to_le_bytes());
+    if let Some(place) = out.get_mut(start + 4..body) {
+        place.copy_from_slice(lengths.as_flattened());
+    }
     let sum = checksum(id, offset, out.get(start + 4..).unwrap_or_default());
     if let Some(place) = out.get_mut(start..start + 4) {
         place.copy_from_slice(&sum.to_le_bytes());

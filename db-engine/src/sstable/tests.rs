@@ -39,7 +39,8 @@ fn file(partitions: i64, rows: u32) -> (Vec<u8>, Summary) {
         }
         bytes.append(writer.output());
     }
-    let summary = writer.finish(&mut bytes);
+    let (summary, tail) = writer.finish();
+    bytes.extend(tail);
     (bytes, summary)
 }
 
@@ -133,7 +134,8 @@ fn a_partition_may_be_there_for_its_deletion_alone() {
     let deletion = Deletion { timestamp: 8, deleted_s: 2 };
     writer.partition(Token(5), b"gone", Some(deletion));
     let mut bytes = Vec::new();
-    let summary = writer.finish(&mut bytes);
+    let (summary, tail) = writer.finish();
+    bytes.extend(tail);
     assert_eq!((summary.timestamp_max, summary.expires_s), (8, i64::MIN));
     let (_, index) = open(&bytes).unwrap();
     let low = Bound::Included(&b"z"[..]);

@@ -2,7 +2,7 @@
 
 use super::{
     BLOCK_BYTES, FOOTER_BYTES, SstableId, Summary,
-    block::{pack, put_partition, put_row},
+    block::{Compressor, pack, put_partition, put_row},
     index::{put_entry, put_footer},
 };
 use crate::mutation::{Deletion, RowView, TableNumber, Token};
@@ -10,7 +10,7 @@ use crate::mutation::{Deletion, RowView, TableNumber, Token};
 /// Turns rows, given in order, into the bytes of one sstable.
 ///
 /// Bytes are to be taken from [`Self::output`] now and then and written one after the other. The
-/// file is complete when it has what [`Self::finish`] leaves there, too.
+/// file is complete with those that [`Self::finish`] gives.
 #[derive(Debug)]
 pub struct Writer {
     summary: Summary,
@@ -18,6 +18,7 @@ pub struct Writer {
     /// Bytes of all blocks so far: where the next one begins.
     offset: u64,
     raw: Vec<u8>,
+    compressor: Compressor,
     index: Vec<u8>,
     blocks: u32,
     token: Token,
@@ -48,6 +49,7 @@ impl Writer {
             output: Vec::new(),
             offset: 0,
             raw: Vec::new(),
+            compressor: Compressor::default(),
             index: Vec::new(),
             blocks: 0,
             token: Token(i64::MIN),
@@ -111,7 +113,8 @@ impl Writer {
 
     fn close_block(&mut self) {
         let Some((token, key, ck)) = self.first.take() else { return };
-        let bytes = pack(self.summary.id, self.offset, &self.raw, &mut self.output);
+        let Self { summary, raw, compressor, output, .. } = self;
+        let bytes = pack(summary.id, self.offset, raw, compressor, output);
         put_entry(&mut self.index, (token, &key, &ck), self.offset, bytes);
         self.offset += u64::from(bytes);
         self.blocks += 1;
@@ -123,14 +126,15 @@ impl Writer {
         &mut self.output
     }
 
-    /// Ends the file: what it has left is put into `output`.
-    pub fn finish(mut self, output: &mut Vec<u8>) -> Summary {
+    /// Ends the file. Gives the bytes that come last, index and footer among them.
+    #[must_use]
+    pub fn finish(mut self) -> (Summary, Vec<u8>) {
         self.close_block();
-        output.append(&mut self.output);
+        let mut output = self.output;
         let index_bytes = self.index.len() as u64;
         self.summary.bytes = self.offset + index_bytes + FOOTER_BYTES as u64;
         output.append(&mut self.index);
-        put_footer(output, &self.summary, self.offset, self.blocks);
-        self.summary
+        put_footer(&mut output, &self.summary, self.offset, self.blocks);
+        (self.summary, output)
     }
 }

@@ -74,7 +74,8 @@ pub(super) struct Script {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Step {
     Create(usize),
-    Write(usize),
+    /// A piece of a file, by their numbers.
+    Write(usize, usize),
     Sync(usize),
     SyncDirectory,
     WriteJournal,
@@ -104,9 +105,12 @@ impl Script {
     }
 
     fn restart(&mut self) {
-        self.steps = (0..self.outputs.len())
-            .flat_map(|number| [Step::Create(number), Step::Write(number), Step::Sync(number)])
-            .collect();
+        self.steps.clear();
+        for (number, output) in self.outputs.iter().enumerate() {
+            self.steps.push_back(Step::Create(number));
+            self.steps.extend((0..output.pieces.len()).map(|piece| Step::Write(number, piece)));
+            self.steps.push_back(Step::Sync(number));
+        }
         if !self.outputs.is_empty() {
             self.steps.push_back(Step::SyncDirectory);
         }
@@ -138,10 +142,11 @@ impl Script {
                 let name = self.outputs[number].summary.id.file_name();
                 Operation::Create { name, preallocate_bytes: 0 }
             }
-            Step::Write(number) => {
+            Step::Write(number, piece) => {
                 let output = &mut self.outputs[number];
-                let buffer = std::mem::take(&mut output.buffer);
-                Operation::Write { file: output.file?, offset: 0, buffer, durable: false }
+                let offset = output.pieces[..piece].iter().map(|before| before.len() as u64).sum();
+                let buffer = std::mem::take(&mut output.pieces[piece]);
+                Operation::Write { file: output.file?, offset, buffer, durable: false }
             }
             Step::Sync(number) => Operation::Sync { file: self.outputs[number].file? },
             Step::SyncDirectory => Operation::SyncDirectory,

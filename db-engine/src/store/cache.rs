@@ -68,7 +68,7 @@ mod tests {
         let mut writer = Writer::new(ID, TableNumber(1), 0);
         writer.partition(Token(1), b"key", None);
         let mut bytes = Vec::new();
-        writer.finish(&mut bytes);
+        bytes.extend(writer.finish().1);
         let stored = u32::from_le_bytes([bytes[8], bytes[9], bytes[10], bytes[11]]) as usize;
         Arc::new(Block::decode(ID, 0, &bytes[..12 + stored]).unwrap())
     }

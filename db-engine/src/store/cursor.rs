@@ -59,9 +59,9 @@ impl Slice {
             Partitions::One { token, key } => {
                 let partition = memtable.partition(*token, key)?;
                 let (from, to) = self.bounds();
-                let rows = partition.range(from, to).map(|row| BlockRow {
+                let rows = partition.range(from, to).map(move |row| BlockRow {
                     token: partition.token,
-                    key: &partition.key,
+                    key: partition.key,
                     deletion: partition.deletion,
                     row: Some(row),
                 });
@@ -75,9 +75,9 @@ impl Slice {
                     .in_order(token, key)
                     .take_while(move |partition| partition.token.0 <= to)
                     .flat_map(|partition| {
-                        let place = |row| BlockRow {
+                        let place = move |row| BlockRow {
                             token: partition.token,
-                            key: &partition.key,
+                            key: partition.key,
                             deletion: partition.deletion,
                             row,
                         };

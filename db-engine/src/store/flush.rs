@@ -5,12 +5,12 @@
 //! then the log has everything; so a flush that finds the disk full throws away what it wrote and
 //! begins again later.
 
-use std::{collections::BTreeMap, io, sync::Arc};
+use std::{collections::BTreeMap, io, ops::Bound, sync::Arc};
 
 use super::Table;
 use crate::{
     io::{Buffer, FileId},
-    memtable::Memtable,
+    memtable::{Memtable, PartitionView},
     mutation::{RowView, TableNumber},
     sstable::{FOOTER_BYTES, Index, SstableId, Summary, Writer, read_footer, read_index},
 };
@@ -27,8 +27,8 @@ const WINDOWS_MAX: usize = 100;
 pub(super) struct Output {
     pub summary: Summary,
     pub index: Index,
-    /// All its bytes; lent to the device while it is written.
-    pub buffer: Buffer,
+    /// All its bytes, one piece after the other; each lent to the device while it is written.
+    pub pieces: Vec<Buffer>,
     pub file: Option<FileId>,
 }
 
@@ -36,7 +36,7 @@ pub(super) struct Output {
 #[derive(Debug)]
 struct WindowWriter {
     writer: Writer,
-    bytes: Vec<u8>,
+    pieces: Vec<Buffer>,
     /// The number of the partition that was begun last.
     partition: Option<usize>,
 }
@@ -48,20 +48,34 @@ pub(super) struct Encoder {
     shard: u16,
     sources: Vec<(TableNumber, Option<i64>, Arc<Memtable>)>,
     partition: usize,
-    /// Rows of the partition that are done.
-    rows_done: usize,
+    /// The last row of the partition that is done.
+    done: Option<Vec<u8>>,
     writers: BTreeMap<i64, WindowWriter>,
     next_file: u32,
+    piece_bytes: usize,
+    spare: Vec<Buffer>,
     outputs: Vec<Output>,
 }
 
+/// What a flush comes to.
+#[derive(Debug, Default)]
+pub(super) struct Encoded {
+    pub outputs: Vec<Output>,
+    /// The number of the next file.
+    pub next_file: u32,
+    /// Memory that was not needed.
+    pub spare: Vec<Buffer>,
+}
+
 impl Encoder {
-    /// Begins with the memtables that are frozen. Files are numbered from `next_file` on.
+    /// Begins with the memtables that are frozen. Files are numbered from `next_file` on and come
+    /// in pieces of at most `piece_bytes`, in the memory of `spare` as far as it goes.
     pub fn new(
-        epoch: u32,
-        shard: u16,
+        (epoch, shard): (u32, u16),
         next_file: u32,
         tables: &BTreeMap<TableNumber, Table>,
+        piece_bytes: usize,
+        spare: Vec<Buffer>,
     ) -> Self {
         let sources = tables
             .iter()
@@ -76,9 +90,11 @@ impl Encoder {
             shard,
             sources,
             partition: 0,
-            rows_done: 0,
+            done: None,
             writers: BTreeMap::new(),
             next_file,
+            piece_bytes,
+            spare,
             outputs: Vec::new(),
         }
     }
@@ -88,37 +104,49 @@ impl Encoder {
     /// # Errors
     ///
     /// If what was written does not read back: a bug, but better found here than in a year.
-    pub fn step(&mut self) -> io::Result<Option<(Vec<Output>, u32)>> {
+    pub fn step(&mut self) -> io::Result<Option<Encoded>> {
         let mut budget = ROWS_PER_TURN;
         while budget > 0 {
             let Some((table, window_us, memtable)) = self.sources.last().cloned() else {
-                return Ok(Some((std::mem::take(&mut self.outputs), self.next_file)));
+                return Ok(Some(Encoded {
+                    outputs: std::mem::take(&mut self.outputs),
+                    next_file: self.next_file,
+                    spare: std::mem::take(&mut self.spare),
+                }));
             };
             let Some(partition) = memtable.nth(self.partition) else {
                 self.finish_table()?;
                 continue;
             };
-            if let Some(deletion) = partition.deletion.filter(|_| self.rows_done == 0) {
+            if let Some(deletion) = partition.deletion.filter(|_| self.done.is_none()) {
                 let window = self.window(table, window_us, deletion.timestamp);
                 self.begin_partition(window, partition);
             }
             let mut taken = 0;
-            for (ck, row) in partition.rows().skip(self.rows_done).take(budget) {
+            let mut last = None;
+            let done = self.done.take();
+            let from = done.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+            for (ck, row) in partition.range(from, Bound::Unbounded).take(budget) {
                 taken += 1;
+                last = Some(ck);
                 let newest = RowView::parse(row).ok().and_then(|row| row.timestamps().max());
                 let window = self.window(table, window_us, newest.unwrap_or(0));
                 self.begin_partition(window, partition);
                 if let Some(open) = self.writers.get_mut(&window) {
                     open.writer.row(ck, row);
-                    open.bytes.append(open.writer.output());
+                    let output = open.writer.output();
+                    if !output.is_empty() {
+                        append(&mut open.pieces, output, self.piece_bytes, &mut self.spare);
+                        output.clear();
+                    }
                 }
             }
-            self.rows_done += taken;
-            budget = budget.saturating_sub(taken.max(1));
-            if self.rows_done == partition.rows().len() {
+            if taken < budget {
                 self.partition += 1;
-                self.rows_done = 0;
+            } else {
+                self.done = last.map(<[u8]>::to_vec);
             }
+            budget = budget.saturating_sub(taken.max(1));
         }
         Ok(None)
     }
@@ -137,38 +165,54 @@ impl Encoder {
         let id = SstableId { epoch: self.epoch, shard: self.shard, sequence: self.next_file };
         self.next_file += 1;
         let writer = Writer::new(id, table, window);
-        self.writers.insert(window, WindowWriter { writer, bytes: Vec::new(), partition: None });
+        self.writers.insert(window, WindowWriter { writer, pieces: Vec::new(), partition: None });
         window
     }
 
-    fn begin_partition(&mut self, window: i64, partition: &crate::memtable::Partition) {
+    fn begin_partition(&mut self, window: i64, partition: PartitionView<'_>) {
         let Some(open) = self.writers.get_mut(&window) else { return };
         if open.partition == Some(self.partition) {
             return;
         }
         open.partition = Some(self.partition);
-        open.writer.partition(partition.token, &partition.key, partition.deletion);
+        open.writer.partition(partition.token, partition.key, partition.deletion);
     }
 
     fn finish_table(&mut self) -> io::Result<()> {
         self.sources.pop();
         self.partition = 0;
         for (_, mut open) in std::mem::take(&mut self.writers) {
-            let summary = open.writer.finish(&mut open.bytes);
-            let index = open_index(summary.id, &open.bytes)?;
-            let mut buffer = Buffer::with_capacity(open.bytes.len());
-            buffer.extend(&open.bytes);
-            self.outputs.push(Output { summary, index, buffer, file: None });
+            let (summary, tail) = open.writer.finish();
+            let index = open_index(&summary, &tail)?;
+            append(&mut open.pieces, &tail, self.piece_bytes, &mut self.spare);
+            self.outputs.push(Output { summary, index, pieces: open.pieces, file: None });
         }
         Ok(())
     }
 }
 
-/// The index of a file that is in memory as a whole.
-fn open_index(id: SstableId, bytes: &[u8]) -> io::Result<Index> {
-    let at = bytes.len().saturating_sub(FOOTER_BYTES);
-    let footer = read_footer(id, bytes.len() as u64, bytes.get(at..).unwrap_or_default())?;
-    let start = usize::try_from(footer.index.offset).unwrap_or(usize::MAX);
-    let index = bytes.get(start..at).unwrap_or_default();
-    read_index(&footer, index)
+/// The index of a file of which this is the end.
+fn open_index(summary: &Summary, tail: &[u8]) -> io::Result<Index> {
+    let at = tail.len().saturating_sub(FOOTER_BYTES);
+    let footer = read_footer(summary.id, summary.bytes, tail.get(at..).unwrap_or_default())?;
+    let start = at.saturating_sub(footer.index.bytes as usize);
+    read_index(&footer, tail.get(start..at).unwrap_or_default())
+}
+
+/// Puts bytes at the end of a file, of which every piece but the last is full.
+fn append(pieces: &mut Vec<Buffer>, mut bytes: &[u8], piece_bytes: usize, spare: &mut Vec<Buffer>) {
+    while !bytes.is_empty() {
+        let room = pieces.last().map_or(0, |piece| piece_bytes - piece.len());
+        if room == 0 {
+            let mut piece = spare.pop().unwrap_or_default();
+            piece.clear();
+            pieces.push(piece);
+            continue;
+        }
+        let (now, later) = bytes.split_at(room.min(bytes.len()));
+        if let Some(piece) = pieces.last_mut() {
+            piece.extend(now);
+        }
+        bytes = later;
+    }
 }

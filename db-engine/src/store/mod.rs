@@ -36,7 +36,8 @@ use self::{
 use crate::{
     commitlog::{CommitLog, LogConfig, NotStaged, SegmentId},
     error::Result,
-    io::{Clock, Completion, FileId, Files, Ticket},
+    io::{Buffer, Clock, Completion, FileId, Files, Ticket},
+    memtable::Pool,
     mutation::{
         TableNumber, mutations,
         token::{range_of, shard_of},
@@ -61,6 +62,8 @@ pub struct StoreConfig {
     pub log_segment_bytes: u64,
     /// Bytes of all full segments of a shard, beyond which memtables are flushed.
     pub log_bytes_max: u64,
+    /// Sstables are written in pieces of at most this many bytes.
+    pub flush_write_bytes: usize,
     /// The longest that data stays in the log without being flushed, in microseconds.
     pub data_lifetime_us: i64,
     /// How often to look for sstables in which everything has expired, in microseconds.
@@ -75,9 +78,18 @@ impl Default for StoreConfig {
             cache_bytes_max: 32 << 20,
             log_segment_bytes: 16 << 20,
             log_bytes_max: 128 << 20,
+            flush_write_bytes: 1 << 20,
             data_lifetime_us: 24 * 3_600_000_000,
             expiry_check_us: 60_000_000,
         }
+    }
+}
+
+impl StoreConfig {
+    /// How many pieces of sstables keep their memory for the next flush: sstables are smaller than
+    /// the memtables that they come from.
+    fn spare_pieces_max(&self) -> usize {
+        self.memtable_bytes_max / 4 / self.flush_write_bytes.max(1)
     }
 }
 
@@ -125,6 +137,9 @@ pub struct Store {
     log: CommitLog,
     journal: Journal,
     tables: BTreeMap<TableNumber, Table>,
+    pool: Pool,
+    /// Memory for pieces of sstables.
+    spare_pieces: Vec<Buffer>,
     cache: Cache,
     jobs: HashMap<Ticket, Job>,
     completions: Vec<Completion>,
@@ -206,6 +221,8 @@ impl Store {
             log: CommitLog::new(epoch, shard, log_config, segment),
             journal,
             tables: all,
+            pool: Pool::new(config.memtable_bytes_max / 2),
+            spare_pieces: Vec::new(),
             cache: Cache::new(config.cache_bytes_max),
             jobs: HashMap::new(),
             completions: Vec::new(),

@@ -8,11 +8,12 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     io,
     path::PathBuf,
+    sync::Arc,
 };
 
 use super::{
     StoreConfig, Table, TableSettings,
-    flush::{Encoder, Output},
+    flush::{Encoded, Encoder, Output},
     table::extent,
 };
 use crate::{
@@ -20,6 +21,7 @@ use crate::{
     compaction::expiry::droppable,
     error::{Error, Result},
     io::{Buffer, Completion, FileId, Files, Operation, Outcome},
+    memtable::Pool,
     mutation::{TableNumber, mutations},
     sstable::{
         FOOTER_BYTES, Index, SstableId, Summary,
@@ -97,9 +99,14 @@ impl Sequential<'_> {
         Ok(buffer)
     }
 
-    fn write_file(&mut self, name: &str, buffer: Buffer) -> Result<()> {
+    fn write_file(&mut self, name: &str, pieces: Vec<Buffer>) -> Result<()> {
         let file = self.create(name, 0)?;
-        self.run(name, Operation::Write { file, offset: 0, buffer, durable: false })?;
+        let mut offset = 0;
+        for buffer in pieces {
+            let bytes = buffer.len() as u64;
+            self.run(name, Operation::Write { file, offset, buffer, durable: false })?;
+            offset += bytes;
+        }
         self.run(name, Operation::Sync { file })?;
         self.run(name, Operation::Close { file })?;
         Ok(())
@@ -109,7 +116,7 @@ impl Sequential<'_> {
     fn replace_file(&mut self, new: &str, name: &str, bytes: &[u8]) -> Result<()> {
         let mut buffer = Buffer::with_capacity(bytes.len());
         buffer.extend(bytes);
-        self.write_file(new, buffer)?;
+        self.write_file(new, vec![buffer])?;
         self.run(name, Operation::Rename { from: new.into(), to: name.into() })?;
         self.run(name, Operation::SyncDirectory)?;
         Ok(())
@@ -327,6 +334,7 @@ struct Recovery<'a> {
     epoch: u32,
     settings: &'a BTreeMap<TableNumber, TableSettings>,
     tables: BTreeMap<TableNumber, Table>,
+    pool: Pool,
     /// Intents of the shard at hand that are not known to be done.
     intents: BTreeMap<u64, Vec<u8>>,
     next_file: u32,
@@ -344,6 +352,7 @@ impl<'a> Recovery<'a> {
             epoch,
             settings,
             tables: BTreeMap::new(),
+            pool: Pool::new(config.memtable_bytes_max / 2),
             intents: BTreeMap::new(),
             next_file: 0,
             written: Vec::new(),
@@ -375,7 +384,11 @@ impl<'a> Recovery<'a> {
             // A table that was dropped is not missed.
             let Some(settings) = self.settings.get(&mutation.table()) else { continue };
             let new = || Table { settings: *settings, ..Table::default() };
-            self.tables.entry(mutation.table()).or_insert_with(new).active.apply(&mutation);
+            self.tables
+                .entry(mutation.table())
+                .or_insert_with(new)
+                .active
+                .apply(&mutation, &mut self.pool);
         }
         Ok(())
     }
@@ -399,16 +412,22 @@ impl<'a> Recovery<'a> {
         for table in tables.values_mut() {
             table.flushing = Some(std::mem::take(&mut table.active).freeze());
         }
-        let mut encoder = Encoder::new(self.epoch, NO_SHARD, self.next_file, &tables);
-        let (outputs, next_file) = loop {
+        let (owner, piece_bytes) = ((self.epoch, NO_SHARD), self.config.flush_write_bytes);
+        let mut encoder = Encoder::new(owner, self.next_file, &tables, piece_bytes, Vec::new());
+        let Encoded { outputs, next_file, .. } = loop {
             if let Some(done) = encoder.step().map_err(|error| Error::io(".", error))? {
                 break done;
             }
         };
         self.next_file = next_file;
-        for Output { summary, buffer, .. } in outputs {
-            files.write_file(&summary.id.file_name(), buffer)?;
+        for Output { summary, pieces, .. } in outputs {
+            files.write_file(&summary.id.file_name(), pieces)?;
             self.written.push(summary);
+        }
+        for memtable in tables.into_values().filter_map(|table| table.flushing) {
+            if let Some(memtable) = Arc::into_inner(memtable) {
+                memtable.recycle(&mut self.pool);
+            }
         }
         Ok(())
     }

@@ -6,7 +6,7 @@ use super::{
     Done, Fatal, Page, PendingRead, ReadRequest, Refused, Store, Tag,
     background::{Committed, NO_SPACE_PAUSE_US, Script, Step, Task},
     cache::BlockId,
-    flush::Encoder,
+    flush::{Encoded, Encoder},
     read::{Cost, Progress, read},
     table::Sstable,
 };
@@ -183,7 +183,7 @@ impl Store {
                     for mutation in mutations(entry.mutations).flatten() {
                         if let Some(table) = self.tables.get_mut(&mutation.table()) {
                             let before = table.active.bytes();
-                            table.active.apply(&mutation);
+                            table.active.apply(&mutation, &mut self.pool);
                             self.active_bytes = self.active_bytes + table.active.bytes() - before;
                         }
                     }
@@ -251,7 +251,9 @@ impl Store {
         }
         self.flushing_bytes = std::mem::take(&mut self.active_bytes);
         self.unflushed_since_us = None;
-        let encoder = Encoder::new(self.epoch, self.shard, self.next_file, &self.tables);
+        let (owner, spare) = ((self.epoch, self.shard), std::mem::take(&mut self.spare_pieces));
+        let piece_bytes = self.config.flush_write_bytes;
+        let encoder = Encoder::new(owner, self.next_file, &self.tables, piece_bytes, spare);
         self.task = Task::Encode(encoder, Committed { sequence: self.applied });
     }
 
@@ -271,9 +273,10 @@ impl Store {
     fn encode(&mut self) -> Result<(), Fatal> {
         let Task::Encode(encoder, committed) = &mut self.task else { return Ok(()) };
         let committed = *committed;
-        let files = encoder.step().map_err(|error| Error::io("an sstable", error))?;
-        if let Some((outputs, next_file)) = files {
+        let encoded = encoder.step().map_err(|error| Error::io("an sstable", error))?;
+        if let Some(Encoded { outputs, next_file, spare }) = encoded {
             self.next_file = next_file;
+            self.spare_pieces = spare;
             self.metrics.flush_bytes +=
                 outputs.iter().map(|output| output.summary.bytes).sum::<u64>();
             self.task = Task::Write(Script::flush(outputs, committed));
@@ -295,8 +298,8 @@ impl Store {
     fn step_over(&mut self, over: Completion) -> Result<(), Fatal> {
         let Task::Write(script) = &mut self.task else { return Ok(()) };
         let Some(step) = script.steps.front().copied() else { return Ok(()) };
-        if let (Step::Write(number), Some(buffer)) = (step, over.buffer) {
-            script.outputs[number].buffer = buffer;
+        if let (Step::Write(number, piece), Some(buffer)) = (step, over.buffer) {
+            script.outputs[number].pieces[piece] = buffer;
         }
         match over.result {
             Ok(outcome) => {
@@ -331,10 +334,15 @@ impl Store {
         let Some(committed) = script.committed else { return };
         self.metrics.flushes += 1;
         for table in self.tables.values_mut() {
-            table.flushing = None;
+            // The encoder, which shared it, is gone.
+            if let Some(memtable) = table.flushing.take().and_then(Arc::into_inner) {
+                memtable.recycle(&mut self.pool);
+            }
         }
         self.flushing_bytes = 0;
-        for output in script.outputs {
+        for mut output in script.outputs {
+            let room = self.config.spare_pieces_max().saturating_sub(self.spare_pieces.len());
+            self.spare_pieces.extend(output.pieces.drain(..).take(room));
             let Some(file) = output.file else { continue };
             match self.tables.get_mut(&output.summary.table) {
                 Some(table) => {

@@ -42,6 +42,7 @@ pub fn config(shards: u16) -> StoreConfig {
         cache_bytes_max: 16 << 10,
         log_segment_bytes: 32 << 10,
         log_bytes_max: 64 << 10,
+        flush_write_bytes: 4 << 10,
         expiry_check_us: 1_000_000,
         ..StoreConfig::default()
     }

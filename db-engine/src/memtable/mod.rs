@@ -1,42 +1,60 @@
 //! A memtable: the rows of one table of one shard that are not in an sstable yet.
 //!
-//! One ordered map of rows in each partition, and a hash map of partitions by their token, which is
-//! a hash already. A row is kept as it was encoded; writing it again merges the two cell by cell,
-//! so the memtable is exact: it holds what the same writes, in any order, always give.
+//! Rows in order in each partition, and a hash map of partitions by their token, which is a hash
+//! already. A row is kept as it was encoded; writing it again merges the two cell by cell, so the
+//! memtable is exact: it holds what the same writes, in any order, always give. `oracle.rs` says the
+//! same in the fewest words, and tests compare the two.
 
-use std::{
-    collections::{BTreeMap, btree_map::Entry},
-    ops::Bound,
-    sync::Arc,
-};
+mod arena;
+#[cfg(test)]
+mod oracle;
+mod rows;
+#[cfg(test)]
+mod tests;
+
+use std::{ops::Bound, sync::Arc};
 
 use hashbrown::HashTable;
 
+pub use self::arena::Pool;
+use self::{
+    arena::{Arena, HEADER_BYTES},
+    rows::{ENTRY_BYTES, Rows},
+};
 use crate::mutation::{Deletion, Item, MutationView, RowView, Token, merge, shadow};
 
-/// Bytes that a row takes besides its keys and values: two allocations and a place in the map.
-const ROW_BYTES: usize = 96;
+/// Bytes that a row takes besides its keys and values.
+const ROW_BYTES: usize = HEADER_BYTES + ENTRY_BYTES;
 
 /// Bytes that a partition takes besides its key and rows.
-const PARTITION_BYTES: usize = 320;
+const PARTITION_BYTES: usize = 160;
 
-type Rows = BTreeMap<Box<[u8]>, Box<[u8]>>;
+#[derive(Debug)]
+struct Partition {
+    token: Token,
+    key: Box<[u8]>,
+    /// No row holds anything that this covers.
+    deletion: Option<Deletion>,
+    rows: Rows,
+}
 
 /// One partition of a memtable.
-#[derive(Debug)]
-pub struct Partition {
+#[derive(Clone, Copy, Debug)]
+pub struct PartitionView<'a> {
     /// The token of its key.
     pub token: Token,
     /// Its serialized key.
-    pub key: Box<[u8]>,
+    pub key: &'a [u8],
     /// Its deletion. No row holds anything that this covers.
     pub deletion: Option<Deletion>,
-    rows: Rows,
+    rows: &'a Rows,
+    arena: &'a Arena,
 }
 
 /// Rows of one table, by partition and clustering key.
 #[derive(Debug, Default)]
 pub struct Memtable {
+    arena: Arena,
     partitions: Vec<Partition>,
     by_token: HashTable<u32>,
     /// Places in `partitions`, ascending by token and key; complete if as long as `partitions`.
@@ -48,17 +66,17 @@ pub struct Memtable {
 }
 
 impl Memtable {
-    /// Applies one mutation, all of it.
+    /// Applies one mutation, all of it. Memory is taken from the pool.
     ///
     /// # Panics
     ///
     /// If there are more than 2^32 partitions.
-    pub fn apply(&mut self, mutation: &MutationView<'_>) {
+    pub fn apply(&mut self, mutation: &MutationView<'_>, pool: &mut Pool) {
         let place = self.place_or_insert(mutation.token(), mutation.key());
         for item in mutation.items() {
             match item {
-                Item::Row { ck, row } => self.apply_row(place, ck, row),
-                Item::PartitionDeletion(deletion) => self.delete_partition(place, deletion),
+                Item::Row { ck, row } => self.apply_row(place, ck, row, pool),
+                Item::PartitionDeletion(deletion) => self.delete_partition(place, deletion, pool),
             }
         }
     }
@@ -81,67 +99,69 @@ impl Memtable {
             token,
             key: key.into(),
             deletion: None,
-            rows: Rows::new(),
+            rows: Rows::default(),
         });
         self.bytes += PARTITION_BYTES + key.len();
         place
     }
 
-    fn apply_row(&mut self, place: usize, ck: &[u8], row: &[u8]) {
-        let partition = &mut self.partitions[place];
+    fn apply_row(&mut self, place: usize, ck: &[u8], row: &[u8], pool: &mut Pool) {
+        let Self { arena, partitions, scratch, .. } = self;
+        let partition = &mut partitions[place];
         let Ok(view) = RowView::parse(row) else {
             debug_assert!(false, "rows are checked where they enter");
             return;
         };
         let oldest = view.timestamps().min();
         let hidden = partition.deletion.filter(|deletion| oldest <= Some(deletion.timestamp));
-        self.scratch.clear();
+        let mut left = Vec::new();
         let row = match hidden {
             Some(deletion) => {
-                shadow(row, deletion.timestamp, &mut self.scratch);
-                if RowView::parse(&self.scratch).is_ok_and(|row| row.is_empty()) {
+                shadow(row, deletion.timestamp, &mut left);
+                if RowView::parse(&left).is_ok_and(|row| row.is_empty()) {
                     return;
                 }
-                &self.scratch
+                &left
             }
             None => row,
         };
         if let Some(oldest) = oldest {
             self.timestamp_min = Some(self.timestamp_min.unwrap_or(oldest).min(oldest));
         }
-        match partition.rows.entry(ck.into()) {
-            Entry::Vacant(entry) => {
-                self.bytes += ROW_BYTES + ck.len() + row.len();
-                self.rows += 1;
-                entry.insert(row.into());
-            }
-            Entry::Occupied(mut entry) => {
-                let mut merged = Vec::with_capacity(row.len() + entry.get().len());
-                merge(entry.get(), row, &mut merged);
-                self.bytes = self.bytes + merged.len() - entry.get().len();
-                entry.insert(merged.into());
-            }
+        let slot = partition.rows.find(arena, ck);
+        let Some(found) = slot.place else {
+            partition.rows.set(&slot, arena.push(ck, row, pool));
+            self.bytes += ROW_BYTES + ck.len() + row.len();
+            self.rows += 1;
+            return;
+        };
+        scratch.clear();
+        merge(arena.get(found).1, row, scratch);
+        if !arena.replace(found, scratch) {
+            // The old record stays until the flush, and counts until then.
+            partition.rows.set(&slot, arena.push(ck, scratch, pool));
+            self.bytes += ROW_BYTES + ck.len() + scratch.len();
         }
     }
 
-    fn delete_partition(&mut self, place: usize, deletion: Deletion) {
-        let partition = &mut self.partitions[place];
+    fn delete_partition(&mut self, place: usize, deletion: Deletion, pool: &mut Pool) {
+        let Self { arena, partitions, scratch, bytes, rows, .. } = self;
+        let partition = &mut partitions[place];
         partition.deletion = partition.deletion.max(Some(deletion));
         let timestamp = deletion.timestamp;
         self.timestamp_min = Some(self.timestamp_min.unwrap_or(timestamp).min(timestamp));
-        let (bytes, rows) = (&mut self.bytes, &mut self.rows);
-        let scratch = &mut self.scratch;
-        partition.rows.retain(|ck, row| {
+        partition.rows.retain(|place| {
             scratch.clear();
-            shadow(row, timestamp, scratch);
-            *bytes -= row.len();
+            shadow(arena.get(*place).1, timestamp, scratch);
             if RowView::parse(scratch).is_ok_and(|row| row.is_empty()) {
-                *bytes -= ROW_BYTES + ck.len();
                 *rows -= 1;
                 return false;
             }
-            *bytes += scratch.len();
-            *row = scratch.as_slice().into();
+            if !arena.replace(*place, scratch) {
+                let ck = arena.ck(*place).to_vec();
+                *bytes += ROW_BYTES + ck.len() + scratch.len();
+                *place = arena.push(&ck, scratch, pool);
+            }
             true
         });
     }
@@ -153,15 +173,26 @@ impl Memtable {
         Arc::new(self)
     }
 
+    /// Gives its memory back.
+    pub fn recycle(self, pool: &mut Pool) {
+        pool.put(self.arena);
+    }
+
+    fn view<'a>(&'a self, partition: &'a Partition) -> PartitionView<'a> {
+        let Partition { token, key, deletion, rows } = partition;
+        let (token, deletion) = (*token, *deletion);
+        PartitionView { token, key, deletion, rows, arena: &self.arena }
+    }
+
     /// The partition with this key.
     #[must_use]
-    pub fn partition(&self, token: Token, key: &[u8]) -> Option<&Partition> {
+    pub fn partition(&self, token: Token, key: &[u8]) -> Option<PartitionView<'_>> {
         let is_it = |place: &u32| {
             let partition = &self.partitions[*place as usize];
             partition.token == token && *partition.key == *key
         };
         let place = self.by_token.find(token.0.cast_unsigned(), is_it)?;
-        self.partitions.get(*place as usize)
+        Some(self.view(&self.partitions[*place as usize]))
     }
 
     /// Puts the partitions in order, for [`Self::in_order`]. Cheap if there are no new ones.
@@ -187,20 +218,22 @@ impl Memtable {
         &'a self,
         token: Token,
         key: &[u8],
-    ) -> impl Iterator<Item = &'a Partition> + use<'a> {
+    ) -> impl Iterator<Item = PartitionView<'a>> + use<'a> {
         debug_assert_eq!(self.sorted.len(), self.partitions.len(), "it is sorted");
         let before = |number: &u32| {
             let partition = &self.partitions[*number as usize];
             (partition.token, &*partition.key) < (token, key)
         };
         let start = self.sorted.partition_point(before);
-        self.sorted[start..].iter().map(|number| &self.partitions[*number as usize])
+        let view = |number: &u32| self.view(&self.partitions[*number as usize]);
+        self.sorted[start..].iter().map(view)
     }
 
     /// The partition with this number in their order. [`Self::sort`] comes first.
     #[must_use]
-    pub fn nth(&self, number: usize) -> Option<&Partition> {
-        self.partitions.get(*self.sorted.get(number)? as usize)
+    pub fn nth(&self, number: usize) -> Option<PartitionView<'_>> {
+        let place = *self.sorted.get(number)?;
+        Some(self.view(&self.partitions[place as usize]))
     }
 
     /// Bytes that it takes in memory, about.
@@ -228,26 +261,27 @@ impl Memtable {
     }
 }
 
-impl Partition {
+impl<'a> PartitionView<'a> {
     /// Its rows between two clustering keys, as (clustering key, row), ascending.
     #[must_use]
-    pub fn range<'a>(
-        &'a self,
+    pub fn range(
+        self,
         from: Bound<&[u8]>,
         to: Bound<&[u8]>,
     ) -> impl DoubleEndedIterator<Item = (&'a [u8], &'a [u8])> + use<'a> {
-        let rows = is_range(from, to).then(|| self.rows.range::<[u8], _>((from, to)));
-        rows.into_iter().flatten().map(|(ck, row)| (&**ck, &**row))
+        let Self { rows, arena, .. } = self;
+        let places = is_range(from, to).then(|| rows.range(arena, from, to));
+        places.into_iter().flatten().map(|place| arena.get(place))
     }
 
     /// All its rows, ascending.
     #[must_use]
-    pub fn rows(&self) -> impl ExactSizeIterator<Item = (&[u8], &[u8])> {
-        self.rows.iter().map(|(ck, row)| (&**ck, &**row))
+    pub fn rows(self) -> impl DoubleEndedIterator<Item = (&'a [u8], &'a [u8])> + use<'a> {
+        self.range(Bound::Unbounded, Bound::Unbounded)
     }
 }
 
-/// Whether a range has a beginning that is not after its end: the map panics at others.
+/// Whether a range has a beginning that is not after its end.
 fn is_range(from: Bound<&[u8]>, to: Bound<&[u8]>) -> bool {
     match (from, to) {
         (Bound::Unbounded, _) | (_, Bound::Unbounded) => true,

@@ -1,0 +1,127 @@
+//! Memory for rows: chunks that are filled one after the other and used again by the next memtable.
+//!
+//! A row costs no allocation of its own, and a flush gives everything back at once. Chunks are kept
+//! and not returned to the operating system: the first touch of a fresh page costs more than all
+//! else that a write does in memory.
+
+/// Bytes of a chunk. Small enough that a table with few rows wastes little.
+pub(super) const CHUNK_BYTES: usize = 64 << 10;
+
+/// What is larger gets a chunk of its own, so that little is left over at the end of a chunk.
+const LARGE_BYTES: usize = CHUNK_BYTES / 4;
+
+/// Bytes of a record before its clustering key: the room for the row, the length of the row (both
+/// u32) and the length of the clustering key (u16).
+pub(super) const HEADER_BYTES: usize = 10;
+
+/// Chunks that no memtable uses.
+#[derive(Debug)]
+pub struct Pool {
+    spare: Vec<Box<[u8]>>,
+    spare_max: usize,
+}
+
+impl Pool {
+    /// A pool that keeps at most this many bytes.
+    #[must_use]
+    pub fn new(bytes_max: usize) -> Self {
+        Self { spare: Vec::new(), spare_max: bytes_max / CHUNK_BYTES }
+    }
+
+    fn take(&mut self) -> Box<[u8]> {
+        self.spare.pop().unwrap_or_else(|| vec![0; CHUNK_BYTES].into_boxed_slice())
+    }
+
+    /// Takes back the memory of an arena that is not needed any more.
+    pub(super) fn put(&mut self, arena: Arena) {
+        let chunks = arena.chunks.into_iter().filter(|chunk| chunk.len() == CHUNK_BYTES);
+        let room = self.spare_max.saturating_sub(self.spare.len());
+        self.spare.extend(chunks.take(room));
+    }
+}
+
+/// Where a record is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    chunk: u32,
+    start: u32,
+}
+
+/// The records of one memtable: rows with their clustering keys.
+#[derive(Debug, Default)]
+pub(super) struct Arena {
+    chunks: Vec<Box<[u8]>>,
+    /// The chunk that is being filled, and how far it is.
+    open: Option<(usize, usize)>,
+}
+
+impl Arena {
+    /// Appends a record.
+    pub fn push(&mut self, ck: &[u8], row: &[u8], pool: &mut Pool) -> Place {
+        let bytes = HEADER_BYTES + ck.len() + row.len();
+        let (chunk, start) = self.reserve(bytes, pool);
+        let record = &mut self.chunks[chunk][start..start + bytes];
+        let length = length_u32(row.len()).to_le_bytes();
+        record[..4].copy_from_slice(&length);
+        record[4..8].copy_from_slice(&length);
+        let ck_length =
+            u16::try_from(ck.len()).expect("keys come from mutations, which are limited");
+        record[8..HEADER_BYTES].copy_from_slice(&ck_length.to_le_bytes());
+        record[HEADER_BYTES..HEADER_BYTES + ck.len()].copy_from_slice(ck);
+        record[HEADER_BYTES + ck.len()..].copy_from_slice(row);
+        Place { chunk: length_u32(chunk), start: length_u32(start) }
+    }
+
+    fn reserve(&mut self, bytes: usize, pool: &mut Pool) -> (usize, usize) {
+        if let Some((chunk, used)) = &mut self.open
+            && bytes <= CHUNK_BYTES - *used
+        {
+            let start = *used;
+            *used += bytes;
+            return (*chunk, start);
+        }
+        let chunk = self.chunks.len();
+        if bytes > LARGE_BYTES {
+            self.chunks.push(vec![0; bytes].into_boxed_slice());
+        } else {
+            self.chunks.push(pool.take());
+            self.open = Some((chunk, bytes));
+        }
+        (chunk, 0)
+    }
+
+    /// Puts another row in the place of a record's, unless it has no room for it.
+    pub fn replace(&mut self, place: Place, row: &[u8]) -> bool {
+        let record = &mut self.chunks[place.chunk as usize][place.start as usize..];
+        let room = u32::from_le_bytes(array(&record[..4])) as usize;
+        if row.len() > room {
+            return false;
+        }
+        record[4..8].copy_from_slice(&length_u32(row.len()).to_le_bytes());
+        let ck_length = usize::from(u16::from_le_bytes(array(&record[8..HEADER_BYTES])));
+        record[HEADER_BYTES + ck_length..][..row.len()].copy_from_slice(row);
+        true
+    }
+
+    /// The clustering key of a record.
+    pub fn ck(&self, place: Place) -> &[u8] {
+        self.get(place).0
+    }
+
+    /// The clustering key and the row of a record.
+    pub fn get(&self, place: Place) -> (&[u8], &[u8]) {
+        let record = &self.chunks[place.chunk as usize][place.start as usize..];
+        let row_length = u32::from_le_bytes(array(&record[4..8])) as usize;
+        let ck_length = usize::from(u16::from_le_bytes(array(&record[8..HEADER_BYTES])));
+        let (ck, rest) = record[HEADER_BYTES..].split_at(ck_length);
+        (ck, &rest[..row_length])
+    }
+}
+
+fn array<const N: usize>(bytes: &[u8]) -> [u8; N] {
+    bytes.try_into().expect("the slice has that length")
+}
+
+fn length_u32(length: usize) -> u32 {
+    u32::try_from(length).expect("memtables are smaller than that")
+}

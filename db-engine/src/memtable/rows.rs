@@ -1,0 +1,149 @@
+//! The rows of one partition, in order: leaves of a few dozen entries.
+//!
+//! An entry has the first bytes of its clustering key beside the place of the record, so that most
+//! comparisons need nothing else. Readings come in the order of time, at one end of the partition;
+//! there a leaf is begun rather than split, which leaves full ones behind.
+
+use std::{cmp::Ordering, collections::VecDeque, ops::Bound};
+
+use super::arena::{Arena, Place};
+
+/// The most entries of a leaf: inserting moves half a kilobyte on average.
+const LEAF_ENTRIES_MAX: usize = 64;
+
+/// Bytes that a row takes in its leaf, about.
+pub(super) const ENTRY_BYTES: usize = 24;
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    /// The first eight bytes of the clustering key, zeros behind a shorter one.
+    prefix: u64,
+    place: Place,
+}
+
+/// An entry by its leaf and its number there. One past the last of a leaf stands for the first of
+/// the next.
+type Position = (usize, usize);
+
+/// Rows in order of their clustering keys. No leaf is empty.
+#[derive(Debug, Default)]
+pub(super) struct Rows {
+    leaves: VecDeque<Vec<Entry>>,
+}
+
+/// Where a clustering key is or would be.
+pub(super) struct Slot {
+    position: Position,
+    prefix: u64,
+    /// The record, if it is there.
+    pub place: Option<Place>,
+}
+
+impl Rows {
+    /// Finds a clustering key.
+    pub fn find(&self, arena: &Arena, ck: &[u8]) -> Slot {
+        let prefix = prefix(ck);
+        let leaf = self.leaf_of(arena, prefix, ck);
+        let entries = self.leaves.get(leaf).map(Vec::as_slice).unwrap_or_default();
+        let found = match entries.last() {
+            // Most keys come after all others.
+            Some(last) if order(arena, last, prefix, ck).is_lt() => Err(entries.len()),
+            _ => entries.binary_search_by(|entry| order(arena, entry, prefix, ck)),
+        };
+        let number = found.unwrap_or_else(|number| number);
+        let place = found.ok().map(|number| entries[number].place);
+        Slot { position: (leaf, number), prefix, place }
+    }
+
+    /// The last leaf that begins with this key or before it; the first, if none does.
+    fn leaf_of(&self, arena: &Arena, prefix: u64, ck: &[u8]) -> usize {
+        let is_not_after = |leaf: &Vec<Entry>| order(arena, &leaf[0], prefix, ck).is_le();
+        let last = self.leaves.len().saturating_sub(1);
+        if self.leaves.back().is_some_and(is_not_after) {
+            return last;
+        }
+        if !self.leaves.get(1).is_some_and(is_not_after) {
+            return 0;
+        }
+        self.leaves.partition_point(is_not_after).saturating_sub(1)
+    }
+
+    /// Puts a record where [`Self::find`] did not find one, or found another.
+    pub fn set(&mut self, slot: &Slot, place: Place) {
+        let (leaf, number) = slot.position;
+        let entry = Entry { prefix: slot.prefix, place };
+        let leaves = self.leaves.len();
+        let Some(entries) = self.leaves.get_mut(leaf) else {
+            self.leaves.push_back(vec![entry]);
+            return;
+        };
+        if slot.place.is_some() {
+            entries[number] = entry;
+        } else if entries.len() < LEAF_ENTRIES_MAX {
+            entries.insert(number, entry);
+        } else if number == entries.len() && leaf + 1 == leaves {
+            self.leaves.push_back(vec![entry]);
+        } else if number == 0 && leaf == 0 {
+            self.leaves.push_front(vec![entry]);
+        } else {
+            let mut right = entries.split_off(LEAF_ENTRIES_MAX / 2);
+            match number.checked_sub(entries.len()) {
+                Some(number) => right.insert(number, entry),
+                None => entries.insert(number, entry),
+            }
+            self.leaves.insert(leaf + 1, right);
+        }
+    }
+
+    /// Keeps the rows for which this is true.
+    pub fn retain(&mut self, mut keep: impl FnMut(&mut Place) -> bool) {
+        for entries in &mut self.leaves {
+            entries.retain_mut(|entry| keep(&mut entry.place));
+        }
+        self.leaves.retain(|entries| !entries.is_empty());
+    }
+
+    /// The records between two clustering keys, ascending.
+    pub fn range(
+        &self,
+        arena: &Arena,
+        from: Bound<&[u8]>,
+        to: Bound<&[u8]>,
+    ) -> impl DoubleEndedIterator<Item = Place> + use<'_> {
+        let start = match from {
+            Bound::Unbounded => (0, 0),
+            Bound::Included(ck) => self.find(arena, ck).position,
+            Bound::Excluded(ck) => self.after(arena, ck),
+        };
+        let end = match to {
+            Bound::Unbounded => (self.leaves.len(), 0),
+            Bound::Excluded(ck) => self.find(arena, ck).position,
+            Bound::Included(ck) => self.after(arena, ck),
+        };
+        let leaves = start.0..self.leaves.len().min(end.0 + 1);
+        leaves.flat_map(move |leaf| {
+            let entries = &self.leaves[leaf];
+            let first = if leaf == start.0 { start.1 } else { 0 };
+            let last = if leaf == end.0 { end.1 } else { entries.len() };
+            entries.get(first..last).unwrap_or_default().iter().map(|entry| entry.place)
+        })
+    }
+
+    fn after(&self, arena: &Arena, ck: &[u8]) -> Position {
+        let Slot { position: (leaf, number), place, .. } = self.find(arena, ck);
+        (leaf, number + usize::from(place.is_some()))
+    }
+}
+
+/// Compares an entry to a clustering key.
+#[inline]
+fn order(arena: &Arena, entry: &Entry, prefix: u64, ck: &[u8]) -> Ordering {
+    entry.prefix.cmp(&prefix).then_with(|| arena.ck(entry.place).cmp(ck))
+}
+
+fn prefix(ck: &[u8]) -> u64 {
+    let mut bytes = [0; 8];
+    let length = ck.len().min(8);
+    bytes[..length].copy_from_slice(&ck[..length]);
+    u64::from_be_bytes(bytes)
+}

@@ -1,0 +1,149 @@
+//! The memtable against the oracle, on every kind of workload that the leaves tell apart.
+
+use std::ops::Bound;
+
+use super::{Memtable, Pool, is_range, oracle::Oracle};
+use crate::{
+    io::Random,
+    mutation::{Builder, MutationView, TableNumber, Token, Write},
+};
+
+const ROUNDS: u64 = 40;
+const MUTATIONS: u64 = 1_500;
+
+/// In which order clustering keys come.
+#[derive(Clone, Copy, Debug)]
+enum Order {
+    Ascending,
+    Descending,
+    Anywhere,
+    /// Many share their first eight bytes, and some are prefixes of others.
+    Alike,
+}
+
+fn ck(order: Order, number: u64, random: &mut Random) -> Vec<u8> {
+    match order {
+        Order::Ascending => (number + random.below(3)).to_be_bytes().to_vec(),
+        Order::Descending => (MUTATIONS * 4 - number + random.below(3)).to_be_bytes().to_vec(),
+        Order::Anywhere => random.below(MUTATIONS).to_be_bytes().to_vec(),
+        Order::Alike => {
+            let length = usize::try_from(random.below(12)).unwrap();
+            let mut ck = vec![0; length];
+            ck.iter_mut().skip(6).for_each(|byte| *byte = u8::from(random.below(2) == 0));
+            ck
+        }
+    }
+}
+
+fn mutation(order: Order, number: u64, random: &mut Random) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    // Two keys of one token: a hash is not an identity.
+    let partition = random.below(4);
+    let token = Token(i64::try_from(partition / 2).unwrap() - 1);
+    let mut builder = Builder::new(&mut bytes, TableNumber(1), token, &partition.to_be_bytes());
+    let now_s = 1_000 + i64::try_from(random.below(3)).unwrap();
+    let timestamp = i64::try_from(random.below(50)).unwrap();
+    let ttl_s = if random.below(5) == 0 { 60 } else { 0 };
+    let write = Write { timestamp, ttl_s, now_s };
+    if random.below(200) == 0 {
+        builder.delete_partition(&write);
+    }
+    for _ in 0..random.below(4) {
+        let ck = ck(order, number, random);
+        if random.below(20) == 0 {
+            builder.delete_row(&ck, &write);
+            continue;
+        }
+        let mut row = builder.row(&ck, &write, random.below(4) != 0);
+        for column in 0..3 {
+            match random.below(4) {
+                0 => row.tombstone(column),
+                1 | 2 => {
+                    // Now and then one that is larger than a chunk's share.
+                    let bytes = if random.below(300) == 0 { 20_000 } else { 40 };
+                    let length = usize::try_from(random.below(bytes)).unwrap();
+                    row.cell(column, &vec![7; length])
+                }
+                _ => &mut row,
+            };
+        }
+    }
+    builder.finish().unwrap();
+    bytes
+}
+
+fn bound(ck: &[u8], random: &mut Random) -> Bound<Vec<u8>> {
+    match random.below(3) {
+        0 => Bound::Included(ck.to_vec()),
+        1 => Bound::Excluded(ck.to_vec()),
+        _ => Bound::Unbounded,
+    }
+}
+
+fn compare(memtable: &mut Memtable, oracle: &Oracle, order: Order, random: &mut Random) {
+    memtable.sort();
+    let found: Vec<_> = memtable.in_order(Token(i64::MIN), &[]).collect();
+    let places = found.iter().map(|partition| (partition.token, partition.key.to_vec()));
+    assert!(places.eq(oracle.partitions.keys().cloned()), "the same partitions");
+    let rows: usize = oracle.partitions.values().map(|partition| partition.rows.len()).sum();
+    assert_eq!(memtable.rows(), rows);
+    assert_eq!(memtable.timestamp_min(), oracle.timestamp_min);
+    for (number, ((token, key), expected)) in oracle.partitions.iter().enumerate() {
+        let partition = memtable.partition(*token, key).unwrap();
+        assert_eq!(memtable.nth(number).unwrap().key, key);
+        assert_eq!(partition.deletion, expected.deletion);
+        let rows = expected.rows.iter().map(|(ck, row)| (ck.as_slice(), row.as_slice()));
+        assert!(partition.rows().eq(rows), "the same rows");
+        for _ in 0..20 {
+            let ends = [(); 2].map(|()| ck(order, random.below(MUTATIONS), random));
+            let ends = ends.map(|ck| bound(&ck, random));
+            let [from, to] = ends.each_ref().map(|end| end.as_ref().map(Vec::as_slice));
+            let range = is_range(from, to).then(|| expected.rows.range::<[u8], _>((from, to)));
+            let rows = range.into_iter().flatten();
+            let rows: Vec<_> = rows.map(|(ck, row)| (ck.as_slice(), row.as_slice())).collect();
+            assert!(partition.range(from, to).eq(rows.iter().copied()), "{from:?} to {to:?}");
+            let backwards = partition.range(from, to).rev();
+            assert!(backwards.eq(rows.into_iter().rev()), "{to:?} back to {from:?}");
+        }
+    }
+}
+
+#[test]
+fn holds_what_an_ordered_map_would_whatever_the_order_of_keys() {
+    for order in [Order::Ascending, Order::Descending, Order::Anywhere, Order::Alike] {
+        // Memory goes from one to the next, so what was in it before must not matter.
+        let mut pool = Pool::new(1 << 20);
+        for seed in 0..ROUNDS {
+            println!("{order:?}, seed {seed}");
+            let mut random = Random(seed);
+            let (mut memtable, mut oracle) = (Memtable::default(), Oracle::default());
+            for number in 0..MUTATIONS {
+                let bytes = mutation(order, number, &mut random);
+                let view = MutationView::parse(&bytes).unwrap();
+                view.check().unwrap();
+                memtable.apply(&view, &mut pool);
+                oracle.apply(&view);
+            }
+            compare(&mut memtable, &oracle, order, &mut random);
+            memtable.recycle(&mut pool);
+        }
+    }
+}
+
+#[test]
+fn a_row_that_is_written_again_takes_no_more_memory() {
+    let (mut memtable, mut pool) = (Memtable::default(), Pool::new(0));
+    let mut bytes = Vec::new();
+    let write = |timestamp| Write { timestamp, ttl_s: 0, now_s: 0 };
+    let mut used = Vec::new();
+    for timestamp in 0..100 {
+        bytes.clear();
+        let mut builder = Builder::new(&mut bytes, TableNumber(1), Token(1), b"key");
+        builder.row(b"ck", &write(timestamp), true).cell(0, &[7; 1_000]);
+        builder.finish().unwrap();
+        memtable.apply(&MutationView::parse(&bytes).unwrap(), &mut pool);
+        used.push(memtable.bytes());
+    }
+    assert!(used[0] > 1_000);
+    assert_eq!(used.first(), used.last());
+}
