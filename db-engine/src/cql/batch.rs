@@ -41,9 +41,9 @@ impl BatchPlan {
         if let Some(slot) = &self.timestamp {
             context.timestamp_us = timestamp(slot, values, &context)?;
         }
-        let start = out.len();
+        let (start, mut last) = (out.len(), None);
         for write in &self.writes {
-            if let Err(error) = write.append(values, &context, scratch, out) {
+            if let Err(error) = write.append(values, &context, scratch, out, &mut last) {
                 out.truncate(start);
                 return Err(error);
             }

@@ -376,3 +376,33 @@ fn deep_nesting_is_refused_without_harm() {
     let text = format!("SELECT {}", "f(".repeat(100_000));
     assert!(parse(&text).is_err());
 }
+
+#[test]
+fn rows_of_one_partition_that_follow_each_other_in_a_batch_are_one_mutation() {
+    let database = Database::new(&[
+        "CREATE TABLE m (id int, ts int, n int, PRIMARY KEY (id, ts))",
+        "CREATE TABLE other (id int, ts int, n int, PRIMARY KEY (id, ts))",
+    ]);
+    let insert =
+        |table: &str, id, ts| format!("INSERT INTO {table} (id, ts, n) VALUES ({id}, {ts}, 1);");
+    let text = [
+        "BEGIN BATCH".to_owned(),
+        [insert("m", 1, 1), insert("m", 1, 2), insert("m", 2, 3), insert("m", 1, 4)].concat(),
+        "DELETE FROM m WHERE id = 1;".to_owned(),
+        [insert("m", 1, 5), insert("other", 1, 6)].concat(),
+        "APPLY BATCH".to_owned(),
+    ];
+    let Plan::Batch(plan) = prepared(&database.catalog, &text.join(" ")).unwrap().plan else {
+        panic!("it is a batch")
+    };
+    let mut out = Vec::new();
+    plan.bind(&[], &CONTEXT, &mut Scratch::default(), &mut out).unwrap();
+    let found: Vec<_> = mutations(&out)
+        .map(|mutation| {
+            let mutation = mutation.unwrap();
+            mutation.check().unwrap();
+            (int(mutation.key()), mutation.items().count())
+        })
+        .collect();
+    assert_eq!(found, [(1, 2), (2, 1), (1, 3), (1, 1)]);
+}

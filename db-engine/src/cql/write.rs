@@ -6,7 +6,7 @@ use super::{
     plan::{BindContext, Found, Scratch, Slot, check_count},
 };
 use crate::{
-    mutation::{Builder, KEY_BYTES_MAX, TableNumber, Token, Write, token::token},
+    mutation::{Builder, KEY_BYTES_MAX, MutationView, TableNumber, Token, Write, token::token},
     schema::options::TTL_S_MAX,
     types::{Value, comparable},
 };
@@ -54,24 +54,48 @@ impl WritePlan {
         scratch: &mut Scratch,
         out: &mut Vec<u8>,
     ) -> Result<Token, CqlError> {
-        check_count(values, self.markers)?;
-        self.append(values, context, scratch, out)
+        self.bind_next(values, context, scratch, out, &mut None)
     }
 
-    /// As [`WritePlan::bind`], for one statement of a batch, to which only some values belong.
+    /// As [`WritePlan::bind`], for one statement of a batch: what changes the same partition as the
+    /// statement before it becomes part of that mutation, which begins at `last`.
+    ///
+    /// # Errors
+    /// As [`WritePlan::bind`].
+    pub fn bind_next(
+        &self,
+        values: &[Value<'_>],
+        context: &BindContext,
+        scratch: &mut Scratch,
+        out: &mut Vec<u8>,
+        last: &mut Option<usize>,
+    ) -> Result<Token, CqlError> {
+        check_count(values, self.markers)?;
+        self.append(values, context, scratch, out, last)
+    }
+
+    /// As [`WritePlan::bind_next`], for one statement of a text, to which only some values belong.
     pub(super) fn append(
         &self,
         values: &[Value<'_>],
         context: &BindContext,
         scratch: &mut Scratch,
         out: &mut Vec<u8>,
+        last: &mut Option<usize>,
     ) -> Result<Token, CqlError> {
         let write = self.write(values, context)?;
         put_key(&self.partition_key, values, context, &mut scratch.key)?;
         put_clustering(&self.clustering, values, context, &mut scratch.ck)?;
-        let token = token(&scratch.key);
         let start = out.len();
-        let mut builder = Builder::new(out, self.table, token, &scratch.key);
+        let same =
+            last.and_then(|last| Some((last, token_of(out, last, self.table, &scratch.key)?)));
+        let (mut builder, token) = if let Some((last, token)) = same {
+            (Builder::resume(out, last), token)
+        } else {
+            *last = Some(start);
+            let token = token(&scratch.key);
+            (Builder::new(out, self.table, token, &scratch.key), token)
+        };
         let built = self.build(&mut builder, values, context, &scratch.ck, &write);
         let finished = builder.finish();
         if let Err(error) = built {
@@ -127,6 +151,12 @@ impl WritePlan {
         };
         Ok(Write { timestamp, ttl_s, now_s: context.now_s() })
     }
+}
+
+/// The token of the mutation that begins here, if it changes this partition.
+fn token_of(out: &[u8], start: usize, table: TableNumber, key: &[u8]) -> Option<Token> {
+    let view = MutationView::parse(out.get(start..)?).ok()?;
+    (view.table() == table && view.key() == key).then(|| view.token())
 }
 
 /// The value of `USING TIMESTAMP`, in microseconds since the Unix epoch.

@@ -19,6 +19,8 @@ impl std::error::Error for TooLong {}
 pub struct Builder<'a> {
     out: &'a mut Vec<u8>,
     start: usize,
+    /// What is left of `out` if the mutation is not to be.
+    before: usize,
     too_long: bool,
 }
 
@@ -30,9 +32,16 @@ impl<'a> Builder<'a> {
         out.extend_from_slice(&[0; 4]);
         out.extend_from_slice(&table.0.to_le_bytes());
         out.extend_from_slice(&token.0.to_le_bytes());
-        let mut builder = Self { out, start, too_long: false };
+        let mut builder = Self { out, start, before: start, too_long: false };
         builder.key(key);
         builder
+    }
+
+    /// Goes on with the last mutation of `out`, which begins at `start`.
+    #[must_use]
+    pub fn resume(out: &'a mut Vec<u8>, start: usize) -> Self {
+        let before = out.len();
+        Self { out, start, before, too_long: false }
     }
 
     /// Deletes everything in the partition that is not newer than the write.
@@ -78,7 +87,7 @@ impl<'a> Builder<'a> {
     ///
     /// # Errors
     ///
-    /// If a key or value was too long. The buffer is then as it was before [`Builder::new`].
+    /// If a key or value was too long. The buffer is then as it was before the builder.
     pub fn finish(self) -> Result<(), TooLong> {
         let length = u32::try_from(self.out.len() - self.start - 4);
         match length {
@@ -87,7 +96,7 @@ impl<'a> Builder<'a> {
                 Ok(())
             }
             _ => {
-                self.out.truncate(self.start);
+                self.out.truncate(self.before);
                 Err(TooLong)
             }
         }

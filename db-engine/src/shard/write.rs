@@ -88,6 +88,7 @@ impl Shard {
         // Batches repeat one statement: it is looked up once.
         let mut last: (&[u8], usize) = (&[], usize::MAX);
         let mut count = 0;
+        let mut partition = None;
         while let Some(statement) = batch.next(&mut values)? {
             count += 1;
             let text;
@@ -119,7 +120,8 @@ impl Shard {
             };
             let core = &mut self.core;
             let values: &[Value<'_>] = values.as_slice();
-            let bound = plan.bind(values, &context, &mut core.scratch, &mut core.mutations);
+            let (scratch, out) = (&mut core.scratch, &mut core.mutations);
+            let bound = plan.bind_next(values, &context, scratch, out, &mut partition);
             if let Err(error) = bound {
                 return Ok(Bound::Failed(error.into()));
             }

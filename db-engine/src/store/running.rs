@@ -271,9 +271,9 @@ impl Store {
 
     /// Encodes some more of what is being flushed.
     fn encode(&mut self) -> Result<(), Fatal> {
-        let Task::Encode(encoder, committed) = &mut self.task else { return Ok(()) };
+        let Task::Encode(flush, committed) = &mut self.task else { return Ok(()) };
         let committed = *committed;
-        let encoded = encoder.step().map_err(|error| Error::io("an sstable", error))?;
+        let encoded = flush.step().map_err(|error| Error::io("an sstable", error))?;
         if let Some(Encoded { outputs, next_file, spare }) = encoded {
             self.next_file = next_file;
             self.spare_pieces = spare;
