@@ -23,7 +23,7 @@ use super::{Buffer, Completion, FileId, Files, Operation, Outcome, Ticket};
 pub type Ring = Arc<dyn Fn() + Send + Sync>;
 
 /// Zeros are written to a new segment in pieces of this many bytes.
-const ZEROS_BYTES: usize = 1 << 20;
+const ZEROS_BYTES: usize = 64 << 10;
 
 /// The files of one directory of the operating system.
 pub struct DiskFiles {
@@ -242,17 +242,19 @@ fn create(path: &Path) -> io::Result<Gave> {
 }
 
 /// Zeros, and not only reserved space: a write into an unwritten extent changes metadata, and that
-/// costs a journal commit per block.
+/// costs a journal commit per block. They pass by the page cache, as what is written over them
+/// will: filling pages that nobody reads costs more than all else that is done for a segment.
 fn create_filled(path: &Path, bytes: u64) -> io::Result<Gave> {
+    create(path)?;
     let filled = || -> io::Result<()> {
-        let file = OpenOptions::new().write(true).create(true).truncate(true).open(path)?;
-        let zeros = vec![0; ZEROS_BYTES];
+        let file = open_direct(path, 0)?;
+        let mut zeros = Buffer::with_capacity(ZEROS_BYTES);
         let mut offset = 0;
         while offset < bytes {
             let left = usize::try_from(bytes - offset).unwrap_or(usize::MAX);
-            let piece = &zeros[..left.min(ZEROS_BYTES)];
-            file.write_all_at(piece, offset)?;
-            offset += piece.len() as u64;
+            zeros.resize(left.min(ZEROS_BYTES));
+            file.write_all_at(zeros.as_slice(), offset)?;
+            offset += zeros.len() as u64;
         }
         file.sync_all()
     };
@@ -261,15 +263,16 @@ fn create_filled(path: &Path, bytes: u64) -> io::Result<Gave> {
         let _ = fs::remove_file(path);
         return Err(error);
     }
-    let durable = |flags| OpenOptions::new().write(true).custom_flags(flags).open(path);
-    let file = durable(libc::O_DIRECT | libc::O_DSYNC).or_else(|error| {
-        // Not every file system can do without its cache; all can be told to wait for the device.
-        match error.raw_os_error() {
-            Some(libc::EINVAL) => durable(libc::O_DSYNC),
-            _ => Err(error),
-        }
-    })?;
-    Ok(Gave::Opened(file, bytes))
+    Ok(Gave::Opened(open_direct(path, libc::O_DSYNC)?, bytes))
+}
+
+/// Opens a file for writes that pass by the page cache, if its file system can do without.
+fn open_direct(path: &Path, flags: i32) -> io::Result<File> {
+    let open = |flags| OpenOptions::new().write(true).custom_flags(flags).open(path);
+    open(libc::O_DIRECT | flags).or_else(|error| match error.raw_os_error() {
+        Some(libc::EINVAL) => open(flags),
+        _ => Err(error),
+    })
 }
 
 fn read(file: &File, offset: u64, bytes: usize, buffer: &mut Buffer) -> io::Result<()> {

@@ -2,8 +2,8 @@
 //!
 //! Rows in order in each partition, and a hash map of partitions by their token, which is a hash
 //! already. A row is kept as it was encoded; writing it again merges the two cell by cell, so the
-//! memtable is exact: it holds what the same writes, in any order, always give. `oracle.rs` says the
-//! same in the fewest words, and tests compare the two.
+//! memtable is exact: it holds what the same writes, in any order, always give. `oracle.rs` says
+//! the same in the fewest words, and tests compare the two.
 
 mod arena;
 #[cfg(test)]
