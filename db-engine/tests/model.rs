@@ -125,7 +125,8 @@ impl Test {
             0..4 => self.reopen(false),
             4..8 => self.reopen(true),
             8..20 => self.clock.advance(self.random.below(30_000_000).cast_signed()),
-            20..45 => self.compare_partition(),
+            20..35 => self.compare_partition(),
+            35..45 => self.compare_row(),
             45..50 => self.compare_all(),
             _ => self.write(),
         }
@@ -235,6 +236,30 @@ impl Test {
         }
         let found = pages(self.owner(key), request, now_s);
         assert_eq!(found, expected);
+    }
+
+    /// Reads some columns of one row, for which not every version has to be looked at.
+    fn compare_row(&mut self) {
+        let now_s = self.clock.now_us() / 1_000_000;
+        let table = if self.random.percent(50) { KEPT } else { EXPIRING };
+        let (key, ck) = (self.random.below(KEYS), self.random.below(CKS));
+        let columns: Vec<u16> = (0..COLUMNS).filter(|_| self.random.percent(40)).collect();
+        let (key_of, ck_of) = (key_bytes(key), ck.to_be_bytes().to_vec());
+        let request = ReadRequest {
+            from: Bound::Included(ck_of.clone()),
+            to: Bound::Included(ck_of),
+            reverse: self.random.percent(50),
+            columns: Some(columns.clone().into()),
+            ..ReadRequest::partition(table, token::token(&key_of), &key_of, now_s)
+        };
+        let is_wanted = |cell: &(u16, Vec<u8>, i64)| columns.contains(&cell.0);
+        let row = self.model.row(table.0, key, ck, now_s);
+        let expected = row.map(|cells| cells.into_iter().filter(is_wanted).collect::<Vec<_>>());
+        let found = pages(self.owner(key), request, now_s);
+        let found = found.into_iter().map(|(_, _, cells)| cells);
+        let found: Vec<Vec<_>> =
+            found.map(|cells| cells.into_iter().filter(is_wanted).collect()).collect();
+        assert_eq!(found, expected.into_iter().collect::<Vec<_>>());
     }
 
     fn compare_all(&mut self) {

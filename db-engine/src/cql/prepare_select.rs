@@ -15,7 +15,7 @@ use crate::{
     schema::{Column, ColumnKind, Table, system::is_system},
     types::CqlType,
 };
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 fn invalid<T>(text: impl Into<String>) -> Result<T, CqlError> {
     Err(CqlError::invalid(text))
@@ -55,6 +55,9 @@ pub(super) fn prepare(table: &Arc<Table>, select: &Select) -> Result<Prepared, C
     let next = clustering.get(prefix.len());
     let sums_up = selected.iter().any(|item| item.kind != Kind::First);
     let aggregates = selected.iter().map(Selected::aggregate).collect();
+    let sources = selected.iter().map(|item| &item.source);
+    let sources = sources.chain(conditions.iter().map(|condition| &condition.source));
+    let columns: BTreeSet<u16> = sources.filter_map(Source::column).collect();
     let plan = SelectPlan {
         table: table.number,
         descending: next.is_some_and(|column| column.descending),
@@ -69,6 +72,7 @@ pub(super) fn prepare(table: &Arc<Table>, select: &Select) -> Result<Prepared, C
         per_partition_limit,
         sources: selected.iter().map(|item| item.source.clone()).collect(),
         aggregates: if sums_up { aggregates } else { Vec::new() },
+        columns: columns.into_iter().collect(),
         single_key: table.partition_key().len() == 1,
         clustering: clustering
             .iter()

@@ -25,6 +25,17 @@ pub(super) enum Source {
     TimeOf(Box<Source>),
 }
 
+impl Source {
+    /// The number of the regular column that it looks at, if it does.
+    pub(super) fn column(&self) -> Option<u16> {
+        match self {
+            Source::Cell(column) | Source::WriteTime(column) | Source::Ttl(column) => Some(*column),
+            Source::TimeOf(inner) => inner.column(),
+            Source::Key(_) | Source::Clustering(_) | Source::Token => None,
+        }
+    }
+}
+
 /// What must be known of a table to take its rows apart.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Shape<'a> {

@@ -15,7 +15,7 @@ use crate::{
     store::{Page, PageRow, Partitions, Position, ReadRequest},
     types::{CqlType, comparable},
 };
-use std::ops::Bound;
+use std::{ops::Bound, sync::Arc};
 
 /// A range of encoded clustering keys.
 pub(super) type Slice = (Bound<Vec<u8>>, Bound<Vec<u8>>);
@@ -60,6 +60,7 @@ pub struct Read {
     filters: Vec<Filter>,
     reverse: bool,
     table: crate::mutation::TableNumber,
+    columns: Arc<[u16]>,
     now_s: i64,
     limit_left: u64,
     per_partition: u64,
@@ -91,6 +92,7 @@ impl Read {
             filters,
             reverse: plan.reverse,
             table: plan.table,
+            columns: Arc::clone(&plan.columns),
             now_s,
             limit_left: u64::MAX,
             per_partition: u64::MAX,
@@ -189,6 +191,7 @@ impl Read {
             rows_max,
             bytes_max: PAGE_BYTES,
             now_s: self.now_s,
+            columns: Some(Arc::clone(&self.columns)),
         };
         Some((shard, request))
     }

@@ -24,7 +24,7 @@ use crate::{
     mutation::{TableNumber, Token, token::token},
     types::{Value, comparable},
 };
-use std::ops::Bound;
+use std::{ops::Bound, sync::Arc};
 
 /// Most combinations of the values of several `IN`.
 const COMBINATIONS_MAX: usize = 1_000;
@@ -94,6 +94,8 @@ pub struct SelectPlan {
     pub(super) sources: Vec<Source>,
     /// One for each column of the result if rows are counted or summed up; else empty.
     pub(super) aggregates: Vec<Aggregate>,
+    /// Numbers of the regular columns that are looked at, ascending.
+    pub(super) columns: Arc<[u16]>,
     /// Whether the partition key has one column, and so is that column's value.
     pub(super) single_key: bool,
     /// Types of the clustering columns, and whether they are descending.
@@ -238,9 +240,6 @@ impl SelectPlan {
         context: &BindContext,
     ) -> Result<Slice, CqlError> {
         if !self.open {
-            if prefix.is_empty() {
-                return Ok((Bound::Unbounded, Bound::Unbounded));
-            }
             return Ok((Bound::Included(prefix.clone()), Bound::Included(prefix)));
         }
         // By value, the lower end comes first; by code, it does unless the column is descending.

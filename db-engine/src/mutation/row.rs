@@ -196,6 +196,23 @@ impl<'a> RowView<'a> {
         marker.into_iter().chain(deletion).chain(self.cells().map(|cell| cell.liveness.timestamp))
     }
 
+    /// The moment, in microseconds since the Unix epoch, such that no other version of the row that
+    /// was written before it can change what a reader sees: that the row is there, and these
+    /// columns, which ascend. `None` if there is no such moment.
+    #[must_use]
+    pub fn settled_since(&self, columns: &[u16], now_s: i64) -> Option<i64> {
+        let mut since = self.marker().filter(|marker| marker.is_live(now_s))?.timestamp;
+        let mut cells = self.cells();
+        for column in columns {
+            let cell = cells.find(|cell| cell.column >= *column)?;
+            if cell.column != *column {
+                return None;
+            }
+            since = since.min(cell.liveness.timestamp);
+        }
+        Some(since)
+    }
+
     /// The first second since the Unix epoch at which a reader cannot see anything of the row;
     /// `None` if some of it is there for ever.
     ///

@@ -4,7 +4,9 @@
 //! becomes the old one and the old one is forgotten. So what stays was used lately, and finding it
 //! costs one or two look-ups and no lists.
 
-use std::{collections::HashMap, sync::Arc};
+use std::sync::Arc;
+
+use hashbrown::HashMap;
 
 use crate::sstable::{Block, SstableId};
 

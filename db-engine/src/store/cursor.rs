@@ -34,6 +34,14 @@ impl Slice {
         Self { partitions, from, to, reverse: request.reverse, after, now_s: request.now_s }
     }
 
+    /// Whether it is one row.
+    pub fn is_row(&self) -> bool {
+        match (&self.partitions, &self.from, &self.to) {
+            (Partitions::One { .. }, Bound::Included(from), Bound::Included(to)) => from == to,
+            _ => false,
+        }
+    }
+
     fn bounds(&self) -> (Bound<&[u8]>, Bound<&[u8]>) {
         (self.from.as_ref().map(Vec::as_slice), self.to.as_ref().map(Vec::as_slice))
     }

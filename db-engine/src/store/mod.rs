@@ -16,10 +16,9 @@ mod request;
 mod running;
 mod table;
 
-use std::{
-    collections::{BTreeMap, HashMap},
-    sync::Arc,
-};
+use std::{collections::BTreeMap, sync::Arc};
+
+use hashbrown::HashMap;
 
 pub use metrics::StoreMetrics;
 pub use request::{
@@ -209,7 +208,7 @@ impl Store {
         for summary in opened.sstables.iter().filter(is_ours) {
             let (file, index) = open::open_sstable(&mut sequential, summary)?;
             if let Some(table) = all.get_mut(&summary.table) {
-                table.sstables.push(Arc::new(Sstable { summary: *summary, index, file }));
+                table.add(Sstable { summary: *summary, index, file });
             }
         }
         sequential.run(".", crate::io::Operation::SyncDirectory)?;

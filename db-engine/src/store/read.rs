@@ -61,9 +61,23 @@ pub(super) fn read(
             deletion = deletion.max(memtable.partition(token, key).and_then(|p| p.deletion));
         }
     }
+    // Of one row, all may be known before the oldest sstables are looked at.
+    let columns = request.columns.as_deref().filter(|_| slice.is_row());
+    let settled = |cursor: &Cursor<'_>| {
+        let Peek::Row(BlockRow { row: Some((_, row)), .. }) = cursor.peek(&slice) else {
+            return None;
+        };
+        RowView::parse(row).ok()?.settled_since(columns?, slice.now_s)
+    };
+    let mut since = cursors.iter().filter_map(settled).max();
     let mut missing = Vec::new();
     for sstable in &table.sstables {
+        let is_known = since.is_some_and(|since| sstable.summary.timestamp_max < since);
+        if is_known || (columns.is_some() && !missing.is_empty()) {
+            break;
+        }
         if let Some(cursor) = slice.disk(sstable, find, &mut deletion, &mut missing) {
+            since = since.max(settled(&cursor));
             cursors.push(cursor);
         }
     }

@@ -136,6 +136,8 @@ pub struct ReadRequest {
     pub bytes_max: usize,
     /// What has expired by this second since the Unix epoch is not returned.
     pub now_s: i64,
+    /// The columns that are wanted, ascending: rows may lack the cells of others. `None`: all.
+    pub columns: Option<Arc<[u16]>>,
 }
 
 impl ReadRequest {
@@ -161,6 +163,7 @@ impl ReadRequest {
             rows_max: usize::MAX,
             bytes_max: usize::MAX,
             now_s,
+            columns: None,
         }
     }
 }

@@ -1,6 +1,8 @@
 //! The turns of a store: what is submitted, and what completions lead to.
 
-use std::{collections::HashMap, io, sync::Arc};
+use std::{io, sync::Arc};
+
+use hashbrown::HashMap;
 
 use super::{
     Done, Fatal, Page, PendingRead, ReadRequest, Refused, Store, Tag,
@@ -347,7 +349,7 @@ impl Store {
             match self.tables.get_mut(&output.summary.table) {
                 Some(table) => {
                     let (summary, index) = (output.summary, output.index);
-                    table.sstables.push(Arc::new(Sstable { summary, index, file }));
+                    table.add(Sstable { summary, index, file });
                 }
                 // The table was dropped meanwhile.
                 None => self.close(file),

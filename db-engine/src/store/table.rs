@@ -34,10 +34,18 @@ pub(super) struct Table {
     pub active: Memtable,
     /// What is being flushed.
     pub flushing: Option<Arc<Memtable>>,
+    /// Those with the newest write first.
     pub sstables: Vec<Arc<Sstable>>,
 }
 
 impl Table {
+    /// Takes an sstable in.
+    pub fn add(&mut self, sstable: Sstable) {
+        let newest = sstable.summary.timestamp_max;
+        let place = self.sstables.partition_point(|other| other.summary.timestamp_max > newest);
+        self.sstables.insert(place, Arc::new(sstable));
+    }
+
     /// The sstables of this shard alone in which everything has expired and that hide nothing.
     ///
     /// One that has rows of other shards, too, is left for the next start: what it hides there

@@ -290,3 +290,29 @@ fn a_directory_in_use_or_of_another_kind_is_refused_with_the_remedy() {
     let error = try_open(&SimDisk::with(1, damaged)).unwrap_err().to_string();
     assert!(error.contains("damaged"), "{error}");
 }
+
+#[test]
+fn a_row_that_is_known_is_not_looked_for_in_older_sstables() {
+    let mut machine = Machine::new();
+    for _ in 0..5 {
+        let mut store = machine.open();
+        machine.clock.advance(1_000_000);
+        machine.write(&mut store, b"boiler", 7, b"latest", 0);
+        flush_and_close(store);
+    }
+    let mut store = machine.open();
+    let ck = 7_u32.to_be_bytes().to_vec();
+    let one = ReadRequest {
+        from: Bound::Included(ck.clone()),
+        to: Bound::Included(ck),
+        ..partition(b"boiler")
+    };
+    for (columns, sstables) in
+        [(None, 5), (Some(vec![1]), 1), (Some(vec![]), 1), (Some(vec![2]), 5)]
+    {
+        let before = store.metrics().rows_scanned;
+        let request = ReadRequest { columns: columns.clone().map(Into::into), ..one.clone() };
+        assert_eq!(machine.read(&mut store, &request).len(), 1);
+        assert_eq!(store.metrics().rows_scanned - before, sstables, "{columns:?}");
+    }
+}
