@@ -75,7 +75,7 @@ fn main() {
     let length = Duration::from_secs_f64(options.seconds);
     let full = Pace::Full { in_flight: IN_FLIGHT / CONNECTIONS };
     let rated = Pace::Rated { a_second: 4000 / CONNECTIONS as u64 };
-    let batches = Pace::Full { in_flight: 4 };
+    let batches = full;
     let steps = [
         Step { name: "batch_of_50", rows: BATCH_ROWS, pace: batches, id: &row },
         Step { name: "batch_of_50_sensors", rows: BATCH_ROWS, pace: batches, id: &row },

@@ -21,6 +21,13 @@ struct Entry {
     place: Place,
 }
 
+#[derive(Debug)]
+struct Leaf {
+    /// The prefix of the first entry: looking for a leaf touches no other.
+    first: u64,
+    entries: Vec<Entry>,
+}
+
 /// An entry by its leaf and its number there. One past the last of a leaf stands for the first of
 /// the next.
 type Position = (usize, usize);
@@ -28,7 +35,7 @@ type Position = (usize, usize);
 /// Rows in order of their clustering keys. No leaf is empty.
 #[derive(Debug, Default)]
 pub(super) struct Rows {
-    leaves: VecDeque<Vec<Entry>>,
+    leaves: VecDeque<Leaf>,
 }
 
 /// Where a clustering key is or would be.
@@ -44,7 +51,7 @@ impl Rows {
     pub fn find(&self, arena: &Arena, ck: &[u8]) -> Slot {
         let prefix = prefix(ck);
         let leaf = self.leaf_of(arena, prefix, ck);
-        let entries = self.leaves.get(leaf).map(Vec::as_slice).unwrap_or_default();
+        let entries = self.leaves.get(leaf).map_or(&[][..], |leaf| &leaf.entries);
         let found = match entries.last() {
             // Most keys come after all others.
             Some(last) if order(arena, last, prefix, ck).is_lt() => Err(entries.len()),
@@ -57,7 +64,10 @@ impl Rows {
 
     /// The last leaf that begins with this key or before it; the first, if none does.
     fn leaf_of(&self, arena: &Arena, prefix: u64, ck: &[u8]) -> usize {
-        let is_not_after = |leaf: &Vec<Entry>| order(arena, &leaf[0], prefix, ck).is_le();
+        let is_not_after = |leaf: &Leaf| match leaf.first.cmp(&prefix) {
+            Ordering::Equal => arena.ck(leaf.entries[0].place) <= ck,
+            order => order.is_lt(),
+        };
         let last = self.leaves.len().saturating_sub(1);
         if self.leaves.back().is_some_and(is_not_after) {
             return last;
@@ -70,37 +80,38 @@ impl Rows {
 
     /// Puts a record where [`Self::find`] did not find one, or found another.
     pub fn set(&mut self, slot: &Slot, place: Place) {
-        let (leaf, number) = slot.position;
+        let (number, at) = slot.position;
         let entry = Entry { prefix: slot.prefix, place };
         let leaves = self.leaves.len();
-        let Some(entries) = self.leaves.get_mut(leaf) else {
-            self.leaves.push_back(vec![entry]);
+        let Some(leaf) = self.leaves.get_mut(number) else {
+            self.leaves.push_back(Leaf::of(vec![entry]));
             return;
         };
         if slot.place.is_some() {
-            entries[number] = entry;
-        } else if entries.len() < LEAF_ENTRIES_MAX {
-            entries.insert(number, entry);
-        } else if number == entries.len() && leaf + 1 == leaves {
-            self.leaves.push_back(vec![entry]);
-        } else if number == 0 && leaf == 0 {
-            self.leaves.push_front(vec![entry]);
+            leaf.entries[at] = entry;
+        } else if leaf.entries.len() < LEAF_ENTRIES_MAX {
+            leaf.insert(at, entry);
+        } else if at == LEAF_ENTRIES_MAX && number + 1 == leaves {
+            self.leaves.push_back(Leaf::of(vec![entry]));
+        } else if at == 0 && number == 0 {
+            self.leaves.push_front(Leaf::of(vec![entry]));
         } else {
-            let mut right = entries.split_off(LEAF_ENTRIES_MAX / 2);
-            match number.checked_sub(entries.len()) {
-                Some(number) => right.insert(number, entry),
-                None => entries.insert(number, entry),
+            let mut right = Leaf::of(leaf.entries.split_off(LEAF_ENTRIES_MAX / 2));
+            match at.checked_sub(LEAF_ENTRIES_MAX / 2) {
+                Some(at) => right.insert(at, entry),
+                None => leaf.insert(at, entry),
             }
-            self.leaves.insert(leaf + 1, right);
+            self.leaves.insert(number + 1, right);
         }
     }
 
     /// Keeps the rows for which this is true.
     pub fn retain(&mut self, mut keep: impl FnMut(&mut Place) -> bool) {
-        for entries in &mut self.leaves {
-            entries.retain_mut(|entry| keep(&mut entry.place));
-        }
-        self.leaves.retain(|entries| !entries.is_empty());
+        self.leaves.retain_mut(|leaf| {
+            leaf.entries.retain_mut(|entry| keep(&mut entry.place));
+            leaf.first = leaf.entries.first().map_or(0, |entry| entry.prefix);
+            !leaf.entries.is_empty()
+        });
     }
 
     /// The records between two clustering keys, ascending.
@@ -122,7 +133,7 @@ impl Rows {
         };
         let leaves = start.0..self.leaves.len().min(end.0 + 1);
         leaves.flat_map(move |leaf| {
-            let entries = &self.leaves[leaf];
+            let entries = &self.leaves[leaf].entries;
             let first = if leaf == start.0 { start.1 } else { 0 };
             let last = if leaf == end.0 { end.1 } else { entries.len() };
             entries.get(first..last).unwrap_or_default().iter().map(|entry| entry.place)
@@ -132,6 +143,17 @@ impl Rows {
     fn after(&self, arena: &Arena, ck: &[u8]) -> Position {
         let Slot { position: (leaf, number), place, .. } = self.find(arena, ck);
         (leaf, number + usize::from(place.is_some()))
+    }
+}
+
+impl Leaf {
+    fn of(entries: Vec<Entry>) -> Self {
+        Self { first: entries[0].prefix, entries }
+    }
+
+    fn insert(&mut self, at: usize, entry: Entry) {
+        self.entries.insert(at, entry);
+        self.first = self.entries[0].prefix;
     }
 }
 
