@@ -8,23 +8,25 @@ use std::{cmp::Ordering, collections::VecDeque, ops::Bound};
 
 use super::arena::{Arena, Place};
 
-/// The most entries of a leaf: inserting moves half a kilobyte on average.
+/// The most entries of a leaf: inserting moves less than a kilobyte on average.
 const LEAF_ENTRIES_MAX: usize = 64;
 
 /// Bytes that a row takes in its leaf, about.
-pub(super) const ENTRY_BYTES: usize = 24;
+pub(super) const ENTRY_BYTES: usize = 32;
+
+/// The first sixteen bytes of a clustering key, zeros behind a shorter one: more than a moment takes.
+type Prefix = [u64; 2];
 
 #[derive(Clone, Copy, Debug)]
 struct Entry {
-    /// The first eight bytes of the clustering key, zeros behind a shorter one.
-    prefix: u64,
+    prefix: Prefix,
     place: Place,
 }
 
 #[derive(Debug)]
 struct Leaf {
     /// The prefix of the first entry: looking for a leaf touches no other.
-    first: u64,
+    first: Prefix,
     entries: Vec<Entry>,
 }
 
@@ -41,7 +43,7 @@ pub(super) struct Rows {
 /// Where a clustering key is or would be.
 pub(super) struct Slot {
     position: Position,
-    prefix: u64,
+    prefix: Prefix,
     /// The record, if it is there.
     pub place: Option<Place>,
 }
@@ -63,7 +65,7 @@ impl Rows {
     }
 
     /// The last leaf that begins with this key or before it; the first, if none does.
-    fn leaf_of(&self, arena: &Arena, prefix: u64, ck: &[u8]) -> usize {
+    fn leaf_of(&self, arena: &Arena, prefix: Prefix, ck: &[u8]) -> usize {
         let is_not_after = |leaf: &Leaf| match leaf.first.cmp(&prefix) {
             Ordering::Equal => arena.ck(leaf.entries[0].place) <= ck,
             order => order.is_lt(),
@@ -109,7 +111,7 @@ impl Rows {
     pub fn retain(&mut self, mut keep: impl FnMut(&mut Place) -> bool) {
         self.leaves.retain_mut(|leaf| {
             leaf.entries.retain_mut(|entry| keep(&mut entry.place));
-            leaf.first = leaf.entries.first().map_or(0, |entry| entry.prefix);
+            leaf.first = leaf.entries.first().map_or([0; 2], |entry| entry.prefix);
             !leaf.entries.is_empty()
         });
     }
@@ -159,13 +161,14 @@ impl Leaf {
 
 /// Compares an entry to a clustering key.
 #[inline]
-fn order(arena: &Arena, entry: &Entry, prefix: u64, ck: &[u8]) -> Ordering {
+fn order(arena: &Arena, entry: &Entry, prefix: Prefix, ck: &[u8]) -> Ordering {
     entry.prefix.cmp(&prefix).then_with(|| arena.ck(entry.place).cmp(ck))
 }
 
-fn prefix(ck: &[u8]) -> u64 {
-    let mut bytes = [0; 8];
-    let length = ck.len().min(8);
+fn prefix(ck: &[u8]) -> Prefix {
+    let mut bytes = [0; 16];
+    let length = ck.len().min(16);
     bytes[..length].copy_from_slice(&ck[..length]);
-    u64::from_be_bytes(bytes)
+    let (high, low) = bytes.split_at(8);
+    [high, low].map(|half| u64::from_be_bytes(half.try_into().expect("eight bytes")))
 }

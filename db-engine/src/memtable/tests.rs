@@ -17,7 +17,7 @@ enum Order {
     Ascending,
     Descending,
     Anywhere,
-    /// Many share their first eight bytes, and some are prefixes of others.
+    /// Many share their first sixteen bytes, and some are prefixes of others.
     Alike,
 }
 
@@ -27,9 +27,9 @@ fn ck(order: Order, number: u64, random: &mut Random) -> Vec<u8> {
         Order::Descending => (MUTATIONS * 4 - number + random.below(3)).to_be_bytes().to_vec(),
         Order::Anywhere => random.below(MUTATIONS).to_be_bytes().to_vec(),
         Order::Alike => {
-            let length = usize::try_from(random.below(12)).unwrap();
+            let length = usize::try_from(random.below(20)).unwrap();
             let mut ck = vec![0; length];
-            ck.iter_mut().skip(6).for_each(|byte| *byte = u8::from(random.below(2) == 0));
+            ck.iter_mut().skip(14).for_each(|byte| *byte = u8::from(random.below(2) == 0));
             ck
         }
     }
