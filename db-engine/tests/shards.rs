@@ -3,12 +3,18 @@
 
 mod simulated;
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use sandglass_db::{
-    io::{Clock, ManualClock, sim::SimDisk},
+    io::{
+        Clock, ManualClock,
+        sim::{Fault, SimDisk},
+    },
     mutation::{Builder, Write, token},
-    store::{Done, Store, Tag},
+    store::{Done, Refused, Store, Tag},
 };
 use simulated::{KEPT, START_US, key, rows, try_open, value};
 
@@ -96,4 +102,48 @@ fn an_intent_that_is_durable_happens_on_all_shards_and_one_that_is_done_only_onc
     let disk = disk.crash(1);
     let mut stores = try_open(&disk, &clock, 2).unwrap();
     assert_eq!(rows(&mut stores, KEPT, 0).len(), 20, "recovery does what was intended");
+}
+
+#[test]
+fn an_intent_for_which_there_is_no_space_is_said_not_to_happen_and_does_not() {
+    let disk = SimDisk::new(10);
+    let clock = Arc::new(ManualClock::at(START_US));
+    let mut stores = try_open(&disk, &clock, 2).unwrap();
+    disk.set_fault(Fault::NoSpace(disk.calls()));
+    let (mut intended, mut failed) = (BTreeSet::new(), BTreeSet::new());
+    for number in 0..1_000_u32 {
+        // Segments are tried again after a while; what is staged meanwhile waits for the outcome.
+        clock.advance(2_000_000);
+        stores[0].turn_end();
+        let mut waiting = 0;
+        for number in [2 * number, 2 * number + 1] {
+            let mutation = mutation(number, &clock);
+            let intent = stores[0].write_intent(Tag(number.into()), &mutation);
+            waiting += usize::from(intent.is_ok());
+        }
+        if waiting == 0 || failed.len() > 4 {
+            break;
+        }
+        while waiting > 0 {
+            let mut done = Vec::new();
+            stores[0].turn_end();
+            stores[0].poll(&mut done).unwrap();
+            waiting -= done.len();
+            for done in done {
+                match done {
+                    Done::Intent(Tag(tag)) => intended.insert(tag),
+                    Done::IntentFailed(Tag(tag), Refused::NoSpace) => failed.insert(tag),
+                    other => panic!("{other:?}"),
+                };
+            }
+        }
+    }
+    assert!(!intended.is_empty() && !failed.is_empty(), "{intended:?} {failed:?}");
+    drop(stores);
+
+    let disk = disk.crash(2);
+    let mut stores = try_open(&disk, &clock, 2).unwrap();
+    let expected = intended.iter().map(|tag| key(u32::try_from(*tag).unwrap()).to_vec());
+    let found = rows(&mut stores, KEPT, 0);
+    assert!(found.keys().eq(&expected.collect::<BTreeSet<_>>()), "{found:?}");
 }

@@ -113,6 +113,11 @@ impl Block {
         &self.tags
     }
 
+    /// The entries of a block that is not sealed yet.
+    pub fn staged(&self) -> impl Iterator<Item = Entry<'_>> {
+        entries(self.buffer.as_slice().get(HEADER_BYTES..).unwrap_or_default())
+    }
+
     /// The entries of a sealed block.
     pub fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
         let length = self.buffer.as_slice().first_chunk().map_or(0, |l| u32::from_le_bytes(*l));

@@ -41,6 +41,15 @@ pub enum NotStaged {
     TooLarge,
 }
 
+/// Something that was staged and then did not happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Unwritten {
+    /// Whom to tell.
+    pub tag: u128,
+    /// Whether it was an intent.
+    pub is_intent: bool,
+}
+
 /// A block on its way to the device.
 #[derive(Debug)]
 pub struct Submitted {
@@ -247,21 +256,31 @@ impl CommitLog {
         self.no_space = false;
     }
 
-    /// There is no space for it. Returns whom to tell that their writes did not happen: what is
-    /// staged and cannot be written to the current segment.
+    /// There is no space for it. Returns whom to tell that their writes and intents did not happen:
+    /// what is staged and cannot be written to the current segment.
     #[must_use]
-    pub fn segment_failed(&mut self) -> Vec<u128> {
+    pub fn segment_failed(&mut self) -> Vec<Unwritten> {
         self.next = Next::Missing;
         self.no_space = true;
         if self.staging.is_empty() || self.fits_current(self.staging.bytes()) {
             return Vec::new();
         }
-        let tags = self.staging.tags().to_vec();
+        let mut tags = self.staging.tags().iter();
+        let mut unwritten = Vec::new();
+        for entry in self.staging.staged() {
+            let is_intent = match entry.kind {
+                EntryKind::Write => false,
+                EntryKind::Intent { .. } => true,
+                EntryKind::IntentDone { .. } => continue,
+            };
+            unwritten.extend(tags.next().map(|tag| Unwritten { tag: *tag, is_intent }));
+        }
         self.staging.clear();
-        for tag in &tags {
+        // A write may have the tag of an intent that is durable, whose part it is: that stays open.
+        for Unwritten { tag, .. } in unwritten.iter().filter(|unwritten| unwritten.is_intent) {
             self.open.remove(tag);
         }
-        tags
+        unwritten
     }
 
     /// Whether the last segment could not be created for want of space.

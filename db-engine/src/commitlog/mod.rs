@@ -15,7 +15,7 @@ pub mod replay;
 pub use block::{
     Block, ENTRY_HEADER_BYTES, Entry, EntryKind, HEADER_BYTES, Parsed, entries, parse_block,
 };
-pub use log::{CommitLog, LogConfig, NotStaged, Submitted};
+pub use log::{CommitLog, LogConfig, NotStaged, Submitted, Unwritten};
 
 /// Blocks begin at multiples of this many bytes.
 pub const BLOCK_ALIGNMENT: usize = crate::io::ALIGNMENT;

@@ -171,10 +171,34 @@ fn without_space_what_cannot_be_written_is_said_and_the_rest_refused() {
     }
     log.stage_write(8, &large).unwrap();
     log.stage_write(9, b"small").unwrap();
-    assert_eq!(log.segment_failed(), [8, 9]);
+    let unwritten = |tag| Unwritten { tag, is_intent: false };
+    assert_eq!(log.segment_failed(), [8, 9].map(unwritten));
     assert_eq!(log.stage_write(0, b"small"), Err(NotStaged::NoSpace));
     log.segment_ready(FileId(1));
     log.stage_write(0, b"small").unwrap();
+}
+
+#[test]
+fn without_space_an_intent_that_is_durable_stays_open_and_a_new_one_does_not_happen() {
+    let mut log = log();
+    log.segment_begun();
+    log.stage_intent(7, b"of two shards").unwrap();
+    write(&mut log);
+    for _ in 0..3 {
+        log.stage_write(0, &[1; 15 << 10]).unwrap();
+        write(&mut log);
+    }
+    log.stage_write(7, &[1; 15 << 10]).unwrap();
+    log.stage_intent(8, b"another").unwrap();
+    let unwritten = [(7, false), (8, true)];
+    let unwritten = unwritten.map(|(tag, is_intent)| Unwritten { tag, is_intent });
+    assert_eq!(log.segment_failed(), unwritten);
+    log.segment_ready(FileId(1));
+    log.stage_write(0, &[1; 15 << 10]).unwrap();
+    write(&mut log);
+    assert_eq!(log.floor_after(log.last_sequence()), 0, "the first intent is open");
+    log.intent_done(7);
+    assert_eq!(log.floor_after(log.last_sequence()), 1, "the second is not");
 }
 
 #[test]

@@ -135,6 +135,11 @@ impl Core {
                         self.intended(slot);
                     }
                 }
+                Done::IntentFailed(tag, refused) => {
+                    if let Waiter::Parts(slot) = Origin::unpack(tag).waiter {
+                        self.not_intended(sessions, slot, refused);
+                    }
+                }
                 Done::Read(tag, page) => {
                     let origin = Origin::unpack(tag);
                     let Waiter::Read(slot) = origin.waiter else { continue };

@@ -310,6 +310,18 @@ impl Core {
         }
     }
 
+    /// The intent of a logged batch is not durable: nothing of it happens.
+    pub(super) fn not_intended(
+        &mut self,
+        sessions: &mut dyn Sessions,
+        slot: Slot,
+        refused: Refused,
+    ) {
+        if let Some(parts) = self.writes.remove(slot) {
+            self.answer_failure(sessions, parts.address, &refused.into());
+        }
+    }
+
     /// Writes a part of a logged batch, now or, if its owner cannot take it, a little later.
     fn write_logged_part(&mut self, slot: Slot, shard: u16) {
         let Some(parts) = self.writes.get(slot) else { return };

@@ -54,10 +54,12 @@ impl std::fmt::Display for Refused {
 pub enum Done {
     /// The write is durable and visible.
     Write(Tag),
-    /// The write or intent did not happen, after all: no space was found for it.
+    /// The write did not happen, after all: no space was found for it.
     WriteFailed(Tag, Refused),
     /// The intent is durable.
     Intent(Tag),
+    /// The intent is not to be found after a crash: no space was found for it.
+    IntentFailed(Tag, Refused),
     /// The read is answered.
     Read(Tag, Box<Page>),
     /// The read cannot be answered: data is damaged or cannot be read. Never a wrong answer.

@@ -13,7 +13,7 @@ use super::{
     table::Sstable,
 };
 use crate::{
-    commitlog::EntryKind,
+    commitlog::{EntryKind, Unwritten},
     error::{Error, is_no_space},
     io::{Buffer, Completion, FileId, Operation, Outcome},
     mutation::{mutations, token::shard_of},
@@ -201,8 +201,9 @@ impl Store {
 
     fn segment_failed(&mut self) {
         self.segment_pause_until_us = self.clock.now_us().saturating_add(NO_SPACE_PAUSE_US);
-        for tag in self.log.segment_failed() {
-            self.done.push(Done::WriteFailed(Tag(tag), Refused::NoSpace));
+        for Unwritten { tag, is_intent } in self.log.segment_failed() {
+            let failed = if is_intent { Done::IntentFailed } else { Done::WriteFailed };
+            self.done.push(failed(Tag(tag), Refused::NoSpace));
         }
     }
 
