@@ -14,7 +14,7 @@ const LEAF_ENTRIES_MAX: usize = 64;
 /// Bytes that a row takes in its leaf, about.
 pub(super) const ENTRY_BYTES: usize = 32;
 
-/// The first sixteen bytes of a clustering key, more than a moment takes; zeros behind a shorter one.
+/// The first sixteen bytes of a clustering key, more than a moment takes; zeros if it is shorter.
 type Prefix = [u64; 2];
 
 #[derive(Clone, Copy, Debug)]
