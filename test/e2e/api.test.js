@@ -20,7 +20,7 @@ describe('the api', () => {
 
   beforeAll(async () => {
     stack = await startStack()
-    client = await mqtt.connectAsync(stack.mqttUrl, { clientId: 'api' })
+    client = await mqtt.connectAsync(stack.mqttUrl, { clientId: 'api', reconnectPeriod: 0 })
     const values = Array.from({ length: COUNT }, (_, index) => ({
       t: T + index * 60_000,
       a: index,

@@ -106,7 +106,7 @@ describe('the database is away', () => {
   }, 120_000)
 
   test('QoS 0 beyond its limit is dropped and counted, and the sum stays right', async () => {
-    const client = await mqtt.connectAsync(stack.mqttUrl)
+    const client = await mqtt.connectAsync(stack.mqttUrl, { reconnectPeriod: 0 })
     const before = await stack.stats()
     await stack.databaseAway()
     const count = 1000
@@ -127,19 +127,23 @@ describe('the database is away', () => {
     expect(dropped).toBeGreaterThan(0)
     expect(stored).toBeGreaterThan(0)
     expect(stored + dropped).toBe(count)
-    const client2 = await stack.client()
-    const rows = await scanMeasurements(client2, stack.keyspace)
+    const rows = await scanned()
     expect(rows.filter((row) => row.sensorId === sensorId('hasty'))).toHaveLength(stored)
     await client.endAsync()
   }, 120_000)
+
+  /** Every measurement, once the driver knows that the database is back. */
+  async function scanned() {
+    const client = await stack.client()
+    return until('the database answers', () => scanMeasurements(client, stack.keyspace))
+  }
 
   /**
    * @param {Ledger} ledger
    * @param {Set<string>} [sensors]  Those that the ledger is of; default: all that there are.
    */
   async function expectStored(ledger, sensors) {
-    const client = await stack.client()
-    const rows = await until('the database answers', () => scanMeasurements(client, stack.keyspace))
+    const rows = await scanned()
     const { counts, ...differences } = ledger.compare(
       rows.filter((row) => sensors?.has(row.sensorId) ?? true),
     )

@@ -20,7 +20,7 @@ describe('a year of hourly readings', () => {
   afterAll(() => stack?.end(), 60_000)
 
   test('is acknowledged, every message', async () => {
-    const client = await mqtt.connectAsync(stack.mqttUrl, { clientId: SENSOR })
+    const client = await mqtt.connectAsync(stack.mqttUrl, { clientId: SENSOR, reconnectPeriod: 0 })
     const rest = year.values()
     let acknowledged = 0
     await Promise.all(

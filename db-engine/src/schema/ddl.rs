@@ -171,6 +171,16 @@ impl SchemaChange {
     }
 }
 
+impl std::fmt::Display for SchemaChange {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {} {}", self.change.name(), self.target(), self.keyspace)?;
+        match &self.table {
+            Some(table) => write!(f, ".{table}"),
+            None => Ok(()),
+        }
+    }
+}
+
 /// The outcome of a statement that changes the schema.
 #[derive(Debug, Clone)]
 pub struct Applied {

@@ -132,7 +132,14 @@ impl Changes {
             match replacement.proceed(&mut *self.files, completion) {
                 Ok(false) => self.current = Some(current),
                 Ok(true) => {
-                    info!(change:? = current.request.ddl; "the schema has changed");
+                    match (&current.change, &current.request.ddl) {
+                        (None, Ddl::Truncate { name }) => {
+                            let keyspace = name.keyspace.as_deref().unwrap_or_default();
+                            info!(keyspace, table = name.name.as_str(); "a table was emptied");
+                        }
+                        (Some(change), _) => info!(change:%; "the schema has changed"),
+                        (None, _) => {}
+                    }
                     current.step = Step::Learning((0..self.shards).collect());
                     let change = current.change.clone();
                     next = Some(Next::Publish(Arc::clone(&current.catalog), change));
