@@ -71,6 +71,11 @@ pub struct Summary {
 pub(super) const SUMMARY_BYTES: usize = 78;
 
 impl Summary {
+    /// Whether all its rows belong to the shard whose tokens these are: a shard's are one range.
+    pub fn is_of(&self, is_own: impl Fn(Token) -> bool) -> bool {
+        is_own(self.token_first) && is_own(self.token_last)
+    }
+
     pub(super) fn encode(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.id.to_bytes());
         out.extend_from_slice(&self.table.0.to_le_bytes());

@@ -99,7 +99,7 @@ impl Script {
     }
 
     /// Makes these files not count.
-    pub fn expire(removed: Vec<SstableId>) -> Self {
+    pub fn remove(removed: Vec<SstableId>) -> Self {
         let steps = VecDeque::from([Step::WriteJournal, Step::SyncJournal]);
         Self { outputs: Vec::new(), removed, committed: None, steps, journal_length: 0 }
     }

@@ -1,5 +1,7 @@
 //! What a store counts.
 
+use super::{Store, background::Task};
+
 /// Counters since the store was opened, and a few levels. Plain numbers: one thread owns them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StoreMetrics {
@@ -55,4 +57,24 @@ pub struct StoreMetrics {
     pub cache_bytes: u64,
     /// Level: 1 while the disk is full, else 0.
     pub no_space: u64,
+}
+
+impl Store {
+    /// Sets the levels to what they are now.
+    pub(super) fn update_levels(&mut self) {
+        let metrics = &mut self.metrics;
+        metrics.log_segments = self.log.segments();
+        metrics.log_bytes = self.log.bytes();
+        metrics.memtable_bytes = (self.active_bytes + self.flushing_bytes) as u64;
+        metrics.cache_bytes = self.cache.bytes() as u64;
+        metrics.no_space = u64::from(self.log.no_space() || matches!(self.task, Task::Pause(..)));
+        let mut levels = (0, 0, 0);
+        for table in self.tables.values() {
+            levels.0 += table.active.rows() as u64;
+            levels.0 += table.flushing.as_ref().map_or(0, |memtable| memtable.rows() as u64);
+            levels.1 += table.sstables.len() as u64;
+            levels.2 += table.sstables.iter().map(|one| one.summary.bytes).sum::<u64>();
+        }
+        (metrics.memtable_rows, metrics.sstables, metrics.sstable_bytes) = levels;
+    }
 }

@@ -148,6 +148,8 @@ pub struct Store {
     reads_begun: u64,
     /// Sstables that are not used any more but by reads in flight.
     unused: Vec<(SstableId, FileId)>,
+    /// Sstables of tables that were dropped, of which the manifest still knows.
+    unwanted: Vec<SstableId>,
     task: Task,
     next_file: u32,
     /// The last block whose writes are in memtables.
@@ -229,6 +231,7 @@ impl Store {
             reads: HashMap::new(),
             reads_begun: 0,
             unused: Vec::new(),
+            unwanted: Vec::new(),
             task: Task::Idle,
             next_file: 0,
             applied: 0,
@@ -250,14 +253,17 @@ impl Store {
         self.tables.entry(table).or_default().settings = settings;
     }
 
-    /// Forgets a table and all its rows. Its files are removed at the next start, when the catalog
-    /// does not know it any more.
+    /// Forgets a table and all its rows. Its files are removed as soon as nothing else is being
+    /// done; those with rows of several shards at the next start, when the catalog does not know
+    /// the table any more.
     pub fn drop_table(&mut self, table: TableNumber) {
-        if let Some(table) = self.tables.remove(&table) {
-            self.active_bytes -= table.active.bytes();
-            for sstable in table.sstables {
-                self.close_sstable(sstable.summary.id, sstable.file);
-            }
+        let Some(table) = self.tables.remove(&table) else { return };
+        self.active_bytes -= table.active.bytes();
+        let is_own = |token| shard_of(token, self.config.shards) == self.shard;
+        let summaries = table.sstables.iter().map(|sstable| &sstable.summary);
+        self.unwanted.extend(summaries.filter(|one| one.is_of(is_own)).map(|one| one.id));
+        for sstable in table.sstables {
+            self.close_sstable(sstable.summary.id, sstable.file);
         }
     }
 
@@ -371,6 +377,7 @@ impl Store {
     pub fn is_idle(&self) -> bool {
         self.log.is_idle()
             && matches!(self.task, Task::Idle)
+            && self.unwanted.is_empty()
             && self.unflushed_since_us.is_none()
             && self.reads.is_empty()
             && self.jobs.is_empty()

@@ -98,6 +98,7 @@ impl Store {
             Task::Encode(..) => Some(i64::MIN),
             Task::Pause(_, until_us) => Some(*until_us),
             Task::Write(_) => None,
+            Task::Idle if !self.unwanted.is_empty() => Some(i64::MIN),
             Task::Idle => [self.flush_due_us(), self.expiry_due_us()].into_iter().flatten().min(),
         };
         let segment = self.log.no_space().then_some(self.segment_pause_until_us);
@@ -219,13 +220,9 @@ impl Store {
 
     fn expiry_due_us(&self) -> Option<i64> {
         let sstables = self.tables.values().flat_map(|table| &table.sstables);
-        let is_own = |sstable: &&Arc<Sstable>| {
-            let summary = &sstable.summary;
-            [summary.token_first, summary.token_last]
-                .into_iter()
-                .all(|token| shard_of(token, self.config.shards) == self.shard)
-        };
-        let expiring = sstables.filter(is_own).map(|sstable| sstable.summary.expires_s);
+        let is_own = |token| shard_of(token, self.config.shards) == self.shard;
+        let own = sstables.filter(|sstable| sstable.summary.is_of(is_own));
+        let expiring = own.map(|sstable| sstable.summary.expires_s);
         let first_s = expiring.filter(|expires_s| *expires_s != i64::MAX).min()?;
         Some(first_s.saturating_mul(1_000_000).max(self.next_expiry_check_us))
     }
@@ -243,6 +240,9 @@ impl Store {
         }
         if self.flush_due_us().is_some_and(|due_us| now_us >= due_us) {
             self.begin_flush();
+        } else if !self.unwanted.is_empty() {
+            self.task = Task::Write(Script::remove(std::mem::take(&mut self.unwanted)));
+            self.submit_step();
         } else if self.expiry_due_us().is_some_and(|due_us| now_us >= due_us) {
             self.begin_expiry(now_us);
         }
@@ -267,7 +267,8 @@ impl Store {
         let expired: Vec<SstableId> =
             self.tables.values().flat_map(|table| table.expired(second, is_own)).collect();
         if !expired.is_empty() {
-            self.task = Task::Write(Script::expire(expired));
+            self.metrics.sstables_expired += expired.len() as u64;
+            self.task = Task::Write(Script::remove(expired));
             self.submit_step();
         }
     }
@@ -333,7 +334,6 @@ impl Store {
         for removed in &script.removed {
             self.forget(*removed);
         }
-        self.metrics.sstables_expired += script.removed.len() as u64;
         let Some(committed) = script.committed else { return };
         self.metrics.flushes += 1;
         for table in self.tables.values_mut() {
@@ -347,13 +347,13 @@ impl Store {
             let room = self.config.spare_pieces_max().saturating_sub(self.spare_pieces.len());
             self.spare_pieces.extend(output.pieces.drain(..).take(room));
             let Some(file) = output.file else { continue };
-            match self.tables.get_mut(&output.summary.table) {
-                Some(table) => {
-                    let (summary, index) = (output.summary, output.index);
-                    table.add(Sstable { summary, index, file });
-                }
+            if let Some(table) = self.tables.get_mut(&output.summary.table) {
+                let (summary, index) = (output.summary, output.index);
+                table.add(Sstable { summary, index, file });
+            } else {
                 // The table was dropped meanwhile.
-                None => self.close(file),
+                self.unwanted.push(output.summary.id);
+                self.close(file);
             }
         }
         for segment in self.log.release(self.log.floor_after(committed.sequence)) {
@@ -476,22 +476,5 @@ impl Store {
             // The table was dropped while it was read: it has no rows.
             Err(_) => self.done.push(Done::Read(*tag, Box::default())),
         }
-    }
-
-    fn update_levels(&mut self) {
-        let metrics = &mut self.metrics;
-        metrics.log_segments = self.log.segments();
-        metrics.log_bytes = self.log.bytes();
-        metrics.memtable_bytes = (self.active_bytes + self.flushing_bytes) as u64;
-        metrics.cache_bytes = self.cache.bytes() as u64;
-        metrics.no_space = u64::from(self.log.no_space() || matches!(self.task, Task::Pause(..)));
-        let mut levels = (0, 0, 0);
-        for table in self.tables.values() {
-            levels.0 += table.active.rows() as u64;
-            levels.0 += table.flushing.as_ref().map_or(0, |memtable| memtable.rows() as u64);
-            levels.1 += table.sstables.len() as u64;
-            levels.2 += table.sstables.iter().map(|one| one.summary.bytes).sum::<u64>();
-        }
-        (metrics.memtable_rows, metrics.sstables, metrics.sstable_bytes) = levels;
     }
 }

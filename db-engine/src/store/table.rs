@@ -58,7 +58,7 @@ impl Table {
         droppable(&extents, unflushed, now_s)
             .into_iter()
             .filter_map(|place| self.sstables.get(place).map(|sstable| &sstable.summary))
-            .filter(|summary| is_own(summary.token_first) && is_own(summary.token_last))
+            .filter(|summary| summary.is_of(&is_own))
             .map(|summary| summary.id)
             .collect()
     }

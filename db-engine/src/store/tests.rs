@@ -265,6 +265,36 @@ fn windows_expire_as_whole_files() {
 }
 
 #[test]
+fn the_files_of_a_table_that_is_dropped_go_even_if_it_is_being_flushed() {
+    for turns in 0..40 {
+        let mut machine = Machine::new();
+        let mut store = machine.open();
+        machine.write(&mut store, b"boiler", 1, b"flushed", 0);
+        flush_and_close(store);
+        let mut store = machine.open();
+        machine.write(&mut store, b"boiler", 2, b"being flushed", 0);
+        machine.clock.advance(25 * 3_600_000_000);
+        for _ in 0..turns {
+            store.turn_end();
+            store.poll(&mut Vec::new()).unwrap();
+        }
+        store.drop_table(TABLE);
+        for _ in 0..200 {
+            store.turn_end();
+            store.poll(&mut Vec::new()).unwrap();
+        }
+        let is_gone = |disk: &SimDisk| disk.contents().keys().all(|name| !name.starts_with("sst-"));
+        assert!(is_gone(&machine.disk), "dropped after {turns} turns of a flush");
+        assert_eq!(store.deadline_us(), None, "an idle store wants no turn");
+        drop(store);
+        machine.disk = machine.disk.crash(turns);
+        machine.tables.clear();
+        drop(machine.open());
+        assert!(is_gone(&machine.disk), "after a crash, dropped after {turns} turns of a flush");
+    }
+}
+
+#[test]
 fn a_directory_in_use_or_of_another_kind_is_refused_with_the_remedy() {
     let machine = Machine::new();
     let clock: Arc<dyn Clock> = Arc::clone(&machine.clock) as Arc<dyn Clock>;
