@@ -47,7 +47,7 @@ describeWith(missingPrograms(['chromium']), 'the page', () => {
 
   beforeAll(async () => {
     stack = await startStack()
-    client = await mqtt.connectAsync(stack.mqttUrl, { clientId: 'page', reconnectPeriod: 0 })
+    client = await mqtt.connectAsync(stack.mqttUrl, { clientId: 'page' })
     published = publish()
     browser = await chromium.launchPersistentContext(directory, {
       executablePath: programPath('chromium'),
