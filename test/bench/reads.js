@@ -131,6 +131,7 @@ async function storeReadings(stack) {
 export async function reads({ seconds, progress }) {
   const pages = new Histogram()
   const latest = new Histogram()
+  const nothing = new Histogram()
   const untimed = new Histogram()
   const allSeconds = seconds * WARM_UP
   /** @param {Stack} stack */
@@ -147,6 +148,7 @@ export async function reads({ seconds, progress }) {
       if (rowsOf(body) !== PAGE_ROWS) throw new Error('a page is not full')
       const newest = `${sensors}/${sensorId(`bench-${round % 500}`)}/latest`
       await timed(isWarm ? latest : untimed, newest)
+      await timed(isWarm ? nothing : untimed, `${stack.apiUrl}/health`)
       await delay(READS_EVERY_MS)
     }
   }
@@ -155,6 +157,14 @@ export async function reads({ seconds, progress }) {
   return [
     ...percentiles('page of 1,000 rows', pages, PAGE_MS_MAX),
     ...percentiles('latest', latest, LATEST_MS_MAX),
+    {
+      benchmark: 'reads',
+      name: 'a request that asks nothing (/health), p99',
+      value: nothing.percentile(0.99) / 1000,
+      unit: 'ms',
+      bound: '',
+      floor: '',
+    },
     {
       benchmark: 'reads',
       name: 'load meanwhile',
