@@ -96,14 +96,17 @@ impl WritePlan {
             let token = token(&scratch.key);
             (Builder::new(out, self.table, token, &scratch.key), token)
         };
-        let built = self.build(&mut builder, values, context, &scratch.ck, &write);
-        let finished = builder.finish();
-        if let Err(error) = built {
-            out.truncate(start);
-            return Err(error);
+        match self.build(&mut builder, values, context, &scratch.ck, &write) {
+            Ok(()) => {
+                let finished = builder.finish();
+                finished.map_err(|_| CqlError::invalid("A key or value is too long"))?;
+                Ok(token)
+            }
+            Err(error) => {
+                out.truncate(start);
+                Err(error)
+            }
         }
-        finished.map_err(|_| CqlError::invalid("A key or value is too long"))?;
-        Ok(token)
     }
 
     fn build(
