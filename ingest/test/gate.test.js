@@ -244,6 +244,24 @@ describe('limits', () => {
     expect(one.ids('puback')).toEqual(numbers(25))
   })
 
+  test('a client whose message was cut by the limit is not taken for silent afterwards', async () => {
+    await start({ clientMessagesMax: 10 })
+    ingest.storage.isDown = true
+    const one = await client().connect({ keepalive: 1 })
+    for (const id of numbers(10)) one.publish(id)
+    const last = generate(publish(11))
+    one.socket.write(last.subarray(0, 5))
+    await until(() => ingest.counts.held === 10)
+    // Longer than its keep-alive, and over when the next look for silent clients is still to come.
+    await pause(2_700)
+    ingest.storage.isDown = false
+    await until(() => one.ids('puback').length === 10)
+    await pause(1_050)
+    expect(one.isClosed).toBe(false)
+    one.socket.write(last.subarray(5))
+    await until(() => one.ids('puback').length === 11)
+  })
+
   test('a silent client is closed by its keep-alive, and its will published', async () => {
     await start()
     const watcher = await client().connect({ clientId: 'watcher' })

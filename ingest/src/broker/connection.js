@@ -101,6 +101,8 @@ export class Connection {
 
   /** Takes the packets that are there, up to a limit. */
   read() {
+    // While it had to wait it was not listened to: its silence begins now.
+    if (this.isBlocked) this.heardMs = this.gate.nowMs()
     this.isBlocked = false
     try {
       while (this.canRead()) {
