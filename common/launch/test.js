@@ -109,9 +109,7 @@ async function main() {
   const env = {
     NODE_OPTIONS: '--experimental-vm-modules --disable-warning=ExperimentalWarning',
   }
-  // On two cores jest runs all files in its own process: a handle that one of them leaves open, a
-  // pipe to a process that was killed, must not keep the result from being told.
-  const jest = ['node_modules/.bin/jest', '--forceExit', '--json', `--outputFile=${file}`]
+  const jest = ['node_modules/.bin/jest', '--json', `--outputFile=${file}`]
   const { code } = await show([process.execPath, ...jest, ...process.argv.slice(2)], { env })
   const node = countJest(JSON.parse(readFileSync(file, 'utf8')))
   rmSync(directory, { recursive: true })
