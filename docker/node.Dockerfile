@@ -16,7 +16,7 @@ RUN npm ci --omit=dev --ignore-scripts --workspace=common --workspace="${SERVICE
 
 FROM ${NODE_IMAGE}
 ARG SERVICE
-ARG NODE_FLAGS=
+ARG NODE_FLAGS
 ENV NODE_ENV=production \
     SERVICE=${SERVICE} \
     NODE_FLAGS=${NODE_FLAGS} \
