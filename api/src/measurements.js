@@ -3,8 +3,8 @@
  * where the next page begins.
  */
 
+import { Gate } from '@sandglass/common/gate'
 import { decodeCursor, encodeCursor, foreign } from './cursor.js'
-import { Gate } from './gate.js'
 import { mergePage } from './merge.js'
 import { invalid, Problem } from './problem.js'
 import { occupied, spans } from './ranges.js'
@@ -146,12 +146,12 @@ export class MeasurementReader {
   async read(question, { after, limit, signal }, budget = {}) {
     const { sensorId, order } = question
     const { spansMax = SPANS_MAX, readMsMax = READ_MS_MAX } = budget
-    const [isKnown, layouts, series] = await Promise.all([
-      this.#store.isKnown(sensorId),
+    const [sensor, layouts, series] = await Promise.all([
+      this.#store.sensor(sensorId),
       this.#store.layouts(sensorId),
       this.#store.series(sensorId),
     ])
-    if (!isKnown) throw unknownSensor()
+    if (!sensor || sensor.hidden) throw unknownSensor()
     if (layouts.length === 0) return { rows: [], next: undefined }
 
     const startMs = performance.now()

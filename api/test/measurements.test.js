@@ -1,6 +1,6 @@
 import { describe, expect, jest, test } from '@jest/globals'
+import { Gate } from '@sandglass/common/gate'
 import { sensorId } from '@sandglass/common/sensor'
-import { Gate } from '../src/gate.js'
 import { cursorOf, MeasurementReader, parseQuestion } from '../src/measurements.js'
 import { createFakeStore, DAILY, seeded } from './support/fake-store.js'
 

@@ -46,6 +46,7 @@ export async function showIngest() {
     figure('Stored', counted.format(stats.stored)),
     figure('Refused', counted.format(stats.deadLettered), stats.deadLettered > 0),
     figure('Held', counted.format(stats.held)),
+    figure('Spooled', counted.format(stats.spooled), stats.spooled > 0),
     figure('Stored within, p50', milliseconds(stats.publishToStoredMs?.p50)),
     figure('Stored within, p99', milliseconds(stats.publishToStoredMs?.p99)),
   )
@@ -65,17 +66,27 @@ function figure(name, value, isWarning = false) {
   return box
 }
 
-/** @param {Record<string, number>} stats */
-function conservation({ received, stored, deadLettered, held, droppedQos0, duplicates }) {
-  const sum = stored + deadLettered + held + droppedQos0
+/** Shows that every message is accounted for. @param {Record<string, number>} stats */
+function conservation(stats) {
+  const all = stats.received + stats.recovered
+  const terms = [
+    { count: stats.stored, name: 'stored' },
+    { count: stats.deadLettered, name: 'refused' },
+    { count: stats.spooled, name: 'spooled' },
+    { count: stats.held, name: 'held' },
+    { count: stats.droppedQos0, name: 'dropped (QoS 0)' },
+    { count: stats.lost, name: 'lost', isRare: true },
+  ].filter(({ count, isRare }) => count > 0 || !isRare)
+  const sum = terms.reduce((total, { count }) => total + count, 0)
   const verdict = document.createElement('strong')
-  verdict.textContent = sum === received ? '✓ adds up' : `≠ ${counted.format(sum)}`
-  if (sum !== received) verdict.className = 'wrong'
-  const [r, s, d, h, q] = [received, stored, deadLettered, held, droppedQos0].map((count) =>
-    counted.format(count),
-  )
+  verdict.textContent = sum === all ? '✓ adds up' : `≠ ${counted.format(sum)}`
+  if (sum !== all) verdict.className = 'wrong'
+  const recovered =
+    stats.recovered > 0 ? ` + ${counted.format(stats.recovered)} found in the spool` : ''
+  const given = terms.map(({ count, name }) => `${counted.format(count)} ${name}`).join(' + ')
+  const { duplicates } = stats
   byId('conservation').replaceChildren(
-    `${r} received = ${s} stored + ${d} refused + ${h} held + ${q} dropped (QoS 0) `,
+    `${counted.format(stats.received)} received${recovered} = ${given} `,
     verdict,
     duplicates > 0 ? ` · ${counted.format(duplicates)} redeliveries recognised` : '',
   )

@@ -1,7 +1,6 @@
 /** The processes of a platform: what each is started with. Pure. */
 
 import { join } from 'node:path'
-import { API_FLAGS } from '../src/service.js'
 import { format } from './ports.js'
 
 /** @typedef {import('./options.js').Options} Options */
@@ -42,12 +41,13 @@ export function describeParts(mode, options, { root, engine, node }) {
         ...shared,
         MQTT_LISTEN: format(options.mqttListen),
         INGEST_HTTP: format(options.ingestHttp),
+        SPOOL_DIR: join(options.dataDir, 'spool'),
       },
       healthUrl: `http://${reach(options.ingestHttp)}/health`,
     },
     {
       name: 'api',
-      command: [node, ...API_FLAGS, join(root, 'api/src/main.js')],
+      command: [node, join(root, 'api/src/main.js')],
       env: {
         ...shared,
         API_LISTEN: format(options.apiListen),

@@ -8,6 +8,7 @@
  * @property {number} stored
  * @property {number} deadLettered
  * @property {number} held
+ * @property {number} spooled
  * @property {number} droppedQos0
  * @property {{ p50: number | null, p99: number | null }} publishToStoredMs
  * @property {'up' | 'down'} database
@@ -41,6 +42,7 @@ export function statusLine(before, now) {
     `dead-lettered ${rate('deadLettered')}/s · stored after ${milliseconds(p50)} ` +
     `(p99 ${milliseconds(p99)}) · in all ${count(stats.stored)} stored, ` +
     `${count(stats.deadLettered)} dead-lettered` +
+    `${stats.spooled > 0 ? `, ${count(stats.spooled)} spooled` : ''}` +
     `${stats.held > 0 ? `, ${count(stats.held)} held` : ''}` +
     `${stats.droppedQos0 > 0 ? `, ${count(stats.droppedQos0)} dropped (QoS 0)` : ''}` +
     `${stats.database === 'down' ? ' · THE DATABASE DOES NOT ANSWER' : ''}`

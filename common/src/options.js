@@ -5,6 +5,9 @@
 
 import { Command, InvalidArgumentError, Option } from 'commander'
 
+/** A setting that cannot be used; a service that throws it ends with its message as one line. */
+export { InvalidArgumentError as SettingError }
+
 /**
  * @template T
  * @typedef {object} OptionSpec

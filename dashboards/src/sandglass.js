@@ -38,6 +38,13 @@ const overview = [
     badFrom: 10_000,
   }),
   number({
+    title: 'Spooled',
+    description: 'Messages that were acknowledged and wait on disk for the database.',
+    unit: 'short',
+    queries: { spooled: 'sum(sandglass_ingest_messages_spooled)' },
+    badFrom: 1,
+  }),
+  number({
     title: 'Dead letters, last hour',
     description: 'Messages that were no measurements. Read why at /v1/dead-letters.',
     unit: 'short',
@@ -72,7 +79,8 @@ const overview = [
 const ingest = [
   lines({
     title: 'Messages',
-    description: 'What becomes of messages: received = stored + dead letters + held + dropped.',
+    description:
+      'What becomes of messages: received = stored + dead letters + spooled + held + dropped.',
     unit: 'ops',
     queries: {
       received: `sum(${rate('sandglass_ingest_messages_received_total')})`,
@@ -92,6 +100,21 @@ const ingest = [
     description: 'Bytes of messages that wait; at the limit, clients are read no faster.',
     unit: 'bytes',
     queries: { held: 'sum(sandglass_ingest_held_bytes)' },
+  }),
+  lines({
+    title: 'Spool',
+    description: 'Bytes on disk of messages that wait for the database, and the most there may be.',
+    unit: 'bytes',
+    queries: {
+      spooled: 'sum(sandglass_ingest_spool_bytes)',
+      most: 'sum(sandglass_ingest_spool_bytes_max)',
+    },
+  }),
+  lines({
+    title: 'Age of the spool',
+    description: 'How long ago its oldest message arrived.',
+    unit: 's',
+    queries: { age: 'max(sandglass_ingest_spool_age_seconds)' },
   }),
   lines({
     title: 'Connections',

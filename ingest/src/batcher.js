@@ -124,6 +124,11 @@ export class Batcher {
     })
   }
 
+  /** Forgets rows that wait. @param {(row: Row) => boolean} isUseless */
+  drop(isUseless) {
+    this.queue = this.queue.filter((row) => !isUseless(row))
+  }
+
   /** @private */
   send() {
     const free = this.limits.requestsMax - this.inFlight

@@ -15,10 +15,14 @@ export class Counts {
     this.received = 0
     /** Of these: whose rows are durable, */
     this.storedMessages = 0
-    /** that wait, */
-    this.held = 0
+    /** that are in the spool, */
+    this.spooled = 0
     /** that were dropped. */
     this.droppedQos0 = 0
+    /** Messages that an earlier run left in the spool. */
+    this.recovered = 0
+    /** Messages in the spool that could not be read. */
+    this.lost = 0
     /** Those that became dead letters. @type {Record<RefusalKind, number>} */
     this.deadLetters = /** @type {Record<RefusalKind, number>} */ (
       Object.fromEntries(REFUSAL_KINDS.map((kind) => [kind, 0]))

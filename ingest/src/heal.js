@@ -6,8 +6,6 @@
  */
 
 import { kindOf, rowValue } from '@sandglass/common/measurement'
-import { bucketOf, layoutAt, measurementTable } from '@sandglass/common/schema'
-import { COVER_MS } from './coverage.js'
 import { latestTimestampUs } from './latest.js'
 import { Newest, Sensor } from './series.js'
 
@@ -68,9 +66,8 @@ export async function healLatest({ storage, rows, write, logger, keyspace }) {
  */
 async function newestOf(storage, rows, keyspace, { sensor_id: id, metric, last_ts: lastTs }) {
   const { layouts } = await storage.readSensor(id.toString())
-  if (layouts.length === 0) return undefined
   const [raw, [latest]] = await Promise.all([
-    newestRaw(storage, keyspace, layouts, { id, metric, lastMs: lastTs.getTime() }),
+    storage.newest({ id: id.toString(), layouts }, metric, lastTs.getTime()),
     storage.read(`SELECT ts FROM ${keyspace}.latest WHERE sensor_id = ? AND metric = ?`, [
       ...[id, metric],
     ]),
@@ -85,25 +82,4 @@ async function newestOf(storage, rows, keyspace, { sensor_id: id, metric, last_t
   const newest = new Newest(timeMs, raw.seq, receivedMs, kind, value, timestampUs)
   const sensor = new Sensor(id.toString(), id.toString())
   return rows.latest(sensor.seriesOf(metric), newest)
-}
-
-/**
- * The newest raw row of a series, which lies at or a little after its last time.
- *
- * @param {Storage} storage
- * @param {string} keyspace
- * @param {import('@sandglass/common/schema').Layout[]} layouts
- * @param {{ id: unknown, metric: string, lastMs: number }} series
- */
-async function newestRaw(storage, keyspace, layouts, { id, metric, lastMs }) {
-  for (const timeMs of [lastMs + COVER_MS, lastMs]) {
-    const { className, bucketS } = layoutAt(layouts, timeMs)
-    const [raw] = await storage.read(
-      `SELECT ts, seq, v, i, b, s, lat, lon FROM ${keyspace}.${measurementTable(className)}
-       WHERE sensor_id = ? AND bucket = ? AND metric = ? LIMIT 1`,
-      [id, bucketOf(bucketS, timeMs), metric],
-    )
-    if (raw) return raw
-  }
-  return undefined
 }

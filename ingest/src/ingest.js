@@ -2,35 +2,52 @@
  * Everything between MQTT and the database, joined but not started.
  */
 
+import { Gate } from '@sandglass/common/gate'
 import { Batcher, CLUSTER_LIMITS } from './batcher.js'
 import { Broker } from './broker/broker.js'
-import { Gate } from './broker/gate.js'
+import { Gate as MqttGate } from './broker/gate.js'
 import { Counts } from './counts.js'
+import { Detour } from './detour.js'
+import { Held } from './held.js'
 import { Latest } from './latest.js'
+import { Past } from './past.js'
 import { Pipeline } from './pipeline.js'
 import { Recent } from './recent.js'
 import { Registry } from './registry.js'
 import { Rows } from './rows.js'
+import { Drain } from './spool/drain.js'
+import { Spool } from './spool/spool.js'
 import { Writer } from './writer.js'
 
 /** @typedef {import('./row.js').Row} Row */
 
+/** Questions about the past that are asked of the database at the same time. */
+const PAST_READS_MAX = 128
+
 /**
- * @typedef {import('./broker/gate.js').GateLimits & import('./pipeline.js').PipelineLimits & {
- *   sensorsMax: number, retentionClass: string }} IngestLimits
+ * @typedef {import('./broker/gate.js').GateLimits & import('./held.js').HeldLimits & {
+ *   sensorsMax: number, retentionClass: string, spoolDir: string, spoolBytesMax: number,
+ *   spoolAfterMs: number }} IngestLimits
  */
 
 /**
  * @param {object} parts
- * @param {import('./writer.js').Store & import('./registry.js').SensorReader} parts.storage
+ * @param {import('./writer.js').Store & import('./registry.js').SensorReader &
+ *   import('./past.js').PastReader} parts.storage
  * @param {string} parts.keyspace
  * @param {IngestLimits} parts.limits
  * @param {import('pino').Logger} parts.logger
+ * @param {Recent} [parts.recent]
  */
-export function buildIngest({ storage, keyspace, limits, logger }) {
+export function buildIngest({ storage, keyspace, limits, logger, recent = new Recent() }) {
   const rows = new Rows(keyspace)
   const counts = new Counts()
-  const recent = new Recent()
+  const held = new Held(limits)
+  const { spoolDir: directory, spoolBytesMax, spoolAfterMs: afterMs } = limits
+  const spool =
+    spoolBytesMax > 0 ? new Spool({ directory, bytesMax: spoolBytesMax, logger }) : undefined
+  const detour = spool && new Detour({ spool, afterMs })
+  const past = new Past({ reader: storage, recent, gate: new Gate(PAST_READS_MAX) })
   const { sensorsMax, retentionClass: className } = limits
   const registry = new Registry({ reader: storage, rows, sensorsMax, className })
   const writer = new Writer({
@@ -40,6 +57,7 @@ export function buildIngest({ storage, keyspace, limits, logger }) {
         counts.rows++
         pipeline.stored(row)
       },
+      wrote: (ms) => detour?.wrote(ms),
       refused: (row, error) => {
         logger.error({ query: row.query, reason: error.message }, 'the database refuses a row')
         pipeline.refused(row, error)
@@ -54,10 +72,35 @@ export function buildIngest({ storage, keyspace, limits, logger }) {
   const batcher = new Batcher({ writer, limits: CLUSTER_LIMITS, onRequest })
   const write = (/** @type {Row} */ row) => batcher.add(row)
   const pipeline = new Pipeline({
-    ...{ registry, rows, recent, latest: new Latest(), counts, limits, write },
+    ...{ registry, rows, recent, past, latest: new Latest(), counts, held, detour, write },
+    unwrite: (isUseless) => batcher.drop(isUseless),
     isWritten: () => batcher.isIdle,
   })
+  const drain = spool && joinSpool(spool, pipeline, counts)
   const broker = new Broker({ logger })
-  const gate = new Gate({ broker, sink: pipeline, limits, logger })
-  return { storage, rows, counts, recent, registry, writer, batcher, write, pipeline, broker, gate }
+  const gate = new MqttGate({ broker, sink: pipeline, limits, logger })
+  return {
+    ...{ storage, rows, counts, held, recent, past, registry, writer, batcher, write, pipeline },
+    ...{ broker, gate, spool, detour, drain },
+  }
+}
+
+/**
+ * @param {Spool} spool
+ * @param {Pipeline} pipeline
+ * @param {Counts} counts
+ */
+function joinSpool(spool, pipeline, counts) {
+  spool.outcome = {
+    durable: (messages) => pipeline.spooled(messages),
+    failed: (messages) => pipeline.notSpooled(messages),
+  }
+  return new Drain({
+    spool,
+    accept: (message) => pipeline.take(message),
+    lost: (messages) => {
+      counts.spooled -= messages
+      counts.lost += messages
+    },
+  })
 }

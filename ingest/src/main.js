@@ -15,6 +15,9 @@ import { Storage } from './storage.js'
 /** How often values whose turn has come are written to `latest`, in milliseconds. */
 const LATEST_MS = 250
 
+/** How often it is looked whether messages wait for too long, in milliseconds. */
+const DETOUR_MS = 100
+
 /** How long held messages may take to become durable when the service stops, in milliseconds. */
 const STOP_HOLD_MS_MAX = 5_000
 
@@ -43,8 +46,14 @@ await run('ingest', async ({ logger, onStop }) => {
   const storage = new Storage(database)
   const parts = buildIngest({ storage, keyspace, limits: options, logger })
   const { registry, writer, batcher, pipeline, broker, gate, recent, counts } = parts
+  const { spool, detour, drain, held } = parts
   onStop('writer', () => writer.stop())
   onStop('registry', () => registry.stop())
+  if (spool) {
+    counts.recovered = await spool.open()
+    counts.spooled = counts.recovered
+    onStop('spool', () => spool.close())
+  }
 
   const metrics = createRegistry('sandglass_ingest_')
   const measured = { ...parts, database }
@@ -69,12 +78,17 @@ await run('ingest', async ({ logger, onStop }) => {
     clearInterval(timer)
     await pipeline.finishLatest(STOP_HOLD_MS_MAX)
   })
-  onStop('gate', () => gate.stop(STOP_HOLD_MS_MAX))
+  const detourTimer = setInterval(() => detour?.look(held, performance.now()), DETOUR_MS)
+  onStop('gate', async () => {
+    await gate.stop(STOP_HOLD_MS_MAX)
+    clearInterval(detourTimer)
+  })
 
   database.on('up', () => writer.wake())
   await database.connect({ createSchema: true })
   if (database.isSandglass) batcher.limits = SANDGLASS_LIMITS
   void registry.start()
+  void drain?.run()
   void healLatest({ ...parts, storage, keyspace, logger })
   const { host } = options.mqttListen
   logger.info({ mqtt: `${host}:${port}`, http: http.port }, 'ready')

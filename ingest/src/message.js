@@ -30,6 +30,9 @@ export class Message {
    * @param {number} parts.packetId  0 where there is none.
    * @param {number} parts.receivedMs  Time of receipt, milliseconds since the Unix epoch.
    * @param {number} parts.arrivedMs  The same moment by the clock that only goes forward.
+   * @param {number} [parts.firstReceivedMs]
+   * @param {import('cassandra-driver').types.TimeUuid} [parts.deadLetterId]
+   * @param {boolean} [parts.isFromSpool]
    */
   constructor(parts) {
     this.origin = parts.origin
@@ -52,6 +55,22 @@ export class Message {
     this.refusal = undefined
     /** Whether it became a dead letter. */
     this.isDead = false
+    /** The id of that, so that it is the same one however often it is written. */
+    this.deadLetterId = parts.deadLetterId
+    /** When it was first received, if this is a redelivery; milliseconds since the Unix epoch. */
+    this.firstReceivedMs = parts.firstReceivedMs ?? parts.receivedMs
+    /** Whether its session was asked about that. */
+    this.isNoted = false
+    /** Whether it was acknowledged when it was put into the spool, and is taken out again. */
+    this.isFromSpool = parts.isFromSpool ?? false
+    /** Whether it was given to the spool. */
+    this.isSpooling = false
+    /** Whether its rows, or its dead letter, were given to be written. */
+    this.isWritten = false
+    /** What is to be learnt of its sensor first. @type {import('./series.js').Sensor | undefined} */
+    this.waitsFor = undefined
+    /** How often the past was asked for it, or that was given up. */
+    this.asked = 0
     /** Whether everything is durable. */
     this.isSettled = false
   }

@@ -9,15 +9,16 @@ import { Counter, Gauge } from 'prom-client'
 /** @typedef {import('./distribution.js').Distribution} Distribution */
 /** @typedef {import('./broker/gate.js').Gate} Gate */
 /** @typedef {import('./broker/broker.js').Broker} Broker */
-/** @typedef {import('./pipeline.js').Pipeline} Pipeline */
 
 /**
  * @typedef {object} Measured
  * @property {Counts} counts
  * @property {Gate} gate
  * @property {Broker} broker
- * @property {Pipeline} pipeline
+ * @property {import('./held.js').Held} held
+ * @property {import('./spool/spool.js').Spool | undefined} spool
  * @property {import('./recent.js').Recent} recent
+ * @property {import('./past.js').Past} past
  * @property {import('./registry.js').Registry} registry
  * @property {import('./batcher.js').Batcher} batcher
  * @property {{ isUp: boolean }} database
@@ -38,7 +39,7 @@ const ROWS_BOUNDS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000]
  * @param {Measured} measured
  */
 export function registerMetrics(registry, measured) {
-  const { counts, gate, broker, pipeline, recent, batcher, database } = measured
+  const { counts, gate, broker, held, recent, batcher, database } = measured
   const counter = define(Counter, registry, PREFIX)
   const gauge = define(Gauge, registry, PREFIX)
   counter('messages_received_total', 'MQTT messages on measurement topics', () => counts.received)
@@ -48,12 +49,13 @@ export function registerMetrics(registry, measured) {
     return counts.duplicates + gate.duplicates
   })
   counter('messages_passed_total', 'messages on other topics, not stored', () => counts.passed)
-  gauge('messages_held', 'messages that wait to be durable', () => counts.held)
-  gauge('held_bytes', 'bytes of messages that wait to be durable', () => {
-    return pipeline.heldBytes + pipeline.qos0Bytes
-  })
+  gauge('messages_held', 'messages that wait to be durable', () => held.count)
+  gauge('held_bytes', 'bytes of messages that wait to be durable', () => held.bytes)
   counter('same_time_total', 'values that found another one at their millisecond', () => {
     return recent.sameTime
+  })
+  counter('past_reads_total', 'times of which the database was asked what it has there', () => {
+    return measured.past.reads
   })
   counter('rows_total', 'rows written, of every table', () => counts.rows)
   counter('database_failures_total', 'requests that failed and were repeated', () => {
@@ -68,6 +70,7 @@ export function registerMetrics(registry, measured) {
   })
   counter('connections_refused_total', 'MQTT connections over the limit', () => gate.refused)
   counter('fanout_dropped_total', 'messages that subscribers had no room for', () => broker.dropped)
+  registerSpool(registry, measured)
   registerDeadLetters(registry, counts)
   registerHistogram(registry, {
     name: `${PREFIX}publish_to_stored_seconds`,
@@ -105,6 +108,28 @@ function define(Kind, registry, prefix) {
         this.inc(read())
       },
     })
+}
+
+/** @param {import('prom-client').Registry} registry  @param {Measured} measured */
+function registerSpool(registry, { counts, spool }) {
+  const counter = define(Counter, registry, PREFIX)
+  const gauge = define(Gauge, registry, PREFIX)
+  gauge('messages_spooled', 'messages on disk that wait for the database', () => counts.spooled)
+  counter('messages_recovered_total', 'messages that an earlier run left in the spool', () => {
+    return counts.recovered
+  })
+  counter('messages_lost_total', 'messages in the spool that could not be read', () => counts.lost)
+  gauge('spool_bytes', 'bytes on disk of the spool', () => spool?.bytes ?? 0)
+  gauge('spool_bytes_max', 'most bytes on disk of the spool', () => spool?.bytesMax ?? 0)
+  gauge('spool_age_seconds', 'how long ago the oldest message of the spool arrived', () => {
+    return spool?.oldestMs === undefined ? 0 : Math.max(0, Date.now() - spool.oldestMs) / 1000
+  })
+  counter('spool_failures_total', 'attempts to write to the spool that failed', () => {
+    return spool?.failures ?? 0
+  })
+  counter('spool_damaged_total', 'files of the spool of which a part could not be read', () => {
+    return spool?.damaged ?? 0
+  })
 }
 
 /** @param {import('prom-client').Registry} registry  @param {Counts} counts */
@@ -148,21 +173,25 @@ function registerHistogram(registry, { name, help, bounds, scale, distribution }
 
 /**
  * The document `/stats`: counts of messages since the start.
- * received = stored + deadLettered + held + droppedQos0.
+ * received + recovered = stored + deadLettered + spooled + held + droppedQos0 + lost.
  *
  * @param {Measured} measured
  */
-export function stats({ counts, gate, pipeline, database }) {
+export function stats({ counts, gate, held, spool, database }) {
   const { publishToStored } = counts
   return {
     received: counts.received,
     stored: counts.storedMessages,
     deadLettered: counts.deadLettered,
-    held: counts.held,
+    held: held.count,
+    spooled: counts.spooled,
+    recovered: counts.recovered,
     droppedQos0: counts.droppedQos0,
+    lost: counts.lost,
     duplicates: counts.duplicates + gate.duplicates,
     connections: gate.connectionCount,
-    heldBytes: pipeline.heldBytes + pipeline.qos0Bytes,
+    heldBytes: held.bytes,
+    spoolBytes: spool?.bytes ?? 0,
     publishToStoredMs: { p50: publishToStored.quantile(0.5), p99: publishToStored.quantile(0.99) },
     database: database.isUp ? 'up' : 'down',
     uptimeS: Math.floor(process.uptime()),

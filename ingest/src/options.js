@@ -1,11 +1,25 @@
 /** The options of ingest: what each means, in which unit, and why its default is what it is. */
 
 import { databaseOptions } from '@sandglass/common/database'
-import { address, allowRemote, bytes, integer, oneOf } from '@sandglass/common/options'
+import {
+  address,
+  allowRemote,
+  bytes,
+  integer,
+  oneOf,
+  SettingError,
+} from '@sandglass/common/options'
 import { CLASS_DEFAULT, CLASS_NAMES } from '@sandglass/common/schema'
 
 const KIB = 1024
 const MIB = 1024 * KIB
+
+/** The cap of the spool: none, or a useful one. @param {string} text */
+function spoolBytes(text) {
+  const value = bytes(0, 1024 * 1024 * MIB)(text)
+  if (value > 0 && value < MIB) throw new SettingError('Give 0, or at least 1MiB.')
+  return value
+}
 
 /** @type {import('@sandglass/common/options').OptionSpec<any>[]} */
 export const options = [
@@ -44,6 +58,23 @@ export const options = [
     help: 'most memory of messages of QoS 0 that wait for the database; then they are dropped',
     default: '16MiB',
     parse: bytes(0, 4096 * MIB),
+  },
+  {
+    flag: '--spool-dir <directory>',
+    help: 'where messages are kept while the database is away; of this process alone',
+    default: './data/spool',
+  },
+  {
+    flag: '--spool-bytes-max <size>',
+    help: 'most disk for that; then messages are held in memory, then nobody is read; 0: no spool',
+    default: '1GiB',
+    parse: spoolBytes,
+  },
+  {
+    flag: '--spool-after-ms <ms>',
+    help: 'how long a message waits for the database before it is spooled',
+    default: '1000',
+    parse: integer(10, 3_600_000),
   },
   {
     flag: '--connections-max <count>',

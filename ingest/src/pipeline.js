@@ -1,11 +1,9 @@
 /**
  * The way of a message: taken apart into rows, written, settled; or refused, and written as a dead
- * letter. Here it is decided how much is held, and what happens at the limit:
+ * letter. While the database is away or slow it goes to the spool instead, is settled there, and
+ * comes back later to go the same way.
  *
- * - QoS 1 and 2: the gate is told to read no more until there is room. Nothing is dropped.
- * - QoS 0: the sender would not wait for us, so what comes beyond its limit is dropped and counted.
- *
- * received = stored + dead-lettered + held + dropped, at every moment.
+ * received + recovered = stored + dead-lettered + spooled + held + dropped + lost, at every moment.
  */
 
 import {
@@ -40,36 +38,31 @@ const IDLE_MS = 20
 /** @typedef {import('./message.js').Message} Message */
 /** @typedef {import('./row.js').Row} Row */
 /** @typedef {import('./series.js').Sensor} Sensor */
+/** @typedef {import('./series.js').Series} Series */
 /** @typedef {import('@sandglass/common/measurement').Measurement} Measurement */
 /** @typedef {{ sensor: Sensor, metric: string | undefined }} Route */
-
-/**
- * @typedef {object} PipelineLimits
- * @property {number} heldBytesMax  Messages of QoS 1 and 2, in bytes.
- * @property {number} qos0BytesMax  Messages of QoS 0, in bytes.
- */
 
 /**
  * @typedef {object} PipelineParts
  * @property {import('./registry.js').Registry} registry
  * @property {import('./rows.js').Rows} rows
  * @property {import('./recent.js').Recent} recent
+ * @property {import('./past.js').Past} past
  * @property {import('./latest.js').Latest} latest
  * @property {(row: Row) => void} write  Calls {@link Pipeline.stored} or refused some time later.
+ * @property {(isUseless: (row: Row) => boolean) => void} unwrite  Forgets rows that wait.
  * @property {() => boolean} isWritten  Whether no row waits or is on its way.
  * @property {import('./counts.js').Counts} counts
- * @property {PipelineLimits} limits
+ * @property {import('./held.js').Held} held
+ * @property {import('./detour.js').Detour | undefined} detour  Nothing without a spool.
  */
 
 export class Pipeline {
   /** @param {PipelineParts} parts */
-  constructor({ registry, rows, recent, latest, write, isWritten, counts, limits }) {
-    /** The gate sets it. @type {() => void} */
-    this.onRoom = () => {}
-    /** Bytes of held messages of QoS 1 and 2. */
-    this.heldBytes = 0
-    /** Bytes of held messages of QoS 0. */
-    this.qos0Bytes = 0
+  constructor(parts) {
+    const { registry, rows, recent, past, latest, write, unwrite, isWritten } = parts
+    const { counts, held, detour } = parts
+    this.held = held
     /** @private */
     this.registry = registry
     /** @private */
@@ -77,22 +70,31 @@ export class Pipeline {
     /** @private */
     this.recent = recent
     /** @private */
+    this.past = past
+    /** @private */
     this.latest = latest
     /** @private */
     this.write = write
+    /** @private */
+    this.unwrite = unwrite
     /** @private */
     this.isWritten = isWritten
     /** @private */
     this.counts = counts
     /** @private */
-    this.limits = limits
+    this.detour = detour
     /** @private @type {Map<string, Route>} */
     this.routes = new Map()
   }
 
   /** Whether no more messages of QoS 1 and 2 should be given. */
   get isFull() {
-    return this.heldBytes >= this.limits.heldBytesMax
+    return this.held.isFull
+  }
+
+  /** @param {() => void} onRoom  Called when there is room again. */
+  set onRoom(onRoom) {
+    this.held.onRoom = onRoom
   }
 
   /**
@@ -107,32 +109,42 @@ export class Pipeline {
       return
     }
     this.counts.received++
-    if (!this.hold(message)) return
+    if (this.held.add(message)) this.take(message)
+    else this.counts.droppedQos0++
+  }
+
+  /**
+   * Takes a message that is counted already: one out of the spool.
+   *
+   * @param {Message} message
+   */
+  take(message) {
     try {
       const known = this.routes.get(message.topic)
       const { sensor, metric } = known ?? parseTopic(message.topic)
       const measurements = parsePayload(metric, message.payload)
+      this.noteReceipt(message, measurements)
+      if (typeof sensor !== 'string') this.dispatch(message, sensor, measurements)
+      // What comes while the database cannot be asked about it may be anything, and in any number.
+      else if (this.detour?.takes(message)) this.detour.add(message)
       // Only a sensor that once made sense is remembered.
-      const found =
-        typeof sensor === 'string' ? this.remember(message.topic, sensor, metric) : sensor
-      this.dispatch(message, found, measurements)
+      else this.dispatch(message, this.remember(message.topic, sensor, metric), measurements)
     } catch (error) {
       if (!(error instanceof PayloadError)) throw error
       this.refuse(message, new Refusal(error.fault, error.message))
     }
   }
 
-  /** @private @param {Message} message  @returns {boolean}  False if it was dropped. */
-  hold(message) {
-    const { qos, bytes } = message
-    if (qos === 0 && this.qos0Bytes + bytes > this.limits.qos0BytesMax) {
-      this.counts.droppedQos0++
-      return false
-    }
-    if (qos === 0) this.qos0Bytes += bytes
-    else this.heldBytes += bytes
-    this.counts.held++
-    return true
+  /** The time of measurements that carry none is that of the first receipt. @private */
+  /** @param {Message} message  @param {Measurement[]} measurements */
+  noteReceipt(message, measurements) {
+    const { session, qos } = message
+    const isClockless = measurements.some(({ timeMs }) => timeMs === undefined)
+    if (!isClockless || qos === 0 || !session || message.isNoted) return
+    message.isNoted = true
+    const first = session.firstReceipt(message)
+    if (first.isRedelivery) this.counts.duplicates++
+    message.firstReceivedMs = first.receivedMs
   }
 
   /**
@@ -164,8 +176,14 @@ export class Pipeline {
       this.refuse(message, new Refusal('sensors', reason))
       // It may be heard of again when it has been forgotten.
       this.routes.delete(message.topic)
+    } else if (this.detour?.takes(message)) {
+      this.detour.add(message)
     } else {
-      sensor.waiters.push(() => this.dispatch(message, sensor, measurements))
+      message.waitsFor = sensor
+      sensor.waiters.set(message, () => {
+        message.waitsFor = undefined
+        this.dispatch(message, sensor, measurements)
+      })
     }
   }
 
@@ -180,27 +198,56 @@ export class Pipeline {
       this.refuse(message, new Refusal('hidden', 'the sensor was deleted'))
       return
     }
-    const receivedMs = this.timeOfReceipt(message, measurements)
     const refusal = judge(message, sensor, measurements)
     if (refusal) {
       this.refuse(message, refusal)
       return
     }
+    if (this.detour?.takes(message)) {
+      this.detour.add(message)
+      return
+    }
+    const { seqs, unknown } = this.place(message, sensor, measurements)
+    if (unknown.length > 0) {
+      const asked = ++message.asked
+      void this.past
+        .learn(unknown, () => message.asked === asked)
+        .then((isWanted) => isWanted && this.dispatch(message, sensor, measurements))
+      return
+    }
+    if (seqs.some((seq) => seq > SEQ_MAX)) {
+      this.refuse(message, new Refusal('time', `more than ${SEQ_MAX} values of one millisecond`))
+      return
+    }
+    message.isWritten = true
     message.pending = 1
     for (const row of this.registry.register(sensor, message)) this.write(row)
-    for (const one of measurements) this.storeOne(message, sensor, one, receivedMs)
+    for (let at = 0; at < measurements.length; at++) {
+      this.storeOne(message, sensor, measurements[at], seqs[at])
+    }
     this.finish(message)
   }
 
-  /** The time of measurements that carry none. @private */
-  /** @param {Message} message  @param {Measurement[]} measurements */
-  timeOfReceipt(message, measurements) {
-    const { session, qos, receivedMs } = message
-    const isClockless = measurements.some(({ timeMs }) => timeMs === undefined)
-    if (!isClockless || qos === 0 || !session) return receivedMs
-    const first = session.firstReceipt(message)
-    if (first.isRedelivery) this.counts.duplicates++
-    return first.receivedMs
+  /**
+   * Under which `seq` each measurement is stored, and of which it has to be asked first. To place
+   * one again changes nothing.
+   *
+   * @private
+   * @param {Message} message
+   * @param {Sensor} sensor
+   * @param {Measurement[]} measurements
+   */
+  place({ firstReceivedMs }, sensor, measurements) {
+    /** @type {number[]} */
+    const seqs = []
+    /** @type {{ series: Series, timeMs: number }[]} */
+    const unknown = []
+    for (const { metric, kind, value, timeMs = firstReceivedMs } of measurements) {
+      const series = sensor.seriesOf(metric)
+      if (!this.recent.knows(series, timeMs)) unknown.push({ series, timeMs })
+      else if (unknown.length === 0) seqs.push(this.recent.place(series, timeMs, kind, value))
+    }
+    return { seqs, unknown }
   }
 
   /**
@@ -208,25 +255,16 @@ export class Pipeline {
    * @param {Message} message
    * @param {Sensor} sensor
    * @param {Measurement} measurement
-   * @param {number} receivedMs
+   * @param {number} seq
    */
-  storeOne(message, sensor, measurement, receivedMs) {
-    const { metric, kind, value } = measurement
-    const timeMs = measurement.timeMs ?? receivedMs
+  storeOne(message, sensor, { metric, kind, value, timeMs: ownMs }, seq) {
+    const receivedMs = message.firstReceivedMs
+    const timeMs = ownMs ?? receivedMs
     const series = sensor.seriesOf(metric)
     const layout = layoutAt(sensor.layouts, timeMs)
     const bucketS = bucketOf(layout.bucketS, timeMs)
-    const seq = this.recent.place(series, timeMs, kind, value)
-    if (seq > SEQ_MAX) {
-      message.refusal ??= new Refusal('time', `more than ${SEQ_MAX} values at ${timeMs}`)
-      return
-    }
-    const acceptedMs = message.receivedMs
-    this.write(
-      this.rows.measurement(message, series, {
-        ...{ layout, bucketS, timeMs, seq, kind, value, acceptedMs },
-      }),
-    )
+    const what = { layout, bucketS, timeMs, seq, kind, value }
+    this.write(this.rows.measurement(message, series, what))
     for (const row of cover(this.rows, series, timeMs, message)) this.write(row)
     if (this.latest.note(series, { timeMs, seq, receivedMs, kind, value })) {
       if (series.newest) this.write(this.rows.latest(series, series.newest))
@@ -266,7 +304,10 @@ export class Pipeline {
   refused(row, error) {
     // A dead letter can be mended only by mending the database; until then its message is held.
     if (row.message?.isDead) {
-      setTimeout(() => this.write(row), REFUSED_DEAD_LETTER_MS)
+      const { message } = row
+      setTimeout(() => {
+        if (!message.isSettled) this.write(row)
+      }, REFUSED_DEAD_LETTER_MS)
       return
     }
     const refusal = new Refusal('database', `the database refuses it: ${error.message}`)
@@ -278,34 +319,55 @@ export class Pipeline {
   /** One thing less that a message waits for. @private @param {Message} message */
   finish(message) {
     message.pending--
-    if (message.pending > 0) return
+    // One that is given to the spool is settled there.
+    if (message.pending > 0 || message.isSpooling) return
     if (message.refusal && !message.isDead) {
       this.refuse(message, message.refusal)
       return
     }
     if (message.isDead) this.counts.deadLetter(/** @type {Refusal} */ (message.refusal).kind)
     else this.counts.stored(message)
-    this.release(message)
+    if (message.isFromSpool) this.counts.spooled--
+    else this.held.remove(message)
     this.settle(message)
   }
 
   /** @private @param {Message} message  @param {Refusal} refusal */
   refuse(message, refusal) {
+    if (this.detour?.takes(message)) {
+      this.detour.add(message)
+      return
+    }
+    message.isWritten = true
     message.refusal = refusal
     message.isDead = true
     this.write(this.rows.deadLetter(message, refusal.reason))
   }
 
-  /** @private @param {Message} message */
-  release(message) {
-    this.counts.held--
-    if (message.qos === 0) {
-      this.qos0Bytes -= message.bytes
-      return
+  /** Messages are durable in the spool. @param {Message[]} messages */
+  spooled(messages) {
+    let areWritten = false
+    for (const message of messages) {
+      areWritten ||= message.isWritten
+      this.counts.spooled++
+      this.held.remove(message)
+      this.settle(message)
     }
-    const wasFull = this.isFull
-    this.heldBytes -= message.bytes
-    if (wasFull && !this.isFull) queueMicrotask(() => this.onRoom())
+    // Rows of these alone need not be written; others wait for what tells of sensors and series.
+    if (areWritten) this.unwrite(({ message, onDone }) => message?.isSettled === true && !onDone)
+  }
+
+  /** Messages could not be spooled: they wait for the database again. @param {Message[]} messages */
+  notSpooled(messages) {
+    for (const message of messages) {
+      message.isSpooling = false
+      if (!message.isWritten) {
+        this.take(message)
+      } else if (message.pending === 0) {
+        message.pending = 1
+        this.finish(message)
+      }
+    }
   }
 
   /** @private @param {Message} message */
@@ -317,7 +379,7 @@ export class Pipeline {
   /** Resolves when nothing is held. @param {number} msMax  Longest wait, in milliseconds. */
   async idle(msMax) {
     const untilMs = performance.now() + msMax
-    while (this.counts.held > 0 && performance.now() < untilMs) {
+    while (this.held.count > 0 && performance.now() < untilMs) {
       await new Promise((resolve) => setTimeout(resolve, IDLE_MS))
     }
   }

@@ -3,7 +3,9 @@
  * millisecond are two measurements, told apart by `seq`; the same value again is the same one.
  *
  * Memory is bounded in number and time by two generations: new ones go into the young generation;
- * when that is full or old it takes the place of the one before, which is forgotten.
+ * when that is full or old it takes the place of the one before, which is forgotten. Everything
+ * later than a series' horizon is remembered; what lies before it is asked of the database first
+ * (`past.js`).
  */
 
 import { createHash } from 'node:crypto'
@@ -25,12 +27,18 @@ const TEXT_LENGTH_MAX = 40
 /** @typedef {import('@sandglass/common/measurement').Value} Value */
 
 export class Recent {
-  /** @param {{ now?: () => number }} [parts]  A clock that only goes forward, in milliseconds. */
-  constructor({ now = () => performance.now() } = {}) {
+  /**
+   * @param {object} [parts]
+   * @param {() => number} [parts.now]  A clock that only goes forward, in milliseconds.
+   * @param {number} [parts.timesMax]  Most event times of a generation.
+   */
+  constructor({ now = () => performance.now(), timesMax = GENERATION_TIMES_MAX } = {}) {
     /** Values that found another one at their millisecond. */
     this.sameTime = 0
     /** @private */
     this.now = now
+    /** @private */
+    this.timesMax = timesMax
     /** @private */
     this.times = 0
     /** @private */
@@ -79,13 +87,40 @@ export class Recent {
 
   /** @private @param {Series} series  @param {number} timeMs  @param {unknown} seen */
   remember(series, timeMs, seen) {
-    if (this.times >= GENERATION_TIMES_MAX) this.rotate()
+    if (this.times >= this.timesMax) this.rotate()
     if (!series.recent) {
       series.recent = new Map()
       this.young.push(series)
     }
     series.recent.set(timeMs, seen)
+    if (timeMs > series.recentToMs) series.recentToMs = timeMs
     this.times++
+  }
+
+  /**
+   * Whether all values of a series at a millisecond are remembered.
+   *
+   * @param {Series} series
+   * @param {number} timeMs
+   */
+  knows(series, timeMs) {
+    if (timeMs > series.horizonMs) return true
+    return series.recent?.has(timeMs) === true || series.recentBefore?.has(timeMs) === true
+  }
+
+  /**
+   * Learns which values a series has at a millisecond.
+   *
+   * @param {Series} series
+   * @param {number} timeMs
+   * @param {{ seq: number, kind: number, value: Value }[]} values
+   */
+  learn(series, timeMs, values) {
+    if (this.knows(series, timeMs)) return
+    /** By `seq`, perhaps with holes. @type {unknown[]} */
+    const tokens = []
+    for (const { seq, kind, value } of values) tokens[seq] = tokenOf(kind, value)
+    this.remember(series, timeMs, tokens)
   }
 
   /** Begins a new generation if this one is old; to be called now and then. */
@@ -95,10 +130,15 @@ export class Recent {
 
   /** @private */
   rotate() {
-    for (const series of this.old) series.recentBefore = undefined
+    for (const series of this.old) {
+      series.recentBefore = undefined
+      series.horizonMs = Math.max(series.horizonMs, series.recentBeforeToMs)
+    }
     for (const series of this.young) {
       series.recentBefore = series.recent
+      series.recentBeforeToMs = series.recentToMs
       series.recent = undefined
+      series.recentToMs = Number.NEGATIVE_INFINITY
     }
     this.old = this.young
     this.young = []

@@ -32,6 +32,8 @@ const REFUSED_MAX = 10_000
  * @property {boolean} isRegistered  Whether it has a row of its own.
  * @property {boolean} isHidden
  * @property {Layout[]} layouts  Ordered by `fromMs`.
+ * @property {ReadonlyMap<string, number>} lastTimes  `last_ts` of its series, in milliseconds, by
+ *   metric.
  */
 
 /**
@@ -154,8 +156,8 @@ export class Registry {
     if (!known) return
     this.learn(sensor, known)
     const { waiters } = sensor
-    sensor.waiters = []
-    for (const waiter of waiters) waiter()
+    sensor.waiters = new Map()
+    for (const waiter of waiters.values()) waiter()
   }
 
   /** @private @param {Sensor} sensor  @param {KnownSensor} known */
@@ -165,6 +167,7 @@ export class Registry {
     sensor.isHidden = known.isHidden
     if (known.layouts.length > 0) sensor.layouts = known.layouts
     if (wasReady) return
+    sensor.lastTimes = known.lastTimes
     if (known.isRegistered && known.layouts.length > 0) {
       this.accept(sensor)
     } else if (this.count < this.sensorsMax) {

@@ -9,10 +9,17 @@
  * series.last_ts                             the time itself: the largest wins
  * series.first_ts                            counted down from the year 2100: the smallest wins
  * ```
+ *
+ * What was kept in the spool for a while lives shorter by that.
  */
 
 import { deadLetterDay, KIND, VALUE_COLUMNS } from '@sandglass/common/measurement'
-import { CLASS_NAMES, DEAD_LETTER_SHARDS, measurementTable } from '@sandglass/common/schema'
+import {
+  CLASS_NAMES,
+  DEAD_LETTER_SHARDS,
+  measurementTable,
+  retentionClass,
+} from '@sandglass/common/schema'
 import cassandra from 'cassandra-driver'
 import { Row } from './row.js'
 
@@ -79,16 +86,23 @@ export class Rows {
    * @param {Message} message
    * @param {Series} series
    * @param {{ layout: Layout, bucketS: number, timeMs: number, seq: number, kind: number,
-   *   value: Value, acceptedMs: number }} what
+   *   value: Value }} what
    */
-  measurement(message, series, { layout, bucketS, timeMs, seq, kind, value, acceptedMs }) {
+  measurement(message, series, { layout, bucketS, timeMs, seq, kind, value }) {
     const keys = this.keysOf(series.sensor)
     const bucket = keys.bucketOf(layout.className, bucketS)
     /** @type {unknown[]} */
     const params = [keys.uuid, bucket.long, series.metric, timeMs, seq]
     bindValue(params, kind, value)
-    params.push(timestampOf(acceptedMs))
-    const query = this.measurementByClass[layout.className][kind]
+    params.push(timestampOf(message.receivedMs))
+    let query = this.measurementByClass[layout.className][kind]
+    const ttlS = retentionClass(layout.className).ttlS
+    if (message.isFromSpool && ttlS > 0) {
+      // It has been kept for some time already.
+      const keptS = Math.floor((Date.now() - message.receivedMs) / 1000)
+      params.push(Math.min(ttlS, Math.max(1, ttlS - keptS)))
+      query += ' AND TTL ?'
+    }
     return new Row(query, params, bucket.partition, textBytes(series.metric, value), message)
   }
 
@@ -140,7 +154,8 @@ export class Rows {
   deadLetter(message, reason) {
     const { topic, clientId, receivedMs } = message
     const day = deadLetterDay(receivedMs)
-    const id = TimeUuid.fromDate(new Date(receivedMs))
+    message.deadLetterId ??= TimeUuid.fromDate(new Date(receivedMs))
+    const id = message.deadLetterId
     const shard = /** @type {any} */ (id).buffer[3] % DEAD_LETTER_SHARDS
     const payload = Buffer.from(message.payload.subarray(0, PAYLOAD_KEPT_BYTES_MAX))
     /** @type {unknown[]} */

@@ -48,6 +48,18 @@ export class Series {
     this.recent = undefined
     /** The same, of the generation before. @type {Map<number, unknown> | undefined} */
     this.recentBefore = undefined
+    /** The latest event times of these, in milliseconds. */
+    this.recentToMs = Number.NEGATIVE_INFINITY
+    this.recentBeforeToMs = Number.NEGATIVE_INFINITY
+    /**
+     * The latest event time at which there may be values that are not remembered, in milliseconds:
+     * at first that of the newest row in the database, as soon as that is known.
+     */
+    this.horizonMs = sensor.lastTimes.has(metric)
+      ? Number.POSITIVE_INFINITY
+      : Number.NEGATIVE_INFINITY
+    /** Whether `horizonMs` is still to be asked of the database. */
+    this.isUnread = sensor.lastTimes.has(metric)
   }
 }
 
@@ -66,12 +78,22 @@ export class Sensor {
     this.isHidden = false
     /** Ordered by event time, the first from 0. @type {Layout[]} */
     this.layouts = []
+    /**
+     * `last_ts` of the series it had when it was first heard of, in milliseconds, by metric.
+     *
+     * @type {ReadonlyMap<string, number>}
+     */
+    this.lastTimes = new Map()
     /** When the database was last asked about it, by the clock that only goes forward. */
     this.readMs = 0
     /** The rows that register it, while they are on their way. @type {import('./row.js').Row[]} */
     this.registrationRows = []
-    /** What waits for `state` to be `ready` or `refused`. @type {(() => void)[]} */
-    this.waiters = []
+    /**
+     * What waits for `state` to be `ready` or `refused`.
+     *
+     * @type {Map<import('./message.js').Message, () => void>}
+     */
+    this.waiters = new Map()
     /** @type {Map<string, Series>} */
     this.series = new Map()
   }

@@ -3,7 +3,9 @@
  * an error says what can be done about it.
  */
 
+import { bucketOf, layoutAt, measurementTable } from '@sandglass/common/schema'
 import cassandra from 'cassandra-driver'
+import { COVER_MS } from './coverage.js'
 
 const { errors } = cassandra
 const { responseErrorCodes } = cassandra.types
@@ -11,6 +13,7 @@ const { responseErrorCodes } = cassandra.types
 /** Rows of a page when a table is read as a whole. */
 const PAGE_ROWS = 5_000
 
+/** @typedef {import('@sandglass/common/schema').Layout} Layout */
 /** @typedef {import('./row.js').Row} Row */
 /** @typedef {import('./writer.js').Remedy} Remedy */
 /** @typedef {import('@sandglass/common/database').Database} Database */
@@ -61,7 +64,12 @@ export class Storage {
       sensor: `SELECT hidden FROM ${keyspace}.sensor WHERE sensor_id = ?`,
       layouts: `SELECT from_ts, class, bucket_s FROM ${keyspace}.layout WHERE sensor_id = ?`,
       sensors: `SELECT sensor_id FROM ${keyspace}.sensor`,
+      series: `SELECT metric, last_ts FROM ${keyspace}.series WHERE sensor_id = ?`,
     }
+    /** @private @param {string} className */
+    this.rowsOf = (className) =>
+      `SELECT ts, seq, v, i, b, s, lat, lon FROM ${keyspace}.${measurementTable(className)}
+       WHERE sensor_id = ? AND bucket = ? AND metric = ?`
   }
 
   /** The driver's client. @private */
@@ -98,9 +106,10 @@ export class Storage {
   /** @param {string} id  @returns {Promise<import('./registry.js').KnownSensor>} */
   async readSensor(id) {
     const options = { prepare: true, isIdempotent: true }
-    const [sensors, layouts] = await Promise.all([
+    const [sensors, layouts, series] = await Promise.all([
       this.client.execute(this.queries.sensor, [id], options),
       this.client.execute(this.queries.layouts, [id], options),
+      this.client.execute(this.queries.series, [id], options),
     ])
     return {
       isRegistered: sensors.rowLength > 0,
@@ -110,7 +119,41 @@ export class Storage {
         className: row.class,
         bucketS: row.bucket_s,
       })),
+      lastTimes: new Map(
+        series.rows.filter((row) => row.last_ts).map((row) => [row.metric, row.last_ts.getTime()]),
+      ),
     }
+  }
+
+  /**
+   * The newest row of a series by event time, which lies at or a little after its last time.
+   *
+   * @param {{ id: string, layouts: readonly Layout[] }} sensor
+   * @param {string} metric
+   * @param {number} lastMs  `last_ts` of the series.
+   */
+  async newest({ id, layouts }, metric, lastMs) {
+    if (layouts.length === 0) return undefined
+    for (let timeMs = lastMs + COVER_MS; ; ) {
+      const { className, bucketS } = layoutAt(layouts, timeMs)
+      const bucket = bucketOf(bucketS, timeMs)
+      const [row] = await this.read(`${this.rowsOf(className)} LIMIT 1`, [id, bucket, metric])
+      if (row || bucket * 1000 <= lastMs) return row
+      timeMs = bucket * 1000 - 1
+    }
+  }
+
+  /**
+   * The rows of a series at one millisecond.
+   *
+   * @param {{ id: string, layouts: readonly Layout[] }} sensor
+   * @param {string} metric
+   * @param {number} timeMs
+   */
+  rowsAt({ id, layouts }, metric, timeMs) {
+    const { className, bucketS } = layoutAt(layouts, timeMs)
+    const bucket = bucketOf(bucketS, timeMs)
+    return this.read(`${this.rowsOf(className)} AND ts = ?`, [id, bucket, metric, timeMs])
   }
 
   async countSensors() {
@@ -131,9 +174,16 @@ export class Storage {
     } while (pageState)
   }
 
-  /** @param {string} query  @param {unknown[]} params */
+  /**
+   * All rows of an answer, which must not be many.
+   *
+   * @param {string} query
+   * @param {unknown[]} params
+   */
   async read(query, params) {
-    const page = await this.client.execute(query, params, { prepare: true, isIdempotent: true })
-    return page.rows
+    /** @type {any[]} */
+    const rows = []
+    for await (const row of this.pages(query, params)) rows.push(row)
+    return rows
   }
 }

@@ -28,6 +28,7 @@ const RETRY_MS_MAX = 1_000
 /**
  * @typedef {object} Outcome
  * @property {(row: Row) => void} stored
+ * @property {(ms: number) => void} wrote  How long a request took that succeeded.
  * @property {(row: Row, error: Error) => void} refused
  * @property {(error: Error) => void} failed  For counting and logging; it will be tried again.
  */
@@ -66,8 +67,10 @@ export class Writer {
   /** @param {Row[]} rows */
   async write(rows) {
     for (let ms = RETRY_MS_MIN; !this.isClosed; ms = Math.min(2 * ms, RETRY_MS_MAX)) {
+      const beganMs = performance.now()
       try {
         await this.store.insert(rows)
+        this.outcome.wrote(performance.now() - beganMs)
         for (const row of rows) this.outcome.stored(row)
         return
       } catch (thrown) {

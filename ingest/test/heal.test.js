@@ -3,13 +3,15 @@ import cassandra from 'cassandra-driver'
 import pino from 'pino'
 import { healLatest } from '../src/heal.js'
 import { Rows } from '../src/rows.js'
+import { Storage } from '../src/storage.js'
 
 const ID = cassandra.types.Uuid.fromString('0d1b3c5e-0000-4000-8000-000000000001')
 const none = { v: null, i: null, b: null, s: null, lat: null, lon: null }
 
 /** @param {{ rawMs: number, latestMs: number | undefined }} times */
 async function heal({ rawMs, latestMs }) {
-  const storage = {
+  const storage = Object.assign(Object.create(Storage.prototype), {
+    rowsOf: (/** @type {string} */ className) => `SELECT FROM k.measurement_${className}`,
     async *pages() {
       yield { sensor_id: ID, metric: 'm', last_ts: new Date(rawMs) }
     },
@@ -26,11 +28,11 @@ async function heal({ rawMs, latestMs }) {
         rawMs < params[1] * 1000 + 3_600_000
       return isThere ? [{ ...none, ts: new Date(rawMs), seq: 2, v: 5 }] : []
     },
-  }
+  })
   const write = jest.fn()
   const logger = pino({ level: 'silent' })
   const rows = new Rows('k')
-  await healLatest({ storage: /** @type {any} */ (storage), rows, logger, keyspace: 'k', write })
+  await healLatest({ storage, rows, logger, keyspace: 'k', write })
   return write.mock.calls.map(([row]) => /** @type {any} */ (row).params)
 }
 

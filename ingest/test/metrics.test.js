@@ -13,7 +13,7 @@ test('/stats and /metrics tell the same numbers, and they add up', async () => {
   await until(() => client.ids('puback').length === 4)
   ingest.storage.isDown = true
   client.publish(9)
-  await until(() => ingest.counts.held === 1)
+  await until(() => ingest.held.count === 1)
 
   const shown = stats(measured)
   expect(shown).toMatchObject({

@@ -1,10 +1,14 @@
 import { randomInt } from 'node:crypto'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { sensorId } from '@sandglass/common/sensor'
 import pino from 'pino'
 import { COVER_MS } from '../src/coverage.js'
 import { buildIngest } from '../src/ingest.js'
 import { LATEST_MS_MIN } from '../src/latest.js'
 import { Message } from '../src/message.js'
+import { Recent } from '../src/recent.js'
 import { REFUSAL_KINDS } from '../src/refusal.js'
 import { FakeError, FakeStorage } from './support/fake-storage.js'
 import { until } from './support/ingest.js'
@@ -13,16 +17,20 @@ const T = Date.UTC(2026, 0, 1)
 
 /** @typedef {ConstructorParameters<typeof Message>[0]} MessageParts */
 
-/** @param {Record<string, number>} [limits] */
-function build(limits = {}) {
-  const storage = new FakeStorage()
+/**
+ * @param {Partial<import('../src/ingest.js').IngestLimits>} [limits]
+ * @param {FakeStorage} [storage]
+ * @param {Recent} [recent]
+ */
+function build(limits = {}, storage = new FakeStorage(), recent = undefined) {
   const ingest = buildIngest({
-    storage,
+    ...{ storage, recent },
     keyspace: 'k',
     logger: pino({ level: 'silent' }),
     limits: {
       ...{ packetBytesMax: 1e6, clientMessagesMax: 1_000, connectionsMax: 10, sensorsMax: 1_000 },
-      ...{ heldBytesMax: 1e6, qos0BytesMax: 1e6, retentionClass: '30d', ...limits },
+      ...{ heldBytesMax: 1e6, qos0BytesMax: 1e6, retentionClass: '30d' },
+      ...{ spoolDir: '', spoolBytesMax: 0, spoolAfterMs: 1_000, ...limits },
     },
   })
   const sessions = ingest.gate.sessions
@@ -141,6 +149,92 @@ describe('measurements', () => {
   })
 })
 
+describe('two values of one millisecond', () => {
+  const values = (/** @type {FakeStorage} */ storage) =>
+    storage
+      .rowsOf('measurement_30d')
+      .map(({ ts, seq, v }) => [ts, seq, v])
+      .sort()
+
+  test('stay two when the service was restarted between them', async () => {
+    const storage = new FakeStorage()
+    await build({}, storage).settle('sensors/s/m', { t: T, v: 1 })
+    const second = build({}, storage)
+    await second.settle('sensors/s/m', { t: T, v: 2 })
+    await second.settle('sensors/s/m', { t: T, v: 1 })
+    expect(values(storage)).toEqual([
+      [T, 0, 1],
+      [T, 1, 2],
+    ])
+  })
+
+  test('stay two when the first is older than what is remembered', async () => {
+    const { settle, storage, past } = build({}, undefined, new Recent({ timesMax: 2 }))
+    for (const t of [T, T + 1, T + 2, T + 3, T + 4]) await settle('sensors/s/m', { t, v: 1 })
+    expect(past.reads).toBe(0)
+    await settle('sensors/s/m', { t: T, v: 2 })
+    expect(past.reads).toBe(1)
+    expect(values(storage)).toContainEqual([T, 1, 2])
+  })
+
+  test('are asked of the database only at times that it may know more of', async () => {
+    const storage = new FakeStorage()
+    await build({}, storage).settle('sensors/s/m', { t: T, v: 1 })
+    const { settle, past } = build({}, storage)
+    for (let t = T + 1; t < T + 50; t++) await settle('sensors/s/m', [{ t, v: 1 }])
+    await settle('sensors/new/m', { t: T, v: 1 })
+    expect(past.reads).toBe(0)
+  })
+
+  test('are each stored once, whatever is repeated, forgotten or interrupted', async () => {
+    const seed = Number(process.env.SEED ?? randomInt(2 ** 31))
+    const random = seeded(seed)
+    const below = (/** @type {number} */ count) => Math.floor(random() * count)
+    const storage = new FakeStorage()
+    /** @type {Map<string, Set<number>>} */
+    const acknowledged = new Map()
+    /** What was sent and not acknowledged is sent again. @type {{ t: number, v: number }[]} */
+    let unacknowledged = []
+    for (let run = 0; run < 12; run++) {
+      const { accept } = build({}, storage, new Recent({ timesMax: 6 }))
+      const isLast = run === 11
+      storage.isManual = !isLast
+      const fresh = Array.from({ length: isLast ? 0 : 60 }, () => ({
+        t: T + below(20),
+        v: below(4),
+      }))
+      const sent = [...unacknowledged, ...fresh].map((one) => ({
+        one,
+        message: accept('sensors/s/m', one),
+      }))
+      for (let step = 0; step < 40; step++) {
+        const [request] = storage.requests.splice(0, 1)
+        request?.end(random() < 0.1 ? new FakeError('retry') : undefined)
+        await new Promise((resolve) => setImmediate(resolve))
+      }
+      if (isLast) await until(() => sent.every(({ message }) => message.isSettled))
+      // The process dies here: requests that are under way may still arrive, or never.
+      for (const request of storage.requests.splice(0)) {
+        if (random() < 0.5) request.end()
+      }
+      await new Promise((resolve) => setImmediate(resolve))
+      for (const { one, message } of sent) {
+        if (!message.isSettled) continue
+        const known = acknowledged.get(`${one.t}`) ?? new Set()
+        acknowledged.set(`${one.t}`, known.add(one.v))
+      }
+      unacknowledged = sent.filter(({ message }) => !message.isSettled).map(({ one }) => one)
+    }
+    const stored = new Map()
+    for (const { ts, v } of storage.rowsOf('measurement_30d')) {
+      const key = `${ts}`
+      stored.set(key, [...(stored.get(key) ?? []), v].sort())
+    }
+    const expected = [...acknowledged].map(([key, set]) => [key, [...set].sort()])
+    expect({ seed, stored: [...stored].sort() }).toEqual({ seed, stored: expected.sort() })
+  }, 30_000)
+})
+
 describe('sensors', () => {
   test('an unknown sensor registers itself before its first message is acknowledged', async () => {
     const { accept, storage, settled, batcher } = build()
@@ -256,57 +350,70 @@ function seeded(seed) {
   }
 }
 
-test('received = stored + dead-lettered + held + dropped, in any history', async () => {
-  const seed = Number(process.env.SEED ?? randomInt(2 ** 31))
-  const random = seeded(seed)
-  const { accept, storage, settled, counts, pipeline } = build({
-    qos0BytesMax: 3_000,
-    sensorsMax: 5,
-  })
-  storage.isManual = true
-  storage.refuses = ({ params }) => params.includes('refused')
-  /** @param {unknown[]} choices */
-  const pick = (choices) => choices[Math.floor(random() * choices.length)]
-  let unsettled = 0
-  const check = (/** @type {number} */ step) => {
-    const sum = counts.storedMessages + counts.deadLettered + counts.held + counts.droppedQos0
-    if (sum !== counts.received)
-      throw new Error(`seed ${seed}, step ${step}: ${JSON.stringify(counts)}`)
-  }
-  for (let step = 0; step < 3_000; step++) {
-    const topic = `sensors/s${Math.floor(random() * 7)}${pick(['', '/m', '/m', '//'])}`
-    const v = pick([1, true, 'x', 'refused', null, { lat: 1, lon: 2 }])
-    const payload = pick([
-      v,
-      { t: T + Math.floor(random() * 50), v },
-      { a: v, m: 2 },
-      'poison',
-      [v, v],
-    ])
-    if (random() < 0.6) accept(topic, payload, { qos: /** @type {0 | 1} */ (pick([0, 1])) })
-    else {
-      const [request] = storage.requests.splice(Math.floor(random() * storage.requests.length), 1)
-      request?.end(random() < 0.1 ? new FakeError(random() < 0.5 ? 'retry' : 'split') : undefined)
+test.each([
+  ['without a spool', 0],
+  ['with a spool', 2 ** 30],
+  ['with a spool that is often full', 2 ** 20],
+])(
+  'each message is in one place in any history, %s',
+  async (_, spoolBytesMax) => {
+    const seed = Number(process.env.SEED ?? randomInt(2 ** 31))
+    const random = seeded(seed)
+    const spoolDir = mkdtempSync(join(tmpdir(), 'sandglass-pipeline-'))
+    const limits = { qos0BytesMax: 3_000, sensorsMax: 5, spoolBytesMax, spoolDir, spoolAfterMs: 1 }
+    const { accept, storage, settled, counts, held, spool, detour, drain } = build(limits)
+    await spool?.open()
+    void drain?.run()
+    storage.isManual = true
+    storage.refuses = ({ params }) => params.includes('refused')
+    /** @param {unknown[]} choices */
+    const pick = (choices) => choices[Math.floor(random() * choices.length)]
+    let unsettled = 0
+    const check = (/** @type {number} */ step) => {
+      const kept = counts.storedMessages + counts.deadLettered + counts.spooled
+      if (kept + held.count + counts.droppedQos0 !== counts.received)
+        throw new Error(`seed ${seed}, step ${step}: ${JSON.stringify(counts)}`)
     }
-    if (random() < 0.2) await new Promise((resolve) => setImmediate(resolve))
-    check(step)
-  }
-  storage.isManual = false
-  await until(() => {
-    for (const request of storage.requests.splice(0)) request.end()
-    check(-1)
-    return counts.held === 0
-  }, 20_000)
-  unsettled = counts.received - counts.droppedQos0 - settled.length
-  expect({ seed, unsettled }).toEqual({ seed, unsettled: 0 })
-  expect({ seed, heldBytes: pipeline.heldBytes, qos0Bytes: pipeline.qos0Bytes }).toEqual({
-    ...{ seed, heldBytes: 0, qos0Bytes: 0 },
-  })
-  expect(storage.rowsOf('dead_letter')).toHaveLength(counts.deadLettered)
-  expect(REFUSAL_KINDS.filter((kind) => counts.deadLetters[kind] > 0)).toEqual(
-    expect.arrayContaining(['topic', 'json', 'value', 'sensors', 'database']),
-  )
-}, 40_000)
+    for (let step = 0; step < 3_000; step++) {
+      const topic = `sensors/s${Math.floor(random() * 7)}${pick(['', '/m', '/m', '//'])}`
+      const v = pick([1, true, 'x', 'refused', null, { lat: 1, lon: 2 }])
+      const payload = pick([
+        v,
+        { t: T + Math.floor(random() * 50), v },
+        { a: v, m: 2 },
+        'poison',
+        [v, v],
+      ])
+      if (random() < 0.6) accept(topic, payload, { qos: /** @type {0 | 1} */ (pick([0, 1])) })
+      else {
+        const [request] = storage.requests.splice(Math.floor(random() * storage.requests.length), 1)
+        request?.end(random() < 0.1 ? new FakeError(random() < 0.5 ? 'retry' : 'split') : undefined)
+      }
+      if (random() < 0.2) await new Promise((resolve) => setImmediate(resolve))
+      if (random() < 0.05) detour?.look(held, performance.now())
+      if (random() < 0.05) detour?.wrote(0)
+      check(step)
+    }
+    storage.isManual = false
+    await until(() => {
+      for (const request of storage.requests.splice(0)) request.end()
+      check(-1)
+      return held.count === 0 && counts.spooled === 0
+    }, 20_000)
+    unsettled = counts.received - counts.droppedQos0 - settled.length
+    expect({ seed, unsettled }).toEqual({ seed, unsettled: 0 })
+    expect({ seed, bytes: held.bytes, spoolBytes: spool?.bytes ?? 0 }).toEqual({
+      ...{ seed, bytes: 0, spoolBytes: 0 },
+    })
+    await spool?.close()
+    rmSync(spoolDir, { recursive: true })
+    expect(storage.rowsOf('dead_letter')).toHaveLength(counts.deadLettered)
+    expect(REFUSAL_KINDS.filter((kind) => counts.deadLetters[kind] > 0)).toEqual(
+      expect.arrayContaining(['topic', 'json', 'value', 'sensors', 'database']),
+    )
+  },
+  40_000,
+)
 
 test('names that only poison came from are not remembered', async () => {
   const { settle, registry } = build()

@@ -1,4 +1,4 @@
-// The database is away for a minute. Clients with a keep-alive of five seconds stay connected, go
+// The database is away for a minute, and there is no spool. Clients with a keep-alive of five seconds stay connected, go
 // on publishing, and lose nothing; what has no room is refused where the promise allows it.
 import { setTimeout as delay } from 'node:timers/promises'
 import { sensorId } from '@sandglass/common/sensor'
@@ -29,6 +29,7 @@ describe('the database is away', () => {
       ingestEnv: {
         CLIENT_MESSAGES_MAX: String(CLIENT_MESSAGES_MAX),
         QOS0_BYTES_MAX: String(QOS0_BYTES_MAX),
+        SPOOL_BYTES_MAX: '0',
       },
     })
   }, 120_000)

@@ -7,7 +7,6 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { API_FLAGS } from '@sandglass/common/service'
 import cassandra from 'cassandra-driver'
 import { Link } from './link.js'
 import { Part } from './part.js'
@@ -217,13 +216,14 @@ export class Stack {
         'CQL_PASSWORD',
       ),
     }
-    const args = [...(name === 'api' ? API_FLAGS : []), join(ROOT, name, 'src/main.js')]
+    const args = [join(ROOT, name, 'src/main.js')]
     const node = { ...common, command: process.execPath, args }
     if (name === 'ingest') {
       const env = {
         ...database,
         MQTT_LISTEN: `${HOST}:${mqtt}`,
         INGEST_HTTP: `${HOST}:${ingestHttp}`,
+        SPOOL_DIR: join(directory, 'spool'),
         ...ingestEnv,
       }
       return { ...node, env, healthUrl: `${this.ingestUrl}/health` }

@@ -62,7 +62,7 @@ const JSON_TYPE = 'application/json; charset=utf-8'
  * @param {import('fastify').FastifyInstance} app
  * @param {import('../app.js').Parts & {
  *   catalog: import('../catalog.js').Catalog,
- *   gate: import('../gate.js').Gate,
+ *   gate: import('@sandglass/common/gate').Gate,
  * }} parts
  */
 export default async function latest(app, { store, catalog, gate }) {
@@ -72,8 +72,8 @@ export default async function latest(app, { store, catalog, gate }) {
     (/** @type {import('fastify').FastifyRequest<One>} */ request, reply) =>
       withinDeadline(reply, async () => {
         const id = sensorId(request.params.sensor)
-        const [isKnown, rows] = await Promise.all([store.isKnown(id), store.latest(id)])
-        if (!isKnown) throw unknownSensor()
+        const [sensor, rows] = await Promise.all([store.sensor(id), store.latest(id)])
+        if (!sensor || sensor.hidden) throw unknownSensor()
         const wanted = wants(request.query.metric)
         reply.type(JSON_TYPE)
         return `{"items":[${rows

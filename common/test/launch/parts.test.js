@@ -60,6 +60,7 @@ describe('the status line', () => {
     stored: 990,
     deadLettered: 10,
     held: 0,
+    spooled: 0,
     droppedQos0: 0,
     publishToStoredMs: { p50: 2.345, p99: 12.6 },
     database: /** @type {const} */ ('up'),

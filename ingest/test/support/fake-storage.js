@@ -3,7 +3,7 @@
  * and how its requests end.
  */
 
-/** @typedef {import('../../src/registry.js').KnownSensor} KnownSensor */
+/** @typedef {Omit<import('../../src/registry.js').KnownSensor, 'lastTimes'>} KnownSensor */
 /** @typedef {import('../../src/row.js').Row} Row */
 /** @typedef {{ rows: readonly Row[], end: (error?: Error) => void }} Request */
 
@@ -82,7 +82,45 @@ export class FakeStorage {
   /** @param {string} id */
   async readSensor(id) {
     if (this.isDown) throw new FakeError('retry')
-    return this.sensors.get(id) ?? { isRegistered: false, isHidden: false, layouts: [] }
+    const lastTimes = new Map(
+      this.rowsOf('series')
+        .filter((row) => String(row.sensor_id) === id)
+        .map(({ metric, last_ts: lastMs }) => [metric, lastMs]),
+    )
+    const known = this.sensors.get(id) ?? this.registered(id)
+    return { ...known, lastTimes }
+  }
+
+  /** What the rows say of a sensor. @private @param {string} id */
+  registered(id) {
+    const layouts = this.rowsOf('layout')
+      .filter((row) => String(row.sensor_id) === id)
+      .map((row) => ({ fromMs: row.from_ts, className: row.class, bucketS: row.bucket_s }))
+    return { isRegistered: layouts.length > 0, isHidden: false, layouts }
+  }
+
+  /** @param {{ id: string }} sensor  @param {string} metric */
+  async newest(sensor, metric) {
+    const rows = await this.rawRows(sensor.id, metric)
+    return rows.sort((a, b) => Number(b.ts) - Number(a.ts))[0]
+  }
+
+  /** @param {{ id: string }} sensor  @param {string} metric  @param {number} timeMs */
+  async rowsAt(sensor, metric, timeMs) {
+    return (await this.rawRows(sensor.id, metric)).filter(({ ts }) => ts.getTime() === timeMs)
+  }
+
+  /** @private @param {string} id  @param {string} metric */
+  async rawRows(id, metric) {
+    if (this.isDown) throw new FakeError('retry')
+    return [...this.stored.values()]
+      .filter(
+        (row) =>
+          row.table.startsWith('measurement_') &&
+          String(row.sensor_id) === id &&
+          row.metric === metric,
+      )
+      .map((row) => /** @type {any} */ ({ ...row, ts: new Date(row.ts) }))
   }
 
   async countSensors() {

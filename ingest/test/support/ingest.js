@@ -18,6 +18,9 @@ const LIMITS = {
   qos0BytesMax: 2 ** 20,
   sensorsMax: 1_000,
   retentionClass: '30d',
+  spoolDir: '',
+  spoolBytesMax: 0,
+  spoolAfterMs: 1_000,
 }
 
 /** @param {Partial<typeof LIMITS>} [limits] */

@@ -1,0 +1,57 @@
+/**
+ * Decides when messages go to the spool rather than wait for the database: from when one has waited
+ * for more than a moment, until the database answers quickly again.
+ */
+
+/** @typedef {import('./message.js').Message} Message */
+
+export class Detour {
+  /** Whether messages take it. */
+  isOpen = false
+
+  /**
+   * @param {object} parts
+   * @param {import('./spool/spool.js').Spool} parts.spool
+   * @param {number} parts.afterMs  How long a message waits for the database, in milliseconds.
+   */
+  constructor({ spool, afterMs }) {
+    /** @private */
+    this.spool = spool
+    /** @private */
+    this.afterMs = afterMs
+  }
+
+  /**
+   * To be called now and then.
+   *
+   * @param {import('./held.js').Held} held
+   * @param {number} nowMs
+   */
+  look(held, nowMs) {
+    const { oldestMs } = held
+    if (oldestMs !== undefined && nowMs - oldestMs > this.afterMs) this.isOpen = true
+    if (!this.isOpen) return
+    for (const message of held.all()) if (this.takes(message)) this.add(message)
+  }
+
+  /** An attempt to write succeeded. @param {number} tookMs */
+  wrote(tookMs) {
+    if (tookMs < this.afterMs) this.isOpen = false
+  }
+
+  /** @param {Message} message */
+  takes(message) {
+    if (!this.isOpen || message.isFromSpool || message.isSpooling) return false
+    return this.spool.hasRoom(message)
+  }
+
+  /** Adds a message that it takes; nothing else waits for it from now on. */
+  /** @param {Message} message */
+  add(message) {
+    message.isSpooling = true
+    message.asked++
+    message.waitsFor?.waiters.delete(message)
+    message.waitsFor = undefined
+    this.spool.add(message)
+  }
+}

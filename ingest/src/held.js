@@ -1,0 +1,78 @@
+/**
+ * The messages that are in memory and not durable yet: how many, how large, which is the oldest.
+ * Here it is decided what happens at the limit:
+ *
+ * - QoS 1 and 2: the gate is told to read no more until there is room. Nothing is dropped.
+ * - QoS 0: the sender would not wait for us, so what comes beyond its limit is dropped and counted.
+ */
+
+/** @typedef {import('./message.js').Message} Message */
+
+/**
+ * @typedef {object} HeldLimits
+ * @property {number} heldBytesMax  Messages of QoS 1 and 2, in bytes.
+ * @property {number} qos0BytesMax  Messages of QoS 0, in bytes.
+ */
+
+export class Held {
+  /** By arrival. @private @type {Set<Message>} */
+  messages = new Set()
+  /** Bytes of messages of QoS 1 and 2. @private */
+  heldBytes = 0
+  /** Bytes of messages of QoS 0. @private */
+  qos0Bytes = 0
+
+  /** @param {HeldLimits} limits */
+  constructor(limits) {
+    /** Called when there is room again. @type {() => void} */
+    this.onRoom = () => {}
+    /** @private */
+    this.limits = limits
+  }
+
+  get count() {
+    return this.messages.size
+  }
+
+  get bytes() {
+    return this.heldBytes + this.qos0Bytes
+  }
+
+  /** Whether no more messages of QoS 1 and 2 should be given. */
+  get isFull() {
+    return this.heldBytes >= this.limits.heldBytesMax
+  }
+
+  /** When the oldest one arrived, by the clock that only goes forward. */
+  get oldestMs() {
+    for (const { arrivedMs } of this.messages) return arrivedMs
+    return undefined
+  }
+
+  /** By arrival. */
+  all() {
+    return this.messages.values()
+  }
+
+  /** @param {Message} message  @returns {boolean}  False if there is no room for it. */
+  add(message) {
+    const { qos, bytes } = message
+    if (qos > 0) this.heldBytes += bytes
+    else if (this.qos0Bytes + bytes > this.limits.qos0BytesMax) return false
+    else this.qos0Bytes += bytes
+    this.messages.add(message)
+    return true
+  }
+
+  /** @param {Message} message */
+  remove(message) {
+    this.messages.delete(message)
+    if (message.qos === 0) {
+      this.qos0Bytes -= message.bytes
+      return
+    }
+    const wasFull = this.isFull
+    this.heldBytes -= message.bytes
+    if (wasFull && !this.isFull) queueMicrotask(() => this.onRoom())
+  }
+}

@@ -1,0 +1,82 @@
+/**
+ * What the database holds at times that memory does not reach: before this process began, or longer
+ * ago than `recent.js` remembers. It is asked before a value of such a time is placed, so that the
+ * value does not take the row of another one.
+ */
+
+import { kindOf, rowValue } from '@sandglass/common/measurement'
+
+/** Longest pause before the database is asked again, in milliseconds. */
+const RETRY_MS_MAX = 1_000
+const RETRY_MS_MIN = 50
+
+/** @typedef {import('./series.js').Sensor} Sensor */
+/** @typedef {import('./series.js').Series} Series */
+/** @typedef {import('@sandglass/common/schema').Layout} Layout */
+/** @typedef {Parameters<typeof rowValue>[0] & { ts: Date, seq: number }} RawRow */
+/** @typedef {{ id: string, layouts: readonly Layout[] }} Place */
+
+/**
+ * @typedef {object} PastReader
+ * @property {(sensor: Place, metric: string, lastMs: number) => Promise<RawRow | undefined>} newest
+ * @property {(sensor: Place, metric: string, timeMs: number) => Promise<RawRow[]>} rowsAt
+ */
+
+export class Past {
+  /**
+   * @param {object} parts
+   * @param {PastReader} parts.reader
+   * @param {import('./recent.js').Recent} parts.recent
+   * @param {import('@sandglass/common/gate').Gate} parts.gate  For all questions together.
+   */
+  constructor({ reader, recent, gate }) {
+    /** Times that the database was asked about. */
+    this.reads = 0
+    /** @private */
+    this.reader = reader
+    /** @private */
+    this.recent = recent
+    /** @private */
+    this.gate = gate
+  }
+
+  /**
+   * Lets memory know what there is at some times, as soon as the database says it.
+   *
+   * @param {{ series: Series, timeMs: number }[]} places
+   * @param {() => boolean} isWanted  Whether somebody still waits for it.
+   * @returns {Promise<boolean>}  Whether it does; false if nobody waits any more.
+   */
+  async learn(places, isWanted) {
+    for (let pauseMs = RETRY_MS_MIN; isWanted(); pauseMs = Math.min(2 * pauseMs, RETRY_MS_MAX)) {
+      try {
+        await Promise.all(places.map((place) => this.gate.run(() => this.learnOne(place))))
+        return true
+      } catch {
+        await new Promise((resolve) => setTimeout(resolve, pauseMs))
+      }
+    }
+    return false
+  }
+
+  /** @private @param {{ series: Series, timeMs: number }} place */
+  async learnOne({ series, timeMs }) {
+    const { sensor, metric } = series
+    if (series.isUnread) {
+      const lastMs = sensor.lastTimes.get(metric) ?? Number.NEGATIVE_INFINITY
+      const row = await this.reader.newest(sensor, metric, lastMs)
+      // Another message may have asked the same meanwhile.
+      if (series.isUnread) series.horizonMs = row ? row.ts.getTime() : Number.NEGATIVE_INFINITY
+      series.isUnread = false
+    }
+    if (this.recent.knows(series, timeMs)) return
+    this.reads++
+    const rows = await this.reader.rowsAt(sensor, metric, timeMs)
+    const values = rows.flatMap((row) => {
+      const kind = kindOf(row)
+      const value = rowValue(row)
+      return kind === undefined || value === null ? [] : [{ seq: row.seq, kind, value }]
+    })
+    this.recent.learn(series, timeMs, values)
+  }
+}
