@@ -15,8 +15,17 @@
  */
 
 export class Held {
-  /** By arrival. @private @type {Set<Message>} */
-  messages = new Set()
+  /** How many. */
+  count = 0
+  /**
+   * Ends of the list of all, by arrival. It is made of the messages themselves, because so many
+   * come and go that a collection of them would cost more than all else that is decided here.
+   *
+   * @private @type {Message | undefined}
+   */
+  oldest
+  /** @private @type {Message | undefined} */
+  newest
   /** Bytes of messages of QoS 1 and 2. @private */
   heldBytes = 0
   /** Bytes of messages of QoS 0. @private */
@@ -30,10 +39,6 @@ export class Held {
     this.limits = limits
   }
 
-  get count() {
-    return this.messages.size
-  }
-
   get bytes() {
     return this.heldBytes + this.qos0Bytes
   }
@@ -45,13 +50,16 @@ export class Held {
 
   /** When the oldest one arrived, by the clock that only goes forward. */
   get oldestMs() {
-    for (const { arrivedMs } of this.messages) return arrivedMs
-    return undefined
+    return this.oldest?.arrivedMs
   }
 
-  /** By arrival. */
-  all() {
-    return this.messages.values()
+  /** By arrival; one that was given may be removed. @returns {Generator<Message>} */
+  *all() {
+    for (let message = this.oldest; message; ) {
+      const { later } = message
+      yield message
+      message = later
+    }
   }
 
   /** @param {Message} message  @returns {boolean}  False if there is no room for it. */
@@ -60,13 +68,17 @@ export class Held {
     if (qos > 0) this.heldBytes += bytes
     else if (this.qos0Bytes + bytes > this.limits.qos0BytesMax) return false
     else this.qos0Bytes += bytes
-    this.messages.add(message)
+    this.count++
+    message.earlier = this.newest
+    if (this.newest) this.newest.later = message
+    else this.oldest = message
+    this.newest = message
     return true
   }
 
   /** @param {Message} message */
   remove(message) {
-    this.messages.delete(message)
+    this.unlink(message)
     if (message.qos === 0) {
       this.qos0Bytes -= message.bytes
       return
@@ -74,5 +86,16 @@ export class Held {
     const wasFull = this.isFull
     this.heldBytes -= message.bytes
     if (wasFull && !this.isFull) queueMicrotask(() => this.onRoom())
+  }
+  /** @private @param {Message} message */
+  unlink(message) {
+    const { earlier, later } = message
+    this.count--
+    if (earlier) earlier.later = later
+    else this.oldest = later
+    if (later) later.earlier = earlier
+    else this.newest = earlier
+    message.earlier = undefined
+    message.later = undefined
   }
 }

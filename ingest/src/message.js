@@ -67,10 +67,14 @@ export class Message {
     this.isSpooling = false
     /** Whether its rows, or its dead letter, were given to be written. */
     this.isWritten = false
-    /** What is to be learnt of its sensor first. @type {import('./series.js').Sensor | undefined} */
+    /** The sensor it waits to learn of. @type {import('./series.js').Sensor | undefined} */
     this.waitsFor = undefined
     /** How often the past was asked for it, or that was given up. */
     this.asked = 0
+    /** Its neighbours among those that are held. @type {Message | undefined} */
+    this.earlier = undefined
+    /** @type {Message | undefined} */
+    this.later = undefined
     /** Whether everything is durable. */
     this.isSettled = false
   }

@@ -43,7 +43,7 @@ export class Past {
   /**
    * Lets memory know what there is at some times, as soon as the database says it.
    *
-   * @param {{ series: Series, timeMs: number }[]} places
+   * @param {readonly { series: Series, timeMs: number }[]} places
    * @param {() => boolean} isWanted  Whether somebody still waits for it.
    * @returns {Promise<boolean>}  Whether it does; false if nobody waits any more.
    */

@@ -42,6 +42,14 @@ const IDLE_MS = 20
 /** @typedef {import('@sandglass/common/measurement').Measurement} Measurement */
 /** @typedef {{ sensor: Sensor, metric: string | undefined }} Route */
 
+/** @typedef {{ series: Series, timeMs: number }} Place */
+
+/** @type {readonly Place[]} */
+const NONE = []
+
+/** @param {number} seq */
+const isTooLarge = (seq) => seq > SEQ_MAX
+
 /**
  * @typedef {object} PipelineParts
  * @property {import('./registry.js').Registry} registry
@@ -85,6 +93,8 @@ export class Pipeline {
     this.detour = detour
     /** @private @type {Map<string, Route>} */
     this.routes = new Map()
+    /** Of the measurements of the message that is being stored. @private @type {number[]} */
+    this.seqs = []
   }
 
   /** Whether no more messages of QoS 1 and 2 should be given. */
@@ -207,7 +217,7 @@ export class Pipeline {
       this.detour.add(message)
       return
     }
-    const { seqs, unknown } = this.place(message, sensor, measurements)
+    const unknown = this.place(message, sensor, measurements)
     if (unknown.length > 0) {
       const asked = ++message.asked
       void this.past
@@ -215,7 +225,8 @@ export class Pipeline {
         .then((isWanted) => isWanted && this.dispatch(message, sensor, measurements))
       return
     }
-    if (seqs.some((seq) => seq > SEQ_MAX)) {
+    const { seqs } = this
+    if (seqs.some(isTooLarge)) {
       this.refuse(message, new Refusal('time', `more than ${SEQ_MAX} values of one millisecond`))
       return
     }
@@ -229,25 +240,29 @@ export class Pipeline {
   }
 
   /**
-   * Under which `seq` each measurement is stored, and of which it has to be asked first. To place
-   * one again changes nothing.
+   * Decides under which `seq` each measurement is stored, in `this.seqs`. To place one again
+   * changes nothing.
    *
    * @private
    * @param {Message} message
    * @param {Sensor} sensor
    * @param {Measurement[]} measurements
+   * @returns {readonly Place[]}  Of what the database must be asked first.
    */
   place({ firstReceivedMs }, sensor, measurements) {
-    /** @type {number[]} */
-    const seqs = []
-    /** @type {{ series: Series, timeMs: number }[]} */
-    const unknown = []
+    this.seqs.length = 0
+    /** @type {Place[] | undefined} */
+    let unknown
     for (const { metric, kind, value, timeMs = firstReceivedMs } of measurements) {
       const series = sensor.seriesOf(metric)
-      if (!this.recent.knows(series, timeMs)) unknown.push({ series, timeMs })
-      else if (unknown.length === 0) seqs.push(this.recent.place(series, timeMs, kind, value))
+      if (!this.recent.knows(series, timeMs)) {
+        unknown ??= []
+        unknown.push({ series, timeMs })
+      } else if (!unknown) {
+        this.seqs.push(this.recent.place(series, timeMs, kind, value))
+      }
     }
-    return { seqs, unknown }
+    return unknown ?? NONE
   }
 
   /**
@@ -357,7 +372,7 @@ export class Pipeline {
     if (areWritten) this.unwrite(({ message, onDone }) => message?.isSettled === true && !onDone)
   }
 
-  /** Messages could not be spooled: they wait for the database again. @param {Message[]} messages */
+  /** They could not be spooled: they wait for the database again. @param {Message[]} messages */
   notSpooled(messages) {
     for (const message of messages) {
       message.isSpooling = false

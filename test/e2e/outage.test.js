@@ -1,5 +1,6 @@
-// The database is away for a minute, and there is no spool. Clients with a keep-alive of five seconds stay connected, go
-// on publishing, and lose nothing; what has no room is refused where the promise allows it.
+// The database is away for a minute, and there is no spool. Clients with a keep-alive of five
+// seconds stay connected, go on publishing, and lose nothing; what has no room is refused where the
+// promise allows it.
 import { setTimeout as delay } from 'node:timers/promises'
 import { sensorId } from '@sandglass/common/sensor'
 import mqtt from 'mqtt'

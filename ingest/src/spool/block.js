@@ -24,7 +24,7 @@ const DIGEST_BYTES = 16
  */
 
 /** @param {number} payloadBytes  @returns {number}  Of the whole block. */
-export function blockBytes(payloadBytes) {
+function blockBytes(payloadBytes) {
   return Math.ceil((HEADER_BYTES + payloadBytes) / ALIGN_BYTES) * ALIGN_BYTES
 }
 

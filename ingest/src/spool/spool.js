@@ -185,8 +185,8 @@ export class Spool {
   }
 
   /**
-   * Nothing can be appended now. What a write left behind the last whole block of the segment is not
-   * known, so it is not added to again.
+   * Nothing can be appended now. What a write left behind the last whole block of the segment is
+   * not known, so it is not added to again.
    *
    * @private
    * @param {Error} error
