@@ -11,6 +11,7 @@ import fastifyStatic from '@fastify/static'
 import swagger from '@fastify/swagger'
 import swaggerUi from '@fastify/swagger-ui'
 import { Gate } from '@sandglass/common/gate'
+import { isLoopbackHost } from '@sandglass/common/options'
 import Fastify, { LogController } from 'fastify'
 import { Catalog } from './catalog.js'
 import { LiveHub } from './live.js'
@@ -18,6 +19,7 @@ import { MeasurementReader } from './measurements.js'
 import { createMetrics } from './metrics.js'
 import { PROBLEM_TYPE, Problem } from './problem.js'
 import deadLetters from './routes/dead-letters.js'
+import ingest from './routes/ingest.js'
 import latest from './routes/latest.js'
 import measurements from './routes/measurements.js'
 import sensors from './routes/sensors.js'
@@ -38,7 +40,7 @@ import { databaseAway } from './store.js'
  * @typedef {object} Parts  What the application is made from.
  * @property {import('./store.js').Store} store
  * @property {() => boolean} isDatabaseUp
- * @property {() => Promise<Record<string, unknown>>} ingestStats
+ * @property {import('./ingest-client.js').IngestClient} ingest
  * @property {import('prom-client').Registry} registry
  * @property {Limits} limits
  * @property {boolean} isLoopback  Only this machine can reach it: then `Host` must say so too, or
@@ -52,8 +54,6 @@ const QUERIES_AT_ONCE_MAX = 512
 const WEB = join(dirname(fileURLToPath(import.meta.url)), '../web')
 const UPLOT = dirname(fileURLToPath(import.meta.resolve('uplot/dist/uPlot.min.css')))
 
-const LOOPBACK_HOST = /^(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d+)?$/i
-
 const SECURITY_HEADERS = {
   'content-security-policy':
     "default-src 'self'; img-src 'self' data:; style-src 'self'; object-src 'none'; " +
@@ -64,7 +64,7 @@ const SECURITY_HEADERS = {
 }
 
 /** Routes that are of no use without the database. */
-const NEEDS_DATABASE = /^\/v1\/(?!ingest)/
+const NEEDS_DATABASE = /^\/v1\/(?!ingest|measurements|decode)/
 
 /** @param {Parts} parts */
 export async function buildApp(parts) {
@@ -106,6 +106,7 @@ export async function buildApp(parts) {
   app.register(measurements, shared)
   app.register(stream, shared)
   app.register(deadLetters, shared)
+  app.register(ingest, shared)
   app.register(service, shared)
   app.register(fastifyStatic, { root: WEB, cacheControl: false })
   app.register(fastifyStatic, { root: UPLOT, prefix: '/vendor/uplot/', decorateReply: false })
@@ -133,7 +134,7 @@ function measure(app, metrics) {
 function guard(app, { isDatabaseUp, isLoopback }) {
   app.addHook('onRequest', async (request, reply) => {
     for (const [name, value] of Object.entries(SECURITY_HEADERS)) reply.header(name, value)
-    if (isLoopback && !LOOPBACK_HOST.test(request.headers.host ?? '')) {
+    if (isLoopback && !isLoopbackHost(request.headers.host)) {
       throw new Problem('wrong-host', 'the Host header must be localhost or a loopback address')
     }
     if (NEEDS_DATABASE.test(request.routeOptions.url ?? '') && !isDatabaseUp()) throw databaseAway()

@@ -1,25 +1,75 @@
-/** Asks ingest how it is. */
+/** Asks ingest how it is, and hands it what is to be stored: it alone writes measurements. */
 
 import { Problem } from './problem.js'
 
-/** How long ingest may take to answer, in milliseconds. */
-const ANSWER_MS_MAX = 1_000
+/** How long ingest may take to answer, in milliseconds: for its counts, and for what it stores. */
+const STATS_MS_MAX = 1_000
+const STORE_MS_MAX = 30_000
+
+/** Headers of a request that ingest needs to understand its body. */
+const HEADERS = ['content-type', 'content-encoding']
+
+/**
+ * @typedef {object} Answer
+ * @property {number} status
+ * @property {string | undefined} type
+ * @property {string | undefined} retryAfter
+ * @property {string} body
+ */
+
+/**
+ * @typedef {object} IngestClient
+ * @property {() => Promise<Record<string, unknown>>} stats  Ingest's `/stats`.
+ * @property {(url: string, headers: import('node:http').IncomingHttpHeaders,
+ *   body: Buffer | undefined) => Promise<Answer>} post  To the same path there; its answer.
+ */
 
 /**
  * @param {string} ingestUrl  Where ingest serves HTTP.
- * @returns {() => Promise<Record<string, unknown>>}  Gives ingest's `/stats`.
+ * @returns {IngestClient}
  */
 export function createIngestClient(ingestUrl) {
-  const url = new URL('/stats', ingestUrl)
-  return async () => {
-    try {
-      const response = await fetch(url, { signal: AbortSignal.timeout(ANSWER_MS_MAX) })
-      if (!response.ok) throw new Error(`status ${response.status}`)
-      return /** @type {Record<string, unknown>} */ (await response.json())
-    } catch (error) {
-      const problem = new Problem('ingest-away', 'ingest does not answer now: is it running?')
-      problem.cause = error
-      throw problem
-    }
+  return {
+    async stats() {
+      return away(async () => {
+        const signal = AbortSignal.timeout(STATS_MS_MAX)
+        const response = await fetch(new URL('/stats', ingestUrl), { signal })
+        if (!response.ok) throw new Error(`status ${response.status}`)
+        return /** @type {Record<string, unknown>} */ (await response.json())
+      })
+    },
+
+    async post(url, headers, body) {
+      return away(async () => {
+        const response = await fetch(new URL(url, ingestUrl), {
+          method: 'POST',
+          signal: AbortSignal.timeout(STORE_MS_MAX),
+          headers: HEADERS.flatMap((name) => (headers[name] ? [[name, `${headers[name]}`]] : [])),
+          body: body ? new Uint8Array(body) : null,
+        })
+        return {
+          status: response.status,
+          type: response.headers.get('content-type') ?? undefined,
+          retryAfter: response.headers.get('retry-after') ?? undefined,
+          body: await response.text(),
+        }
+      })
+    },
+  }
+}
+
+/**
+ * @template T
+ * @param {() => Promise<T>} ask
+ * @returns {Promise<T>}
+ * @throws {Problem}  `ingest-away`
+ */
+async function away(ask) {
+  try {
+    return await ask()
+  } catch (error) {
+    const problem = new Problem('ingest-away', 'ingest does not answer now: is it running?')
+    problem.cause = error
+    throw problem
   }
 }

@@ -2,14 +2,12 @@
 
 import { Database } from '@sandglass/common/database'
 import { createRegistry } from '@sandglass/common/metrics'
-import { readOptions, requireLoopback } from '@sandglass/common/options'
+import { isLoopback, readOptions, requireLoopback } from '@sandglass/common/options'
 import { run } from '@sandglass/common/service'
 import { buildApp } from './app.js'
 import { createIngestClient } from './ingest-client.js'
 import { options } from './options.js'
 import { createStore } from './store.js'
-
-const LOOPBACK = /^(127\.|::1$|localhost$)/
 
 await run('api', async ({ logger, onStop }) => {
   const settings = /** @type {import('./options.js').ApiOptions} */ (
@@ -26,14 +24,14 @@ await run('api', async ({ logger, onStop }) => {
   const app = await buildApp({
     store: createStore(database),
     isDatabaseUp: () => database.isUp,
-    ingestStats: createIngestClient(settings.ingestUrl),
+    ingest: createIngestClient(settings.ingestUrl),
     registry: createRegistry('sandglass_api_'),
     limits: {
       requestsPerS: settings.rateLimit,
       bodyBytesMax: settings.bodyBytesMax,
       streamsMax: settings.streamsMax,
     },
-    isLoopback: LOOPBACK.test(host),
+    isLoopback: isLoopback(settings.apiListen),
     logger,
   })
   onStop('http', () => app.close())

@@ -17,12 +17,15 @@ const rows = Array.from({ length: 25 }, (_, index) => ({
   value: String(index / 2),
 }))
 
+/** What ingest answers. @type {import('../src/ingest-client.js').Answer} */
+const stored = { status: 400, type: 'application/json', retryAfter: '1', body: '{"stored":2}' }
+
 /** @param {Parts} [parts] */
 async function build(parts = {}) {
   return buildApp({
     store: createFakeStore({ rows }),
     isDatabaseUp: () => true,
-    ingestStats: async () => ({ received: 3 }),
+    ingest: { stats: async () => ({ received: 3 }), post: async () => stored },
     registry: new Registry(),
     limits: LIMITS,
     isLoopback: true,
@@ -188,8 +191,10 @@ describe('the api', () => {
       '/metrics',
       '/ready',
       '/v1/dead-letters',
+      '/v1/decode',
       '/v1/ingest',
       '/v1/latest',
+      '/v1/measurements',
       '/v1/sensors',
       '/v1/sensors/{sensor}',
       '/v1/sensors/{sensor}/latest',
@@ -259,11 +264,69 @@ describe('while something is away', () => {
   })
 
   test('lost ingest is 503', async () => {
-    const ingestStats = async () => {
+    const away = async () => {
       throw new Problem('ingest-away', 'ingest does not answer now')
     }
-    const app = await build({ ingestStats })
+    const app = await build({ ingest: { stats: away, post: away } })
     expectProblem(await app.inject({ url: '/v1/ingest', headers: HOST }), 503)
+    for (const url of ['/v1/measurements', '/api/v2/write', '/write']) {
+      expectProblem(await app.inject({ method: 'POST', url, headers: HOST, payload: 'm v=1' }), 503)
+    }
+    await app.close()
+  })
+})
+
+describe('measurements over HTTP', () => {
+  test('go to ingest as they are, and its answer comes back, also while the database is away', async () => {
+    /** @type {unknown[]} */
+    const posts = []
+    const post = async (
+      /** @type {[string, any, Buffer | undefined]} */ ...[url, headers, body]
+    ) => {
+      posts.push([url, headers['content-type'], headers['content-encoding'], String(body)])
+      return stored
+    }
+    const ingest = { stats: async () => ({}), post }
+    const app = await build({ ingest, isDatabaseUp: () => false })
+    for (const url of ['/v1/measurements?precision=ms', '/api/v2/write?bucket=b', '/write?db=d']) {
+      const headers = { ...HOST, 'content-type': 'text/csv', 'content-encoding': 'gzip' }
+      const response = await app.inject({ method: 'POST', url, headers, payload: 'bytes' })
+      expect([response.statusCode, response.headers['retry-after'], response.body]).toEqual([
+        ...[400, '1', '{"stored":2}'],
+      ])
+      expect(posts.pop()).toEqual([url, 'text/csv', 'gzip', 'bytes'])
+    }
+    expect((await app.inject({ url: '/ping', headers: HOST })).statusCode).toBe(204)
+    await app.close()
+  })
+
+  test('are shown as what they would become, and stored nowhere', async () => {
+    const app = await build()
+    const decode = async (
+      /** @type {string} */ query,
+      /** @type {string} */ payload,
+      /** @type {string} */ type,
+    ) => {
+      const headers = { ...HOST, 'content-type': type }
+      return app.inject({ method: 'POST', url: `/v1/decode${query}`, payload, headers })
+    }
+    const json = await decode('?topic=sensors/kitchen/m', '{"t":1767225600000,"v":21.5}', 'x/y')
+    const [item] = json.json().items
+    expect(item).toEqual({
+      ...{ sensor: 'kitchen', id: expect.stringMatching(/^[0-9a-f-]{36}$/), metric: 'm' },
+      ...{ t: 1_767_225_600_000, kind: 'number', v: 21.5 },
+    })
+    const lines = 'm,sensor=a value=9223372036854775807i\nm v=x'
+    const line = await decode('?precision=s', lines, 'text/plain')
+    expect(line.json()).toMatchObject({
+      items: [{ sensor: 'a', metric: 'm', t: null, kind: 'integer', v: '9223372036854775807' }],
+      refused: [{ item: 1, reason: expect.stringContaining('the value of v') }],
+    })
+    const wrong = await decode('?topic=elsewhere', '1', 'x/y')
+    expect(wrong.json()).toMatchObject({ items: [], refused: [{ item: 0 }] })
+    expectProblem(await decode('', '{', 'application/json'), 400)
+    expectProblem(await decode('', '{', 'image/png'), 415)
+    expectProblem(await decode('?precision=h', 'm v=1', 'text/plain'), 400)
     await app.close()
   })
 })

@@ -3,12 +3,14 @@ import { Registry } from 'prom-client'
 import { buildApp } from '../src/app.js'
 import { createFakeStore } from './support/fake-store.js'
 
+const answer = { status: 200, type: undefined, retryAfter: undefined, body: '' }
+
 /** @param {import('../src/store.js').Store} store @param {{ isUp: boolean }} [database] */
 async function serve(store, database = { isUp: true }) {
   const app = await buildApp({
     store,
     isDatabaseUp: () => database.isUp,
-    ingestStats: async () => ({}),
+    ingest: { stats: async () => ({}), post: async () => answer },
     registry: new Registry(),
     limits: { requestsPerS: 0, bodyBytesMax: 1_024, streamsMax: 2 },
     isLoopback: true,

@@ -9,7 +9,8 @@
 export const KIND = Object.freeze({ number: 1, integer: 2, boolean: 3, text: 4, location: 5 })
 
 /** @typedef {{ lat: number, lon: number }} Location */
-/** @typedef {number | boolean | string | Location} Value */
+/** A `bigint` only where an integer is too large to be exact as a number. */
+/** @typedef {number | bigint | boolean | string | Location} Value */
 
 /**
  * @typedef {object} Measurement
@@ -42,7 +43,7 @@ export function rowValue(row) {
     case KIND.number:
       return row.v ?? null
     case KIND.integer:
-      return row.i == null ? null : Number(row.i.toString())
+      return row.i == null ? null : exact(row.i.toString())
     case KIND.boolean:
       return row.b ?? null
     case KIND.text:
@@ -52,6 +53,12 @@ export function rowValue(row) {
     default:
       return null
   }
+}
+
+/** @param {string} digits */
+function exact(digits) {
+  const value = Number(digits)
+  return Number.isSafeInteger(value) ? value : BigInt(digits)
 }
 
 /**

@@ -183,6 +183,22 @@ export const allowRemote = {
 }
 
 const LOOPBACK = /^(127(\.\d{1,3}){3}|::1|localhost)$/
+const LOOPBACK_HOST = /^(localhost|127(\.\d{1,3}){3}|\[::1\])(:\d+)?$/i
+
+/** Whether only this machine can reach an address. @param {Address} listen */
+export function isLoopback({ host }) {
+  return LOOPBACK.test(host)
+}
+
+/**
+ * Whether a request was made to this machine by one of its own names: a foreign page that reaches
+ * it by a name of its own cannot.
+ *
+ * @param {string | undefined} host  The header `Host`.
+ */
+export function isLoopbackHost(host) {
+  return LOOPBACK_HOST.test(host ?? '')
+}
 
 /**
  * Refuses an address that other machines can reach unless that was asked for.
@@ -192,7 +208,7 @@ const LOOPBACK = /^(127(\.\d{1,3}){3}|::1|localhost)$/
  * @param {boolean} allowed  The value of {@link allowRemote}.
  */
 export function requireLoopback(flag, listen, allowed) {
-  if (allowed || LOOPBACK.test(listen.host)) return
+  if (allowed || isLoopback(listen)) return
   throw new InvalidArgumentError(
     `${flag} ${listen.host}:${listen.port} can be reached from other machines and nothing asks ` +
       'who they are. Use 127.0.0.1, or add --allow-remote.',

@@ -9,6 +9,10 @@
  *   object   := {"t": time, metric: value | null, ...}        a null is a metric not measured
  * value      := number | true | false | "text" | {"lat": number, "lon": number}
  * time       := milliseconds since the Unix epoch; may be missing
+ *
+ * without a topic, an object that names its sensor:
+ *   object   := {"sensor": name, "t": time, metric: value | null, ...}
+ *             | {"sensor": name, "metric": metric, "t": time, "v": value}
  * ```
  */
 
@@ -29,7 +33,7 @@ const LEVELS_MAX = 3
 /** The first level of the topics that carry measurements. */
 const ROOT = 'sensors'
 
-/** @typedef {'topic' | 'json' | 'value' | 'time'} PayloadFault */
+/** @typedef {'topic' | 'json' | 'line' | 'value' | 'time'} PayloadFault */
 
 /** Thrown for what is not a measurement. The message is for the sender and names the field. */
 export class PayloadError extends Error {
@@ -73,8 +77,8 @@ export function parseTopic(topic) {
   return { sensor, metric }
 }
 
-/** @param {string} metric */
-function checkMetric(metric) {
+/** @param {string} metric  @throws {PayloadError} */
+export function checkMetric(metric) {
   if (metric.length === 0) throw new PayloadError('topic', 'the name of a metric is empty')
   if (metric.length > METRIC_LENGTH_MAX) {
     throw new PayloadError(
@@ -105,6 +109,37 @@ export function parsePayload(metric, payload) {
   }
   if (measurements.length === 0) throw new PayloadError('value', 'the payload holds no value')
   return measurements
+}
+
+/**
+ * Parses an object that names its sensor itself.
+ *
+ * @param {Buffer} payload  UTF-8 JSON.
+ * @returns {{ sensor: string, measurements: Measurement[] }}  At least one measurement.
+ * @throws {PayloadError}
+ */
+export function parseObject(payload) {
+  const body = parseJson(payload)
+  if (typeof body !== 'object' || body === null || Array.isArray(body)) {
+    throw new PayloadError('value', 'this is not an object such as {"sensor": "a", "metric": 1}')
+  }
+  const { sensor, metric, ...more } = /** @type {Record<string, unknown>} */ (body)
+  if (typeof sensor !== 'string' || !isSensorName(sensor)) {
+    const fault = 'is missing, empty, too long or has a forbidden character'
+    throw new PayloadError('topic', `sensor ${fault}`)
+  }
+  /** @type {Measurement[]} */
+  const measurements = []
+  if (metric === undefined) {
+    addMetrics(measurements, more)
+  } else {
+    if (typeof metric !== 'string') throw new PayloadError('topic', 'metric is not a text')
+    checkMetric(metric)
+    if (!('v' in more)) throw new PayloadError('value', 'v is missing: the value of the metric')
+    measurements.push(reading(metric, more))
+  }
+  if (measurements.length === 0) throw new PayloadError('value', 'the object holds no value')
+  return { sensor, measurements }
 }
 
 /** @param {Buffer} payload  @returns {unknown} */
@@ -173,12 +208,17 @@ function measurement(metric, timeMs, value) {
     case 'boolean':
       return { metric, timeMs, kind: KIND.boolean, value }
     case 'string':
-      if (3 * value.length > TEXT_BYTES_MAX && Buffer.byteLength(value) > TEXT_BYTES_MAX) {
-        throw unfit(metric, `is a text of more than ${TEXT_BYTES_MAX} bytes`)
-      }
+      checkText(metric, value)
       return { metric, timeMs, kind: KIND.text, value }
     default:
       return { metric, timeMs, kind: KIND.location, value: location(metric, value) }
+  }
+}
+
+/** @param {string} metric  @param {string} text  @throws {PayloadError} */
+export function checkText(metric, text) {
+  if (3 * text.length > TEXT_BYTES_MAX && Buffer.byteLength(text) > TEXT_BYTES_MAX) {
+    throw unfit(metric, `is a text of more than ${TEXT_BYTES_MAX} bytes`)
   }
 }
 

@@ -26,8 +26,8 @@ const PAST_READS_MAX = 128
 
 /**
  * @typedef {import('./broker/gate.js').GateLimits & import('./held.js').HeldLimits & {
- *   sensorsMax: number, retentionClass: string, spoolDir: string, spoolBytesMax: number,
- *   spoolAfterMs: number }} IngestLimits
+ *   sensorsMax: number, retentionClass: string, lineTopic: string, spoolDir: string,
+ *   spoolBytesMax: number, spoolAfterMs: number }} IngestLimits
  */
 
 /**
@@ -73,6 +73,7 @@ export function buildIngest({ storage, keyspace, limits, logger, recent = new Re
   const write = (/** @type {Row} */ row) => batcher.add(row)
   const pipeline = new Pipeline({
     ...{ registry, rows, recent, past, latest: new Latest(), counts, held, detour, write },
+    lineTopic: limits.lineTopic,
     unwrite: (isUseless) => batcher.drop(isUseless),
     isWritten: () => batcher.isIdle,
   })

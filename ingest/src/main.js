@@ -2,11 +2,12 @@
 /** The ingest service: MQTT in, rows out. */
 
 import { Database } from '@sandglass/common/database'
-import { createRegistry, serveMetrics } from '@sandglass/common/metrics'
-import { readOptions, requireLoopback } from '@sandglass/common/options'
+import { createRegistry } from '@sandglass/common/metrics'
+import { isLoopback, readOptions, requireLoopback } from '@sandglass/common/options'
 import { run } from '@sandglass/common/service'
 import { SANDGLASS_LIMITS } from './batcher.js'
 import { healLatest } from './heal.js'
+import { buildHttp } from './http.js'
 import { buildIngest } from './ingest.js'
 import { registerMetrics, stats } from './metrics.js'
 import { options as specs } from './options.js'
@@ -58,13 +59,15 @@ await run('ingest', async ({ logger, onStop }) => {
   const metrics = createRegistry('sandglass_ingest_')
   const measured = { ...parts, database }
   registerMetrics(metrics, measured)
-  const http = await serveMetrics({
-    listen: options.ingestHttp,
+  const http = buildHttp({
+    sink: pipeline,
     registry: metrics,
     health: () => ({ ok: database.isUp, database: database.isUp ? 'up' : 'down' }),
-    documents: { '/stats': () => stats(measured) },
+    stats: () => stats(measured),
+    isLoopback: isLoopback(options.ingestHttp),
   })
-  onStop('http', () => http.stop())
+  onStop('http', () => http.close())
+  await http.listen(options.ingestHttp)
 
   await broker.start()
   onStop('broker', () => broker.stop())
@@ -91,5 +94,8 @@ await run('ingest', async ({ logger, onStop }) => {
   void drain?.run()
   void healLatest({ ...parts, storage, keyspace, logger })
   const { host } = options.mqttListen
-  logger.info({ mqtt: `${host}:${port}`, http: http.port }, 'ready')
+  logger.info(
+    { mqtt: `${host}:${port}`, http: `${options.ingestHttp.host}:${options.ingestHttp.port}` },
+    'ready',
+  )
 })

@@ -3,6 +3,8 @@
  * it once everything that it became is durable; only then may its client hear of it.
  */
 
+import { FORMAT } from '@sandglass/common/bodies'
+
 /**
  * What the pipeline tells when a message is settled.
  *
@@ -24,6 +26,7 @@ export class Message {
    * @param {number} parts.visit  Which connection of the session it came by.
    * @param {string} parts.topic
    * @param {Buffer} parts.payload
+   * @param {number} [parts.format]  Of `FORMAT`: what the payload is.
    * @param {0 | 1 | 2} parts.qos
    * @param {boolean} parts.dup  Whether the client says that it sent it before.
    * @param {boolean} parts.retain
@@ -41,6 +44,7 @@ export class Message {
     this.visit = parts.visit
     this.topic = parts.topic
     this.payload = parts.payload
+    this.format = parts.format ?? FORMAT.topic
     this.qos = parts.qos
     this.dup = parts.dup
     this.retain = parts.retain

@@ -9,6 +9,7 @@ import {
   oneOf,
   SettingError,
 } from '@sandglass/common/options'
+import { isMeasurementTopic } from '@sandglass/common/payload'
 import { CLASS_DEFAULT, CLASS_NAMES } from '@sandglass/common/schema'
 
 const KIB = 1024
@@ -19,6 +20,14 @@ function spoolBytes(text) {
   const value = bytes(0, 1024 * 1024 * MIB)(text)
   if (value > 0 && value < MIB) throw new SettingError('Give 0, or at least 1MiB.')
   return value
+}
+
+/** @param {string} text */
+function lineTopic(text) {
+  if (text === '' || isMeasurementTopic(text) || /[+#$]|^\/|\/$/.test(text)) {
+    throw new SettingError('Give a topic without wildcards that is not below sensors.')
+  }
+  return text
 }
 
 /** @type {import('@sandglass/common/options').OptionSpec<any>[]} */
@@ -34,6 +43,12 @@ export const options = [
     help: 'where /stats, /metrics and /health are',
     default: '127.0.0.1:9181',
     parse: address,
+  },
+  {
+    flag: '--line-topic <topic>',
+    help: 'first levels of the topics whose messages are InfluxDB line protocol',
+    default: 'telegraf',
+    parse: lineTopic,
   },
   {
     flag: '--packet-bytes-max <size>',

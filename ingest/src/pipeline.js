@@ -6,6 +6,8 @@
  * received + recovered = stored + dead-lettered + spooled + held + dropped + lost, at every moment.
  */
 
+import { FORMAT, parseItem } from '@sandglass/common/bodies'
+import { splitLines } from '@sandglass/common/line-protocol'
 import {
   isMeasurementTopic,
   PayloadError,
@@ -14,6 +16,7 @@ import {
 } from '@sandglass/common/payload'
 import { bucketOf, layoutAt } from '@sandglass/common/schema'
 import { cover } from './coverage.js'
+import { Message } from './message.js'
 import { SEQ_MAX } from './recent.js'
 import { Refusal } from './refusal.js'
 
@@ -35,7 +38,6 @@ const REFUSED_DEAD_LETTER_MS = 5_000
 /** How often held messages are looked at when somebody waits for the last one, in milliseconds. */
 const IDLE_MS = 20
 
-/** @typedef {import('./message.js').Message} Message */
 /** @typedef {import('./row.js').Row} Row */
 /** @typedef {import('./series.js').Sensor} Sensor */
 /** @typedef {import('./series.js').Series} Series */
@@ -63,13 +65,14 @@ const isTooLarge = (seq) => seq > SEQ_MAX
  * @property {import('./counts.js').Counts} counts
  * @property {import('./held.js').Held} held
  * @property {import('./detour.js').Detour | undefined} detour  Nothing without a spool.
+ * @property {string} lineTopic  First levels of the topics whose messages are line protocol.
  */
 
 export class Pipeline {
   /** @param {PipelineParts} parts */
   constructor(parts) {
     const { registry, rows, recent, past, latest, write, unwrite, isWritten } = parts
-    const { counts, held, detour } = parts
+    const { counts, held, detour, lineTopic } = parts
     this.held = held
     /** @private */
     this.registry = registry
@@ -91,6 +94,8 @@ export class Pipeline {
     this.counts = counts
     /** @private */
     this.detour = detour
+    /** @private */
+    this.lineTopic = lineTopic
     /** @private @type {Map<string, Route>} */
     this.routes = new Map()
     /** Of the measurements of the message that is being stored. @private @type {number[]} */
@@ -113,9 +118,13 @@ export class Pipeline {
    * @param {Message} message
    */
   accept(message) {
-    if (!isMeasurementTopic(message.topic)) {
-      this.counts.passed++
-      this.settle(message)
+    if (message.format === FORMAT.topic && !isMeasurementTopic(message.topic)) {
+      if (this.isOfLines(message.topic)) {
+        this.split(message)
+      } else {
+        this.counts.passed++
+        this.settle(message)
+      }
       return
     }
     this.counts.received++
@@ -130,18 +139,77 @@ export class Pipeline {
    */
   take(message) {
     try {
-      const known = this.routes.get(message.topic)
-      const { sensor, metric } = known ?? parseTopic(message.topic)
-      const measurements = parsePayload(metric, message.payload)
+      const { sensor, measurements } = this.parse(message)
       this.noteReceipt(message, measurements)
-      if (typeof sensor !== 'string') this.dispatch(message, sensor, measurements)
-      // What comes while the database cannot be asked about it may be anything, and in any number.
-      else if (this.detour?.takes(message)) this.detour.add(message)
-      // Only a sensor that once made sense is remembered.
-      else this.dispatch(message, this.remember(message.topic, sensor, metric), measurements)
+      // While the database cannot be asked about sensors, unknown ones are not even remembered.
+      if (this.detour?.takes(message)) this.detour.add(message)
+      else this.dispatch(message, this.known(message, sensor), measurements)
     } catch (error) {
       if (!(error instanceof PayloadError)) throw error
       this.refuse(message, new Refusal(error.fault, error.message))
+    }
+  }
+
+  /**
+   * @private
+   * @param {Message} message
+   * @returns {{ sensor: Sensor | string, measurements: Measurement[] }}  A name where the topic was
+   *   not seen before.
+   * @throws {PayloadError}
+   */
+  parse(message) {
+    if (message.format !== FORMAT.topic) return parseItem(message)
+    const { sensor, metric } = this.routes.get(message.topic) ?? parseTopic(message.topic)
+    return { sensor, measurements: parsePayload(metric, message.payload) }
+  }
+
+  /**
+   * The sensor; what its topic means is remembered, as it once made sense.
+   *
+   * @private
+   * @param {Message} message
+   * @param {Sensor | string} sensor
+   */
+  known({ format, topic }, sensor) {
+    if (typeof sensor !== 'string') return sensor
+    const found = this.registry.sensor(sensor)
+    if (format === FORMAT.topic) {
+      if (this.routes.size >= ROUTES_MAX) this.routes.clear()
+      this.routes.set(topic, { sensor: found, metric: parseTopic(topic).metric })
+    }
+    return found
+  }
+
+  /** Whether messages of a topic are line protocol. @private @param {string} topic */
+  isOfLines(topic) {
+    return topic === this.lineTopic || topic.startsWith(`${this.lineTopic}/`)
+  }
+
+  /**
+   * Takes a message of several lines apart; it is settled when all of them are.
+   *
+   * @private
+   * @param {Message} message
+   */
+  split(message) {
+    const { session, qos, receivedMs } = message
+    const lines = splitLines(message.payload.toString())
+    if (session && qos > 0) message.firstReceivedMs = session.firstReceipt(message).receivedMs
+    let left = lines.length
+    const settled = () => {
+      left--
+      if (left === 0) this.settle(message)
+    }
+    if (left === 0) this.settle(message)
+    for (const line of lines) {
+      this.accept(
+        new Message({
+          ...{ origin: { settled }, clientId: message.clientId, session: undefined, visit: 0 },
+          ...{ topic: message.topic, payload: Buffer.from(line), format: FORMAT.line, qos },
+          ...{ dup: false, retain: false, packetId: 0, receivedMs, arrivedMs: message.arrivedMs },
+          firstReceivedMs: message.firstReceivedMs,
+        }),
+      )
     }
   }
 
@@ -159,20 +227,6 @@ export class Pipeline {
 
   /**
    * @private
-   * @param {string} topic
-   * @param {string} name
-   * @param {string | undefined} metric
-   * @returns {Sensor}
-   */
-  remember(topic, name, metric) {
-    const sensor = this.registry.sensor(name)
-    if (this.routes.size >= ROUTES_MAX) this.routes.clear()
-    this.routes.set(topic, { sensor, metric })
-    return sensor
-  }
-
-  /**
-   * @private
    * @param {Message} message
    * @param {Sensor} sensor
    * @param {Measurement[]} measurements
@@ -186,8 +240,6 @@ export class Pipeline {
       this.refuse(message, new Refusal('sensors', reason))
       // It may be heard of again when it has been forgotten.
       this.routes.delete(message.topic)
-    } else if (this.detour?.takes(message)) {
-      this.detour.add(message)
     } else {
       message.waitsFor = sensor
       sensor.waiters.set(message, () => {
@@ -211,10 +263,6 @@ export class Pipeline {
     const refusal = judge(message, sensor, measurements)
     if (refusal) {
       this.refuse(message, refusal)
-      return
-    }
-    if (this.detour?.takes(message)) {
-      this.detour.add(message)
       return
     }
     const unknown = this.place(message, sensor, measurements)

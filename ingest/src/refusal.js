@@ -3,15 +3,25 @@
  */
 
 /**
- * The kinds of reasons, for counting. `topic`, `json`, `value` and `time` are the sender's;
+ * The kinds of reasons, for counting. `topic`, `json`, `line`, `value` and `time` are the sender's;
  * `sensors` is the limit of sensors, `hidden` a sensor that was deleted, `database` a row that the
  * database refuses and would refuse again.
  *
- * @typedef {'topic' | 'json' | 'value' | 'time' | 'sensors' | 'hidden' | 'database'} RefusalKind
+ * @typedef {import('@sandglass/common/payload').PayloadFault | 'sensors' | 'hidden' | 'database'
+ * } RefusalKind
  */
 
 /** @type {readonly RefusalKind[]} */
-export const REFUSAL_KINDS = ['topic', 'json', 'value', 'time', 'sensors', 'hidden', 'database']
+export const REFUSAL_KINDS = [
+  'topic',
+  'json',
+  'line',
+  'value',
+  'time',
+  'sensors',
+  'hidden',
+  'database',
+]
 
 export class Refusal {
   /** @param {RefusalKind} kind  @param {string} reason  For people; names the field. */

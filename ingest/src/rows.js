@@ -214,7 +214,7 @@ function bindValue(params, kind, value) {
     const { lat, lon } = /** @type {import('@sandglass/common/measurement').Location} */ (value)
     params.push(lat, lon)
   } else if (kind === KIND.integer) {
-    params.push(Long.fromNumber(/** @type {number} */ (value)))
+    params.push(Long.fromString(String(value)))
   } else {
     params.push(value)
   }

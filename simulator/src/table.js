@@ -9,8 +9,8 @@
 import { createReadStream } from 'node:fs'
 import { open } from 'node:fs/promises'
 import { isSensorName } from '@sandglass/common/sensor'
+import { parseTime } from '@sandglass/common/time'
 import { parse } from 'csv-parse'
-import { parseTime } from './time.js'
 
 /** Most bytes looked at to find the separator: the header has to end within them. */
 const HEADER_BYTES_MAX = 65_536

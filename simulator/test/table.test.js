@@ -2,9 +2,9 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, test } from '@jest/globals'
+import { parseTime } from '@sandglass/common/time'
 import { checkTable } from '../src/precheck.js'
 import { readTable, TableError } from '../src/table.js'
-import { parseTime } from '../src/time.js'
 
 const directory = mkdtempSync(join(tmpdir(), 'sandglass-table-'))
 afterAll(() => rmSync(directory, { recursive: true }))

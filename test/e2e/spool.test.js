@@ -141,10 +141,11 @@ describe('while the database is away', () => {
   }
 
   async function drained() {
-    await until('the spool is empty', async () => {
+    const isEmpty = async () => {
       const { spooled, held } = await stack.stats()
       return spooled === 0 && held === 0
-    })
+    }
+    await until('the spool is empty', isEmpty, { deadlineMs: 60_000 })
   }
 
   async function scanned() {

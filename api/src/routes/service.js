@@ -1,6 +1,4 @@
-/** What the api tells about itself, and about ingest. */
-
-import * as schemas from '../schemas.js'
+/** What the api tells about itself. */
 
 const tags = ['service']
 const state = {
@@ -12,7 +10,7 @@ const state = {
  * @param {import('fastify').FastifyInstance} app
  * @param {import('../app.js').Parts} parts
  */
-export default async function service(app, { isDatabaseUp, ingestStats, registry }) {
+export default async function service(app, { isDatabaseUp, registry }) {
   for (const [path, summary] of [
     ['/health', 'Whether the api runs and reaches the database, for supervisors'],
     ['/ready', 'Whether the api can answer, for load balancers'],
@@ -27,21 +25,6 @@ export default async function service(app, { isDatabaseUp, ingestStats, registry
 
   app.get('/metrics', { schema: { tags, summary: 'For Prometheus' } }, async (_request, reply) =>
     reply.type(registry.contentType).send(await registry.metrics()),
-  )
-
-  app.get(
-    '/v1/ingest',
-    {
-      schema: {
-        tags: ['ingest'],
-        summary: 'How ingest is: messages received, stored, dead-lettered, held, dropped',
-        response: {
-          200: { type: 'object', additionalProperties: true },
-          ...schemas.problems,
-        },
-      },
-    },
-    async () => ingestStats(),
   )
 
   app.get('/openapi.json', { schema: { hide: true } }, async () => app.swagger())

@@ -40,7 +40,7 @@ export function writeRecord(out, at, message) {
   end += payload.copy(out, end)
   out.writeUInt32LE(end - at - 4, at)
   out.writeUInt8(qos | (retain ? 4 : 0), at + 4)
-  out.writeUInt8(0, at + 5)
+  out.writeUInt8(message.format, at + 5)
   out.writeUInt16LE(topicBytes, at + 6)
   out.writeUInt16LE(clientBytes, at + 8)
   out.writeUInt16LE(0, at + 10)
@@ -80,6 +80,7 @@ function readRecord(from, at, end, origin) {
     clientId: from.toString('utf8', clientAt, payloadAt),
     topic: from.toString('utf8', topicAt, clientAt),
     payload: from.subarray(payloadAt, end),
+    format: from.readUInt8(at + 5),
     qos: /** @type {0 | 1 | 2} */ (flags & 3),
     retain: (flags & 4) !== 0,
     receivedMs,

@@ -18,6 +18,7 @@ const LIMITS = {
   qos0BytesMax: 2 ** 20,
   sensorsMax: 1_000,
   retentionClass: '30d',
+  lineTopic: 'telegraf',
   spoolDir: '',
   spoolBytesMax: 0,
   spoolAfterMs: 1_000,

@@ -1,0 +1,176 @@
+/** Measurements over HTTP, and what they would become; how ingest is. */
+
+import { bodyFormat, FORMAT, itemsOf, MEDIA_TYPES, parseItem } from '@sandglass/common/bodies'
+import { PRECISIONS } from '@sandglass/common/line-protocol'
+import { KIND } from '@sandglass/common/measurement'
+import { PayloadError, parsePayload, parseTopic } from '@sandglass/common/payload'
+import { sensorId } from '@sandglass/common/sensor'
+import { Problem } from '../problem.js'
+import * as schemas from '../schemas.js'
+
+/** @typedef {import('@sandglass/common/measurement').Measurement} Measurement */
+/** @typedef {import('fastify').FastifyRequest<{ Body: Buffer | undefined }>} Write */
+/** @typedef {import('fastify').FastifyRequest<{ Body: Buffer | undefined,
+ *   Querystring: { topic?: string, precision?: string } }>} Decode */
+
+const tags = ['ingest']
+const consumes = [...MEDIA_TYPES.keys()]
+
+const precision = {
+  type: 'string',
+  enum: [...PRECISIONS.keys()],
+  default: 'ns',
+  description: 'Of the times of line protocol.',
+}
+const refused = {
+  type: 'array',
+  description: 'What is no measurement: its place in the body, from 0, and why.',
+  items: {
+    type: 'object',
+    properties: { item: { type: 'integer' }, reason: { type: 'string' } },
+  },
+}
+const outcome = {
+  type: 'object',
+  properties: { received: { type: 'integer' }, stored: { type: 'integer' }, refused },
+}
+
+const storeSchema = {
+  tags,
+  consumes,
+  summary: 'Stores measurements; answers when they are durable',
+  description:
+    'JSON: `{"sensor":"kitchen","t":1767225600000,"temperature":21.5}`, or an array of these; ' +
+    'NDJSON: one a line; CSV: columns `sensor`, `t` and one a metric; text: InfluxDB line ' +
+    'protocol. Each is stored or refused by itself; refused ones are dead letters, and make it 400.',
+  querystring: { type: 'object', properties: { precision }, additionalProperties: false },
+  response: { 200: outcome },
+}
+
+const kindNames = Object.fromEntries(Object.entries(KIND).map(([name, kind]) => [kind, name]))
+
+const decodeSchema = {
+  tags,
+  consumes,
+  summary: 'Says what a payload would become; stores nothing',
+  querystring: {
+    type: 'object',
+    properties: {
+      precision,
+      topic: {
+        type: 'string',
+        maxLength: 1_024,
+        description: 'The body is the payload of an MQTT message on this topic.',
+      },
+    },
+    additionalProperties: false,
+  },
+  response: {
+    200: {
+      type: 'object',
+      properties: {
+        items: {
+          type: 'array',
+          items: {
+            type: 'object',
+            properties: {
+              sensor: { type: 'string' },
+              id: { type: 'string', format: 'uuid' },
+              metric: { type: 'string' },
+              t: { type: 'integer', nullable: true, description: 'null: the time of receipt.' },
+              kind: { type: 'string', enum: Object.keys(KIND) },
+              v: {},
+            },
+          },
+        },
+        refused,
+      },
+    },
+    ...schemas.problems,
+  },
+}
+
+const statsSchema = {
+  tags,
+  summary: 'How ingest is: messages received, stored, dead-lettered, spooled, held, dropped',
+  response: { 200: { type: 'object', additionalProperties: true }, ...schemas.problems },
+}
+
+/**
+ * @param {import('fastify').FastifyInstance} app
+ * @param {import('../app.js').Parts} parts
+ */
+export default async function ingest(app, { ingest: client }) {
+  // Ingest takes bodies apart, and so does decoding: here they are bytes.
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
+
+  app.get('/v1/ingest', { schema: statsSchema }, async () => client.stats())
+
+  /** @param {Write} request  @param {import('fastify').FastifyReply} reply */
+  async function forward(request, reply) {
+    const { url, headers, body } = request
+    const answer = await client.post(url, headers, body)
+    reply.code(answer.status)
+    if (answer.retryAfter) reply.header('retry-after', answer.retryAfter)
+    if (answer.type) reply.type(answer.type)
+    // It is text already: no serializer is to look at it.
+    return reply.serializer((/** @type {string} */ text) => text).send(answer.body)
+  }
+  app.post('/v1/measurements', { schema: storeSchema }, forward)
+  const hide = { schema: { hide: true } }
+  app.post('/api/v2/write', hide, forward)
+  app.post('/write', hide, forward)
+  app.get('/ping', hide, async (_request, reply) => reply.code(204).send())
+
+  app.post('/v1/decode', { schema: decodeSchema }, async (/** @type {Decode} */ request) => {
+    const { topic, precision: unit } = request.query
+    const body = request.body ?? Buffer.alloc(0)
+    if (topic !== undefined) return decode([{ format: FORMAT.topic, payload: body }], topic)
+    const format = bodyFormat(request.headers['content-type'])
+    if (!format) {
+      throw new Problem('unsupported-media-type', `Content-Type must be one of ${consumes}`)
+    }
+    try {
+      return decode(itemsOf(format, body.toString(), unit))
+    } catch (error) {
+      if (error instanceof PayloadError) throw new Problem('invalid-body', error.message)
+      throw error
+    }
+  })
+}
+
+/**
+ * @param {import('@sandglass/common/bodies').Item[]} items
+ * @param {string} [topic]
+ */
+function decode(items, topic) {
+  /** @type {Record<string, unknown>[]} */
+  const decoded = []
+  /** @type {{ item: number, reason: string }[]} */
+  const faults = []
+  for (const [item, one] of items.entries()) {
+    try {
+      const { sensor, measurements } = topic === undefined ? parseItem(one) : message(topic, one)
+      decoded.push(...measurements.map((measurement) => present(sensor, measurement)))
+    } catch (error) {
+      if (!(error instanceof PayloadError)) throw error
+      faults.push({ item, reason: error.message })
+    }
+  }
+  return { items: decoded, refused: faults }
+}
+
+/** @param {string} topic  @param {{ payload: Buffer }} item */
+function message(topic, { payload }) {
+  const { sensor, metric } = parseTopic(topic)
+  return { sensor, measurements: parsePayload(metric, payload) }
+}
+
+/** @param {string} sensor  @param {Measurement} measurement */
+function present(sensor, { metric, timeMs, kind, value }) {
+  return {
+    ...{ sensor, id: sensorId(sensor), metric, t: timeMs ?? null, kind: kindNames[kind] },
+    v: typeof value === 'bigint' ? String(value) : value,
+  }
+}

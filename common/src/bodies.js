@@ -1,0 +1,150 @@
+/**
+ * What a body of HTTP says, in any of the formats in which measurements are sent: it is taken apart
+ * into items, each of which is stored or refused by itself. Pure.
+ *
+ * ```text
+ * application/json        an object that names its sensor, or an array of these
+ * application/x-ndjson    one such object a line
+ * text/csv                a header, then one object a row; columns sensor, t, metric and v, or
+ *                         sensor, t, and one column a metric
+ * text/plain              InfluxDB line protocol
+ * ```
+ */
+
+import { parse } from 'csv-parse/sync'
+import { PRECISIONS, parseLine, splitLines, toNanoseconds } from './line-protocol.js'
+import { PayloadError, parseObject } from './payload.js'
+import { parseTime } from './time.js'
+
+/** @typedef {import('./measurement.js').Measurement} Measurement */
+
+/** How the bytes of an item, or of a message, are to be understood. The numbers are stored. */
+export const FORMAT = Object.freeze({ topic: 0, object: 1, line: 2 })
+
+/** @typedef {{ format: number, payload: Buffer }} Item */
+
+/** @typedef {'json' | 'ndjson' | 'csv' | 'line'} BodyFormat */
+
+/** @type {ReadonlyMap<string, BodyFormat>} */
+export const MEDIA_TYPES = new Map([
+  ['application/json', 'json'],
+  ['application/x-ndjson', 'ndjson'],
+  ['application/ndjson', 'ndjson'],
+  ['application/jsonl', 'ndjson'],
+  ['text/csv', 'csv'],
+  ['text/plain', 'line'],
+])
+
+/**
+ * The format of a body.
+ *
+ * @param {string | undefined} contentType  The header.
+ * @returns {BodyFormat | undefined}
+ */
+export function bodyFormat(contentType) {
+  return MEDIA_TYPES.get((contentType ?? '').split(';')[0].trim().toLowerCase())
+}
+
+/**
+ * Takes a body apart.
+ *
+ * @param {BodyFormat} format
+ * @param {string} body
+ * @param {string} [precision]  Of the times of line protocol, one of {@link PRECISIONS}.
+ * @returns {Item[]}
+ * @throws {PayloadError}  It cannot be taken apart, and nothing of it is stored.
+ */
+export function itemsOf(format, body, precision = 'ns') {
+  switch (format) {
+    case 'json':
+      return jsonItems(body)
+    case 'ndjson':
+      return body
+        .split('\n')
+        .filter((line) => line.trim() !== '')
+        .map((line) => ({ format: FORMAT.object, payload: Buffer.from(line) }))
+    case 'csv':
+      return csvItems(body)
+    default: {
+      const zeros = PRECISIONS.get(precision)
+      if (zeros === undefined) {
+        const known = [...PRECISIONS.keys()].join(', ')
+        throw new PayloadError('time', `precision is none of ${known}`)
+      }
+      return splitLines(body).map((line) => ({
+        format: FORMAT.line,
+        payload: Buffer.from(toNanoseconds(line, zeros)),
+      }))
+    }
+  }
+}
+
+/**
+ * What an item that needs no topic says.
+ *
+ * @param {Item} item
+ * @returns {{ sensor: string, measurements: Measurement[] }}
+ * @throws {PayloadError}
+ */
+export function parseItem({ format, payload }) {
+  return format === FORMAT.line ? parseLine(payload.toString()) : parseObject(payload)
+}
+
+/** @param {unknown} value  @returns {Item} */
+const objectItem = (value) => ({
+  format: FORMAT.object,
+  payload: Buffer.from(JSON.stringify(value)),
+})
+
+/** @param {string} body */
+function jsonItems(body) {
+  /** @type {unknown} */
+  let value
+  try {
+    value = JSON.parse(body)
+  } catch (error) {
+    const { message } = /** @type {Error} */ (error)
+    throw new PayloadError('json', `the body is not JSON: ${message}`)
+  }
+  return Array.isArray(value) ? value.map(objectItem) : [objectItem(value)]
+}
+
+/** @param {string} body */
+function csvItems(body) {
+  /** @type {string[][]} */
+  let rows
+  try {
+    rows = parse(body, { bom: true, relax_column_count: true, skip_empty_lines: true, trim: true })
+  } catch (error) {
+    const { message } = /** @type {Error} */ (error)
+    throw new PayloadError('json', `the body is not CSV: ${message}`)
+  }
+  const [header = [], ...more] = rows
+  const names = header.map((name) => (name === 'time' || name === 'timestamp' ? 't' : name))
+  if (!names.includes('sensor')) {
+    throw new PayloadError('topic', 'the first line of the CSV names no column sensor')
+  }
+  return more.map((cells) =>
+    // A row of another length says nothing for certain; as a text it is refused.
+    objectItem(
+      cells.length === names.length ? Object.fromEntries(cellsOf(names, cells)) : cells.join(),
+    ),
+  )
+}
+
+/** @param {string[]} names  @param {string[]} cells */
+function cellsOf(names, cells) {
+  return names.flatMap((name, index) => {
+    const cell = cells[index]
+    return cell === '' ? [] : [[name, cellOf(name, cell)]]
+  })
+}
+
+/** A value by how it is written. @param {string} name  @param {string} cell */
+function cellOf(name, cell) {
+  if (name === 'sensor' || name === 'metric') return cell
+  if (name === 't') return parseTime(cell) ?? cell
+  if (cell === 'true' || cell === 'false') return cell === 'true'
+  const number = Number(cell)
+  return Number.isFinite(number) ? number : cell
+}

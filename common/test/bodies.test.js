@@ -1,0 +1,86 @@
+import { bodyFormat, itemsOf, parseItem } from '../src/bodies.js'
+
+const T = Date.UTC(2026, 0, 1)
+
+/** @param {Parameters<typeof itemsOf>} args */
+const decoded = (...args) =>
+  itemsOf(...args).map((item) => {
+    try {
+      const { sensor, measurements } = parseItem(item)
+      return [sensor, ...measurements.map(({ metric, timeMs, value }) => [metric, timeMs, value])]
+    } catch (error) {
+      return /** @type {Error} */ (error).message
+    }
+  })
+
+test('one reading is the same in every format', () => {
+  const expected = [['kitchen', ['temperature', T, 21.5], ['open', T, true]]]
+  const object = { sensor: 'kitchen', t: T, temperature: 21.5, open: true }
+  expect(decoded('json', JSON.stringify(object))).toEqual(expected)
+  expect(decoded('json', JSON.stringify([object]))).toEqual(expected)
+  expect(decoded('ndjson', `${JSON.stringify(object)}\r\n\n`)).toEqual(expected)
+  for (const time of [`${T}`, `${T / 1000}`, `${T}000000`, '2026-01-01T00:00:00Z']) {
+    const csv = `sensor,time,temperature,open,note\nkitchen,${time},21.5,true,\n`
+    expect(decoded('csv', csv)).toEqual(expected)
+  }
+})
+
+test('a metric may be a column, or a field, of its own', () => {
+  const expected = [
+    ['a', ['m', T, 1]],
+    ['b', ['n', undefined, 'on']],
+  ]
+  expect(decoded('csv', `sensor,metric,t,v\na,m,${T},1\nb,n,,on\n`)).toEqual(expected)
+  expect(
+    decoded(
+      'ndjson',
+      `{"sensor":"a","metric":"m","t":${T},"v":1}\n{"sensor":"b","metric":"n","v":"on"}`,
+    ),
+  ).toEqual(expected)
+})
+
+test('line protocol has its times in the unit that is said', () => {
+  for (const [precision, time] of [
+    ['s', T / 1000],
+    ['ms', T],
+    ['us', `${T}000`],
+    ['ns', `${T}000000`],
+  ]) {
+    const line = `temperature,sensor=k value=1 ${time}`
+    expect(decoded('line', line, `${precision}`)).toEqual([['k', ['temperature', T, 1]]])
+  }
+  expect(() => itemsOf('line', 'm v=1', 'h')).toThrow('precision is none of')
+})
+
+test('each item is refused by itself', () => {
+  const body = '[{"sensor":"a","m":1},{"m":1},7,{"sensor":"a/b","m":1},{"sensor":"a","metric":"m"}]'
+  expect(decoded('json', body)).toEqual([
+    ['a', ['m', undefined, 1]],
+    expect.stringContaining('sensor is missing'),
+    expect.stringContaining('not an object'),
+    expect.stringContaining('sensor is missing'),
+    expect.stringContaining('v is missing'),
+  ])
+  expect(decoded('ndjson', '{"sensor":"a","m":1}\n{oops')).toEqual([
+    ['a', ['m', undefined, 1]],
+    expect.stringContaining('not JSON'),
+  ])
+  expect(decoded('csv', 'sensor,t,m\na,yesterday,1\na,,\nb,,2,3\nc,,5')).toEqual([
+    expect.stringContaining('t is not a whole number'),
+    expect.stringContaining('no value'),
+    expect.stringContaining('not an object'),
+    ['c', ['m', undefined, 5]],
+  ])
+})
+
+test('what cannot be taken apart is refused as a whole', () => {
+  expect(() => itemsOf('json', '{')).toThrow('the body is not JSON')
+  expect(() => itemsOf('csv', 'a,b\n1,2')).toThrow('no column sensor')
+  expect(() => itemsOf('csv', 'sensor,"m\n1,2')).toThrow('the body is not CSV')
+})
+
+test('the format is told by the media type alone', () => {
+  expect(bodyFormat('Application/JSON; charset=utf-8')).toBe('json')
+  expect(bodyFormat('text/plain; charset=utf-8')).toBe('line')
+  expect([bodyFormat(undefined), bodyFormat('image/png')]).toEqual([undefined, undefined])
+})

@@ -1,0 +1,107 @@
+/**
+ * Ingest over HTTP: measurements in any of the formats of `bodies.js`, InfluxDB's own paths for
+ * Telegraf, and what ingest tells about itself. An answer says what is durable, as a PUBACK does.
+ */
+
+import { promisify } from 'node:util'
+import { gunzip } from 'node:zlib'
+import { bodyFormat, itemsOf, MEDIA_TYPES } from '@sandglass/common/bodies'
+import { isLoopbackHost } from '@sandglass/common/options'
+import { PayloadError } from '@sandglass/common/payload'
+import Fastify from 'fastify'
+import { deliver } from './delivery.js'
+
+/** Largest body, in bytes, as it arrives and unpacked. */
+const BODY_BYTES_MAX = 2 ** 20
+const UNPACKED_BYTES_MAX = 16 * 2 ** 20
+
+/** Refused items that an answer tells of. */
+const REFUSED_SHOWN_MAX = 100
+
+const unpack = promisify(gunzip)
+
+/** @typedef {import('fastify').FastifyRequest<{ Querystring: { precision?: string } }>} Request */
+/** @typedef {import('./delivery.js').Sink} Sink */
+
+/**
+ * @param {object} parts
+ * @param {Sink} parts.sink
+ * @param {import('prom-client').Registry} parts.registry
+ * @param {() => { ok: boolean, [detail: string]: unknown }} parts.health  200 if `ok`, else 503.
+ * @param {() => unknown} parts.stats
+ * @param {boolean} parts.isLoopback  Only this machine can reach it; then `Host` must say so too.
+ */
+export function buildHttp({ sink, registry, health, stats, isLoopback }) {
+  const app = Fastify({ bodyLimit: BODY_BYTES_MAX, forceCloseConnections: true })
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
+  app.addHook('onRequest', async (request, reply) => {
+    if (isLoopback && !isLoopbackHost(request.headers.host)) {
+      return refuse(reply, 421, 'the Host header must be localhost or a loopback address')
+    }
+  })
+  app.setErrorHandler((/** @type {any} */ error, _request, reply) => {
+    if (error instanceof PayloadError) return refuse(reply, 400, error.message)
+    return refuse(reply, error.statusCode ?? 500, error.message)
+  })
+
+  app.get('/metrics', async (_request, reply) =>
+    reply.type(registry.contentType).send(await registry.metrics()),
+  )
+  app.get('/health', async (_request, reply) => {
+    const state = health()
+    return reply.code(state.ok ? 200 : 503).send(state)
+  })
+  app.get('/stats', async () => stats())
+
+  app.post('/v1/measurements', async (/** @type {Request} */ request, reply) => {
+    const format = bodyFormat(request.headers['content-type'])
+    if (!format) {
+      return refuse(reply, 415, `Content-Type must be one of ${[...MEDIA_TYPES.keys()].join(', ')}`)
+    }
+    if (sink.isFull) return refuse(reply, 503, 'too much waits for the database: try again')
+    const items = itemsOf(format, await textOf(request), request.query.precision)
+    const { refused, ...counts } = await deliver(sink, items, '/v1/measurements', request.ip)
+    const answer = { ...counts, refused: refused.slice(0, REFUSED_SHOWN_MAX) }
+    return reply.code(refused.length > 0 ? 400 : 200).send(answer)
+  })
+
+  // What Telegraf's outputs `influxdb_v2` and `influxdb` ask.
+  app.get('/ping', async (_request, reply) => reply.code(204).send())
+  for (const path of ['/api/v2/write', '/write']) {
+    app.post(path, async (/** @type {Request} */ request, reply) => {
+      if (sink.isFull) return refuse(reply, 503, 'too much waits for the database: try again')
+      const items = itemsOf('line', await textOf(request), request.query.precision)
+      const { refused } = await deliver(sink, items, path, request.ip)
+      if (refused.length === 0) return reply.code(204).send()
+      const [{ item, reason }] = refused
+      const message = `partial write: ${refused.length} lines are refused; line ${item + 1}: ${reason}`
+      return reply.code(400).send({ code: 'invalid', message, error: message })
+    })
+  }
+  return app
+}
+
+/** The body as text; unpacked if it is packed. @param {Request} request */
+async function textOf(request) {
+  const body = /** @type {Buffer | undefined} */ (request.body) ?? Buffer.alloc(0)
+  const encoding = request.headers['content-encoding']
+  if (encoding === undefined || encoding === 'identity') return body.toString()
+  if (encoding !== 'gzip') throw new PayloadError('json', 'Content-Encoding must be gzip, or none')
+  try {
+    return (await unpack(body, { maxOutputLength: UNPACKED_BYTES_MAX })).toString()
+  } catch (error) {
+    const { message } = /** @type {Error} */ (error)
+    throw new PayloadError('json', `the body cannot be unpacked: ${message}`)
+  }
+}
+
+/**
+ * @param {import('fastify').FastifyReply} reply
+ * @param {number} status
+ * @param {string} error  What would be right.
+ */
+function refuse(reply, status, error) {
+  if (status === 503) reply.header('retry-after', '1')
+  return reply.code(status).send({ error })
+}

@@ -1,0 +1,183 @@
+import { gzipSync } from 'node:zlib'
+import { createRegistry } from '@sandglass/common/metrics'
+import { buildHttp } from '../src/http.js'
+import { startIngest, until } from './support/ingest.js'
+
+const T = Date.UTC(2026, 0, 1)
+const HOST = { host: '127.0.0.1:9181' }
+
+/** @type {Awaited<ReturnType<typeof startIngest>>} */
+let ingest
+/** @type {ReturnType<typeof buildHttp>} */
+let app
+let isWell = true
+
+/** @param {Parameters<typeof startIngest>[0]} [limits] */
+async function start(limits) {
+  ingest = await startIngest(limits)
+  app = buildHttp({
+    sink: ingest.pipeline,
+    registry: createRegistry('sandglass_test_'),
+    health: () => ({ ok: isWell }),
+    stats: () => ({ received: ingest.counts.received }),
+    isLoopback: true,
+  })
+}
+
+afterEach(async () => {
+  await app.close()
+  await ingest.stop()
+})
+
+/**
+ * @param {string} url
+ * @param {string | Buffer} payload
+ * @param {Record<string, string>} [headers]
+ */
+const post = (url, payload, headers = {}) =>
+  app.inject({ method: 'POST', url, payload, headers: { ...HOST, ...headers } })
+
+const values = () =>
+  ingest.storage
+    .rowsOf('measurement_30d')
+    .map(({ metric, ts, v, i }) => [metric, ts, v ?? String(i)])
+    .sort()
+
+describe('measurements', () => {
+  test.each([
+    [
+      'application/json',
+      `[{"sensor":"a","t":${T},"m":1},{"sensor":"a","metric":"n","t":${T},"v":2}]`,
+    ],
+    ['application/x-ndjson', `{"sensor":"a","t":${T},"m":1}\n{"sensor":"a","t":${T},"n":2}\n`],
+    ['text/csv; charset=utf-8', `sensor,t,m,n\na,${T},1,2\n`],
+    ['text/plain', `m,sensor=a value=1 ${T}000000\nn,sensor=a value=2 ${T}000000\n`],
+  ])('in %s are stored before it is answered', async (type, body) => {
+    await start()
+    const response = await post('/v1/measurements', body, { 'content-type': type })
+    const { received, stored, refused } = response.json()
+    expect([response.statusCode, received === stored, refused]).toEqual([200, true, []])
+    expect(values()).toEqual([
+      ['m', T, 1],
+      ['n', T, 2],
+    ])
+  })
+
+  test('are not answered before they are durable', async () => {
+    await start()
+    ingest.storage.isManual = true
+    let isAnswered = false
+    const answer = post('/v1/measurements', '{"sensor":"a","m":1}', {
+      'content-type': 'application/json',
+    }).then((response) => {
+      isAnswered = true
+      return response
+    })
+    await until(() => ingest.storage.requests.length > 0)
+    expect(isAnswered).toBe(false)
+    ingest.storage.isManual = false
+    for (const request of ingest.storage.requests) request.end()
+    expect((await answer).statusCode).toBe(200)
+  })
+
+  test('that are none are named and dead letters, the others stored', async () => {
+    await start()
+    const response = await post(
+      '/v1/measurements',
+      `{"sensor":"a","t":${T},"m":1}\n{oops\n{"sensor":"a","t":5,"m":1}`,
+      { 'content-type': 'application/x-ndjson' },
+    )
+    expect([response.statusCode, response.json()]).toEqual([
+      400,
+      {
+        ...{ received: 3, stored: 1 },
+        refused: [
+          { item: 1, reason: expect.stringContaining('JSON') },
+          { item: 2, reason: expect.stringContaining('year 2000') },
+        ],
+      },
+    ])
+    const letters = ingest.storage.rowsOf('dead_letter')
+    expect(letters.map(({ topic, payload }) => [topic, String(payload)])).toContainEqual([
+      '/v1/measurements',
+      '{oops',
+    ])
+  })
+
+  test('of a body that is none of these are refused as a whole', async () => {
+    await start()
+    const json = { 'content-type': 'application/json' }
+    for (const [status, body, headers] of /** @type {const} */ ([
+      [400, '{', json],
+      [400, 'x', { 'content-type': 'text/plain', 'content-encoding': 'br' }],
+      [400, 'x', { ...json, 'content-encoding': 'gzip' }],
+      [400, gzipSync(Buffer.alloc(17 * 2 ** 20)), { ...json, 'content-encoding': 'gzip' }],
+      [413, 'x'.repeat(2 ** 20 + 1), json],
+      [415, '{}', { 'content-type': 'application/xml' }],
+      [421, '{}', { ...json, host: 'evil.example' }],
+    ])) {
+      const response = await post('/v1/measurements', body, headers)
+      expect([response.statusCode, response.json().error.length > 10]).toEqual([status, true])
+    }
+    expect(ingest.counts.received).toBe(0)
+  })
+
+  test('wait outside while too much is held', async () => {
+    await start({ heldBytesMax: 2_000 })
+    ingest.storage.isManual = true
+    const json = { 'content-type': 'application/json' }
+    const held = JSON.stringify(
+      Array.from({ length: 10 }, (_, t) => ({ sensor: 'a', t: T + t, m: 1 })),
+    )
+    const first = post('/v1/measurements', held, json)
+    await until(() => ingest.held.isFull)
+    const response = await post('/v1/measurements', '{"sensor":"a","m":1}', json)
+    expect([response.statusCode, response.headers['retry-after']]).toEqual([503, '1'])
+    ingest.storage.isManual = false
+    for (const request of ingest.storage.requests) request.end()
+    expect((await first).statusCode).toBe(200)
+  })
+})
+
+describe('Telegraf', () => {
+  test.each(['/api/v2/write?bucket=b&org=o&precision=ns', '/write?db=d'])(
+    'writes to %s, packed, integers as integers',
+    async (url) => {
+      await start()
+      const lines = `cpu,host=h,cpu=cpu0 idle=98.5,n=7i ${T}000000\ncpu,host=h,cpu=cpu1 idle=1 ${T}000000\n`
+      const response = await post(url, gzipSync(lines), {
+        ...{ 'content-type': 'text/plain; charset=utf-8', 'content-encoding': 'gzip' },
+      })
+      expect([response.statusCode, response.body]).toEqual([204, ''])
+      expect(values()).toEqual([
+        ['idle', T, 1],
+        ['idle', T, 98.5],
+        ['n', T, '7'],
+      ])
+    },
+  )
+
+  test('is told which line is at fault, and the others are stored', async () => {
+    await start()
+    const response = await post('/api/v2/write', `m v=1 ${T}000000\nm v=x\n`)
+    expect([response.statusCode, response.json()]).toMatchObject([
+      400,
+      { code: 'invalid', message: expect.stringContaining('line 2: the value of v') },
+    ])
+    expect(values()).toHaveLength(1)
+    expect((await app.inject({ url: '/ping', headers: HOST })).statusCode).toBe(204)
+  })
+})
+
+test('metrics, health and counts are told; health is 503 while it is not well', async () => {
+  await start()
+  const get = (/** @type {string} */ url) => app.inject({ url, headers: HOST })
+  expect((await get('/metrics')).body).toContain('sandglass_test_process_cpu')
+  expect((await get('/stats')).json()).toEqual({ received: 0 })
+  expect((await get('/health')).statusCode).toBe(200)
+  isWell = false
+  const sick = await get('/health')
+  isWell = true
+  expect([sick.statusCode, sick.json()]).toEqual([503, { ok: false }])
+  expect((await get('/nothing')).statusCode).toBe(404)
+})

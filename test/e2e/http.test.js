@@ -1,0 +1,110 @@
+// Measurements over HTTP and as InfluxDB line protocol: the way from the api's port to a page of
+// what was stored, with the database and without it.
+import { gzipSync } from 'node:zlib'
+import mqtt from 'mqtt'
+import { unaccounted } from '../support/accounts.js'
+import { startStack } from '../support/stack.js'
+import { getJson, readMeasurements } from '../support/stored.js'
+import { until } from '../support/until.js'
+
+const T = Date.UTC(2024, 4, 1, 12)
+const ROWS = 5_000
+
+describe('over HTTP', () => {
+  /** @type {import('../support/stack.js').Stack} */
+  let stack
+
+  beforeAll(async () => {
+    stack = await startStack()
+  }, 120_000)
+  afterAll(() => stack?.end(), 60_000)
+
+  /**
+   * @param {string} path
+   * @param {string | Buffer} body
+   * @param {Record<string, string>} headers
+   */
+  async function post(path, body, headers) {
+    const response = await fetch(`${stack.apiUrl}${path}`, {
+      ...{ method: 'POST', headers },
+      body: typeof body === 'string' ? body : new Uint8Array(body),
+    })
+    const text = await response.text()
+    return { status: response.status, answer: text === '' ? undefined : JSON.parse(text) }
+  }
+
+  test('a CSV of thousands of rows is read back value by value', async () => {
+    const lines = Array.from({ length: ROWS }, (_, index) => `table,${T + index},${index / 4}`)
+    const { status, answer } = await post(
+      '/v1/measurements',
+      `sensor,time,level\n${lines.join('\n')}\n`,
+      { 'content-type': 'text/csv' },
+    )
+    expect([status, answer]).toEqual([200, { received: ROWS, stored: ROWS, refused: [] }])
+    const { items } = await readMeasurements(stack.apiUrl, 'table', { limit: 1000 })
+    expect(
+      items.map(({ timeMs, value }) => [timeMs, value]).sort(([a], [b]) => Number(a) - Number(b)),
+    ).toEqual(Array.from({ length: ROWS }, (_, index) => [T + index, index / 4]))
+  }, 60_000)
+
+  test('what Telegraf writes is stored, integers with all their digits', async () => {
+    const lines =
+      `cpu,cpu=cpu0,host=h usage_idle=98.5 ${T}000000\n` +
+      `disk,path=/home,sensor=box free=9007199254740993i,full=false ${T}000000\n`
+    const headers = { 'content-type': 'text/plain; charset=utf-8', 'content-encoding': 'gzip' }
+    const { status } = await post('/api/v2/write?bucket=b&org=o', gzipSync(lines), headers)
+    expect(status).toBe(204)
+    const response = await fetch(`${stack.apiUrl}/v1/sensors/box/latest`)
+    const text = await response.text()
+    expect(text).toContain('"metric":"disk.free"')
+    expect(text).toContain('"v":9007199254740993')
+    const cpu = encodeURIComponent('cpu,cpu=cpu0,host=h')
+    const { items } = await getJson(`${stack.apiUrl}/v1/sensors/${cpu}/latest`)
+    expect(items).toMatchObject([{ metric: 'usage_idle', t: T, v: 98.5 }])
+  }, 60_000)
+
+  test('line protocol comes over MQTT too, and is acknowledged when it is stored', async () => {
+    const client = await mqtt.connectAsync(stack.mqttUrl, { reconnectPeriod: 0 })
+    const lines = `temp,sensor=lines value=1 ${T}000000\nbroken\ntemp,sensor=lines value=2 ${T + 1}000000`
+    await client.publishAsync('telegraf/host/temp', lines, { qos: 1 })
+    await client.endAsync()
+    const { items } = await readMeasurements(stack.apiUrl, 'lines', { limit: 10 })
+    expect(items.map(({ value }) => value)).toEqual([2, 1])
+    const letters = await getJson(`${stack.apiUrl}/v1/dead-letters?limit=1`)
+    expect(letters.items).toMatchObject([
+      { topic: 'telegraf/host/temp', payload: 'broken', reason: expect.stringContaining('fields') },
+    ])
+  }, 60_000)
+
+  test('what is no measurement is named, and what it would become is shown', async () => {
+    const body = '{"sensor":"http","t":1714564800000,"m":1}\n{"sensor":"http","t":"now","m":2}'
+    const headers = { 'content-type': 'application/x-ndjson' }
+    const decoded = await post('/v1/decode', body, headers)
+    expect(decoded.answer).toMatchObject({
+      items: [{ sensor: 'http', metric: 'm', t: T, v: 1 }],
+      refused: [{ item: 1, reason: expect.stringContaining('t is not') }],
+    })
+    const { status, answer } = await post('/v1/measurements', body, headers)
+    expect([status, answer]).toMatchObject([400, { received: 2, stored: 1 }])
+    expect(answer.refused).toEqual(decoded.answer.refused)
+  }, 60_000)
+
+  test('while the database is away they are spooled, and stored when it is back', async () => {
+    await stack.databaseAway()
+    const body = JSON.stringify(
+      Array.from({ length: 500 }, (_, index) => ({ sensor: 'away', t: T + index, m: index })),
+    )
+    const headers = { 'content-type': 'application/json' }
+    const { status, answer } = await post('/v1/measurements', body, headers)
+    expect([status, answer.stored]).toEqual([200, 500])
+    expect((await stack.stats()).spooled).toBe(500)
+    await stack.databaseBack()
+    await until('the spool is empty', async () => (await stack.stats()).spooled === 0, {
+      deadlineMs: 60_000,
+    })
+    await stack.readable()
+    const { items } = await readMeasurements(stack.apiUrl, 'away', { limit: 1000 })
+    expect(items.map(({ value }) => value)).toEqual(Array.from({ length: 500 }, (_, n) => 499 - n))
+    expect(unaccounted(await stack.stats())).toBe(0)
+  }, 120_000)
+})
