@@ -16,8 +16,10 @@ RUN npm ci --omit=dev --ignore-scripts --workspace=common --workspace="${SERVICE
 
 FROM ${NODE_IMAGE}
 ARG SERVICE
+ARG NODE_FLAGS
 ENV NODE_ENV=production \
     SERVICE=${SERVICE} \
+    NODE_FLAGS=${NODE_FLAGS} \
     ALLOW_REMOTE=true
 WORKDIR /sandglass
 COPY --from=packages /sandglass/ ./
@@ -28,4 +30,4 @@ RUN install --directory --owner=1000 --group=1000 /var/lib/sandglass
 # The user `node` of the image.
 USER 1000:1000
 # `exec` makes the service process 1, so that it gets the signals itself.
-ENTRYPOINT ["sh", "-c", "exec node \"${SERVICE}/src/main.js\" \"$@\"", "node"]
+ENTRYPOINT ["sh", "-c", "exec node ${NODE_FLAGS} \"${SERVICE}/src/main.js\" \"$@\"", "node"]

@@ -146,12 +146,12 @@ export class MeasurementReader {
   async read(question, { after, limit, signal }, budget = {}) {
     const { sensorId, order } = question
     const { spansMax = SPANS_MAX, readMsMax = READ_MS_MAX } = budget
-    const [sensor, layouts, series] = await Promise.all([
-      this.#store.sensor(sensorId),
+    const [isKnown, layouts, series] = await Promise.all([
+      this.#store.isKnown(sensorId),
       this.#store.layouts(sensorId),
       this.#store.series(sensorId),
     ])
-    if (!sensor || sensor.hidden) throw unknownSensor()
+    if (!isKnown) throw unknownSensor()
     if (layouts.length === 0) return { rows: [], next: undefined }
 
     const startMs = performance.now()

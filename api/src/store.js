@@ -72,6 +72,7 @@ function statements(keyspace) {
      WHERE sensor_id = ? AND bucket = ? AND metric = ? AND ts >= ? AND ts <= ?${order} LIMIT ?`
   return {
     sensor: `SELECT ${SENSOR} FROM ${keyspace}.sensor WHERE sensor_id = ?`,
+    hidden: `SELECT hidden FROM ${keyspace}.sensor WHERE sensor_id = ?`,
     sensors: `SELECT ${SENSOR} FROM ${keyspace}.sensor`,
     layouts: `SELECT from_ts, class, bucket_s FROM ${keyspace}.layout WHERE sensor_id = ?`,
     series: `SELECT metric, first_ts, last_ts FROM ${keyspace}.series WHERE sensor_id = ?`,
@@ -107,6 +108,12 @@ export function createStore(database) {
     async sensor(sensorId) {
       const [row] = await ask(cql.sensor, [sensorId])
       return row && toSensor(row)
+    },
+
+    /** Whether there is such a sensor, and it is not hidden. @param {string} sensorId */
+    async isKnown(sensorId) {
+      const [row] = await ask(cql.hidden, [sensorId])
+      return row !== undefined && row.hidden !== true
     },
 
     /** All sensors, hidden ones too, some at a time. @returns {AsyncGenerator<Sensor[]>} */

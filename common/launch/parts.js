@@ -1,6 +1,7 @@
 /** The processes of a platform: what each is started with. Pure. */
 
 import { join } from 'node:path'
+import { API_FLAGS } from '../src/service.js'
 import { format } from './ports.js'
 
 /** @typedef {import('./options.js').Options} Options */
@@ -47,7 +48,7 @@ export function describeParts(mode, options, { root, engine, node }) {
     },
     {
       name: 'api',
-      command: [node, join(root, 'api/src/main.js')],
+      command: [node, ...API_FLAGS, join(root, 'api/src/main.js')],
       env: {
         ...shared,
         API_LISTEN: format(options.apiListen),

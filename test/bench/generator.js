@@ -227,5 +227,7 @@ process.once('message', async (load) => {
   } catch (error) {
     process.send?.({ state: 'failed', reason: String(error) })
   }
-  // It stays until it is killed: its CPU time is read after its work is done.
+  // It stays until it is killed: its CPU time is read after its work is done. Without a listener
+  // for messages the channel alone would not keep it.
+  process.channel?.ref()
 })

@@ -72,8 +72,8 @@ export default async function latest(app, { store, catalog, gate }) {
     (/** @type {import('fastify').FastifyRequest<One>} */ request, reply) =>
       withinDeadline(reply, async () => {
         const id = sensorId(request.params.sensor)
-        const [sensor, rows] = await Promise.all([store.sensor(id), store.latest(id)])
-        if (!sensor || sensor.hidden) throw unknownSensor()
+        const [isKnown, rows] = await Promise.all([store.isKnown(id), store.latest(id)])
+        if (!isKnown) throw unknownSensor()
         const wanted = wants(request.query.metric)
         reply.type(JSON_TYPE)
         return `{"items":[${rows

@@ -70,8 +70,8 @@ export default async function stream(app, { store, hub, reader, streams, limits,
       }
       const sensors = [...new Set(names)].map((name) => ({ name, id: sensorId(name) }))
       await withinDeadline(reply, async () => {
-        const found = await Promise.all(sensors.map(({ id }) => store.sensor(id)))
-        if (found.some((sensor) => !sensor || sensor.hidden)) throw unknownSensor()
+        const areKnown = await Promise.all(sensors.map(({ id }) => store.isKnown(id)))
+        if (areKnown.includes(false)) throw unknownSensor()
       })
 
       reply.hijack()

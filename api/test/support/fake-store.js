@@ -31,6 +31,7 @@ export function createFakeStore({ name = 's', rows = [], layouts = DAILY, letter
   /** @satisfies {Store} */
   const store = {
     sensor: async (one) => sensors.get(one),
+    isKnown: async (one) => sensors.get(one)?.hidden === false,
     async *sensors() {
       yield [...sensors.values()]
     },
