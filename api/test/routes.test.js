@@ -191,6 +191,7 @@ describe('the api', () => {
       '/metrics',
       '/ready',
       '/v1/dead-letters',
+      '/v1/dead-letters/replay',
       '/v1/decode',
       '/v1/ingest',
       '/v1/latest',

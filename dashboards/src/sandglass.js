@@ -96,6 +96,12 @@ const ingest = [
     queries: percentiles('sandglass_ingest_publish_to_stored_seconds'),
   }),
   lines({
+    title: 'Lateness of events',
+    description: 'From the time that a device gave to the arrival of its message.',
+    unit: 's',
+    queries: percentiles('sandglass_ingest_late_seconds'),
+  }),
+  lines({
     title: 'Held',
     description: 'Bytes of messages that wait; at the limit, clients are read no faster.',
     unit: 'bytes',

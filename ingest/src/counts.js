@@ -27,6 +27,14 @@ export class Counts {
     this.deadLetters = /** @type {Record<RefusalKind, number>} */ (
       Object.fromEntries(REFUSAL_KINDS.map((kind) => [kind, 0]))
     )
+    /** Of those, the ones that are not kept, because their client has too many. */
+    this.unkeptLetters = 0
+    /** Dead letters that were stored after all. */
+    this.replayed = 0
+    /** From the time of an event to its arrival, in seconds. */
+    this.late = new Distribution()
+    /** Events whose time was ahead of ours when they arrived. */
+    this.ahead = 0
     /** Redeliveries of messages without a time that were recognised. */
     this.duplicates = 0
     /** Messages on other topics: ordinary MQTT traffic. */
@@ -45,6 +53,12 @@ export class Counts {
   stored(message) {
     this.storedMessages++
     this.publishToStored.note(performance.now() - message.arrivedMs)
+  }
+
+  /** An event that says its time has arrived. @param {number} lateMs  Negative: it is ahead. */
+  event(lateMs) {
+    if (lateMs < 0) this.ahead++
+    this.late.note(Math.max(0, lateMs) / 1000)
   }
 
   /** @param {RefusalKind} kind */

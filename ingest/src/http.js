@@ -15,6 +15,11 @@ import { deliver } from './delivery.js'
 const BODY_BYTES_MAX = 2 ** 20
 const UNPACKED_BYTES_MAX = 16 * 2 ** 20
 
+/** Dead letters that one request replays. */
+const REPLAY_MAX = 1_000
+
+const TIME_UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-1[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}$/i
+
 /** Refused items that an answer tells of. */
 const REFUSED_SHOWN_MAX = 100
 
@@ -29,9 +34,10 @@ const unpack = promisify(gunzip)
  * @param {import('prom-client').Registry} parts.registry
  * @param {() => { ok: boolean, [detail: string]: unknown }} parts.health  200 if `ok`, else 503.
  * @param {() => unknown} parts.stats
+ * @param {(ids: string[]) => Promise<import('./replay.js').Replayed>} parts.replay
  * @param {boolean} parts.isLoopback  Only this machine can reach it; then `Host` must say so too.
  */
-export function buildHttp({ sink, registry, health, stats, isLoopback }) {
+export function buildHttp({ sink, registry, health, stats, replay, isLoopback }) {
   const app = Fastify({ bodyLimit: BODY_BYTES_MAX, forceCloseConnections: true })
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
@@ -66,6 +72,12 @@ export function buildHttp({ sink, registry, health, stats, isLoopback }) {
     return reply.code(refused.length > 0 ? 400 : 200).send(answer)
   })
 
+  app.post('/v1/dead-letters/replay', async (/** @type {Request} */ request, reply) => {
+    const ids = idsOf(await textOf(request))
+    if (sink.isFull) return refuse(reply, 503, 'too much waits for the database: try again')
+    return reply.send(await replay(ids))
+  })
+
   // What Telegraf's outputs `influxdb_v2` and `influxdb` ask.
   app.get('/ping', async (_request, reply) => reply.code(204).send())
   for (const path of ['/api/v2/write', '/write']) {
@@ -80,6 +92,26 @@ export function buildHttp({ sink, registry, health, stats, isLoopback }) {
     })
   }
   return app
+}
+
+/** @param {string} body  JSON. @returns {string[]} */
+function idsOf(body) {
+  /** @type {unknown} */
+  let value
+  try {
+    value = JSON.parse(body)
+  } catch {
+    value = undefined
+  }
+  const { ids } = /** @type {{ ids?: unknown }} */ (value ?? {})
+  const isList = Array.isArray(ids) && ids.length > 0 && ids.length <= REPLAY_MAX
+  if (!isList || !ids.every((id) => typeof id === 'string' && TIME_UUID.test(id))) {
+    throw new PayloadError(
+      'json',
+      `the body must be {"ids": [1 to ${REPLAY_MAX} ids of dead letters]}`,
+    )
+  }
+  return ids
 }
 
 /** The body as text; unpacked if it is packed. @param {Request} request */

@@ -10,6 +10,7 @@ import { Counts } from './counts.js'
 import { Detour } from './detour.js'
 import { Held } from './held.js'
 import { Latest } from './latest.js'
+import { LetterBudget } from './letter-budget.js'
 import { Past } from './past.js'
 import { Pipeline } from './pipeline.js'
 import { Recent } from './recent.js'
@@ -27,7 +28,8 @@ const PAST_READS_MAX = 128
 /**
  * @typedef {import('./broker/gate.js').GateLimits & import('./held.js').HeldLimits & {
  *   sensorsMax: number, retentionClass: string, lineTopic: string, spoolDir: string,
- *   spoolBytesMax: number, spoolAfterMs: number }} IngestLimits
+ *   spoolBytesMax: number, spoolAfterMs: number, deadLettersMax: number,
+ *   deadLetterBytesMax: number }} IngestLimits
  */
 
 /**
@@ -74,6 +76,7 @@ export function buildIngest({ storage, keyspace, limits, logger, recent = new Re
   const pipeline = new Pipeline({
     ...{ registry, rows, recent, past, latest: new Latest(), counts, held, detour, write },
     lineTopic: limits.lineTopic,
+    letterBudget: new LetterBudget(limits),
     unwrite: (isUseless) => batcher.drop(isUseless),
     isWritten: () => batcher.isIdle,
   })

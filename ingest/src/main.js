@@ -11,6 +11,7 @@ import { buildHttp } from './http.js'
 import { buildIngest } from './ingest.js'
 import { registerMetrics, stats } from './metrics.js'
 import { options as specs } from './options.js'
+import { replay } from './replay.js'
 import { Storage } from './storage.js'
 
 /** How often values whose turn has come are written to `latest`, in milliseconds. */
@@ -59,11 +60,13 @@ await run('ingest', async ({ logger, onStop }) => {
   const metrics = createRegistry('sandglass_ingest_')
   const measured = { ...parts, database }
   registerMetrics(metrics, measured)
+  const accept = (/** @type {import('./message.js').Message} */ message) => pipeline.accept(message)
   const http = buildHttp({
     sink: pipeline,
     registry: metrics,
     health: () => ({ ok: database.isUp, database: database.isUp ? 'up' : 'down' }),
     stats: () => stats(measured),
+    replay: (ids) => replay(ids, { ...parts, reader: storage, accept }),
     isLoopback: isLoopback(options.ingestHttp),
   })
   onStop('http', () => http.close())

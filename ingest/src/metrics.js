@@ -31,6 +31,9 @@ const LATENCY_BOUNDS_S = [
   ...[0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300],
 ]
 
+/** Upper bounds of the histogram of lateness, in seconds. */
+const LATE_BOUNDS_S = [0.1, 1, 10, 60, 600, 3_600, 21_600, 86_400, 604_800]
+
 /** Upper bounds of the histogram of requests, in rows. */
 const ROWS_BOUNDS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000]
 
@@ -78,6 +81,22 @@ export function registerMetrics(registry, measured) {
     bounds: LATENCY_BOUNDS_S,
     scale: 1000,
     distribution: counts.publishToStored,
+  })
+  counter('events_ahead_total', 'events whose time was ahead of ours when they arrived', () => {
+    return counts.ahead
+  })
+  counter('dead_letters_unkept_total', 'dead letters that were too many of their client', () => {
+    return counts.unkeptLetters
+  })
+  counter('dead_letters_replayed_total', 'dead letters that were stored after all', () => {
+    return counts.replayed
+  })
+  registerHistogram(registry, {
+    name: `${PREFIX}late_seconds`,
+    help: 'from the time of an event to its arrival',
+    bounds: LATE_BOUNDS_S,
+    scale: 1,
+    distribution: counts.late,
   })
   registerHistogram(registry, {
     name: `${PREFIX}request_rows`,

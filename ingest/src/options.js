@@ -92,6 +92,18 @@ export const options = [
     parse: integer(10, 3_600_000),
   },
   {
+    flag: '--dead-letters-max <count>',
+    help: 'most dead letters kept of one client a day; more are only counted',
+    default: '10000',
+    parse: integer(0, 1_000_000_000),
+  },
+  {
+    flag: '--dead-letter-bytes-max <size>',
+    help: 'most bytes of their payloads',
+    default: '64MiB',
+    parse: bytes(0, 1024 * 1024 * MIB),
+  },
+  {
     flag: '--connections-max <count>',
     help: 'most MQTT connections; more are refused',
     default: '20000',

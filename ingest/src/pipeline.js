@@ -19,6 +19,7 @@ import { cover } from './coverage.js'
 import { Message } from './message.js'
 import { SEQ_MAX } from './recent.js'
 import { Refusal } from './refusal.js'
+import { PAYLOAD_KEPT_BYTES_MAX } from './rows.js'
 
 /** Oldest event time that is believed, milliseconds since the Unix epoch: the year 2000. */
 export const EVENT_MS_MIN = 946_684_800_000
@@ -65,6 +66,7 @@ const isTooLarge = (seq) => seq > SEQ_MAX
  * @property {import('./counts.js').Counts} counts
  * @property {import('./held.js').Held} held
  * @property {import('./detour.js').Detour | undefined} detour  Nothing without a spool.
+ * @property {import('./letter-budget.js').LetterBudget} letterBudget
  * @property {string} lineTopic  First levels of the topics whose messages are line protocol.
  */
 
@@ -72,7 +74,7 @@ export class Pipeline {
   /** @param {PipelineParts} parts */
   constructor(parts) {
     const { registry, rows, recent, past, latest, write, unwrite, isWritten } = parts
-    const { counts, held, detour, lineTopic } = parts
+    const { counts, held, detour, lineTopic, letterBudget } = parts
     this.held = held
     /** @private */
     this.registry = registry
@@ -96,6 +98,8 @@ export class Pipeline {
     this.detour = detour
     /** @private */
     this.lineTopic = lineTopic
+    /** @private */
+    this.letterBudget = letterBudget
     /** @private @type {Map<string, Route>} */
     this.routes = new Map()
     /** Of the measurements of the message that is being stored. @private @type {number[]} */
@@ -323,6 +327,7 @@ export class Pipeline {
   storeOne(message, sensor, { metric, kind, value, timeMs: ownMs }, seq) {
     const receivedMs = message.firstReceivedMs
     const timeMs = ownMs ?? receivedMs
+    if (ownMs !== undefined) this.counts.event(message.receivedMs - ownMs)
     const series = sensor.seriesOf(metric)
     const layout = layoutAt(sensor.layouts, timeMs)
     const bucketS = bucketOf(layout.bucketS, timeMs)
@@ -390,6 +395,7 @@ export class Pipeline {
     }
     if (message.isDead) this.counts.deadLetter(/** @type {Refusal} */ (message.refusal).kind)
     else this.counts.stored(message)
+    if (message.isReplay && !message.isDead) this.counts.replayed++
     if (message.isFromSpool) this.counts.spooled--
     else this.held.remove(message)
     this.settle(message)
@@ -404,7 +410,15 @@ export class Pipeline {
     message.isWritten = true
     message.refusal = refusal
     message.isDead = true
-    this.write(this.rows.deadLetter(message, refusal.reason))
+    const { clientId, payload, isReplay, receivedMs } = message
+    const keptBytes = Math.min(payload.length, PAYLOAD_KEPT_BYTES_MAX)
+    if (isReplay || this.letterBudget.takes(clientId, keptBytes, receivedMs)) {
+      this.write(this.rows.deadLetter(message, refusal.reason))
+      return
+    }
+    this.counts.unkeptLetters++
+    message.pending = 1
+    this.finish(message)
   }
 
   /** Messages are durable in the spool. @param {Message[]} messages */

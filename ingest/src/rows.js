@@ -25,6 +25,9 @@ import { Row } from './row.js'
 
 const { Long, TimeUuid, Uuid } = cassandra.types
 
+/** From when on what is written late lives shorter by that, in seconds. */
+const LATE_S = 60
+
 /** The year 2100, in milliseconds since the Unix epoch. */
 const YEAR_2100_MS = 4_102_444_800_000
 
@@ -78,6 +81,8 @@ export class Rows {
     this.deadLetterInsert = insert('dead_letter', [
       ...['day', 'shard', 'id', 'topic', 'client', 'payload', 'reason', 'received'],
     ])
+    /** @private */
+    this.deadLetterMark = insert('dead_letter', ['day', 'shard', 'id', 'replayed'])
     /** Ids as the driver takes them, by sensor. @private @type {WeakMap<Sensor, SensorKeys>} */
     this.keys = new WeakMap()
   }
@@ -97,10 +102,10 @@ export class Rows {
     params.push(timestampOf(message.receivedMs))
     let query = this.measurementByClass[layout.className][kind]
     const ttlS = retentionClass(layout.className).ttlS
-    if (message.isFromSpool && ttlS > 0) {
-      // It has been kept for some time already.
-      const keptS = Math.floor((Date.now() - message.receivedMs) / 1000)
-      params.push(Math.min(ttlS, Math.max(1, ttlS - keptS)))
+    const keptS = Math.floor((Date.now() - message.receivedMs) / 1000)
+    if (keptS > LATE_S && ttlS > 0) {
+      // It came out of the spool, or was a dead letter: it has lived for a while already.
+      params.push(Math.max(1, ttlS - keptS))
       query += ' AND TTL ?'
     }
     return new Row(query, params, bucket.partition, textBytes(series.metric, value), message)
@@ -153,16 +158,26 @@ export class Rows {
   /** @param {Message} message  @param {string} reason */
   deadLetter(message, reason) {
     const { topic, clientId, receivedMs } = message
-    const day = deadLetterDay(receivedMs)
     message.deadLetterId ??= TimeUuid.fromDate(new Date(receivedMs))
-    const id = message.deadLetterId
-    const shard = /** @type {any} */ (id).buffer[3] % DEAD_LETTER_SHARDS
+    const { day, shard, id } = letterPlace(message.deadLetterId)
     const payload = Buffer.from(message.payload.subarray(0, PAYLOAD_KEPT_BYTES_MAX))
     /** @type {unknown[]} */
     const params = [day, shard, id, topic, clientId, payload, reason, receivedMs]
     params.push(timestampOf(receivedMs))
     const bytes = topic.length + clientId.length + payload.length + reason.length
     return new Row(this.deadLetterInsert, params, `d${day}/${shard}`, bytes, message)
+  }
+
+  /**
+   * Marks a dead letter.
+   *
+   * @param {cassandra.types.TimeUuid} letterId
+   * @param {number} nowMs  When it was stored after all, milliseconds since the Unix epoch.
+   */
+  replayed(letterId, nowMs) {
+    const { day, shard, id } = letterPlace(letterId)
+    const params = [day, shard, id, nowMs, timestampOf(nowMs)]
+    return new Row(this.deadLetterMark, params, `d${day}/${shard}`, 0, undefined)
   }
 
   /** @private @param {Sensor} sensor */
@@ -174,6 +189,16 @@ export class Rows {
     }
     return keys
   }
+}
+
+/**
+ * The partition of a dead letter, which its id tells.
+ *
+ * @param {cassandra.types.TimeUuid} id
+ */
+export function letterPlace(id) {
+  const day = deadLetterDay(id.getDate().getTime())
+  return { day, shard: /** @type {any} */ (id).buffer[3] % DEAD_LETTER_SHARDS, id }
 }
 
 /** A sensor's keys in the form in which they are bound, made once. */

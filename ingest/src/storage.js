@@ -6,9 +6,10 @@
 import { bucketOf, layoutAt, measurementTable } from '@sandglass/common/schema'
 import cassandra from 'cassandra-driver'
 import { COVER_MS } from './coverage.js'
+import { letterPlace } from './rows.js'
 
 const { errors } = cassandra
-const { responseErrorCodes } = cassandra.types
+const { responseErrorCodes, TimeUuid } = cassandra.types
 
 /** Rows of a page when a table is read as a whole. */
 const PAGE_ROWS = 5_000
@@ -64,6 +65,8 @@ export class Storage {
       sensor: `SELECT hidden FROM ${keyspace}.sensor WHERE sensor_id = ?`,
       layouts: `SELECT from_ts, class, bucket_s FROM ${keyspace}.layout WHERE sensor_id = ?`,
       sensors: `SELECT sensor_id FROM ${keyspace}.sensor`,
+      deadLetter: `SELECT topic, client, payload, received FROM ${keyspace}.dead_letter
+                   WHERE day = ? AND shard = ? AND id = ?`,
       series: `SELECT metric, last_ts FROM ${keyspace}.series WHERE sensor_id = ?`,
     }
     /** @private @param {string} className */
@@ -123,6 +126,19 @@ export class Storage {
         series.rows.filter((row) => row.last_ts).map((row) => [row.metric, row.last_ts.getTime()]),
       ),
     }
+  }
+
+  /**
+   * @param {string} id  A version 1 UUID.
+   * @returns {Promise<import('./replay.js').Letter | undefined>}
+   */
+  async deadLetter(id) {
+    const place = letterPlace(TimeUuid.fromString(id))
+    const { day, shard } = place
+    const [row] = await this.read(this.queries.deadLetter, [day, shard, place.id])
+    if (!row?.received) return undefined
+    const { topic, client, payload, received } = row
+    return { id: place.id, topic, client, payload, receivedMs: received.getTime() }
   }
 
   /**

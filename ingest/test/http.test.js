@@ -1,6 +1,7 @@
 import { gzipSync } from 'node:zlib'
 import { createRegistry } from '@sandglass/common/metrics'
 import { buildHttp } from '../src/http.js'
+import { replay } from '../src/replay.js'
 import { startIngest, until } from './support/ingest.js'
 
 const T = Date.UTC(2026, 0, 1)
@@ -15,11 +16,14 @@ let isWell = true
 /** @param {Parameters<typeof startIngest>[0]} [limits] */
 async function start(limits) {
   ingest = await startIngest(limits)
+  const accept = (/** @type {import('../src/message.js').Message} */ message) =>
+    ingest.pipeline.accept(message)
   app = buildHttp({
     sink: ingest.pipeline,
     registry: createRegistry('sandglass_test_'),
     health: () => ({ ok: isWell }),
     stats: () => ({ received: ingest.counts.received }),
+    replay: (ids) => replay(ids, { ...ingest, reader: ingest.storage, accept }),
     isLoopback: true,
   })
 }
@@ -166,6 +170,73 @@ describe('Telegraf', () => {
     ])
     expect(values()).toHaveLength(1)
     expect((await app.inject({ url: '/ping', headers: HOST })).statusCode).toBe(204)
+  })
+})
+
+describe('dead letters', () => {
+  const json = { 'content-type': 'application/json' }
+  const letters = () => ingest.storage.rowsOf('dead_letter')
+  const replayAll = () => {
+    const ids = letters().map(({ id }) => String(id))
+    return post('/v1/dead-letters/replay', JSON.stringify({ ids }), json)
+  }
+
+  test('are stored once what was wrong is mended, as of their receipt, and marked', async () => {
+    await start()
+    ingest.storage.refuses = ({ params }) => params.includes('refused')
+    const bodies = /** @type {const} */ ([
+      ['application/json', `{"sensor":"a","note":"refused"}`],
+      ['text/plain', `m,sensor=a v="refused"`],
+    ])
+    for (const [type, body] of bodies) {
+      expect((await post('/v1/measurements', body, { 'content-type': type })).statusCode).toBe(400)
+    }
+    const receipts = letters().map(({ received }) => received)
+    expect((await replayAll()).json()).toMatchObject({ replayed: 0, refused: [{}, {}] })
+    expect(letters().map(({ replayed }) => replayed)).toEqual([undefined, undefined])
+
+    ingest.storage.refuses = () => false
+    expect((await replayAll()).json()).toEqual({ replayed: 2, refused: [], unknown: [] })
+    const rows = ingest.storage.rowsOf('measurement_30d')
+    expect(rows.map(({ metric, s, ts }) => [metric, s, ts]).sort()).toEqual(
+      [
+        ['m.v', 'refused', receipts[1]],
+        ['note', 'refused', receipts[0]],
+      ].sort(),
+    )
+    expect(letters().every(({ replayed }) => replayed > 0)).toBe(true)
+    expect(ingest.counts.replayed).toBe(2)
+  })
+
+  test('that are still none stay the dead letters they are', async () => {
+    await start()
+    await post('/v1/measurements', '{"sensor":"a"}', json)
+    const before = letters()
+    const { refused } = (await replayAll()).json()
+    expect(refused).toEqual([
+      { id: String(before[0].id), reason: expect.stringContaining('no value') },
+    ])
+    expect(letters()).toHaveLength(1)
+  })
+
+  test('that are not there, or no ids, are said to be so', async () => {
+    await start()
+    const id = '0d1b3c5e-0000-1000-8000-000000000001'
+    const unknown = await post('/v1/dead-letters/replay', JSON.stringify({ ids: [id] }), json)
+    expect(unknown.json()).toEqual({ replayed: 0, refused: [], unknown: [id] })
+    for (const body of ['', '{}', '{"ids":[]}', '{"ids":["x"]}', '[1]']) {
+      const { statusCode } = await post('/v1/dead-letters/replay', body, json)
+      expect([body, statusCode]).toEqual([body, 400])
+    }
+  })
+
+  test('of one client are kept up to its limits; more are acknowledged and counted', async () => {
+    await start({ deadLettersMax: 3, deadLetterBytesMax: 20 })
+    for (let count = 0; count < 5; count++) await post('/v1/measurements', '{}', json)
+    expect([letters().length, ingest.counts.deadLettered, ingest.counts.unkeptLetters]).toEqual([
+      ...[3, 5, 2],
+    ])
+    expect(ingest.held.count).toBe(0)
   })
 })
 

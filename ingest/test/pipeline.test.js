@@ -30,6 +30,7 @@ function build(limits = {}, storage = new FakeStorage(), recent = undefined) {
     limits: {
       ...{ packetBytesMax: 1e6, clientMessagesMax: 1_000, connectionsMax: 10, sensorsMax: 1_000 },
       ...{ heldBytesMax: 1e6, qos0BytesMax: 1e6, retentionClass: '30d' },
+      ...{ deadLettersMax: 1e6, deadLetterBytesMax: 1e9 },
       ...{ lineTopic: 'telegraf', spoolDir: '', spoolBytesMax: 0, spoolAfterMs: 1_000, ...limits },
     },
   })

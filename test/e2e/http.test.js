@@ -1,6 +1,7 @@
 // Measurements over HTTP and as InfluxDB line protocol: the way from the api's port to a page of
 // what was stored, with the database and without it.
 import { gzipSync } from 'node:zlib'
+import cassandra from 'cassandra-driver'
 import mqtt from 'mqtt'
 import { unaccounted } from '../support/accounts.js'
 import { startStack } from '../support/stack.js'
@@ -87,6 +88,33 @@ describe('over HTTP', () => {
     const { status, answer } = await post('/v1/measurements', body, headers)
     expect([status, answer]).toMatchObject([400, { received: 2, stored: 1 }])
     expect(answer.refused).toEqual(decoded.answer.refused)
+  }, 60_000)
+
+  test('a dead letter is stored after all, as of the time at which it was received', async () => {
+    const database = await stack.client()
+    const receivedMs = Date.now() - 3_600_000
+    const id = cassandra.types.TimeUuid.fromDate(new Date(receivedMs))
+    await database.execute(
+      `INSERT INTO ${stack.keyspace}.dead_letter
+       (day, shard, id, topic, client, payload, reason, received) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+      [
+        ...[Math.floor(receivedMs / 86_400_000), /** @type {any} */ (id).buffer[3] % 8, id],
+        ...['sensors/mended/m', 'c', Buffer.from('5'), 'it was so', receivedMs],
+      ],
+      { prepare: true },
+    )
+    const headers = { 'content-type': 'application/json' }
+    const { items: letters } = await getJson(`${stack.apiUrl}/v1/dead-letters?limit=1000`)
+    const ids = letters.map((/** @type {{ id: string }} */ letter) => letter.id)
+    const { answer } = await post('/v1/dead-letters/replay', JSON.stringify({ ids }), headers)
+    expect(answer).toMatchObject({ replayed: 1, unknown: [] })
+    expect(answer.refused).toHaveLength(ids.length - 1)
+    const { items } = await readMeasurements(stack.apiUrl, 'mended', { limit: 10 })
+    expect(items.map(({ timeMs, value }) => [timeMs, value])).toEqual([[receivedMs, 5]])
+    const { items: after } = await getJson(`${stack.apiUrl}/v1/dead-letters?limit=1000`)
+    const marked = after.filter((/** @type {any} */ { replayed }) => replayed !== null)
+    expect(marked).toMatchObject([{ id: String(id) }])
+    expect(after).toHaveLength(letters.length)
   }, 60_000)
 
   test('while the database is away they are spooled, and stored when it is back', async () => {

@@ -47,6 +47,28 @@ const storeSchema = {
   response: { 200: outcome },
 }
 
+const replaySchema = {
+  tags,
+  consumes: ['application/json'],
+  summary: 'Takes dead letters once more: `{"ids": ["…"]}`; those that are stored now are marked',
+  response: {
+    200: {
+      type: 'object',
+      properties: {
+        replayed: { type: 'integer' },
+        refused: {
+          type: 'array',
+          items: {
+            type: 'object',
+            properties: { id: { type: 'string' }, reason: { type: 'string' } },
+          },
+        },
+        unknown: { type: 'array', items: { type: 'string' } },
+      },
+    },
+  },
+}
+
 const kindNames = Object.fromEntries(Object.entries(KIND).map(([name, kind]) => [kind, name]))
 
 const decodeSchema = {
@@ -118,6 +140,7 @@ export default async function ingest(app, { ingest: client }) {
     return reply.serializer((/** @type {string} */ text) => text).send(answer.body)
   }
   app.post('/v1/measurements', { schema: storeSchema }, forward)
+  app.post('/v1/dead-letters/replay', { schema: replaySchema }, forward)
   const hide = { schema: { hide: true } }
   app.post('/api/v2/write', hide, forward)
   app.post('/write', hide, forward)

@@ -110,6 +110,12 @@ export class FakeStorage {
     return (await this.rawRows(sensor.id, metric)).filter(({ ts }) => ts.getTime() === timeMs)
   }
 
+  /** @param {string} id  @returns {Promise<import('../../src/replay.js').Letter | undefined>} */
+  async deadLetter(id) {
+    const row = this.rowsOf('dead_letter').find((letter) => String(letter.id) === id)
+    return row && /** @type {any} */ ({ ...row, receivedMs: row.received })
+  }
+
   /** @private @param {string} id  @param {string} metric */
   async rawRows(id, metric) {
     if (this.isDown) throw new FakeError('retry')

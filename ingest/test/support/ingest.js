@@ -19,6 +19,8 @@ const LIMITS = {
   sensorsMax: 1_000,
   retentionClass: '30d',
   lineTopic: 'telegraf',
+  deadLettersMax: 10_000,
+  deadLetterBytesMax: 1e9,
   spoolDir: '',
   spoolBytesMax: 0,
   spoolAfterMs: 1_000,

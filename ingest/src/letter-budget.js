@@ -1,0 +1,53 @@
+/**
+ * How many dead letters are kept of one client in one day: a device that sends rubbish all day must
+ * not fill the database with it. What is beyond that is acknowledged and counted, and not kept.
+ */
+
+import { deadLetterDay } from '@sandglass/common/measurement'
+
+/** Most clients that are told apart; those beyond share one budget. */
+const CLIENTS_MAX = 50_000
+
+/** Stands for the clients beyond that. */
+const OTHERS = Symbol('other clients')
+
+export class LetterBudget {
+  /** @private */
+  day = Number.NaN
+  /** @private @type {Map<string | symbol, { letters: number, bytes: number }>} */
+  clients = new Map()
+
+  /**
+   * @param {object} limits  Of one client in one day, by UTC.
+   * @param {number} limits.deadLettersMax
+   * @param {number} limits.deadLetterBytesMax  Bytes of payloads.
+   */
+  constructor(limits) {
+    /** @private */
+    this.limits = limits
+  }
+
+  /**
+   * Whether one more is kept; if so, it counts.
+   *
+   * @param {string} clientId
+   * @param {number} bytes
+   * @param {number} nowMs  Milliseconds since the Unix epoch.
+   */
+  takes(clientId, bytes, nowMs) {
+    const day = deadLetterDay(nowMs)
+    if (day !== this.day) {
+      this.day = day
+      this.clients.clear()
+    }
+    const isKnown = this.clients.has(clientId) || this.clients.size < CLIENTS_MAX
+    const key = isKnown ? clientId : OTHERS
+    const used = this.clients.get(key) ?? { letters: 0, bytes: 0 }
+    const { deadLettersMax, deadLetterBytesMax } = this.limits
+    if (used.letters >= deadLettersMax || used.bytes + bytes > deadLetterBytesMax) return false
+    used.letters++
+    used.bytes += bytes
+    this.clients.set(key, used)
+    return true
+  }
+}

@@ -1,0 +1,87 @@
+/**
+ * Dead letters once more: after what was wrong is mended, each is taken as if it came now, with the
+ * time at which it was received then. One that is refused again stays the same dead letter.
+ */
+
+import { FORMAT } from '@sandglass/common/bodies'
+import { Message } from './message.js'
+import { PAYLOAD_KEPT_BYTES_MAX } from './rows.js'
+
+/** @typedef {import('./row.js').Row} Row */
+
+/**
+ * @typedef {object} Letter  As it is stored.
+ * @property {import('cassandra-driver').types.TimeUuid} id
+ * @property {string} topic
+ * @property {string} client
+ * @property {Buffer} payload
+ * @property {number} receivedMs  Milliseconds since the Unix epoch.
+ */
+
+/**
+ * @typedef {object} Replayed
+ * @property {number} replayed  So many are stored now, and marked.
+ * @property {{ id: string, reason: string }[]} refused
+ * @property {string[]} unknown  There are none of these ids.
+ */
+
+/**
+ * @param {string[]} ids
+ * @param {object} parts
+ * @param {{ deadLetter: (id: string) => Promise<Letter | undefined> }} parts.reader
+ * @param {(message: Message) => void} parts.accept
+ * @param {import('./rows.js').Rows} parts.rows
+ * @param {(row: Row) => void} parts.write
+ * @returns {Promise<Replayed>}
+ */
+export async function replay(ids, { reader, accept, rows, write }) {
+  /** @type {Replayed} */
+  const outcome = { replayed: 0, refused: [], unknown: [] }
+  for (const id of new Set(ids)) {
+    const letter = await reader.deadLetter(id)
+    if (!letter) {
+      outcome.unknown.push(id)
+      continue
+    }
+    const reason = await once(letter, accept)
+    if (reason !== undefined) {
+      outcome.refused.push({ id, reason })
+      continue
+    }
+    await new Promise((/** @type {(value?: undefined) => void} */ resolve) => {
+      const mark = rows.replayed(letter.id, Date.now())
+      mark.onDone = resolve
+      write(mark)
+    })
+    outcome.replayed++
+  }
+  return outcome
+}
+
+/**
+ * @param {Letter} letter
+ * @param {(message: Message) => void} accept
+ * @returns {Promise<string | undefined>}  Why it is refused.
+ */
+function once({ id, topic, client, payload, receivedMs }, accept) {
+  if (payload.length >= PAYLOAD_KEPT_BYTES_MAX) {
+    return Promise.resolve('its payload was cut when it was kept')
+  }
+  return new Promise((resolve) => {
+    const settled = (/** @type {Message} */ { refusal }) => resolve(refusal?.reason)
+    accept(
+      new Message({
+        ...{ origin: { settled }, clientId: client, session: undefined, visit: 0, topic, payload },
+        ...{ format: formatOf(topic, payload), qos: 1, dup: false, retain: false, packetId: 0 },
+        ...{ receivedMs, arrivedMs: performance.now(), deadLetterId: id, isReplay: true },
+      }),
+    )
+  })
+}
+
+/** What a payload is, by where it came from. @param {string} topic  @param {Buffer} payload */
+function formatOf(topic, payload) {
+  if (topic.startsWith('sensors')) return FORMAT.topic
+  const isObject = topic === '/v1/measurements' && payload.toString().trimStart().startsWith('{')
+  return isObject ? FORMAT.object : FORMAT.line
+}
