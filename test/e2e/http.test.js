@@ -6,7 +6,6 @@ import mqtt from 'mqtt'
 import { unaccounted } from '../support/accounts.js'
 import { startStack } from '../support/stack.js'
 import { getJson, readMeasurements } from '../support/stored.js'
-import { until } from '../support/until.js'
 
 const T = Date.UTC(2024, 4, 1, 12)
 const ROWS = 5_000
@@ -127,9 +126,7 @@ describe('over HTTP', () => {
     expect([status, answer.stored]).toEqual([200, 500])
     expect((await stack.stats()).spooled).toBe(500)
     await stack.databaseBack()
-    await until('the spool is empty', async () => (await stack.stats()).spooled === 0, {
-      deadlineMs: 60_000,
-    })
+    await stack.emptied()
     await stack.readable()
     const { items } = await readMeasurements(stack.apiUrl, 'away', { limit: 1000 })
     expect(items.map(({ value }) => value)).toEqual(Array.from({ length: 500 }, (_, n) => 499 - n))

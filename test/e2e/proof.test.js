@@ -54,6 +54,7 @@ describe(`${CLIENTS * MESSAGES_PER_CLIENT} messages of ${CLIENTS} clients, the d
     expect(ledger.acknowledged).toBe(CLIENTS * MESSAGES_PER_CLIENT)
     expect(publishers.reduce((sum, { disconnects }) => sum + disconnects, 0)).toBe(0)
     await Promise.all(publishers.map((publisher) => publisher.close()))
+    await stack.emptied()
   }, 400_000)
 
   test('a scan over CQL finds each of them once, and nothing else', async () => {

@@ -98,7 +98,7 @@ describe('while clients publish', () => {
     expect(ledger.acknowledged).toBe(CLIENTS * MESSAGES_PER_CLIENT)
     await Promise.all(publishers.map((publisher) => publisher.close()))
 
-    await until('the spool is empty', async () => (await stack.stats()).spooled === 0)
+    await stack.emptied()
     const client = await stack.client()
     const rows = await until('the database answers', () => scanMeasurements(client, stack.keyspace))
     const sensors = new Set(publishers.map((_, client) => sensorId(`${name}-${client}`)))

@@ -56,7 +56,7 @@ describe('while the database is away', () => {
     await client.endAsync()
     const acknowledgedMs = Date.now()
     await stack.databaseBack()
-    await drained()
+    await stack.emptied()
 
     const [row] = (await scanned()).filter(({ sensorId: id }) => id === sensorId('clockless'))
     expect(row.value).toBe(5)
@@ -140,14 +140,6 @@ describe('while the database is away', () => {
     await until('ingest answers', () => stack.stats())
   }
 
-  async function drained() {
-    const isEmpty = async () => {
-      const { spooled, held } = await stack.stats()
-      return spooled === 0 && held === 0
-    }
-    await until('the spool is empty', isEmpty, { deadlineMs: 60_000 })
-  }
-
   async function scanned() {
     const client = await stack.client()
     return until('the database answers', () => scanMeasurements(client, stack.keyspace))
@@ -182,7 +174,7 @@ describe('while the database is away', () => {
         )
       },
       async expectStored() {
-        await drained()
+        await stack.emptied()
         const ids = new Set(sensors.map((sensor) => sensorId(sensor)))
         const rows = await scanned()
         const ours = rows.filter(({ sensorId: id, metric }) => ids.has(id) && metric === 'm')

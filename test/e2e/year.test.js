@@ -33,6 +33,7 @@ describe('a year of hourly readings', () => {
       }),
     )
     await client.endAsync()
+    await stack.emptied()
     expect(acknowledged).toBe(8759)
   }, 120_000)
 

@@ -132,6 +132,15 @@ export class Stack {
     })
   }
 
+  /** Resolves once all that was acknowledged is in the database: none is in the spool. */
+  async emptied() {
+    const isEmpty = async () => {
+      const { spooled, held } = await this.stats()
+      return spooled === 0 && held === 0
+    }
+    await until('the spool is empty', isEmpty, { deadlineMs: 120_000 })
+  }
+
   /** A connection of the test's own to the database. */
   async client() {
     if (this.#client) return this.#client
