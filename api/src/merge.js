@@ -18,7 +18,7 @@
  * @property {string} metric
  * @property {number} t  Event time, milliseconds since the Unix epoch.
  * @property {number} seq  0, or higher for further values of the same millisecond.
- * @property {string} value  As JSON.
+ * @property {import('@sandglass/common/measurement').Value | null} value
  */
 
 /**

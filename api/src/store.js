@@ -5,10 +5,10 @@
  * is done about it is the caller's business.
  */
 
+import { rowValue } from '@sandglass/common/measurement'
 import { CLASS_NAMES, measurementTable } from '@sandglass/common/schema'
 import cassandra from 'cassandra-driver'
 import { Problem } from './problem.js'
-import { valueJson } from './value.js'
 
 /** @typedef {import('@sandglass/common/database').Database} Database */
 /** @typedef {import('@sandglass/common/schema').Layout} Layout */
@@ -42,7 +42,7 @@ import { valueJson } from './value.js'
  * @typedef {object} Latest
  * @property {string} metric
  * @property {number} t  Event time, milliseconds since the Unix epoch.
- * @property {string} value  As JSON.
+ * @property {import('@sandglass/common/measurement').Value | null} value
  * @property {number | undefined} receivedMs
  */
 
@@ -148,7 +148,7 @@ export function createStore(database) {
         .map((row) => ({
           metric: row.metric,
           t: row.ts.getTime(),
-          value: valueJson(/** @type {import('./value.js').ValueColumns} */ (row)),
+          value: rowValue(/** @type {any} */ (row)),
           receivedMs: row.received?.getTime(),
         }))
     },
@@ -170,7 +170,7 @@ export function createStore(database) {
         metric,
         t: row.ts.getTime(),
         seq: row.seq,
-        value: valueJson(/** @type {import('./value.js').ValueColumns} */ (row)),
+        value: rowValue(/** @type {any} */ (row)),
       }))
     },
 

@@ -1,42 +1,17 @@
 /**
- * A stored value as JSON text: a number, `true` or `false`, a string, or `{"lat":…,"lon":…}`.
+ * Stored values as JSON text: a number, `true` or `false`, a string, or `{"lat":…,"lon":…}`. A 64-bit
+ * integer keeps all its digits.
  *
- * Rows are turned into JSON while they are read, because a page of a thousand of them is nothing
- * but this text in the end. A 64-bit integer keeps all its digits.
+ * All of it is written by `JSON.stringify`: a number that is made a string by itself is put into V8's
+ * cache of such strings, which lies among the old objects, and a page of measurements filled it with
+ * thousands of strings that nobody asks for again.
  */
 
-import { KIND } from '@sandglass/common/measurement'
+/** @typedef {import('@sandglass/common/measurement').Value} Value */
 
-/**
- * The columns of a value; of a measurement only those of its kind are set.
- *
- * @typedef {object} ValueColumns
- * @property {number | null} [kind]  In `latest`, where columns of older kinds may be set as well.
- * @property {number | null} [v]
- * @property {{ toString(): string } | null} [i]
- * @property {boolean | null} [b]
- * @property {string | null} [s]
- * @property {number | null} [lat]
- * @property {number | null} [lon]
- */
-
-/**
- * @param {ValueColumns} row
- * @returns {string}  `null` if there is no value, or none that JSON has.
- */
-export function valueJson(row) {
-  const { kind, v, i, b, s, lat, lon } = row
-  if (v != null && (kind == null || kind === KIND.number)) return numberJson(v)
-  if (b != null && (kind == null || kind === KIND.boolean)) return b ? 'true' : 'false'
-  if (s != null && (kind == null || kind === KIND.text)) return JSON.stringify(s)
-  if (i != null && (kind == null || kind === KIND.integer)) return i.toString()
-  if (lat != null && lon != null) return `{"lat":${numberJson(lat)},"lon":${numberJson(lon)}}`
-  return 'null'
-}
-
-/** @param {number} value */
-function numberJson(value) {
-  return Number.isFinite(value) ? String(value) : 'null'
+/** @param {Value | null} value */
+export function valueJson(value) {
+  return typeof value === 'bigint' ? `${value}` : JSON.stringify(value)
 }
 
 /**
@@ -47,17 +22,16 @@ function numberJson(value) {
  * @returns {string}  A JSON array.
  */
 export function rowsJson(rows) {
-  /** @type {Map<string, string>} */
-  const starts = new Map()
-  let text = '['
-  for (const { metric, t, seq, value } of rows) {
-    let start = starts.get(metric)
-    if (start === undefined) {
-      start = `{"metric":${JSON.stringify(metric)},"t":`
-      starts.set(metric, start)
-    }
-    if (text.length > 1) text += ','
-    text += seq === 0 ? `${start}${t},"v":${value}}` : `${start}${t},"seq":${seq},"v":${value}}`
-  }
-  return `${text}]`
+  if (rows.some(({ value }) => typeof value === 'bigint')) return `[${rows.map(rowJson).join()}]`
+  return JSON.stringify(
+    rows.map(({ metric, t, seq, value }) =>
+      seq === 0 ? { metric, t, v: value } : { metric, t, seq, v: value },
+    ),
+  )
+}
+
+/** @param {import('./merge.js').Row} row */
+function rowJson({ metric, t, seq, value }) {
+  const head = JSON.stringify(seq === 0 ? { metric, t } : { metric, t, seq })
+  return `${head.slice(0, -1)},"v":${valueJson(value)}}`
 }

@@ -11,7 +11,7 @@ const DAY_MS = 86_400_000
 const ID = sensorId('s')
 
 /** @param {string} metric  @param {number} t  @param {number} [seq]  @returns {Row} */
-const row = (metric, t, seq = 0) => ({ metric, t, seq, value: `"${metric} ${t} ${seq}"` })
+const row = (metric, t, seq = 0) => ({ metric, t, seq, value: `${metric} ${t} ${seq}` })
 
 /** @param {(below: number) => number} random */
 function randomContent(random) {
@@ -27,7 +27,7 @@ function randomContent(random) {
   const spread = [40, 5_000, 200_000, 3_000_000][random(4)]
   for (let index = 0; index < count; index += 1) {
     const one = row(metrics[random(metrics.length)], random(spread), random(3) ? 0 : random(20))
-    rows.set(one.value, one)
+    rows.set(String(one.value), one)
   }
   return { layouts, rows: [...rows.values()] }
 }

@@ -14,7 +14,7 @@ const rows = Array.from({ length: 25 }, (_, index) => ({
   metric: index % 2 ? 'b' : 'a',
   t: 1_767_225_600_000 + index,
   seq: 0,
-  value: String(index / 2),
+  value: index / 2,
 }))
 
 /** What ingest answers. @type {import('../src/ingest-client.js').Answer} */

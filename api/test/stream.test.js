@@ -47,14 +47,14 @@ async function follow(url, isEnough, headers = {}) {
 describe('a live stream', () => {
   test('tells each new value once, in time order, late ones and other clocks too', async () => {
     /** @type {import('../src/merge.js').Row[]} */
-    const rows = [{ metric: 'a', t: 5_000, seq: 0, value: '0' }]
+    const rows = [{ metric: 'a', t: 5_000, seq: 0, value: 0 }]
     const { app, url } = await serve(createFakeStore({ rows }))
     const now = Date.now()
-    setTimeout(() => rows.push({ metric: 'b', t: now - 100, seq: 0, value: '"x"' }), 1_300)
+    setTimeout(() => rows.push({ metric: 'b', t: now - 100, seq: 0, value: 'x' }), 1_300)
     setTimeout(() => {
-      rows.push({ metric: 'b', t: now - 200, seq: 0, value: 'true' })
-      rows.push({ metric: 'b', t: now + 60_000, seq: 0, value: '1' })
-      rows.push({ metric: 'a', t: 9_000, seq: 0, value: '2.5' })
+      rows.push({ metric: 'b', t: now - 200, seq: 0, value: true })
+      rows.push({ metric: 'b', t: now + 60_000, seq: 0, value: 1 })
+      rows.push({ metric: 'a', t: 9_000, seq: 0, value: 2.5 })
     }, 1_700)
     const events = await follow(`${url}/v1/stream?sensor=s`, ({ length }) => length >= 4)
     expect(events.map(({ metric, t, v }) => [metric, t, v]).sort()).toEqual(
@@ -74,7 +74,7 @@ describe('a live stream', () => {
       metric: 'a',
       t: now - 60_000 + index,
       seq: 0,
-      value: String(index),
+      value: index,
     }))
     const { app, url } = await serve(createFakeStore({ rows }))
     const headers = { 'last-event-id': String(rows[1].t) }

@@ -4,6 +4,7 @@ import { sensorId } from '@sandglass/common/sensor'
 import { withinDeadline } from '../deadline.js'
 import { unknownSensor } from '../measurements.js'
 import * as schemas from '../schemas.js'
+import { valueJson } from '../value.js'
 import { filterProperties, linkNext, listCursor, parseList } from './sensors.js'
 
 /** @typedef {{ Params: { sensor: string }, Querystring: { metric?: string[] } }} One */
@@ -113,5 +114,5 @@ function wants(metrics) {
 
 /** @param {import('../store.js').Latest} latest */
 function latestJson({ metric, t, value, receivedMs }) {
-  return `"metric":${JSON.stringify(metric)},"t":${t},"v":${value},"received":${receivedMs ?? null}`
+  return `"metric":${JSON.stringify(metric)},"t":${t},"v":${valueJson(value)},"received":${receivedMs ?? null}`
 }

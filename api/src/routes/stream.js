@@ -7,6 +7,7 @@ import { unknownSensor } from '../measurements.js'
 import { Problem } from '../problem.js'
 import * as schemas from '../schemas.js'
 import { parseTime } from '../time.js'
+import { valueJson } from '../value.js'
 
 /** @typedef {import('../merge.js').Row} Row */
 
@@ -163,7 +164,7 @@ class Client {
     for (const { metric, t, seq, value } of rows) {
       text +=
         `event: measurement\nid: ${id}\ndata: {"sensor":${name},` +
-        `"metric":${JSON.stringify(metric)},"t":${t},"seq":${seq},"v":${value}}\n\n`
+        `"metric":${JSON.stringify(metric)},"t":${t},"seq":${seq},"v":${valueJson(value)}}\n\n`
     }
     if (text !== '') this.#write(text)
   }

@@ -42,7 +42,7 @@ export function createFakeStore({ name = 's', rows = [], layouts = DAILY, letter
         ? extents(rows).map(({ metric, lastMs }) => ({
             metric,
             t: lastMs,
-            value: rows.find((row) => row.metric === metric && row.t === lastMs)?.value ?? 'null',
+            value: rows.find((row) => row.metric === metric && row.t === lastMs)?.value ?? null,
             receivedMs: lastMs,
           }))
         : [],
