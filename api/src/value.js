@@ -1,10 +1,10 @@
 /**
- * Stored values as JSON text: a number, `true` or `false`, a string, or `{"lat":…,"lon":…}`. A 64-bit
- * integer keeps all its digits.
+ * Stored values as JSON text: a number, `true` or `false`, a string, or `{"lat":…,"lon":…}`. An
+ * integer of 64 bits keeps all its digits.
  *
- * All of it is written by `JSON.stringify`: a number that is made a string by itself is put into V8's
- * cache of such strings, which lies among the old objects, and a page of measurements filled it with
- * thousands of strings that nobody asks for again.
+ * All of it is written by `JSON.stringify`: a number that is made a string by itself is put into
+ * V8's cache of such strings, which lies among the old objects, and a page of measurements filled it
+ * with thousands of strings that nobody asks for again.
  */
 
 /** @typedef {import('@sandglass/common/measurement').Value} Value */
