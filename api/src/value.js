@@ -3,8 +3,8 @@
  * integer of 64 bits keeps all its digits.
  *
  * All of it is written by `JSON.stringify`: a number that is made a string by itself is put into
- * V8's cache of such strings, which lies among the old objects, and a page of measurements filled it
- * with thousands of strings that nobody asks for again.
+ * V8's cache of such strings, which lies among the old objects, and a page of measurements filled
+ * it with thousands of strings that nobody asks for again.
  */
 
 /** @typedef {import('@sandglass/common/measurement').Value} Value */
