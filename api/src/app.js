@@ -19,6 +19,7 @@ import { MeasurementReader } from './measurements.js'
 import { createMetrics } from './metrics.js'
 import { PROBLEM_TYPE, Problem } from './problem.js'
 import deadLetters from './routes/dead-letters.js'
+import exports from './routes/export.js'
 import ingest from './routes/ingest.js'
 import latest from './routes/latest.js'
 import measurements from './routes/measurements.js'
@@ -104,6 +105,7 @@ export async function buildApp(parts) {
   app.register(sensors, shared)
   app.register(latest, shared)
   app.register(measurements, shared)
+  app.register(exports, shared)
   app.register(stream, shared)
   app.register(deadLetters, shared)
   app.register(ingest, shared)

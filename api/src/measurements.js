@@ -68,11 +68,7 @@ const ROWS_SPARE = 8
 export function parseQuestion(sensorId, { metric, from, to, order, cursor }) {
   const asked = {
     metrics: metric && [...new Set(metric)].sort(),
-    fromMs: from === undefined ? undefined : parseTime('from', from),
-    toMs: to === undefined ? undefined : parseTime('to', to),
-  }
-  if (asked.fromMs !== undefined && asked.toMs !== undefined && asked.fromMs >= asked.toMs) {
-    throw invalid('from', 'must be before `to`')
+    ...parseRange({ from, to }),
   }
   if (cursor === undefined) {
     return { question: { sensorId, ...asked, order: order ?? 'desc' }, after: undefined }
@@ -101,6 +97,21 @@ export function parseQuestion(sensorId, { metric, from, to, order, cursor }) {
 /** @param {string | number | null} value */
 function orUndefined(value) {
   return value === null ? undefined : value
+}
+
+/**
+ * Understands the times of a request.
+ *
+ * @param {{ from?: string, to?: string }} parameters
+ * @throws {Problem}  Names the parameter.
+ */
+export function parseRange({ from, to }) {
+  const fromMs = from === undefined ? undefined : parseTime('from', from)
+  const toMs = to === undefined ? undefined : parseTime('to', to)
+  if (fromMs !== undefined && toMs !== undefined && fromMs >= toMs) {
+    throw invalid('from', 'must be before `to`')
+  }
+  return { fromMs, toMs }
 }
 
 /**

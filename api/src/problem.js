@@ -33,6 +33,7 @@ const CODES = {
   internal: { status: 500, title: 'The api has a fault' },
   'database-away': { status: 503, title: 'The database does not answer' },
   'ingest-away': { status: 503, title: 'Ingest does not answer' },
+  'too-many-exports': { status: 503, title: 'Too many exports run' },
   'too-many-streams': { status: 503, title: 'All live streams are taken' },
 }
 

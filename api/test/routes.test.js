@@ -193,6 +193,7 @@ describe('the api', () => {
       '/v1/dead-letters',
       '/v1/dead-letters/replay',
       '/v1/decode',
+      '/v1/export',
       '/v1/ingest',
       '/v1/latest',
       '/v1/measurements',

@@ -140,11 +140,21 @@ function cellsOf(names, cells) {
   })
 }
 
+/** A place, as JSON; or the text. @param {string} cell  @returns {unknown} */
+function objectOf(cell) {
+  try {
+    return JSON.parse(cell)
+  } catch {
+    return cell
+  }
+}
+
 /** A value by how it is written. @param {string} name  @param {string} cell */
 function cellOf(name, cell) {
   if (name === 'sensor' || name === 'metric') return cell
   if (name === 't') return parseTime(cell) ?? cell
   if (cell === 'true' || cell === 'false') return cell === 'true'
+  if (cell.startsWith('{')) return objectOf(cell)
   const number = Number(cell)
   return Number.isFinite(number) ? number : cell
 }

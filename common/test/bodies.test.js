@@ -25,6 +25,12 @@ test('one reading is the same in every format', () => {
   }
 })
 
+test('a place may be a cell', () => {
+  expect(decoded('csv', 'sensor,at,note\na,"{""lat"":1,""lon"":2}",{x\n')).toEqual([
+    ['a', ['at', undefined, { lat: 1, lon: 2 }], ['note', undefined, '{x']],
+  ])
+})
+
 test('a metric may be a column, or a field, of its own', () => {
   const expected = [
     ['a', ['m', T, 1]],

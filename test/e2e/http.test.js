@@ -47,6 +47,38 @@ describe('over HTTP', () => {
     ).toEqual(Array.from({ length: ROWS }, (_, index) => [T + index, index / 4]))
   }, 60_000)
 
+  test.each([
+    ['csv', 'text/csv'],
+    ['ndjson', 'application/x-ndjson'],
+  ])(
+    'it is exported as %s, and stored again as it comes',
+    async (format, type) => {
+      const json = { 'content-type': 'application/json' }
+      const odd = [
+        { sensor: 'table', metric: 'at', t: T, v: { lat: 1.5, lon: -2 } },
+        { sensor: 'table', metric: 'note', t: T, v: 'a "quoted", text\nof two lines' },
+        { sensor: 'table', metric: 'on', t: T, v: true },
+      ]
+      expect((await post('/v1/measurements', JSON.stringify(odd), json)).status).toBe(200)
+      const response = await fetch(`${stack.apiUrl}/v1/export?sensor=table&format=${format}`)
+      expect(response.headers.get('content-disposition')).toContain(`sandglass.${format}`)
+      const text = (await response.text()).replaceAll(/^table|"table"/gm, (name) =>
+        name.replace('table', `again-${format}`),
+      )
+      const { status, answer } = await post('/v1/measurements', text, { 'content-type': type })
+      expect([status, answer.stored]).toEqual([200, ROWS + odd.length])
+      const [first, again] = await Promise.all(
+        ['table', `again-${format}`].map((sensor) =>
+          readMeasurements(stack.apiUrl, sensor, { limit: 1000 }),
+        ),
+      )
+      const essence = (/** @type {typeof first} */ { items }) =>
+        items.map(({ metric, timeMs, seq, value }) => ({ metric, timeMs, seq, value }))
+      expect(essence(again)).toEqual(essence(first))
+    },
+    60_000,
+  )
+
   test('what Telegraf writes is stored, integers with all their digits', async () => {
     const lines =
       `cpu,cpu=cpu0,host=h usage_idle=98.5 ${T}000000\n` +

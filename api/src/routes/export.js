@@ -1,0 +1,115 @@
+/** `/v1/export`: all measurements of some sensors as CSV or NDJSON, however many there are. */
+
+import { Readable } from 'node:stream'
+import { sensorId } from '@sandglass/common/sensor'
+import { withinDeadline } from '../deadline.js'
+import { exportText, FORMATS } from '../export.js'
+import { parseRange, unknownSensor } from '../measurements.js'
+import { Problem } from '../problem.js'
+import * as schemas from '../schemas.js'
+import { filterProperties } from './sensors.js'
+
+/** Exports that run at once; each reads as fast as its client. */
+const EXPORTS_MAX = 4
+
+/** Sensors of one page of the catalog. */
+const SENSORS_AT_ONCE = 1_000
+
+/**
+ * @typedef {object} Query
+ * @property {keyof typeof FORMATS} format
+ * @property {string[]} [sensor]
+ * @property {string} [type]
+ * @property {string[]} [tag]
+ * @property {string[]} [metric]
+ * @property {string} [from]
+ * @property {string} [to]
+ */
+
+const schema = {
+  tags: ['measurements'],
+  summary: 'All measurements, sensor by sensor, oldest first, to take away',
+  description:
+    'Of the sensors that are named, or fit, or else of all. `POST /v1/measurements` takes the ' +
+    'answer as it is. If the database stays away the transfer is broken off, never ended early.',
+  querystring: {
+    type: 'object',
+    properties: {
+      format: { type: 'string', enum: Object.keys(FORMATS), default: 'csv' },
+      sensor: {
+        type: 'array',
+        maxItems: 64,
+        items: schemas.sensorName,
+        description: 'Only this sensor, by name or id; give it several times for several.',
+      },
+      ...filterProperties,
+      metric: schemas.metrics,
+      from: { ...schemas.time, description: `First time. ${schemas.time.description}` },
+      to: { ...schemas.time, description: `First time after. ${schemas.time.description}` },
+    },
+    additionalProperties: false,
+  },
+  response: { ...schemas.problems },
+}
+
+/**
+ * @param {import('fastify').FastifyInstance} app
+ * @param {import('../app.js').Parts & {
+ *   catalog: import('../catalog.js').Catalog,
+ *   reader: import('../measurements.js').MeasurementReader,
+ * }} parts
+ */
+export default async function exports(app, { store, catalog, reader }) {
+  let running = 0
+
+  app.get(
+    '/v1/export',
+    { schema },
+    async (
+      /** @type {import('fastify').FastifyRequest<{ Querystring: Query }>} */ request,
+      reply,
+    ) => {
+      const { format: name, sensor: names, type, tag: tags, metric } = request.query
+      const metrics = metric && [...new Set(metric)].sort()
+      const question = { metrics, ...parseRange(request.query) }
+      if (running >= EXPORTS_MAX) {
+        throw new Problem('too-many-exports', `${EXPORTS_MAX} exports run already`)
+      }
+      const sensors = names
+        ? await withinDeadline(reply, () => named(names))
+        : fitting({ type, tags })
+      const controller = new AbortController()
+      running += 1
+      reply.raw.once('close', () => {
+        running -= 1
+        controller.abort()
+      })
+      const format = FORMATS[name]
+      const parts = { format, sensors, reader, question, signal: controller.signal }
+      reply.type(format.type)
+      reply.header('content-disposition', `attachment; filename="sandglass.${name}"`)
+      return reply.send(Readable.from(exportText(parts)))
+    },
+  )
+
+  /** @param {string[]} names */
+  async function named(names) {
+    const ids = [...new Set(names.map(sensorId))]
+    const sensors = await Promise.all(ids.map((id) => store.sensor(id)))
+    return sensors.map((sensor) => {
+      if (!sensor || sensor.hidden) throw unknownSensor()
+      return sensor
+    })
+  }
+
+  /** @param {import('../catalog.js').Filter} filter */
+  async function* fitting(filter) {
+    /** @type {import('../store.js').Sensor | undefined} */
+    let after
+    do {
+      const page = await catalog.list(filter, after, SENSORS_AT_ONCE)
+      yield* page.sensors
+      after = page.isLast ? undefined : page.sensors.at(-1)
+    } while (after)
+  }
+}

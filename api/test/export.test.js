@@ -1,0 +1,125 @@
+import { Registry } from 'prom-client'
+import { buildApp } from '../src/app.js'
+import { databaseAway } from '../src/store.js'
+import { createFakeStore } from './support/fake-store.js'
+
+/** @typedef {Parameters<import('../src/store.js').Store['rows']>} RowsOf */
+
+const HOST = { host: '127.0.0.1:8080' }
+const T = 1_767_225_600_000
+
+/** @param {import('../src/store.js').Store} store */
+const build = (store) =>
+  buildApp({
+    store,
+    isDatabaseUp: () => true,
+    ingest: /** @type {any} */ ({}),
+    registry: new Registry(),
+    limits: { requestsPerS: 0, bodyBytesMax: 1_024, streamsMax: 2 },
+    isLoopback: true,
+  })
+
+const many = Array.from({ length: 12_000 }, (_, index) => ({
+  ...{ metric: 'm', t: T + index, seq: 0, value: index / 2 },
+}))
+
+test('all rows come, oldest first, more than one page of them', async () => {
+  const app = await build(createFakeStore({ rows: many }))
+  const response = await app.inject({ url: '/v1/export?sensor=s', headers: HOST })
+  expect(response.headers['content-type']).toBe('text/csv; charset=utf-8')
+  const lines = response.body.trim().split('\n')
+  expect(lines[0]).toBe('sensor,metric,t,v')
+  expect(lines.slice(1)).toEqual(many.map(({ t, value }) => `s,m,${t},${value}`))
+  await app.close()
+})
+
+test('range, metric and sensors are those that are asked for', async () => {
+  const rows = [
+    { metric: 'a', t: T, seq: 0, value: 1 },
+    { metric: 'b', t: T, seq: 0, value: 'x "y", z' },
+    { metric: 'b', t: T + 5, seq: 1, value: 2n ** 62n },
+  ]
+  const app = await build(createFakeStore({ rows }))
+  const ask = async (/** @type {string} */ query) =>
+    (await app.inject({ url: `/v1/export?format=ndjson&${query}`, headers: HOST })).body
+  expect(await ask('')).toBe(
+    `{"sensor":"s","metric":"a","t":${T},"v":1}\n` +
+      `{"sensor":"s","metric":"b","t":${T},"v":"x \\"y\\", z"}\n` +
+      `{"sensor":"s","metric":"b","t":${T + 5},"v":${2n ** 62n}}\n`,
+  )
+  expect(await ask(`metric=b&from=${T + 1}`)).toBe(
+    `{"sensor":"s","metric":"b","t":${T + 5},"v":${2n ** 62n}}\n`,
+  )
+  expect(await ask('type=none')).toBe('')
+  await app.close()
+})
+
+test.each([
+  ['sensor=nobody', 404],
+  ['format=xml', 400],
+  [`from=${T}&to=${T}`, 400],
+  ['from=yesterday', 400],
+])('%s is refused with %d before anything is sent', async (query, status) => {
+  const app = await build(createFakeStore({ rows: many }))
+  const response = await app.inject({ url: `/v1/export?${query}`, headers: HOST })
+  expect(response.statusCode).toBe(status)
+  expect(response.json().detail.length).toBeGreaterThan(10)
+  await app.close()
+})
+
+test('a database that is away for a moment is waited for', async () => {
+  const store = createFakeStore({ rows: many })
+  const { rows } = store
+  let failures = 2
+  store.rows = async (/** @type {RowsOf} */ ...args) => {
+    if (failures-- > 0) throw databaseAway()
+    return /** @type {any} */ (rows)(...args)
+  }
+  const app = await build(store)
+  const { body } = await app.inject({ url: '/v1/export?sensor=s', headers: HOST })
+  expect(body.trim().split('\n')).toHaveLength(many.length + 1)
+  await app.close()
+})
+
+test('a transfer that cannot go on is broken off, and does not look as if it were whole', async () => {
+  const store = createFakeStore({ rows: many })
+  const { rows } = store
+  let reads = 0
+  store.rows = async (/** @type {RowsOf} */ ...args) => {
+    reads++
+    if (reads > 1) throw new Error('a fault')
+    return /** @type {any} */ (rows)(...args)
+  }
+  const app = await build(store)
+  const url = await app.listen({ port: 0, host: '127.0.0.1' })
+  const response = await fetch(`${url}/v1/export?sensor=s`)
+  await expect(response.text()).rejects.toThrow()
+  await app.close()
+})
+
+test('exports beyond the limit are refused, and room is there again when one ends', async () => {
+  const store = createFakeStore({ rows: many })
+  const { rows } = store
+  /** @type {(() => void)[]} */
+  const waiting = []
+  store.rows = async (/** @type {RowsOf} */ ...args) => {
+    await new Promise((/** @type {(value?: undefined) => void} */ go) => waiting.push(go))
+    return /** @type {any} */ (rows)(...args)
+  }
+  const app = await build(store)
+  const url = `${await app.listen({ port: 0, host: '127.0.0.1' })}/v1/export?sensor=s`
+  const controllers = Array.from({ length: 4 }, () => new AbortController())
+  const responses = await Promise.all(controllers.map(({ signal }) => fetch(url, { signal })))
+  expect(responses.map(({ status }) => status)).toEqual([200, 200, 200, 200])
+  const refused = await fetch(url)
+  expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, '1'])
+  for (const controller of controllers) controller.abort()
+  for (let tries = 0; tries < 100; tries++) {
+    const { status, body } = await fetch(url, { signal: AbortSignal.timeout(500) })
+    await body?.cancel()
+    if (status === 200) break
+    expect(tries).toBeLessThan(99)
+  }
+  for (const go of waiting) go()
+  await app.close()
+})
