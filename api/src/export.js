@@ -19,7 +19,12 @@ const RETRY_MS = 500
 
 /** @typedef {import('./merge.js').Row} Row */
 /** @typedef {{ id: string, name: string }} Named */
-/** @typedef {{ type: string, head: string, text: (sensor: string, rows: Row[]) => string }} Format */
+/**
+ * @typedef {object} Format
+ * @property {string} type  Its media type.
+ * @property {string} head  With which it begins.
+ * @property {(sensor: string, rows: Row[]) => string} text
+ */
 
 /** @type {Record<'csv' | 'ndjson', Format>} */
 export const FORMATS = {
