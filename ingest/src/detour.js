@@ -39,9 +39,15 @@ export class Detour {
     if (tookMs < this.afterMs) this.isOpen = false
   }
 
-  /** @param {Message} message */
+  /**
+   * Whether a message takes it. A replay does not: whoever asked for it waits to hear what became
+   * of it, and its dead letter keeps it meanwhile.
+   *
+   * @param {Message} message
+   */
   takes(message) {
     if (!this.isOpen || message.isFromSpool || message.isSpooling) return false
+    if (message.isReplay) return false
     return this.spool.hasRoom(message)
   }
 

@@ -87,6 +87,7 @@ export class Held {
     this.heldBytes -= message.bytes
     if (wasFull && !this.isFull) queueMicrotask(() => this.onRoom())
   }
+
   /** @private @param {Message} message */
   unlink(message) {
     const { earlier, later } = message

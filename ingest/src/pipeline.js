@@ -204,7 +204,10 @@ export class Pipeline {
       left--
       if (left === 0) this.settle(message)
     }
-    if (left === 0) this.settle(message)
+    if (left === 0) {
+      this.counts.passed++
+      this.settle(message)
+    }
     for (const line of lines) {
       this.accept(
         new Message({
@@ -403,12 +406,12 @@ export class Pipeline {
 
   /** @private @param {Message} message  @param {Refusal} refusal */
   refuse(message, refusal) {
+    message.refusal = refusal
     if (this.detour?.takes(message)) {
       this.detour.add(message)
       return
     }
     message.isWritten = true
-    message.refusal = refusal
     message.isDead = true
     const { clientId, payload, isReplay, receivedMs } = message
     const keptBytes = Math.min(payload.length, PAYLOAD_KEPT_BYTES_MAX)

@@ -71,6 +71,18 @@ describe('measurements', () => {
     expect(row).not.toHaveProperty('s')
   })
 
+  test('what was received long ago lives shorter by that', async () => {
+    const { settle, storage } = build()
+    const hourAgoMs = Date.now() - 3_600_000
+    const { receivedMs } = await settle('sensors/s/m', '1', { receivedMs: hourAgoMs })
+    await settle('sensors/s/n', '1')
+    const [late, fresh] = storage.rowsOf('measurement_30d')
+    expect(late.timestamp).toBe(receivedMs * 1000)
+    expect(late.ttlS).toBeGreaterThan(30 * 86_400 - 3_600 - 10)
+    expect(late.ttlS).toBeLessThanOrEqual(30 * 86_400 - 3_600)
+    expect(fresh.ttlS).toBeUndefined()
+  })
+
   test('every kind of value sets its own columns and no other', async () => {
     const { settle, storage } = build()
     await settle('sensors/s', { t: T, n: 1, b: false, s: 'x', at: { lat: 1, lon: 2 } })

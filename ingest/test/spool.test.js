@@ -10,6 +10,7 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pino from 'pino'
+import { Detour } from '../src/detour.js'
 import { Message } from '../src/message.js'
 import { ALIGN_BYTES, allocateBlock, findBlocks, sealBlock } from '../src/spool/block.js'
 import { readRecords, recordBytes, writeRecord } from '../src/spool/record.js'
@@ -125,6 +126,16 @@ describe('a segment', () => {
   test('of another number has no blocks', () => {
     expect(findBlocks(file, 4).blocks).toEqual([])
   })
+})
+
+test('what came out of the spool, or is a replay, does not go into it', () => {
+  const spool = /** @type {any} */ ({ hasRoom: () => true })
+  const detour = new Detour({ spool, afterMs: 1 })
+  expect(detour.takes(message())).toBe(false)
+  detour.isOpen = true
+  expect(detour.takes(message())).toBe(true)
+  expect(detour.takes(message({ isFromSpool: true }))).toBe(false)
+  expect(detour.takes(message({ isReplay: true }))).toBe(false)
 })
 
 describe('the spool', () => {

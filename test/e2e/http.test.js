@@ -157,6 +157,8 @@ describe('over HTTP', () => {
     const { status, answer } = await post('/v1/measurements', body, headers)
     expect([status, answer.stored]).toEqual([200, 500])
     expect((await stack.stats()).spooled).toBe(500)
+    const bad = await post('/v1/measurements', '[{"sensor":"away","m":{}}]', headers)
+    expect([bad.status, bad.answer.refused.length]).toEqual([400, 1])
     await stack.databaseBack()
     await stack.emptied()
     await stack.readable()

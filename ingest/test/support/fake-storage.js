@@ -57,7 +57,8 @@ export class FakeStorage {
       (column) => column in values && !(column === 'ts' && table === 'latest'),
     )
     const key = [table, ...keys.map((column) => String(values[column]))].join(' ')
-    const timestamp = Number(params.at(-1))
+    const isMortal = query.endsWith('AND TTL ?')
+    const timestamp = Number(params.at(isMortal ? -2 : -1))
     const row = this.stored.get(key) ?? { table, timestamp, cells: {} }
     // As in the database: of each cell, the newest.
     for (const [column, value] of Object.entries(values)) {
@@ -65,6 +66,7 @@ export class FakeStorage {
       row.cells[column] = timestamp
       row[column] = value
     }
+    row.ttlS = isMortal ? params.at(-1) : undefined
     row.timestamp = Math.max(row.timestamp, timestamp)
     this.stored.set(key, row)
   }
