@@ -12,12 +12,12 @@ import swagger from '@fastify/swagger'
 import swaggerUi from '@fastify/swagger-ui'
 import { Gate } from '@sandglass/common/gate'
 import { isLoopbackHost } from '@sandglass/common/options'
+import { PROBLEM_TYPE, Problem } from '@sandglass/common/problem'
 import Fastify, { LogController } from 'fastify'
 import { Catalog } from './catalog.js'
 import { LiveHub } from './live.js'
 import { MeasurementReader } from './measurements.js'
 import { createMetrics } from './metrics.js'
-import { PROBLEM_TYPE, Problem } from './problem.js'
 import deadLetters from './routes/dead-letters.js'
 import exports from './routes/export.js'
 import ingest from './routes/ingest.js'
@@ -208,7 +208,7 @@ const FASTIFY_CODES = new Map([
 function explain(error) {
   if (error instanceof Problem) return error
   if (error.validation) return explainValidation(error)
-  const code = /** @type {import('./problem.js').Code | undefined} */ (
+  const code = /** @type {import('@sandglass/common/problem').Code | undefined} */ (
     FASTIFY_CODES.get(error.code ?? '')
   )
   if (code) return new Problem(code, error.message)

@@ -14,7 +14,7 @@
  */
 
 import { createHash } from 'node:crypto'
-import { invalid } from './problem.js'
+import { invalid } from '@sandglass/common/problem'
 
 /** The longest cursor that is looked at, in characters. */
 export const CURSOR_LENGTH_MAX = 8_192
@@ -43,7 +43,7 @@ export function encodeCursor(kind, question, position) {
  * @param {string} kind  The list for which it is given.
  * @param {string} text
  * @returns {{ question: Fields, position: Fields }}
- * @throws {import('./problem.js').Problem}  If it is broken, or of another list.
+ * @throws {import('@sandglass/common/problem').Problem}  If it is broken, or of another list.
  */
 export function decodeCursor(kind, text) {
   const bytes = Buffer.from(text, 'base64url')

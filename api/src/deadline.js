@@ -15,7 +15,7 @@ export const DEADLINE_MS = 1_800
  *   longer of use.
  * @param {number} [deadlineMs]
  * @returns {Promise<T>}
- * @throws {import('./problem.js').Problem}  `database-away` when it takes too long.
+ * @throws {import('@sandglass/common/problem').Problem}  `database-away` when it takes too long.
  */
 export async function withinDeadline(reply, work, deadlineMs = DEADLINE_MS) {
   const controller = new AbortController()

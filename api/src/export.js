@@ -6,8 +6,8 @@
  */
 
 import { setTimeout as delay } from 'node:timers/promises'
+import { Problem } from '@sandglass/common/problem'
 import { stringify } from 'csv-stringify/sync'
-import { Problem } from './problem.js'
 import { valueJson } from './value.js'
 
 /** Rows that are read, and written, at once. */

@@ -1,6 +1,6 @@
 /** Asks ingest how it is, and hands it what is to be stored: it alone writes measurements. */
 
-import { Problem } from './problem.js'
+import { Problem } from '@sandglass/common/problem'
 
 /** How long ingest may take to answer, in milliseconds: for its counts, and for what it stores. */
 const STATS_MS_MAX = 1_000

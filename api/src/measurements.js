@@ -4,9 +4,9 @@
  */
 
 import { Gate } from '@sandglass/common/gate'
+import { invalid, Problem } from '@sandglass/common/problem'
 import { decodeCursor, encodeCursor, foreign } from './cursor.js'
 import { mergePage } from './merge.js'
-import { invalid, Problem } from './problem.js'
 import { occupied, spans } from './ranges.js'
 import { SeriesReader } from './series-reader.js'
 import { parseTime, TIME_MS_MAX } from './time.js'

@@ -6,9 +6,9 @@
  */
 
 import { rowValue } from '@sandglass/common/measurement'
+import { Problem } from '@sandglass/common/problem'
 import { CLASS_NAMES, measurementTable } from '@sandglass/common/schema'
 import cassandra from 'cassandra-driver'
-import { Problem } from './problem.js'
 
 /** @typedef {import('@sandglass/common/database').Database} Database */
 /** @typedef {import('@sandglass/common/schema').Layout} Layout */

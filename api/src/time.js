@@ -1,6 +1,6 @@
 /** Times in requests: milliseconds since the Unix epoch, or ISO 8601. */
 
-import { invalid } from './problem.js'
+import { invalid } from '@sandglass/common/problem'
 
 /** The furthest time that JavaScript and CQL agree on, in milliseconds since the Unix epoch. */
 export const TIME_MS_MAX = 8_640_000_000_000_000
@@ -17,7 +17,7 @@ const ISO_8601 = new RegExp(String.raw`^(\d{4}-\d{2}-\d{2})(?:[Tt ]${CLOCK}${OFF
  *
  * @param {string} name  The parameter it came from, for the message.
  * @param {string} text
- * @throws {import('./problem.js').Problem}  Names the parameter.
+ * @throws {import('@sandglass/common/problem').Problem}  Names the parameter.
  */
 export function parseTime(name, text) {
   const timeMs = MILLISECONDS.test(text) ? Number(text) : parseIso(text)

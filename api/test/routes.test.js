@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { Problem } from '@sandglass/common/problem'
 import { Registry } from 'prom-client'
 import { buildApp } from '../src/app.js'
-import { Problem } from '../src/problem.js'
 import { databaseAway } from '../src/store.js'
 import { createFakeStore } from './support/fake-store.js'
 

@@ -21,6 +21,9 @@ import { parseTime } from './time.js'
 /** How the bytes of an item, or of a message, are to be understood. The numbers are stored. */
 export const FORMAT = Object.freeze({ topic: 0, object: 1, line: 2 })
 
+/** Most items of a body: each is held until it is durable, and costs more than its bytes. */
+const ITEMS_MAX = 50_000
+
 /** @typedef {{ format: number, payload: Buffer }} Item */
 
 /** @typedef {'json' | 'ndjson' | 'csv' | 'line'} BodyFormat */
@@ -59,10 +62,10 @@ export function itemsOf(format, body, precision = 'ns') {
     case 'json':
       return jsonItems(body)
     case 'ndjson':
-      return body
-        .split('\n')
-        .filter((line) => line.trim() !== '')
-        .map((line) => ({ format: FORMAT.object, payload: Buffer.from(line) }))
+      return limited(body.split('\n').filter((line) => line.trim() !== '')).map((line) => ({
+        format: FORMAT.object,
+        payload: Buffer.from(line),
+      }))
     case 'csv':
       return csvItems(body)
     default: {
@@ -71,7 +74,7 @@ export function itemsOf(format, body, precision = 'ns') {
         const known = [...PRECISIONS.keys()].join(', ')
         throw new PayloadError('time', `precision is none of ${known}`)
       }
-      return splitLines(body).map((line) => ({
+      return limited(splitLines(body)).map((line) => ({
         format: FORMAT.line,
         payload: Buffer.from(toNanoseconds(line, zeros)),
       }))
@@ -90,6 +93,18 @@ export function parseItem({ format, payload }) {
   return format === FORMAT.line ? parseLine(payload.toString()) : parseObject(payload)
 }
 
+/**
+ * @template T
+ * @param {T[]} items
+ * @returns {T[]}
+ * @throws {PayloadError}
+ */
+function limited(items) {
+  if (items.length <= ITEMS_MAX) return items
+  const fault = `the body has ${items.length} items, more than ${ITEMS_MAX}: send several bodies`
+  throw new PayloadError('json', fault)
+}
+
 /** @param {unknown} value  @returns {Item} */
 const objectItem = (value) => ({
   format: FORMAT.object,
@@ -106,7 +121,7 @@ function jsonItems(body) {
     const { message } = /** @type {Error} */ (error)
     throw new PayloadError('json', `the body is not JSON: ${message}`)
   }
-  return Array.isArray(value) ? value.map(objectItem) : [objectItem(value)]
+  return Array.isArray(value) ? limited(value).map(objectItem) : [objectItem(value)]
 }
 
 /** @param {string} body */
@@ -124,7 +139,7 @@ function csvItems(body) {
   if (!names.includes('sensor')) {
     throw new PayloadError('topic', 'the first line of the CSV names no column sensor')
   }
-  return more.map((cells) =>
+  return limited(more).map((cells) =>
     // A row of another length says nothing for certain; as a text it is refused.
     objectItem(
       cells.length === names.length ? Object.fromEntries(cellsOf(names, cells)) : cells.join(),

@@ -81,6 +81,8 @@ test('each item is refused by itself', () => {
 
 test('what cannot be taken apart is refused as a whole', () => {
   expect(() => itemsOf('json', '{')).toThrow('the body is not JSON')
+  expect(() => itemsOf('line', 'm v=1\n'.repeat(50_001))).toThrow('50001 items, more than 50000')
+  expect(() => itemsOf('csv', `sensor,m\n${'a,1\n'.repeat(50_001)}`)).toThrow('more than 50000')
   expect(() => itemsOf('csv', 'a,b\n1,2')).toThrow('no column sensor')
   expect(() => itemsOf('csv', 'sensor,"m\n1,2')).toThrow('the body is not CSV')
 })

@@ -8,6 +8,7 @@ import { gunzip } from 'node:zlib'
 import { bodyFormat, itemsOf, MEDIA_TYPES } from '@sandglass/common/bodies'
 import { isLoopbackHost } from '@sandglass/common/options'
 import { PayloadError } from '@sandglass/common/payload'
+import { PROBLEM_TYPE, Problem } from '@sandglass/common/problem'
 import Fastify from 'fastify'
 import { deliver } from './delivery.js'
 
@@ -41,15 +42,20 @@ export function buildHttp({ sink, registry, health, stats, replay, isLoopback })
   const app = Fastify({ bodyLimit: BODY_BYTES_MAX, forceCloseConnections: true })
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
-  app.addHook('onRequest', async (request, reply) => {
+  app.addHook('onRequest', async (request) => {
     if (isLoopback && !isLoopbackHost(request.headers.host)) {
-      return refuse(reply, 421, 'the Host header must be localhost or a loopback address')
+      throw new Problem('wrong-host', 'the Host header must be localhost or a loopback address')
     }
   })
-  app.setErrorHandler((/** @type {any} */ error, _request, reply) => {
-    if (error instanceof PayloadError) return refuse(reply, 400, error.message)
-    return refuse(reply, error.statusCode ?? 500, error.message)
+  app.setErrorHandler((error, _request, reply) => {
+    const problem = explain(/** @type {any} */ (error))
+    if (problem.retryAfterS !== undefined) reply.header('retry-after', problem.retryAfterS)
+    return reply.code(problem.status).type(PROBLEM_TYPE).send(JSON.stringify(problem))
   })
+
+  function requireRoom() {
+    if (sink.isFull) throw new Problem('too-much-held', 'try again in a moment')
+  }
 
   app.get('/metrics', async (_request, reply) =>
     reply.type(registry.contentType).send(await registry.metrics()),
@@ -63,18 +69,21 @@ export function buildHttp({ sink, registry, health, stats, replay, isLoopback })
   app.post('/v1/measurements', async (/** @type {Request} */ request, reply) => {
     const format = bodyFormat(request.headers['content-type'])
     if (!format) {
-      return refuse(reply, 415, `Content-Type must be one of ${[...MEDIA_TYPES.keys()].join(', ')}`)
+      const known = [...MEDIA_TYPES.keys()].join(', ')
+      throw new Problem('unsupported-media-type', `Content-Type must be one of ${known}`)
     }
-    if (sink.isFull) return refuse(reply, 503, 'too much waits for the database: try again')
+    requireRoom()
     const items = itemsOf(format, await textOf(request), request.query.precision)
     const { refused, ...counts } = await deliver(sink, items, '/v1/measurements', request.ip)
-    const answer = { ...counts, refused: refused.slice(0, REFUSED_SHOWN_MAX) }
-    return reply.code(refused.length > 0 ? 400 : 200).send(answer)
+    const members = { ...counts, refused: refused.slice(0, REFUSED_SHOWN_MAX) }
+    if (refused.length === 0) return reply.send(members)
+    const detail = `${refused.length} of ${items.length} are refused, and are dead letters`
+    throw new Problem('refused-items', detail, { members })
   })
 
   app.post('/v1/dead-letters/replay', async (/** @type {Request} */ request, reply) => {
     const ids = idsOf(await textOf(request))
-    if (sink.isFull) return refuse(reply, 503, 'too much waits for the database: try again')
+    requireRoom()
     return reply.send(await replay(ids))
   })
 
@@ -82,7 +91,7 @@ export function buildHttp({ sink, registry, health, stats, replay, isLoopback })
   app.get('/ping', async (_request, reply) => reply.code(204).send())
   for (const path of ['/api/v2/write', '/write']) {
     app.post(path, async (/** @type {Request} */ request, reply) => {
-      if (sink.isFull) return refuse(reply, 503, 'too much waits for the database: try again')
+      requireRoom()
       const items = itemsOf('line', await textOf(request), request.query.precision)
       const { refused } = await deliver(sink, items, path, request.ip)
       if (refused.length === 0) return reply.code(204).send()
@@ -128,12 +137,15 @@ async function textOf(request) {
   }
 }
 
-/**
- * @param {import('fastify').FastifyReply} reply
- * @param {number} status
- * @param {string} error  What would be right.
- */
-function refuse(reply, status, error) {
-  if (status === 503) reply.header('retry-after', '1')
-  return reply.code(status).send({ error })
+/** @param {Error & { statusCode?: number }} error */
+function explain(error) {
+  if (error instanceof Problem) return error
+  if (error instanceof PayloadError) return new Problem('invalid-body', error.message)
+  if (error.statusCode === 413) {
+    return new Problem('body-too-large', `a body has at most ${BODY_BYTES_MAX} bytes`)
+  }
+  const isOurs = error.statusCode === undefined || error.statusCode >= 500
+  return isOurs
+    ? new Problem('internal', error.message)
+    : new Problem('invalid-request', error.message)
 }

@@ -94,7 +94,8 @@ describe('measurements', () => {
     expect([response.statusCode, response.json()]).toEqual([
       400,
       {
-        ...{ received: 3, stored: 1 },
+        ...{ type: 'urn:sandglass:problem:refused-items', title: expect.any(String), status: 400 },
+        ...{ detail: expect.stringContaining('2 of 3'), received: 3, stored: 1 },
         refused: [
           { item: 1, reason: expect.stringContaining('JSON') },
           { item: 2, reason: expect.stringContaining('year 2000') },
@@ -121,7 +122,8 @@ describe('measurements', () => {
       [421, '{}', { ...json, host: 'evil.example' }],
     ])) {
       const response = await post('/v1/measurements', body, headers)
-      expect([response.statusCode, response.json().error.length > 10]).toEqual([status, true])
+      const { detail, status: told } = response.json()
+      expect([response.statusCode, told, detail.length > 10]).toEqual([status, status, true])
     }
     expect(ingest.counts.received).toBe(0)
   })

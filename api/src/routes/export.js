@@ -1,11 +1,11 @@
 /** `/v1/export`: all measurements of some sensors as CSV or NDJSON, however many there are. */
 
 import { Readable } from 'node:stream'
+import { Problem } from '@sandglass/common/problem'
 import { sensorId } from '@sandglass/common/sensor'
 import { withinDeadline } from '../deadline.js'
 import { exportText, FORMATS } from '../export.js'
 import { parseRange, unknownSensor } from '../measurements.js'
-import { Problem } from '../problem.js'
 import * as schemas from '../schemas.js'
 import { filterProperties } from './sensors.js'
 

@@ -4,8 +4,8 @@ import { bodyFormat, FORMAT, itemsOf, MEDIA_TYPES, parseItem } from '@sandglass/
 import { PRECISIONS } from '@sandglass/common/line-protocol'
 import { KIND } from '@sandglass/common/measurement'
 import { PayloadError, parsePayload, parseTopic } from '@sandglass/common/payload'
+import { Problem } from '@sandglass/common/problem'
 import { sensorId } from '@sandglass/common/sensor'
-import { Problem } from '../problem.js'
 import * as schemas from '../schemas.js'
 
 /** @typedef {import('@sandglass/common/measurement').Measurement} Measurement */

@@ -1,11 +1,11 @@
 /** `/v1/sensors`: what sensors there are, and what is known of each. */
 
+import { invalid, Problem } from '@sandglass/common/problem'
 import { CLASS_DEFAULT, CLASS_NAMES, firstLayout } from '@sandglass/common/schema'
 import { isSensorName, sensorId } from '@sandglass/common/sensor'
 import { decodeCursor, encodeCursor, foreign } from '../cursor.js'
 import { withinDeadline } from '../deadline.js'
 import { unknownSensor } from '../measurements.js'
-import { invalid, Problem } from '../problem.js'
 import * as schemas from '../schemas.js'
 
 /** @typedef {import('../store.js').Sensor} Sensor */

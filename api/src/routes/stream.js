@@ -1,10 +1,10 @@
 /** `/v1/stream`: live values as server-sent events. */
 
+import { Problem } from '@sandglass/common/problem'
 import { sensorId } from '@sandglass/common/sensor'
 import { withinDeadline } from '../deadline.js'
 import { LATE_MS } from '../live.js'
 import { unknownSensor } from '../measurements.js'
-import { Problem } from '../problem.js'
 import * as schemas from '../schemas.js'
 import { parseTime } from '../time.js'
 import { valueJson } from '../value.js'

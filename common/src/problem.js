@@ -21,18 +21,23 @@ export const RETRY_AFTER_S = 1
 const CODES = {
   'invalid-parameter': { status: 400, title: 'A parameter is not valid' },
   'invalid-body': { status: 400, title: 'The body is not valid' },
+  'refused-items': { status: 400, title: 'Some items are no measurements' },
   'invalid-request': { status: 400, title: 'The request is not valid' },
   'unknown-sensor': { status: 404, title: 'There is no such sensor' },
   'unknown-path': { status: 404, title: 'There is nothing at this path' },
   'sensor-exists': { status: 409, title: 'The sensor exists already' },
   'body-too-large': { status: 413, title: 'The body is too large' },
-  'unsupported-media-type': { status: 415, title: 'The body is not JSON' },
+  'unsupported-media-type': {
+    status: 415,
+    title: 'The media type is not one of those that are taken',
+  },
   'wrong-host': { status: 421, title: 'The Host header names another server' },
   'too-many-requests': { status: 429, title: 'Too many requests' },
   'headers-too-large': { status: 431, title: 'The headers are too large' },
-  internal: { status: 500, title: 'The api has a fault' },
+  internal: { status: 500, title: 'The service has a fault' },
   'database-away': { status: 503, title: 'The database does not answer' },
   'ingest-away': { status: 503, title: 'Ingest does not answer' },
+  'too-much-held': { status: 503, title: 'Too much waits for the database' },
   'too-many-exports': { status: 503, title: 'Too many exports run' },
   'too-many-streams': { status: 503, title: 'All live streams are taken' },
 }
@@ -44,13 +49,15 @@ export class Problem extends Error {
   /**
    * @param {Code} code
    * @param {string} detail  What is wrong with this very request, and what would be right.
-   * @param {{ parameter?: string, retryAfterS?: number }} [more]
+   * @param {{ parameter?: string, retryAfterS?: number, members?: Record<string, unknown> }} [more]
+   *   `members` are told besides, after the standard ones.
    */
-  constructor(code, detail, { parameter, retryAfterS } = {}) {
+  constructor(code, detail, { parameter, retryAfterS, members } = {}) {
     super(detail)
     this.name = 'Problem'
     this.code = code
     this.parameter = parameter
+    this.members = members
     /** HTTP status. */
     this.status = CODES[code].status
     this.retryAfterS = retryAfterS ?? (this.status === 503 ? RETRY_AFTER_S : undefined)
@@ -58,13 +65,14 @@ export class Problem extends Error {
 
   /** The document, in the order in which it is read. */
   toJSON() {
-    const { code, status, message, parameter } = this
+    const { code, status, message, parameter, members } = this
     return {
       type: `urn:sandglass:problem:${code}`,
       title: CODES[code].title,
       status,
       detail: message,
       ...(parameter === undefined ? {} : { parameter }),
+      ...members,
     }
   }
 }
