@@ -117,6 +117,8 @@ pub struct Select {
     pub limit: Option<Term>,
     /// `ALLOW FILTERING`.
     pub allow_filtering: bool,
+    /// `BYPASS CACHE`.
+    pub bypass_cache: bool,
 }
 
 /// `USING` of a write.

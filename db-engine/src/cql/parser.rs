@@ -303,7 +303,7 @@ impl<'a> Parser<'a> {
             select.limit = Some(self.integer()?);
         }
         select.allow_filtering = self.words("allow filtering");
-        self.words("bypass cache");
+        select.bypass_cache = self.words("bypass cache");
         if self.words("using") {
             self.expect_words("timeout")?;
             self.timeout()?;

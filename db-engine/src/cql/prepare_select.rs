@@ -68,6 +68,7 @@ pub(super) fn prepare(table: &Arc<Table>, select: &Select) -> Result<Prepared, C
         conditions,
         reverse,
         distinct: select.distinct,
+        bypass_cache: select.bypass_cache,
         limit,
         per_partition_limit,
         sources: selected.iter().map(|item| item.source.clone()).collect(),

@@ -59,6 +59,7 @@ pub struct Read {
     after: Option<Position>,
     filters: Vec<Filter>,
     reverse: bool,
+    bypass_cache: bool,
     table: crate::mutation::TableNumber,
     columns: Arc<[u16]>,
     now_s: i64,
@@ -91,6 +92,7 @@ impl Read {
             after: None,
             filters,
             reverse: plan.reverse,
+            bypass_cache: plan.bypass_cache,
             table: plan.table,
             columns: Arc::clone(&plan.columns),
             now_s,
@@ -154,6 +156,19 @@ impl Read {
         Ok(())
     }
 
+    /// The shard of its partition, if it has only one.
+    #[must_use]
+    #[inline]
+    pub fn owner(&self, shards: u16) -> Option<u16> {
+        match &self.steps {
+            Steps::Keys { keys, .. } => match keys.as_slice() {
+                [(token, _)] => Some(shard_of(*token, shards)),
+                _ => None,
+            },
+            Steps::Tokens { .. } => None,
+        }
+    }
+
     /// What to read next and on which shard; none when the page, or everything, is there.
     ///
     /// Asking twice without [`Read::accept`] in between gives the same.
@@ -192,6 +207,7 @@ impl Read {
             bytes_max: PAGE_BYTES,
             now_s: self.now_s,
             columns: Some(Arc::clone(&self.columns)),
+            bypass_cache: self.bypass_cache,
         };
         Some((shard, request))
     }

@@ -89,6 +89,8 @@ pub struct SelectPlan {
     pub(super) conditions: Vec<Condition>,
     pub(super) reverse: bool,
     pub(super) distinct: bool,
+    /// Whether blocks that are read for it are to be forgotten.
+    pub(super) bypass_cache: bool,
     pub(super) limit: Option<Slot>,
     pub(super) per_partition_limit: Option<Slot>,
     pub(super) sources: Vec<Source>,
@@ -113,6 +115,32 @@ pub struct ReadOptions<'a> {
 }
 
 impl SelectPlan {
+    /// Whether it names a whole primary key, and so finds one row at most.
+    #[must_use]
+    pub fn is_of_one_row(&self) -> bool {
+        let is_one = |choice: &Choice| matches!(choice, Choice::One(_));
+        let Partitions::Keys(keys) = &self.partitions else { return false };
+        !self.open && keys.iter().chain(&self.prefix).all(is_one)
+    }
+
+    /// Whether rows are looked at and then left out.
+    #[must_use]
+    pub fn filters(&self) -> bool {
+        !self.conditions.is_empty()
+    }
+
+    /// Whether it names no partition: all are read, or those of a range of tokens.
+    #[must_use]
+    pub fn scans(&self) -> bool {
+        matches!(self.partitions, Partitions::Tokens { .. })
+    }
+
+    /// Whether blocks that are read for it are to be forgotten.
+    #[must_use]
+    pub fn bypasses_cache(&self) -> bool {
+        self.bypass_cache
+    }
+
     /// What to read for these values.
     ///
     /// # Errors

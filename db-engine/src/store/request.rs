@@ -140,6 +140,8 @@ pub struct ReadRequest {
     pub now_s: i64,
     /// The columns that are wanted, ascending: rows may lack the cells of others. `None`: all.
     pub columns: Option<Arc<[u16]>>,
+    /// Blocks that are read from disk for this alone do not stay in memory.
+    pub bypass_cache: bool,
 }
 
 impl ReadRequest {
@@ -166,6 +168,7 @@ impl ReadRequest {
             bytes_max: usize::MAX,
             now_s,
             columns: None,
+            bypass_cache: false,
         }
     }
 }

@@ -434,7 +434,12 @@ impl Store {
         };
         match decoded.map(Arc::new).map_err(Arc::new) {
             Ok(block) => {
-                self.cache.put(id, Arc::clone(&block));
+                let is_kept = |read: &u64| {
+                    self.reads.get(read).is_none_or(|pending| !pending.request.bypass_cache)
+                };
+                if reads.iter().any(is_kept) {
+                    self.cache.put(id, Arc::clone(&block));
+                }
                 for read in reads {
                     if let Some(pending) = self.reads.get_mut(read) {
                         pending.held.insert(id, Arc::clone(&block));

@@ -346,3 +346,24 @@ fn a_row_that_is_known_is_not_looked_for_in_older_sstables() {
         assert_eq!(store.metrics().rows_scanned - before, sstables, "{columns:?}");
     }
 }
+
+#[test]
+fn a_read_that_bypasses_the_cache_finds_the_same_and_leaves_nothing_in_it() {
+    let mut machine = Machine::new();
+    let mut store = machine.open();
+    for ck in 0..100 {
+        machine.write(&mut store, b"boiler", ck, &[7; 200], 0);
+    }
+    flush_and_close(store);
+    let mut store = machine.open();
+    let bypassing = ReadRequest { bypass_cache: true, ..everything() };
+    let found = machine.pages(&mut store, bypassing.clone());
+    assert_eq!(found.len(), 100);
+    assert_eq!(store.metrics().cache_bytes, 0);
+    assert_eq!(machine.pages(&mut store, everything()), found);
+    assert!(store.metrics().cache_bytes > 0);
+    // What is there already is used.
+    let misses = store.metrics().cache_misses;
+    assert_eq!(machine.pages(&mut store, bypassing), found);
+    assert_eq!(store.metrics().cache_misses, misses);
+}
