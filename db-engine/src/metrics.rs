@@ -89,6 +89,21 @@ fn seconds(us: u64) -> String {
 const ERROR_CODES: [i32; 11] =
     [0x0000, 0x000A, 0x1001, 0x1100, 0x1200, 0x2000, 0x2100, 0x2200, 0x2300, 0x2400, 0x2500];
 
+/// The consistency levels, by the protocol's number.
+const LEVELS: [&str; 11] = [
+    "ANY",
+    "ONE",
+    "TWO",
+    "THREE",
+    "QUORUM",
+    "ALL",
+    "LOCAL_QUORUM",
+    "EACH_QUORUM",
+    "SERIAL",
+    "LOCAL_SERIAL",
+    "LOCAL_ONE",
+];
+
 macro_rules! shard_metrics {
     ($($field:ident $kind:ident $name:literal $help:literal;)*) => {
         /// What one shard counts. Only its own thread writes here.
@@ -101,6 +116,7 @@ macro_rules! shard_metrics {
             /// From the turn that received a write to the turn that acknowledged it.
             pub write_latency: Histogram,
             errors: [Counter; ERROR_CODES.len() + 1],
+            queries: [Counter; LEVELS.len()],
         }
 
         /// Name, type, help and value of each plain number.
@@ -154,6 +170,18 @@ shard_metrics! {
     rows_read counter "cql_rows_read_total" "Rows returned by SELECT statements.";
     prepared gauge "query_processor_prepared_statements" "Prepared statements remembered.";
     prepares counter "query_processor_statements_prepared_total" "PREPARE requests.";
+    unprepared counter "cql_unprepared_queries_total"
+        "Requests for rows, or batches, that came with a statement as text.";
+    unpaged counter "cql_unpaged_select_queries_total"
+        "SELECT statements run that may find several rows and asked for no pages.";
+    filtering counter "cql_filtered_read_requests_total"
+        "SELECT statements run that look at rows which they do not want (ALLOW FILTERING).";
+    scans counter "cql_select_partition_range_scan_total"
+        "SELECT statements run that name no partition.";
+    cache_filling counter "cql_select_partition_range_scan_no_bypass_cache_total"
+        "Those of them whose blocks take the place of others in the cache (no BYPASS CACHE).";
+    misrouted counter "cql_misrouted_queries_total"
+        "Requests of one shard that came on a connection of another.";
     schema_changes counter "cql_schema_changes_total" "Changes of the schema.";
     log_blocks counter "commitlog_blocks_total" "Blocks of writes made durable together.";
     log_bytes counter "commitlog_written_bytes_total" "Bytes written to the log.";
@@ -192,6 +220,14 @@ impl ShardMetrics {
         }
     }
 
+    /// Counts a request for rows by its consistency level. Only the owning thread may.
+    #[inline]
+    pub fn query(&self, level: u16) {
+        if let Some(counter) = self.queries.get(usize::from(level)) {
+            counter.add(1);
+        }
+    }
+
     /// Errors of this code that were sent.
     #[must_use]
     pub fn errors(&self, code: i32) -> u64 {
@@ -212,6 +248,7 @@ pub fn render(shards: &[&ShardMetrics]) -> String {
         }
     }
     render_errors(&mut out, shards);
+    render_queries(&mut out, shards);
     let histograms: [(&str, &str, HistogramOf); 2] = [
         (
             "sandglass_db_storage_proxy_coordinator_read_latency_seconds",
@@ -246,6 +283,18 @@ fn render_errors(out: &mut String, shards: &[&ShardMetrics]) {
             let code = ERROR_CODES.get(place).map_or("other".to_owned(), |c| format!("0x{c:04x}"));
             let count = counter.get();
             let _ = writeln!(out, "{name}{{shard=\"{shard}\",code=\"{code}\"}} {count}");
+        }
+    }
+}
+
+fn render_queries(out: &mut String, shards: &[&ShardMetrics]) {
+    let name = "sandglass_db_query_processor_queries_total";
+    header(out, name, "counter", "Requests for rows, and batches, by consistency level.");
+    for (shard, metrics) in shards.iter().enumerate() {
+        for (level, counter) in LEVELS.iter().zip(&metrics.queries) {
+            let count = counter.get();
+            let _ =
+                writeln!(out, "{name}{{shard=\"{shard}\",consistency_level=\"{level}\"}} {count}");
         }
     }
 }
@@ -319,6 +368,7 @@ mod tests {
         let shards = [ShardMetrics::default(), ShardMetrics::default()];
         shards[1].error(0x2200);
         shards[1].error(0x7777);
+        shards[1].query(0x06);
         let text = render(&[&shards[0], &shards[1]]);
         let mut announced = "";
         for line in text.lines() {
@@ -332,6 +382,8 @@ mod tests {
         }
         assert!(text.contains("cql_errors_total{shard=\"1\",code=\"0x2200\"} 1\n"));
         assert!(text.contains("cql_errors_total{shard=\"1\",code=\"other\"} 1\n"));
+        assert!(text.contains("{shard=\"1\",consistency_level=\"LOCAL_QUORUM\"} 1\n"));
+        assert!(text.contains("{shard=\"0\",consistency_level=\"LOCAL_QUORUM\"} 0\n"));
         assert!(text.contains("\nprocess_resident_memory_bytes "));
     }
 }

@@ -5,7 +5,7 @@ mod wire;
 use std::{io::ErrorKind, thread::sleep, time::Duration};
 use tempfile::tempdir;
 use wire::{
-    client::{Client, execute, frame, long_string, op, startup, string},
+    client::{Client, batch, execute, frame, long_string, op, startup, string},
     engine::{Engine, refusal},
 };
 
@@ -331,6 +331,82 @@ fn metrics_and_health_are_told_over_http() {
     assert!(engine.get("/elsewhere").starts_with("HTTP/1.1 404 "));
     let long = format!("/{}", "x".repeat(100_000));
     assert!(engine.get(&long).starts_with("HTTP/1.1 431 "));
+}
+
+#[test]
+fn what_clients_could_ask_for_at_less_cost_is_counted() {
+    let directory = tempdir().expect("a directory");
+    let engine = Engine::start(directory.path(), &["--shards", "1"]);
+    let mut client = with_table(&engine);
+    client.run("CREATE TABLE ks.wide (k text, c int, v int, PRIMARY KEY (k, c))");
+    let insert = client.prepare("INSERT INTO ks.t (k, v) VALUES (?, ?)");
+    let one = client.prepare("SELECT v FROM ks.t WHERE k = ?");
+    let wide = client.prepare("SELECT v FROM ks.wide WHERE k = ?");
+    let kinds = [
+        "unprepared_queries_total",
+        "unpaged_select_queries_total",
+        "filtered_read_requests_total",
+        "select_partition_range_scan_total",
+        "select_partition_range_scan_no_bypass_cache_total",
+        "misrouted_queries_total",
+    ];
+    let counts = || kinds.map(|kind| engine.metric(&format!("sandglass_db_cql_{kind}")));
+    let cost = |do_it: &mut dyn FnMut()| {
+        let before = counts();
+        do_it();
+        let mut cost = counts();
+        cost.iter_mut().zip(before).for_each(|(after, before)| *after -= before);
+        cost
+    };
+    let bound: &[&[u8]] = &[b"k", &[0, 0, 0, 1]];
+    let rows = [vec![b"k".to_vec(), vec![0, 0, 0, 1]]];
+    let mut ask = |opcode, body: &[u8]| {
+        let answer = client.ask(opcode, body).expect("an answer");
+        answer.kind();
+    };
+    let mut text = |text: &str| {
+        let mut body = long_string(text);
+        body.extend_from_slice(&[0, 1, 0]);
+        cost(&mut || ask(op::QUERY, &body))
+    };
+    assert_eq!(text("INSERT INTO ks.t (k, v) VALUES ('k', 1)"), [1, 0, 0, 0, 0, 0]);
+    assert_eq!(text("SELECT v FROM ks.t WHERE k = 'k'"), [1, 0, 0, 0, 0, 0]);
+    assert_eq!(text("SELECT v FROM ks.wide WHERE k = 'k'"), [1, 1, 0, 0, 0, 0]);
+    assert_eq!(text("SELECT v FROM ks.t"), [1, 1, 0, 1, 1, 0]);
+    assert_eq!(text("SELECT v FROM ks.t BYPASS CACHE"), [1, 1, 0, 1, 0, 0]);
+    let filtering = "SELECT v FROM ks.wide WHERE k = 'k' AND v = 1 ALLOW FILTERING";
+    assert_eq!(text(filtering), [1, 1, 1, 0, 0, 0]);
+    assert_eq!(text("SELECT key FROM system.local"), [0; 6], "drivers ask that as text");
+    assert_eq!(cost(&mut || ask(op::EXECUTE, &execute(&insert, bound))), [0; 6]);
+    assert_eq!(cost(&mut || ask(op::BATCH, &batch(1, &insert, &rows))), [0; 6]);
+    assert_eq!(cost(&mut || ask(op::EXECUTE, &execute(&one, &[b"k"]))), [0; 6]);
+    assert_eq!(cost(&mut || ask(op::EXECUTE, &execute(&wide, &[b"k"]))), [0, 1, 0, 0, 0, 0]);
+    let level = |level: &str| {
+        let name = "sandglass_db_query_processor_queries_total{shard=\"0\",consistency_level=";
+        let line = format!("{name}\"{level}\"}} ");
+        let text = engine.get("/metrics");
+        let count = text.lines().find_map(|text| text.strip_prefix(line.as_str()));
+        count.expect("a line for each level").to_owned()
+    };
+    assert_eq!((level("ONE"), level("QUORUM")), ("10".to_owned(), "0".to_owned()));
+}
+
+#[test]
+fn a_request_that_another_shard_must_answer_is_counted() {
+    let directory = tempdir().expect("a directory");
+    let engine = Engine::start(directory.path(), &["--shards", "2"]);
+    let mut client = with_table(&engine);
+    let insert = client.prepare("INSERT INTO ks.t (k, v) VALUES (?, ?)");
+    let select = client.prepare("SELECT v FROM ks.t WHERE k = ?");
+    for number in 0..100_u8 {
+        let key: &[u8] = &[b'a' + number / 10, b'0' + number % 10];
+        for body in [execute(&insert, &[key, &[0, 0, 0, 1]]), execute(&select, &[key])] {
+            client.ask(op::EXECUTE, &body).expect("an answer").kind();
+        }
+    }
+    let misrouted = engine.metric("sandglass_db_cql_misrouted_queries_total");
+    assert_eq!(misrouted % 2, 0, "each key was written and read");
+    assert!((40..160).contains(&misrouted), "half of the keys are elsewhere: {misrouted}");
 }
 
 #[test]

@@ -23,6 +23,12 @@ impl BatchPlan {
         self.unlogged
     }
 
+    /// How many writes it has.
+    #[must_use]
+    pub fn statements(&self) -> u64 {
+        self.writes.len() as u64
+    }
+
     /// Appends the mutations of all writes, each with its partition's token, in their order.
     ///
     /// Nothing is appended if it fails.

@@ -82,6 +82,14 @@ pub enum Plan {
     Use(String),
 }
 
+impl Plan {
+    /// Whether it reads or writes rows of tables that clients have made.
+    #[must_use]
+    pub fn is_of_rows(&self) -> bool {
+        matches!(self, Self::Write(_) | Self::Batch(_) | Self::Select(_))
+    }
+}
+
 /// What a statement must know of the moment in which it is executed.
 #[derive(Debug, Clone, Copy)]
 pub struct BindContext {

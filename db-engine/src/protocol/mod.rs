@@ -106,6 +106,13 @@ impl Consistency {
         }
     }
 
+    /// The number by which the protocol knows it, at most 0x0A.
+    #[must_use]
+    #[inline]
+    pub fn number(self) -> u16 {
+        self.0
+    }
+
     /// Why a write may not be made at this level, if it may not.
     #[must_use]
     pub fn refused_for_write(self) -> Option<&'static str> {

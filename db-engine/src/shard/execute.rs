@@ -6,7 +6,7 @@ use super::{
 use crate::{
     cql::{BindContext, Plan, Prepared, ReadOptions},
     protocol::{
-        CQL_VERSION, Malformed, VERSION_NAME, compression,
+        CQL_VERSION, Consistency, Malformed, VERSION_NAME, compression,
         notation::Reader,
         opcode,
         request::{Parameters, Startup, read_register},
@@ -28,10 +28,8 @@ pub(super) struct Request<'a> {
     pub skip_metadata: bool,
     /// Rows in a page and where it begins.
     pub options: ReadOptions<'a>,
-    /// Why the level does not suit a write, if it does not.
-    pub refused_for_write: Option<&'static str>,
-    /// Why the level does not suit a read, if it does not.
-    pub refused_for_read: Option<&'static str>,
+    /// How many replicas must agree.
+    pub consistency: Consistency,
 }
 
 impl Shard {
@@ -99,6 +97,9 @@ impl Shard {
         let keyspace = session.keyspace.as_deref();
         match Statement::prepare(&self.core.catalog, keyspace, text) {
             Ok(statement) => {
+                if statement.prepared.plan.is_of_rows() {
+                    self.core.metrics.unprepared.add(1);
+                }
                 self.core.run(session, stream, &Arc::new(statement), &parameters);
             }
             Err(error) => self.core.fail(session, stream, &error.into()),
@@ -233,8 +234,7 @@ impl Core {
                 page_size: parameters.page_rows,
                 paging_state: parameters.paging_state,
             },
-            refused_for_write: parameters.consistency.refused_for_write(),
-            refused_for_read: parameters.consistency.refused_for_read(),
+            consistency: parameters.consistency,
         };
         if let Err(failure) = self.run_plan(session, stream, statement, &request) {
             self.fail(session, stream, &failure);

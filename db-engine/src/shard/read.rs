@@ -60,15 +60,20 @@ impl Core {
         plan: &SelectPlan,
         request: &Request<'_>,
     ) -> Result<(), Failure> {
-        if let Some(refused) = request.refused_for_read {
+        if let Some(refused) = request.consistency.refused_for_read() {
             return Err(Failure::invalid(refused));
         }
         self.metrics.reads.add(1);
+        self.metrics.query(request.consistency.number());
+        self.count_burdens(plan, request);
         if self.reads.len() >= WAITING_MAX {
             return Err(Failure::new(code::OVERLOADED, "too many reads at once"));
         }
         let context = self.context(None);
         let mut read = plan.bind(request.values, &request.options, &context)?;
+        if read.owner(self.shards).is_some_and(|owner| owner != self.shard) {
+            self.metrics.misrouted.add(1);
+        }
         let mut cells = std::mem::take(&mut self.cells);
         cells.clear();
         let slot = self.reads.insert(None);
@@ -102,6 +107,23 @@ impl Core {
             }
         }
         Ok(())
+    }
+
+    /// Counts what a client could ask for in a way that costs less.
+    #[inline]
+    fn count_burdens(&self, plan: &SelectPlan, request: &Request<'_>) {
+        if request.options.page_size.is_none() && !plan.is_of_one_row() {
+            self.metrics.unpaged.add(1);
+        }
+        if plan.filters() {
+            self.metrics.filtering.add(1);
+        }
+        if plan.scans() {
+            self.metrics.scans.add(1);
+            if !plan.bypasses_cache() {
+                self.metrics.cache_filling.add(1);
+            }
+        }
     }
 
     /// Reads pages until the result is whole, or a page must be waited for.

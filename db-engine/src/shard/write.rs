@@ -62,9 +62,11 @@ impl Shard {
             return Ok(());
         }
         self.core.mutations.clear();
+        let level = batch.consistency.number();
         match self.bind_batch(session, batch)? {
             Bound::Whole => {
                 self.core.metrics.batches.add(1);
+                self.core.metrics.query(level);
                 let logged = kind == BatchKind::Logged;
                 if let Err(failure) = self.core.write_bound(session, stream, logged) {
                     self.core.fail(session, stream, &failure);
@@ -88,6 +90,7 @@ impl Shard {
         // Batches repeat one statement: it is looked up once.
         let mut last: (&[u8], usize) = (&[], usize::MAX);
         let mut count = 0;
+        let mut has_text = false;
         let mut partition = None;
         while let Some(statement) = batch.next(&mut values)? {
             count += 1;
@@ -103,6 +106,7 @@ impl Shard {
                     self.plans.at(last.1)
                 }
                 BatchStatement::Text(query) => {
+                    has_text = true;
                     self.core.learn_schema();
                     let keyspace = session.keyspace.as_deref();
                     match Statement::prepare(&self.core.catalog, keyspace, query) {
@@ -128,6 +132,7 @@ impl Shard {
             context.random = core.random();
         }
         self.core.metrics.writes.add(count);
+        self.core.metrics.unprepared.add(u64::from(has_text));
         Ok(Bound::Whole)
     }
 }
@@ -149,10 +154,11 @@ impl Core {
         plan: &WritePlan,
         request: &Request<'_>,
     ) -> Result<(), Failure> {
-        if let Some(refused) = request.refused_for_write {
+        if let Some(refused) = request.consistency.refused_for_write() {
             return Err(Failure::invalid(refused));
         }
         self.metrics.writes.add(1);
+        self.metrics.query(request.consistency.number());
         let context = self.context(request.timestamp_us);
         self.mutations.clear();
         let out = &mut self.mutations;
@@ -168,10 +174,12 @@ impl Core {
         plan: &BatchPlan,
         request: &Request<'_>,
     ) -> Result<(), Failure> {
-        if let Some(refused) = request.refused_for_write {
+        if let Some(refused) = request.consistency.refused_for_write() {
             return Err(Failure::invalid(refused));
         }
         self.metrics.batches.add(1);
+        self.metrics.writes.add(plan.statements());
+        self.metrics.query(request.consistency.number());
         let context = self.context(request.timestamp_us);
         self.mutations.clear();
         plan.bind(request.values, &context, &mut self.scratch, &mut self.mutations)?;
@@ -186,6 +194,7 @@ impl Core {
         if owner == self.shard {
             self.store.write(tag, &self.mutations)?;
         } else {
+            self.metrics.misrouted.add(1);
             self.peers.write(owner, tag, &self.mutations)?;
         }
         session.in_flight += 1;
