@@ -168,7 +168,8 @@ shard_metrics! {
     writes counter "cql_writes_total" "INSERT, UPDATE, DELETE run, in batches or not.";
     batches counter "cql_batches_total" "Batches run.";
     rows_read counter "cql_rows_read_total" "Rows returned by SELECT statements.";
-    prepared gauge "query_processor_prepared_statements" "Prepared statements remembered.";
+    prepared gauge "query_processor_prepared_statements"
+        "Prepared statements remembered by all shards, when this one last had to do with them.";
     prepares counter "query_processor_statements_prepared_total" "PREPARE requests.";
     unprepared counter "cql_unprepared_queries_total"
         "Requests for rows, or batches, that came with a statement as text.";

@@ -358,6 +358,7 @@ fn what_clients_could_ask_for_at_less_cost_is_counted() {
         cost.iter_mut().zip(before).for_each(|(after, before)| *after -= before);
         cost
     };
+    assert_eq!(engine.metric("sandglass_db_query_processor_prepared_statements"), 3);
     let bound: &[&[u8]] = &[b"k", &[0, 0, 0, 1]];
     let rows = [vec![b"k".to_vec(), vec![0, 0, 0, 1]]];
     let mut ask = |opcode, body: &[u8]| {

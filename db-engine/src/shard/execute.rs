@@ -123,6 +123,7 @@ impl Shard {
             };
             let version = self.core.schema_version;
             if let Some(statement) = self.core.shared.remember(version, statement) {
+                self.core.count_prepared();
                 let at = response::begin(&mut session.out, stream, opcode::RESULT);
                 session.out.extend_from_slice(&statement.reply);
                 response::end(&mut session.out, at);
@@ -196,6 +197,11 @@ impl Core {
         self.metrics.error(crate::protocol::code::UNPREPARED);
         self.metrics.served.add(1);
         response::unprepared(&mut session.out, stream, id);
+    }
+
+    /// Shows how many prepared statements are remembered.
+    pub(super) fn count_prepared(&self) {
+        self.metrics.prepared.set(self.shared.prepared() as u64);
     }
 
     /// What a statement must know of this moment.

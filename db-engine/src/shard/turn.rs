@@ -38,6 +38,7 @@ impl Shard {
         core.publish();
         if core.learn_schema() {
             self.plans.sweep();
+            self.core.count_prepared();
         }
         Ok(())
     }
