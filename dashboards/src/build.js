@@ -1,25 +1,30 @@
 /**
- * Writes the dashboard's JSON, which Grafana reads and nobody edits. With `--check` it writes
- * nothing and ends with 1 if the file is not what the code would write.
+ * Writes the dashboards' JSON, which Grafana reads and nobody edits, and removes what the code does
+ * not make any more. With `--check` it writes nothing and ends with 1 if the files are not what the
+ * code would write.
  */
 
-import { readFileSync, writeFileSync } from 'node:fs'
-import { buildDashboard } from './sandglass.js'
+import { readdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { buildDashboards } from './dashboards.js'
 
-const FILE = new URL('../grafana/dashboards/sandglass.json', import.meta.url)
+const FOLDER = new URL('../grafana/dashboards/', import.meta.url)
 
-const text = `${JSON.stringify(buildDashboard(), undefined, 2)}\n`
+const built = new Map(
+  buildDashboards().map((dashboard) => [
+    `${dashboard.uid}.json`,
+    `${JSON.stringify(dashboard, undefined, 2)}\n`,
+  ]),
+)
+const there = readdirSync(FOLDER)
+const surplus = there.filter((name) => !built.has(name))
+const stale = [...built].filter(
+  ([name, text]) => !there.includes(name) || readFileSync(new URL(name, FOLDER), 'utf8') !== text,
+)
 if (!process.argv.includes('--check')) {
-  writeFileSync(FILE, text)
-} else if (readIfThere() !== text) {
-  process.stderr.write('the dashboard is not what its code says: run npm run dashboards\n')
+  for (const name of surplus) rmSync(new URL(name, FOLDER))
+  for (const [name, text] of stale) writeFileSync(new URL(name, FOLDER), text)
+} else if (surplus.length + stale.length > 0) {
+  const names = [...surplus, ...stale.map(([name]) => name)].join(', ')
+  process.stderr.write(`not what the code says: ${names}: run npm run dashboards\n`)
   process.exitCode = 1
-}
-
-function readIfThere() {
-  try {
-    return readFileSync(FILE, 'utf8')
-  } catch {
-    return undefined
-  }
 }

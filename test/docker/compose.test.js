@@ -127,11 +127,53 @@ describe('a Dockerfile', () => {
   })
 })
 
+describe("the containers' Grafana", () => {
+  const { environment = {} } = document.services.grafana
+  const folder = join(ROOT, 'dashboards/grafana/provisioning/datasources')
+  /** @type {{ uid: string, type: string, url: string }[]} */
+  const sources = readdirSync(folder).flatMap((name) => {
+    return parse(readFileSync(join(folder, name), 'utf8')).datasources
+  })
+
+  test('installs every plugin that a data source needs, in one version', () => {
+    const builtIn = ['prometheus']
+    const plugins = sources.map(({ type }) => type).filter((type) => !builtIn.includes(type))
+    const installed = environment.GF_PLUGINS_PREINSTALL.split(',')
+    expect(installed.map((plugin) => plugin.split('@')[0])).toEqual(plugins)
+    for (const plugin of installed) expect(plugin).toMatch(/@\d+\.\d+\.\d+$/)
+  })
+
+  test('asks services of this file, at the ports that they listen on', () => {
+    const ports = Object.fromEntries(
+      services.map(([name, { ports = [] }]) => [name, ports.map((port) => port.split(':')[2])]),
+    )
+    for (const { url } of sources) {
+      const { hostname, port } = new URL(url)
+      expect(ports[hostname]).toContain(port)
+    }
+  })
+
+  test('begins with a dashboard that is there', () => {
+    const path = environment.GF_DASHBOARDS_DEFAULT_HOME_DASHBOARD_PATH
+    const inside = path.replace('/etc/grafana', join(ROOT, 'dashboards/grafana'))
+    expect(existsSync(inside)).toBe(true)
+  })
+})
+
 describeWith(missingPrograms(['promtool']), "the containers' Prometheus", () => {
   test('scrapes the same jobs as the one on this machine', () => {
     const jobs = (/** @type {string} */ path) =>
       parse(read(path)).scrape_configs.map((/** @type {any} */ { job_name }) => job_name)
     expect(jobs('docker/prometheus.yml')).toEqual(jobs('dashboards/prometheus/prometheus.yml'))
+  })
+
+  test('is given every file of rules that it reads', () => {
+    const folder = '/etc/prometheus'
+    const mounts = document.services.prometheus.volumes ?? []
+    const given = mounts.map((mount) => mount.split(':')[1])
+    const { rule_files: names } = parse(read('docker/prometheus.yml'))
+    expect(names).toEqual(parse(read('dashboards/prometheus/prometheus.yml')).rule_files)
+    for (const name of names) expect(given).toContain(`${folder}/${name}`)
   })
 
   test('takes its file', () => {

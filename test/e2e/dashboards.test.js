@@ -1,97 +1,100 @@
-// Every panel of the dashboard is answered with data by a real Prometheus that scrapes a platform
-// in use, and every metric that a panel or an alert names is there.
+// Every panel of every dashboard is answered with data: by a real Prometheus that scrapes a
+// platform in use and works our rules out, or by the api. Every metric that is named is there.
 import { spawn } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
-import { tmpdir } from 'node:os'
+import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { afterAll, beforeAll, expect, test } from '@jest/globals'
-import { freePort } from '../support/ports.js'
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import cassandra from 'cassandra-driver'
+import { askApi, suits } from '../support/infinity.js'
+import { Prometheus } from '../support/prometheus.js'
 import { describeWith, missingPrograms } from '../support/requirement.js'
 import { GIVEN_DATABASE, startStack } from '../support/stack.js'
 import { until } from '../support/until.js'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
+const DASHBOARDS = join(ROOT, 'dashboards/grafana/dashboards')
 const read = (/** @type {string} */ path) => readFileSync(join(ROOT, path), 'utf8')
 
 /** Enough for several scrapes to fall into a rate's window. */
 const START_MS_MAX = 90_000
 
 /**
- * @typedef {{ title: string, targets?: { expr: string, legendFormat: string }[] }} Panel
- * @typedef {{ metric: Record<string, string>, value: [number, string] }} Sample
+ * @typedef {import('../support/infinity.js').Question} Question
+ * @typedef {{ expr?: string, legendFormat: string } & Question} Target
+ * @typedef {{ title: string, targets?: Target[] }} Panel
+ * @typedef {{ name: string, query: { infinityQuery?: Question } }} Variable
+ * @typedef {{ title: string, panels: Panel[], templating: { list: Variable[] } }} Dashboard
  */
 
-/** @type {Panel[]} */
-const panels = JSON.parse(read('dashboards/grafana/dashboards/sandglass.json')).panels
-const alerts = read('dashboards/prometheus/alerts.yml')
+/** @type {Dashboard[]} */
+const dashboards = readdirSync(DASHBOARDS).map((name) =>
+  JSON.parse(readFileSync(join(DASHBOARDS, name), 'utf8')),
+)
+const targets = dashboards.flatMap(({ title: dashboard, panels }) =>
+  panels.flatMap(({ title: panel, targets: all = [] }) =>
+    all.map((target) => ({ name: `${dashboard}, ${panel}`, target })),
+  ),
+)
+const rules = read('dashboards/prometheus/alerts.yml') + read('dashboards/prometheus/records.yml')
 
 /** Names of metrics in a query or a rules file. @param {string} text */
 const metricsIn = (text) =>
   new Set(text.match(/\b(sandglass_(db|ingest|api)|process)_[a-z0-9_]+/g) ?? [])
 
 /** Our engine's metrics are only there if the database is our engine. @param {string} text */
-const isOfEngine = (text) => /sandglass_db_|job="engine"/.test(text)
+const isOfEngine = (text) => /sandglass_db_|sandglass:cql_|job="engine"/.test(text)
 
-const queries = panels
-  .flatMap(({ title, targets = [] }) =>
-    targets.map(({ expr, legendFormat }) => ({ title, legend: legendFormat, expr })),
-  )
-  .filter(({ expr }) => GIVEN_DATABASE === undefined || !isOfEngine(expr))
+const queries = targets
+  .map(({ name, target }) => ({ name, legend: target.legendFormat, expr: target.expr ?? '' }))
+  .filter(({ expr }) => expr !== '' && (GIVEN_DATABASE === undefined || !isOfEngine(expr)))
 
-describeWith(missingPrograms(['prometheus']), 'the dashboard', () => {
+const questions = targets.filter(({ target }) => target.expr === undefined)
+const choices = dashboards.flatMap(({ templating }) =>
+  templating.list.flatMap(({ name, query }) =>
+    query?.infinityQuery ? [{ name, question: query.infinityQuery }] : [],
+  ),
+)
+
+describeWith(missingPrograms(['prometheus']), 'dashboards of a platform in use', () => {
   /** @type {import('../support/stack.js').Stack} */
   let stack
-  /** @type {string} */
-  let directory
-  /** @type {string} */
-  let prometheusUrl
-  /** @type {import('node:child_process').ChildProcess[]} */
-  const children = []
+  const prometheus = new Prometheus()
+  /** @type {import('node:child_process').ChildProcess} */
+  let simulator
   /** @type {NodeJS.Timeout} */
   let visitor
 
   beforeAll(async () => {
     stack = await startStack()
-    directory = mkdtempSync(join(tmpdir(), 'sandglass-prometheus-'))
-    start(process.execPath, [join(ROOT, 'simulator/src/main.js')], {
-      MQTT_URL: stack.mqttUrl,
-      RATE: '100',
-      MALFORMED_PERCENT: '5',
+    const env = { MQTT_URL: stack.mqttUrl, RATE: '100', MALFORMED_PERCENT: '5' }
+    simulator = spawn(process.execPath, [join(ROOT, 'simulator/src/main.js')], {
+      stdio: 'ignore',
+      env: { ...process.env, ...env },
     })
     visitor = setInterval(visit, 200)
-    const port = await freePort('127.0.0.1')
-    prometheusUrl = `http://127.0.0.1:${port}`
-    const config = join(directory, 'prometheus.yml')
-    writeFileSync(config, scrapeConfig())
-    start('prometheus', [
-      `--config.file=${config}`,
-      `--storage.tsdb.path=${join(directory, 'data')}`,
-      `--web.listen-address=127.0.0.1:${port}`,
-      '--log.level=error',
-    ])
-    await until('Prometheus is ready', async () => (await fetch(`${prometheusUrl}/-/ready`)).ok)
+    const { engineUrl: engine, ingestUrl: ingest, apiUrl: api } = stack
+    await prometheus.start({ ...(stack.ours ? { engine } : {}), ingest, api })
   }, START_MS_MAX)
 
   afterAll(async () => {
     clearInterval(visitor)
-    for (const child of children) {
-      const ended = new Promise((resolve) => child.once('exit', resolve))
-      child.kill('SIGTERM')
-      await ended
-    }
+    const ended = new Promise((resolve) => simulator.once('exit', resolve))
+    simulator.kill('SIGTERM')
+    await ended
+    await prometheus.stop()
     await stack.end()
-    rmSync(directory, { recursive: true, force: true })
   }, START_MS_MAX)
 
   test.each(queries)(
-    '$title, $legend: is answered with data',
+    '$name, $legend: is answered with data',
     async ({ expr }) => {
+      const query = expr.replaceAll('$__rate_interval', '15s')
       const samples = await until(
-        `data for ${expr}`,
+        `data for ${query}`,
         async () => {
-          const found = await ask(expr)
-          return found.length > 0 && found.every(isNumber) && found
+          const found = await prometheus.ask(query)
+          return found.some(isNumber) && found
         },
         { deadlineMs: 30_000, everyMs: 500 },
       )
@@ -100,9 +103,42 @@ describeWith(missingPrograms(['prometheus']), 'the dashboard', () => {
     40_000,
   )
 
-  test('shows what is going on', async () => {
+  describe('of sensors', () => {
+    const nowMs = Date.now()
+    /** @type {Record<string, string>} */
+    const variables = { part: '', __from: `${nowMs - 3_600_000}`, __to: `${nowMs + 3_600_000}` }
+
+    test('every choice has something to choose, which the next one is asked with', async () => {
+      expect(choices.map(({ name }) => name)).toEqual(['sensor', 'metric'])
+      for (const { name, question } of choices) {
+        const [row] = await until(`something to choose of ${name}`, async () => {
+          const found = await askApi(stack.apiUrl, question, variables)
+          return found.length > 0 && found
+        })
+        expect(row.__text).toEqual(expect.any(String))
+        variables[name] = String(row.__value)
+      }
+    }, 40_000)
+
+    test.each(questions)(
+      '$name: is answered with rows of which every column is filled',
+      async ({ target }) => {
+        const rows = await until('rows', async () => {
+          const found = await askApi(stack.apiUrl, target, variables)
+          return found.length > 0 && found
+        })
+        for (const { text, type } of target.columns) {
+          const other = rows.map((row) => row[text]).filter((value) => !suits(type, value))
+          expect({ text, other }).toEqual({ text, other: [] })
+        }
+      },
+      40_000,
+    )
+  })
+
+  test('show what is going on', async () => {
     const rate = async (/** @type {string} */ metric) =>
-      Number((await ask(`sum(rate(${metric}[20s]))`))[0]?.value[1] ?? 0)
+      Number((await prometheus.ask(`sum(rate(${metric}[20s]))`))[0]?.value[1] ?? 0)
     await until(
       'the rates are those of the simulator',
       async () => {
@@ -114,57 +150,63 @@ describeWith(missingPrograms(['prometheus']), 'the dashboard', () => {
     )
   }, 60_000)
 
-  test('and the alerts name only metrics that exist', async () => {
+  test('show at every moment that each message is accounted for', async () => {
+    const samples = await prometheus.ask(
+      'max_over_time(abs(sandglass:ingest_messages_unaccounted:sum)[10m:1s])',
+    )
+    expect(samples.map(({ value }) => value[1])).toEqual(['0'])
+  })
+
+  if (GIVEN_DATABASE === undefined) {
+    test('show a client that misuses the database, and that our own do not', async () => {
+      const share = async (/** @type {string} */ kind) =>
+        Number(
+          (await prometheus.ask(`sandglass:cql_misuse:ratio_rate5m{kind="${kind}"}`))[0].value[1],
+        )
+      const kinds = ['unprepared', 'unpaged', 'filtering', 'cache_filling', 'consistency']
+      for (const kind of kinds)
+        expect({ kind, isMuch: (await share(kind)) > 0.1 }).toEqual({ kind, isMuch: false })
+      const client = await stack.client()
+      const text = `SELECT * FROM ${stack.keyspace}.latest WHERE kind = 0 ALLOW FILTERING`
+      const options = {
+        prepare: false,
+        fetchSize: 0,
+        consistency: cassandra.types.consistencies.all,
+      }
+      await until(
+        'every share is large',
+        async () => {
+          await Promise.all(Array.from({ length: 200 }, () => client.execute(text, [], options)))
+          return (await Promise.all(kinds.map(share))).every((one) => one > 0.1)
+        },
+        { deadlineMs: 40_000, everyMs: 200 },
+      )
+    }, 60_000)
+  }
+
+  test('and rules name only metrics that exist', async () => {
     const urls = [...(stack.ours ? [stack.engineUrl] : []), stack.ingestUrl, stack.apiUrl]
     const pages = await Promise.all(urls.map(async (url) => (await fetch(`${url}/metrics`)).text()))
     const exposed = new Set(
       pages.flatMap((page) => [...page.matchAll(/^# TYPE (\S+)/gm)].map(([, name]) => name)),
     )
-    const missing = [...metricsIn(alerts + queries.map(({ expr }) => expr).join('\n'))]
-      .map((name) => name.replace(/_bucket$/, ''))
-      .filter((name) => (stack.ours || !isOfEngine(name)) && !exposed.has(name))
+    const isThere = (/** @type {string} */ name) =>
+      exposed.has(name) || exposed.has(name.replace(/_(bucket|sum)$/, ''))
+    const missing = [...metricsIn(rules + queries.map(({ expr }) => expr).join('\n'))].filter(
+      (name) => (stack.ours || !isOfEngine(name)) && !isThere(name),
+    )
     expect(missing).toEqual([])
   })
 
-  /** @param {string} command  @param {string[]} args  @param {Record<string, string>} [env] */
-  function start(command, args, env = {}) {
-    const options = /** @type {const} */ ({ stdio: 'ignore' })
-    children.push(spawn(command, args, { ...options, env: { ...process.env, ...env } }))
-  }
-
   /** One request that succeeds and one that does not, so that every status has a series. */
   function visit() {
-    for (const path of ['/v1/sensors', '/v1/sensors/nobody']) {
+    for (const path of ['/v1/sensors', '/v1/latest', '/v1/sensors/nobody']) {
       fetch(stack.apiUrl + path)
         .then((response) => response.arrayBuffer())
         .catch(() => {})
     }
   }
-
-  function scrapeConfig() {
-    const jobs = { engine: stack.engineUrl, ingest: stack.ingestUrl, api: stack.apiUrl }
-    const scrapes = Object.entries(jobs)
-      .filter(([name]) => name !== 'engine' || stack.ours)
-      .map(([name, url]) => ({
-        job_name: name,
-        static_configs: [{ targets: [new URL(url).host] }],
-      }))
-    // JSON is YAML.
-    return JSON.stringify({ global: { scrape_interval: '1s' }, scrape_configs: scrapes })
-  }
-
-  /** @param {string} expr  @returns {Promise<Sample[]>} */
-  async function ask(expr) {
-    const query = expr.replaceAll('$__rate_interval', '15s')
-    const response = await fetch(`${prometheusUrl}/api/v1/query`, {
-      method: 'POST',
-      body: new URLSearchParams({ query }),
-    })
-    const { status, data, error } = await response.json()
-    if (status !== 'success') throw new Error(`${query}: ${error}`)
-    return data.result
-  }
 })
 
-/** @param {Sample} sample */
+/** @param {import('../support/prometheus.js').Sample} sample */
 const isNumber = ({ value }) => Number.isFinite(Number(value[1]))

@@ -1,0 +1,149 @@
+/** Ingest: from MQTT and HTTP to rows, and what waits on the way. */
+
+import { buildDashboard } from './dashboard.js'
+import { lines, number } from './panel.js'
+import { nodeProcess } from './process.js'
+import { percentiles, total } from './promql.js'
+
+const account = [
+  number({
+    title: 'Unaccounted',
+    description:
+      'Received + recovered − stored − dead letters − spooled − held − dropped − lost. Never but 0.',
+    unit: 'short',
+    queries: { '{{instance}}': 'abs(sandglass:ingest_messages_unaccounted:sum)' },
+    badFrom: 1,
+  }),
+  number({
+    title: 'Database',
+    description: 'How many ingest processes have no answer from the database.',
+    unit: 'short',
+    queries: { down: 'count(sandglass_ingest_database_up == 0) or vector(0)' },
+    badFrom: 1,
+  }),
+  number({
+    title: 'Publish to stored, p99',
+    description: 'From the arrival of a message to its row being durable, of five minutes.',
+    unit: 's',
+    queries: { p99: 'sandglass:ingest_publish_to_stored_seconds:p99_rate5m' },
+    badFrom: 0.25,
+  }),
+  number({
+    title: 'Spool full',
+    description: 'Its share of `--spool-bytes-max`; when it is full, clients are held.',
+    unit: 'percentunit',
+    queries: {
+      full: 'max(sandglass_ingest_spool_bytes / (sandglass_ingest_spool_bytes_max > 0))',
+    },
+    warnFrom: 0.5,
+    badFrom: 0.8,
+  }),
+  number({
+    title: 'Age of the spool',
+    description: 'How long ago its oldest message arrived.',
+    unit: 's',
+    queries: { age: 'max(sandglass_ingest_spool_age_seconds)' },
+    warnFrom: 60,
+    badFrom: 300,
+  }),
+  number({
+    title: 'Lost',
+    description: 'Messages in files of the spool that a broken disk has damaged.',
+    unit: 'short',
+    queries: { lost: 'sum(sandglass_ingest_messages_lost_total)' },
+    badFrom: 1,
+  }),
+]
+
+const messages = [
+  lines({
+    title: 'What becomes of messages',
+    description: 'Received + recovered = stored + dead letters + spooled + held + dropped + lost.',
+    unit: 'ops',
+    queries: {
+      received: total('sandglass_ingest_messages_received_total'),
+      stored: total('sandglass_ingest_messages_stored_total'),
+      'dead letters': total('sandglass_ingest_dead_letters_total'),
+      'dropped (QoS 0)': total('sandglass_ingest_messages_dropped_total'),
+    },
+  }),
+  lines({
+    title: 'Publish to stored',
+    description: 'From the arrival of a message to its row being durable.',
+    unit: 's',
+    queries: percentiles('sandglass_ingest_publish_to_stored_seconds'),
+  }),
+  lines({
+    title: 'What waits',
+    description: 'Held ones are not acknowledged yet, spooled ones are; rows wait for a request.',
+    unit: 'short',
+    queries: {
+      held: 'sum(sandglass_ingest_messages_held)',
+      spooled: 'sum(sandglass_ingest_messages_spooled)',
+      rows: 'sum(sandglass_ingest_rows_waiting)',
+    },
+  }),
+]
+
+const spool = [
+  lines({
+    title: 'Held',
+    description: 'Bytes of messages that wait; at the limit, clients are read no faster.',
+    unit: 'bytes',
+    queries: { held: 'sum(sandglass_ingest_held_bytes)' },
+  }),
+  lines({
+    title: 'Spool',
+    description: 'Bytes on disk of messages that wait for the database, and the most there may be.',
+    unit: 'bytes',
+    queries: {
+      spooled: 'sum(sandglass_ingest_spool_bytes)',
+      most: 'sum(sandglass_ingest_spool_bytes_max)',
+    },
+  }),
+  lines({
+    title: 'Age of the spool',
+    description: 'How long ago its oldest message arrived: it falls once the database is back.',
+    unit: 's',
+    queries: { age: 'max(sandglass_ingest_spool_age_seconds)' },
+  }),
+]
+
+const requests = [
+  lines({
+    title: 'Rows and failed writes',
+    description: 'Rows written of every table, and requests that had to be repeated.',
+    unit: 'ops',
+    queries: {
+      rows: total('sandglass_ingest_rows_total'),
+      failures: total('sandglass_ingest_database_failures_total'),
+    },
+  }),
+  lines({
+    title: 'Rows of a request',
+    description: 'A request takes what arrived while the one before was on its way.',
+    unit: 'short',
+    queries: percentiles('sandglass_ingest_request_rows'),
+  }),
+  lines({
+    title: 'Questions to the past',
+    description: 'Times of which the database was asked what it has there already.',
+    unit: 'ops',
+    queries: { times: total('sandglass_ingest_past_reads_total') },
+  }),
+]
+
+/** The dashboard as Grafana takes it. */
+export const buildIngest = () =>
+  buildDashboard({
+    uid: 'sandglass-ingest',
+    title: 'Sandglass: ingest',
+    description: 'From messages to rows: is each accounted for, and what waits?',
+    sections: {
+      'Is each message accounted for?': account,
+      Messages: messages,
+      'Held and spooled': spool,
+      'Requests to the database': requests,
+      Process: nodeProcess('sandglass_ingest_'),
+    },
+  })
