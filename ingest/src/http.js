@@ -60,10 +60,12 @@ export function buildHttp({ sink, registry, health, stats, replay, isLoopback })
   app.get('/metrics', async (_request, reply) =>
     reply.type(registry.contentType).send(await registry.metrics()),
   )
-  app.get('/health', async (_request, reply) => {
-    const state = health()
-    return reply.code(state.ok ? 200 : 503).send(state)
-  })
+  for (const path of ['/health', '/ready']) {
+    app.get(path, async (_request, reply) => {
+      const state = health()
+      return reply.code(state.ok ? 200 : 503).send(state)
+    })
+  }
   app.get('/stats', async () => stats())
 
   app.post('/v1/measurements', async (/** @type {Request} */ request, reply) => {

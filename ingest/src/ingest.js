@@ -1,11 +1,9 @@
 /**
- * Everything between MQTT and the database, joined but not started.
+ * Everything between what MQTT or HTTP bring and the database, joined but not started.
  */
 
 import { Gate } from '@sandglass/common/gate'
 import { Batcher, CLUSTER_LIMITS } from './batcher.js'
-import { Broker } from './broker/broker.js'
-import { Gate as MqttGate } from './broker/gate.js'
 import { Counts } from './counts.js'
 import { Detour } from './detour.js'
 import { Held } from './held.js'
@@ -26,7 +24,7 @@ import { Writer } from './writer.js'
 const PAST_READS_MAX = 128
 
 /**
- * @typedef {import('./broker/gate.js').GateLimits & import('./held.js').HeldLimits & {
+ * @typedef {import('./held.js').HeldLimits & {
  *   sensorsMax: number, retentionClass: string, lineTopic: string, spoolDir: string,
  *   spoolBytesMax: number, spoolAfterMs: number, deadLettersMax: number,
  *   deadLetterBytesMax: number }} IngestLimits
@@ -81,11 +79,9 @@ export function buildIngest({ storage, keyspace, limits, logger, recent = new Re
     isWritten: () => batcher.isIdle,
   })
   const drain = spool && joinSpool(spool, pipeline, counts)
-  const broker = new Broker({ logger })
-  const gate = new MqttGate({ broker, sink: pipeline, limits, logger })
   return {
     ...{ storage, rows, counts, held, recent, past, registry, writer, batcher, write, pipeline },
-    ...{ broker, gate, spool, detour, drain },
+    ...{ spool, detour, drain },
   }
 }
 

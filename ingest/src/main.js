@@ -1,17 +1,20 @@
 #!/usr/bin/env node
 /** The ingest service: MQTT in, rows out. */
 
+import { hostname } from 'node:os'
 import { Database } from '@sandglass/common/database'
 import { createRegistry } from '@sandglass/common/metrics'
 import { isLoopback, readOptions, requireLoopback } from '@sandglass/common/options'
 import { run } from '@sandglass/common/service'
 import { SANDGLASS_LIMITS } from './batcher.js'
+import { clientOptionsOf } from './external/settings.js'
 import { healLatest } from './heal.js'
 import { buildHttp } from './http.js'
 import { buildIngest } from './ingest.js'
 import { registerMetrics, stats } from './metrics.js'
 import { options as specs } from './options.js'
 import { replay } from './replay.js'
+import { inside, outside } from './source.js'
 import { Storage } from './storage.js'
 
 /** How often values whose turn has come are written to `latest`, in milliseconds. */
@@ -25,7 +28,8 @@ const STOP_HOLD_MS_MAX = 5_000
 
 /**
  * @typedef {import('@sandglass/common/database').DatabaseOptions &
- *   import('./ingest.js').IngestLimits & Record<string, any>} IngestOptions
+ *   import('./ingest.js').IngestLimits & import('./broker/gate.js').GateLimits &
+ *   import('./external/settings.js').BrokerOptions & Record<string, any>} IngestOptions
  */
 
 const options = /** @type {IngestOptions} */ (
@@ -39,16 +43,35 @@ const options = /** @type {IngestOptions} */ (
   )
 )
 
-await run('ingest', async ({ logger, onStop }) => {
+/** @param {boolean} isUp */
+const upOrDown = (isUp) => (isUp ? 'up' : 'down')
+
+/**
+ * @param {import('./broker/gate.js').Sink} sink
+ * @param {import('pino').Logger} logger
+ * @returns {import('./source.js').Source}
+ */
+function openSource(sink, logger) {
+  if (options.mqttUrl) {
+    const client = clientOptionsOf(options, process.env, hostname())
+    const { mqttShare: share, lineTopic } = options
+    return outside({ sink, client, options: { share, lineTopic }, logger })
+  }
   requireLoopback('--mqtt-listen', options.mqttListen, options.allowRemote)
+  return inside({ sink, limits: options, listen: options.mqttListen, logger })
+}
+
+await run('ingest', async ({ logger, onStop }) => {
   requireLoopback('--ingest-http', options.ingestHttp, options.allowRemote)
   const database = new Database(options, logger)
   onStop('database', () => database.close())
   const { keyspace } = database
   const storage = new Storage(database)
   const parts = buildIngest({ storage, keyspace, limits: options, logger })
-  const { registry, writer, batcher, pipeline, broker, gate, recent, counts } = parts
+  const { registry, writer, batcher, pipeline, recent, counts } = parts
   const { spool, detour, drain, held } = parts
+  const source = openSource(pipeline, logger)
+  const { external } = source
   onStop('writer', () => writer.stop())
   onStop('registry', () => registry.stop())
   if (spool) {
@@ -58,13 +81,17 @@ await run('ingest', async ({ logger, onStop }) => {
   }
 
   const metrics = createRegistry('sandglass_ingest_')
-  const measured = { ...parts, database }
+  const measured = { ...parts, ...source, database }
   registerMetrics(metrics, measured)
   const accept = (/** @type {import('./message.js').Message} */ message) => pipeline.accept(message)
   const http = buildHttp({
     sink: pipeline,
     registry: metrics,
-    health: () => ({ ok: database.isUp, database: database.isUp ? 'up' : 'down' }),
+    health: () => ({
+      ok: database.isUp && (external?.isConnected ?? true),
+      database: upOrDown(database.isUp),
+      ...(external && { broker: upOrDown(external.isConnected) }),
+    }),
     stats: () => stats(measured),
     replay: (ids) => replay(ids, { ...parts, reader: storage, accept }),
     isLoopback: isLoopback(options.ingestHttp),
@@ -72,9 +99,7 @@ await run('ingest', async ({ logger, onStop }) => {
   onStop('http', () => http.close())
   await http.listen(options.ingestHttp)
 
-  await broker.start()
-  onStop('broker', () => broker.stop())
-  const port = await gate.start(options.mqttListen)
+  const mqtt = await source.start()
   const timer = setInterval(() => {
     pipeline.writeLatest()
     recent.age()
@@ -85,8 +110,8 @@ await run('ingest', async ({ logger, onStop }) => {
     await pipeline.finishLatest(STOP_HOLD_MS_MAX)
   })
   const detourTimer = setInterval(() => detour?.look(held, performance.now()), DETOUR_MS)
-  onStop('gate', async () => {
-    await gate.stop(STOP_HOLD_MS_MAX)
+  onStop('source', async () => {
+    await source.stop(STOP_HOLD_MS_MAX)
     clearInterval(detourTimer)
   })
 
@@ -96,9 +121,6 @@ await run('ingest', async ({ logger, onStop }) => {
   void registry.start()
   void drain?.run()
   void healLatest({ ...parts, storage, keyspace, logger })
-  const { host } = options.mqttListen
-  logger.info(
-    { mqtt: `${host}:${port}`, http: `${options.ingestHttp.host}:${options.ingestHttp.port}` },
-    'ready',
-  )
+  const { host, port } = options.ingestHttp
+  logger.info({ mqtt, http: `${host}:${port}` }, 'ready')
 })

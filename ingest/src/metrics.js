@@ -9,12 +9,14 @@ import { Counter, Gauge } from 'prom-client'
 /** @typedef {import('./distribution.js').Distribution} Distribution */
 /** @typedef {import('./broker/gate.js').Gate} Gate */
 /** @typedef {import('./broker/broker.js').Broker} Broker */
+/** @typedef {import('./external/external.js').External} External */
 
 /**
  * @typedef {object} Measured
  * @property {Counts} counts
- * @property {Gate} gate
- * @property {Broker} broker
+ * @property {Gate} [gate]  Of the broker inside,
+ * @property {Broker} [broker]  and that.
+ * @property {External} [external]  The broker in their place.
  * @property {import('./held.js').Held} held
  * @property {import('./spool/spool.js').Spool | undefined} spool
  * @property {import('./recent.js').Recent} recent
@@ -42,14 +44,14 @@ const ROWS_BOUNDS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000]
  * @param {Measured} measured
  */
 export function registerMetrics(registry, measured) {
-  const { counts, gate, broker, held, recent, batcher, database } = measured
+  const { counts, held, recent, batcher, database } = measured
   const counter = define(Counter, registry, PREFIX)
   const gauge = define(Gauge, registry, PREFIX)
   counter('messages_received_total', 'MQTT messages on measurement topics', () => counts.received)
   counter('messages_stored_total', 'messages whose rows are durable', () => counts.storedMessages)
   counter('messages_dropped_total', 'QoS 0 messages over the limit', () => counts.droppedQos0)
   counter('messages_duplicate_total', 'redeliveries that were recognised', () => {
-    return counts.duplicates + gate.duplicates
+    return duplicates(measured)
   })
   counter('messages_passed_total', 'messages on other topics, not stored', () => counts.passed)
   gauge('messages_held', 'messages that wait to be durable', () => held.count)
@@ -67,12 +69,8 @@ export function registerMetrics(registry, measured) {
   gauge('rows_waiting', 'rows that wait for a request', () => batcher.waiting)
   gauge('database_up', '1 if the database answers', () => Number(database.isUp))
   gauge('sensors', 'sensors that are registered', () => measured.registry.count)
-  gauge('connections', 'MQTT connections', () => gate.connectionCount)
-  gauge('connections_blocked', 'MQTT connections that are not read because of a limit', () => {
-    return gate.blockedCount
-  })
-  counter('connections_refused_total', 'MQTT connections over the limit', () => gate.refused)
-  counter('fanout_dropped_total', 'messages that subscribers had no room for', () => broker.dropped)
+  registerGate(registry, measured)
+  registerBroker(registry, measured)
   registerSpool(registry, measured)
   registerDeadLetters(registry, counts)
   registerHistogram(registry, {
@@ -127,6 +125,54 @@ function define(Kind, registry, prefix) {
         this.inc(read())
       },
     })
+}
+
+/** @param {import('prom-client').Registry} registry  @param {Measured} measured */
+function registerGate(registry, { gate, broker }) {
+  const counter = define(Counter, registry, PREFIX)
+  const gauge = define(Gauge, registry, PREFIX)
+  gauge('connections', 'MQTT connections', () => gate?.connectionCount ?? 0)
+  gauge('connections_blocked', 'MQTT connections that are not read because of a limit', () => {
+    return gate?.blockedCount ?? 0
+  })
+  counter('connections_refused_total', 'MQTT connections over the limit', () => gate?.refused ?? 0)
+  counter('fanout_dropped_total', 'messages that subscribers had no room for', () => {
+    return broker?.dropped ?? 0
+  })
+}
+
+/** @param {import('prom-client').Registry} registry  @param {Measured} measured */
+function registerBroker(registry, { external }) {
+  const counter = define(Counter, registry, PREFIX)
+  const gauge = define(Gauge, registry, PREFIX)
+  gauge(
+    'broker_connected',
+    '1 if messages can come from the broker; always from the one inside',
+    () => {
+      return Number(external?.isConnected ?? true)
+    },
+  )
+  counter('broker_reconnects_total', 'connections to the external broker after the first', () => {
+    return external?.reconnects ?? 0
+  })
+  counter('broker_redeliveries_total', 'messages that the external broker sent again', () => {
+    return external?.redeliveries ?? 0
+  })
+  counter('broker_retained_ignored_total', 'retained messages without a time of their own', () => {
+    return external?.retainedIgnored ?? 0
+  })
+  gauge(
+    'broker_unacknowledged',
+    'messages of the external broker that are not acknowledged',
+    () => {
+      return external?.unacknowledged ?? 0
+    },
+  )
+}
+
+/** Redeliveries that were recognised. @param {Measured} measured */
+function duplicates({ counts, gate }) {
+  return counts.duplicates + (gate?.duplicates ?? 0)
 }
 
 /** @param {import('prom-client').Registry} registry  @param {Measured} measured */
@@ -196,7 +242,8 @@ function registerHistogram(registry, { name, help, bounds, scale, distribution }
  *
  * @param {Measured} measured
  */
-export function stats({ counts, gate, held, spool, database }) {
+export function stats(measured) {
+  const { counts, gate, held, spool, database } = measured
   const { publishToStored } = counts
   return {
     received: counts.received,
@@ -207,8 +254,8 @@ export function stats({ counts, gate, held, spool, database }) {
     recovered: counts.recovered,
     droppedQos0: counts.droppedQos0,
     lost: counts.lost,
-    duplicates: counts.duplicates + gate.duplicates,
-    connections: gate.connectionCount,
+    duplicates: duplicates(measured),
+    connections: gate?.connectionCount ?? 0,
     heldBytes: held.bytes,
     spoolBytes: spool?.bytes ?? 0,
     publishToStoredMs: { p50: publishToStored.quantile(0.5), p99: publishToStored.quantile(0.99) },

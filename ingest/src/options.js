@@ -1,5 +1,6 @@
 /** The options of ingest: what each means, in which unit, and why its default is what it is. */
 
+import { readFileSync } from 'node:fs'
 import { databaseOptions } from '@sandglass/common/database'
 import {
   address,
@@ -8,6 +9,7 @@ import {
   integer,
   oneOf,
   SettingError,
+  url,
 } from '@sandglass/common/options'
 import { isMeasurementTopic } from '@sandglass/common/payload'
 import { CLASS_DEFAULT, CLASS_NAMES } from '@sandglass/common/schema'
@@ -30,6 +32,31 @@ function lineTopic(text) {
   return text
 }
 
+/** @param {string} text */
+function brokerUrl(text) {
+  const { username, password, pathname, search } = new URL(url('mqtt:', 'mqtts:')(text))
+  if (username || password) {
+    throw new SettingError('Give name and password as MQTT_USERNAME and MQTT_PASSWORD.')
+  }
+  if (pathname.length > 1 || search) throw new SettingError('Give mqtt://HOST:PORT or mqtts://…')
+  return text
+}
+
+/** The name of a group that shares a subscription [MQTT-4.8.2-1]. @param {string} text */
+function shareName(text) {
+  if (/[/+#]/.test(text)) throw new SettingError('Give a name without /, + and #.')
+  return text
+}
+
+/** What is in a file. @param {string} path */
+function contents(path) {
+  try {
+    return readFileSync(path)
+  } catch (error) {
+    throw new SettingError(/** @type {Error} */ (error).message)
+  }
+}
+
 /** @type {import('@sandglass/common/options').OptionSpec<any>[]} */
 export const options = [
   {
@@ -38,6 +65,38 @@ export const options = [
     default: '127.0.0.1:1883',
     parse: address,
   },
+  {
+    flag: '--mqtt-url <url>',
+    help: 'take messages from this broker, mqtt:// or mqtts://, and listen for no devices',
+    parse: brokerUrl,
+  },
+  {
+    flag: '--mqtt-share <name>',
+    help: 'the processes that share the messages of that broker; empty: each one gets all',
+    default: 'sandglass',
+    parse: shareName,
+  },
+  {
+    flag: '--mqtt-client-id <id>',
+    help: 'name of this process there, always the same (default: of the host and the spool)',
+  },
+  {
+    flag: '--mqtt-session-s <seconds>',
+    help: 'how long the broker keeps messages for this process while it is away',
+    default: '604800',
+    parse: integer(60, 4_294_967_295),
+  },
+  {
+    flag: '--mqtt-ca <file>',
+    help: "who signs that broker's certificate, in PEM (default: who signs those of web sites)",
+    parse: contents,
+  },
+  {
+    flag: '--mqtt-client-cert <file>',
+    help: 'certificate of this process for that broker, in PEM',
+    parse: contents,
+  },
+  { flag: '--mqtt-client-key <file>', help: 'its key, in PEM', parse: contents },
   {
     flag: '--ingest-http <host:port>',
     help: 'where /stats, /metrics and /health are',

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { sensorId } from '@sandglass/common/sensor'
 import pino from 'pino'
+import { Sessions } from '../src/broker/session.js'
 import { COVER_MS } from '../src/coverage.js'
 import { buildIngest } from '../src/ingest.js'
 import { LATEST_MS_MIN } from '../src/latest.js'
@@ -28,17 +29,15 @@ function build(limits = {}, storage = new FakeStorage(), recent = undefined) {
     keyspace: 'k',
     logger: pino({ level: 'silent' }),
     limits: {
-      ...{ packetBytesMax: 1e6, clientMessagesMax: 1_000, connectionsMax: 10, sensorsMax: 1_000 },
-      ...{ heldBytesMax: 1e6, qos0BytesMax: 1e6, retentionClass: '30d' },
+      ...{ sensorsMax: 1_000, heldBytesMax: 1e6, qos0BytesMax: 1e6, retentionClass: '30d' },
       ...{ deadLettersMax: 1e6, deadLetterBytesMax: 1e9 },
       ...{ lineTopic: 'telegraf', spoolDir: '', spoolBytesMax: 0, spoolAfterMs: 1_000, ...limits },
     },
   })
-  const sessions = ingest.gate.sessions
   /** @type {Message[]} */
   const settled = []
   const origin = { settled: (/** @type {Message} */ message) => settled.push(message) }
-  const session = sessions.enter('c', true, origin)
+  const session = new Sessions().enter('c', true, origin)
   /** @param {string} topic  @param {unknown} payload  @param {Partial<MessageParts>} [parts] */
   const accept = (topic, payload, parts = {}) => {
     const text = typeof payload === 'string' ? payload : JSON.stringify(payload)

@@ -4,6 +4,7 @@ import { connect } from 'node:net'
 import { generate, parser } from 'mqtt-packet'
 import pino from 'pino'
 import { buildIngest } from '../../src/ingest.js'
+import { inside } from '../../src/source.js'
 import { FakeStorage } from './fake-storage.js'
 
 /** @typedef {import('mqtt-packet').Packet} Packet */
@@ -30,23 +31,20 @@ const LIMITS = {
 export async function startIngest(limits = {}) {
   const storage = new FakeStorage()
   const logger = pino({ level: 'silent' })
-  const ingest = buildIngest({
-    storage,
-    keyspace: KEYSPACE,
-    limits: { ...LIMITS, ...limits },
-    logger,
-  })
-  await ingest.broker.start()
-  const port = await ingest.gate.start({ host: '127.0.0.1', port: 0 })
+  const all = { ...LIMITS, ...limits }
+  const parts = buildIngest({ storage, keyspace: KEYSPACE, limits: all, logger })
+  const listen = { host: '127.0.0.1', port: 0 }
+  const source = inside({ sink: parts.pipeline, limits: all, listen, logger })
+  const port = Number((await source.start()).split(':').at(-1))
   return {
-    ...ingest,
+    ...parts,
+    ...source,
     storage,
     port,
     async stop() {
-      ingest.writer.stop()
-      await ingest.gate.stop(0)
-      await ingest.broker.stop()
-      ingest.registry.stop()
+      parts.writer.stop()
+      await source.stop(0)
+      parts.registry.stop()
     },
   }
 }

@@ -1,0 +1,218 @@
+/**
+ * A broker that exists already, as a source of messages: ingest is its client, and acknowledges
+ * each message when it is settled, as the gate does for devices that connect to us.
+ *
+ * Several processes share one subscription [MQTT-4.8.2]: the broker gives each message to one of
+ * them. It keeps a session for each, with what that one has not acknowledged, and sends it again
+ * when the process is back. All is taken at QoS 1, whatever it was published with: at QoS 2 the
+ * broker must not give what a lost process had to another one, and exactly once is what the
+ * database makes of at least once.
+ */
+
+import { Message } from '../message.js'
+import { Acknowledgements } from './acknowledgements.js'
+import { BrokerClient } from './client.js'
+import { carriesTime } from './retained.js'
+
+/** When a subscription that the broker refused is asked for again, in milliseconds. */
+const RESUBSCRIBE_MS = 5_000
+
+/** @typedef {import('./client.js').Packet} Packet */
+/** @typedef {import('./acknowledgements.js').Stream} Stream */
+/** @typedef {import('../broker/session.js').Session} Session */
+/** @typedef {import('../broker/gate.js').Sink} Sink */
+
+/**
+ * @typedef {object} ExternalOptions
+ * @property {string} share  Name of the group that shares the subscription; empty: none.
+ * @property {string} lineTopic
+ * @property {number} [resubscribeMs]
+ */
+
+export class External {
+  /**
+   * @param {object} parts
+   * @param {Sink} parts.sink
+   * @param {Session} parts.session  Remembers receipts; messages have its name for a client.
+   * @param {import('./client.js').ClientOptions} parts.client
+   * @param {ExternalOptions} parts.options
+   * @param {import('pino').Logger} parts.logger
+   */
+  constructor({ sink, session, client, options, logger }) {
+    const { share, lineTopic, resubscribeMs = RESUBSCRIBE_MS } = options
+    /** Whether messages can come. */
+    this.isConnected = false
+    /** Connections that were made. */
+    this.connects = 0
+    /** Messages that the broker says it sent before. */
+    this.redeliveries = 0
+    /** Retained messages without a time of their own. */
+    this.retainedIgnored = 0
+    /** @private */
+    this.sink = sink
+    /** @private */
+    this.session = session
+    /** @private */
+    this.logger = logger
+    /** @private */
+    this.clientOptions = client
+    /** @private */
+    this.filters = ['sensors/#', `${lineTopic}/#`].map((filter) =>
+      share === '' ? filter : `$share/${share}/${filter}`,
+    )
+    /** @private */
+    this.resubscribeMs = resubscribeMs
+    /** @private @type {BrokerClient | undefined} */
+    this.client = undefined
+    /** Of the connection there is. @private @type {Acknowledgements | undefined} */
+    this.acknowledgements = undefined
+    /** @private */
+    this.isStopping = false
+    /** The last reason why there is no connection; said once. @private */
+    this.failure = ''
+    /** Of the connection there is; another one without it, and with the next. @private */
+    this.epoch = 0
+    /** @private @type {NodeJS.Timeout | undefined} */
+    this.timer = undefined
+    sink.onRoom = () => this.readOn()
+  }
+
+  /**
+   * Whether more messages may be read. mosquitto 2.0.11 forgets the receive maximum [MQTT-3.3.4-9]
+   * after a reconnection: what it sends beyond that stays in the connection.
+   *
+   * @private
+   */
+  get hasRoom() {
+    return !this.sink.isFull && this.unacknowledged < this.clientOptions.receiveMax
+  }
+
+  /** @private */
+  readOn() {
+    if (this.hasRoom) this.client?.resume()
+  }
+
+  /** Messages that are not acknowledged. */
+  get unacknowledged() {
+    return this.acknowledgements?.count ?? 0
+  }
+
+  /** Connections that were made after the first one. */
+  get reconnects() {
+    return Math.max(0, this.connects - 1)
+  }
+
+  /** Connects, and goes on trying. */
+  start() {
+    this.client = new BrokerClient(this.clientOptions, {
+      message: (packet, stream) => this.take(packet, stream),
+      connected: () => this.connected(),
+      closed: () => this.closed(),
+      failed: (reason) => this.failed(reason),
+    })
+  }
+
+  /** @private */
+  connected() {
+    this.connects++
+    this.session.visit++
+    void this.subscribe(++this.epoch)
+  }
+
+  /**
+   * Subscribes on every connection, also where the session goes on: mosquitto keeps sessions over a
+   * restart, but not shared subscriptions.
+   *
+   * @private
+   * @param {number} epoch
+   */
+  async subscribe(epoch) {
+    try {
+      await this.client?.subscribe(this.filters)
+      if (this.epoch !== epoch) return
+      this.isConnected = true
+      this.failure = ''
+      this.logger.info({ broker: this.session.clientId, topics: this.filters }, 'subscribed')
+    } catch (error) {
+      if (this.epoch !== epoch || this.isStopping) return
+      this.failed(/** @type {Error} */ (error).message)
+      this.timer = setTimeout(() => this.subscribe(epoch), this.resubscribeMs)
+    }
+  }
+
+  /** @private */
+  closed() {
+    clearTimeout(this.timer)
+    this.epoch++
+    this.isConnected = false
+    this.acknowledgements?.close()
+    this.acknowledgements = undefined
+  }
+
+  /** @private @param {string} reason */
+  failed(reason) {
+    if (reason === this.failure || this.isStopping) return
+    this.failure = reason
+    this.logger.warn({ broker: this.session.clientId, reason }, 'no messages from the broker')
+  }
+
+  /**
+   * @private
+   * @param {Packet} packet
+   * @param {Stream} stream  The connection by which it came.
+   * @returns {boolean}  Whether there is room for more.
+   */
+  take(packet, stream) {
+    // What comes while we stop is not acknowledged, and comes again to whoever is next.
+    if (this.isStopping) return true
+    const acknowledgements = this.acknowledgementsOf(stream)
+    const message = this.messageOf(packet, acknowledgements)
+    if (message.qos > 0) acknowledgements.add(message)
+    if (message.dup) this.redeliveries++
+    if (packet.retain && !carriesTime(message.topic, message.payload)) {
+      this.retainedIgnored++
+      message.isSettled = true
+      acknowledgements.settled(message)
+    } else {
+      this.sink.accept(message)
+    }
+    return message.qos === 0 || this.hasRoom
+  }
+
+  /** @private @param {Stream} stream */
+  acknowledgementsOf(stream) {
+    // Messages of a session that goes on may come before we hear that it does.
+    if (this.acknowledgements?.stream !== stream) {
+      this.acknowledgements?.close()
+      this.acknowledgements = new Acknowledgements(stream, () => this.readOn())
+    }
+    return this.acknowledgements
+  }
+
+  /** @private @param {Packet} packet  @param {Acknowledgements} origin */
+  messageOf({ topic, payload, qos, dup, messageId }, origin) {
+    const { session } = this
+    return new Message({
+      ...{ origin, clientId: session.clientId, session, visit: session.visit, topic },
+      payload: /** @type {Buffer} */ (payload),
+      ...{ qos, dup, retain: false, packetId: messageId ?? 0 },
+      ...{ receivedMs: Date.now(), arrivedMs: performance.now() },
+    })
+  }
+
+  /**
+   * Takes no more messages, acknowledges what becomes durable meanwhile, and leaves. The broker
+   * keeps the session.
+   *
+   * @param {number} holdMsMax  Longest wait for messages that are held, in milliseconds.
+   */
+  async stop(holdMsMax) {
+    this.isStopping = true
+    clearTimeout(this.timer)
+    this.client?.resume()
+    await this.sink.idle(holdMsMax)
+    this.acknowledgements?.flush()
+    this.acknowledgements?.close()
+    await this.client?.end()
+  }
+}

@@ -1,0 +1,38 @@
+/**
+ * Which retained messages are measurements. A broker gives the last one of a topic to whoever
+ * subscribes, long after it was published: without a time of its own it says nothing about now.
+ * Pure.
+ */
+
+import { FORMAT, parseItem } from '@sandglass/common/bodies'
+import { splitLines } from '@sandglass/common/line-protocol'
+import {
+  isMeasurementTopic,
+  PayloadError,
+  parsePayload,
+  parseTopic,
+} from '@sandglass/common/payload'
+
+/**
+ * Whether every measurement of a message has its own time.
+ *
+ * @param {string} topic
+ * @param {Buffer} payload
+ * @returns {boolean}  False also for what is no measurement.
+ */
+export function carriesTime(topic, payload) {
+  try {
+    return measurementsOf(topic, payload).every(({ timeMs }) => timeMs !== undefined)
+  } catch (error) {
+    if (!(error instanceof PayloadError)) throw error
+    return false
+  }
+}
+
+/** @param {string} topic  @param {Buffer} payload */
+function measurementsOf(topic, payload) {
+  if (isMeasurementTopic(topic)) return parsePayload(parseTopic(topic).metric, payload)
+  return splitLines(payload.toString()).flatMap(
+    (line) => parseItem({ format: FORMAT.line, payload: Buffer.from(line) }).measurements,
+  )
+}

@@ -1,0 +1,72 @@
+/**
+ * Where MQTT messages come from: devices that connect to the broker inside, or a broker that exists
+ * already and whose client we are.
+ */
+
+import { Broker } from './broker/broker.js'
+import { Gate } from './broker/gate.js'
+import { Session, Sessions } from './broker/session.js'
+import { External } from './external/external.js'
+
+/** @typedef {import('./broker/gate.js').Sink} Sink */
+/** @typedef {import('pino').Logger} Logger */
+
+/**
+ * @typedef {object} Source
+ * @property {() => Promise<string>} start  Begins to take messages; resolves to where.
+ * @property {(holdMsMax: number) => Promise<void>} stop  Takes no more, and waits so many
+ *   milliseconds at most for what is held.
+ * @property {Gate} [gate]
+ * @property {Broker} [broker]
+ * @property {External} [external]
+ */
+
+/**
+ * The broker inside.
+ *
+ * @param {object} parts
+ * @param {Sink} parts.sink
+ * @param {import('./broker/gate.js').GateLimits} parts.limits
+ * @param {import('@sandglass/common/options').Address} parts.listen
+ * @param {Logger} parts.logger
+ */
+export function inside({ sink, limits, listen, logger }) {
+  const broker = new Broker({ logger })
+  const gate = new Gate({ broker, sink, limits, logger })
+  return {
+    ...{ broker, gate },
+    async start() {
+      await broker.start()
+      return `${listen.host}:${await gate.start(listen)}`
+    },
+    /** @param {number} holdMsMax */
+    async stop(holdMsMax) {
+      await gate.stop(holdMsMax)
+      await broker.stop()
+    },
+  }
+}
+
+/**
+ * One that exists already.
+ *
+ * @param {object} parts
+ * @param {Sink} parts.sink
+ * @param {import('./external/client.js').ClientOptions} parts.client
+ * @param {import('./external/external.js').ExternalOptions} parts.options
+ * @param {Logger} parts.logger
+ */
+export function outside({ sink, client, options, logger }) {
+  // A broker does not say who published: its messages have its address for a client.
+  const session = new Session(client.url, new Sessions())
+  const external = new External({ sink, session, client, options, logger })
+  return {
+    external,
+    async start() {
+      external.start()
+      return client.url
+    },
+    /** @param {number} holdMsMax */
+    stop: (holdMsMax) => external.stop(holdMsMax),
+  }
+}

@@ -1,0 +1,345 @@
+import pino from 'pino'
+import { Session, Sessions } from '../src/broker/session.js'
+import { Acknowledgements } from '../src/external/acknowledgements.js'
+import { External } from '../src/external/external.js'
+import { carriesTime } from '../src/external/retained.js'
+import { clientOptionsOf } from '../src/external/settings.js'
+import { Message } from '../src/message.js'
+import { pause, until } from './support/ingest.js'
+import { RawBroker } from './support/raw-broker.js'
+
+/** Numbers from 1. @param {number} count */
+const numbers = (count) => Array.from({ length: count }, (_, at) => at + 1)
+
+/** Settles messages when it is told to. */
+class Sink {
+  /** @type {Message[]} */
+  messages = []
+  isFull = false
+  onRoom = () => {}
+  idled = 0
+
+  /** @param {Message} message */
+  accept(message) {
+    this.messages.push(message)
+  }
+
+  async idle() {
+    this.idled++
+    for (const message of this.messages) this.settle(message)
+  }
+
+  /** @param {Message} message */
+  settle(message) {
+    message.isSettled = true
+    message.origin.settled(message)
+  }
+
+  get payloads() {
+    return this.messages.map(({ payload }) => Number(payload))
+  }
+}
+
+const MESSAGE = {
+  ...{ clientId: 'b', session: undefined, visit: 1, topic: 'sensors/s', dup: false, retain: false },
+  ...{ payload: Buffer.from('1'), receivedMs: 0, arrivedMs: 0 },
+}
+
+describe('the acknowledgements of a connection', () => {
+  /** @type {Buffer[]} */
+  let writes = []
+  /** @type {Acknowledgements} */
+  let acknowledgements
+  const turn = () => new Promise((resolve) => setImmediate(() => setImmediate(resolve)))
+
+  beforeEach(() => {
+    writes = []
+    acknowledgements = new Acknowledgements({ write: (bytes) => writes.push(bytes) })
+  })
+
+  /** @param {number} packetId */
+  function arrive(packetId) {
+    const message = new Message({ ...MESSAGE, origin: acknowledgements, qos: 1, packetId })
+    acknowledgements.add(message)
+    return message
+  }
+
+  /** @param {Message} message */
+  function settle(message) {
+    message.isSettled = true
+    message.origin.settled(message)
+  }
+
+  test('that become due in one turn leave in one write, in order of arrival', async () => {
+    const messages = [1, 300, 65_535].map(arrive)
+    for (const message of messages.reverse()) settle(message)
+    expect(writes).toEqual([])
+    await turn()
+    expect(writes).toEqual([Buffer.from([0x40, 2, 0, 1, 0x40, 2, 1, 44, 0x40, 2, 255, 255])])
+    expect(acknowledgements.count).toBe(0)
+  })
+
+  test('wait for those of earlier messages', async () => {
+    const [first, second, third] = [1, 2, 3].map(arrive)
+    settle(second)
+    await turn()
+    expect([writes.length, acknowledgements.count]).toEqual([0, 3])
+    settle(first)
+    await turn()
+    expect(writes).toEqual([Buffer.from([0x40, 2, 0, 1, 0x40, 2, 0, 2])])
+    settle(third)
+    await turn()
+    expect(writes[1]).toEqual(Buffer.from([0x40, 2, 0, 3]))
+  })
+
+  test('are as many as the messages, however many there were', async () => {
+    const messages = numbers(1_000).map(arrive)
+    for (const message of messages) {
+      settle(message)
+      if (message.packetId % 7 === 0) await turn()
+    }
+    await turn()
+    const ids = Buffer.concat(writes)
+    expect(numbers(1_000).map((id) => ids.readUInt16BE(4 * id - 2))).toEqual(numbers(1_000))
+    expect(ids).toHaveLength(4_000)
+  })
+
+  test('are not written once it is closed, nor to a stream that is gone', async () => {
+    const [message] = [1].map(arrive)
+    settle(message)
+    acknowledgements.close()
+    settle(arrive(2))
+    await turn()
+    const stream = { destroyed: true, write: () => writes.push(Buffer.alloc(0)) }
+    acknowledgements = new Acknowledgements(stream)
+    settle(arrive(3))
+    await turn()
+    expect(writes).toEqual([])
+  })
+})
+
+describe('a broker that exists already', () => {
+  /** @type {RawBroker} */
+  let broker
+  /** @type {Sink} */
+  let sink
+  /** @type {External} */
+  let external
+
+  beforeEach(async () => {
+    broker = new RawBroker()
+    await broker.start()
+    sink = new Sink()
+  })
+  afterEach(async () => {
+    await external.stop(0)
+    broker.stop()
+  })
+
+  /** @param {Partial<import('../src/external/client.js').ClientOptions>} [client] */
+  function start(client = {}, share = 'group') {
+    external = new External({
+      sink,
+      session: new Session('broker', new Sessions()),
+      client: {
+        ...{ url: String(broker.url), clientId: 'one', sessionS: 600, receiveMax: 200 },
+        ...{ packetBytesMax: 100_000, username: 'u', password: 'p' },
+        ...{ ca: undefined, cert: undefined, key: undefined, ...client },
+      },
+      options: { share, lineTopic: 'lines', resubscribeMs: 20 },
+      logger: pino({ level: 'silent' }),
+    })
+    external.start()
+  }
+
+  test('is asked for a session that stays, and for a shared subscription', async () => {
+    start()
+    const connection = await broker.subscribed()
+    await until(() => external.isConnected)
+    expect(connection.of('connect')).toMatchObject([
+      {
+        ...{ clientId: 'one', clean: false, protocolVersion: 5, username: 'u' },
+        properties: {
+          ...{ sessionExpiryInterval: 600, receiveMaximum: 200, maximumPacketSize: 100_000 },
+        },
+      },
+    ])
+    expect(connection.of('subscribe')[0].subscriptions).toMatchObject([
+      { topic: '$share/group/sensors/#', qos: 1, rap: false },
+      { topic: '$share/group/lines/#', qos: 1, rap: false },
+    ])
+  })
+
+  test('is acknowledged what is settled, and gives more meanwhile', async () => {
+    start()
+    const connection = await broker.subscribed()
+    for (const id of numbers(150)) connection.publish(id)
+    connection.publish(0, { qos: 0, payload: '0' })
+    await until(() => sink.messages.length === 151)
+    connection.send({ cmd: 'pingresp' })
+    await pause(30)
+    expect([connection.acknowledged, external.unacknowledged]).toEqual([[], 150])
+    for (const message of sink.messages.toReversed()) sink.settle(message)
+    await until(() => connection.acknowledged.length === 150)
+    expect(connection.acknowledged).toEqual(numbers(150))
+    expect(external.unacknowledged).toBe(0)
+  })
+
+  test('is read no further while there is no room, and hears of us all the same', async () => {
+    start({ keepAliveS: 1 })
+    const connection = await broker.subscribed()
+    sink.isFull = true
+    for (const id of numbers(20)) connection.publish(id)
+    // Longer than the one and a half seconds after which either side would give up.
+    const untilMs = performance.now() + 2_200
+    await until(() => performance.now() > untilMs)
+    expect(sink.payloads).toEqual([1])
+    expect(connection.of('pingreq').length).toBeGreaterThan(3)
+    expect([connection.isClosed, external.isConnected]).toEqual([false, true])
+    sink.isFull = false
+    sink.onRoom()
+    await until(() => sink.messages.length === 20)
+  })
+
+  test('gives again what was not acknowledged, and only that connection is acknowledged', async () => {
+    start()
+    const first = await broker.subscribed()
+    for (const id of numbers(3)) first.publish(id)
+    await until(() => sink.messages.length === 3)
+    broker.hasSession = true
+    first.socket.destroy()
+    const second = await broker.subscribed(2)
+    for (const message of sink.messages) sink.settle(message)
+    await pause(30)
+    expect(second.acknowledged).toEqual([])
+    expect(external).toMatchObject({ reconnects: 1, redeliveries: 0 })
+
+    for (const id of numbers(3)) second.publish(id, { dup: true })
+    await until(() => sink.messages.length === 6)
+    expect(external.redeliveries).toBe(3)
+    expect(sink.messages[5]).toMatchObject({ dup: true, visit: 2, packetId: 3 })
+    for (const message of sink.messages) sink.settle(message)
+    await until(() => second.acknowledged.length === 3)
+    expect(second.acknowledged).toEqual(numbers(3))
+  })
+
+  test('that stops being there is not connected, until it is back', async () => {
+    start()
+    const first = await broker.subscribed()
+    await until(() => external.isConnected)
+    sink.isFull = true
+    first.publish(1)
+    await until(() => sink.messages.length === 1)
+    first.socket.destroy()
+    await until(() => !external.isConnected)
+    expect(external.unacknowledged).toBe(0)
+    sink.isFull = false
+    await broker.subscribed(2)
+    await until(() => external.isConnected)
+  })
+
+  test('that sends retained messages is acknowledged those that say nothing about now', async () => {
+    start({}, '')
+    const connection = await broker.subscribed()
+    expect(connection.of('subscribe')[0].subscriptions[0].topic).toBe('sensors/#')
+    const payloads = ['7', '{"t":1767225600000,"v":8}', '{"t":1767225600000,"v":9}']
+    connection.publish(1, { retain: true, payload: payloads[0] })
+    connection.publish(2, { retain: true, payload: payloads[1] })
+    connection.publish(3, { payload: payloads[2] })
+    await until(() => sink.messages.length === 2)
+    expect(sink.messages.map(({ payload }) => String(payload))).toEqual(payloads.slice(1))
+    await until(() => connection.acknowledged.length === 1)
+    expect(external.retainedIgnored).toBe(1)
+  })
+
+  test.each([0x87, 0])('that grants %d instead of QoS 1 is asked again', async (granted) => {
+    broker.granted = granted
+    start()
+    const connection = await broker.subscribed()
+    await until(() => connection.of('subscribe').length >= 2)
+    expect(external.isConnected).toBe(false)
+    broker.granted = 1
+    await until(() => external.isConnected)
+  })
+
+  test('that sends more than it may is read when it was acknowledged some', async () => {
+    start({ receiveMax: 5 })
+    const connection = await broker.subscribed()
+    for (const id of numbers(12)) connection.publish(id)
+    await until(() => sink.messages.length === 5)
+    await pause(30)
+    expect([sink.messages.length, external.unacknowledged]).toEqual([5, 5])
+    sink.settle(sink.messages[0])
+    sink.settle(sink.messages[1])
+    await until(() => sink.messages.length === 7)
+    for (const id of numbers(12)) {
+      await until(() => sink.messages.length >= id)
+      sink.settle(sink.messages[id - 1])
+    }
+    await until(() => connection.acknowledged.length === 12)
+  })
+
+  test('is acknowledged what is settled while we stop, and nothing that comes then', async () => {
+    start()
+    const connection = await broker.subscribed()
+    for (const id of numbers(3)) connection.publish(id)
+    await until(() => sink.messages.length === 3)
+    const idle = sink.idle.bind(sink)
+    sink.idle = async () => {
+      connection.publish(4)
+      await pause(30)
+      await idle()
+    }
+    await external.stop(1_000)
+    await until(() => connection.isClosed)
+    expect(connection.acknowledged).toEqual(numbers(3))
+    expect(connection.of('disconnect')).toMatchObject([{ reasonCode: 0 }])
+    expect(sink.payloads).toEqual(numbers(3))
+  })
+})
+
+test.each([
+  ['sensors/s/m', '21.5', false],
+  ['sensors/s/m', '{"t":1767225600000,"v":21.5}', true],
+  ['sensors/s', '[{"t":1767225600000,"a":1},{"a":2}]', false],
+  ['sensors/s', '{"t":1767225600000,"a":1,"b":2}', true],
+  ['sensors/s/m', '{broken', false],
+  ['sensors/s/m/more', '{"t":1767225600000,"v":21.5}', false],
+  ['lines', 'a v=1 1767225600000000000\nb v=2', false],
+  ['lines/x', 'a v=1 1767225600000000000\nb v=2 1767225600000000000', true],
+])('of retained messages, %s with %s says its own time: %p', (topic, payload, expected) => {
+  expect(carriesTime(topic, Buffer.from(payload))).toBe(expected)
+})
+
+describe('the name by which a broker knows a process', () => {
+  const OPTIONS = {
+    ...{ mqttUrl: 'mqtt://b:1883', mqttShare: 'g', mqttSessionS: 60, clientMessagesMax: 10 },
+    ...{ packetBytesMax: 1_000, spoolDir: '/a/spool', spoolBytesMax: 1 },
+  }
+  /** @param {object} options */
+  const idOf = (options, host = 'h') =>
+    clientOptionsOf({ ...OPTIONS, ...options }, {}, host).clientId
+
+  test('is the same after a restart, and another one of any other process', () => {
+    expect(idOf({})).toBe(idOf({ spoolDir: '/a/b/../spool' }))
+    expect(idOf({})).toMatch(/^sandglass-[0-9a-f]{13}$/)
+    const ids = [idOf({}), idOf({ spoolDir: '/b/spool' }), idOf({}, 'other')]
+    expect(new Set(ids).size).toBe(3)
+  })
+
+  test('is the one that was given, which it must be without a spool', () => {
+    expect(idOf({ mqttClientId: 'mine', spoolBytesMax: 0 })).toBe('mine')
+    expect(() => idOf({ spoolBytesMax: 0 })).toThrow(/--mqtt-client-id/)
+  })
+
+  test('comes with certificates over TLS alone, and with both parts of one', () => {
+    const cert = Buffer.from('c')
+    const secure = { mqttUrl: 'mqtts://b' }
+    expect(() => idOf({ mqttCa: cert })).toThrow(/mqtts/)
+    expect(() => idOf({ ...secure, mqttClientCert: cert })).toThrow(/together/)
+    const env = { MQTT_USERNAME: 'u', MQTT_PASSWORD: 'p' }
+    expect(clientOptionsOf({ ...OPTIONS, ...secure, mqttCa: cert }, env, 'h')).toMatchObject({
+      ...{ url: 'mqtts://b', username: 'u', password: 'p', ca: cert, sessionS: 60, receiveMax: 10 },
+    })
+  })
+})
