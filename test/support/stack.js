@@ -63,7 +63,7 @@ async function place() {
 /** @typedef {Awaited<ReturnType<typeof place>>} Place */
 
 export class Stack {
-  /** @type {Map<PartName, Part>} */
+  /** @type {Map<PartName | string, Part>} */
   #parts = new Map()
   /** @type {Link | undefined} */
   #link
@@ -100,6 +100,26 @@ export class Stack {
       await this.#link.listen({ host: HOST, port: cql })
     }
     for (const part of this.#parts.values()) await part.start()
+  }
+
+  /**
+   * One more ingest, with a spool and an address of its own; it is not started.
+   *
+   * @param {string} name
+   * @param {Record<string, string>} ingestEnv
+   */
+  async addIngest(name, ingestEnv) {
+    const { directory } = this.#place
+    const http = `${HOST}:${await freePort(HOST)}`
+    const spool = join(directory, `${name}-spool`)
+    const part = new Part({
+      ...this.#describe('ingest', {
+        ingestEnv: { INGEST_HTTP: http, SPOOL_DIR: spool, ...ingestEnv },
+      }),
+      ...{ name, logFile: join(directory, `${name}.log`), healthUrl: `http://${http}/health` },
+    })
+    this.#parts.set(name, part)
+    return part
   }
 
   /** @param {PartName} name */
@@ -139,6 +159,11 @@ export class Stack {
       return spooled === 0 && held === 0
     }
     await until('the spool is empty', isEmpty, { deadlineMs: 120_000 })
+  }
+
+  /** Where its files are. */
+  get directory() {
+    return this.#place.directory
   }
 
   /** A connection of the test's own to the database. */

@@ -1,0 +1,270 @@
+// A broker that exists already: what it acknowledged to devices is stored once, whichever of two
+// processes that share its messages is killed, and when it is stopped or killed itself.
+import { execFileSync } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { sensorId } from '@sandglass/common/sensor'
+import mqtt from 'mqtt'
+import { unaccounted } from '../support/accounts.js'
+import { Ledger } from '../support/ledger.js'
+import { openMosquitto } from '../support/mosquitto.js'
+import { openPublishers } from '../support/publisher.js'
+import { describeWith, missingPrograms } from '../support/requirement.js'
+import { startStack } from '../support/stack.js'
+import { getJson, scanMeasurements } from '../support/stored.js'
+import { until } from '../support/until.js'
+
+const CLIENTS = 20
+const START_MS = Date.UTC(2024, 0, 1)
+
+/** Long enough that messages wait for the database, rather than be spooled and acknowledged. */
+const SPOOL_AFTER_MS = '600000'
+
+/** @typedef {import('../support/part.js').Part} Part */
+/** @typedef {import('../support/mosquitto.js').Mosquitto} Mosquitto */
+/** @typedef {import('../support/stack.js').Stack} Stack */
+
+/** @param {Part} part  @param {string} path */
+const urlOf = ({ options }, path) => new URL(path, options.healthUrl).href
+
+/** What a process counts. @param {Part} part  @returns {Promise<Record<string, any>>} */
+const statsOf = (part) => getJson(urlOf(part, '/stats'))
+
+/** One of its metrics. @param {Part} part  @param {string} name */
+async function metric(part, name) {
+  const text = await (await fetch(urlOf(part, '/metrics'))).text()
+  return Number(new RegExp(`^sandglass_ingest_${name} (.*)$`, 'm').exec(text)?.[1])
+}
+
+describeWith(missingPrograms(['mosquitto']), 'two processes that share what mosquitto has', () => {
+  const ledger = new Ledger()
+  /** @type {Stack} */
+  let stack
+  /** @type {Mosquitto} */
+  let broker
+  /** @type {Part[]} */
+  let processes
+  /** @type {import('../support/publisher.js').Publisher[]} */
+  let publishers
+  let published = 0
+
+  beforeAll(async () => {
+    stack = await startStack({ parts: ['engine'] })
+    broker = await openMosquitto(stack.directory)
+    await broker.start()
+    const env = { MQTT_URL: `mqtt://${broker.host}:${broker.port}`, SPOOL_AFTER_MS }
+    processes = [await stack.addIngest('one', env), await stack.addIngest('two', env)]
+    await Promise.all(processes.map((part) => part.start()))
+    publishers = await openPublishers(CLIENTS, 'device', broker)
+  }, 120_000)
+
+  afterAll(async () => {
+    await Promise.all((publishers ?? []).map((publisher) => publisher.close()))
+    await stack?.end()
+    await broker?.stop()
+  }, 60_000)
+
+  test('are each given a part of the messages', async () => {
+    await publish(100)
+    await expectStored()
+    const received = await Promise.all(
+      processes.map(async (part) => (await statsOf(part)).received),
+    )
+    expect(Math.min(...received)).toBeGreaterThan(0)
+    expect(received[0] + received[1]).toBe(CLIENTS * 100)
+  }, 120_000)
+
+  test('one of which is killed again and again while messages arrive', async () => {
+    const [one] = processes
+    const all = publish(500)
+    for (const share of [0.2, 0.5, 0.8]) {
+      const count = (1 + 5 * share) * CLIENTS * 100
+      await until('some are acknowledged', () => ledger.acknowledged >= count, { everyMs: 1 })
+      await one.kill9()
+      await one.start()
+    }
+    await all
+    await expectStored()
+  }, 120_000)
+
+  test('one of which is killed with what it has not acknowledged, and is given it again', async () => {
+    const [one, two] = processes
+    await stack.databaseAway()
+    await publish(50)
+    await until('each holds some', async () => {
+      const counts = await Promise.all(
+        processes.map((part) => metric(part, 'broker_unacknowledged')),
+      )
+      return Math.min(...counts) > 0 && counts
+    })
+    const held = await metric(one, 'broker_unacknowledged')
+    await one.kill9()
+    await publish(20)
+    await stack.databaseBack()
+    await one.start()
+    await expectStored()
+    expect(await metric(one, 'broker_redeliveries_total')).toBe(held)
+    expect(await metric(two, 'broker_redeliveries_total')).toBe(0)
+  }, 120_000)
+
+  test('are given again what they had not acknowledged when mosquitto was stopped', async () => {
+    await stack.databaseAway()
+    await publish(50)
+    await until('each holds some', async () => {
+      const counts = await Promise.all(processes.map(async (part) => (await statsOf(part)).held))
+      return Math.min(...counts) > 0
+    })
+    await broker.stop()
+    await areConnected(0)
+    await broker.start()
+    // Until they have subscribed again mosquitto would give what arrives to nobody.
+    await areConnected(1)
+    await publish(50)
+    await stack.databaseBack()
+    await expectStored()
+    for (const part of processes) {
+      expect(await metric(part, 'broker_reconnects_total')).toBeGreaterThan(0)
+      expect(await metric(part, 'broker_redeliveries_total')).toBeGreaterThan(0)
+      expect(unaccounted(await statsOf(part))).toBe(0)
+    }
+  }, 120_000)
+
+  test('are given what mosquitto had on disk when it was killed while they were away', async () => {
+    for (const part of processes) await part.stop()
+    // Of each process more than the thousand after which mosquitto drops by default.
+    await publish(200)
+    await broker.save()
+    await broker.kill9()
+    await broker.start()
+    await Promise.all(processes.map((part) => part.start()))
+    await expectStored()
+    const redelivered = processes.map((part) => metric(part, 'broker_redeliveries_total'))
+    expect(await Promise.all(redelivered)).toEqual([0, 0])
+  }, 120_000)
+
+  /** Resolves when all of them are, or none is. @param {0 | 1} expected */
+  async function areConnected(expected) {
+    for (const part of processes) {
+      await until('it says so', async () => (await metric(part, 'broker_connected')) === expected)
+    }
+  }
+
+  /** Resolves when mosquitto has acknowledged it all. @param {number} count  Of each device. */
+  async function publish(count) {
+    const from = published
+    published += count
+    await Promise.all(
+      publishers.flatMap((publisher, client) =>
+        Array.from({ length: count }, async (_, index) => {
+          const sensor = `device-${client}`
+          const timeMs = START_MS + from + index
+          const value = client * 1_000_000 + from + index
+          const acknowledged = ledger.note(sensorId(sensor), 'm', timeMs, value)
+          await publisher.publish(`sensors/${sensor}/m`, JSON.stringify({ t: timeMs, v: value }))
+          acknowledged()
+        }),
+      ),
+    )
+  }
+
+  /** Everything that was ever published is stored, once, and nothing is left to acknowledge. */
+  async function expectStored() {
+    expect(ledger.acknowledged).toBe(CLIENTS * published)
+    const client = await stack.client()
+    const found = await until(
+      'all is stored',
+      async () => {
+        const rows = await scanMeasurements(client, stack.keyspace)
+        return rows.length >= CLIENTS * published && ledger.compare(rows)
+      },
+      { deadlineMs: 30_000, everyMs: 200 },
+    )
+    expect(found).toMatchObject({
+      ...{ lost: [], doubled: [], foreign: [] },
+      counts: { stored: CLIENTS * published },
+    })
+    await until('all is acknowledged', async () => {
+      const left = processes.map((part) => metric(part, 'broker_unacknowledged'))
+      return (await Promise.all(left)).every((count) => count === 0)
+    })
+  }
+})
+
+const TOOLS = ['mosquitto', 'mosquitto_passwd', 'openssl']
+
+describeWith(missingPrograms(TOOLS), 'mosquitto over TLS, with passwords', () => {
+  /** @type {Stack} */
+  let stack
+  /** @type {Mosquitto} */
+  let broker
+  /** @type {string} */
+  let certificate
+  /** @type {Record<string, string>} */
+  let env
+
+  beforeAll(async () => {
+    stack = await startStack({ parts: ['engine'] })
+    const file = (/** @type {string} */ name) => join(stack.directory, name)
+    certificate = file('cert.pem')
+    execFileSync('openssl', [
+      ...['req', '-x509', '-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes'],
+      ...['-subj', '/CN=sandglass test', '-addext', 'subjectAltName=IP:127.0.0.1', '-days', '2'],
+      ...['-keyout', file('key.pem'), '-out', certificate],
+    ])
+    execFileSync('mosquitto_passwd', ['-b', '-c', file('passwords'), 'sandglass', 'secret'])
+    broker = await openMosquitto(stack.directory, [
+      ...[`certfile ${certificate}`, `keyfile ${file('key.pem')}`],
+      ...['allow_anonymous false', `password_file ${file('passwords')}`],
+    ])
+    await broker.start()
+    env = { MQTT_URL: `mqtts://${broker.host}:${broker.port}`, MQTT_USERNAME: 'sandglass' }
+  }, 120_000)
+
+  afterAll(async () => {
+    await stack?.end()
+    await broker?.stop()
+  }, 60_000)
+
+  test('gives a process of its own what is retained with a time, and what is live', async () => {
+    const client = await mqtt.connectAsync(env.MQTT_URL, {
+      ...{ ca: readFileSync(certificate), username: 'sandglass', password: 'secret' },
+    })
+    /** @param {string} topic  @param {string} payload  @param {boolean} retain */
+    const say = (topic, payload, retain) => client.publishAsync(topic, payload, { qos: 1, retain })
+    await say('sensors/kept/timed', `{"t":${START_MS},"v":1}`, true)
+    await say('sensors/kept/timeless', '2', true)
+    const part = await stack.addIngest('alone', {
+      ...{ ...env, MQTT_PASSWORD: 'secret', MQTT_CA: certificate, MQTT_SHARE: '' },
+    })
+    await part.start()
+    await until('one is left out', () => metric(part, 'broker_retained_ignored_total'))
+    await say('sensors/live/timeless', '3', true)
+    await client.publishAsync('sensors/live/fast', '4', { qos: 0 })
+    await client.publishAsync('sensors/live/twice', `{"t":${START_MS},"v":5}`, { qos: 2 })
+    const database = await stack.client()
+    const values = await until('four are stored', async () => {
+      const rows = await scanMeasurements(database, stack.keyspace)
+      return rows.length >= 4 && rows.map(({ value }) => Number(value))
+    })
+    expect(values.toSorted()).toEqual([1, 3, 4, 5])
+    await client.endAsync()
+  }, 60_000)
+
+  test.each([
+    ['a wrong password', () => ({ MQTT_PASSWORD: 'guessed', MQTT_CA: certificate }), 'authori'],
+    ['a certificate that nobody vouches for', () => ({ MQTT_PASSWORD: 'secret' }), 'self'],
+  ])(
+    '%s: the process says why it is not healthy',
+    async (name, more, reason) => {
+      const part = await stack.addIngest(name.replaceAll(' ', '-'), { ...env, ...more() })
+      part.spawn()
+      await until('it answers', async () => {
+        const response = await fetch(urlOf(part, '/ready'))
+        const { database, broker: state } = await response.json()
+        return response.status === 503 && database === 'up' && state === 'down'
+      })
+      await until('it says why', () => part.logTail().includes(reason))
+    },
+    60_000,
+  )
+})
