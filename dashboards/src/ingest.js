@@ -133,6 +133,36 @@ const requests = [
   }),
 ]
 
+const broker = [
+  lines({
+    title: 'Broker',
+    description: 'Processes that messages can come to. The broker inside is always there.',
+    unit: 'short',
+    queries: {
+      connected: 'sum(sandglass_ingest_broker_connected)',
+      'not connected': 'count(sandglass_ingest_broker_connected == 0) or vector(0)',
+    },
+  }),
+  lines({
+    title: 'Not acknowledged',
+    description: 'Messages that an external broker still has, too: it would send them again.',
+    unit: 'short',
+    queries: { messages: 'sum(sandglass_ingest_broker_unacknowledged)' },
+  }),
+  lines({
+    title: 'Came again',
+    description:
+      'Connections to an external broker after the first, what it then sent again, and retained ' +
+      'messages that have no time of their own.',
+    unit: 'ops',
+    queries: {
+      connections: total('sandglass_ingest_broker_reconnects_total'),
+      redeliveries: total('sandglass_ingest_broker_redeliveries_total'),
+      'retained, not stored': total('sandglass_ingest_broker_retained_ignored_total'),
+    },
+  }),
+]
+
 /** The dashboard as Grafana takes it. */
 export const buildIngest = () =>
   buildDashboard({
@@ -144,6 +174,7 @@ export const buildIngest = () =>
       Messages: messages,
       'Held and spooled': spool,
       'Requests to the database': requests,
+      'The broker, if it is another one': broker,
       Process: nodeProcess('sandglass_ingest_'),
     },
   })
