@@ -7,10 +7,11 @@
  * too. This needs nothing but reads, so it works on any cluster and with any number of processes.
  */
 
-import { CLOCK_AHEAD_MS, spans } from './ranges.js'
+import { spans } from '@sandglass/common/spans'
+import { CLOCK_AHEAD_MS } from './ranges.js'
 
 /** @typedef {import('./merge.js').Row} Row */
-/** @typedef {import('./ranges.js').Range} Range */
+/** @typedef {import('@sandglass/common/spans').Range} Range */
 /** @typedef {import('./store.js').Store} Store */
 
 /** How often a series is read, in milliseconds. */

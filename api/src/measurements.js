@@ -5,14 +5,15 @@
 
 import { Gate } from '@sandglass/common/gate'
 import { invalid, Problem } from '@sandglass/common/problem'
+import { spans } from '@sandglass/common/spans'
 import { decodeCursor, encodeCursor, foreign } from './cursor.js'
 import { mergePage } from './merge.js'
-import { occupied, spans } from './ranges.js'
+import { occupied } from './ranges.js'
 import { SeriesReader } from './series-reader.js'
 import { parseTime, TIME_MS_MAX } from './time.js'
 
 /** @typedef {import('./merge.js').Row} Row */
-/** @typedef {import('./ranges.js').Order} Order */
+/** @typedef {import('@sandglass/common/spans').Order} Order */
 /** @typedef {import('./store.js').Store} Store */
 
 /**
@@ -232,7 +233,7 @@ function place(order, t) {
 /**
  * What of a range is left of one series after a position.
  *
- * @param {import('./ranges.js').Range} range
+ * @param {import('@sandglass/common/spans').Range} range
  * @param {Order} order
  * @param {Position} after
  * @param {string} metric

@@ -1,26 +1,12 @@
 /**
- * Which parts of which partitions hold a series between two times, in the order of reading.
- *
- * There is no index of partitions. A sensor's layouts say, by event time, in which retention class
- * (a table) and which bucket width its measurements lie; the buckets between two times are
- * therefore computed. How far to look is known from the series' first and last event time, so the
- * scan of a sensor that has been silent for years ends at once.
+ * Between which times a series can have rows. That is known from its first and last event time, so
+ * the scan of a sensor that has been silent for years ends at once.
  *
  * Those two times may lag a little behind the rows. The last minutes up to now are therefore looked
  * at besides, so that a row is found as soon as it is stored.
  */
 
-import { bucketOf } from '@sandglass/common/schema'
-
-/** @typedef {import('@sandglass/common/schema').Layout} Layout */
-
-/** Times `fromMs <= t < toMs`, in milliseconds since the Unix epoch. */
-/** @typedef {{ fromMs: number, toMs: number }} Range */
-
-/** A part of one partition. */
-/** @typedef {Range & { className: string, bucket: number }} Span  `bucket` as in the table. */
-
-/** @typedef {'asc' | 'desc'} Order  Oldest first, newest first. */
+/** @typedef {import('@sandglass/common/spans').Range} Range */
 
 /** How long the first and last time of a series may lag behind its rows, in milliseconds. */
 export const EXTENT_LAG_MS = 15 * 60_000
@@ -54,61 +40,4 @@ export function occupied(extent, asked, nowMs) {
       toMs: Math.min(toMs, asked.toMs),
     }))
     .filter(({ fromMs, toMs }) => fromMs < toMs)
-}
-
-/**
- * The parts of partitions that cover the ranges, one after the other in the order asked for.
- * Computed as they are taken: a long range costs nothing until it is read.
- *
- * @param {readonly Layout[]} layouts  Ordered by `fromMs`, at least one.
- * @param {readonly Range[]} ranges  Oldest first and apart from each other.
- * @param {Order} order
- * @returns {Generator<Span, void, undefined>}
- */
-export function* spans(layouts, ranges, order) {
-  const newestFirst = order === 'desc'
-  for (const range of newestFirst ? [...ranges].reverse() : ranges) {
-    for (const piece of newestFirst ? split(layouts, range).reverse() : split(layouts, range)) {
-      yield* newestFirst ? backwards(piece) : forwards(piece)
-    }
-  }
-}
-
-/** @typedef {Range & { layout: Layout }} Piece */
-
-/**
- * A range, cut where layouts change. What is older than the first layout belongs to it.
- *
- * @param {readonly Layout[]} layouts
- * @param {Range} range
- * @returns {Piece[]}
- */
-function split(layouts, range) {
-  return layouts
-    .map((layout, index) => ({
-      layout,
-      fromMs: Math.max(range.fromMs, index === 0 ? -Infinity : layout.fromMs),
-      toMs: Math.min(range.toMs, layouts[index + 1]?.fromMs ?? Infinity),
-    }))
-    .filter(({ fromMs, toMs }) => fromMs < toMs)
-}
-
-/** @param {Piece} piece  @returns {Generator<Span, void, undefined>} */
-function* forwards({ layout: { className, bucketS }, fromMs, toMs }) {
-  for (let startMs = fromMs; startMs < toMs; ) {
-    const bucket = bucketOf(bucketS, startMs)
-    const endMs = Math.min((bucket + bucketS) * 1000, toMs)
-    yield { className, bucket, fromMs: startMs, toMs: endMs }
-    startMs = endMs
-  }
-}
-
-/** @param {Piece} piece  @returns {Generator<Span, void, undefined>} */
-function* backwards({ layout: { className, bucketS }, fromMs, toMs }) {
-  for (let endMs = toMs; endMs > fromMs; ) {
-    const bucket = bucketOf(bucketS, endMs - 1)
-    const startMs = Math.max(bucket * 1000, fromMs)
-    yield { className, bucket, fromMs: startMs, toMs: endMs }
-    endMs = startMs
-  }
 }

@@ -5,8 +5,8 @@
 
 /** @typedef {import('./merge.js').Row} Row */
 /** @typedef {import('./merge.js').Source} Source */
-/** @typedef {import('./ranges.js').Span} Span */
-/** @typedef {import('./ranges.js').Order} Order */
+/** @typedef {import('@sandglass/common/spans').Span} Span */
+/** @typedef {import('@sandglass/common/spans').Order} Order */
 
 /** Most partitions of one series that are read at once. */
 export const SPANS_AT_ONCE_MAX = 8

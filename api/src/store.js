@@ -13,8 +13,8 @@ import cassandra from 'cassandra-driver'
 /** @typedef {import('@sandglass/common/database').Database} Database */
 /** @typedef {import('@sandglass/common/schema').Layout} Layout */
 /** @typedef {import('./merge.js').Row} Row */
-/** @typedef {import('./ranges.js').Span} Span */
-/** @typedef {import('./ranges.js').Order} Order */
+/** @typedef {import('@sandglass/common/spans').Span} Span */
+/** @typedef {import('@sandglass/common/spans').Order} Order */
 
 /**
  * @typedef {object} Sensor

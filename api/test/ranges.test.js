@@ -1,6 +1,7 @@
 import { describe, expect, test } from '@jest/globals'
 import { bucketOf, layoutAt } from '@sandglass/common/schema'
-import { CLOCK_AHEAD_MS, EXTENT_LAG_MS, occupied, spans } from '../src/ranges.js'
+import { spans } from '@sandglass/common/spans'
+import { CLOCK_AHEAD_MS, EXTENT_LAG_MS, occupied } from '../src/ranges.js'
 import { seeded } from './support/fake-store.js'
 
 const DAY_MS = 86_400_000

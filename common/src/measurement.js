@@ -8,6 +8,12 @@
  */
 export const KIND = Object.freeze({ number: 1, integer: 2, boolean: 3, text: 4, location: 5 })
 
+/** Oldest event time that is believed, milliseconds since the Unix epoch: the year 2000. */
+export const EVENT_MS_MIN = 946_684_800_000
+
+/** How far a device's clock may be ahead, in milliseconds. */
+export const EVENT_AHEAD_MS_MAX = 86_400_000
+
 /** @typedef {{ lat: number, lon: number }} Location */
 /** A `bigint` only where an integer is too large to be exact as a number. */
 /** @typedef {number | bigint | boolean | string | Location} Value */

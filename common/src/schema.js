@@ -3,6 +3,8 @@
  * `docs/data-model.md` gives the reasons.
  */
 
+import { LEVELS, MARK_TTL_S, rollupTable } from './rollup.js'
+
 const DAY_S = 86_400
 
 /**
@@ -90,6 +92,9 @@ export const DEAD_LETTER_TTL_S = 14 * DAY_S
 /** Shards of one day's dead letters, so that a flood of them is not one partition. */
 export const DEAD_LETTER_SHARDS = 8
 
+/** How long a process is believed to live after it last said so. */
+export const WORKER_TTL_S = 30
+
 /** Cassandra's hint window: with the default of ten days, expired files would stay ten days. */
 const GC_GRACE_S = 10_800
 
@@ -108,6 +113,17 @@ function createMeasurementTable(keyspace, { name, ttlS, windowUnit, windowSize }
     PRIMARY KEY ((sensor_id, bucket), metric, ts, seq)
   ) WITH CLUSTERING ORDER BY (metric ASC, ts DESC, seq DESC)
     AND ${timeWindow(windowUnit, windowSize)}
+    AND default_time_to_live = ${ttlS} AND gc_grace_seconds = ${GC_GRACE_S}`
+}
+
+/** @param {string} keyspace  @param {import('./rollup.js').Level} level */
+function createRollupTable(keyspace, { name, ttlS, windowDays }) {
+  return `CREATE TABLE IF NOT EXISTS ${keyspace}.${rollupTable(name)} (
+    sensor_id uuid, bucket bigint, metric text, ts timestamp,
+    n bigint, sum double, min double, max double, first double, last double, sketch blob,
+    oldest timestamp,
+    PRIMARY KEY ((sensor_id, bucket), metric, ts)
+  ) WITH ${timeWindow('DAYS', windowDays)}
     AND default_time_to_live = ${ttlS} AND gc_grace_seconds = ${GC_GRACE_S}`
 }
 
@@ -136,6 +152,17 @@ export function schemaStatements(keyspace, replication) {
       sensor_id uuid, metric text, ts timestamp, kind tinyint,
       v double, i bigint, b boolean, s text, lat double, lon double, received timestamp,
       PRIMARY KEY (sensor_id, metric))`,
+    ...LEVELS.map((level) => createRollupTable(keyspace, level)),
+    `CREATE TABLE IF NOT EXISTS ${keyspace}.late_mark (
+      shard smallint, slot timestamp, level tinyint, sensor_id uuid, metric text, ts timestamp,
+      PRIMARY KEY ((shard, slot), level, sensor_id, metric, ts)
+    ) WITH ${timeWindow('HOURS', 6)}
+      AND default_time_to_live = ${MARK_TTL_S} AND gc_grace_seconds = ${GC_GRACE_S}`,
+    `CREATE TABLE IF NOT EXISTS ${keyspace}.rollup_progress (
+      shard smallint PRIMARY KEY, done timestamp)`,
+    `CREATE TABLE IF NOT EXISTS ${keyspace}.worker (
+      role text, id uuid, since timestamp, PRIMARY KEY (role, id)
+    ) WITH default_time_to_live = ${WORKER_TTL_S}`,
     `CREATE TABLE IF NOT EXISTS ${keyspace}.dead_letter (
       day int, shard smallint, id timeuuid, topic text, client text, payload blob, reason text,
       received timestamp, replayed timestamp,

@@ -9,6 +9,7 @@ import { Detour } from './detour.js'
 import { Held } from './held.js'
 import { Latest } from './latest.js'
 import { LetterBudget } from './letter-budget.js'
+import { Marks } from './marks.js'
 import { Past } from './past.js'
 import { Pipeline } from './pipeline.js'
 import { Recent } from './recent.js'
@@ -38,8 +39,9 @@ const PAST_READS_MAX = 128
  * @param {IngestLimits} parts.limits
  * @param {import('pino').Logger} parts.logger
  * @param {Recent} [parts.recent]
+ * @param {() => number} [parts.now]  Milliseconds since the Unix epoch.
  */
-export function buildIngest({ storage, keyspace, limits, logger, recent = new Recent() }) {
+export function buildIngest({ storage, keyspace, limits, logger, recent = new Recent(), now }) {
   const rows = new Rows(keyspace)
   const counts = new Counts()
   const held = new Held(limits)
@@ -48,6 +50,7 @@ export function buildIngest({ storage, keyspace, limits, logger, recent = new Re
     spoolBytesMax > 0 ? new Spool({ directory, bytesMax: spoolBytesMax, logger }) : undefined
   const detour = spool && new Detour({ spool, afterMs })
   const past = new Past({ reader: storage, recent, gate: new Gate(PAST_READS_MAX) })
+  const marks = new Marks({ rows, now })
   const { sensorsMax, retentionClass: className } = limits
   const registry = new Registry({ reader: storage, rows, sensorsMax, className })
   const writer = new Writer({
@@ -72,7 +75,7 @@ export function buildIngest({ storage, keyspace, limits, logger, recent = new Re
   const batcher = new Batcher({ writer, limits: CLUSTER_LIMITS, onRequest })
   const write = (/** @type {Row} */ row) => batcher.add(row)
   const pipeline = new Pipeline({
-    ...{ registry, rows, recent, past, latest: new Latest(), counts, held, detour, write },
+    ...{ registry, rows, recent, past, latest: new Latest(), marks, counts, held, detour, write },
     lineTopic: limits.lineTopic,
     letterBudget: new LetterBudget(limits),
     unwrite: (isUseless) => batcher.drop(isUseless),
@@ -81,7 +84,7 @@ export function buildIngest({ storage, keyspace, limits, logger, recent = new Re
   const drain = spool && joinSpool(spool, pipeline, counts)
   return {
     ...{ storage, rows, counts, held, recent, past, registry, writer, batcher, write, pipeline },
-    ...{ spool, detour, drain },
+    ...{ spool, detour, drain, marks },
   }
 }
 

@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 /** The ingest service: MQTT in, rows out. */
 
+import { randomUUID } from 'node:crypto'
 import { hostname } from 'node:os'
 import { Database } from '@sandglass/common/database'
 import { createRegistry } from '@sandglass/common/metrics'
@@ -14,6 +15,8 @@ import { buildIngest } from './ingest.js'
 import { registerMetrics, stats } from './metrics.js'
 import { options as specs } from './options.js'
 import { replay } from './replay.js'
+import { createRollupStore } from './rollup/store.js'
+import { RollupWorker } from './rollup/worker.js'
 import { inside, outside } from './source.js'
 import { Storage } from './storage.js'
 
@@ -80,8 +83,13 @@ await run('ingest', async ({ logger, onStop }) => {
     onStop('spool', () => spool.close())
   }
 
+  const rollups = new RollupWorker({
+    store: createRollupStore(storage, keyspace),
+    id: randomUUID(),
+    logger,
+  })
   const metrics = createRegistry('sandglass_ingest_')
-  const measured = { ...parts, ...source, database }
+  const measured = { ...parts, ...source, rollups, database }
   registerMetrics(metrics, measured)
   const accept = (/** @type {import('./message.js').Message} */ message) => pipeline.accept(message)
   const http = buildHttp({
@@ -120,6 +128,8 @@ await run('ingest', async ({ logger, onStop }) => {
   if (database.isSandglass) batcher.limits = SANDGLASS_LIMITS
   void registry.start()
   void drain?.run()
+  void rollups.run()
+  onStop('rollups', () => rollups.stop())
   void healLatest({ ...parts, storage, keyspace, logger })
   const { host, port } = options.ingestHttp
   logger.info({ mqtt, http: `${host}:${port}` }, 'ready')

@@ -73,6 +73,8 @@ export class Message {
     this.isSpooling = false
     /** Whether its rows, or its dead letter, were given to be written. */
     this.isWritten = false
+    /** When its marks will no longer do, milliseconds since the Unix epoch. */
+    this.markedUntilMs = Number.POSITIVE_INFINITY
     /** The sensor it waits to learn of. @type {import('./series.js').Sensor | undefined} */
     this.waitsFor = undefined
     /** How often the past was asked for it, or that was given up. */

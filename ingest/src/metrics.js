@@ -23,6 +23,8 @@ import { Counter, Gauge } from 'prom-client'
  * @property {import('./past.js').Past} past
  * @property {import('./registry.js').Registry} registry
  * @property {import('./batcher.js').Batcher} batcher
+ * @property {import('./marks.js').Marks} marks
+ * @property {import('./rollup/worker.js').RollupWorker} rollups
  * @property {{ isUp: boolean }} database
  */
 
@@ -72,6 +74,7 @@ export function registerMetrics(registry, measured) {
   registerGate(registry, measured)
   registerBroker(registry, measured)
   registerSpool(registry, measured)
+  registerRollups(registry, measured)
   registerDeadLetters(registry, counts)
   registerHistogram(registry, {
     name: `${PREFIX}publish_to_stored_seconds`,
@@ -195,6 +198,29 @@ function registerSpool(registry, { counts, spool }) {
   counter('spool_damaged_total', 'files of the spool of which a part could not be read', () => {
     return spool?.damaged ?? 0
   })
+}
+
+/** @param {import('prom-client').Registry} registry  @param {Measured} measured */
+function registerRollups(registry, { marks, rollups }) {
+  const counter = define(Counter, registry, PREFIX)
+  const gauge = define(Gauge, registry, PREFIX)
+  gauge('rollup_lag_seconds', 'how far rollups are behind, in the worst part of ours', () => {
+    return rollups.lagS
+  })
+  gauge('rollup_shards', 'parts of the work on rollups that this process does', () => {
+    return rollups.shardCount
+  })
+  counter('rollup_windows_total', 'hours and days that were summed up', () => {
+    return rollups.counts.windows
+  })
+  counter('rollup_expired_total', 'hours and days left as they were: raw rows may be gone', () => {
+    return rollups.counts.expired
+  })
+  counter('rollup_failures_total', 'times that the work on rollups had to wait', () => {
+    return rollups.counts.failures
+  })
+  counter('rollup_late_marks_total', 'marks of hours that were over', () => marks.late)
+  counter('rollup_again_total', 'messages durable too late for their marks', () => marks.again)
 }
 
 /** @param {import('prom-client').Registry} registry  @param {Counts} counts */

@@ -16,22 +16,14 @@ import {
 } from '@sandglass/common/payload'
 import { bucketOf, layoutAt } from '@sandglass/common/schema'
 import { cover } from './coverage.js'
+import { judge } from './judge.js'
 import { Message } from './message.js'
 import { SEQ_MAX } from './recent.js'
 import { Refusal } from './refusal.js'
 import { PAYLOAD_KEPT_BYTES_MAX } from './rows.js'
 
-/** Oldest event time that is believed, milliseconds since the Unix epoch: the year 2000. */
-export const EVENT_MS_MIN = 946_684_800_000
-
-/** How far a device's clock may be ahead, in milliseconds. */
-export const EVENT_AHEAD_MS_MAX = 86_400_000
-
 /** Most topics of which is remembered what they mean; then all are forgotten. */
 const ROUTES_MAX = 200_000
-
-/** Most metrics of one sensor. */
-export const SENSOR_METRICS_MAX = 1_000
 
 /** When a dead letter that the database refuses is written again, in milliseconds. */
 const REFUSED_DEAD_LETTER_MS = 5_000
@@ -60,6 +52,7 @@ const isTooLarge = (seq) => seq > SEQ_MAX
  * @property {import('./recent.js').Recent} recent
  * @property {import('./past.js').Past} past
  * @property {import('./latest.js').Latest} latest
+ * @property {import('./marks.js').Marks} marks
  * @property {(row: Row) => void} write  Calls {@link Pipeline.stored} or refused some time later.
  * @property {(isUseless: (row: Row) => boolean) => void} unwrite  Forgets rows that wait.
  * @property {() => boolean} isWritten  Whether no row waits or is on its way.
@@ -74,7 +67,7 @@ export class Pipeline {
   /** @param {PipelineParts} parts */
   constructor(parts) {
     const { registry, rows, recent, past, latest, write, unwrite, isWritten } = parts
-    const { counts, held, detour, lineTopic, letterBudget } = parts
+    const { marks, counts, held, detour, lineTopic, letterBudget } = parts
     this.held = held
     /** @private */
     this.registry = registry
@@ -86,6 +79,8 @@ export class Pipeline {
     this.past = past
     /** @private */
     this.latest = latest
+    /** @private */
+    this.marks = marks
     /** @private */
     this.write = write
     /** @private */
@@ -337,6 +332,7 @@ export class Pipeline {
     const what = { layout, bucketS, timeMs, seq, kind, value }
     this.write(this.rows.measurement(message, series, what))
     for (const row of cover(this.rows, series, timeMs, message)) this.write(row)
+    for (const row of this.marks.note(series, kind, timeMs, message)) this.write(row)
     if (this.latest.note(series, { timeMs, seq, receivedMs, kind, value })) {
       if (series.newest) this.write(this.rows.latest(series, series.newest))
     }
@@ -396,12 +392,29 @@ export class Pipeline {
       this.refuse(message, message.refusal)
       return
     }
+    if (!message.isDead && this.marks.isTooLate(message)) {
+      this.markAgain(message)
+      return
+    }
     if (message.isDead) this.counts.deadLetter(/** @type {Refusal} */ (message.refusal).kind)
     else this.counts.stored(message)
     if (message.isReplay && !message.isDead) this.counts.replayed++
     if (message.isFromSpool) this.counts.spooled--
     else this.held.remove(message)
     this.settle(message)
+  }
+
+  /** Its rows are durable, but whom their marks told may have looked before. @private */
+  /** @param {Message} message */
+  markAgain(message) {
+    message.pending = 1
+    const { sensor: of, measurements } = this.parse(message)
+    const sensor = typeof of === 'string' ? this.registry.sensor(of) : of
+    for (const { metric, kind, timeMs = message.firstReceivedMs } of measurements) {
+      const series = sensor.seriesOf(metric)
+      for (const row of this.marks.note(series, kind, timeMs, message)) this.write(row)
+    }
+    this.finish(message)
   }
 
   /** @private @param {Message} message  @param {Refusal} refusal */
@@ -463,28 +476,4 @@ export class Pipeline {
       await new Promise((resolve) => setTimeout(resolve, IDLE_MS))
     }
   }
-}
-
-/**
- * Why a message cannot be stored, as far as its measurements tell.
- *
- * @param {Message} message
- * @param {Sensor} sensor
- * @param {Measurement[]} measurements
- */
-function judge(message, sensor, measurements) {
-  let metricsNew = 0
-  for (const { metric, timeMs } of measurements) {
-    if (timeMs !== undefined && timeMs < EVENT_MS_MIN) {
-      return new Refusal('time', `t is ${timeMs}, before the year 2000: t is milliseconds`)
-    }
-    if (timeMs !== undefined && timeMs > message.receivedMs + EVENT_AHEAD_MS_MAX) {
-      return new Refusal('time', `t is ${timeMs}, more than 24 hours ahead: t is milliseconds`)
-    }
-    if (!sensor.series.has(metric)) metricsNew++
-  }
-  if (metricsNew > 0 && sensor.series.size + metricsNew > SENSOR_METRICS_MAX) {
-    return new Refusal('value', `a sensor has at most ${SENSOR_METRICS_MAX} metrics`)
-  }
-  return undefined
 }

@@ -7,6 +7,7 @@
  * measurement, sensor, layout, dead letter   time of first acceptance
  * latest                                     the smaller of event time and time of receipt
  * series.last_ts                             the time itself: the largest wins
+ * mark                                       its slot
  * series.first_ts                            counted down from the year 2100: the smallest wins
  * ```
  *
@@ -14,6 +15,7 @@
  */
 
 import { deadLetterDay, KIND, VALUE_COLUMNS } from '@sandglass/common/measurement'
+import { MARK, shardOf } from '@sandglass/common/rollup'
 import {
   CLASS_NAMES,
   DEAD_LETTER_SHARDS,
@@ -77,6 +79,8 @@ export class Rows {
     this.seriesFirst = insert('series', ['sensor_id', 'metric', 'first_ts'])
     /** @private */
     this.seriesLast = insert('series', ['sensor_id', 'metric', 'last_ts'])
+    /** @private */
+    this.markInsert = insert('late_mark', ['shard', 'slot', 'level', 'sensor_id', 'metric', 'ts'])
     /** @private */
     this.deadLetterInsert = insert('dead_letter', [
       ...['day', 'shard', 'id', 'topic', 'client', 'payload', 'reason', 'received'],
@@ -155,6 +159,22 @@ export class Rows {
     return new Row(this.seriesLast, params, seriesPartition, series.metric.length, message)
   }
 
+  /**
+   * A mark of an hour of a series.
+   *
+   * @param {Series} series
+   * @param {number} hourMs
+   * @param {number} slotMs
+   * @param {Message} message
+   */
+  mark(series, hourMs, slotMs, message) {
+    const { uuid, shard } = this.keysOf(series.sensor)
+    /** @type {unknown[]} */
+    const params = [shard, slotMs, MARK.hour, uuid, series.metric, hourMs, timestampOf(slotMs)]
+    const partition = `k${shard}/${slotMs}`
+    return new Row(this.markInsert, params, partition, series.metric.length, message)
+  }
+
   /** @param {Message} message  @param {string} reason */
   deadLetter(message, reason) {
     const { topic, clientId, receivedMs } = message
@@ -210,6 +230,7 @@ class SensorKeys {
     this.sensorPartition = `n${id}`
     this.layoutPartition = `y${id}`
     this.seriesPartition = `e${id}`
+    this.shard = shardOf(id)
     /** @private */
     this.id = id
     /** @private */

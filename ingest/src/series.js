@@ -7,6 +7,8 @@
 /** @typedef {import('@sandglass/common/schema').Layout} Layout */
 /** @typedef {import('@sandglass/common/measurement').Value} Value */
 
+/** @typedef {{ hourMs: number, untilMs: number }} Mark  Both milliseconds since the Unix epoch. */
+
 /** What `latest` holds, or will, of a series. */
 export class Newest {
   /**
@@ -44,6 +46,12 @@ export class Series {
     this.coveredToMs = Number.NEGATIVE_INFINITY
     /** The rows that extend the cover, while they are on their way. @type {Row[]} */
     this.coverRows = []
+    /** The hours that were marked last, and until when that will do. @type {Mark | undefined} */
+    this.mark = undefined
+    /** @type {Mark | undefined} */
+    this.markBefore = undefined
+    /** Their rows, while they are on their way. @type {Row[]} */
+    this.markRows = []
     /** Recent values by event time. @type {Map<number, unknown> | undefined} */
     this.recent = undefined
     /** The same, of the generation before. @type {Map<number, unknown> | undefined} */

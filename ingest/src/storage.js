@@ -178,14 +178,30 @@ export class Storage {
     return count
   }
 
-  /** All rows of a query, page by page. @param {string} query  @param {unknown[]} [params] */
-  async *pages(query, params = []) {
-    const options = { prepare: true, isIdempotent: true, fetchSize: PAGE_ROWS }
+  /**
+   * Writes rows whose statements are alike and of one partition, in one request.
+   *
+   * @param {{ query: string, params: unknown[] }[]} statements
+   */
+  async run(statements) {
+    const options = { prepare: true, logged: false, isIdempotent: true }
+    await this.client.batch(statements, options)
+  }
+
+  /**
+   * All rows of a query, page by page.
+   *
+   * @param {string} query
+   * @param {unknown[]} [params]
+   * @param {number} [fetchSize]  Rows of a page.
+   */
+  async *pages(query, params = [], fetchSize = PAGE_ROWS) {
+    const options = { prepare: true, isIdempotent: true, fetchSize }
     /** @type {string | undefined} */
     let pageState
     do {
       const page = await this.client.execute(query, params, { ...options, pageState })
-      yield* page.rows
+      yield* page.rows ?? []
       pageState = page.pageState ?? undefined
     } while (pageState)
   }

@@ -1,10 +1,17 @@
 import { createRegistry } from '@sandglass/common/metrics'
+import pino from 'pino'
 import { registerMetrics, stats } from '../src/metrics.js'
+import { createRollupStore } from '../src/rollup/store.js'
+import { RollupWorker } from '../src/rollup/worker.js'
 import { RawClient, startIngest, until } from './support/ingest.js'
 
 test('/stats and /metrics tell the same numbers, and they add up', async () => {
   const ingest = await startIngest()
-  const measured = { ...ingest, database: { isUp: true } }
+  const rollups = new RollupWorker({
+    ...{ store: createRollupStore(/** @type {any} */ ({ read() {} }), 'k'), id: 'me' },
+    logger: pino({ level: 'silent' }),
+  })
+  const measured = { ...ingest, rollups, database: { isUp: true } }
   const registry = createRegistry('sandglass_ingest_')
   registerMetrics(registry, measured)
   const client = await new RawClient(ingest.port).connect()

@@ -13,6 +13,7 @@ import { Recent } from '../src/recent.js'
 import { REFUSAL_KINDS } from '../src/refusal.js'
 import { FakeError, FakeStorage } from './support/fake-storage.js'
 import { until } from './support/ingest.js'
+import { seeded } from './support/random.js'
 
 const T = Date.UTC(2026, 0, 1)
 
@@ -254,7 +255,7 @@ describe('sensors', () => {
     storage.isManual = true
     accept('sensors/boiler/m', { t: T, v: 1 })
     accept('sensors/boiler/m', { t: T + 1, v: 2 })
-    await until(() => storage.requests.length === 5)
+    await until(() => storage.requests.length === 6)
     const isRegistration = (/** @type {{ rows: readonly any[] }} */ { rows }) =>
       /\.(sensor|layout|series) /.test(rows[0].query)
     for (const one of storage.requests.filter((request) => !isRegistration(request))) one.end()
@@ -350,17 +351,6 @@ describe('refusals of the database', () => {
     expect(counts.storedMessages).toBe(3)
   })
 })
-
-/** mulberry32. @param {number} seed */
-function seeded(seed) {
-  let state = seed
-  return () => {
-    state = (state + 0x6d2b79f5) | 0
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296
-  }
-}
 
 test.each([
   ['without a spool', 0],

@@ -53,9 +53,17 @@ export class FakeStorage {
     const match = /INTO \w+\.(\w+) \(([^)]*)\)/.exec(query)
     const [table, columns] = [match?.[1] ?? '', (match?.[2] ?? '').split(', ')]
     const values = Object.fromEntries(columns.map((column, at) => [column, params[at]]))
-    const keys = ['sensor_id', 'bucket', 'metric', 'ts', 'seq', 'id'].filter(
-      (column) => column in values && !(column === 'ts' && table === 'latest'),
-    )
+    const keys = [
+      'shard',
+      'slot',
+      'level',
+      'sensor_id',
+      'bucket',
+      'metric',
+      'ts',
+      'seq',
+      'id',
+    ].filter((column) => column in values && !(column === 'ts' && table === 'latest'))
     const key = [table, ...keys.map((column) => String(values[column]))].join(' ')
     const isMortal = query.endsWith('AND TTL ?')
     const timestamp = Number(params.at(isMortal ? -2 : -1))

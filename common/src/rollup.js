@@ -1,0 +1,99 @@
+/**
+ * Rollups: what every reader and writer of them must agree on. `docs/data-model.md` says how they
+ * are kept true.
+ *
+ * An hour of a series is *marked* when a row of it is stored, before that is acknowledged: in the
+ * slot in which the hour ends, or, once that is over, in the slot of the present. A slot is worked
+ * off when it has been over for {@link SLOT_GRACE_MS}: the marked hours are read again, as a whole.
+ */
+
+const MINUTE_MS = 60_000
+export const HOUR_MS = 60 * MINUTE_MS
+export const DAY_MS = 24 * HOUR_MS
+const DAY_S = DAY_MS / 1000
+
+/**
+ * @typedef {object} Level
+ * @property {string} name
+ * @property {number} windowMs  What one row sums up.
+ * @property {number} bucketS  Seconds of one partition of one sensor.
+ * @property {number} ttlS  Seconds that a row is kept; 0 is for ever.
+ * @property {number} windowDays  The compaction window, in days.
+ */
+
+/** From fine to coarse; each window is a whole number of those before. @type {readonly Level[]} */
+export const LEVELS = [
+  { name: '1m', windowMs: MINUTE_MS, bucketS: 7 * DAY_S, ttlS: 90 * DAY_S, windowDays: 3 },
+  { name: '1h', windowMs: HOUR_MS, bucketS: 365 * DAY_S, ttlS: 3 * 365 * DAY_S, windowDays: 42 },
+  { name: '1d', windowMs: DAY_MS, bucketS: 3_650 * DAY_S, ttlS: 0, windowDays: 364 },
+]
+
+/** @param {string} name  Of a level, without its keyspace. */
+export function rollupTable(name) {
+  return `rollup_${name}`
+}
+
+/** The time between two slots, in milliseconds. An hour and a day are whole numbers of them. */
+export const SLOT_MS = 60_000
+
+/**
+ * How long a slot has been over when it is worked off, in milliseconds. Clocks of processes may
+ * differ by a fourth of it; a row may become durable half of it after the slot of its mark.
+ */
+export const SLOT_GRACE_MS = 20_000
+
+/** Parts of the work, each of which one process does: a sensor belongs to one of them. */
+export const ROLLUP_SHARDS = 16
+
+/** How long marks are kept: so long may all of ingest be away. */
+export const MARK_TTL_S = 3 * DAY_S
+
+/** What a mark is for, as the column `late_mark.level` says it. The numbers are stored. */
+export const MARK = Object.freeze({ hour: 0, day: 1 })
+
+/** @param {string} sensorId  A UUID in lower case. */
+export function shardOf(sensorId) {
+  let hash = 0
+  for (let at = 0; at < sensorId.length; at++) hash = (hash * 31 + sensorId.charCodeAt(at)) | 0
+  return (hash >>> 16) % ROLLUP_SHARDS
+}
+
+/** The start of what a time lies in. @param {number} timeMs  @param {number} lengthMs */
+export function startOf(timeMs, lengthMs) {
+  return Math.floor(timeMs / lengthMs) * lengthMs
+}
+
+/**
+ * The slot in which a window is to be marked.
+ *
+ * @param {number} endMs  Where the window ends.
+ * @param {number} nowMs
+ */
+export function slotFor(endMs, nowMs) {
+  return Math.max(startOf(nowMs, SLOT_MS), endMs - SLOT_MS)
+}
+
+/**
+ * Until when a row may become durable whose mark lies in a slot; later it is marked once more.
+ *
+ * @param {number} slotMs
+ */
+export function markedUntil(slotMs) {
+  return slotMs + SLOT_MS + SLOT_GRACE_MS / 2
+}
+
+/**
+ * Whether rollups say all that raw rows say of a window.
+ *
+ * @param {number} startMs
+ * @param {number} endMs
+ * @param {number} doneMs  Slots that ended until then are worked off.
+ * @param {ReadonlySet<number>} markedHours  Starts of hours with a mark in a later slot.
+ */
+export function isTrue(startMs, endMs, doneMs, markedHours) {
+  if (endMs > doneMs) return false
+  for (let hourMs = startOf(startMs, HOUR_MS); hourMs < endMs; hourMs += HOUR_MS) {
+    if (markedHours.has(hourMs)) return false
+  }
+  return true
+}
