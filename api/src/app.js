@@ -15,6 +15,7 @@ import { isLoopbackHost } from '@sandglass/common/options'
 import { PROBLEM_TYPE, Problem } from '@sandglass/common/problem'
 import Fastify, { LogController } from 'fastify'
 import { Catalog } from './catalog.js'
+import { SeriesDownsampler } from './downsample/reader.js'
 import { LiveHub } from './live.js'
 import { MeasurementReader } from './measurements.js'
 import { createMetrics } from './metrics.js'
@@ -24,6 +25,7 @@ import ingest from './routes/ingest.js'
 import latest from './routes/latest.js'
 import measurements from './routes/measurements.js'
 import sensors from './routes/sensors.js'
+import series from './routes/series.js'
 import service from './routes/service.js'
 import stream from './routes/stream.js'
 import { databaseAway } from './store.js'
@@ -96,6 +98,7 @@ export async function buildApp(parts) {
     streams,
     catalog: new Catalog({ store }),
     reader: new MeasurementReader({ store, gate }),
+    downsampler: new SeriesDownsampler({ store, gate }),
     hub: new LiveHub({
       store,
       gate,
@@ -105,6 +108,7 @@ export async function buildApp(parts) {
   app.register(sensors, shared)
   app.register(latest, shared)
   app.register(measurements, shared)
+  app.register(series, shared)
   app.register(exports, shared)
   app.register(stream, shared)
   app.register(deadLetters, shared)

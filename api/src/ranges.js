@@ -29,15 +29,27 @@ export function occupied(extent, asked, nowMs) {
     fromMs: extent.firstMs - EXTENT_LAG_MS,
     toMs: extent.lastMs + EXTENT_LAG_MS,
   }
-  const ranges = (known ? [known, recent] : [recent]).sort((a, b) => a.fromMs - b.fromMs)
-  if (ranges.length === 2 && ranges[1].fromMs <= ranges[0].toMs) {
-    ranges[0].toMs = Math.max(ranges[0].toMs, ranges[1].toMs)
-    ranges.pop()
-  }
-  return ranges
+  return joined(known ? [known, recent] : [recent])
     .map(({ fromMs, toMs }) => ({
       fromMs: Math.max(fromMs, asked.fromMs),
       toMs: Math.min(toMs, asked.toMs),
     }))
     .filter(({ fromMs, toMs }) => fromMs < toMs)
+}
+
+/**
+ * The same times as ranges that are apart from each other, oldest first.
+ *
+ * @param {readonly Range[]} ranges
+ * @returns {Range[]}
+ */
+export function joined(ranges) {
+  /** @type {Range[]} */
+  const apart = []
+  for (const { fromMs, toMs } of [...ranges].sort((a, b) => a.fromMs - b.fromMs)) {
+    const last = apart.at(-1)
+    if (last && fromMs <= last.toMs) last.toMs = Math.max(last.toMs, toMs)
+    else apart.push({ fromMs, toMs })
+  }
+  return apart
 }

@@ -56,7 +56,7 @@ export const sensor = {
 export const time = {
   type: 'string',
   maxLength: 40,
-  description: 'Milliseconds since 1970, or ISO 8601 (UTC where it names no offset).',
+  description: 'ISO 8601 (UTC where it names no offset), or s, ms, us or ns since 1970.',
 }
 
 export const metrics = {

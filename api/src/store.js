@@ -7,6 +7,7 @@
 
 import { rowValue } from '@sandglass/common/measurement'
 import { Problem } from '@sandglass/common/problem'
+import { LEVELS, MARK, rollupTable, SLOT_MS, shardOf, startOf } from '@sandglass/common/rollup'
 import { CLASS_NAMES, measurementTable } from '@sandglass/common/schema'
 import cassandra from 'cassandra-driver'
 
@@ -39,6 +40,11 @@ import cassandra from 'cassandra-driver'
 /** @typedef {{ metric: string, firstMs: number, lastMs: number }} Series */
 
 /**
+ * @typedef {{ ts: Date, seq: number, v: number | null, i: { toString(): string } | null,
+ *   b: boolean | null }} NumberRow
+ */
+
+/**
  * @typedef {object} Latest
  * @property {string} metric
  * @property {number} t  Event time, milliseconds since the Unix epoch.
@@ -59,6 +65,9 @@ import cassandra from 'cassandra-driver'
 
 /** Rows of one answer when a whole table is read. */
 const SCAN_ROWS = 1_000
+
+/** Slots that are asked about at once. */
+const SLOTS_AT_ONCE = 90
 
 const SENSOR = 'sensor_id, name, type, unit, tags, hidden, created_at'
 const VALUE = 'v, i, b, s, lat, lon'
@@ -82,6 +91,23 @@ function statements(keyspace) {
     asc: new Map(
       CLASS_NAMES.map((name) => [name, rows(name, ' ORDER BY metric DESC, ts ASC, seq ASC')]),
     ),
+    numbers: new Map(
+      CLASS_NAMES.map((name) => [
+        name,
+        `SELECT ts, seq, v, i, b FROM ${keyspace}.${measurementTable(name)}
+         WHERE sensor_id = ? AND bucket = ? AND metric = ? AND ts >= ? AND ts < ?`,
+      ]),
+    ),
+    rollups: new Map(
+      LEVELS.map(({ name }) => [
+        name,
+        `SELECT ts, n, sum, min, max, first, last, sketch FROM ${keyspace}.${rollupTable(name)}
+         WHERE sensor_id = ? AND bucket = ? AND metric = ? AND ts >= ? AND ts < ?`,
+      ]),
+    ),
+    rollupProgress: `SELECT done FROM ${keyspace}.rollup_progress WHERE shard = ?`,
+    marks: `SELECT metric, ts FROM ${keyspace}.late_mark
+            WHERE shard = ? AND slot IN ? AND level = ${MARK.hour} AND sensor_id = ?`,
     insertLayout: `INSERT INTO ${keyspace}.layout (sensor_id, from_ts, class, bucket_s)
                    VALUES (?, ?, ?, ?)`,
     insertSensor: `INSERT INTO ${keyspace}.sensor
@@ -174,8 +200,77 @@ export function createStore(database) {
       }))
     },
 
+    ...rollups(database, ask, cql),
     ...registry(ask, cql),
     ...deadLetters(ask, cql),
+  }
+}
+
+/**
+ * What series are summed up from.
+ *
+ * @param {Database} database
+ * @param {ReturnType<typeof asker>} ask
+ * @param {ReturnType<typeof statements>} cql
+ */
+function rollups(database, ask, cql) {
+  return {
+    /**
+     * A page of raw rows of a series in a part of a partition, as far as they are numbers.
+     *
+     * @param {string} sensorId
+     * @param {string} metric
+     * @param {Span} span
+     * @param {string} [pageState]  Of the page before.
+     * @returns {Promise<{ rows: NumberRow[], pageState: string | undefined }>}
+     */
+    async numbers(sensorId, metric, { className, bucket, fromMs, toMs }, pageState) {
+      const query = /** @type {string} */ (cql.numbers.get(className))
+      const parameters = [sensorId, bucket, metric, fromMs, toMs]
+      const page = await execute(database, query, parameters, { fetchSize: SCAN_ROWS, pageState })
+      return { rows: /** @type {any[]} */ (page.rows ?? []), pageState: page.pageState }
+    },
+
+    /**
+     * Rows of a level in a part of a partition.
+     *
+     * @param {string} sensorId
+     * @param {string} metric
+     * @param {import('@sandglass/common/spans').Range & { level: string, bucket: number }} part
+     */
+    async rollups(sensorId, metric, { level, bucket, fromMs, toMs }) {
+      const query = /** @type {string} */ (cql.rollups.get(level))
+      return ask(query, [sensorId, bucket, metric, fromMs, toMs])
+    },
+
+    /** Until when the slots of a sensor are worked off. @param {string} sensorId */
+    async rollupProgress(sensorId) {
+      const [row] = await ask(cql.rollupProgress, [shardOf(sensorId)])
+      return /** @type {number | undefined} */ (row?.done.getTime())
+    },
+
+    /**
+     * Hours of a sensor with a mark in a slot of a range, by metric.
+     *
+     * @param {string} sensorId
+     * @param {import('@sandglass/common/spans').Range} slots
+     * @returns {Promise<Map<string, Set<number>>>}
+     */
+    async markedHours(sensorId, { fromMs, toMs }) {
+      /** @type {number[]} */
+      const slots = []
+      for (let ms = startOf(fromMs, SLOT_MS); ms < toMs; ms += SLOT_MS) slots.push(ms)
+      /** @type {Map<string, Set<number>>} */
+      const found = new Map()
+      for (let at = 0; at < slots.length; at += SLOTS_AT_ONCE) {
+        const some = slots.slice(at, at + SLOTS_AT_ONCE)
+        for (const { metric, ts } of await ask(cql.marks, [shardOf(sensorId), some, sensorId])) {
+          const hours = found.get(metric) ?? new Set()
+          found.set(metric, hours.add(ts.getTime()))
+        }
+      }
+      return found
+    },
   }
 }
 
@@ -278,7 +373,7 @@ function asker(database) {
    * @returns {Promise<cassandra.types.Row[]>}
    */
   return async (query, parameters, fetchSize = SCAN_ROWS) => {
-    let result = await execute(database, query, parameters, { fetchSize })
+    let result = await execute(database, query, parameters, { fetchSize, pageState: undefined })
     let { rows } = result
     // A server may end an answer early, e.g. after many rows that are deleted or have expired.
     while (result.pageState) {
@@ -311,7 +406,7 @@ async function* pages(database, query) {
  * @param {Database} database
  * @param {string} query
  * @param {unknown[]} parameters
- * @param {{ fetchSize: number, pageState?: string }} options
+ * @param {{ fetchSize: number, pageState: string | undefined }} options
  * @throws {Problem}  `database-away` if there was no answer.
  */
 async function execute(database, query, parameters, options) {

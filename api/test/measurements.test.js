@@ -68,6 +68,9 @@ async function readAll(reader, parameters, limit, budget) {
   throw new Error('the pages do not end')
 }
 
+/** @param {number | undefined} ms */
+const iso = (ms) => (ms === undefined ? undefined : new Date(ms).toISOString())
+
 describe('pages of measurements', () => {
   test.each(Array.from({ length: 300 }, (_, seed) => seed))(
     'are together what was asked for, in order, each once (seed %i)',
@@ -85,7 +88,7 @@ describe('pages of measurements', () => {
       const metric = random(3) ? undefined : ['b', 'a', 'a'].slice(0, 1 + random(3))
       const { rows } = await readAll(
         reader,
-        { from: fromMs?.toString(), to: toMs?.toString(), order, metric },
+        { from: iso(fromMs), to: iso(toMs), order, metric },
         random(2) ? () => 1 + random(3) : () => 1 + random(400),
         random(2) ? { spansMax: 1 + random(5) } : undefined,
       )

@@ -197,10 +197,12 @@ describe('the api', () => {
       '/v1/ingest',
       '/v1/latest',
       '/v1/measurements',
+      '/v1/query',
       '/v1/sensors',
       '/v1/sensors/{sensor}',
       '/v1/sensors/{sensor}/latest',
       '/v1/sensors/{sensor}/measurements',
+      '/v1/sensors/{sensor}/series',
       '/v1/stream',
     ])
     expect((await ask('/docs/')).statusCode).toBe(200)

@@ -23,6 +23,7 @@ const CODES = {
   'invalid-body': { status: 400, title: 'The body is not valid' },
   'refused-items': { status: 400, title: 'Some items are no measurements' },
   'invalid-request': { status: 400, title: 'The request is not valid' },
+  'too-many-rows': { status: 400, title: 'The answer needs too many rows' },
   'unknown-sensor': { status: 404, title: 'There is no such sensor' },
   'unknown-path': { status: 404, title: 'There is nothing at this path' },
   'sensor-exists': { status: 409, title: 'The sensor exists already' },

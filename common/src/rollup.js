@@ -83,17 +83,27 @@ export function markedUntil(slotMs) {
 }
 
 /**
- * Whether rollups say all that raw rows say of a window.
+ * The times of a range at which the rows of a level say all that raw rows say: whole windows of
+ * hours that have been over when their marks were worked off, and were not marked again.
  *
- * @param {number} startMs
- * @param {number} endMs
+ * @param {Level} level
+ * @param {import('./spans.js').Range} range
  * @param {number} doneMs  Slots that ended until then are worked off.
- * @param {ReadonlySet<number>} markedHours  Starts of hours with a mark in a later slot.
+ * @param {Iterable<number>} markedHours  Starts of hours with a mark in a later slot.
+ * @returns {import('./spans.js').Range[]}  Oldest first and apart from each other.
  */
-export function isTrue(startMs, endMs, doneMs, markedHours) {
-  if (endMs > doneMs) return false
-  for (let hourMs = startOf(startMs, HOUR_MS); hourMs < endMs; hourMs += HOUR_MS) {
-    if (markedHours.has(hourMs)) return false
+export function believed({ windowMs }, range, doneMs, markedHours) {
+  const unitMs = Math.max(windowMs, HOUR_MS)
+  const endMs = Math.min(startOf(range.toMs, windowMs), startOf(doneMs, unitMs))
+  let fromMs = startOf(range.fromMs + windowMs - 1, windowMs)
+  /** @type {import('./spans.js').Range[]} */
+  const ranges = []
+  const marked = new Set([...markedHours].map((hourMs) => startOf(hourMs, unitMs)))
+  for (const markedMs of [...marked].sort((a, b) => a - b)) {
+    if (markedMs >= endMs) break
+    if (markedMs > fromMs) ranges.push({ fromMs, toMs: markedMs })
+    fromMs = Math.max(fromMs, markedMs + unitMs)
   }
-  return true
+  if (fromMs < endMs) ranges.push({ fromMs, toMs: endMs })
+  return ranges
 }

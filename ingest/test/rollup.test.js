@@ -1,9 +1,9 @@
 import { randomInt } from 'node:crypto'
 import { Aggregate } from '@sandglass/common/aggregate'
 import {
+  believed,
   DAY_MS,
   HOUR_MS,
-  isTrue,
   LEVELS,
   MARK,
   ROLLUP_SHARDS,
@@ -87,9 +87,11 @@ function lies({ storage, progress, rollups }, published) {
         .map((row) => Number(row.ts)),
     )
     const ours = published.filter((one) => one.sensor === sensor)
-    for (const { name, windowMs } of LEVELS) {
+    for (const level of LEVELS) {
+      const { name, windowMs } = level
       for (const startMs of new Set(ours.map(({ timeMs }) => startOf(timeMs, windowMs)))) {
-        if (!isTrue(startMs, startMs + windowMs, doneMs, marked)) continue
+        const range = { fromMs: startMs, toMs: startMs + windowMs }
+        if (believed(level, range, doneMs, marked).length === 0) continue
         const inside = ours.filter(({ timeMs }) => startOf(timeMs, windowMs) === startMs)
         const told = rollups.get([rollupTable(name), id, 'm', startMs].join(' '))?.aggregate
         const lie = difference(inside, told)

@@ -1,11 +1,19 @@
 /** A store in memory: the rows of a database as a list, read the slow and certain way. */
 
+import { Aggregate, rollupValue } from '@sandglass/common/aggregate'
+import { believed, LEVELS, startOf } from '@sandglass/common/rollup'
 import { bucketOf, layoutAt } from '@sandglass/common/schema'
 import { sensorId } from '@sandglass/common/sensor'
 
 /** @typedef {import('../../src/store.js').Store} Store */
 /** @typedef {import('../../src/merge.js').Row} Row */
 /** @typedef {import('@sandglass/common/schema').Layout} Layout */
+
+/**
+ * How far the rollups have come. Those that must not be believed are wrong.
+ *
+ * @typedef {{ doneMs: number, markedHours: Set<number> }} Rollups
+ */
 
 /** @type {Layout[]} */
 export const DAILY = [{ fromMs: 0, className: '30d', bucketS: 86_400 }]
@@ -16,8 +24,15 @@ export const DAILY = [{ fromMs: 0, className: '30d', bucketS: 86_400 }]
  * @param {Row[]} [content.rows]
  * @param {Layout[]} [content.layouts]
  * @param {import('../../src/store.js').DeadLetter[]} [content.letters]
+ * @param {Rollups} [content.rollups]
  */
-export function createFakeStore({ name = 's', rows = [], layouts = DAILY, letters = [] } = {}) {
+export function createFakeStore({
+  name = 's',
+  rows = [],
+  layouts = DAILY,
+  letters = [],
+  rollups = undefined,
+} = {}) {
   const id = sensorId(name)
   /** @type {Map<string, import('../../src/store.js').Sensor>} */
   const sensors = new Map()
@@ -27,6 +42,31 @@ export function createFakeStore({ name = 's', rows = [], layouts = DAILY, letter
   function put(sensor) {
     sensors.set(sensor.id, sensor)
   }
+
+  /**
+   * @param {string} one
+   * @param {string} metric
+   * @param {import('@sandglass/common/spans').Span} span
+   * @param {import('@sandglass/common/spans').Order} order
+   * @param {number} rowsMax
+   */
+  async function readRows(one, metric, { className, bucket, fromMs, toMs }, order, rowsMax) {
+    const found = rows.filter((row) => {
+      const layout = layoutAt(layouts, row.t)
+      return (
+        one === id &&
+        row.metric === metric &&
+        row.t >= fromMs &&
+        row.t < toMs &&
+        layout.className === className &&
+        bucketOf(layout.bucketS, row.t) === bucket
+      )
+    })
+    found.sort((a, b) => a.t - b.t || a.seq - b.seq)
+    return (order === 'desc' ? found.reverse() : found).slice(0, rowsMax)
+  }
+
+  const marked = () => rollups?.markedHours ?? new Set()
 
   /** @satisfies {Store} */
   const store = {
@@ -46,21 +86,21 @@ export function createFakeStore({ name = 's', rows = [], layouts = DAILY, letter
             receivedMs: lastMs,
           }))
         : [],
-    async rows(one, metric, { className, bucket, fromMs, toMs }, order, rowsMax) {
-      const found = rows.filter((row) => {
-        const layout = layoutAt(layouts, row.t)
-        return (
-          one === id &&
-          row.metric === metric &&
-          row.t >= fromMs &&
-          row.t < toMs &&
-          layout.className === className &&
-          bucketOf(layout.bucketS, row.t) === bucket
-        )
-      })
-      found.sort((a, b) => a.t - b.t || a.seq - b.seq)
-      return (order === 'desc' ? found.reverse() : found).slice(0, rowsMax)
+    rows: readRows,
+    async numbers(one, metric, span) {
+      const found = await readRows(one, metric, span, 'asc', Infinity)
+      return { rows: found.map(numberRow), pageState: undefined }
     },
+    async rollups(one, metric, { level: levelName, fromMs, toMs }) {
+      const level = /** @type {import('@sandglass/common/rollup').Level} */ (
+        LEVELS.find((candidate) => candidate.name === levelName)
+      )
+      const mine = rows.filter((row) => one === id && row.metric === metric)
+      return rolledUp(mine, level, { fromMs, toMs }, rollups)
+    },
+    rollupProgress: async () => rollups?.doneMs,
+    markedHours: async () =>
+      new Map([...new Set(rows.map((row) => row.metric))].map((m) => [m, marked()])),
     async addLayout() {},
     async putSensor(sensor) {
       put(sensor)
@@ -86,6 +126,40 @@ export function createFakeStore({ name = 's', rows = [], layouts = DAILY, letter
     },
   }
   return store
+}
+
+/** @param {Row} row  @returns {import('../../src/store.js').NumberRow} */
+function numberRow({ t, seq, value }) {
+  const v = typeof value === 'number' ? value : null
+  return { ts: new Date(t), seq, v, i: null, b: typeof value === 'boolean' ? value : null }
+}
+
+/**
+ * @param {Row[]} rows
+ * @param {import('@sandglass/common/rollup').Level} level
+ * @param {import('@sandglass/common/spans').Range} range
+ * @param {Rollups | undefined} rollups
+ * @returns {any[]}
+ */
+function rolledUp(rows, level, range, rollups) {
+  /** @type {Map<number, Aggregate>} */
+  const windows = new Map()
+  for (const row of rows) {
+    const value = rollupValue(numberRow(row))
+    const startMs = startOf(row.t, level.windowMs)
+    if (value === undefined || startMs < range.fromMs || startMs >= range.toMs) continue
+    const aggregate = windows.get(startMs) ?? Aggregate.withSketch()
+    windows.set(startMs, aggregate)
+    aggregate.add(row.t, row.seq, value)
+  }
+  return [...windows].map(([startMs, { sketch, ...aggregate }]) => {
+    const window = { fromMs: startMs, toMs: startMs + level.windowMs }
+    const { doneMs = -Infinity, markedHours = [] } = rollups ?? {}
+    const isTrue = believed(level, window, doneMs, markedHours).length > 0
+    const lie = isTrue ? {} : { n: 1e9, sum: 1e9, min: -1e9, max: 1e9 }
+    const bytes = level.name === '1m' ? null : sketch?.encode()
+    return { ts: new Date(startMs), ...aggregate, ...lie, sketch: bytes }
+  })
 }
 
 /** @param {Row[]} rows */

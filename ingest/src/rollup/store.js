@@ -187,7 +187,7 @@ function progressStore(storage, cql) {
       await read(cql.setProgress, [shard, doneMs, timestamp])
     },
 
-    /** Every hour that may hold rows, of every series there is. @returns {AsyncGenerator<Window>} */
+    /** Every hour that may hold rows, of every series. @returns {AsyncGenerator<Window>} */
     async *hours() {
       for await (const row of storage.pages(cql.series)) {
         if (!row.first_ts || !row.last_ts) continue

@@ -1,0 +1,148 @@
+// Rollups on a real database: what arrived late is in them a moment later, and at no moment does an
+// answer differ from what the raw rows say.
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { MARK, SLOT_GRACE_MS, SLOT_MS, shardOf, startOf } from '@sandglass/common/rollup'
+import { sensorId } from '@sandglass/common/sensor'
+import { publishAll } from '../support/rest.js'
+import { startStack } from '../support/stack.js'
+import { getJson } from '../support/stored.js'
+import { until } from '../support/until.js'
+
+const SENSOR = 'turbine'
+const MINUTE_MS = 60_000
+const HOUR_MS = 60 * MINUTE_MS
+const DAY_MS = 24 * HOUR_MS
+/** Three days of a reading every ten seconds, two days ago. */
+const FROM = startOf(Date.now() - 5 * DAY_MS, DAY_MS)
+const TO = FROM + 3 * DAY_MS
+const EVERY_MS = 10_000
+
+/** @param {number} timeMs */
+const valueAt = (timeMs) => Math.round(2_000 * Math.sin(timeMs / 3_000_000)) / 100 + 0
+
+/** @type {Map<number, number>} */
+const rows = new Map()
+
+/** @type {import('../support/stack.js').Stack} */
+let stack
+
+beforeAll(async () => {
+  stack = await startStack()
+  for (let t = FROM; t < TO; t += EVERY_MS) rows.set(t, valueAt(t))
+  await publishAll(stack.apiUrl, [...rows].map(toLine))
+}, 120_000)
+afterAll(() => stack?.end())
+
+/** @param {[number, number]} row */
+function toLine([t, v]) {
+  return { sensor: SENSOR, metric: 'speed', t, v }
+}
+
+/** @param {string} step  @param {number} [from]  @param {number} [to] */
+async function series(step, from = FROM, to = TO) {
+  const query = `metric=speed&from=${from}&to=${to}&step=${step}&agg=count,sum,min,max,first,last`
+  return getJson(`${stack.apiUrl}/v1/sensors/${SENSOR}/series?${query}`)
+}
+
+/** What the raw rows say. @param {number} stepMs  @param {number} from  @param {number} to */
+function right(stepMs, from, to) {
+  /** @type {Map<number, number[]>} */
+  const windows = new Map()
+  for (const [t, v] of [...rows].sort(([a], [b]) => a - b)) {
+    if (t < from || t >= to) continue
+    const startMs = startOf(t, stepMs)
+    windows.set(startMs, [...(windows.get(startMs) ?? []), v])
+  }
+  return [...windows].map(([t, values]) => ({
+    t,
+    count: values.length,
+    sum: expect.closeTo(
+      values.reduce((sum, v) => sum + v, 0),
+      6,
+    ),
+    min: Math.min(...values),
+    max: Math.max(...values),
+    first: values[0],
+    last: values[values.length - 1],
+  }))
+}
+
+/** Every answer is right. @returns {Promise<string[]>}  Which resolutions were read. */
+async function check() {
+  const resolutions = []
+  for (const [step, stepMs] of /** @type {const} */ ([
+    ['1m', MINUTE_MS],
+    ['15m', 15 * MINUTE_MS],
+    ['6h', 6 * HOUR_MS],
+    ['1d', DAY_MS],
+  ])) {
+    for (const [from, to] of [
+      [FROM, TO],
+      [FROM + 12_345_678, TO - 45_678_901],
+    ]) {
+      const answer = await series(step, from, to)
+      expect(answer.items).toEqual(right(stepMs, from, to))
+      resolutions.push(answer.resolution)
+    }
+  }
+  return resolutions
+}
+
+/** Waits until all marks of now are worked off. */
+async function settle() {
+  const slotMs = startOf(Date.now(), SLOT_MS)
+  const client = await stack.client()
+  const query = `SELECT done FROM ${stack.keyspace}.rollup_progress WHERE shard = ?`
+  await until(
+    'rollups have come so far',
+    async () => {
+      const params = [shardOf(sensorId(SENSOR))]
+      const [row] = (await client.execute(query, params, { prepare: true })).rows
+      return row?.done.getTime() > slotMs
+    },
+    { deadlineMs: 2 * (SLOT_MS + SLOT_GRACE_MS) + 30_000 },
+  )
+}
+
+describe('rollups', () => {
+  test('before anything is summed up, raw rows answer', async () => {
+    expect(new Set(await check())).toEqual(new Set(['raw']))
+  }, 60_000)
+
+  test('after a moment, rollups answer the same', async () => {
+    await settle()
+    expect(await check()).toEqual(['1m', '1m', '1m', '1m', '1h', '1h', '1d', '1d'])
+    const { items } = await getJson(
+      `${stack.apiUrl}/v1/sensors/${SENSOR}/series?metric=speed&from=${FROM}&to=${TO}&step=1d&agg=p50,p90`,
+    )
+    for (const { t, p50, p90 } of items) {
+      const day = [...rows].filter(([at]) => startOf(at, DAY_MS) === t).map(([, v]) => v)
+      day.sort((a, b) => a - b)
+      const near = (/** @type {number} */ share) => day[Math.floor(share * (day.length - 1))]
+      expect(Math.abs(p50 - near(0.5))).toBeLessThan(0.011 * Math.abs(near(0.5)) + 0.02)
+      expect(Math.abs(p90 - near(0.9))).toBeLessThan(0.011 * Math.abs(near(0.9)) + 0.02)
+    }
+  }, 240_000)
+
+  test('what comes late is in the very next answer, and in rollups after ingest was killed', async () => {
+    const late = [FROM + 3_333, FROM + DAY_MS + 7 * HOUR_MS + 1, TO - 1]
+    for (const t of late) rows.set(t, 99)
+    await publishAll(
+      stack.apiUrl,
+      late.map((t) => toLine([t, 99])),
+    )
+    await check()
+    await stack.part('ingest').kill9()
+    await check()
+    await stack.part('ingest').start()
+    await settle()
+    expect(await check()).toEqual(['1m', '1m', '1m', '1m', '1h', '1h', '1d', '1d'])
+    const client = await stack.client()
+    const { rows: marks } = await client.execute(
+      `SELECT count(*) AS n FROM ${stack.keyspace}.late_mark WHERE level = ? ALLOW FILTERING`,
+      [MARK.hour],
+      { prepare: true },
+    )
+    expect(Number(marks[0].n)).toBeGreaterThanOrEqual(72)
+  }, 300_000)
+})
