@@ -9,6 +9,7 @@ import {
   number,
   readOptions,
   requireLoopback,
+  url,
 } from '../src/options.js'
 import { Failure } from './failure.js'
 
@@ -37,6 +38,7 @@ export const LISTENERS = /** @type {const} */ ([
  * @property {string} [dbShards]
  * @property {string} [dbMemory]
  * @property {string} [cqlHosts]  A database that runs elsewhere; then no engine is started.
+ * @property {string} [mqttUrl]  A broker that runs elsewhere; then ingest is its client.
  * @property {number} sensors
  * @property {number} [rate]
  * @property {number} malformedPercent
@@ -94,6 +96,11 @@ function specs(mode, dataDir) {
     {
       flag: '--cql-hosts <host:port,...>',
       help: 'use this ScyllaDB, Cassandra or engine instead of starting one',
+    },
+    {
+      flag: '--mqtt-url <url>',
+      help: 'use this MQTT broker, mqtt:// or mqtts://, instead of the one inside ingest',
+      parse: url('mqtt:', 'mqtts:'),
     },
     ...(mode === 'demo' ? SIMULATOR_OPTIONS : []),
     allowRemote,

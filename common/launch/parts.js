@@ -13,6 +13,9 @@ const REACHABLE = { '0.0.0.0': '127.0.0.1', '::': '::1' }
 /** Where a listener is reached from this machine. @param {Address} address */
 export const reach = ({ host, port }) => format({ host: REACHABLE[host] ?? host, port })
 
+/** Where devices publish. @param {Options} options */
+export const brokerUrl = ({ mqttUrl, mqttListen }) => mqttUrl ?? `mqtt://${reach(mqttListen)}`
+
 /** What is set only if it was asked for. @param {Record<string, unknown>} values */
 const given = (values) =>
   Object.fromEntries(
@@ -43,6 +46,7 @@ export function describeParts(mode, options, { root, engine, node }) {
         MQTT_LISTEN: format(options.mqttListen),
         INGEST_HTTP: format(options.ingestHttp),
         SPOOL_DIR: join(options.dataDir, 'spool'),
+        ...given({ MQTT_URL: options.mqttUrl }),
       },
       healthUrl: `http://${reach(options.ingestHttp)}/health`,
     },
@@ -87,7 +91,7 @@ function describeSimulator(options, root, node) {
     name: 'simulator',
     command: [node, join(root, 'simulator/src/main.js')],
     env: given({
-      MQTT_URL: `mqtt://${reach(options.mqttListen)}`,
+      MQTT_URL: brokerUrl(options),
       SENSORS: options.sensors,
       RATE: options.rate,
       MALFORMED_PERCENT: options.malformedPercent,

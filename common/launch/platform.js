@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { LogFile } from './log-file.js'
 import { LISTENERS } from './options.js'
 import { Part } from './part.js'
-import { describeParts, reach } from './parts.js'
+import { brokerUrl, describeParts, reach } from './parts.js'
 import { checkPorts } from './ports.js'
 import { buildEngine } from './setup.js'
 import { sample, statusLine } from './status.js'
@@ -77,9 +77,12 @@ async function untilStopped(start, part, signal) {
 
 /** @param {Options} options */
 function listeners(options) {
-  return LISTENERS.filter(({ key }) => !options.cqlHosts || !key.startsWith('db')).map(
-    ({ key, flag, what }) => ({ what, flag, address: options[key] }),
-  )
+  const isOurs = (/** @type {string} */ key) =>
+    !(options.cqlHosts && key.startsWith('db')) && !(options.mqttUrl && key === 'mqttListen')
+  return LISTENERS.filter(({ key }) => isOurs(key)).map(({ key, flag, what }) => ({
+    ...{ what, flag },
+    address: options[key],
+  }))
 }
 
 /**
@@ -97,7 +100,7 @@ function welcome(mode, options, logs) {
     `Sandglass is up${mode === 'demo' ? `, with ${options.sensors} simulated sensors` : ''}.`,
     `  page     ${api}/`,
     `  REST     ${api}/v1/sensors, described at ${api}/docs`,
-    `  MQTT     mqtt://${reach(options.mqttListen)}, topic sensors/NAME/METRIC`,
+    `  MQTT     ${brokerUrl(options)}, topic sensors/NAME/METRIC`,
     `  CQL      ${options.cqlHosts ?? reach(options.dbListen)}`,
     `  metrics  ${engine}http://${reach(options.ingestHttp)}/metrics ${api}/metrics`,
     `  data     ${options.dataDir}`,

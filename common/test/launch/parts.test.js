@@ -43,6 +43,13 @@ describe('the parts', () => {
     expect(parts[0].env.CQL_HOSTS).toBe('10.0.0.1:9042')
   })
 
+  test('meet at a broker that is given', () => {
+    const options = { ...OPTIONS, mqttUrl: 'mqtts://b:8883' }
+    const urls = describeParts('demo', options, PROGRAMS).map(({ env }) => env.MQTT_URL)
+    expect(urls).toEqual([undefined, 'mqtts://b:8883', undefined, 'mqtts://b:8883'])
+    expect(describeParts('demo', OPTIONS, PROGRAMS)[1].env).not.toHaveProperty('MQTT_URL')
+  })
+
   test('are reached on loopback when they listen everywhere', () => {
     expect(reach({ host: '::', port: 5 })).toBe('[::1]:5')
   })
