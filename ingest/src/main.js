@@ -58,7 +58,8 @@ function openSource(sink, logger) {
   if (options.mqttUrl) {
     const client = clientOptionsOf(options, process.env, hostname())
     const { mqttShare: share, lineTopic } = options
-    return outside({ sink, client, options: { share, lineTopic }, logger })
+    const onEmpty = options.mqttLeave ? () => process.kill(process.pid, 'SIGTERM') : undefined
+    return outside({ sink, client, options: { share, lineTopic, onEmpty }, logger })
   }
   requireLoopback('--mqtt-listen', options.mqttListen, options.allowRemote)
   return inside({ sink, limits: options, listen: options.mqttListen, logger })

@@ -87,6 +87,10 @@ export const options = [
     parse: integer(60, 4_294_967_295),
   },
   {
+    flag: '--mqtt-leave',
+    help: 'take what the broker still has for this process, have it forget the process, and stop',
+  },
+  {
     flag: '--mqtt-ca <file>',
     help: "who signs that broker's certificate, in PEM (default: who signs those of web sites)",
     parse: contents,

@@ -136,8 +136,12 @@ describe('a broker that exists already', () => {
     broker.stop()
   })
 
-  /** @param {Partial<import('../src/external/client.js').ClientOptions>} [client] */
-  function start(client = {}, share = 'group') {
+  /**
+   * @param {Partial<import('../src/external/client.js').ClientOptions>} [client]
+   * @param {string} [share]
+   * @param {() => void} [onEmpty]
+   */
+  function start(client = {}, share = 'group', onEmpty = undefined) {
     external = new External({
       sink,
       session: new Session('broker', new Sessions()),
@@ -146,7 +150,7 @@ describe('a broker that exists already', () => {
         ...{ packetBytesMax: 100_000, username: 'u', password: 'p' },
         ...{ ca: undefined, cert: undefined, key: undefined, ...client },
       },
-      options: { share, lineTopic: 'lines', resubscribeMs: 20 },
+      options: { share, lineTopic: 'lines', onEmpty, resubscribeMs: 20, emptyMs: 100 },
       logger: pino({ level: 'silent' }),
     })
     external.start()
@@ -294,7 +298,32 @@ describe('a broker that exists already', () => {
     await until(() => connection.isClosed)
     expect(connection.acknowledged).toEqual(numbers(3))
     expect(connection.of('disconnect')).toMatchObject([{ reasonCode: 0 }])
+    expect(connection.of('disconnect')[0].properties).toBeUndefined()
     expect(sink.payloads).toEqual(numbers(3))
+  })
+
+  test('that we leave for good is left when it has nothing more, and forgets us', async () => {
+    let isEmpty = false
+    start({}, 'group', () => {
+      isEmpty = true
+    })
+    await until(() => broker.connections[0]?.of('unsubscribe').length)
+    const [connection] = broker.connections
+    expect(connection.of('unsubscribe')[0].unsubscriptions).toEqual([
+      ...['$share/group/sensors/#', '$share/group/lines/#'],
+    ])
+    connection.publish(1)
+    await until(() => sink.messages.length === 1)
+    await pause(300)
+    expect(isEmpty).toBe(false)
+    sink.settle(sink.messages[0])
+    await until(() => isEmpty)
+    expect(connection.acknowledged).toEqual([1])
+    expect(connection.of('subscribe')).toEqual([])
+    await external.stop(0)
+    await until(() => connection.isClosed)
+    const [{ properties }] = connection.of('disconnect')
+    expect(properties).toMatchObject({ sessionExpiryInterval: 0 })
   })
 })
 

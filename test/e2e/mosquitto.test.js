@@ -36,130 +36,37 @@ async function metric(part, name) {
   return Number(new RegExp(`^sandglass_ingest_${name} (.*)$`, 'm').exec(text)?.[1])
 }
 
-describeWith(missingPrograms(['mosquitto']), 'two processes that share what mosquitto has', () => {
-  const ledger = new Ledger()
-  /** @type {Stack} */
-  let stack
-  /** @type {Mosquitto} */
-  let broker
-  /** @type {Part[]} */
-  let processes
-  /** @type {import('../support/publisher.js').Publisher[]} */
-  let publishers
-  let published = 0
+/** Devices that publish by way of mosquitto to those who store it, and what they published. */
+class Round {
+  #ledger = new Ledger()
+  #published = 0
 
-  beforeAll(async () => {
-    stack = await startStack({ parts: ['engine'] })
-    broker = await openMosquitto(stack.directory)
-    await broker.start()
-    const env = { MQTT_URL: `mqtt://${broker.host}:${broker.port}`, SPOOL_AFTER_MS }
-    processes = [await stack.addIngest('one', env), await stack.addIngest('two', env)]
-    await Promise.all(processes.map((part) => part.start()))
-    publishers = await openPublishers(CLIENTS, 'device', broker)
-  }, 120_000)
+  /**
+   * @param {Stack} stack
+   * @param {import('../support/publisher.js').Publisher[]} publishers
+   * @param {Part[]} processes  Those that run.
+   */
+  constructor(stack, publishers, processes) {
+    this.stack = stack
+    this.publishers = publishers
+    this.processes = processes
+  }
 
-  afterAll(async () => {
-    await Promise.all((publishers ?? []).map((publisher) => publisher.close()))
-    await stack?.end()
-    await broker?.stop()
-  }, 60_000)
-
-  test('are each given a part of the messages', async () => {
-    await publish(100)
-    await expectStored()
-    const received = await Promise.all(
-      processes.map(async (part) => (await statsOf(part)).received),
-    )
-    expect(Math.min(...received)).toBeGreaterThan(0)
-    expect(received[0] + received[1]).toBe(CLIENTS * 100)
-  }, 120_000)
-
-  test('one of which is killed again and again while messages arrive', async () => {
-    const [one] = processes
-    const all = publish(500)
-    for (const share of [0.2, 0.5, 0.8]) {
-      const count = (1 + 5 * share) * CLIENTS * 100
-      await until('some are acknowledged', () => ledger.acknowledged >= count, { everyMs: 1 })
-      await one.kill9()
-      await one.start()
-    }
-    await all
-    await expectStored()
-  }, 120_000)
-
-  test('one of which is killed with what it has not acknowledged, and is given it again', async () => {
-    const [one, two] = processes
-    await stack.databaseAway()
-    await publish(50)
-    await until('each holds some', async () => {
-      const counts = await Promise.all(
-        processes.map((part) => metric(part, 'broker_unacknowledged')),
-      )
-      return Math.min(...counts) > 0 && counts
-    })
-    const held = await metric(one, 'broker_unacknowledged')
-    await one.kill9()
-    await publish(20)
-    await stack.databaseBack()
-    await one.start()
-    await expectStored()
-    expect(await metric(one, 'broker_redeliveries_total')).toBe(held)
-    expect(await metric(two, 'broker_redeliveries_total')).toBe(0)
-  }, 120_000)
-
-  test('are given again what they had not acknowledged when mosquitto was stopped', async () => {
-    await stack.databaseAway()
-    await publish(50)
-    await until('each holds some', async () => {
-      const counts = await Promise.all(processes.map(async (part) => (await statsOf(part)).held))
-      return Math.min(...counts) > 0
-    })
-    await broker.stop()
-    await areConnected(0)
-    await broker.start()
-    // Until they have subscribed again mosquitto would give what arrives to nobody.
-    await areConnected(1)
-    await publish(50)
-    await stack.databaseBack()
-    await expectStored()
-    for (const part of processes) {
-      expect(await metric(part, 'broker_reconnects_total')).toBeGreaterThan(0)
-      expect(await metric(part, 'broker_redeliveries_total')).toBeGreaterThan(0)
-      expect(unaccounted(await statsOf(part))).toBe(0)
-    }
-  }, 120_000)
-
-  test('are given what mosquitto had on disk when it was killed while they were away', async () => {
-    for (const part of processes) await part.stop()
-    // Of each process more than the thousand after which mosquitto drops by default.
-    await publish(200)
-    await broker.save()
-    await broker.kill9()
-    await broker.start()
-    await Promise.all(processes.map((part) => part.start()))
-    await expectStored()
-    const redelivered = processes.map((part) => metric(part, 'broker_redeliveries_total'))
-    expect(await Promise.all(redelivered)).toEqual([0, 0])
-  }, 120_000)
-
-  /** Resolves when all of them are, or none is. @param {0 | 1} expected */
-  async function areConnected(expected) {
-    for (const part of processes) {
-      await until('it says so', async () => (await metric(part, 'broker_connected')) === expected)
-    }
+  get acknowledged() {
+    return this.#ledger.acknowledged
   }
 
   /** Resolves when mosquitto has acknowledged it all. @param {number} count  Of each device. */
-  async function publish(count) {
-    const from = published
-    published += count
+  async publish(count) {
+    const from = this.#published
+    this.#published += count
     await Promise.all(
-      publishers.flatMap((publisher, client) =>
+      this.publishers.flatMap((publisher, client) =>
         Array.from({ length: count }, async (_, index) => {
           const sensor = `device-${client}`
           const timeMs = START_MS + from + index
           const value = client * 1_000_000 + from + index
-          const acknowledged = ledger.note(sensorId(sensor), 'm', timeMs, value)
+          const acknowledged = this.#ledger.note(sensorId(sensor), 'm', timeMs, value)
           await publisher.publish(`sensors/${sensor}/m`, JSON.stringify({ t: timeMs, v: value }))
           acknowledged()
         }),
@@ -168,26 +75,193 @@ describeWith(missingPrograms(['mosquitto']), 'two processes that share what mosq
   }
 
   /** Everything that was ever published is stored, once, and nothing is left to acknowledge. */
-  async function expectStored() {
-    expect(ledger.acknowledged).toBe(CLIENTS * published)
-    const client = await stack.client()
+  async expectStored() {
+    const all = CLIENTS * this.#published
+    expect(this.#ledger.acknowledged).toBe(all)
+    const client = await this.stack.client()
     const found = await until(
       'all is stored',
       async () => {
-        const rows = await scanMeasurements(client, stack.keyspace)
-        return rows.length >= CLIENTS * published && ledger.compare(rows)
+        const rows = await scanMeasurements(client, this.stack.keyspace)
+        return rows.length >= all && this.#ledger.compare(rows)
       },
       { deadlineMs: 30_000, everyMs: 200 },
     )
-    expect(found).toMatchObject({
-      ...{ lost: [], doubled: [], foreign: [] },
-      counts: { stored: CLIENTS * published },
-    })
+    expect(found).toMatchObject({ lost: [], doubled: [], foreign: [], counts: { stored: all } })
     await until('all is acknowledged', async () => {
-      const left = processes.map((part) => metric(part, 'broker_unacknowledged'))
+      const left = this.processes.map((part) => metric(part, 'broker_unacknowledged'))
       return (await Promise.all(left)).every((count) => count === 0)
     })
   }
+
+  /** Resolves when every process holds messages that it has not acknowledged. */
+  async areHeld() {
+    await until('each holds some', async () => {
+      const counts = this.processes.map((part) => metric(part, 'broker_unacknowledged'))
+      return Math.min(...(await Promise.all(counts))) > 0
+    })
+  }
+
+  /** Resolves when all of them are, or none is. @param {0 | 1} expected */
+  async areConnected(expected) {
+    for (const part of this.processes) {
+      await until('it says so', async () => (await metric(part, 'broker_connected')) === expected)
+    }
+  }
+
+  async end() {
+    await Promise.all(this.publishers.map((publisher) => publisher.close()))
+  }
+}
+
+/**
+ * The engine, mosquitto, and processes between them.
+ *
+ * @param {string[]} names  Of the processes.
+ * @param {Record<string, string>} ingestEnv
+ */
+async function open(names, ingestEnv) {
+  const stack = await startStack({ parts: ['engine'] })
+  const broker = await openMosquitto(stack.directory)
+  await broker.start()
+  const env = { MQTT_URL: `mqtt://${broker.host}:${broker.port}`, SPOOL_AFTER_MS, ...ingestEnv }
+  const processes = await Promise.all(names.map((name) => stack.addIngest(name, env)))
+  await Promise.all(processes.map((part) => part.start()))
+  const publishers = await openPublishers(CLIENTS, 'device', broker)
+  return { stack, broker, round: new Round(stack, publishers, processes) }
+}
+
+describeWith(missingPrograms(['mosquitto']), 'two processes that share what mosquitto has', () => {
+  /** @type {Stack} */
+  let stack
+  /** @type {Mosquitto} */
+  let broker
+  /** @type {Round} */
+  let round
+
+  beforeAll(async () => {
+    const opened = await open(['one', 'two'], {})
+    stack = opened.stack
+    broker = opened.broker
+    round = opened.round
+  }, 120_000)
+
+  afterAll(async () => {
+    await round?.end()
+    await stack?.end()
+    await broker?.stop()
+  }, 60_000)
+
+  test('are each given a part of the messages', async () => {
+    await round.publish(100)
+    await round.expectStored()
+    const stats = await Promise.all(round.processes.map(statsOf))
+    const received = stats.map((counts) => counts.received)
+    expect(Math.min(...received)).toBeGreaterThan(0)
+    expect(received[0] + received[1]).toBe(CLIENTS * 100)
+  }, 120_000)
+
+  test('one of which is killed again and again while messages arrive', async () => {
+    const [one] = round.processes
+    const before = round.acknowledged
+    const all = round.publish(500)
+    for (const share of [0.2, 0.5, 0.8]) {
+      const count = before + share * CLIENTS * 500
+      await until('some are acknowledged', () => round.acknowledged >= count, { everyMs: 1 })
+      await one.kill9()
+      await one.start()
+    }
+    await all
+    await round.expectStored()
+  }, 120_000)
+
+  test('one of which is killed with what it has not acknowledged, and is given it again', async () => {
+    const [one, two] = round.processes
+    await stack.databaseAway()
+    await round.publish(50)
+    await until('all is with them', async () => {
+      const counts = round.processes.map((part) => metric(part, 'broker_unacknowledged'))
+      return (await Promise.all(counts)).reduce((sum, count) => sum + count) === CLIENTS * 50
+    })
+    const held = await metric(one, 'broker_unacknowledged')
+    await one.kill9()
+    await round.publish(20)
+    await stack.databaseBack()
+    await one.start()
+    await round.expectStored()
+    expect(held).toBeGreaterThan(0)
+    expect(await metric(one, 'broker_redeliveries_total')).toBe(held)
+    expect(await metric(two, 'broker_redeliveries_total')).toBe(0)
+  }, 120_000)
+
+  test('are given again what they had not acknowledged when mosquitto was stopped', async () => {
+    await stack.databaseAway()
+    await round.publish(50)
+    await round.areHeld()
+    await broker.stop()
+    await round.areConnected(0)
+    await broker.start()
+    // Until they have subscribed again mosquitto would give what arrives to nobody.
+    await round.areConnected(1)
+    await round.publish(50)
+    await stack.databaseBack()
+    await round.expectStored()
+    for (const part of round.processes) {
+      expect(await metric(part, 'broker_reconnects_total')).toBeGreaterThan(0)
+      expect(await metric(part, 'broker_redeliveries_total')).toBeGreaterThan(0)
+      expect(unaccounted(await statsOf(part))).toBe(0)
+    }
+  }, 120_000)
+
+  test('are given what mosquitto had on disk when it was killed while they were away', async () => {
+    for (const part of round.processes) await part.stop()
+    // Of each process more than the thousand after which mosquitto drops by default.
+    await round.publish(200)
+    await broker.save()
+    await broker.kill9()
+    await broker.start()
+    await Promise.all(round.processes.map((part) => part.start()))
+    await round.expectStored()
+    const redelivered = round.processes.map((part) => metric(part, 'broker_redeliveries_total'))
+    expect(await Promise.all(redelivered)).toEqual([0, 0])
+  }, 120_000)
+
+  test('one of which leaves for good with what was set aside for it', async () => {
+    const [one, two] = round.processes
+    await two.stop()
+    await round.publish(50)
+    two.options.env.MQTT_LEAVE = 'true'
+    two.spawn()
+    await two.ended()
+    expect(two.logTail()).toContain('nothing is left')
+    round.processes = [one]
+    await round.expectStored()
+    const { received } = await statsOf(one)
+    await round.publish(50)
+    await round.expectStored()
+    expect((await statsOf(one)).received - received).toBe(CLIENTS * 50)
+  }, 120_000)
+})
+
+describeWith(missingPrograms(['mosquitto']), 'a process that shares with nobody', () => {
+  test('is given also what came before it was back after mosquitto was', async () => {
+    const { stack, broker, round } = await open(['alone'], { MQTT_SHARE: '' })
+    const [alone] = round.processes
+    const all = round.publish(2_000)
+    for (const restart of [1, 2]) {
+      const count = 0.3 * restart * CLIENTS * 2_000
+      await until('some are acknowledged', () => round.acknowledged >= count, { everyMs: 1 })
+      await broker.stop()
+      await broker.start()
+      const isBack = async () => (await metric(alone, 'broker_reconnects_total')) === restart
+      await until('it is back', isBack)
+    }
+    await all
+    await round.expectStored()
+    await round.end()
+    await stack.end()
+    await broker.stop()
+  }, 120_000)
 })
 
 const TOOLS = ['mosquitto', 'mosquitto_passwd', 'openssl']

@@ -112,6 +112,14 @@ export class Part {
     }
   }
 
+  /** Resolves when it has ended by itself, which it should; fails unless with exit code 0. */
+  async ended() {
+    this.#stopping = true
+    const exit = await this.#exit
+    if (exit?.code !== 0)
+      throw new Error(`${this.name} ended with ${exit?.code}\n${this.logTail()}`)
+  }
+
   /** Throws if it ended without being asked to. */
   check() {
     if (this.died) throw new Error(`${this.died}\n${this.logTail()}`)

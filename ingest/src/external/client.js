@@ -138,15 +138,24 @@ export class BrokerClient {
     if (lower) throw new Error(`the broker gives ${lower.topic} with QoS ${lower.qos} only`)
   }
 
-  /** Says goodbye. The broker keeps the session. */
-  async end() {
+  /**
+   * Has the broker give us no more than what it set aside already.
+   *
+   * @param {string[]} filters
+   */
+  async unsubscribe(filters) {
+    await this.client.unsubscribeAsync(filters)
+  }
+
+  /** Says goodbye. @param {{ keepsSession: boolean }} how  Whether the broker keeps the session. */
+  async end({ keepsSession }) {
     clearInterval(this.pinger)
     if (!this.client.connected) {
       await this.client.endAsync(true)
       return
     }
     const timer = setTimeout(() => this.client.stream.destroy(), END_MS_MAX)
-    await this.client.endAsync(false)
+    await this.client.endAsync(keepsSession ? {} : { properties: { sessionExpiryInterval: 0 } })
     clearTimeout(timer)
   }
 }

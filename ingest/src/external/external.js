@@ -17,6 +17,9 @@ import { carriesTime } from './retained.js'
 /** When a subscription that the broker refused is asked for again, in milliseconds. */
 const RESUBSCRIBE_MS = 5_000
 
+/** Silence after which a broker that gives us nothing new has nothing left, in milliseconds. */
+const EMPTY_MS = 3_000
+
 /** @typedef {import('./client.js').Packet} Packet */
 /** @typedef {import('./acknowledgements.js').Stream} Stream */
 /** @typedef {import('../broker/session.js').Session} Session */
@@ -26,7 +29,10 @@ const RESUBSCRIBE_MS = 5_000
  * @typedef {object} ExternalOptions
  * @property {string} share  Name of the group that shares the subscription; empty: none.
  * @property {string} lineTopic
+ * @property {() => void} [onEmpty]  If it is given, we are here for the last time: take what is left
+ *   for us, call this, and end the session.
  * @property {number} [resubscribeMs]
+ * @property {number} [emptyMs]
  */
 
 export class External {
@@ -39,7 +45,8 @@ export class External {
    * @param {import('pino').Logger} parts.logger
    */
   constructor({ sink, session, client, options, logger }) {
-    const { share, lineTopic, resubscribeMs = RESUBSCRIBE_MS } = options
+    const { share, lineTopic, onEmpty } = options
+    const { resubscribeMs = RESUBSCRIBE_MS, emptyMs = EMPTY_MS } = options
     /** Whether messages can come. */
     this.isConnected = false
     /** Connections that were made. */
@@ -62,6 +69,14 @@ export class External {
     )
     /** @private */
     this.resubscribeMs = resubscribeMs
+    /** @private */
+    this.onEmpty = onEmpty
+    /** @private */
+    this.emptyMs = emptyMs
+    /** Whether nothing is left for us, and nothing more will come. @private */
+    this.isEmpty = false
+    /** When the last message came, by the clock that only goes forward. @private */
+    this.heardMs = 0
     /** @private @type {BrokerClient | undefined} */
     this.client = undefined
     /** Of the connection there is. @private @type {Acknowledgements | undefined} */
@@ -116,7 +131,8 @@ export class External {
   connected() {
     this.connects++
     this.session.visit++
-    void this.subscribe(++this.epoch)
+    this.epoch++
+    void (this.onEmpty ? this.leave(this.epoch) : this.subscribe(this.epoch))
   }
 
   /**
@@ -138,6 +154,37 @@ export class External {
       this.failed(/** @type {Error} */ (error).message)
       this.timer = setTimeout(() => this.subscribe(epoch), this.resubscribeMs)
     }
+  }
+
+  /**
+   * Waits until the broker has nothing left for us.
+   *
+   * @private
+   * @param {number} epoch
+   */
+  async leave(epoch) {
+    try {
+      await this.client?.unsubscribe(this.filters)
+    } catch (error) {
+      if (this.epoch === epoch) this.failed(/** @type {Error} */ (error).message)
+      return
+    }
+    if (this.epoch !== epoch) return
+    this.isConnected = true
+    this.heardMs = performance.now()
+    this.lookForMore()
+  }
+
+  /** @private */
+  lookForMore() {
+    const leftMs = this.heardMs + this.emptyMs - performance.now()
+    if (leftMs > 0 || this.unacknowledged > 0) {
+      this.timer = setTimeout(() => this.lookForMore(), Math.max(leftMs, this.emptyMs / 10))
+      return
+    }
+    this.isEmpty = true
+    this.logger.info({ broker: this.session.clientId }, 'nothing is left: the session ends')
+    this.onEmpty?.()
   }
 
   /** @private */
@@ -167,6 +214,7 @@ export class External {
     if (this.isStopping) return true
     const acknowledgements = this.acknowledgementsOf(stream)
     const message = this.messageOf(packet, acknowledgements)
+    this.heardMs = message.arrivedMs
     if (message.qos > 0) acknowledgements.add(message)
     if (message.dup) this.redeliveries++
     if (packet.retain && !carriesTime(message.topic, message.payload)) {
@@ -202,7 +250,7 @@ export class External {
 
   /**
    * Takes no more messages, acknowledges what becomes durable meanwhile, and leaves. The broker
-   * keeps the session.
+   * keeps the session, unless nothing is left in it and we will not be back.
    *
    * @param {number} holdMsMax  Longest wait for messages that are held, in milliseconds.
    */
@@ -213,6 +261,6 @@ export class External {
     await this.sink.idle(holdMsMax)
     this.acknowledgements?.flush()
     this.acknowledgements?.close()
-    await this.client?.end()
+    await this.client?.end({ keepsSession: !this.isEmpty })
   }
 }

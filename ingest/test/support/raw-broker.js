@@ -68,6 +68,9 @@ class RawConnection {
     } else if (packet.cmd === 'subscribe') {
       const { messageId, subscriptions } = packet
       this.send({ cmd: 'suback', messageId, granted: subscriptions.map(() => granted) })
+    } else if (packet.cmd === 'unsubscribe') {
+      const { messageId, unsubscriptions } = packet
+      this.send({ cmd: 'unsuback', messageId, granted: unsubscriptions.map(() => 0) })
     } else if (packet.cmd === 'pingreq') {
       this.send({ cmd: 'pingresp' })
     }
