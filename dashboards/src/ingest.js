@@ -133,6 +133,38 @@ const requests = [
   }),
 ]
 
+const rollups = [
+  lines({
+    title: 'Behind',
+    description:
+      'How far rollups are behind, in the worst part of the work. Raw rows fill the gap.',
+    unit: 's',
+    queries: { '{{instance}}': 'sandglass_ingest_rollup_lag_seconds' },
+  }),
+  lines({
+    title: 'Hours and days',
+    description:
+      'Summed up; to be summed up again because something came late; and left as they were, for ' +
+      'their raw rows may be gone.',
+    unit: 'ops',
+    queries: {
+      'summed up': total('sandglass_ingest_rollup_windows_total'),
+      late: total('sandglass_ingest_rollup_late_marks_total'),
+      'left as they were': total('sandglass_ingest_rollup_expired_total'),
+    },
+  }),
+  lines({
+    title: 'Work',
+    description: 'Parts that each process does, and how often the work had to wait or be redone.',
+    unit: 'short',
+    queries: {
+      'parts of {{instance}}': 'sandglass_ingest_rollup_shards',
+      'waits a second': total('sandglass_ingest_rollup_failures_total'),
+      'marked again a second': total('sandglass_ingest_rollup_again_total'),
+    },
+  }),
+]
+
 const broker = [
   lines({
     title: 'Broker',
@@ -174,6 +206,7 @@ export const buildIngest = () =>
       Messages: messages,
       'Held and spooled': spool,
       'Requests to the database': requests,
+      Rollups: rollups,
       'The broker, if it is another one': broker,
       Process: nodeProcess('sandglass_ingest_'),
     },

@@ -7,8 +7,8 @@ import { choice, measuredLines, measuredTable } from './infinity.js'
 /** The most sensors that the api lists in one page; a part of the name narrows them down. */
 const SENSORS_MAX = '1000'
 
-/** The most measurements that the api gives in one page: of a longer time, the newest. */
-const MEASUREMENTS_MAX = '10000'
+/** Points of a line: about one a pixel. The api chooses the resolution that gives so many. */
+const POINTS = '800'
 
 /** A variable of the dashboard, as Grafana finds it in texts. @param {string} name */
 const the = (name) => `\${${name}}`
@@ -40,24 +40,56 @@ const variables = [
   }),
 ]
 
-const series = [
+/**
+ * Lines of the chosen series, summed up in windows.
+ *
+ * @param {{ title: string, description: string, width: number }} frame
+ * @param {Record<string, string>} aggregates  As the api calls them, by legend.
+ */
+const lines = (frame, aggregates) =>
   measuredLines({
-    title: `${the('metric')} of ${the('sensor:text')}`,
-    description: 'As measured; of a long time the newest 10,000 values.',
+    ...frame,
     unit: 'short',
-    width: 24,
-    path: `/v1/sensors/${the('sensor')}/measurements`,
+    path: `/v1/sensors/${the('sensor')}/series`,
     parameters: {
       metric: the('metric'),
       from: the('__from'),
       to: the('__to'),
-      limit: MEASUREMENTS_MAX,
+      points: POINTS,
+      agg: Object.values(aggregates).join(),
     },
     columns: [
       { selector: 't', text: 'time', type: time },
-      { selector: 'v', text: 'value', type: number },
+      ...Object.entries(aggregates).map(([text, selector]) => ({ selector, text, type: number })),
     ],
-  }),
+  })
+
+const series = [
+  lines(
+    {
+      title: `${the('metric')} of ${the('sensor:text')}`,
+      description: 'Average, least and greatest of each window, which is as long as fits the page.',
+      width: 24,
+    },
+    { average: 'avg', least: 'min', greatest: 'max' },
+  ),
+  lines(
+    {
+      title: 'Percentiles',
+      description:
+        'Half of the values of a window are below p50, all but one in a hundred below p99.',
+      width: 12,
+    },
+    { p50: 'p50', p99: 'p99' },
+  ),
+  lines(
+    {
+      title: 'Measurements',
+      description: 'How many there are in each window: where it falls, some are missing.',
+      width: 12,
+    },
+    { count: 'count' },
+  ),
 ]
 
 const newest = [
