@@ -86,6 +86,13 @@ export const measuredTable = ({ title, description, unit, width, ...question }) 
     .span(width)
     .height(12)
     .withTarget(target(question, 'table'))
+    // The data source gives columns in the order of the alphabet.
+    .withTransformation({
+      id: 'organize',
+      options: {
+        indexByName: Object.fromEntries(question.columns.map(({ text }, index) => [text, index])),
+      },
+    })
 
 /**
  * A choice of what the api lists. The columns `__text` and `__value` are what is shown and what it
