@@ -92,7 +92,12 @@ export class BrokerClient {
       if (handlers.message(packet, this.client.stream)) next()
       else this.keep(next)
     }
-    this.client.on('connect', () => handlers.connected())
+    this.client.on('connect', () => {
+      // A few acknowledgements must not wait until the broker's host confirms those before them.
+      const socket = /** @type {import('node:net').Socket} */ (this.client.stream)
+      socket.setNoDelay(true)
+      handlers.connected()
+    })
     this.client.on('close', () => {
       // What is behind the message on that connection comes again on the next one.
       this.kept = undefined

@@ -29,8 +29,8 @@ const EMPTY_MS = 3_000
  * @typedef {object} ExternalOptions
  * @property {string} share  Name of the group that shares the subscription; empty: none.
  * @property {string} lineTopic
- * @property {() => void} [onEmpty]  If it is given, we are here for the last time: take what is left
- *   for us, call this, and end the session.
+ * @property {() => void} [onEmpty]  If it is given, we are here for the last time: we take what is
+ *   left for us, call this, and end the session.
  * @property {number} [resubscribeMs]
  * @property {number} [emptyMs]
  */
