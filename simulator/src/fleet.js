@@ -4,7 +4,8 @@
  */
 
 import casual from 'casual'
-import { KINDS } from './signals.js'
+import { FLEETS, KINDS } from './kinds.js'
+import { hash } from './signals.js'
 
 /**
  * @typedef {object} Sensor
@@ -12,26 +13,41 @@ import { KINDS } from './signals.js'
  * @property {string} kind  A key of {@link KINDS}.
  * @property {number} seed  Of its signals.
  * @property {string[]} metrics
+ * @property {boolean} hasClock  Without one its messages carry no time.
  */
 
 /**
  * Builds a fleet in which every kind appears in turn.
  *
- * @param {{ sensors: number, seed: number }} options
+ * @param {object} options
+ * @param {number} options.sensors
+ * @param {number} options.seed
+ * @param {string} options.fleet  A key of {@link FLEETS}.
+ * @param {number} options.clocklessPercent  Share of sensors without a clock: if it is not 0, at
+ *   least one.
  * @returns {Sensor[]}
  */
-export function buildFleet({ sensors, seed }) {
+export function buildFleet({ sensors, seed, fleet: name, clocklessPercent }) {
   casual.seed(seed)
-  const kinds = Object.keys(KINDS)
-  return Array.from({ length: sensors }, (_, index) => {
+  const kinds = FLEETS[name]
+  const fleet = Array.from({ length: sensors }, (_, index) => {
     const kind = kinds[index % kinds.length]
+    const place = kind === 'collar' ? casual.first_name : casual.city
     return {
-      name: `${kind}-${slug(casual.city)}-${index + 1}`,
+      name: `${kind}-${slug(place)}-${index + 1}`,
       kind,
       seed: casual.integer(1, 2 ** 31 - 1),
       metrics: Object.keys(KINDS[kind]),
+      hasClock: true,
     }
   })
+  const clockless = Math.ceil((sensors * clocklessPercent) / 100)
+  if (clockless > 0) {
+    // Not the first ones: those may all be of one kind.
+    const drawn = fleet.toSorted((a, b) => hash(a.seed, 71) - hash(b.seed, 71))
+    for (const sensor of drawn.slice(0, clockless)) sensor.hasClock = false
+  }
+  return fleet
 }
 
 /**

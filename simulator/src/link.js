@@ -65,9 +65,10 @@ export class Link {
   /**
    * Publishes a message; call after {@link ready}.
    *
-   * @param {import('./message.js').Message} message
+   * @param {{ topic: string, payload: string }} message
+   * @param {() => void} [onDone]  Called when it is acknowledged.
    */
-  publish({ topic, payload }) {
+  publish({ topic, payload }, onDone) {
     const { qos, totals, onAcknowledged } = this.#options
     const startMs = performance.now()
     this.inFlight++
@@ -77,6 +78,7 @@ export class Link {
       if (!error) {
         totals.acknowledged++
         onAcknowledged(performance.now() - startMs)
+        onDone?.()
       }
       this.#wake()
     })

@@ -2,46 +2,137 @@
 
 import { setMaxListeners } from 'node:events'
 import { basename, extname } from 'node:path'
+import { SettingError } from '@sandglass/common/options'
 import { Progress } from '@sandglass/common/progress'
 import mqtt from 'mqtt'
+import { formatMoment } from './calendar.js'
+import { Ledger } from './ledger.js'
 import { Link, Totals } from './link.js'
 import { readSimulatorOptions } from './options.js'
+import { Plan } from './plan.js'
 import { checkTable } from './precheck.js'
+import { Readback, ReadbackError } from './readback.js'
+import { Reconciliation } from './reconcile.js'
 import { count, finalLine, Latencies, runningLine } from './report.js'
-import { realClock, runFleet, runReplay } from './run.js'
+import { realClock, runFleet, runReplay, Timeline } from './run.js'
 import { readTable, TableError } from './table.js'
+import { differenceOf, verdictLines } from './verdicts.js'
 
 /** How long acknowledgements are waited for at the end, in milliseconds. */
 const SETTLE_MS_MAX = 10_000
 const RECONNECT_MS = 1000
 const PROGRESS_MS = 1000
+/** How much longer than told a run goes on that is behind, or whose last messages are late. */
+const END_MS_MAX = 1000
+const LATE_MS_MAX = 30_000
 /** Connections are opened this many at a time: a broker's backlog of new ones is short. */
 const CONNECTIONS_AT_ONCE = 200
 
-const options = readSimulatorOptions(process.argv)
-const progress = new Progress()
+const options = readOptionsOrEnd()
+const progress = new Progress(process.stdout, PROGRESS_MS)
+/** With which the names of our connections begin, and those of no other run. */
+const clients = `simulator-${process.pid.toString(36)}-${Date.now().toString(36)}-`
 const stop = new AbortController()
 // Every connection listens.
 setMaxListeners(0, stop.signal)
 for (const signal of /** @type {const} */ (['SIGINT', 'SIGTERM'])) {
-  process.on(signal, () => stop.abort())
+  process.on(signal, () => {
+    // The second time nothing is waited for any more.
+    if (stop.signal.aborted) process.exit(1)
+    stop.abort()
+  })
 }
 
 try {
   process.exitCode = options.replay ? await replay(options.replay) : await simulate()
 } catch (error) {
-  if (!(error instanceof TableError)) throw error
-  progress.line(`${options.replay}: ${error.message}`)
-  process.exitCode = 2
+  if (error instanceof TableError) {
+    progress.line(`${options.replay}: ${error.message}`)
+    process.exit(2)
+  }
+  if (!(error instanceof ReadbackError)) throw error
+  progress.line(`cannot be reconciled: ${error.message}`)
+  process.exit(1)
+}
+
+function readOptionsOrEnd() {
+  try {
+    return readSimulatorOptions(process.argv)
+  } catch (error) {
+    if (!(error instanceof SettingError)) throw error
+    process.stderr.write(`error: ${error.message}\n`)
+    process.exit(2)
+  }
 }
 
 /** Publishes what a fleet measures. @returns {Promise<number>}  The exit code. */
 async function simulate() {
-  return publish(options.connections, async (links) => {
-    if (options.duration > 0) setTimeout(() => stop.abort(), options.duration * 1000).unref()
-    const { done, skipped } = runFleet(options, links, realClock, stop.signal)
-    return { done, skipped, extra: () => '' }
+  const { from, to, duration, speed, reconcile } = options
+  const beganMs = Date.now()
+  const startMs = from ?? beganMs
+  const isLive = from === undefined
+  const plan = new Plan(options, {
+    startMs,
+    endMs: isLive && duration > 0 ? startMs + duration * 1000 : to,
+    backlogMs: isLive && !reconcile ? options.backlog * 1000 : Number.POSITIVE_INFINITY,
   })
+  const ledger = reconcile ? new Ledger(options.sensors) : undefined
+  const reconciliation = ledger && prepare(plan, ledger, beganMs)
+  await reconciliation?.begin()
+  return publish(
+    options.connections,
+    async (links) => {
+      if (duration > 0) setTimeout(() => stop.abort(), durationMsMax()).unref()
+      const timeline = new Timeline(realClock, { startMs, speed })
+      const parts = { plan, links, timeline, clock: realClock, signal: stop.signal, ledger }
+      return {
+        done: runFleet(parts),
+        skipped: () => plan.skipped,
+        extra: () => (isLive ? '' : ` · ${position(plan, startMs, to)}`),
+      }
+    },
+    async (unacknowledged) => {
+      if (!reconciliation) return true
+      const verdicts = await reconciliation.finish()
+      const { seed } = options
+      for (const line of verdictLines(verdicts, { unacknowledged, seed })) progress.line(line)
+      return differenceOf(verdicts) === 0
+    },
+  )
+}
+
+/** After how many milliseconds a run is stopped that was told how long to go on. */
+function durationMsMax() {
+  const { from, rate, duration, latePercent, duplicatePercent } = options
+  // A fleet in the present ends by itself, unless the broker is away.
+  const isOver = from !== undefined || rate === 0
+  const lateMs = latePercent + duplicatePercent > 0 ? LATE_MS_MAX : END_MS_MAX
+  return duration * 1000 + (isOver ? 0 : lateMs)
+}
+
+/** @param {Plan} plan  @param {Ledger} ledger  @param {number} startMs */
+function prepare(plan, ledger, startMs) {
+  const { apiUrl, reconcileWait } = options
+  return new Reconciliation(
+    { plan, ledger, readback: new Readback({ apiUrl }) },
+    {
+      clients,
+      startMs,
+      waitMs: reconcileWait * 1000,
+      sleep: (ms) => realClock.sleep(ms, new AbortController().signal),
+      onRead: (done, all) => {
+        progress.update(`read back: ${count(done)} of ${count(all)} sensors`)
+      },
+    },
+  )
+}
+
+/** How far a fleet in the past has come. */
+/** @param {Plan} plan  @param {number} fromMs  @param {number} toMs */
+function position({ schedules }, fromMs, toMs) {
+  const nextMs = Math.min(toMs, ...schedules.map((schedule) => schedule.nextMs))
+  const percent = Math.floor(((nextMs - fromMs) * 100) / (toMs - fromMs))
+  return `${formatMoment(nextMs)} (${percent} %)`
 }
 
 /**
@@ -63,8 +154,8 @@ async function replay(path) {
   }
   const good = check.rows - check.bad
   progress.line(
-    `rows to publish: ${count(good)}, from ${new Date(check.firstMs).toISOString()} to ` +
-      `${new Date(check.lastMs).toISOString()}; skipped: ${count(check.bad)}`,
+    `rows to publish: ${count(good)}, from ${formatMoment(check.firstMs)} to ` +
+      `${formatMoment(check.lastMs)}; skipped: ${count(check.bad)}`,
   )
   let rows = 0
   return publish(1, async ([link]) => ({
@@ -88,9 +179,10 @@ async function* goodRows(path, layout) {
  *
  * @param {number} connections
  * @param {(links: Link[]) => Promise<Run>} start
+ * @param {(unacknowledged: number) => Promise<boolean>} [verify]  Whether all is well, afterwards.
  * @returns {Promise<number>}  The exit code.
  */
-async function publish(connections, start) {
+async function publish(connections, start, verify) {
   const totals = new Totals()
   const latencies = new Latencies()
   const links = await connect(connections, totals, latencies)
@@ -109,9 +201,11 @@ async function publish(connections, start) {
   clearInterval(timer)
   const elapsedMs = performance.now() - startMs
   progress.line(finalLine({ totals, elapsedMs, latencies, skipped: run.skipped() }))
+  const unacknowledged = totals.published - totals.acknowledged
   await Promise.all(links.map((link) => link.close()))
+  const isWell = verify ? await verify(unacknowledged) : true
   // The wait for acknowledgements may still be ticking.
-  process.exit(totals.acknowledged === totals.published ? 0 : 1)
+  process.exit(isWell && unacknowledged === 0 ? 0 : 1)
 }
 
 /** @param {number} connections  @param {Totals} totals  @param {Latencies} latencies */
@@ -120,7 +214,7 @@ async function connect(connections, totals, latencies) {
   const links = []
   while (links.length < connections && !stop.signal.aborted) {
     const client = mqtt.connect(options.mqttUrl, {
-      clientId: `simulator-${process.pid}-${links.length + 1}`,
+      clientId: `${clients}${links.length + 1}`,
       reconnectPeriod: RECONNECT_MS,
     })
     const link = new Link(client, {

@@ -1,12 +1,22 @@
 /**
  * One reading of a simulated sensor as an MQTT message, in one of the shapes that Sandglass takes,
- * or, for a share of them, as the rubbish that real devices send.
+ * or the rubbish that real devices send.
  */
 
-import { hash, KINDS } from './signals.js'
+import { faultyValue } from './faults.js'
+import { KINDS } from './kinds.js'
+import { hash } from './signals.js'
 
 /** @typedef {import('./fleet.js').Sensor} Sensor */
-/** @typedef {{ topic: string, payload: string }} Message */
+/** @typedef {import('./signals.js').Value} Value */
+
+/**
+ * @typedef {object} Message
+ * @property {string} topic
+ * @property {string} payload
+ * @property {number} [timeMs]  That it carries; undefined: the time of receipt counts.
+ * @property {Record<string, Value>} [values]  By metric; undefined: it is malformed.
+ */
 
 /**
  * How readings are laid out: all metrics of a moment in one message; one metric a message; one
@@ -27,27 +37,57 @@ const MALFORMED = [
 ]
 
 /**
+ * A reading.
+ *
  * @param {Sensor} sensor
- * @param {number} round   How many readings it has sent before; chooses the metric.
+ * @param {number} round   How many readings it has had before; chooses the metric.
  * @param {number} timeMs  When it is measured, in milliseconds since the Unix epoch.
- * @param {{ shape: Shape, malformedPercent: number }} options
+ * @param {{ shape: Shape, faultPercent: number }} options
  * @returns {Message}
  */
-export function buildMessage(sensor, round, timeMs, { shape, malformedPercent }) {
+export function buildMessage(sensor, round, timeMs, { shape, faultPercent }) {
   const base = `sensors/${sensor.name}`
-  const metric = sensor.metrics[round % sensor.metrics.length]
-  if (hash(sensor.seed + 1, round) * 100 < malformedPercent) {
-    const choice = Math.floor(hash(sensor.seed + 2, round) * MALFORMED.length)
-    return { topic: `${base}/${metric}`, payload: MALFORMED[choice] }
-  }
   const signals = KINDS[sensor.kind]
-  if (shape === 'object') {
-    /** @type {Record<string, import('./signals.js').Value>} */
-    const values = { t: timeMs }
-    for (const name of sensor.metrics) values[name] = signals[name](sensor.seed, timeMs)
-    return { topic: base, payload: JSON.stringify(values) }
+  const hasTime = carriesTime(sensor, shape)
+  const measure = (/** @type {number} */ metric) => {
+    const signal = signals[sensor.metrics[metric]]
+    return faultyValue(signal, sensor.seed, timeMs, faultPercent, metric)
   }
-  const value = signals[metric](sensor.seed, timeMs)
-  const payload = JSON.stringify(shape === 'single' ? { t: timeMs, v: value } : value)
-  return { topic: `${base}/${metric}`, payload }
+  if (shape === 'object') {
+    /** @type {Record<string, Value>} */
+    const values = {}
+    for (const [metric, name] of sensor.metrics.entries()) values[name] = measure(metric)
+    if (!hasTime) return { topic: base, payload: JSON.stringify(values), values }
+    return { topic: base, payload: JSON.stringify({ t: timeMs, ...values }), timeMs, values }
+  }
+  const metric = round % sensor.metrics.length
+  const name = sensor.metrics[metric]
+  const topic = `${base}/${name}`
+  const value = measure(metric)
+  const values = { [name]: value }
+  if (!hasTime) return { topic, payload: JSON.stringify(value), values }
+  return { topic, payload: JSON.stringify({ t: timeMs, v: value }), timeMs, values }
+}
+
+/**
+ * What comes of a reading that a device spoils.
+ *
+ * @param {Sensor} sensor
+ * @param {number} round
+ * @returns {Message}
+ */
+export function buildRubbish(sensor, round) {
+  const metric = sensor.metrics[round % sensor.metrics.length]
+  const choice = Math.floor(hash(sensor.seed + 2, round) * MALFORMED.length)
+  return { topic: `sensors/${sensor.name}/${metric}`, payload: MALFORMED[choice] }
+}
+
+/**
+ * Whether the messages of a sensor say when they were measured.
+ *
+ * @param {Sensor} sensor
+ * @param {Shape} shape
+ */
+export function carriesTime(sensor, shape) {
+  return sensor.hasClock && shape !== 'plain'
 }

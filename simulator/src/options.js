@@ -1,6 +1,8 @@
 /** What the simulator can be told: its flags and environment variables. */
 
-import { integer, number, oneOf, readOptions, url } from '@sandglass/common/options'
+import { integer, number, oneOf, readOptions, SettingError, url } from '@sandglass/common/options'
+import { parseMoment } from './calendar.js'
+import { FLEETS } from './kinds.js'
 import { SHAPES } from './message.js'
 
 /** More sensors than this on one machine measure the machine and not the platform. */
@@ -9,6 +11,17 @@ const RATE_MAX = 1_000_000
 const CONNECTIONS_MAX = 20_000
 /** Longest run or backlog, in seconds: a year. */
 const SECONDS_MAX = 31_536_000
+/** Nothing Sandglass stores is older than this, in milliseconds since the Unix epoch. */
+const TIME_MS_MIN = Date.UTC(2000)
+/** Where a fleet begins that is only told to be fast: so many milliseconds ago. */
+const PAST_MS = 86_400_000
+/**
+ * Most messages a second of one sensor that can be reconciled: two of them never share a
+ * millisecond, which would make equal values one row.
+ */
+const SENSOR_RATE_MAX = 500
+
+const percent = { default: '0', parse: number(0, 100) }
 
 /** @type {import('@sandglass/common/options').OptionSpec<any>[]} */
 const OPTIONS = [
@@ -23,6 +36,12 @@ const OPTIONS = [
     help: 'how many sensors',
     default: '25',
     parse: integer(1, SENSORS_MAX),
+  },
+  {
+    flag: '--fleet <name>',
+    help: `what they are: ${Object.keys(FLEETS).join(', ')}`,
+    default: 'mixed',
+    parse: oneOf(Object.keys(FLEETS)),
   },
   {
     flag: '--rate <number>',
@@ -62,12 +81,48 @@ const OPTIONS = [
   {
     flag: '--malformed-percent <number>',
     help: 'share of messages that are rubbish, to see dead letters',
-    default: '0',
-    parse: number(0, 100),
+    ...percent,
+  },
+  {
+    flag: '--late-percent <number>',
+    help: 'share of messages that come late, out of order: by 1 s to 10 min',
+    ...percent,
+  },
+  {
+    flag: '--duplicate-percent <number>',
+    help: 'share of messages that come once more, 1 s to 10 min later',
+    ...percent,
+  },
+  {
+    flag: '--clockless-percent <number>',
+    help: 'share of sensors without a clock, whose messages carry no time',
+    ...percent,
+  },
+  {
+    flag: '--fault-percent <number>',
+    help: 'share of time in which a metric hangs, has spikes or drifts away',
+    ...percent,
+  },
+  {
+    flag: '--outage-percent <number>',
+    help: 'share of time in which a sensor says nothing',
+    ...percent,
+  },
+  {
+    flag: '--from <time>',
+    help: 'fill the past from this time on, e.g. 2026-01-31T12:00 or 7d (ago)',
+    parse: parseMoment,
+  },
+  {
+    flag: '--to <time>',
+    help: 'of --from: up to this time (default: now)',
+    parse: parseMoment,
   },
   {
     flag: '--backlog <seconds>',
-    help: 'how far back readings are sent later when the broker was away',
+    help:
+      'how far back readings are sent later when the broker was away; ' +
+      'with --from or --reconcile: all are',
     default: '3600',
     parse: number(0, SECONDS_MAX),
   },
@@ -77,8 +132,9 @@ const OPTIONS = [
   },
   {
     flag: '--speed <number>',
-    help: 'of a replay, times real time; 0: as fast as acknowledged',
-    default: '0',
+    help:
+      'of --from and --replay, times real time; 0, which it is if not given: as fast as ' +
+      'acknowledged; without --from: begin a day ago',
     parse: number(0, 1e9),
   },
   { flag: '--sensor <name>', help: "of a replay: the sensor's name (default: the file's name)" },
@@ -91,6 +147,22 @@ const OPTIONS = [
     flag: '--skip-bad-rows',
     help: 'of a replay: publish the good rows although there are bad ones',
   },
+  {
+    flag: '--reconcile',
+    help: 'at the end read everything back, and say what differs',
+  },
+  {
+    flag: '--reconcile-wait <seconds>',
+    help: 'how long what is missing is waited for, after the last that came',
+    default: '10',
+    parse: number(0, SECONDS_MAX),
+  },
+  {
+    flag: '--api-url <url>',
+    help: 'of --reconcile: where it is read back',
+    default: 'http://127.0.0.1:8080',
+    parse: url('http:', 'https:'),
+  },
 ]
 
 const AFTER = `Every flag can be given as an environment variable, e.g. SENSORS=100; the flag wins.
@@ -100,12 +172,16 @@ The platform has to be up (npm run demo, or npm start); the simulator waits for 
 Times in a file are ISO 8601 (UTC unless they say otherwise) or seconds, milliseconds, microseconds
 or nanoseconds since 1970. All rows are checked before the first is published.
 
-Ends with 0 when every message was acknowledged, 1 when one was not, 2 when it was told nonsense.`
+A reconciled run wants its sensors for itself: give it a --seed that no other run uses meanwhile.
+
+Ends with 0 when every message was acknowledged, and with --reconcile everything is stored as it was
+published; with 1 when not; with 2 when it was told nonsense.`
 
 /**
  * @typedef {object} Options
  * @property {string} mqttUrl
  * @property {number} sensors
+ * @property {string} fleet         A key of {@link FLEETS}.
  * @property {number} rate          Messages a second; 0: as fast as acknowledged.
  * @property {number} connections
  * @property {number} window
@@ -114,6 +190,13 @@ Ends with 0 when every message was acknowledged, 1 when one was not, 2 when it w
  * @property {number} duration      In seconds; 0: until told to stop.
  * @property {import('./message.js').Shape} shape
  * @property {number} malformedPercent
+ * @property {number} latePercent
+ * @property {number} duplicatePercent
+ * @property {number} clocklessPercent
+ * @property {number} faultPercent
+ * @property {number} outagePercent
+ * @property {number} [from]        In milliseconds since the Unix epoch; undefined: the present.
+ * @property {number} to            Likewise; the first moment that is not simulated.
  * @property {number} backlog       In seconds.
  * @property {string} [replay]
  * @property {number} speed         Times real time; 0: as fast as acknowledged.
@@ -121,11 +204,15 @@ Ends with 0 when every message was acknowledged, 1 when one was not, 2 when it w
  * @property {string} [sensorColumn]
  * @property {string} [timeColumn]
  * @property {boolean} skipBadRows
+ * @property {boolean} reconcile
+ * @property {number} reconcileWait  In seconds.
+ * @property {string} apiUrl
  */
 
 /**
  * @param {string[]} argv  As in `process.argv`.
  * @returns {Options}
+ * @throws {SettingError}  Options do not go together.
  */
 export function readSimulatorOptions(argv) {
   const values = readOptions(
@@ -138,10 +225,48 @@ export function readSimulatorOptions(argv) {
     argv,
   )
   const sensors = values.replay ? 1 : values.sensors
-  return /** @type {Options} */ ({
+  const isFast = !values.replay && values.speed !== undefined && values.speed !== 1
+  const from = values.from ?? (isFast ? Date.now() - PAST_MS : undefined)
+  const options = /** @type {Options} */ ({
     ...values,
     sensors,
     rate: values.rate ?? sensors,
     connections: Math.min(sensors, values.connections ?? 10),
+    from,
+    to: values.to ?? (from === undefined ? Number.POSITIVE_INFINITY : Date.now()),
+    speed: values.speed ?? (values.replay || from !== undefined ? 0 : 1),
   })
+  const nonsense = contradiction(options)
+  if (nonsense) throw new SettingError(nonsense)
+  return options
+}
+
+/**
+ * What does not go together; undefined if all does.
+ *
+ * @param {Options} options
+ */
+function contradiction(options) {
+  const { from, to, rate, replay, reconcile, latePercent, duplicatePercent } = options
+  if (from === undefined && to !== Number.POSITIVE_INFINITY) return '--to needs --from.'
+  if (from !== undefined) {
+    if (replay) return 'A replay has the times of its file: leave --from out.'
+    if (from < TIME_MS_MIN) return '--from is before the year 2000, which is never stored.'
+    if (from >= to) return '--from is not before --to.'
+    if (to > Date.now()) return '--to is in the future.'
+  }
+  if (rate === 0) {
+    if (from !== undefined)
+      return '--from needs a --rate above 0: it says how far readings are apart.'
+    if (latePercent + duplicatePercent > 0)
+      return 'Late and repeated messages need a --rate above 0.'
+    if (reconcile) return '--reconcile needs a --rate above 0; as fast as acknowledged is --from.'
+  }
+  if (!reconcile) return undefined
+  if (replay) return 'A replay cannot be reconciled.'
+  if (options.qos === 0) return '--reconcile needs --qos 1 or 2: nothing else is acknowledged.'
+  if (rate > SENSOR_RATE_MAX * options.sensors) {
+    return `--reconcile takes at most ${SENSOR_RATE_MAX} messages a second of a sensor.`
+  }
+  return undefined
 }

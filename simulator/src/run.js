@@ -1,9 +1,6 @@
 /** A run: messages from a schedule or a file go out over links until they are all acknowledged. */
 
 import { setImmediate } from 'node:timers/promises'
-import { buildFleet } from './fleet.js'
-import { buildMessage } from './message.js'
-import { divide } from './schedule.js'
 
 /** Shortest sleep between two looks at the schedule, in milliseconds: readings go in bunches. */
 const TICK_MS = 5
@@ -51,39 +48,70 @@ async function unlessStopped(wait, signal) {
   signal.removeEventListener('abort', stop)
 }
 
+/** The time that a fleet lives in: the present, or a past that goes by faster. */
+export class Timeline {
+  #clock
+  #options
+  #beganMs
+
+  /**
+   * Begins to go.
+   *
+   * @param {Clock} clock
+   * @param {object} options
+   * @param {number} options.startMs  Its first moment, in milliseconds since the Unix epoch.
+   * @param {number} options.speed  Times real time; 0: everything is due at once.
+   */
+  constructor(clock, options) {
+    this.#clock = clock
+    this.#options = options
+    this.#beganMs = clock.now()
+  }
+
+  /** Milliseconds since the Unix epoch. */
+  now() {
+    const { startMs, speed } = this.#options
+    if (speed === 0) return Number.POSITIVE_INFINITY
+    return startMs + (this.#clock.now() - this.#beganMs) * speed
+  }
+
+  /** How long a moment is away in real time, in milliseconds. @param {number} timeMs */
+  msUntil(timeMs) {
+    return (timeMs - this.now()) / (this.#options.speed || 1)
+  }
+}
+
 /**
- * Publishes what a fleet measures until the signal says stop.
+ * Publishes what a fleet measures until its time is over, or the signal says stop.
  *
- * @param {import('./options.js').Options} options
- * @param {import('./link.js').Link[]} links
- * @param {Clock} clock
- * @param {AbortSignal} signal
- * @returns {{ done: Promise<unknown>, skipped: () => number }}
+ * @param {object} parts
+ * @param {import('./plan.js').Plan} parts.plan
+ * @param {import('./link.js').Link[]} parts.links  One for each of its schedules.
+ * @param {Timeline} parts.timeline
+ * @param {Clock} parts.clock
+ * @param {AbortSignal} parts.signal
+ * @param {import('./ledger.js').Ledger} [parts.ledger]  Is told what is published.
  */
-export function runFleet(options, links, clock, signal) {
-  const fleet = buildFleet(options)
-  const schedules = divide({
-    sensors: options.sensors,
-    connections: links.length,
-    ratePerS: options.rate,
-    startMs: clock.now(),
-    backlogMs: options.backlog * 1000,
-  })
+export async function runFleet({ plan, links, timeline, clock, signal, ledger }) {
   /** @param {import('./schedule.js').Schedule} schedule  @param {import('./link.js').Link} link */
   async function drive(schedule, link) {
-    for (let sent = 0; !signal.aborted; sent++) {
+    for (let sent = 0; !schedule.isOver; sent++) {
       if (sent % BURST_MAX === 0) await setImmediate()
       if (link.isFull) await unlessStopped(link.ready(), signal)
       if (signal.aborted) return
-      const due = schedule.take(clock.now())
-      if (due) link.publish(buildMessage(fleet[due.sensor], due.round, due.timeMs, options))
-      else await clock.sleep(Math.max(TICK_MS, schedule.nextMs - clock.now()), signal)
+      const due = schedule.take(timeline.now())
+      if (!due) {
+        await clock.sleep(Math.max(TICK_MS, timeline.msUntil(schedule.nextMs)), signal)
+        continue
+      }
+      // A turn that was taken is published whole, even if the run is stopped meanwhile.
+      for (const message of plan.messagesAt(schedule, due)) {
+        if (link.isFull) await unlessStopped(link.ready(), signal)
+        link.publish(message, message.isCopy ? undefined : ledger?.note(message))
+      }
     }
   }
-  return {
-    done: Promise.all(schedules.map((schedule, index) => drive(schedule, links[index]))),
-    skipped: () => schedules.reduce((sum, schedule) => sum + schedule.skipped, 0),
-  }
+  await Promise.all(plan.schedules.map((schedule, index) => drive(schedule, links[index])))
 }
 
 /**

@@ -1,13 +1,15 @@
 /**
- * What a simulated sensor measures: a daily curve, slow drift and noise. Every value is a pure
+ * What simulated values are made of: a daily curve, slow drift and noise. Every value is a pure
  * function of the sensor's seed and of time, so a run can be repeated to the last digit, and it
  * does not matter when, or in which order, the values are asked for.
  */
 
-const HOUR_MS = 3_600_000
-const DAY_MS = 24 * HOUR_MS
+export const MINUTE_MS = 60_000
+export const HOUR_MS = 60 * MINUTE_MS
+export const DAY_MS = 24 * HOUR_MS
 
-/** @typedef {number | boolean | string} Value */
+/** @typedef {import('@sandglass/common/measurement').Location} Location */
+/** @typedef {number | boolean | string | Location} Value */
 /** @typedef {(seed: number, timeMs: number) => Value} Signal */
 
 /**
@@ -46,7 +48,7 @@ export function drift(seed, timeMs, periodMs) {
  * @param {number} timeMs
  * @param {number} crestHour  In UTC.
  */
-function daily(timeMs, crestHour) {
+export function daily(timeMs, crestHour) {
   return Math.cos((2 * Math.PI * (timeMs - crestHour * HOUR_MS)) / DAY_MS)
 }
 
@@ -64,8 +66,7 @@ function daily(timeMs, crestHour) {
  * @param {number} [shape.max]
  * @returns {Signal}
  */
-function analogue({ mean, day, drift: wander, noise, crestHour, decimals, min, max }) {
-  const scale = 10 ** decimals
+export function analogue({ mean, day, drift: wander, noise, crestHour, decimals, min, max }) {
   return (seed, timeMs) => {
     const offset = wander * (hash(seed, 1) - 0.5)
     const value =
@@ -74,121 +75,20 @@ function analogue({ mean, day, drift: wander, noise, crestHour, decimals, min, m
       day * daily(timeMs, crestHour + hash(seed, 2)) +
       wander * drift(seed, timeMs, 3 * HOUR_MS) +
       noise * (2 * hash(seed, timeMs) - 1)
-    const bounded = Math.min(max ?? Number.POSITIVE_INFINITY, Math.max(min ?? -Infinity, value))
-    return Math.round(bounded * scale) / scale
+    return rounded(clamp(value, min ?? -Infinity, max ?? Infinity), decimals)
   }
 }
 
-/** @type {Signal}  Mostly running; idle at night; a fault now and then, for some minutes. */
-function state(seed, timeMs) {
-  if (drift(seed, timeMs, 20 * 60_000) > 0.97) return 'fault'
-  return daily(timeMs, 12) + 0.5 * drift(seed, timeMs, HOUR_MS) > -0.4 ? 'running' : 'idle'
-}
-
-/** @type {Signal}  Runs while the level is being restored: about a third of the time. */
-function pump(seed, timeMs) {
-  return drift(seed, timeMs, 30 * 60_000) > 0.3
-}
-
 /**
- * Kilowatt hours since 2020: the integral of a daily curve, so it never falls.
- *
- * @type {Signal}
+ * @param {number} value
+ * @param {number} decimals
  */
-function energy(seed, timeMs) {
-  const meanKw = 0.4 + hash(seed, 3)
-  const sinceMs = timeMs - Date.UTC(2020)
-  const wave = (DAY_MS / (2 * Math.PI)) * Math.sin((2 * Math.PI * (timeMs - 19 * HOUR_MS)) / DAY_MS)
-  return Math.round(((meanKw * (sinceMs + 0.6 * wave)) / HOUR_MS) * 1000) / 1000
+export function rounded(value, decimals) {
+  const scale = 10 ** decimals
+  return Math.round(value * scale) / scale
 }
 
-const temperature = analogue({
-  mean: 16,
-  day: 5,
-  drift: 3,
-  noise: 0.15,
-  crestHour: 15,
-  decimals: 2,
-})
-
-/**
- * The kinds of sensor and the metrics of each.
- *
- * @type {Record<string, Record<string, Signal>>}
- */
-export const KINDS = {
-  climate: {
-    temperature,
-    humidity: analogue({
-      mean: 58,
-      day: -14,
-      drift: 12,
-      noise: 0.8,
-      crestHour: 15,
-      decimals: 1,
-      min: 5,
-      max: 100,
-    }),
-    pressure: analogue({
-      mean: 1013,
-      day: 0.8,
-      drift: 9,
-      noise: 0.1,
-      crestHour: 10,
-      decimals: 1,
-    }),
-  },
-  machine: {
-    vibration: analogue({
-      mean: 2.4,
-      day: 0.9,
-      drift: 1.1,
-      noise: 0.5,
-      crestHour: 12,
-      decimals: 3,
-      min: 0,
-    }),
-    temperature: analogue({
-      mean: 55,
-      day: 9,
-      drift: 6,
-      noise: 0.4,
-      crestHour: 13,
-      decimals: 1,
-    }),
-    state,
-  },
-  meter: {
-    power: analogue({
-      mean: 900,
-      day: 500,
-      drift: 350,
-      noise: 60,
-      crestHour: 19,
-      decimals: 0,
-      min: 0,
-    }),
-    voltage: analogue({
-      mean: 230,
-      day: -2,
-      drift: 3,
-      noise: 0.6,
-      crestHour: 19,
-      decimals: 1,
-    }),
-    energy,
-  },
-  tank: {
-    level: analogue({
-      mean: 62,
-      day: -8,
-      drift: 22,
-      noise: 0.2,
-      crestHour: 8,
-      decimals: 1,
-      min: 0,
-      max: 100,
-    }),
-    pump,
-  },
+/** @param {number} value  @param {number} min  @param {number} max */
+export function clamp(value, min, max) {
+  return Math.min(max, Math.max(min, value))
 }

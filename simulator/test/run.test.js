@@ -1,8 +1,10 @@
 import { EventEmitter } from 'node:events'
 import { describe, expect, test } from '@jest/globals'
+import { Ledger } from '../src/ledger.js'
 import { Link, Totals } from '../src/link.js'
 import { finalLine, Latencies, runningLine } from '../src/report.js'
-import { runFleet, runReplay } from '../src/run.js'
+import { runFleet, runReplay, Timeline } from '../src/run.js'
+import { planOf } from './plan.js'
 
 /** A broker's other end: keeps what is published and acknowledges when told. */
 class FakeClient extends EventEmitter {
@@ -43,15 +45,6 @@ function fakeClock(endMs) {
     },
   }
 }
-
-const OPTIONS = /** @type {import('../src/options.js').Options} */ ({
-  sensors: 4,
-  seed: 1,
-  rate: 20,
-  backlog: 60,
-  shape: 'object',
-  malformedPercent: 0,
-})
 
 /** @param {object[]} rows */
 async function* iterate(rows) {
@@ -100,31 +93,74 @@ describe('a link', () => {
 })
 
 describe('a run of a fleet', () => {
-  /** What a run of ten seconds publishes. @param {number} connections */
-  async function published(connections) {
-    const links = Array.from({ length: connections }, () => fakeLink())
-    const { clock, stop } = fakeClock(10_000)
+  /**
+   * What a run publishes.
+   *
+   * @param {Partial<import('../src/options.js').Options>} options
+   * @param {number} endMs  When it is stopped.
+   * @param {Ledger} [ledger]
+   */
+  async function published(options, endMs, ledger) {
+    const plan = planOf({ sensors: 4, rate: 20, ...options }, { startMs: 0 })
+    const links = plan.schedules.map(() => fakeLink())
+    const { clock, stop } = fakeClock(endMs)
+    const timeline = new Timeline(clock, { startMs: 0, speed: options.speed ?? 1 })
     const all = links.map(({ link }) => link)
-    await runFleet(OPTIONS, all, clock, stop.signal).done
-    return links.flatMap(({ client }) => client.sent.map(({ topic, payload }) => topic + payload))
+    await runFleet({ plan, links: all, timeline, clock, signal: stop.signal, ledger })
+    await Promise.all(all.map((link) => link.settled()))
+    return {
+      plan,
+      elapsedMs: clock.now(),
+      sent: links.flatMap(({ client }) => client.sent.map(({ topic, payload }) => topic + payload)),
+    }
   }
 
   test('publishes the rate, and the same again with the same seed', async () => {
-    const first = await published(1)
-    expect(Math.abs(first.length - 200)).toBeLessThanOrEqual(1)
-    expect(await published(1)).toEqual(first)
+    const first = await published({ connections: 1 }, 10_000)
+    expect(Math.abs(first.sent.length - 200)).toBeLessThanOrEqual(1)
+    expect((await published({ connections: 1 }, 10_000)).sent).toEqual(first.sent)
+  })
+
+  test('in the past goes by as fast as told, and ends by itself', async () => {
+    const to = 60_000
+    const { sent, elapsedMs } = await published({ to, speed: 20 }, Number.POSITIVE_INFINITY)
+    expect(sent).toHaveLength(1200)
+    expect(Math.abs(elapsedMs - 3000)).toBeLessThan(50)
+  })
+
+  test('in the past, as fast as acknowledged, takes no time of its own', async () => {
+    const { sent, elapsedMs } = await published({ to: 60_000, speed: 0 }, Number.POSITIVE_INFINITY)
+    expect(sent).toHaveLength(1200)
+    expect(elapsedMs).toBe(0)
+  })
+
+  test('notes what is acknowledged: all but the copies, each once', async () => {
+    const ledger = new Ledger(4)
+    const trouble = { latePercent: 20, duplicatePercent: 20, malformedPercent: 5 }
+    const options = { to: 600_000, speed: 0, ...trouble }
+    const { plan, sent } = await published(options, Number.POSITIVE_INFINITY, ledger)
+    const planned = plan.fleet.flatMap((_, sensor) => [...plan.published(sensor)])
+    expect(planned).toHaveLength(12_000)
+    expect(sent.length).toBeGreaterThan(13_000)
+    for (const [sensor, { metrics }] of plan.fleet.entries()) {
+      const own = planned.filter((message) => message.sensor === sensor)
+      const wellFormed = own.filter(({ values }) => values).length
+      for (const metric of metrics) {
+        expect(ledger.seriesOf(sensor).get(metric)?.count).toBe(wellFormed)
+      }
+      expect(ledger.lettersOf(sensor).count).toBe(own.length - wellFormed)
+      expect(ledger.pendingOf(sensor)).toBe(0)
+    }
   })
 
   test('ends although the broker never answers', async () => {
     const { link, client } = fakeLink()
     client.acknowledges = false
     const stop = new AbortController()
-    const { done } = runFleet(
-      { ...OPTIONS, rate: 0 },
-      [link],
-      { ...fakeClock(1).clock },
-      stop.signal,
-    )
+    const { clock } = fakeClock(1)
+    const timeline = new Timeline(clock, { startMs: 0, speed: 1 })
+    const plan = planOf({ rate: 0, connections: 1 }, { startMs: 0 })
+    const done = runFleet({ plan, links: [link], timeline, clock, signal: stop.signal })
     await new Promise((resolve) => setTimeout(resolve, 20))
     expect(client.sent).toHaveLength(3)
     stop.abort()

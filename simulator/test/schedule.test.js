@@ -17,10 +17,10 @@ describe('a schedule', () => {
 
   test('lets sensors take turns, each reading with the time at which it fell due', () => {
     expect(takeAll(new Schedule(options), 1300)).toEqual([
-      { sensor: 4, round: 0, timeMs: 1000 },
-      { sensor: 7, round: 0, timeMs: 1100 },
-      { sensor: 4, round: 1, timeMs: 1200 },
-      { sensor: 7, round: 1, timeMs: 1300 },
+      { turn: 0, sensor: 4, round: 0, timeMs: 1000 },
+      { turn: 1, sensor: 7, round: 0, timeMs: 1100 },
+      { turn: 2, sensor: 4, round: 1, timeMs: 1200 },
+      { turn: 3, sensor: 7, round: 1, timeMs: 1300 },
     ])
   })
 
@@ -44,8 +44,29 @@ describe('a schedule', () => {
 
   test('without pacing is always due, at the present', () => {
     const schedule = new Schedule({ ...options, intervalMs: 0 })
-    expect(schedule.take(5000)).toEqual({ sensor: 4, round: 0, timeMs: 5000 })
-    expect(schedule.take(5000)).toEqual({ sensor: 7, round: 0, timeMs: 5000 })
+    expect(schedule.take(5000)).toEqual({ turn: 0, sensor: 4, round: 0, timeMs: 5000 })
+    expect(schedule.take(5000)).toEqual({ turn: 1, sensor: 7, round: 0, timeMs: 5000 })
+  })
+
+  test('ends before its end, and says which times it had', () => {
+    const schedule = new Schedule({ ...options, endMs: 1300 })
+    expect(takeAll(schedule, 60_000).map(({ timeMs }) => timeMs)).toEqual([1000, 1100, 1200])
+    expect(schedule.isOver).toBe(true)
+    expect(schedule.range).toEqual({ fromMs: 1000, toMs: 1301 })
+  })
+
+  test('has turns after its end, due at once, for what lags behind', () => {
+    const schedule = new Schedule({ ...options, endMs: 1300, lagsMs: [100, 450] })
+    expect(schedule.lags).toEqual([1, 5])
+    expect(takeAll(schedule, 1299).map(({ turn }) => turn)).toEqual([0, 1, 2, 3, 4, 5, 6, 7])
+    expect(schedule.isOver).toBe(true)
+    expect([...schedule.turnsOf(7)]).toEqual([1])
+  })
+
+  test('skips nothing behind its end', () => {
+    const schedule = new Schedule({ ...options, endMs: 1300, backlogMs: 0 })
+    expect(takeAll(schedule, 99_000)).toHaveLength(1)
+    expect(schedule.skipped).toBe(3)
   })
 })
 

@@ -1,11 +1,14 @@
 import { describe, expect, test } from '@jest/globals'
+import { parsePayload, parseTopic } from '@sandglass/common/payload'
 import { buildFleet } from '../src/fleet.js'
-import { buildMessage } from '../src/message.js'
-import { drift, hash, KINDS } from '../src/signals.js'
+import { FLEETS, KINDS } from '../src/kinds.js'
+import { buildMessage, buildRubbish } from '../src/message.js'
+import { drift, hash } from '../src/signals.js'
 
 const HOUR_MS = 3_600_000
 const START_MS = Date.UTC(2026, 0, 5)
-const PLAIN = { shape: /** @type {const} */ ('object'), malformedPercent: 0 }
+const PLAIN = { shape: /** @type {const} */ ('object'), faultPercent: 0 }
+const FLEET = { seed: 1, fleet: 'mixed', clocklessPercent: 0 }
 
 describe('a signal', () => {
   test('is the same for the same seed and time, whatever was asked before', () => {
@@ -79,20 +82,41 @@ test('the hash spreads evenly', () => {
 
 describe('a fleet', () => {
   test('is the same for the same seed and another for another', () => {
-    const first = buildFleet({ sensors: 40, seed: 9 })
-    expect(buildFleet({ sensors: 40, seed: 9 })).toEqual(first)
-    expect(buildFleet({ sensors: 40, seed: 10 })).not.toEqual(first)
+    const options = { ...FLEET, sensors: 40, clocklessPercent: 10 }
+    const first = buildFleet({ ...options, seed: 9 })
+    expect(buildFleet({ ...options, seed: 9 })).toEqual(first)
+    expect(buildFleet({ ...options, seed: 10 })).not.toEqual(first)
+  })
+
+  test('of mixed sensors keeps the names that it always had', () => {
+    expect(buildFleet({ ...FLEET, sensors: 25 })[0].name).toBe('climate-port-mina-1')
+  })
+
+  test.each(Object.entries(FLEETS))('of %s has its kinds in turn', (fleet, kinds) => {
+    const built = buildFleet({ ...FLEET, fleet, sensors: 2 * kinds.length })
+    expect(built.map(({ kind }) => kind)).toEqual([...kinds, ...kinds])
+    for (const { kind, metrics } of built) expect(metrics).toEqual(Object.keys(KINDS[kind]))
+  })
+
+  test.each([
+    [0, 0],
+    [1, 1],
+    [20, 8],
+    [100, 40],
+  ])('at %i percent without a clock has %i such sensors of 40', (clocklessPercent, expected) => {
+    const fleet = buildFleet({ ...FLEET, sensors: 40, clocklessPercent })
+    expect(fleet.filter(({ hasClock }) => !hasClock)).toHaveLength(expected)
   })
 
   test('has names that are unique and fit a topic level', () => {
-    const names = buildFleet({ sensors: 2000, seed: 1 }).map(({ name }) => name)
+    const names = buildFleet({ ...FLEET, sensors: 2000 }).map(({ name }) => name)
     expect(new Set(names).size).toBe(2000)
     for (const name of names) expect(name).toMatch(/^[a-z0-9-]{1,128}$/)
   })
 })
 
 describe('a message', () => {
-  const [sensor] = buildFleet({ sensors: 1, seed: 1 })
+  const [sensor] = buildFleet({ ...FLEET, sensors: 1 })
 
   test('holds all metrics of a moment in one object', () => {
     const { topic, payload } = buildMessage(sensor, 0, START_MS, PLAIN)
@@ -114,13 +138,25 @@ describe('a message', () => {
     expect(typeof JSON.parse(payload)).toBe('number')
   })
 
-  test('is rubbish as often as asked for', () => {
-    const options = { ...PLAIN, malformedPercent: 10 }
-    let rubbish = 0
-    for (let round = 0; round < 10_000; round++) {
-      const { topic } = buildMessage(sensor, round, START_MS, options)
-      if (topic !== `sensors/${sensor.name}`) rubbish++
+  test('of a sensor without a clock says no time', () => {
+    const message = buildMessage({ ...sensor, hasClock: false }, 0, START_MS, PLAIN)
+    expect(message.timeMs).toBeUndefined()
+    expect(JSON.parse(message.payload)).toEqual(message.values)
+  })
+
+  test('that is rubbish holds no values, and is never a reading', () => {
+    for (let round = 0; round < 100; round++) {
+      const { topic, payload, values } = buildRubbish(sensor, round)
+      expect(values).toBeUndefined()
+      expect(() =>
+        parsePayload(parseTopic(topic).metric, Buffer.from(payload)).map(inTime),
+      ).toThrow()
     }
-    expect(Math.abs(rubbish - 1000)).toBeLessThan(120)
   })
 })
+
+/** What ingest refuses of a payload that can be read. */
+/** @param {import('@sandglass/common/measurement').Measurement} measurement */
+function inTime({ timeMs = 0 }) {
+  if (timeMs > Date.now() + 24 * HOUR_MS) throw new Error('over a day ahead')
+}
