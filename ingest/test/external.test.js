@@ -1,12 +1,22 @@
+import { SettingError } from '@sandglass/common/options'
 import pino from 'pino'
 import { Session, Sessions } from '../src/broker/session.js'
 import { Acknowledgements } from '../src/external/acknowledgements.js'
 import { External } from '../src/external/external.js'
 import { carriesTime } from '../src/external/retained.js'
 import { clientOptionsOf } from '../src/external/settings.js'
+import { buildIngest } from '../src/ingest.js'
 import { Message } from '../src/message.js'
-import { pause, until } from './support/ingest.js'
+import { options } from '../src/options.js'
+import { outside } from '../src/source.js'
+import { FakeStorage } from './support/fake-storage.js'
+import { KEYSPACE, LIMITS, pause, until } from './support/ingest.js'
 import { RawBroker } from './support/raw-broker.js'
+
+const OPTIONS = {
+  ...{ mqttUrl: 'mqtt://b:1883', mqttShare: 'g', mqttSessionS: 60, clientMessagesMax: 10 },
+  ...{ packetBytesMax: 1_000, spoolDir: '/a/spool', spoolBytesMax: 1 },
+}
 
 /** Numbers from 1. @param {number} count */
 const numbers = (count) => Array.from({ length: count }, (_, at) => at + 1)
@@ -136,12 +146,16 @@ describe('a broker that exists already', () => {
     broker.stop()
   })
 
+  /** What was said of the broker. @type {string[]} */
+  let reasons = []
+
   /**
    * @param {Partial<import('../src/external/client.js').ClientOptions>} [client]
    * @param {string} [share]
    * @param {() => void} [onEmpty]
    */
   function start(client = {}, share = 'group', onEmpty = undefined) {
+    reasons = []
     external = new External({
       sink,
       session: new Session('broker', new Sessions()),
@@ -151,7 +165,7 @@ describe('a broker that exists already', () => {
         ...{ ca: undefined, cert: undefined, key: undefined, ...client },
       },
       options: { share, lineTopic: 'lines', onEmpty, resubscribeMs: 20, emptyMs: 100 },
-      logger: pino({ level: 'silent' }),
+      logger: pino({ level: 'warn' }, { write: (line) => reasons.push(JSON.parse(line).reason) }),
     })
     external.start()
   }
@@ -266,6 +280,17 @@ describe('a broker that exists already', () => {
     await until(() => external.isConnected)
   })
 
+  test('that ends the connection is heard to say why', async () => {
+    start()
+    const connection = await broker.subscribed()
+    connection.send({ cmd: 'disconnect', reasonCode: 0x8e })
+    connection.socket.end()
+    await until(() => reasons.length > 0)
+    expect(reasons[0]).toBe(
+      'the broker ends the connection: another process has the same client id',
+    )
+  })
+
   test('that sends more than it may is read when it was acknowledged some', async () => {
     start({ receiveMax: 5 })
     const connection = await broker.subscribed()
@@ -327,6 +352,40 @@ describe('a broker that exists already', () => {
   })
 })
 
+test('a message without a time that a broker sends again is one measurement', async () => {
+  const broker = new RawBroker()
+  await broker.start()
+  const storage = new FakeStorage()
+  const logger = pino({ level: 'silent' })
+  const parts = buildIngest({ storage, keyspace: KEYSPACE, limits: LIMITS, logger })
+  const { external, ...source } = outside({
+    sink: parts.pipeline,
+    client: clientOptionsOf({ ...OPTIONS, mqttUrl: String(broker.url) }, {}, 'h'),
+    options: { share: 'g', lineTopic: 'telegraf' },
+    logger,
+  })
+  expect(await source.start()).toBe(broker.url)
+  const first = await broker.subscribed()
+  storage.isDown = true
+  first.publish(1, { payload: '21.5' })
+  first.publish(2, { payload: '22.5' })
+  await until(() => parts.held.count === 2)
+  first.socket.destroy()
+  const second = await broker.subscribed(2)
+  await pause(5)
+  second.publish(1, { payload: '21.5', dup: true })
+  second.publish(2, { payload: '22.5', dup: true })
+  await until(() => parts.held.count === 4)
+  storage.isDown = false
+  await until(() => second.acknowledged.length === 2)
+  expect(storage.rowsOf('measurement_30d')).toHaveLength(2)
+  expect([parts.counts.duplicates, external.redeliveries]).toEqual([2, 2])
+  await source.stop(0)
+  parts.writer.stop()
+  parts.registry.stop()
+  broker.stop()
+})
+
 test.each([
   ['sensors/s/m', '21.5', false],
   ['sensors/s/m', '{"t":1767225600000,"v":21.5}', true],
@@ -340,11 +399,31 @@ test.each([
   expect(carriesTime(topic, Buffer.from(payload))).toBe(expected)
 })
 
+describe('an option', () => {
+  /** @param {string} flag  @param {string} text */
+  const parse = (flag, text) =>
+    options.find((option) => option.flag.split(' ')[0] === flag)?.parse?.(text)
+
+  test.each([
+    ['--mqtt-url', 'http://b'],
+    ['--mqtt-url', 'mqtt://name:secret@b:1883'],
+    ['--mqtt-url', 'mqtt://b:1883/path'],
+    ['--mqtt-url', 'mqtt://b:1883?clientId=x'],
+    ['--mqtt-share', 'a/b'],
+    ['--mqtt-share', '+'],
+    ['--mqtt-session-s', '0'],
+    ['--mqtt-ca', '/nowhere/ca.pem'],
+  ])('%s %s is refused', (flag, text) => {
+    expect(() => parse(flag, text)).toThrow(SettingError)
+  })
+
+  test('names a broker, and a group or none', () => {
+    expect(parse('--mqtt-url', 'mqtts://b')).toBe('mqtts://b')
+    expect(parse('--mqtt-share', '')).toBe('')
+  })
+})
+
 describe('the name by which a broker knows a process', () => {
-  const OPTIONS = {
-    ...{ mqttUrl: 'mqtt://b:1883', mqttShare: 'g', mqttSessionS: 60, clientMessagesMax: 10 },
-    ...{ packetBytesMax: 1_000, spoolDir: '/a/spool', spoolBytesMax: 1 },
-  }
   /** @param {object} options */
   const idOf = (options, host = 'h') =>
     clientOptionsOf({ ...OPTIONS, ...options }, {}, host).clientId

@@ -213,6 +213,26 @@ describeWith(missingPrograms(['mosquitto']), 'two processes that share what mosq
     }
   }, 120_000)
 
+  test('store nothing twice when mosquitto is killed and gives again what it had forgotten', async () => {
+    const counts = () =>
+      Promise.all(round.processes.map((part) => metric(part, 'broker_redeliveries_total')))
+    await stack.databaseAway()
+    await round.publish(50)
+    await round.areHeld()
+    await broker.save()
+    await stack.databaseBack()
+    await round.expectStored()
+    const before = await counts()
+    await broker.kill9()
+    await round.areConnected(0)
+    await broker.start()
+    await round.areConnected(1)
+    await round.publish(50)
+    await round.expectStored()
+    const after = await counts()
+    expect(after.map((count, at) => count - before[at]).every((more) => more > 0)).toBe(true)
+  }, 120_000)
+
   test('are given what mosquitto had on disk when it was killed while they were away', async () => {
     for (const part of round.processes) await part.stop()
     // Of each process more than the thousand after which mosquitto drops by default.

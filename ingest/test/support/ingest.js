@@ -11,7 +11,7 @@ import { FakeStorage } from './fake-storage.js'
 
 export const KEYSPACE = 'k'
 
-const LIMITS = {
+export const LIMITS = {
   packetBytesMax: 256 * 1024,
   clientMessagesMax: 1_000,
   connectionsMax: 100,
