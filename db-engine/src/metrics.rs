@@ -180,7 +180,7 @@ shard_metrics! {
     scans counter "cql_select_partition_range_scan_total"
         "SELECT statements run that name no partition.";
     cache_filling counter "cql_select_partition_range_scan_no_bypass_cache_total"
-        "Those of them whose blocks take the place of others in the cache (no BYPASS CACHE).";
+        "Those of them that did not say BYPASS CACHE.";
     misrouted counter "cql_misrouted_queries_total"
         "Requests of one shard that came on a connection of another.";
     schema_changes counter "cql_schema_changes_total" "Changes of the schema.";
@@ -205,6 +205,8 @@ shard_metrics! {
     total_writes counter "database_total_writes_total" "Writes that storage has taken.";
     total_reads counter "database_total_reads_total" "Reads that storage has begun.";
     disk_reads counter "database_disk_reads_total" "Reads that waited for the disk.";
+    scan_fills counter "cache_scan_fills_total"
+        "Reads that named no partition and put blocks into the cache, in the place of others.";
     failed_reads counter "database_failed_reads_total" "Reads that failed.";
     rows_scanned counter "database_rows_scanned_total" "Rows looked at by reads.";
     out_of_space gauge "database_out_of_space" "1 while the disk is full, else 0.";

@@ -305,6 +305,7 @@ impl Core {
         metrics.total_writes.set(stored.writes);
         metrics.total_reads.set(stored.reads);
         metrics.disk_reads.set(stored.reads_from_disk);
+        metrics.scan_fills.set(stored.scans_filling_cache);
         metrics.failed_reads.set(stored.reads_failed);
         metrics.rows_scanned.set(stored.rows_scanned);
         metrics.no_space.set(stored.writes_no_space);

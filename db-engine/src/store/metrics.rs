@@ -17,6 +17,8 @@ pub struct StoreMetrics {
     pub reads: u64,
     /// Reads that waited for the disk.
     pub reads_from_disk: u64,
+    /// Those of them that were of a range of partitions and put blocks into the cache.
+    pub scans_filling_cache: u64,
     /// Reads that failed.
     pub reads_failed: u64,
     /// Rows looked at by reads, before merging.

@@ -359,6 +359,8 @@ impl Store {
             return Ok(true);
         }
         self.metrics.reads_from_disk += 1;
+        let is_scan = matches!(request.partitions, Partitions::Range { .. });
+        self.metrics.scans_filling_cache += u64::from(is_scan && !request.bypass_cache);
         self.reads_begun += 1;
         let page = std::mem::take(page);
         let pending = PendingRead { tag, request, page, held: HashMap::new(), waiting: 0 };

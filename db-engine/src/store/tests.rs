@@ -359,9 +359,16 @@ fn a_read_that_bypasses_the_cache_finds_the_same_and_leaves_nothing_in_it() {
     let bypassing = ReadRequest { bypass_cache: true, ..everything() };
     let found = machine.pages(&mut store, bypassing.clone());
     assert_eq!(found.len(), 100);
-    assert_eq!(store.metrics().cache_bytes, 0);
+    let counted = |store: &Store| {
+        let metrics = store.metrics();
+        (metrics.reads_from_disk, metrics.scans_filling_cache)
+    };
+    assert_eq!((store.metrics().cache_bytes, counted(&store)), (0, (1, 0)));
     assert_eq!(machine.pages(&mut store, everything()), found);
     assert!(store.metrics().cache_bytes > 0);
+    assert_eq!(counted(&store), (2, 1));
+    assert_eq!(machine.pages(&mut store, everything()), found);
+    assert_eq!(counted(&store), (2, 1), "what is there already fills nothing");
     // What is there already is used.
     let misses = store.metrics().cache_misses;
     assert_eq!(machine.pages(&mut store, bypassing), found);
