@@ -46,7 +46,7 @@ const misuse = [
   share(
     'Cache-filling',
     'cache_filling',
-    'Reads that name no partition and drive out what others need. Say BYPASS CACHE.',
+    'Pages of reads that name no partition and drove out what others need. Say BYPASS CACHE.',
   ),
   share(
     'Consistency',
@@ -65,7 +65,7 @@ const misuse = [
 const course = [
   lines({
     title: 'Shares',
-    description: 'Of requests (unprepared, wrongly routed, consistency), else of reads.',
+    description: 'Of requests (unprepared, misrouted, consistency), of reads, or of their pages.',
     unit: 'percentunit',
     queries: { '{{kind}}': 'sandglass:cql_misuse:ratio_rate5m' },
   }),
@@ -77,13 +77,14 @@ const course = [
   }),
   lines({
     title: 'Reads that name no partition',
-    description: 'Scans of a whole table, and those of them that fill the cache.',
+    description: 'Scans, those without BYPASS CACHE, and their pages that came into the cache.',
     unit: 'ops',
     queries: {
       scans: total('sandglass_db_cql_select_partition_range_scan_total'),
-      'that fill the cache': total(
+      'without BYPASS CACHE': total(
         'sandglass_db_cql_select_partition_range_scan_no_bypass_cache_total',
       ),
+      'pages into the cache': total('sandglass_db_cache_scan_fills_total'),
     },
   }),
 ]
