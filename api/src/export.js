@@ -1,8 +1,9 @@
 /**
- * All measurements of some sensors between two times, as text, some rows at a time: what a user
- * takes away, and can send back to `POST /v1/measurements` as it is.
+ * All measurements of some sensors between two times, some rows at a time: what a user takes away.
+ * CSV and NDJSON can be sent back to `POST /v1/measurements` as they are.
  *
- * NDJSON keeps everything. CSV cannot tell a text from a number that looks the same.
+ * NDJSON keeps all values. CSV cannot tell a text from a number that looks the same. Arrow keeps
+ * the kind of each value besides, and `seq`.
  */
 
 import { setTimeout as delay } from 'node:timers/promises'
@@ -20,32 +21,56 @@ const RETRY_MS = 500
 /** @typedef {import('./merge.js').Row} Row */
 /** @typedef {{ id: string, name: string }} Named */
 /**
+ * What an export is made of, in its order.
+ *
+ * @typedef {object} Parts
+ * @property {() => string | Uint8Array} head
+ * @property {(sensor: Named, rows: Row[]) => string | Uint8Array} rows
+ * @property {() => string | Uint8Array} tail
+ */
+/**
  * @typedef {object} Format
  * @property {string} type  Its media type.
- * @property {string} head  With which it begins.
- * @property {(sensor: string, rows: Row[]) => string} text
+ * @property {string} ending  Of a file's name.
+ * @property {() => Promise<Parts>} begin  For one export.
  */
 
-/** @type {Record<'csv' | 'ndjson', Format>} */
-export const FORMATS = {
-  csv: {
-    type: 'text/csv; charset=utf-8',
-    head: 'sensor,metric,t,v\n',
-    text: (sensor, rows) =>
-      stringify(rows.map(({ metric, t, value }) => [sensor, metric, String(t), cell(value)])),
+/** @type {Parts} */
+const CSV = {
+  head: () => 'sensor,metric,t,v\n',
+  rows: ({ name }, rows) =>
+    stringify(rows.map(({ metric, t, value }) => [name, metric, String(t), cell(value)])),
+  tail: () => '',
+}
+
+/** @type {Parts} */
+const NDJSON = {
+  head: () => '',
+  rows: ({ name }, rows) => {
+    const sensor = JSON.stringify(name)
+    return rows
+      .map(({ metric, t, value }) => {
+        const head = `{"sensor":${sensor},"metric":${JSON.stringify(metric)}`
+        return `${head},"t":${t},"v":${valueJson(value)}}\n`
+      })
+      .join('')
   },
+  tail: () => '',
+}
+
+/** @type {Record<'csv' | 'ndjson' | 'arrow', Format>} */
+export const FORMATS = {
+  csv: { type: 'text/csv; charset=utf-8', ending: 'csv', begin: async () => CSV },
   ndjson: {
     type: 'application/x-ndjson; charset=utf-8',
-    head: '',
-    text: (sensor, rows) => {
-      const name = JSON.stringify(sensor)
-      return rows
-        .map(({ metric, t, value }) => {
-          const head = `{"sensor":${name},"metric":${JSON.stringify(metric)}`
-          return `${head},"t":${t},"v":${valueJson(value)}}\n`
-        })
-        .join('')
-    },
+    ending: 'ndjson',
+    begin: async () => NDJSON,
+  },
+  arrow: {
+    type: 'application/vnd.apache.arrow.stream',
+    ending: 'arrows',
+    // The library takes longer to load, and more memory, than all else of the api.
+    begin: async () => new (await import('./arrow.js')).ArrowStream(),
   },
 }
 
@@ -62,10 +87,12 @@ function cell(value) {
  * @param {{ metrics: string[] | undefined, fromMs: number | undefined,
  *   toMs: number | undefined }} parts.question
  * @param {AbortSignal} parts.signal  Aborted when nobody reads on.
- * @returns {AsyncGenerator<string>}
+ * @returns {AsyncGenerator<string | Uint8Array>}
  */
-export async function* exportText({ format, sensors, reader, question, signal }) {
-  if (format.head !== '') yield format.head
+export async function* exported({ format, sensors, reader, question, signal }) {
+  const parts = await format.begin()
+  const head = parts.head()
+  if (head.length > 0) yield head
   for await (const { id, name } of sensors) {
     /** @type {import('./measurements.js').Position | undefined} */
     let after
@@ -75,10 +102,12 @@ export async function* exportText({ format, sensors, reader, question, signal })
       const page = await patiently(read, signal)
       // Deleted while its turn came.
       if (!page) break
-      if (page.rows.length > 0) yield format.text(name, page.rows)
+      if (page.rows.length > 0) yield parts.rows({ id, name }, page.rows)
       after = page.next
     } while (after)
   }
+  const tail = parts.tail()
+  if (tail.length > 0) yield tail
 }
 
 /**

@@ -18,6 +18,7 @@
  * @property {string} metric
  * @property {number} t  Event time, milliseconds since the Unix epoch.
  * @property {number} seq  0, or higher for further values of the same millisecond.
+ * @property {number} [kind]  Of the value, one of `KIND`; none where there is no value.
  * @property {import('@sandglass/common/measurement').Value | null} value
  */
 

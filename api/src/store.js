@@ -5,7 +5,7 @@
  * is done about it is the caller's business.
  */
 
-import { rowValue } from '@sandglass/common/measurement'
+import { kindOf, rowValue } from '@sandglass/common/measurement'
 import { Problem } from '@sandglass/common/problem'
 import { LEVELS, MARK, rollupTable, SLOT_MS, shardOf, startOf } from '@sandglass/common/rollup'
 import { CLASS_NAMES, measurementTable } from '@sandglass/common/schema'
@@ -196,6 +196,7 @@ export function createStore(database) {
         metric,
         t: row.ts.getTime(),
         seq: row.seq,
+        kind: kindOf(/** @type {any} */ (row)),
         value: rowValue(/** @type {any} */ (row)),
       }))
     },

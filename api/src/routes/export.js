@@ -1,10 +1,10 @@
-/** `/v1/export`: all measurements of some sensors as CSV or NDJSON, however many there are. */
+/** `/v1/export`: all measurements of some sensors as a file, however many there are. */
 
 import { Readable } from 'node:stream'
 import { Problem } from '@sandglass/common/problem'
 import { sensorId } from '@sandglass/common/sensor'
 import { withinDeadline } from '../deadline.js'
-import { exportText, FORMATS } from '../export.js'
+import { exported, FORMATS } from '../export.js'
 import { parseRange, unknownSensor } from '../measurements.js'
 import * as schemas from '../schemas.js'
 import { filterProperties } from './sensors.js'
@@ -30,8 +30,11 @@ const schema = {
   tags: ['measurements'],
   summary: 'All measurements, sensor by sensor, oldest first, to take away',
   description:
-    'Of the sensors that are named, or fit, or else of all. `POST /v1/measurements` takes the ' +
-    'answer as it is. If the database stays away the transfer is broken off, never ended early.',
+    'Of the sensors that are named, or fit, or else of all. `POST /v1/measurements` takes CSV and ' +
+    'NDJSON as they are. Arrow is an IPC stream with the columns sensor (its id), name, metric, t, seq, ' +
+    'and number, integer, boolean, text, lat, lon, of which those of the value are set. If the ' +
+    'database stays away the transfer is broken off, never ended early.',
+  produces: Object.values(FORMATS).map(({ type }) => type),
   querystring: {
     type: 'object',
     properties: {
@@ -87,8 +90,8 @@ export default async function exports(app, { store, catalog, reader }) {
       const format = FORMATS[name]
       const parts = { format, sensors, reader, question, signal: controller.signal }
       reply.type(format.type)
-      reply.header('content-disposition', `attachment; filename="sandglass.${name}"`)
-      return reply.send(Readable.from(exportText(parts)))
+      reply.header('content-disposition', `attachment; filename="sandglass.${format.ending}"`)
+      return reply.send(Readable.from(exported(parts)))
     },
   )
 
