@@ -3,7 +3,8 @@
  * nobody published, and what is another value than it was. Pure: both sides come as they are read,
  * so their length does not matter.
  *
- * What was published and not acknowledged may be stored or not; neither is a difference.
+ * What was published and not acknowledged may be stored or not, and what has no time and was sent
+ * again when a connection was lost may be stored again; neither is a difference.
  */
 
 import { valueKey } from './ledger.js'
@@ -21,6 +22,7 @@ const VALUES_MAX = 1_000_000
  * @property {number} [timeMs]   Undefined where the platform chose it.
  * @property {unknown} value
  * @property {boolean} isAcknowledged
+ * @property {number} [resent]   How often it was sent again, if it has no time.
  */
 
 /**
@@ -42,6 +44,8 @@ export class Difference {
   changed = 0
   /** Stored although it was never acknowledged, which is no difference. */
   unacknowledged = 0
+  /** Stored once more because it was sent again. */
+  repeated = 0
   /** Without a time, and received in the same millisecond as an equal one, which is none either. */
   merged = 0
   /** @type {string[]} */
@@ -75,7 +79,10 @@ export class Differences {
   /** Whether they say why two digests are not the same. */
   get explain() {
     const values = [...this.series.values()]
-    return values.some(({ total, unacknowledged, merged }) => total + unacknowledged + merged > 0)
+    return values.some(
+      ({ total, unacknowledged, repeated, merged }) =>
+        total + unacknowledged + repeated + merged > 0,
+    )
   }
 }
 
@@ -152,8 +159,9 @@ function judge(differences, timeMs, expected, stored) {
  */
 export async function compareTimeless(expected, stored, closeOf) {
   const counts = new Counts()
-  for (const { metric, value, isAcknowledged } of expected) {
+  for (const { metric, value, isAcknowledged, resent = 0 } of expected) {
     const count = counts.of(metric, value)
+    count.resent += resent
     if (isAcknowledged) count.acknowledged++
     else count.pending++
   }
@@ -161,13 +169,16 @@ export async function compareTimeless(expected, stored, closeOf) {
   const differences = new Differences()
   for (const [metric, values] of counts.series) {
     const difference = differences.of(metric)
-    for (const [key, { acknowledged, pending, stored: there }] of values) {
+    for (const [key, { acknowledged, pending, resent, stored: there }] of values) {
       const surplus = there - acknowledged
-      difference.unacknowledged += Math.max(0, Math.min(surplus, pending))
-      const extra = Math.max(0, surplus - pending)
+      const unacknowledged = Math.max(0, Math.min(surplus, pending))
+      const repeated = Math.max(0, Math.min(surplus - unacknowledged, resent))
+      const extra = Math.max(0, surplus - unacknowledged - repeated)
       // Equal ones that became one row leave at least that one.
       const merged = there > 0 ? Math.min(Math.max(0, -surplus), closeOf(metric, key)) : 0
       const missing = Math.max(0, -surplus - merged)
+      difference.unacknowledged += unacknowledged
+      difference.repeated += repeated
       difference.merged += merged
       difference.extra += extra
       difference.missing += missing
@@ -178,11 +189,11 @@ export async function compareTimeless(expected, stored, closeOf) {
   return differences
 }
 
+/** @typedef {{ acknowledged: number, pending: number, resent: number, stored: number }} Count */
+
 /** How often each value is on either side, by metric. */
 class Counts {
-  /**
-   * @type {Map<string, Map<string, { acknowledged: number, pending: number, stored: number }>>}
-   */
+  /** @type {Map<string, Map<string, Count>>} */
   series = new Map()
   #distinct = 0
 
@@ -198,7 +209,7 @@ class Counts {
     if (this.#distinct >= VALUES_MAX && !values.has(key)) key = 'other values'
     let count = values.get(key)
     if (!count) {
-      count = { acknowledged: 0, pending: 0, stored: 0 }
+      count = { acknowledged: 0, pending: 0, resent: 0, stored: 0 }
       values.set(key, count)
       this.#distinct++
     }

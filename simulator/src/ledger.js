@@ -41,8 +41,11 @@ class Page {
   series = new Map()
   /** Acknowledged messages that are malformed. */
   letters = new Digest()
-  /** Turns of messages that are not acknowledged. @type {Set<number>} */
-  pending = new Set()
+  /** Turns of messages that are not acknowledged, and whether they carry a time. */
+  /** @type {Map<number, boolean>} */
+  pending = new Map()
+  /** How often a message without a time was sent again, by turn. @type {Map<number, number>} */
+  resent = new Map()
   /** How often a value without a time may share its time of receipt with an equal one. */
   /** @type {Map<string, number>} */
   close = new Map()
@@ -74,7 +77,7 @@ export class Ledger {
   note(message) {
     const { sensor, turn, topic, payload, timeMs, values } = message
     const page = this.#pages[sensor]
-    page.pending.add(turn)
+    page.pending.set(turn, timeMs !== undefined)
     if (!values) {
       return () => {
         page.pending.delete(turn)
@@ -92,6 +95,21 @@ export class Ledger {
           page.series.set(metric, digest)
         }
         digest.add(entryOf(timeMs, value))
+      }
+    }
+  }
+
+  /**
+   * To be called when a connection was lost and is back: all that was under way on it is sent
+   * again. With a time that is the same measurement; without one it may be another.
+   *
+   * @param {number[]} sensors  Whose messages go over this connection.
+   */
+  resend(sensors) {
+    for (const sensor of sensors) {
+      const { pending, resent } = this.#pages[sensor]
+      for (const [turn, hasTime] of pending) {
+        if (!hasTime) resent.set(turn, (resent.get(turn) ?? 0) + 1)
       }
     }
   }
@@ -143,6 +161,12 @@ export class Ledger {
   /** @param {number} sensor  @param {number} turn */
   isPending(sensor, turn) {
     return this.#pages[sensor].pending.has(turn)
+  }
+
+  /** How often a message without a time was sent again. */
+  /** @param {number} sensor  @param {number} turn */
+  resentOf(sensor, turn) {
+    return this.#pages[sensor].resent.get(turn) ?? 0
   }
 
   /** How many messages of a sensor were not acknowledged. @param {number} sensor */

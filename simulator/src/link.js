@@ -24,6 +24,7 @@ export class Link {
   #options
   /** @type {(() => void)[]} */
   #waiting = []
+  #onReconnect = () => {}
 
   /**
    * @param {Client} client
@@ -43,6 +44,13 @@ export class Link {
       totals.trouble = ''
       if (wasUp) totals.reconnects++
       wasUp = true
+    })
+    let wasAccepted = false
+    client.on('packetreceive', ({ cmd }) => {
+      if (cmd !== 'connack') return
+      // What is under way is sent again now; `connect` comes when all of that is acknowledged.
+      if (wasAccepted) this.#onReconnect()
+      wasAccepted = true
     })
     client.on('close', () => {
       if (wasUp) totals.connections = Math.max(0, totals.connections - 1)
@@ -82,6 +90,14 @@ export class Link {
       }
       this.#wake()
     })
+  }
+
+  /**
+   * @param {() => void} listener  Called whenever the connection is back: what is under way is
+   *   sent again.
+   */
+  set onReconnect(listener) {
+    this.#onReconnect = listener
   }
 
   /** Resolves once nothing is under way. */

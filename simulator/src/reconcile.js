@@ -191,8 +191,9 @@ export class Reconciliation {
   *#expected(index) {
     for (const { turn, timeMs, values = {} } of this.#plan.published(index)) {
       const isAcknowledged = !this.#ledger.isPending(index, turn)
+      const resent = this.#ledger.resentOf(index, turn)
       for (const [metric, value] of Object.entries(values)) {
-        yield { metric, timeMs, value, isAcknowledged }
+        yield { metric, timeMs, value, isAcknowledged, resent }
       }
     }
   }
@@ -245,8 +246,10 @@ export class Reconciliation {
   /** @param {number} index  Of the sensor.  @returns {Generator<Expected>} */
   *#expectedLetters(index) {
     for (const { turn, topic, payload, values } of this.#plan.published(index)) {
+      if (values) continue
       const isAcknowledged = !this.#ledger.isPending(index, turn)
-      if (!values) yield { metric: LETTERS, value: `${topic} ${payload}`, isAcknowledged }
+      const resent = this.#ledger.resentOf(index, turn)
+      yield { metric: LETTERS, value: `${topic} ${payload}`, isAcknowledged, resent }
     }
   }
 

@@ -95,6 +95,7 @@ export class Timeline {
 export async function runFleet({ plan, links, timeline, clock, signal, ledger }) {
   /** @param {import('./schedule.js').Schedule} schedule  @param {import('./link.js').Link} link */
   async function drive(schedule, link) {
+    link.onReconnect = () => ledger?.resend(schedule.sensors)
     for (let sent = 0; !schedule.isOver; sent++) {
       if (sent % BURST_MAX === 0) await setImmediate()
       if (link.isFull) await unlessStopped(link.ready(), signal)

@@ -48,6 +48,11 @@ export class Schedule {
     this.#last = this.end + Math.max(0, ...this.lags)
   }
 
+  /** Indexes in the fleet. */
+  get sensors() {
+    return this.#options.sensors
+  }
+
   /** When the next reading falls due, in milliseconds since the Unix epoch. */
   get nextMs() {
     return this.#options.startMs + this.#turn * this.#options.intervalMs

@@ -44,6 +44,13 @@ export function verdictLines(verdicts, { unacknowledged, seed }) {
         'stored, which is no difference',
     )
   }
+  const repeated = sum(verdicts, ({ difference }) => difference.repeated)
+  if (repeated > 0) {
+    lines.push(
+      `without a time: ${count(repeated)} were stored once more, because they were sent again ` +
+        'when a connection was lost',
+    )
+  }
   const merged = sum(verdicts, ({ difference }) => difference.merged)
   if (merged > 0) {
     lines.push(

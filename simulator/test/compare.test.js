@@ -151,6 +151,14 @@ describe('values without a time', () => {
     expect(await differenceOf(expected, [1, 1, 1])).toMatchObject({ ...NONE, extra: 1 })
   })
 
+  test('that were sent again may be stored again, as often as they were', async () => {
+    const expected = [...sent([1]), { metric: 'a', value: 1, isAcknowledged: true, resent: 1 }]
+    expect(await differenceOf(expected, [1, 1])).toMatchObject({ ...NONE, repeated: 0 })
+    expect(await differenceOf(expected, [1, 1, 1])).toMatchObject({ ...NONE, repeated: 1 })
+    expect(await differenceOf(expected, [1, 1, 1, 1])).toMatchObject({ ...NONE, extra: 1 })
+    expect(await differenceOf(expected, [1])).toMatchObject({ ...NONE, missing: 1 })
+  })
+
   test('may be one row if they were equal and close, as often as they were, but not none', async () => {
     const close = { 5: 2 }
     expect(await differenceOf(sent([5, 5, 5]), [5], close)).toMatchObject({ ...NONE, merged: 2 })

@@ -84,6 +84,19 @@ describe('a ledger', () => {
     expect(closeOf('2')).toBe(0)
   })
 
+  test('knows what was sent again without a time', () => {
+    const ledger = new Ledger(2)
+    ledger.note(message({ turn: 1 }))
+    ledger.note(message({ turn: 2, timeMs: 5 }))
+    ledger.note(message({ turn: 3 }))()
+    ledger.note(message({ turn: 4, sensor: 1 }))
+    ledger.note(message({ turn: 5, values: undefined }))
+    ledger.resend([0])
+    ledger.resend([0])
+    expect([1, 2, 3, 5].map((turn) => ledger.resentOf(0, turn))).toEqual([2, 0, 0, 2])
+    expect(ledger.resentOf(1, 4)).toBe(0)
+  })
+
   test('does not mind equal values that have times', () => {
     const ledger = new Ledger(1)
     ledger.note(message({ timeMs: 1 }))

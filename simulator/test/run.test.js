@@ -90,6 +90,18 @@ describe('a link', () => {
     client.emit('connect')
     expect(totals).toMatchObject({ connections: 1, reconnects: 1, trouble: '' })
   })
+
+  test('tells when what is under way is sent again: before any of it is acknowledged', () => {
+    const { link, client } = fakeLink()
+    let heard = 0
+    link.onReconnect = () => heard++
+    client.emit('packetreceive', { cmd: 'connack' })
+    client.emit('packetreceive', { cmd: 'puback' })
+    expect(heard).toBe(0)
+    client.emit('close')
+    client.emit('packetreceive', { cmd: 'connack' })
+    expect(heard).toBe(1)
+  })
 })
 
 describe('a run of a fleet', () => {

@@ -121,6 +121,41 @@ describe('a simulated fleet', () => {
   )
 
   test(
+    'is stored as it was published although ingest dies and the database hangs on the way',
+    async () => {
+      const run = simulate(
+        '--seed=8',
+        '--sensors=12',
+        '--rate=600',
+        '--duration=10',
+        '--reconcile-wait=30',
+        ...TROUBLE,
+      )
+      const ingest = stack.part('ingest')
+      const busy = () => untilStats('it is being stored', ({ stored }) => stored > 500)
+      await busy()
+      await ingest.kill9()
+      await ingest.start()
+      await busy()
+      const hang = (/** @type {boolean} */ on) => {
+        if (stack.ours) process.kill(stack.part('engine').pid, on ? 'SIGSTOP' : 'SIGCONT')
+        else return on ? stack.databaseAway() : stack.databaseBack()
+      }
+      await hang(true)
+      await untilStats('it is being spooled', ({ spooled }) => spooled > 100)
+      await hang(false)
+      await untilStats('the spool is empty', ({ spooled }) => spooled === 0)
+      await ingest.kill9()
+      await ingest.start()
+      const { code, output } = await run
+      expect(output).toMatch(/reconnected [1-9]/)
+      expect(output).toMatch(/reconciled: everything is stored as it was published/)
+      expect(code).toBe(0)
+    },
+    RUN_MS_MAX,
+  )
+
+  test(
     'of which a row is deleted, one changed and one added behind its back is found out',
     async () => {
       const run = simulate(
@@ -174,6 +209,11 @@ describe('a simulated fleet', () => {
     },
     RUN_MS_MAX,
   )
+
+  /** @param {string} what  @param {(stats: Record<string, any>) => boolean} is */
+  function untilStats(what, is) {
+    return until(what, async () => is(await stack.stats()), { deadlineMs: 60_000 })
+  }
 
   /** The keys of all pulses of a sensor. @param {string} sensor */
   async function pulses(sensor) {
