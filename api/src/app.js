@@ -14,6 +14,7 @@ import { Gate } from '@sandglass/common/gate'
 import { isLoopbackHost } from '@sandglass/common/options'
 import { PROBLEM_TYPE, Problem } from '@sandglass/common/problem'
 import Fastify, { LogController } from 'fastify'
+import { authorize } from './auth.js'
 import { Catalog } from './catalog.js'
 import { SeriesDownsampler } from './downsample/reader.js'
 import { LiveHub } from './live.js'
@@ -22,11 +23,13 @@ import { createMetrics } from './metrics.js'
 import deadLetters from './routes/dead-letters.js'
 import exports from './routes/export.js'
 import ingest from './routes/ingest.js'
+import keysRoutes from './routes/keys.js'
 import latest from './routes/latest.js'
 import measurements from './routes/measurements.js'
 import sensors from './routes/sensors.js'
 import series from './routes/series.js'
 import service from './routes/service.js'
+import status from './routes/status.js'
 import stream from './routes/stream.js'
 import { databaseAway } from './store.js'
 
@@ -48,6 +51,9 @@ import { databaseAway } from './store.js'
  * @property {Limits} limits
  * @property {boolean} isLoopback  Only this machine can reach it: then `Host` must say so too, or
  *   a foreign page could reach it by a name of its own.
+ * @property {import('@sandglass/common/key-store').KeyStore} keys
+ * @property {boolean} requireKeys  Only who has a key is served.
+ * @property {{ cert: Buffer, key: Buffer }} [https]  PEM.
  * @property {import('pino').Logger} [logger]
  */
 
@@ -73,6 +79,7 @@ const NEEDS_DATABASE = /^\/v1\/(?!ingest|measurements|decode)/
 export async function buildApp(parts) {
   const { logger, limits } = parts
   const app = Fastify({
+    ...(parts.https && { https: parts.https }),
     loggerInstance: /** @type {import('fastify').FastifyBaseLogger | undefined} */ (logger),
     logController: new LogController({ disableRequestLogging: true }),
     bodyLimit: limits.bodyBytesMax,
@@ -110,9 +117,11 @@ export async function buildApp(parts) {
   app.register(measurements, shared)
   app.register(series, shared)
   app.register(exports, shared)
+  app.register(status, shared)
   app.register(stream, shared)
   app.register(deadLetters, shared)
   app.register(ingest, shared)
+  app.register(keysRoutes, shared)
   app.register(service, shared)
   app.register(fastifyStatic, { root: WEB, cacheControl: false })
   app.register(fastifyStatic, { root: UPLOT, prefix: '/vendor/uplot/', decorateReply: false })
@@ -137,11 +146,16 @@ function measure(app, metrics) {
  * @param {FastifyInstance} app
  * @param {Parts} parts
  */
-function guard(app, { isDatabaseUp, isLoopback }) {
+function guard(app, { isDatabaseUp, isLoopback, keys, requireKeys }) {
   app.addHook('onRequest', async (request, reply) => {
     for (const [name, value] of Object.entries(SECURITY_HEADERS)) reply.header(name, value)
     if (isLoopback && !isLoopbackHost(request.headers.host)) {
       throw new Problem('wrong-host', 'the Host header must be localhost or a loopback address')
+    }
+    if (requireKeys) {
+      const { method, headers } = request
+      const path = request.routeOptions.url ?? request.url
+      await authorize(keys, request, { method, path, authorization: headers.authorization })
     }
     if (NEEDS_DATABASE.test(request.routeOptions.url ?? '') && !isDatabaseUp()) throw databaseAway()
   })
@@ -193,6 +207,7 @@ async function describe(app, { requestsPerS }) {
 
 /** @param {import('fastify').FastifyReply} reply  @param {Problem} problem */
 function sendProblem(reply, problem) {
+  if (problem.status === 401) reply.header('www-authenticate', 'Bearer realm="sandglass"')
   if (problem.retryAfterS !== undefined) reply.header('retry-after', problem.retryAfterS)
   return reply.code(problem.status).type(PROBLEM_TYPE).send(JSON.stringify(problem))
 }

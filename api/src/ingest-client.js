@@ -1,5 +1,6 @@
 /** Asks ingest how it is, and hands it what is to be stored: it alone writes measurements. */
 
+import { CLIENT_HEADER } from '@sandglass/common/bodies'
 import { Problem } from '@sandglass/common/problem'
 
 /** How long ingest may take to answer, in milliseconds: for its counts, and for what it stores. */
@@ -21,7 +22,8 @@ const HEADERS = ['content-type', 'content-encoding']
  * @typedef {object} IngestClient
  * @property {() => Promise<Record<string, unknown>>} stats  Ingest's `/stats`.
  * @property {(url: string, headers: import('node:http').IncomingHttpHeaders,
- *   body: Buffer | undefined) => Promise<Answer>} post  To the same path there; its answer.
+ *   body: Buffer | undefined, client: string) => Promise<Answer>} post  To the same path there, in
+ *   the name of a client; its answer.
  */
 
 /**
@@ -39,12 +41,15 @@ export function createIngestClient(ingestUrl) {
       })
     },
 
-    async post(url, headers, body) {
+    async post(url, headers, body, client) {
       return away(async () => {
         const response = await fetch(new URL(url, ingestUrl), {
           method: 'POST',
           signal: AbortSignal.timeout(STORE_MS_MAX),
-          headers: HEADERS.flatMap((name) => (headers[name] ? [[name, `${headers[name]}`]] : [])),
+          headers: Object.fromEntries([
+            [CLIENT_HEADER, client],
+            ...HEADERS.flatMap((name) => (headers[name] ? [[name, `${headers[name]}`]] : [])),
+          ]),
           body: body ? new Uint8Array(body) : null,
         })
         return {

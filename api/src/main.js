@@ -1,8 +1,9 @@
 /** The api: options → database → application → listen; stopped in reverse order. */
 
 import { Database } from '@sandglass/common/database'
+import { KeyStore } from '@sandglass/common/key-store'
 import { createRegistry } from '@sandglass/common/metrics'
-import { isLoopback, readOptions, requireLoopback } from '@sandglass/common/options'
+import { isLoopback, readOptions, requireLoopback, SettingError } from '@sandglass/common/options'
 import { run } from '@sandglass/common/service'
 import { buildApp } from './app.js'
 import { createIngestClient } from './ingest-client.js'
@@ -17,7 +18,14 @@ await run('api', async ({ logger, onStop }) => {
     )
   )
   const { host, port } = settings.apiListen
-  requireLoopback('--api-listen', settings.apiListen, settings.allowRemote)
+  const { requireKeys, allowRemote, apiTlsCert, apiTlsKey } = settings
+  requireLoopback('--api-listen', settings.apiListen, allowRemote || requireKeys)
+  if ((apiTlsCert === undefined) !== (apiTlsKey === undefined)) {
+    throw new SettingError('Give both of --api-tls-cert and --api-tls-key, or neither.')
+  }
+  if (requireKeys && !isLoopback(settings.apiListen) && !apiTlsCert) {
+    logger.warn('keys travel without encryption: give --api-tls-cert, or put a proxy in front')
+  }
 
   const database = new Database(settings, logger)
   onStop('database', () => database.close())
@@ -32,6 +40,9 @@ await run('api', async ({ logger, onStop }) => {
       streamsMax: settings.streamsMax,
     },
     isLoopback: isLoopback(settings.apiListen),
+    keys: new KeyStore({ database }),
+    requireKeys,
+    ...(apiTlsCert && apiTlsKey && { https: { cert: apiTlsCert, key: apiTlsKey } }),
     logger,
   })
   onStop('http', () => app.close())
@@ -40,5 +51,5 @@ await run('api', async ({ logger, onStop }) => {
   void database.connect({ createSchema: false }).then(() => {
     if (database.isUp) logger.info({ hosts: settings.cqlHosts }, 'the database is connected')
   })
-  logger.info({ url: `http://${host}:${port}` }, 'ready')
+  logger.info({ url: `http${apiTlsCert ? 's' : ''}://${host}:${port}` }, 'ready')
 })

@@ -1,7 +1,15 @@
 /** The options of the api; `--help` prints them. */
 
 import { databaseOptions } from '@sandglass/common/database'
-import { address, allowRemote, bytes, integer, url } from '@sandglass/common/options'
+import {
+  address,
+  allowRemote,
+  bytes,
+  contents,
+  integer,
+  requireKeys,
+  url,
+} from '@sandglass/common/options'
 
 /**
  * @typedef {import('@sandglass/common/database').DatabaseOptions & {
@@ -11,6 +19,9 @@ import { address, allowRemote, bytes, integer, url } from '@sandglass/common/opt
  *   bodyBytesMax: number,
  *   streamsMax: number,
  *   allowRemote: boolean,
+ *   requireKeys: boolean,
+ *   apiTlsCert?: Buffer,
+ *   apiTlsKey?: Buffer,
  * }} ApiOptions
  */
 
@@ -46,6 +57,13 @@ export const options = [
     default: '256',
     parse: integer(1, 100_000),
   },
+  {
+    flag: '--api-tls-cert <file>',
+    help: 'serve HTTPS with this certificate (and those it is signed by), in PEM',
+    parse: contents,
+  },
+  { flag: '--api-tls-key <file>', help: 'its key, in PEM', parse: contents },
+  requireKeys,
   allowRemote,
   ...databaseOptions,
 ]

@@ -63,6 +63,8 @@ import cassandra from 'cassandra-driver'
  * @property {number | undefined} replayedMs
  */
 
+/** @typedef {{ t: number, state: string, client: string, reason: string }} Status */
+
 /** Rows of one answer when a whole table is read. */
 const SCAN_ROWS = 1_000
 
@@ -116,6 +118,8 @@ function statements(keyspace) {
     updateSensor: `INSERT INTO ${keyspace}.sensor (sensor_id, type, unit, tags)
                    VALUES (?, ?, ?, ?)`,
     hideSensor: `INSERT INTO ${keyspace}.sensor (sensor_id, hidden) VALUES (?, ?)`,
+    statuses: `SELECT ts, state, client, reason FROM ${keyspace}.status
+               WHERE sensor_id = ? AND bucket = ? AND ts <= ? LIMIT ?`,
     deadLetters: `SELECT ${DEAD_LETTER} FROM ${keyspace}.dead_letter
                   WHERE day = ? AND shard = ? LIMIT ?`,
     deadLettersBefore: `SELECT ${DEAD_LETTER} FROM ${keyspace}.dead_letter
@@ -202,6 +206,25 @@ export function createStore(database) {
     },
 
     ...rollups(database, ask, cql),
+    /**
+     * When a device came and went, newest first.
+     *
+     * @param {string} sensorId
+     * @param {number} bucket  Seconds since the Unix epoch.
+     * @param {number} untilMs
+     * @param {number} rowsMax
+     * @returns {Promise<Status[]>}
+     */
+    async statuses(sensorId, bucket, untilMs, rowsMax) {
+      const rows = await ask(cql.statuses, [sensorId, bucket, untilMs, rowsMax], rowsMax)
+      return rows.map(({ ts, state, client, reason }) => ({
+        t: ts.getTime(),
+        state,
+        client,
+        reason,
+      }))
+    },
+
     ...registry(ask, cql),
     ...deadLetters(ask, cql),
   }

@@ -1,7 +1,7 @@
 import { Registry } from 'prom-client'
 import { buildApp } from '../src/app.js'
 import { databaseAway } from '../src/store.js'
-import { createFakeStore } from './support/fake-store.js'
+import { createFakeStore, NO_KEYS } from './support/fake-store.js'
 
 /** @typedef {Parameters<import('../src/store.js').Store['rows']>} RowsOf */
 
@@ -17,6 +17,7 @@ const build = (store) =>
     registry: new Registry(),
     limits: { requestsPerS: 0, bodyBytesMax: 1_024, streamsMax: 2 },
     isLoopback: true,
+    ...NO_KEYS,
   })
 
 const many = Array.from({ length: 12_000 }, (_, index) => ({

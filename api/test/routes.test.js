@@ -3,7 +3,7 @@ import { Problem } from '@sandglass/common/problem'
 import { Registry } from 'prom-client'
 import { buildApp } from '../src/app.js'
 import { databaseAway } from '../src/store.js'
-import { createFakeStore } from './support/fake-store.js'
+import { createFakeStore, NO_KEYS } from './support/fake-store.js'
 
 /** @typedef {Partial<import('../src/app.js').Parts>} Parts */
 
@@ -29,6 +29,7 @@ async function build(parts = {}) {
     registry: new Registry(),
     limits: LIMITS,
     isLoopback: true,
+    ...NO_KEYS,
     ...parts,
   })
 }
@@ -195,6 +196,8 @@ describe('the api', () => {
       '/v1/decode',
       '/v1/export',
       '/v1/ingest',
+      '/v1/keys',
+      '/v1/keys/{id}',
       '/v1/latest',
       '/v1/measurements',
       '/v1/query',
@@ -203,6 +206,7 @@ describe('the api', () => {
       '/v1/sensors/{sensor}/latest',
       '/v1/sensors/{sensor}/measurements',
       '/v1/sensors/{sensor}/series',
+      '/v1/sensors/{sensor}/status',
       '/v1/stream',
     ])
     expect((await ask('/docs/')).statusCode).toBe(200)

@@ -7,7 +7,7 @@ import { Registry } from 'prom-client'
 import { buildApp } from '../src/app.js'
 import { SeriesDownsampler } from '../src/downsample/reader.js'
 import { finestMs, parseStep, stepFor, windowCount } from '../src/downsample/step.js'
-import { createFakeStore, seeded } from './support/fake-store.js'
+import { createFakeStore, NO_KEYS, seeded } from './support/fake-store.js'
 
 const NOW = Date.UTC(2026, 5, 15, 12, 34, 56)
 const MINUTE_MS = 60_000
@@ -155,6 +155,7 @@ describe('over HTTP', () => {
       registry: new Registry(),
       limits: { requestsPerS: 0, bodyBytesMax: 1e6, streamsMax: 1 },
       isLoopback: true,
+      ...NO_KEYS,
     })
   })
   afterAll(() => app.close())

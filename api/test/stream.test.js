@@ -1,7 +1,7 @@
 import { describe, expect, test } from '@jest/globals'
 import { Registry } from 'prom-client'
 import { buildApp } from '../src/app.js'
-import { createFakeStore } from './support/fake-store.js'
+import { createFakeStore, NO_KEYS } from './support/fake-store.js'
 
 const answer = { status: 200, type: undefined, retryAfter: undefined, body: '' }
 
@@ -14,6 +14,7 @@ async function serve(store, database = { isUp: true }) {
     registry: new Registry(),
     limits: { requestsPerS: 0, bodyBytesMax: 1_024, streamsMax: 2 },
     isLoopback: true,
+    ...NO_KEYS,
   })
   return { app, url: await app.listen({ port: 0, host: '127.0.0.1' }) }
 }

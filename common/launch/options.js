@@ -8,6 +8,7 @@ import {
   integer,
   number,
   readOptions,
+  requireKeys,
   requireLoopback,
   url,
 } from '../src/options.js'
@@ -26,6 +27,9 @@ export const LISTENERS = /** @type {const} */ ([
   { key: 'apiListen', flag: '--api-listen', what: 'page and REST', initial: '127.0.0.1:8080' },
 ])
 
+/** Those that know keys. @type {ReadonlySet<string>} */
+const ASKS_WHO = new Set(['mqttListen', 'apiListen'])
+
 /**
  * @typedef {object} Options
  * @property {string} dataDir   Absolute.
@@ -43,6 +47,7 @@ export const LISTENERS = /** @type {const} */ ([
  * @property {number} [rate]
  * @property {number} malformedPercent
  * @property {boolean} allowRemote
+ * @property {boolean} requireKeys
  * @property {boolean} verbose
  */
 
@@ -103,6 +108,7 @@ function specs(mode, dataDir) {
       parse: url('mqtt:', 'mqtts:'),
     },
     ...(mode === 'demo' ? SIMULATOR_OPTIONS : []),
+    requireKeys,
     allowRemote,
     { flag: '--verbose', help: "show the parts' logs as they are written" },
   ]
@@ -135,7 +141,8 @@ export function readLaunchOptions(mode, argv, root) {
   }
   for (const { key, flag } of LISTENERS) {
     try {
-      requireLoopback(flag, values[key], values.allowRemote)
+      const asksWho = values.requireKeys && ASKS_WHO.has(key)
+      requireLoopback(flag, values[key], values.allowRemote || asksWho)
     } catch (error) {
       throw new Failure(/** @type {Error} */ (error).message)
     }

@@ -9,6 +9,7 @@ import { closeSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { killGroup } from './command.js'
 import { Failure } from './failure.js'
+import { isWell } from './health.js'
 
 /** Pauses before a part is started again, in milliseconds; the last one stays. */
 const BACK_OFF_MS = [500, 1000, 2000, 4000, 8000, 15_000]
@@ -164,13 +165,7 @@ export class Part {
   async #isHealthy(aliveMs) {
     const { healthUrl } = this.#spec
     if (!healthUrl) return aliveMs >= ALIVE_MS
-    try {
-      const response = await fetch(healthUrl, { signal: AbortSignal.timeout(ANSWER_MS_MAX) })
-      await response.arrayBuffer()
-      return response.ok
-    } catch {
-      return false
-    }
+    return isWell(healthUrl, ANSWER_MS_MAX)
   }
 
   async #restartForEver() {

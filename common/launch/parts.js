@@ -29,14 +29,18 @@ const given = (values) =>
  *
  * @param {import('./options.js').Mode} mode
  * @param {Options} options
- * @param {{ root: string, engine: string | undefined, node: string }} programs
+ * @param {{ root: string, engine: string | undefined, node: string,
+ *   isApiEncrypted?: boolean }} programs
+ *   The api serves HTTPS if its environment has a certificate.
  * @returns {import('./part.js').PartSpec[]}
  */
-export function describeParts(mode, options, { root, engine, node }) {
+export function describeParts(mode, options, { root, engine, node, isApiEncrypted }) {
   const shared = given({
     CQL_HOSTS: options.cqlHosts ?? reach(options.dbListen),
     ALLOW_REMOTE: options.allowRemote,
+    REQUIRE_KEYS: options.requireKeys,
   })
+  const scheme = isApiEncrypted ? 'https' : 'http'
   const parts = [
     {
       name: 'ingest',
@@ -58,7 +62,7 @@ export function describeParts(mode, options, { root, engine, node }) {
         API_LISTEN: format(options.apiListen),
         INGEST_URL: `http://${reach(options.ingestHttp)}`,
       },
-      healthUrl: `http://${reach(options.apiListen)}/health`,
+      healthUrl: `${scheme}://${reach(options.apiListen)}/health`,
     },
   ]
   return [

@@ -30,7 +30,8 @@ export async function runPlatform(mode, options, setUp) {
   const engine = options.cqlHosts ? undefined : await buildEngine(setUp)
   const logs = join(options.dataDir, 'logs')
   mkdirSync(logs, { recursive: true })
-  const programs = { root, engine, node: process.execPath }
+  const isApiEncrypted = Boolean(process.env.API_TLS_CERT)
+  const programs = { root, engine, node: process.execPath, isApiEncrypted }
   const parts = describeParts(mode, options, programs).map((spec) => {
     const log = new LogFile(join(logs, `${spec.name}.log`))
     return new Part(spec, { cwd: root, log, guard, say: (line) => progress.line(line) })
@@ -47,7 +48,7 @@ export async function runPlatform(mode, options, setUp) {
       await untilStopped(part.start(), part, signal)
     }
     if (signal.aborted) return
-    for (const line of welcome(mode, options, logs)) progress.line(line)
+    for (const line of welcome(mode, options, logs, isApiEncrypted)) progress.line(line)
     await watch(options, parts, progress, signal)
   } finally {
     for (const part of started.reverse()) {
@@ -91,9 +92,10 @@ function listeners(options) {
  * @param {import('./options.js').Mode} mode
  * @param {Options} options
  * @param {string} logs
+ * @param {boolean} isApiEncrypted
  */
-function welcome(mode, options, logs) {
-  const api = `http://${reach(options.apiListen)}`
+function welcome(mode, options, logs, isApiEncrypted) {
+  const api = `http${isApiEncrypted ? 's' : ''}://${reach(options.apiListen)}`
   const engine = options.cqlHosts ? '' : `http://${reach(options.dbHttp)}/metrics `
   return [
     '',

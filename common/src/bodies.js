@@ -16,6 +16,9 @@ import { PRECISIONS, parseLine, splitLines, toNanoseconds } from './line-protoco
 import { PayloadError, parseObject } from './payload.js'
 import { parseTime } from './time.js'
 
+/** The header in which the api tells ingest in whose name it sends a body. */
+export const CLIENT_HEADER = 'x-sandglass-client'
+
 /** @typedef {import('./measurement.js').Measurement} Measurement */
 
 /** How the bytes of an item, or of a message, are to be understood. The numbers are stored. */

@@ -3,6 +3,7 @@
  * default, a help text and a check. `--cql-hosts` is `CQL_HOSTS`; the flag wins.
  */
 
+import { readFileSync } from 'node:fs'
 import { Command, InvalidArgumentError, Option } from 'commander'
 
 /** A setting that cannot be used; a service that throws it ends with its message as one line. */
@@ -167,6 +168,15 @@ export function url(...protocols) {
   }
 }
 
+/** What is in a file. @param {string} path */
+export function contents(path) {
+  try {
+    return readFileSync(path)
+  } catch (error) {
+    throw new InvalidArgumentError(/** @type {Error} */ (error).message)
+  }
+}
+
 /** @param {string} text */
 export function json(text) {
   try {
@@ -179,7 +189,13 @@ export function json(text) {
 /** @type {OptionSpec<any>} */
 export const allowRemote = {
   flag: '--allow-remote',
-  help: 'listen on addresses that other machines can reach: there is no authentication yet',
+  help: 'listen where other machines can connect although nothing asks who they are',
+}
+
+/** @type {OptionSpec<any>} */
+export const requireKeys = {
+  flag: '--require-keys',
+  help: 'serve only who has a key (npm run keys); then it may listen for other machines, too',
 }
 
 const LOOPBACK = /^(127(\.\d{1,3}){3}|::1|localhost)$/
@@ -205,12 +221,12 @@ export function isLoopbackHost(host) {
  *
  * @param {string} flag  The option the address came from.
  * @param {Address} listen
- * @param {boolean} allowed  The value of {@link allowRemote}.
+ * @param {boolean} allowed  The value of {@link allowRemote}, or that keys are required.
  */
 export function requireLoopback(flag, listen, allowed) {
   if (allowed || isLoopback(listen)) return
   throw new InvalidArgumentError(
     `${flag} ${listen.host}:${listen.port} can be reached from other machines and nothing asks ` +
-      'who they are. Use 127.0.0.1, or add --allow-remote.',
+      'who they are. Use 127.0.0.1, require keys where it can, or add --allow-remote.',
   )
 }

@@ -92,6 +92,10 @@ export const DEAD_LETTER_TTL_S = 14 * DAY_S
 /** Shards of one day's dead letters, so that a flood of them is not one partition. */
 export const DEAD_LETTER_SHARDS = 8
 
+/** How long it is known when devices came and went, and the seconds of one partition of that. */
+export const STATUS_TTL_S = 90 * DAY_S
+export const STATUS_BUCKET_S = 30 * DAY_S
+
 /** How long a process is believed to live after it last said so. */
 export const WORKER_TTL_S = 30
 
@@ -152,6 +156,14 @@ export function schemaStatements(keyspace, replication) {
       sensor_id uuid, metric text, ts timestamp, kind tinyint,
       v double, i bigint, b boolean, s text, lat double, lon double, received timestamp,
       PRIMARY KEY (sensor_id, metric))`,
+    `CREATE TABLE IF NOT EXISTS ${keyspace}.credential (
+      key_id text PRIMARY KEY, hash blob, name text, scopes frozen<set<text>>, sensor_id uuid,
+      expires timestamp, created_at timestamp)`,
+    `CREATE TABLE IF NOT EXISTS ${keyspace}.status (
+      sensor_id uuid, bucket bigint, ts timestamp, state text, client text, reason text,
+      PRIMARY KEY ((sensor_id, bucket), ts)
+    ) WITH CLUSTERING ORDER BY (ts DESC) AND ${timeWindow('DAYS', 3)}
+      AND default_time_to_live = ${STATUS_TTL_S} AND gc_grace_seconds = ${GC_GRACE_S}`,
     ...LEVELS.map((level) => createRollupTable(keyspace, level)),
     `CREATE TABLE IF NOT EXISTS ${keyspace}.late_mark (
       shard smallint, slot timestamp, level tinyint, sensor_id uuid, metric text, ts timestamp,

@@ -5,7 +5,7 @@
 
 import { promisify } from 'node:util'
 import { gunzip } from 'node:zlib'
-import { bodyFormat, itemsOf, MEDIA_TYPES } from '@sandglass/common/bodies'
+import { bodyFormat, CLIENT_HEADER, itemsOf, MEDIA_TYPES } from '@sandglass/common/bodies'
 import { isLoopbackHost } from '@sandglass/common/options'
 import { PayloadError } from '@sandglass/common/payload'
 import { PROBLEM_TYPE, Problem } from '@sandglass/common/problem'
@@ -76,7 +76,7 @@ export function buildHttp({ sink, registry, health, stats, replay, isLoopback })
     }
     requireRoom()
     const items = itemsOf(format, await textOf(request), request.query.precision)
-    const { refused, ...counts } = await deliver(sink, items, '/v1/measurements', request.ip)
+    const { refused, ...counts } = await deliver(sink, items, '/v1/measurements', clientOf(request))
     const members = { ...counts, refused: refused.slice(0, REFUSED_SHOWN_MAX) }
     if (refused.length === 0) return reply.send(members)
     const detail = `${refused.length} of ${items.length} are refused, and are dead letters`
@@ -95,7 +95,7 @@ export function buildHttp({ sink, registry, health, stats, replay, isLoopback })
     app.post(path, async (/** @type {Request} */ request, reply) => {
       requireRoom()
       const items = itemsOf('line', await textOf(request), request.query.precision)
-      const { refused } = await deliver(sink, items, path, request.ip)
+      const { refused } = await deliver(sink, items, path, clientOf(request))
       if (refused.length === 0) return reply.code(204).send()
       const [{ item, reason }] = refused
       const message = `partial write: ${refused.length} lines are refused; line ${item + 1}: ${reason}`
@@ -123,6 +123,11 @@ function idsOf(body) {
     )
   }
   return ids
+}
+
+/** In whose name it is sent: the api says that of those behind it. @param {Request} request */
+function clientOf({ headers, ip }) {
+  return String(headers[CLIENT_HEADER] ?? ip)
 }
 
 /** The body as text; unpacked if it is packed. @param {Request} request */

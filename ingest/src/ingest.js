@@ -17,6 +17,7 @@ import { Registry } from './registry.js'
 import { Rows } from './rows.js'
 import { Drain } from './spool/drain.js'
 import { Spool } from './spool/spool.js'
+import { Statuses } from './statuses.js'
 import { Writer } from './writer.js'
 
 /** @typedef {import('./row.js').Row} Row */
@@ -85,6 +86,7 @@ export function buildIngest({ storage, keyspace, limits, logger, recent = new Re
   return {
     ...{ storage, rows, counts, held, recent, past, registry, writer, batcher, write, pipeline },
     ...{ spool, detour, drain, marks },
+    statuses: new Statuses({ rows, write }),
   }
 }
 

@@ -4,16 +4,18 @@
 import { randomUUID } from 'node:crypto'
 import { hostname } from 'node:os'
 import { Database } from '@sandglass/common/database'
+import { KeyStore } from '@sandglass/common/key-store'
 import { createRegistry } from '@sandglass/common/metrics'
 import { isLoopback, readOptions, requireLoopback } from '@sandglass/common/options'
 import { run } from '@sandglass/common/service'
 import { SANDGLASS_LIMITS } from './batcher.js'
+import { Access } from './broker/access.js'
 import { clientOptionsOf } from './external/settings.js'
 import { healLatest } from './heal.js'
 import { buildHttp } from './http.js'
 import { buildIngest } from './ingest.js'
 import { registerMetrics, stats } from './metrics.js'
-import { options as specs } from './options.js'
+import { identityOf, listensOf, options as specs } from './options.js'
 import { replay } from './replay.js'
 import { createRollupStore } from './rollup/store.js'
 import { RollupWorker } from './rollup/worker.js'
@@ -51,18 +53,27 @@ const upOrDown = (isUp) => (isUp ? 'up' : 'down')
 
 /**
  * @param {import('./broker/gate.js').Sink} sink
+ * @param {import('./statuses.js').Statuses} statuses
+ * @param {Database} database
  * @param {import('pino').Logger} logger
  * @returns {import('./source.js').Source}
  */
-function openSource(sink, logger) {
+function openSource(sink, statuses, database, logger) {
   if (options.mqttUrl) {
     const client = clientOptionsOf(options, process.env, hostname())
     const { mqttShare: share, lineTopic } = options
     const onEmpty = options.mqttLeave ? () => process.kill(process.pid, 'SIGTERM') : undefined
     return outside({ sink, client, options: { share, lineTopic, onEmpty }, logger })
   }
-  requireLoopback('--mqtt-listen', options.mqttListen, options.allowRemote)
-  return inside({ sink, limits: options, listen: options.mqttListen, logger })
+  const access = options.requireKeys ? new Access({ keys: new KeyStore({ database }) }) : undefined
+  const identity = identityOf(options)
+  const listens = listensOf(options)
+  for (const { kind, listen } of listens) {
+    requireLoopback(`--${kind}-listen`, listen, options.allowRemote || options.requireKeys)
+    const isOpen = !isLoopback(listen) && (kind === 'mqtt' || kind === 'ws')
+    if (access && isOpen) logger.warn({ kind }, 'keys travel without encryption: listen with TLS')
+  }
+  return inside({ sink, limits: options, listens, identity, access, statuses, logger })
 }
 
 await run('ingest', async ({ logger, onStop }) => {
@@ -74,7 +85,7 @@ await run('ingest', async ({ logger, onStop }) => {
   const parts = buildIngest({ storage, keyspace, limits: options, logger })
   const { registry, writer, batcher, pipeline, recent, counts } = parts
   const { spool, detour, drain, held } = parts
-  const source = openSource(pipeline, logger)
+  const source = openSource(pipeline, parts.statuses, database, logger)
   const { external } = source
   onStop('writer', () => writer.stop())
   onStop('registry', () => registry.stop())

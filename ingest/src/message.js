@@ -36,6 +36,7 @@ export class Message {
    * @param {number} [parts.firstReceivedMs]
    * @param {import('cassandra-driver').types.TimeUuid} [parts.deadLetterId]
    * @param {boolean} [parts.isFromSpool]
+   * @param {boolean} [parts.isForbidden]
    * @param {boolean} [parts.isReplay]  Whether it is a dead letter that is taken once more.
    */
   constructor(parts) {
@@ -69,6 +70,8 @@ export class Message {
     /** Whether it was acknowledged when it was put into the spool, and is taken out again. */
     this.isFromSpool = parts.isFromSpool ?? false
     this.isReplay = parts.isReplay ?? false
+    /** Whether its client may not publish on its topic. */
+    this.isForbidden = parts.isForbidden ?? false
     /** Whether it was given to the spool. */
     this.isSpooling = false
     /** Whether its rows, or its dead letter, were given to be written. */

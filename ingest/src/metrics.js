@@ -23,6 +23,7 @@ import { Counter, Gauge } from 'prom-client'
  * @property {import('./past.js').Past} past
  * @property {import('./registry.js').Registry} registry
  * @property {import('./batcher.js').Batcher} batcher
+ * @property {import('./statuses.js').Statuses} statuses
  * @property {import('./marks.js').Marks} marks
  * @property {import('./rollup/worker.js').RollupWorker} rollups
  * @property {{ isUp: boolean }} database
@@ -131,12 +132,18 @@ function define(Kind, registry, prefix) {
 }
 
 /** @param {import('prom-client').Registry} registry  @param {Measured} measured */
-function registerGate(registry, { gate, broker }) {
+function registerGate(registry, { gate, broker, statuses }) {
   const counter = define(Counter, registry, PREFIX)
   const gauge = define(Gauge, registry, PREFIX)
   gauge('connections', 'MQTT connections', () => gate?.connectionCount ?? 0)
   gauge('connections_blocked', 'MQTT connections that are not read because of a limit', () => {
     return gate?.blockedCount ?? 0
+  })
+  counter('connections_unauthorized_total', 'MQTT clients without a key that lets them in', () => {
+    return gate?.access?.refused ?? 0
+  })
+  counter('statuses_dropped_total', 'comings and goings of devices that were not kept', () => {
+    return statuses.dropped
   })
   counter('connections_refused_total', 'MQTT connections over the limit', () => gate?.refused ?? 0)
   counter('fanout_dropped_total', 'messages that subscribers had no room for', () => {

@@ -1,13 +1,14 @@
 /** The options of ingest: what each means, in which unit, and why its default is what it is. */
 
-import { readFileSync } from 'node:fs'
 import { databaseOptions } from '@sandglass/common/database'
 import {
   address,
   allowRemote,
   bytes,
+  contents,
   integer,
   oneOf,
+  requireKeys,
   SettingError,
   url,
 } from '@sandglass/common/options'
@@ -48,15 +49,6 @@ function shareName(text) {
   return text
 }
 
-/** What is in a file. @param {string} path */
-function contents(path) {
-  try {
-    return readFileSync(path)
-  } catch (error) {
-    throw new SettingError(/** @type {Error} */ (error).message)
-  }
-}
-
 /** @type {import('@sandglass/common/options').OptionSpec<any>[]} */
 export const options = [
   {
@@ -65,6 +57,27 @@ export const options = [
     default: '127.0.0.1:1883',
     parse: address,
   },
+  {
+    flag: '--mqtts-listen <host:port>',
+    help: 'where they connect with TLS; needs --mqtt-tls-cert and --mqtt-tls-key',
+    parse: address,
+  },
+  {
+    flag: '--mqtt-ws-listen <host:port>',
+    help: 'where they, and browsers, connect by WebSocket',
+    parse: address,
+  },
+  {
+    flag: '--mqtt-wss-listen <host:port>',
+    help: 'the same with TLS',
+    parse: address,
+  },
+  {
+    flag: '--mqtt-tls-cert <file>',
+    help: 'the certificate (and those it is signed by), in PEM',
+    parse: contents,
+  },
+  { flag: '--mqtt-tls-key <file>', help: 'its key, in PEM', parse: contents },
   {
     flag: '--mqtt-url <url>',
     help: 'take messages from this broker, mqtt:// or mqtts://, and listen for no devices',
@@ -185,5 +198,35 @@ export const options = [
     parse: oneOf(CLASS_NAMES),
   },
   ...databaseOptions,
+  requireKeys,
   allowRemote,
 ]
+
+/**
+ * Where devices connect.
+ *
+ * @param {Record<string, any>} settings
+ * @returns {import('./broker/listener.js').Listen[]}
+ */
+export function listensOf({ mqttListen, mqttsListen, mqttWsListen, mqttWssListen }) {
+  /** @type {import('./broker/listener.js').Listen[]} */
+  const all = [
+    { kind: 'mqtt', listen: mqttListen },
+    { kind: 'mqtts', listen: mqttsListen },
+    { kind: 'ws', listen: mqttWsListen },
+    { kind: 'wss', listen: mqttWssListen },
+  ]
+  return all.filter(({ listen }) => listen !== undefined)
+}
+
+/**
+ * Who this server is, for TLS.
+ *
+ * @param {Record<string, any>} settings
+ * @returns {import('./broker/listener.js').Identity | undefined}
+ */
+export function identityOf({ mqttTlsCert: cert, mqttTlsKey: key, mqttsListen, mqttWssListen }) {
+  if (cert && key) return { cert, key }
+  if (!cert && !key && !mqttsListen && !mqttWssListen) return undefined
+  throw new SettingError('TLS needs both --mqtt-tls-cert and --mqtt-tls-key.')
+}

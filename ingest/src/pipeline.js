@@ -137,6 +137,10 @@ export class Pipeline {
    * @param {Message} message
    */
   take(message) {
+    if (message.isForbidden) {
+      this.refuse(message, new Refusal('forbidden', `${message.clientId} may not publish here`))
+      return
+    }
     try {
       const { sensor, measurements } = this.parse(message)
       this.noteReceipt(message, measurements)

@@ -4,11 +4,12 @@
 
 /**
  * The kinds of reasons, for counting. `topic`, `json`, `line`, `value` and `time` are the sender's;
- * `sensors` is the limit of sensors, `hidden` a sensor that was deleted, `database` a row that the
+ * `sensors` is the limit of sensors, `hidden` a sensor that was deleted, `forbidden` a topic
+ * that is not the client's, `database` a row that the
  * database refuses and would refuse again.
  *
- * @typedef {import('@sandglass/common/payload').PayloadFault | 'sensors' | 'hidden' | 'database'
- * } RefusalKind
+ * @typedef {import('@sandglass/common/payload').PayloadFault | 'sensors' | 'hidden' | 'forbidden' |
+ * 'database' } RefusalKind
  */
 
 /** @type {readonly RefusalKind[]} */
@@ -20,6 +21,7 @@ export const REFUSAL_KINDS = [
   'time',
   'sensors',
   'hidden',
+  'forbidden',
   'database',
 ]
 

@@ -5,6 +5,7 @@
  *
  * ```text
  * measurement, sensor, layout, dead letter   time of first acceptance
+ * status                                     its own time
  * latest                                     the smaller of event time and time of receipt
  * series.last_ts                             the time itself: the largest wins
  * mark                                       its slot
@@ -17,10 +18,12 @@
 import { deadLetterDay, KIND, VALUE_COLUMNS } from '@sandglass/common/measurement'
 import { MARK, shardOf } from '@sandglass/common/rollup'
 import {
+  bucketOf,
   CLASS_NAMES,
   DEAD_LETTER_SHARDS,
   measurementTable,
   retentionClass,
+  STATUS_BUCKET_S,
 } from '@sandglass/common/schema'
 import cassandra from 'cassandra-driver'
 import { Row } from './row.js'
@@ -81,6 +84,10 @@ export class Rows {
     this.seriesLast = insert('series', ['sensor_id', 'metric', 'last_ts'])
     /** @private */
     this.markInsert = insert('late_mark', ['shard', 'slot', 'level', 'sensor_id', 'metric', 'ts'])
+    /** @private */
+    this.statusInsert = insert('status', [
+      ...['sensor_id', 'bucket', 'ts', 'state', 'client', 'reason'],
+    ])
     /** @private */
     this.deadLetterInsert = insert('dead_letter', [
       ...['day', 'shard', 'id', 'topic', 'client', 'payload', 'reason', 'received'],
@@ -173,6 +180,19 @@ export class Rows {
     const params = [shard, slotMs, MARK.hour, uuid, series.metric, hourMs, timestampOf(slotMs)]
     const partition = `k${shard}/${slotMs}`
     return new Row(this.markInsert, params, partition, series.metric.length, message)
+  }
+
+  /**
+   * That a device came or went.
+   *
+   * @param {{ id: string, state: string, clientId: string, reason: string, timeMs: number }} what
+   */
+  status({ id, state, clientId, reason, timeMs }) {
+    const bucketS = bucketOf(STATUS_BUCKET_S, timeMs)
+    const params = [Uuid.fromString(id), Long.fromNumber(bucketS), timeMs, state, clientId, reason]
+    params.push(timestampOf(timeMs))
+    const bytes = state.length + clientId.length + reason.length
+    return new Row(this.statusInsert, params, `t${id}/${bucketS}`, bytes, undefined)
   }
 
   /** @param {Message} message  @param {string} reason */

@@ -27,17 +27,26 @@ import { External } from './external/external.js'
  * @param {object} parts
  * @param {Sink} parts.sink
  * @param {import('./broker/gate.js').GateLimits} parts.limits
- * @param {import('@sandglass/common/options').Address} parts.listen
+ * @param {import('./broker/listener.js').Listen[]} parts.listens  The first is told.
+ * @param {import('./broker/listener.js').Identity} [parts.identity]  For TLS.
+ * @param {import('./broker/access.js').Access} [parts.access]
+ * @param {import('./statuses.js').Statuses} parts.statuses
  * @param {Logger} parts.logger
  */
-export function inside({ sink, limits, listen, logger }) {
+export function inside({ sink, limits, listens, identity, access, statuses, logger }) {
   const broker = new Broker({ logger })
-  const gate = new Gate({ broker, sink, limits, logger })
+  const gate = new Gate({ broker, sink, limits, access, statuses, logger })
   return {
     ...{ broker, gate },
     async start() {
       await broker.start()
-      return `${listen.host}:${await gate.start(listen)}`
+      /** @type {string[]} */
+      const places = []
+      for (const one of listens) {
+        const port = await gate.start(one, identity)
+        places.push(`${one.kind}://${one.listen.host}:${port}`)
+      }
+      return places.join(' ')
     },
     /** @param {number} holdMsMax */
     async stop(holdMsMax) {

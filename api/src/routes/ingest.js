@@ -6,6 +6,7 @@ import { KIND } from '@sandglass/common/measurement'
 import { PayloadError, parsePayload, parseTopic } from '@sandglass/common/payload'
 import { Problem } from '@sandglass/common/problem'
 import { sensorId } from '@sandglass/common/sensor'
+import { clientOf } from '../auth.js'
 import * as schemas from '../schemas.js'
 
 /** @typedef {import('@sandglass/common/measurement').Measurement} Measurement */
@@ -132,7 +133,7 @@ export default async function ingest(app, { ingest: client }) {
   /** @param {Write} request  @param {import('fastify').FastifyReply} reply */
   async function forward(request, reply) {
     const { url, headers, body } = request
-    const answer = await client.post(url, headers, body)
+    const answer = await client.post(url, headers, body, clientOf(request))
     reply.code(answer.status)
     if (answer.retryAfter) reply.header('retry-after', answer.retryAfter)
     if (answer.type) reply.type(answer.type)

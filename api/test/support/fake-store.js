@@ -15,6 +15,9 @@ import { sensorId } from '@sandglass/common/sensor'
  * @typedef {{ doneMs: number, markedHours: Set<number> }} Rollups
  */
 
+/** Everybody is served. */
+export const NO_KEYS = { keys: /** @type {any} */ ({}), requireKeys: false }
+
 /** @type {Layout[]} */
 export const DAILY = [{ fromMs: 0, className: '30d', bucketS: 86_400 }]
 
@@ -101,6 +104,7 @@ export function createFakeStore({
     rollupProgress: async () => rollups?.doneMs,
     markedHours: async () =>
       new Map([...new Set(rows.map((row) => row.metric))].map((m) => [m, marked()])),
+    statuses: async () => [],
     async addLayout() {},
     async putSensor(sensor) {
       put(sensor)

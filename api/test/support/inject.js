@@ -2,6 +2,7 @@
 
 import { Registry } from 'prom-client'
 import { buildApp } from '../../src/app.js'
+import { NO_KEYS } from './fake-store.js'
 
 /** @type {import('../../src/app.js').Limits} */
 const LIMITS = { requestsPerS: 0, bodyBytesMax: 1_024, streamsMax: 2 }
@@ -18,6 +19,7 @@ export async function inject(store, url) {
     registry: new Registry(),
     limits: LIMITS,
     isLoopback: true,
+    ...NO_KEYS,
   })
   try {
     return await app.inject({ url, headers: { host: '127.0.0.1:8080' } })

@@ -16,6 +16,7 @@ const OPTIONS = /** @type {import('../../launch/options.js').Options} */ ({
   sensors: 25,
   malformedPercent: 0,
   allowRemote: true,
+  requireKeys: false,
   verbose: false,
 })
 const PROGRAMS = { root: '/repo', engine: '/repo/engine', node: '/node' }
@@ -48,6 +49,13 @@ describe('the parts', () => {
     const urls = describeParts('demo', options, PROGRAMS).map(({ env }) => env.MQTT_URL)
     expect(urls).toEqual([undefined, 'mqtts://b:8883', undefined, 'mqtts://b:8883'])
     expect(describeParts('demo', OPTIONS, PROGRAMS)[1].env).not.toHaveProperty('MQTT_URL')
+  })
+
+  test('are asked over HTTPS where the api has a certificate', () => {
+    const programs = { ...PROGRAMS, isApiEncrypted: true }
+    const urls = describeParts('start', OPTIONS, programs).map(({ healthUrl }) => healthUrl)
+    expect(urls[2]).toBe('https://[::1]:8080/health')
+    expect(urls[1]).toMatch('http://')
   })
 
   test('are reached on loopback when they listen everywhere', () => {

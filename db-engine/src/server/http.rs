@@ -14,7 +14,7 @@ use mio::{
 use std::{
     fmt::Write as _,
     io::{self, ErrorKind, Read, Write},
-    net::Shutdown,
+    net::{IpAddr, Shutdown, SocketAddr},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -209,6 +209,10 @@ impl Client {
             let mut headers = [httparse::EMPTY_HEADER; HEADERS_MAX];
             let mut request = httparse::Request::new(&mut headers);
             match request.parse(&self.request) {
+                Ok(httparse::Status::Complete(_)) if !self.is_meant(request.headers) => {
+                    let text = "the Host header must be localhost or a loopback address\n";
+                    return Some(response(421, PLAIN, text, false));
+                }
                 Ok(httparse::Status::Complete(_)) => {
                     return Some(answer(
                         request.method.unwrap_or_default(),
@@ -226,6 +230,14 @@ impl Client {
                 }
             }
         }
+    }
+
+    /// Whether a request was made to this machine by one of its own names: a foreign page that
+    /// reaches a loopback address by a name of its own is not to read what is there.
+    fn is_meant(&self, headers: &[httparse::Header]) -> bool {
+        let is_local = self.stream.local_addr().is_ok_and(|address| address.ip().is_loopback());
+        let host = headers.iter().find(|header| header.name.eq_ignore_ascii_case("host"));
+        !is_local || host.is_some_and(|host| is_loopback_host(host.value))
     }
 
     /// Sends what the socket takes, then waits for the client to close; returns whether it is over.
@@ -253,6 +265,21 @@ impl Client {
             }
         }
     }
+}
+
+/// Whether a `Host` header, with a port or without, names this machine itself.
+fn is_loopback_host(value: &[u8]) -> bool {
+    let Ok(text) = std::str::from_utf8(value) else { return false };
+    if let Ok(address) = text.parse::<SocketAddr>() {
+        return address.ip().is_loopback();
+    }
+    let name = match text.rsplit_once(':') {
+        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        _ => text,
+    };
+    let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(name);
+    name.eq_ignore_ascii_case("localhost")
+        || bare.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 const PLAIN: &str = "text/plain; charset=utf-8";
@@ -301,6 +328,7 @@ fn response(status: u16, kind: &str, body: &str, bodiless: bool) -> Vec<u8> {
         400 => "Bad Request",
         404 => "Not Found",
         405 => "Method Not Allowed",
+        421 => "Misdirected Request",
         431 => "Request Header Fields Too Large",
         _ => "Service Unavailable",
     };
@@ -319,4 +347,22 @@ fn response(status: u16, kind: &str, body: &str, bodiless: bool) -> Vec<u8> {
         out.push_str(body);
     }
     out.into_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::is_loopback_host;
+
+    #[test]
+    fn only_names_of_this_machine_are_its_own() {
+        let own = ["localhost", "LocalHost:9180", "127.0.0.1", "127.8.9.1:1", "[::1]", "[::1]:80"];
+        let foreign =
+            ["", "evil.example", "evil.example:9180", "localhost.evil.example", "10.0.0.1"];
+        let odd = ["127.0.0.1.evil.example", "0.0.0.0", "[::]:80", "localhost:x", "::1:"];
+        assert!(own.iter().all(|host| is_loopback_host(host.as_bytes())));
+        for host in foreign.iter().chain(&odd) {
+            assert!(!is_loopback_host(host.as_bytes()), "{host}");
+        }
+        assert!(!is_loopback_host(b"\xff"));
+    }
 }

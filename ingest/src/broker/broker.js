@@ -6,6 +6,7 @@
 
 import { Aedes } from 'aedes'
 import createExchange from 'mqemitter'
+import { maySubscribe } from './access.js'
 import { boundedPersistence } from './persistence.js'
 
 /** Messages that are delivered to subscribers at the same time; more wait. */
@@ -40,6 +41,10 @@ export class Broker {
     this.fanoutBytes = 0
     /** Called when the fan-out has room again. @type {() => void} */
     this.onRoom = () => {}
+    this.aedes.authorizeSubscribe = (client, subscription, done) => {
+      const { grant } = /** @type {Port} */ (client.conn).connection
+      done(null, maySubscribe(grant, subscription.topic) ? subscription : null)
+    }
     this.aedes.on('clientError', (client, error) => {
       logger.debug({ client: client.id, reason: error.message }, 'client error')
     })

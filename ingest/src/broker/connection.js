@@ -11,6 +11,9 @@
  */
 
 import { Message } from '../message.js'
+import { sensorOf, sensorOfPublisher } from '../statuses.js'
+import { mayPublish } from './access.js'
+import { introductionOf } from './connect-packet.js'
 import {
   CONNACK_IDENTIFIER_REJECTED,
   Framer,
@@ -34,7 +37,11 @@ const QUEUE_CUT = 64
 
 const DISCONNECT = Buffer.from([TYPE.disconnect << 4, 0])
 
+/** Why connections close when the service does. */
+export const STOPPING = 'the service stops'
+
 /** @typedef {import('./gate.js').Gate} Gate */
+/** @typedef {import('@sandglass/common/keys').Grant} Grant */
 /** @typedef {import('./session.js').Session} Session */
 /** @typedef {'fresh' | 'connecting' | 'open' | 'leaving' | 'closed'} Stage */
 
@@ -48,7 +55,7 @@ const DISCONNECT = Buffer.from([TYPE.disconnect << 4, 0])
  */
 
 export class Connection {
-  /** @param {import('node:net').Socket} socket  @param {Gate} gate */
+  /** @param {import('./listener.js').Line} socket  @param {Gate} gate */
   constructor(socket, gate) {
     /** @type {Stage} */
     this.stage = 'fresh'
@@ -62,6 +69,14 @@ export class Connection {
     this.isDirty = false
     /** @type {Session | undefined} */
     this.session = undefined
+    /** What its key allows; undefined where none is required. @type {Grant | undefined} */
+    this.grant = undefined
+    /** The sensor that it stands for. @private @type {string | undefined} */
+    this.sensorId = undefined
+    /** The topic it published on last, and whether it may. @private */
+    this.lastTopic = ''
+    /** @private */
+    this.mayPublishLast = false
     /** Which visit of the session this is. @private */
     this.visit = 0
     /** @private */
@@ -190,6 +205,38 @@ export class Connection {
     // [MQTT-3.1.2-24]
     this.keepAliveMs = keepAliveS * 1_500
     this.stage = 'connecting'
+    const introduction = introductionOf(bytes)
+    const { access } = this.gate
+    if (access) void this.introduce(access, introduction, packet)
+    else this.enter(undefined, introduction, packet)
+  }
+
+  /**
+   * @private
+   * @param {import('./access.js').Access} access
+   * @param {import('./access.js').Introduction} introduction
+   * @param {Buffer} packet
+   */
+  async introduce(access, introduction, packet) {
+    const answer = await access.admit(introduction)
+    if (this.stage !== 'connecting') return
+    if (typeof answer !== 'number') {
+      this.enter(answer, introduction, packet)
+      return
+    }
+    this.send(Buffer.from([0x20, 2, 0, answer]))
+    this.close('its key does not let it in')
+  }
+
+  /**
+   * @private
+   * @param {Grant | undefined} grant
+   * @param {import('./access.js').Introduction} introduction
+   * @param {Buffer} packet
+   */
+  enter(grant, { willTopic }, packet) {
+    this.grant = grant
+    this.sensorId = sensorOf(grant, willTopic)
     this.port = new Port(this)
     this.gate.broker.handle(this.port)
     this.port.push(packet)
@@ -202,6 +249,7 @@ export class Connection {
     this.heardMs = this.gate.nowMs()
     this.session = this.gate.sessions.enter(client.id, client.clean, this)
     this.visit = this.session.visit
+    this.noteStatus('online', 'connected')
     this.read()
   }
 
@@ -220,7 +268,9 @@ export class Connection {
       this.gate.markDirty(this)
       return
     }
+    const isForbidden = !this.mayPublish(topic)
     const message = new Message({
+      isForbidden,
       origin: this,
       clientId: session.clientId,
       session,
@@ -237,6 +287,27 @@ export class Connection {
     if (qos > 0) this.queue.push(message)
     else this.gate.forward(message)
     this.gate.accept(message)
+  }
+
+  /** Whether it may publish on a topic; most often it is the one of before. @private */
+  /** @param {string} topic */
+  mayPublish(topic) {
+    if (topic === this.lastTopic) return this.mayPublishLast
+    this.lastTopic = topic
+    this.mayPublishLast = mayPublish(this.grant, topic)
+    if (this.sensorId === undefined && this.session) {
+      this.sensorId = sensorOfPublisher(this.session.clientId, topic)
+      this.noteStatus('online', 'published')
+    }
+    return this.mayPublishLast
+  }
+
+  /** @private @param {import('../statuses.js').State} state  @param {string} reason */
+  noteStatus(state, reason) {
+    const { sensorId: id, session } = this
+    if (id !== undefined && session) {
+      this.gate.noteStatus({ id, state, clientId: session.clientId, reason })
+    }
   }
 
   /** @private @param {number} flags */
@@ -332,6 +403,8 @@ export class Connection {
     this.stage = 'closed'
     this.isBlocked = false
     this.gate.countWaiting(-this.waitingBytes)
+    const left = isLeaving ? 'offline' : 'lost'
+    this.noteStatus(reason === STOPPING ? 'unknown' : left, reason)
     this.gate.removed(this, reason)
     if (isLeaving && this.port && !this.port.destroyed) {
       // [MQTT-3.1.2-10]: after a DISCONNECT there is no will.

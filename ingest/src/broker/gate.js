@@ -3,8 +3,8 @@
  */
 
 import { once } from 'node:events'
-import { createServer } from 'node:net'
-import { Connection } from './connection.js'
+import { Connection, STOPPING } from './connection.js'
+import { createListener } from './listener.js'
 import { Sessions } from './session.js'
 
 /** How often keep-alives are looked at, in milliseconds. */
@@ -42,11 +42,16 @@ export class Gate {
    * @param {import('./broker.js').Broker} parts.broker
    * @param {Sink} parts.sink
    * @param {GateLimits} parts.limits
+   * @param {import('./access.js').Access} [parts.access]  Undefined: everybody may do everything.
+   * @param {import('../statuses.js').Statuses} [parts.statuses]
    * @param {import('pino').Logger} parts.logger
    */
-  constructor({ broker, sink, limits, logger }) {
+  constructor({ broker, sink, limits, access, statuses, logger }) {
     this.broker = broker
     this.limits = limits
+    this.access = access
+    /** @private */
+    this.statuses = statuses
     this.sessions = new Sessions()
     /** Redeliveries of QoS 2 that were recognised by their packet id. */
     this.duplicates = 0
@@ -69,11 +74,7 @@ export class Gate {
     /** @private */
     this.sweptMs = 0
     /** @private */
-    this.server = createServer({ allowHalfOpen: true, noDelay: true }, (socket) => {
-      this.connections.add(new Connection(socket, this))
-    })
-    this.server.maxConnections = limits.connectionsMax
-    this.server.on('drop', () => this.refused++)
+    this.servers = /** @type {import('node:net').Server[]} */ ([])
     sink.onRoom = () => this.resume()
     broker.onRoom = () => this.resume()
   }
@@ -91,15 +92,41 @@ export class Gate {
   }
 
   /**
-   * @param {import('@sandglass/common/options').Address} listen
+   * Lets clients connect; may be called several times.
+   *
+   * @param {import('./listener.js').Listen} what
+   * @param {import('./listener.js').Identity} [identity]
    * @returns {Promise<number>}  The port.
    */
-  async start({ host, port }) {
-    this.server.listen({ host, port, backlog: 4_096 })
-    await once(this.server, 'listening')
+  async start(what, identity) {
+    const { packetBytesMax, connectionsMax } = this.limits
+    const onLine = (/** @type {import('./listener.js').Line} */ line) => this.add(line)
+    const server = createListener(what, { identity, packetBytesMax, onLine })
+    server.maxConnections = connectionsMax
+    server.on('drop', () => this.refused++)
+    server.listen({ ...what.listen, backlog: 4_096 })
+    await once(server, 'listening')
+    this.servers.push(server)
     this.sweptMs = this.nowMs()
-    this.sweeper = setInterval(() => this.sweep(), SWEEP_MS)
-    return /** @type {import('node:net').AddressInfo} */ (this.server.address()).port
+    this.sweeper ??= setInterval(() => this.sweep(), SWEEP_MS)
+    return /** @type {import('node:net').AddressInfo} */ (server.address()).port
+  }
+
+  /** @private @param {import('./listener.js').Line} line */
+  add(line) {
+    if (this.connections.size < this.limits.connectionsMax) {
+      this.connections.add(new Connection(line, this))
+      return
+    }
+    this.refused++
+    line.on('error', () => {})
+    line.destroy()
+  }
+
+  /** A device came or went. */
+  /** @param {Omit<Parameters<import('../statuses.js').Statuses['note']>[0], 'timeMs'>} what */
+  noteStatus(what) {
+    this.statuses?.note({ ...what, timeMs: this.nowMs() })
   }
 
   /** Milliseconds since the Unix epoch. */
@@ -124,7 +151,8 @@ export class Gate {
    */
   forward(message) {
     // Topics that begin with $ are the broker's own [MQTT-4.7.2-1].
-    if (message.topic.charCodeAt(0) !== 36) this.broker.publish(message)
+    const isOurs = message.topic.charCodeAt(0) === 36
+    if (!isOurs && !message.isForbidden) this.broker.publish(message)
   }
 
   noteDuplicate() {
@@ -216,13 +244,12 @@ export class Gate {
    */
   async stop(holdMsMax) {
     clearInterval(this.sweeper)
-    if (!this.server.listening) return
-    const closed = once(this.server, 'close')
-    this.server.close()
+    const closed = this.servers.map((server) => once(server, 'close'))
+    for (const server of this.servers) server.close()
     for (const connection of this.connections) connection.stopReading()
     await this.sink.idle(holdMsMax)
     this.flush()
-    for (const connection of this.connections) connection.close('the service stops')
-    await closed
+    for (const connection of this.connections) connection.close(STOPPING)
+    await Promise.all(closed)
   }
 }

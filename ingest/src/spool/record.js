@@ -28,7 +28,7 @@ export function recordBytes({ topic, clientId, payload }) {
  * @returns {number}  Where it ends.
  */
 export function writeRecord(out, at, message) {
-  const { topic, clientId, payload, qos, retain, receivedMs } = message
+  const { topic, clientId, payload, qos, retain, isForbidden, receivedMs } = message
   message.deadLetterId ??= TimeUuid.fromDate(new Date(receivedMs))
   const { buffer: id } = /** @type {any} */ (message.deadLetterId)
   let end = at + FIXED_BYTES
@@ -39,7 +39,7 @@ export function writeRecord(out, at, message) {
   const clientBytes = end - clientAt
   end += payload.copy(out, end)
   out.writeUInt32LE(end - at - 4, at)
-  out.writeUInt8(qos | (retain ? 4 : 0), at + 4)
+  out.writeUInt8(qos | (retain ? 4 : 0) | (isForbidden ? 8 : 0), at + 4)
   out.writeUInt8(message.format, at + 5)
   out.writeUInt16LE(topicBytes, at + 6)
   out.writeUInt16LE(clientBytes, at + 8)
@@ -83,6 +83,7 @@ function readRecord(from, at, end, origin) {
     format: from.readUInt8(at + 5),
     qos: /** @type {0 | 1 | 2} */ (flags & 3),
     retain: (flags & 4) !== 0,
+    isForbidden: (flags & 8) !== 0,
     receivedMs,
     arrivedMs: performance.now() - (Date.now() - receivedMs),
     firstReceivedMs: from.readDoubleLE(at + 20),

@@ -27,20 +27,25 @@ export const LIMITS = {
   spoolAfterMs: 1_000,
 }
 
-/** @param {Partial<typeof LIMITS>} [limits] */
-export async function startIngest(limits = {}) {
+/**
+ * @param {Partial<typeof LIMITS>} [limits]
+ * @param {Partial<Parameters<typeof inside>[0]>} [more]
+ */
+export async function startIngest(limits = {}, more = {}) {
   const storage = new FakeStorage()
   const logger = pino({ level: 'silent' })
   const all = { ...LIMITS, ...limits }
   const parts = buildIngest({ storage, keyspace: KEYSPACE, limits: all, logger })
-  const listen = { host: '127.0.0.1', port: 0 }
-  const source = inside({ sink: parts.pipeline, limits: all, listen, logger })
-  const port = Number((await source.start()).split(':').at(-1))
+  const listens = [{ kind: /** @type {const} */ ('mqtt'), listen: { host: '127.0.0.1', port: 0 } }]
+  const { pipeline: sink, statuses } = parts
+  const source = inside({ sink, statuses, limits: all, listens, logger, ...more })
+  const ports = (await source.start()).split(' ').map((place) => Number(place.split(':').at(-1)))
   return {
     ...parts,
     ...source,
     storage,
-    port,
+    port: ports[0],
+    ports,
     async stop() {
       parts.writer.stop()
       await source.stop(0)

@@ -1,0 +1,91 @@
+/** Who may ask what: keys, in the header `Authorization`. */
+
+import { KeysAway } from '@sandglass/common/key-store'
+import { Problem } from '@sandglass/common/problem'
+import { databaseAway } from './store.js'
+
+/** @typedef {import('@sandglass/common/keys').Scope} Scope */
+/** @typedef {import('@sandglass/common/keys').Grant} Grant */
+/** @typedef {import('@sandglass/common/key-store').KeyStore} KeyStore */
+
+/** What the keys of requests may do. @type {WeakMap<object, Grant>} */
+const grants = new WeakMap()
+
+/** Paths that tell nothing about anybody's measurements: the page itself, health, descriptions. */
+const OPEN = /^\/(?!v1\/|v1$|metrics|write|api\/)/
+
+/** Paths for which another scope counts than their method suggests. @type {[RegExp, Scope][]} */
+const SCOPES = [
+  [/^\/v1\/keys/, 'admin'],
+  [/^\/(v1\/measurements|v1\/import|api\/v2\/write|write)$/, 'write'],
+  [/^\/v1\/(query|decode)$/, 'read'],
+]
+
+/**
+ * The scope that a request needs; undefined where it needs no key.
+ *
+ * @param {string} method
+ * @param {string} path
+ * @returns {Scope | undefined}
+ */
+export function scopeOf(method, path) {
+  if (OPEN.test(path)) return undefined
+  const [, special] = SCOPES.find(([pattern]) => pattern.test(path)) ?? []
+  return special ?? (method === 'GET' || method === 'HEAD' ? 'read' : 'manage')
+}
+
+/**
+ * The key in a header: `Bearer KEY`; `Token KEY`, as InfluxDB's clients say it; or `Basic`, where
+ * it is the password.
+ *
+ * @param {string | undefined} header
+ */
+export function keyIn(header) {
+  const [, scheme, value] = /^(Bearer|Token|Basic) +(\S+)$/i.exec(header ?? '') ?? []
+  if (scheme === undefined) return undefined
+  if (scheme.toLowerCase() !== 'basic') return value
+  const text = Buffer.from(value, 'base64').toString()
+  return text.slice(text.indexOf(':') + 1)
+}
+
+/**
+ * Lets a request pass, or says why not.
+ *
+ * @param {KeyStore} keys
+ * @param {object} request  For {@link clientOf}.
+ * @param {{ method: string, path: string, authorization: string | undefined }} asked
+ * @throws {Problem}
+ */
+export async function authorize(keys, request, { method, path, authorization }) {
+  const scope = scopeOf(method, path)
+  if (scope === undefined) return
+  const text = keyIn(authorization)
+  if (text === undefined) {
+    throw new Problem('no-key', 'send a key: `Authorization: Bearer sg_…` (npm run keys makes one)')
+  }
+  const grant = await find(keys, text)
+  if (!grant) throw new Problem('no-key', 'there is no such key, or it has expired or was revoked')
+  if (grant.sensorId !== undefined) {
+    throw new Problem('forbidden', 'the key is of one device, which is served over MQTT')
+  }
+  if (!grant.scopes.has(scope)) {
+    throw new Problem('forbidden', `the key ${grant.name} may not do this: it needs ${scope}`)
+  }
+  grants.set(request, grant)
+}
+
+/** Whose request it is: a key's, else an address's. @param {{ ip: string }} request */
+export function clientOf(request) {
+  const grant = grants.get(request)
+  return grant ? `key ${grant.keyId}` : request.ip
+}
+
+/** @param {KeyStore} keys  @param {string} text */
+async function find(keys, text) {
+  try {
+    return await keys.find(text)
+  } catch (error) {
+    if (error instanceof KeysAway) throw databaseAway()
+    throw error
+  }
+}

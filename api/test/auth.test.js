@@ -1,0 +1,157 @@
+import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { KeysAway } from '@sandglass/common/key-store'
+import { SCOPES } from '@sandglass/common/keys'
+import { Registry } from 'prom-client'
+import { buildApp } from '../src/app.js'
+import { keyIn, scopeOf } from '../src/auth.js'
+import { createFakeStore } from './support/fake-store.js'
+
+/** @param {string[]} scopes  @param {string} [sensorId] */
+const grant = (scopes, sensorId) => ({
+  ...{ keyId: scopes.join(), name: `a key to ${scopes}`, scopes: new Set(scopes), sensorId },
+  expiresMs: undefined,
+})
+
+/** @type {Record<string, ReturnType<typeof grant>>} */
+const KEYS = {
+  ...Object.fromEntries(SCOPES.map((scope) => [scope, grant([scope])])),
+  all: grant([...SCOPES]),
+  device: grant(['read', 'write'], '00000000-0000-0000-0000-000000000000'),
+}
+
+/** @type {any} */
+const keys = {
+  /** @param {string} text */
+  async find(text) {
+    if (text === 'away') throw new KeysAway('away')
+    return KEYS[text]
+  },
+  list: async () => Object.values(KEYS),
+  create: async () => ({ keyId: 'id', text: 'sg_id_secret' }),
+  revoke: async (/** @type {string} */ id) => id === 'id',
+}
+
+describe('with keys', () => {
+  /** @type {Awaited<ReturnType<typeof buildApp>>} */
+  let app
+  /** @type {string[]} */
+  const clients = []
+  beforeAll(async () => {
+    app = await buildApp({
+      store: createFakeStore({ rows: [{ metric: 'm', t: Date.now(), seq: 0, value: 1 }] }),
+      isDatabaseUp: () => true,
+      ingest: {
+        stats: async () => ({}),
+        post: async (_url, _headers, _body, client) => {
+          clients.push(client)
+          return { status: 200, type: 'application/json', retryAfter: undefined, body: '{}' }
+        },
+      },
+      registry: new Registry(),
+      limits: { requestsPerS: 0, bodyBytesMax: 1e6, streamsMax: 1 },
+      isLoopback: true,
+      keys,
+      requireKeys: true,
+    })
+  })
+  afterAll(() => app.close())
+
+  /** @param {string} method  @param {string} url  @param {string} [key] */
+  const ask = (method, url, key) =>
+    app.inject({
+      ...{ method: /** @type {'GET'} */ (method), url },
+      headers: { host: 'localhost', ...(key && { authorization: `Bearer ${key}` }) },
+      ...(method === 'POST' && { payload: {} }),
+    })
+
+  test('every route that is described needs a key, or tells of no measurement', async () => {
+    const { paths } = (await ask('GET', '/openapi.json')).json()
+    const open = []
+    for (const [path, methods] of Object.entries(paths)) {
+      for (const method of Object.keys(methods)) {
+        const url = path.replaceAll(/\{\w+\}/g, 's')
+        const { statusCode } = await ask(method.toUpperCase(), url)
+        if (statusCode !== 401) open.push(`${method} ${path}`)
+      }
+    }
+    expect(open).toEqual(['get /health', 'get /ready'])
+    for (const url of ['/metrics', '/v1/latest?x=']) {
+      expect((await ask('GET', url)).statusCode).toBe(401)
+    }
+    for (const url of ['/write', '/api/v2/write']) {
+      expect((await ask('POST', url)).statusCode).toBe(401)
+    }
+    for (const url of ['/', '/page.js', '/docs', '/openapi.json', '/ping']) {
+      expect((await ask('GET', url)).statusCode).toBeLessThan(400)
+    }
+  })
+
+  test.each([
+    ['GET', '/v1/sensors', 'read'],
+    ['GET', '/v1/sensors/s/latest', 'read'],
+    ['GET', '/metrics', 'read'],
+    ['POST', '/v1/query', 'read'],
+    ['POST', '/v1/decode', 'read'],
+    ['POST', '/v1/measurements', 'write'],
+    ['POST', '/api/v2/write', 'write'],
+    ['POST', '/v1/sensors', 'manage'],
+    ['PATCH', '/v1/sensors/s', 'manage'],
+    ['DELETE', '/v1/sensors/s', 'manage'],
+    ['POST', '/v1/dead-letters/replay', 'manage'],
+    ['GET', '/v1/keys', 'admin'],
+    ['POST', '/v1/keys', 'admin'],
+    ['DELETE', '/v1/keys/id', 'admin'],
+  ])('%s %s needs the scope %s, and no other one will do', async (method, url, scope) => {
+    expect(scopeOf(method, url)).toBe(scope)
+    for (const key of SCOPES) {
+      const { statusCode } = await ask(method, url, key)
+      if (key === scope) expect([401, 403]).not.toContain(statusCode)
+      else expect(statusCode).toBe(403)
+    }
+    const refused = await ask(method, url, 'device')
+    expect(refused.statusCode).toBe(403)
+    expect(refused.json().detail).toMatch('over MQTT')
+  })
+
+  test('a refusal says what to send; a database that is away is not a wrong key', async () => {
+    const missing = await ask('GET', '/v1/sensors')
+    expect(missing.headers['www-authenticate']).toMatch('Bearer')
+    expect(missing.json()).toMatchObject({ status: 401, detail: expect.stringContaining('Bearer') })
+    expect((await ask('GET', '/v1/sensors', 'stranger')).statusCode).toBe(401)
+    expect((await ask('GET', '/v1/sensors', 'away')).statusCode).toBe(503)
+  })
+
+  test('ingest hears in whose name something is sent', async () => {
+    await ask('POST', '/v1/measurements', 'write')
+    expect(clients.at(-1)).toBe('key write')
+  })
+
+  test('keys are made and told once, listed without secrets, and taken back', async () => {
+    const make = (/** @type {object} */ payload) =>
+      app.inject({
+        ...{ method: 'POST', url: '/v1/keys', payload },
+        headers: { host: 'localhost', authorization: 'Bearer admin' },
+      })
+    const made = await make({ name: 'n', scopes: ['read'], expires: '2100-01-01' })
+    expect([made.statusCode, made.json()]).toEqual([201, { id: 'id', key: 'sg_id_secret' }])
+    expect((await make({ name: 'n', scopes: ['root'] })).statusCode).toBe(400)
+    expect(
+      (await make({ name: 'n', scopes: ['read'], expires: '2000-01-01' })).json(),
+    ).toMatchObject({ parameter: 'expires' })
+    const { items } = (await ask('GET', '/v1/keys', 'admin')).json()
+    expect(items).toHaveLength(Object.keys(KEYS).length)
+    expect(JSON.stringify(items)).not.toContain('hash')
+    expect((await ask('DELETE', '/v1/keys/id', 'admin')).statusCode).toBe(204)
+    expect((await ask('DELETE', '/v1/keys/other', 'admin')).statusCode).toBe(404)
+  })
+})
+
+test.each([
+  ['Bearer k', 'k'],
+  ['bearer  k', 'k'],
+  ['Token k', 'k'],
+  [`Basic ${Buffer.from('user:k:1').toString('base64')}`, 'k:1'],
+  ['k', undefined],
+  ['', undefined],
+  [undefined, undefined],
+])('%p holds the key %p', (header, key) => expect(keyIn(header)).toBe(key))

@@ -1,0 +1,103 @@
+#!/usr/bin/env node
+/** `npm run keys`: creates, lists and revokes keys, in the database itself. */
+
+import { Command, Option } from 'commander'
+import pino from 'pino'
+import { Database, databaseOptions } from '../src/database.js'
+import { KeyStore } from '../src/key-store.js'
+import { SCOPES } from '../src/keys.js'
+import { SettingError } from '../src/options.js'
+import { sensorId } from '../src/sensor.js'
+import { parseTime } from '../src/time.js'
+
+const DAY_MS = 86_400_000
+
+/** Longest wait for the database, in milliseconds. */
+const CONNECT_MS_MAX = 10_000
+
+/** @param {string} text */
+function scopesOf(text) {
+  const scopes = text.split(',').map((scope) => scope.trim())
+  const stranger = scopes.find((scope) => !SCOPES.some((known) => known === scope))
+  if (stranger !== undefined) throw new SettingError(`Give some of ${SCOPES.join(',')}.`)
+  return scopes
+}
+
+/** @param {string} text  `90d`, or a time. @returns {number}  Milliseconds since the Unix epoch. */
+function expiryOf(text) {
+  const days = /^(\d{1,5})d$/.exec(text)
+  const timeMs = days ? Date.now() + Number(days[1]) * DAY_MS : parseTime(text)
+  if (timeMs === undefined || timeMs <= Date.now()) {
+    throw new SettingError('Give a number of days such as 90d, or a time to come in ISO 8601.')
+  }
+  return timeMs
+}
+
+/** @param {Record<string, any>} options  @param {(keys: KeyStore) => Promise<void>} work */
+async function withKeys(options, work) {
+  const database = new Database(/** @type {any} */ (options), pino({ level: 'silent' }))
+  const timer = setTimeout(() => {
+    console.error(`no database at ${process.env.CQL_HOSTS ?? '127.0.0.1:9042'}: is it running?`)
+    process.exit(1)
+  }, CONNECT_MS_MAX)
+  await database.connect({ createSchema: true })
+  clearTimeout(timer)
+  try {
+    await work(new KeyStore({ database }))
+  } finally {
+    await database.close()
+  }
+}
+
+/** @param {import('../src/keys.js').Grant} grant */
+function line({ keyId, name, scopes, sensorId: id, expiresMs }) {
+  const until = expiresMs === undefined ? 'for ever' : `until ${new Date(expiresMs).toISOString()}`
+  return [keyId, [...scopes].join(','), until, id ? `only ${id}` : '', name].join('  ')
+}
+
+const program = new Command('npm run keys --')
+  .description('Keys for the api (Authorization: Bearer KEY) and MQTT (as the password).')
+  .showHelpAfterError(false)
+for (const { flag, help, default: initial, parse } of databaseOptions) {
+  const option = new Option(flag, help).env(
+    flag.split(' ')[0].slice(2).replaceAll('-', '_').toUpperCase(),
+  )
+  if (parse) option.argParser(parse)
+  if (initial !== undefined) option.default(parse ? parse(initial) : initial, initial)
+  program.addOption(option)
+}
+program
+  .command('create')
+  .description('prints a new key, once')
+  .requiredOption('--name <text>', 'what it is for')
+  .requiredOption('--scopes <list>', `some of ${SCOPES.join(',')}`, scopesOf)
+  .option('--sensor <name>', 'the one sensor whose device has it: over MQTT only that one')
+  .option('--expires <when>', 'a number of days such as 90d, or a time', expiryOf)
+  .action(({ name, scopes, sensor, expires }) =>
+    withKeys(program.opts(), async (keys) => {
+      const { text } = await keys.create({
+        ...{ name, scopes: new Set(scopes), expiresMs: expires },
+        sensorId: sensor === undefined ? undefined : sensorId(sensor),
+      })
+      console.log(text)
+    }),
+  )
+program
+  .command('list')
+  .description('lists all keys, without their secrets')
+  .action(() =>
+    withKeys(program.opts(), async (keys) => {
+      for (const grant of await keys.list()) console.log(line(grant))
+    }),
+  )
+program
+  .command('revoke <id>')
+  .description('takes a key back; within 10 s nobody is served by it any more')
+  .action((/** @type {string} */ id) =>
+    withKeys(program.opts(), async (keys) => {
+      if (await keys.revoke(id)) return
+      console.error(`there is no key ${id}: npm run keys -- list shows those there are`)
+      process.exitCode = 1
+    }),
+  )
+await program.parseAsync()

@@ -1,0 +1,87 @@
+/**
+ * Which client may connect, publish and subscribe: with a key, given as the password. Without keys
+ * (`--require-keys`) everybody may do everything, and only this machine can connect.
+ */
+
+import { isMeasurementTopic } from '@sandglass/common/payload'
+import { sensorId } from '@sandglass/common/sensor'
+
+/** @typedef {import('@sandglass/common/keys').Grant} Grant */
+
+/** Return codes of a CONNACK that refuses [MQTT-3.2.2.3]. */
+export const REFUSED = Object.freeze({ unavailable: 3, badPassword: 4, notAuthorized: 5 })
+
+/**
+ * What of a CONNECT is judged.
+ *
+ * @typedef {object} Introduction
+ * @property {string | undefined} password
+ * @property {string | undefined} willTopic
+ */
+
+/**
+ * Whether a client with a key may publish on a topic: with the scope `write`, and a device only
+ * what is its own.
+ *
+ * @param {Grant | undefined} grant  Undefined where no keys are required.
+ * @param {string} topic
+ */
+export function mayPublish(grant, topic) {
+  if (!grant) return true
+  if (!grant.scopes.has('write')) return false
+  return grant.sensorId === undefined || isOwn(grant.sensorId, topic)
+}
+
+/**
+ * Whether it may subscribe to a filter: with the scope `read`, and a device to what is its own.
+ *
+ * @param {Grant | undefined} grant
+ * @param {string} filter
+ */
+export function maySubscribe(grant, filter) {
+  if (!grant) return true
+  if (grant.sensorId !== undefined) return isOwn(grant.sensorId, filter)
+  return grant.scopes.has('read')
+}
+
+/** @param {string} id  Of a sensor.  @param {string} topic  Or a filter. */
+function isOwn(id, topic) {
+  const [, name = ''] = topic.split('/')
+  return isMeasurementTopic(topic) && !/[+#]/.test(name) && sensorId(name) === id
+}
+
+export class Access {
+  #keys
+
+  /** @param {{ keys: Pick<import('@sandglass/common/key-store').KeyStore, 'find'> }} parts */
+  constructor({ keys }) {
+    this.#keys = keys
+    /** Clients that were refused. */
+    this.refused = 0
+  }
+
+  /**
+   * Judges a client.
+   *
+   * @param {Introduction} introduction
+   * @returns {Promise<Grant | number>}  What it may do, or the code of {@link REFUSED}.
+   */
+  async admit({ password, willTopic }) {
+    const answer = await this.#judge(password, willTopic)
+    if (typeof answer === 'number') this.refused++
+    return answer
+  }
+
+  /** @param {string | undefined} password  @param {string | undefined} willTopic */
+  async #judge(password, willTopic) {
+    try {
+      const grant = await this.#keys.find(password ?? '')
+      if (!grant) return REFUSED.badPassword
+      const mayWill = willTopic === undefined || mayPublish(grant, willTopic)
+      return mayWill ? grant : REFUSED.notAuthorized
+    } catch {
+      // The database cannot be asked, and the key was not heard of lately.
+      return REFUSED.unavailable
+    }
+  }
+}

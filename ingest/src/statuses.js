@@ -1,0 +1,86 @@
+/**
+ * When devices came and went: the connection state of a sensor, which is never a measurement.
+ *
+ * A connection stands for a sensor if its key is that sensor's, if its will is published below it,
+ * or if its client id is the name under which it publishes.
+ */
+
+import { parseTopic } from '@sandglass/common/payload'
+import { sensorId } from '@sandglass/common/sensor'
+
+/** Most states that wait for the database; more are dropped, and counted. */
+export const STATUSES_WAITING_MAX = 10_000
+
+/**
+ * `online`; `offline`: it took its leave; `lost`: it did not; `unknown`: ingest itself stopped.
+ *
+ * @typedef {'online' | 'offline' | 'lost' | 'unknown'} State
+ */
+
+/** @typedef {import('@sandglass/common/keys').Grant} Grant */
+
+/**
+ * The sensor that a connection stands for, as far as that is known when it opens.
+ *
+ * @param {Grant | undefined} grant
+ * @param {string | undefined} willTopic
+ * @returns {string | undefined}  Its id.
+ */
+export function sensorOf(grant, willTopic) {
+  if (grant?.sensorId !== undefined) return grant.sensorId
+  return willTopic === undefined ? undefined : sensorOfTopic(willTopic)
+}
+
+/**
+ * The same, of a connection that published.
+ *
+ * @param {string} clientId
+ * @param {string} topic
+ */
+export function sensorOfPublisher(clientId, topic) {
+  return topic.split('/')[1] === clientId ? sensorOfTopic(topic) : undefined
+}
+
+/** @param {string} topic */
+function sensorOfTopic(topic) {
+  try {
+    return sensorId(parseTopic(topic).sensor)
+  } catch {
+    return undefined
+  }
+}
+
+export class Statuses {
+  /**
+   * @param {object} parts
+   * @param {import('./rows.js').Rows} parts.rows
+   * @param {(row: import('./row.js').Row) => void} parts.write
+   */
+  constructor({ rows, write }) {
+    /** States that were dropped because too many wait. */
+    this.dropped = 0
+    /** @private */
+    this.rows = rows
+    /** @private */
+    this.write = write
+    /** @private */
+    this.waiting = 0
+  }
+
+  /**
+   * @param {{ id: string, state: State, clientId: string, reason: string, timeMs: number }} what
+   *   `timeMs` in milliseconds since the Unix epoch.
+   */
+  note(what) {
+    if (this.waiting >= STATUSES_WAITING_MAX) {
+      this.dropped++
+      return
+    }
+    this.waiting++
+    const row = this.rows.status(what)
+    row.onDone = () => {
+      this.waiting--
+    }
+    this.write(row)
+  }
+}

@@ -1,0 +1,218 @@
+import { execFileSync } from 'node:child_process'
+import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { sensorId } from '@sandglass/common/sensor'
+import mqtt from 'mqtt'
+import { WebSocket } from 'ws'
+import { Access, mayPublish, maySubscribe } from '../src/broker/access.js'
+import { RawClient, startIngest, until } from './support/ingest.js'
+
+/** @param {string[]} scopes  @param {string} [sensor] */
+const grant = (scopes, sensor) => ({
+  ...{ keyId: 'k', name: 'n', scopes: new Set(scopes), expiresMs: undefined },
+  sensorId: sensor === undefined ? undefined : sensorId(sensor),
+})
+
+describe('who may do what', () => {
+  const topics = [
+    ...['sensors/a/m', 'sensors/a', 'sensors/b/m', `sensors/${sensorId('a')}/m`],
+    ...['sensors/+/m', 'sensors/#', 'sensors/a/#', 'telegraf/x', 'other', '#', '$SYS/#'],
+  ]
+  const own = new Set(['sensors/a/m', 'sensors/a', `sensors/${sensorId('a')}/m`, 'sensors/a/#'])
+
+  test.each(topics)('%s', (topic) => {
+    expect(mayPublish(undefined, topic)).toBe(true)
+    expect(maySubscribe(undefined, topic)).toBe(true)
+    expect(mayPublish(grant(['write']), topic)).toBe(true)
+    expect(maySubscribe(grant(['write']), topic)).toBe(false)
+    expect(mayPublish(grant(['read', 'manage', 'admin']), topic)).toBe(false)
+    expect(maySubscribe(grant(['read']), topic)).toBe(true)
+    expect(mayPublish(grant(['write'], 'a'), topic)).toBe(own.has(topic))
+    expect(maySubscribe(grant(['write'], 'a'), topic)).toBe(own.has(topic))
+    expect(mayPublish(grant(['read'], 'a'), topic)).toBe(false)
+  })
+})
+
+/** @type {Record<string, ReturnType<typeof grant>>} */
+const KEYS = {
+  writer: grant(['write']),
+  reader: grant(['read']),
+  device: grant(['write'], 'boiler'),
+}
+
+const access = () =>
+  new Access({
+    keys: {
+      async find(text) {
+        if (text === 'away') throw new Error('away')
+        return KEYS[text]
+      },
+    },
+  })
+
+/** @type {Awaited<ReturnType<typeof startIngest>>} */
+let ingest
+/** @type {RawClient[]} */
+let clients = []
+afterEach(async () => {
+  for (const one of clients) one.end()
+  clients = []
+  await ingest?.stop()
+})
+
+/** @param {string} [key]  @param {object} [fields] */
+function connect(key, fields = {}) {
+  const one = new RawClient(ingest.port)
+  clients.push(one)
+  const password = key === undefined ? {} : { username: 'u', password: Buffer.from(key) }
+  one.send({
+    ...{ cmd: 'connect', protocolId: 'MQTT', protocolVersion: 4, clean: true },
+    ...{ clientId: `c${clients.length}`, keepalive: 0, ...password, ...fields },
+  })
+  return one
+}
+
+/** @param {RawClient} one */
+async function codeOf(one) {
+  await until(() => one.packets.some(({ cmd }) => cmd === 'connack'))
+  return /** @type {any} */ (one.packets[0]).returnCode
+}
+
+describe('with keys', () => {
+  test('who has none, a wrong one, or one that cannot be asked for is refused', async () => {
+    ingest = await startIngest({}, { access: access() })
+    expect(await codeOf(connect('writer'))).toBe(0)
+    expect(await codeOf(connect())).toBe(4)
+    expect(await codeOf(connect('wrong'))).toBe(4)
+    expect(await codeOf(connect('away'))).toBe(3)
+    const will = { topic: 'sensors/other/m', payload: Buffer.from('1'), qos: 0, retain: false }
+    expect(await codeOf(connect('device', { will }))).toBe(5)
+    expect(ingest.gate?.access?.refused).toBe(4)
+    await until(() => clients.slice(1).every(({ isClosed }) => isClosed))
+    expect(ingest.gate?.connectionCount).toBe(1)
+  })
+
+  test('what a client may not publish is a dead letter, and nobody hears it', async () => {
+    ingest = await startIngest({}, { access: access() })
+    const reader = connect('reader')
+    await codeOf(reader)
+    reader.send({ cmd: 'subscribe', messageId: 1, subscriptions: [{ topic: '#', qos: 0 }] })
+    await until(() => reader.ids('suback').length === 1)
+    const device = connect('device')
+    await codeOf(device)
+    device.publish(1, { topic: 'sensors/boiler/m' })
+    device.publish(2, { topic: 'sensors/other/m' })
+    device.publish(3, { topic: 'anything' })
+    device.publish(4, { topic: 'sensors/boiler', payload: '{"m":5}' })
+    await until(() => device.ids('puback').length === 4)
+    expect(ingest.storage.rowsOf('dead_letter')).toMatchObject([
+      { topic: 'sensors/other/m', reason: expect.stringContaining('may not publish here') },
+    ])
+    expect(ingest.counts.deadLetters.forbidden).toBe(1)
+    await until(() => reader.packets.filter(({ cmd }) => cmd === 'publish').length === 2)
+    const heard = reader.packets.flatMap((one) => (one.cmd === 'publish' ? [one.topic] : []))
+    expect(heard).toEqual(['sensors/boiler/m', 'sensors/boiler'])
+  })
+
+  test('a subscription that is not allowed is refused, the others stand', async () => {
+    ingest = await startIngest({}, { access: access() })
+    const device = connect('device')
+    await codeOf(device)
+    const subscriptions = ['sensors/boiler/#', 'sensors/#'].map((topic) => ({ topic, qos: 0 }))
+    device.send(/** @type {any} */ ({ cmd: 'subscribe', messageId: 1, subscriptions }))
+    await until(() => device.ids('suback').length === 1)
+    const [suback] = device.packets.filter(({ cmd }) => cmd === 'suback')
+    expect(/** @type {any} */ (suback).granted).toEqual([0, 128])
+  })
+})
+
+describe('when devices come and go', () => {
+  const states = () =>
+    ingest.storage.rowsOf('status').map(({ sensor_id: id, state }) => `${id} ${state}`)
+
+  test('is known of keys, wills and names, and is no measurement', async () => {
+    ingest = await startIngest({}, { access: access() })
+    const device = connect('device')
+    await codeOf(device)
+    await until(() => states().length === 1)
+    await new Promise((resolve) => setTimeout(resolve, 3))
+    device.send({ cmd: 'disconnect' })
+    await until(() => states().length === 2)
+    expect(states()).toEqual([`${sensorId('boiler')} online`, `${sensorId('boiler')} offline`])
+
+    const will = { topic: 'sensors/pump/temperature', payload: Buffer.from('-1') }
+    const pump = connect('writer', { will: { ...will, qos: 1, retain: false } })
+    await codeOf(pump)
+    pump.socket.destroy()
+    await until(() => states().length === 4)
+    expect(states().slice(2)).toEqual([`${sensorId('pump')} online`, `${sensorId('pump')} lost`])
+
+    const named = connect('writer', { clientId: 'fan' })
+    await codeOf(named)
+    named.publish(1, { topic: 'sensors/else/m' })
+    named.publish(2, { topic: 'sensors/fan/m' })
+    await until(() => states().length === 5)
+    expect(states()[4]).toBe(`${sensorId('fan')} online`)
+    const measured = ingest.storage.rowsOf('measurement_30d').map(({ sensor_id: id }) => `${id}`)
+    expect(measured.sort()).toEqual([sensorId('else'), sensorId('fan')].sort())
+  })
+})
+
+describe('TLS and WebSocket', () => {
+  /** @type {string} */
+  let directory
+  /** @type {{ cert: Buffer, key: Buffer }} */
+  let identity
+  beforeAll(() => {
+    directory = mkdtempSync(join(tmpdir(), 'sandglass-tls-'))
+    const [cert, key] = [join(directory, 'cert.pem'), join(directory, 'key.pem')]
+    const subject = ['-subj', '/CN=localhost', '-addext', 'subjectAltName=IP:127.0.0.1']
+    const curve = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes']
+    const args = ['req', '-x509', ...curve, '-keyout', key, '-out', cert, '-days', '2', ...subject]
+    execFileSync('openssl', args, { stdio: 'ignore' })
+    identity = { cert: readFileSync(cert), key: readFileSync(key) }
+  })
+  afterAll(() => rmSync(directory, { recursive: true }))
+
+  const kinds = /** @type {const} */ (['mqtt', 'mqtts', 'ws', 'wss'])
+
+  test('a client publishes by each of them, and is acknowledged', async () => {
+    const listen = { host: '127.0.0.1', port: 0 }
+    const listens = kinds.map((kind) => ({ kind, listen }))
+    ingest = await startIngest({}, { access: access(), listens, identity })
+    for (const [at, kind] of kinds.entries()) {
+      const client = await mqtt.connectAsync(`${kind}://127.0.0.1:${ingest.ports[at]}`, {
+        ...{ clientId: kind, username: 'u', password: 'writer', ca: identity.cert },
+      })
+      await client.publishAsync(`sensors/${kind}/m`, '5', { qos: 1 })
+      const large = JSON.stringify('y'.repeat(60_000))
+      await client.publishAsync(`sensors/${kind}/text`, large, { qos: 2 })
+      await client.endAsync()
+    }
+    expect(ingest.storage.rowsOf('measurement_30d')).toHaveLength(2 * kinds.length)
+    await until(() => ingest.gate?.connectionCount === 0)
+  })
+
+  test("a foreign page's WebSocket is refused, a local one's is not", async () => {
+    const listens = [{ kind: /** @type {const} */ ('ws'), listen: { host: '127.0.0.1', port: 0 } }]
+    ingest = await startIngest({}, { listens })
+    /** @param {Record<string, string>} headers */
+    const open = (headers) =>
+      new Promise((resolve) => {
+        const socket = new WebSocket(`ws://127.0.0.1:${ingest.port}`, 'mqtt', { headers })
+        socket.on('open', () => {
+          socket.close()
+          resolve('open')
+        })
+        socket.on('error', ({ message }) => resolve(message))
+      })
+    expect(await open({})).toBe('open')
+    expect(await open({ origin: 'http://localhost:8080' })).toBe('open')
+    expect(await open({ origin: 'https://evil.example' })).toMatch('401')
+    expect(await open({ host: 'evil.example' })).toMatch('401')
+    const answer = await fetch(`http://127.0.0.1:${ingest.port}/`)
+    expect(answer.status).toBe(426)
+    await answer.text()
+  })
+})
