@@ -47,8 +47,8 @@ pub struct Index {
 }
 
 impl Index {
-    /// The blocks that can hold rows of a partition between two clustering keys, or say that the
-    /// partition is deleted.
+    /// The blocks that can hold rows of a partition between two clustering keys. A cursor that
+    /// reads backwards begins in the last of them.
     #[must_use]
     pub fn blocks_of_partition(
         &self,
@@ -67,15 +67,24 @@ impl Index {
         };
         let start = self.entries.partition_point(|entry| entry.place() <= (token, key, from));
         let start = start.saturating_sub(1);
-        let mut end = self.entries.partition_point(|entry| !after(entry));
-        // A partition that begins with a block of its own behind the range: its deletion, if it
-        // has one, is there and nowhere before.
-        let is_own = |entry: &Entry| (entry.token, &*entry.key) == (token, key);
-        let begins_before = end.checked_sub(1).and_then(|last| self.entries.get(last));
-        if self.entries.get(end).is_some_and(is_own) && !begins_before.is_some_and(is_own) {
-            end += 1;
-        }
+        let end = self.entries.partition_point(|entry| !after(entry));
         start..end.max(start)
+    }
+
+    /// The same blocks, and the next one if only that can say that the partition is deleted: a
+    /// partition that begins with a block of its own behind the range.
+    #[must_use]
+    pub fn blocks_of_deletion(
+        &self,
+        token: Token,
+        key: &[u8],
+        rows: std::ops::Range<usize>,
+    ) -> std::ops::Range<usize> {
+        let is_own = |entry: &Entry| (entry.token, &*entry.key) == (token, key);
+        let last = rows.end.checked_sub(1).and_then(|last| self.entries.get(last));
+        let next = self.entries.get(rows.end);
+        let is_behind = next.is_some_and(is_own) && !last.is_some_and(is_own);
+        rows.start..rows.end + usize::from(is_behind)
     }
 
     /// The blocks that can hold rows of partitions with tokens from `from` to `to`, inclusive.

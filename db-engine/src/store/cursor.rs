@@ -115,7 +115,8 @@ impl Slice {
             && sstable.overlaps(token.0, token.0)
         {
             let (from, to) = self.bounds();
-            let blocks = sstable.index.blocks_of_partition(token, key, from, to);
+            let rows = sstable.index.blocks_of_partition(token, key, from, to);
+            let blocks = sstable.index.blocks_of_deletion(token, key, rows);
             match deletion_in(sstable, (token, key), blocks, self.reverse, find) {
                 Ok(found) => *deletion = (*deletion).max(found),
                 Err(block) => {
@@ -201,7 +202,7 @@ impl Slice {
         if (row.token, row.key) != (token, key) {
             return true;
         }
-        let Some((ck, _)) = row.row else { return self.reverse };
+        let Some((ck, _)) = row.row else { return false };
         let (from, to) = self.bounds();
         if self.reverse {
             match from {
@@ -280,9 +281,25 @@ impl Disk<'_> {
         }
     }
 
+    /// Every block with rows of a deleted partition begins with its deletion. Read backwards, that
+    /// is no end: the block before may have rows of it, too.
+    fn step_over_deletions(&mut self) {
+        let Some(block) = &self.block else { return };
+        let is_deletion = |number| block.row(number).is_some_and(|row| row.row.is_none());
+        while self.row.checked_sub(1).is_some_and(is_deletion) {
+            self.row -= 1;
+        }
+    }
+
     /// Goes on to the next block if there is nothing more in this one.
     fn step_over_end(&mut self, reverse: bool, find: &mut Find<'_>) {
-        while self.is_at_end_of_block(reverse) {
+        loop {
+            if reverse {
+                self.step_over_deletions();
+            }
+            if !self.is_at_end_of_block(reverse) {
+                return;
+            }
             let is_last = if reverse {
                 self.number == self.blocks.start
             } else {

@@ -1,4 +1,8 @@
-use std::{collections::BTreeMap, ops::Bound, sync::Arc};
+use std::{
+    collections::BTreeMap,
+    ops::{Bound, RangeBounds as _},
+    sync::Arc,
+};
 
 use super::{Done, Page, ReadRequest, Store, StoreConfig, TableNumber, TableSettings, Tag, open};
 use crate::{
@@ -206,6 +210,55 @@ fn pages_of_any_size_are_the_whole_in_either_direction() {
             .flat_map(|key| whole(key).into_iter().map(|ck| (key.to_vec(), ck)))
             .collect();
         assert!(rows == expected, "pages of {rows_max}");
+    }
+}
+
+/// Every range of partitions that begin and end anywhere in blocks, and span up to three of them.
+#[test]
+fn a_range_is_the_same_in_either_direction_wherever_blocks_begin() {
+    let mut machine = Machine::new();
+    let mut store = machine.open();
+    let sizes = [1, 4, 9, 2, 13, 3, 6, 1, 11, 5];
+    let keys: Vec<Vec<u8>> = (0..sizes.len()).map(|n| format!("p{n}").into_bytes()).collect();
+    for (key, rows) in keys.iter().zip(sizes) {
+        for ck in 0..rows {
+            let bytes = 5_000 + 700 * usize::try_from(ck).unwrap();
+            machine.write(&mut store, key, 2 * ck, &vec![7; bytes], 0);
+        }
+    }
+    for deleted in [&keys[3], &keys[4]] {
+        let write = Write { timestamp: 1, ttl_s: 0, now_s: START_US / 1_000_000 };
+        let mut bytes = Vec::new();
+        let mut builder = Builder::new(&mut bytes, TABLE, token::token(deleted), deleted);
+        builder.delete_partition(&write);
+        builder.finish().unwrap();
+        machine.put(&mut store, &bytes);
+    }
+    flush_and_close(store);
+    let mut store = machine.open();
+    let bounds = |end: u32| {
+        (0..=end).flat_map(|ck| {
+            let ck = ck.to_be_bytes().to_vec();
+            [Bound::Included(ck.clone()), Bound::Excluded(ck)]
+        })
+    };
+    for (key, rows) in keys.iter().zip(sizes) {
+        for from in bounds(2 * rows).chain([Bound::Unbounded]) {
+            for to in bounds(2 * rows).chain([Bound::Unbounded]) {
+                let range = (from.clone(), to.clone());
+                let inside = |ck: &u32| range.contains(&ck.to_be_bytes().to_vec());
+                let mut expected: Vec<u32> = (0..rows).map(|row| 2 * row).filter(inside).collect();
+                for reverse in [false, true] {
+                    let (from, to) = range.clone();
+                    let request = ReadRequest { from, to, reverse, ..partition(key) };
+                    let found = machine.pages(&mut store, request);
+                    assert!(found.iter().all(|row| row.0 == *key));
+                    let found: Vec<u32> = found.into_iter().map(|row| row.1).collect();
+                    assert_eq!(found, expected, "{rows} rows, {range:?}, {reverse}");
+                    expected.reverse();
+                }
+            }
+        }
     }
 }
 
