@@ -31,6 +31,7 @@ export const GIVEN_DATABASE = process.env.CQL_HOSTS
  * @property {Record<string, string>} [engineEnv]  Settings of the engine.
  * @property {Record<string, string>} [ingestEnv]
  * @property {Record<string, string>} [apiEnv]
+ * @property {(stack: Stack) => Promise<void>} [prepare]  What is done before the parts start.
  */
 
 /**
@@ -41,6 +42,7 @@ export const GIVEN_DATABASE = process.env.CQL_HOSTS
 export async function startStack(options = {}) {
   const stack = new Stack(await place(), options)
   try {
+    await options.prepare?.(stack)
     await stack.start()
     return stack
   } catch (error) {
