@@ -30,9 +30,9 @@ export const LIMITS = {
 /**
  * @param {Partial<typeof LIMITS>} [limits]
  * @param {Partial<Parameters<typeof inside>[0]>} [more]
+ * @param {FakeStorage} [storage]
  */
-export async function startIngest(limits = {}, more = {}) {
-  const storage = new FakeStorage()
+export async function startIngest(limits = {}, more = {}, storage = new FakeStorage()) {
   const logger = pino({ level: 'silent' })
   const all = { ...LIMITS, ...limits }
   const parts = buildIngest({ storage, keyspace: KEYSPACE, limits: all, logger })
