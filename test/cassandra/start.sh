@@ -5,6 +5,8 @@
 # From the environment: HEAP=768M NEWSIZE= SEEDS=(the IP) CASSANDRA_VERSION=5.0.9 CQL_PORT=9042
 #   PROFILE=latest|legacy COMMITLOG_SYNC=periodic|batch CLUSTER=test DC=datacenter1 RACK=rack1
 #   JAVA=java AUTH=0|1 LIMITS=release|wide (batch limits and timeouts)
+#   TOKENS= (the node's only tokens, with commas: nodes of a new cluster that are all seeds and say
+#   theirs need not wait for each other)
 set -euo pipefail
 here="$(cd "$(dirname "$0")" && pwd)"; . "$here/env.sh"
 DATA="${1:?usage: start.sh DATA_DIR [IP]}"; IP="${2:-127.0.0.1}"
@@ -20,10 +22,11 @@ DATA="$(cd "$DATA" && pwd)"
 if [ -f "$DATA/pid" ] && kill -0 "$(cat "$DATA/pid")" 2>/dev/null; then echo "already running: $(cat "$DATA/pid")"; exit 0; fi
 if [ "$COMMITLOG_SYNC" = batch ]; then CLS=$'commitlog_sync: batch'; else CLS=$'commitlog_sync: periodic\ncommitlog_sync_period: 10000ms'; fi
 if [ "$AUTH" = 1 ]; then AU=PasswordAuthenticator; AZ=CassandraAuthorizer; else AU=AllowAllAuthenticator; AZ=AllowAllAuthorizer; fi
+if [ -n "${TOKENS:-}" ]; then RING_TOKENS="num_tokens: $(echo "$TOKENS" | tr ',' '\n' | wc -l)"$'\n'"initial_token: '$TOKENS'"
+else RING_TOKENS=$'num_tokens: 16\nallocate_tokens_for_local_replication_factor: 3'; fi
 cat > "$DATA/conf/cassandra.yaml" <<Y
 cluster_name: '$CLUSTER'
-num_tokens: 16
-allocate_tokens_for_local_replication_factor: 3
+$RING_TOKENS
 partitioner: org.apache.cassandra.dht.Murmur3Partitioner
 data_file_directories: [ $DATA/data ]
 commitlog_directory: $DATA/commitlog
