@@ -22,6 +22,7 @@ import { MeasurementReader } from './measurements.js'
 import { createMetrics } from './metrics.js'
 import deadLetters from './routes/dead-letters.js'
 import exports from './routes/export.js'
+import imports from './routes/import.js'
 import ingest from './routes/ingest.js'
 import keysRoutes from './routes/keys.js'
 import latest from './routes/latest.js'
@@ -39,6 +40,7 @@ import { databaseAway } from './store.js'
  * @typedef {object} Limits
  * @property {number} requestsPerS  Of one client address; 0 is no limit.
  * @property {number} bodyBytesMax
+ * @property {number} importBytesMax  Of a file, unpacked.
  * @property {number} streamsMax  Live streams at once.
  */
 
@@ -73,7 +75,7 @@ const SECURITY_HEADERS = {
 }
 
 /** Routes that are of no use without the database. */
-const NEEDS_DATABASE = /^\/v1\/(?!ingest|measurements|decode)/
+const NEEDS_DATABASE = /^\/v1\/(?!ingest|measurements|decode|import)/
 
 /** @param {Parts} parts */
 export async function buildApp(parts) {
@@ -121,6 +123,7 @@ export async function buildApp(parts) {
   app.register(stream, shared)
   app.register(deadLetters, shared)
   app.register(ingest, shared)
+  app.register(imports, shared)
   app.register(keysRoutes, shared)
   app.register(service, shared)
   app.register(fastifyStatic, { root: WEB, cacheControl: false })

@@ -1,6 +1,6 @@
 /**
  * All measurements of some sensors between two times, some rows at a time: what a user takes away.
- * CSV and NDJSON can be sent back to `POST /v1/measurements` as they are.
+ * CSV and NDJSON can be sent back to `POST /v1/import` as they are.
  *
  * NDJSON keeps all values. CSV cannot tell a text from a number that looks the same. Arrow keeps
  * the kind of each value besides, and `seq`.

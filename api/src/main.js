@@ -37,6 +37,7 @@ await run('api', async ({ logger, onStop }) => {
     limits: {
       requestsPerS: settings.rateLimit,
       bodyBytesMax: settings.bodyBytesMax,
+      importBytesMax: settings.importBytesMax,
       streamsMax: settings.streamsMax,
     },
     isLoopback: isLoopback(settings.apiListen),

@@ -17,6 +17,7 @@ import {
  *   ingestUrl: string,
  *   rateLimit: number,
  *   bodyBytesMax: number,
+ *   importBytesMax: number,
  *   streamsMax: number,
  *   allowRemote: boolean,
  *   requireKeys: boolean,
@@ -50,6 +51,12 @@ export const options = [
     help: 'the largest body of a request',
     default: '1MiB',
     parse: bytes(1_024, 2 ** 30),
+  },
+  {
+    flag: '--import-bytes-max <size>',
+    help: 'the largest file that is imported, unpacked',
+    default: '1GiB',
+    parse: bytes(1_024, 2 ** 50),
   },
   {
     flag: '--streams-max <count>',

@@ -48,7 +48,7 @@ describe('with keys', () => {
         },
       },
       registry: new Registry(),
-      limits: { requestsPerS: 0, bodyBytesMax: 1e6, streamsMax: 1 },
+      limits: { requestsPerS: 0, bodyBytesMax: 1e6, importBytesMax: 1e6, streamsMax: 1 },
       isLoopback: true,
       keys,
       requireKeys: true,

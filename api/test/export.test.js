@@ -15,7 +15,7 @@ const build = (store) =>
     isDatabaseUp: () => true,
     ingest: /** @type {any} */ ({}),
     registry: new Registry(),
-    limits: { requestsPerS: 0, bodyBytesMax: 1_024, streamsMax: 2 },
+    limits: { requestsPerS: 0, bodyBytesMax: 1_024, importBytesMax: 1e6, streamsMax: 2 },
     isLoopback: true,
     ...NO_KEYS,
   })

@@ -8,7 +8,7 @@ import { createFakeStore, NO_KEYS } from './support/fake-store.js'
 /** @typedef {Partial<import('../src/app.js').Parts>} Parts */
 
 const HOST = { host: 'localhost' }
-const LIMITS = { requestsPerS: 0, bodyBytesMax: 1_048_576, streamsMax: 2 }
+const LIMITS = { requestsPerS: 0, bodyBytesMax: 1_048_576, importBytesMax: 1e6, streamsMax: 2 }
 
 const rows = Array.from({ length: 25 }, (_, index) => ({
   metric: index % 2 ? 'b' : 'a',
@@ -195,6 +195,7 @@ describe('the api', () => {
       '/v1/dead-letters/replay',
       '/v1/decode',
       '/v1/export',
+      '/v1/import',
       '/v1/ingest',
       '/v1/keys',
       '/v1/keys/{id}',

@@ -153,7 +153,7 @@ describe('over HTTP', () => {
       isDatabaseUp: () => true,
       ingest: /** @type {any} */ ({}),
       registry: new Registry(),
-      limits: { requestsPerS: 0, bodyBytesMax: 1e6, streamsMax: 1 },
+      limits: { requestsPerS: 0, bodyBytesMax: 1e6, importBytesMax: 1e6, streamsMax: 1 },
       isLoopback: true,
       ...NO_KEYS,
     })

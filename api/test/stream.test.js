@@ -12,7 +12,7 @@ async function serve(store, database = { isUp: true }) {
     isDatabaseUp: () => database.isUp,
     ingest: { stats: async () => ({}), post: async () => answer },
     registry: new Registry(),
-    limits: { requestsPerS: 0, bodyBytesMax: 1_024, streamsMax: 2 },
+    limits: { requestsPerS: 0, bodyBytesMax: 1_024, importBytesMax: 1e6, streamsMax: 2 },
     isLoopback: true,
     ...NO_KEYS,
   })

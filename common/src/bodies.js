@@ -138,24 +138,39 @@ function csvItems(body) {
     throw new PayloadError('json', `the body is not CSV: ${message}`)
   }
   const [header = [], ...more] = rows
-  const names = header.map((name) => (name === 'time' || name === 'timestamp' ? 't' : name))
+  const names = header.map(columnName)
   if (!names.includes('sensor')) {
     throw new PayloadError('topic', 'the first line of the CSV names no column sensor')
   }
   return limited(more).map((cells) =>
     // A row of another length says nothing for certain; as a text it is refused.
-    objectItem(
-      cells.length === names.length ? Object.fromEntries(cellsOf(names, cells)) : cells.join(),
-    ),
+    objectItem(cells.length === names.length ? rowObject(names, cells) : cells.join()),
   )
 }
 
-/** @param {string[]} names  @param {string[]} cells */
-function cellsOf(names, cells) {
-  return names.flatMap((name, index) => {
-    const cell = cells[index]
-    return cell === '' ? [] : [[name, cellOf(name, cell)]]
-  })
+/**
+ * What a column of a CSV is called in the object that a row becomes.
+ *
+ * @param {string} title
+ */
+export function columnName(title) {
+  return title === 'time' || title === 'timestamp' ? 't' : title
+}
+
+/**
+ * A row of a CSV as an object that names its sensor; a cell that is empty is not in it.
+ *
+ * @param {string[]} names  As {@link columnName} gives them.
+ * @param {string[]} cells  As many.
+ * @returns {Record<string, unknown>}  `t` is a text where it is no time.
+ */
+export function rowObject(names, cells) {
+  return Object.fromEntries(
+    names.flatMap((name, index) => {
+      const cell = cells[index]
+      return cell === '' ? [] : [[name, cellOf(name, cell)]]
+    }),
+  )
 }
 
 /** A place, as JSON; or the text. @param {string} cell  @returns {unknown} */

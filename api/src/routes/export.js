@@ -30,7 +30,7 @@ const schema = {
   tags: ['measurements'],
   summary: 'All measurements, sensor by sensor, oldest first, to take away',
   description:
-    'Of the sensors that are named, or fit, or else of all. `POST /v1/measurements` takes CSV and ' +
+    'Of the sensors that are named, or fit, or else of all. `POST /v1/import` takes CSV and ' +
     'NDJSON as they are. Arrow is an IPC stream with the columns sensor (its id), name, metric, t, seq, ' +
     'and number, integer, boolean, text, lat, lon, of which those of the value are set. If the ' +
     'database stays away the transfer is broken off, never ended early.',

@@ -5,7 +5,7 @@ import { buildApp } from '../../src/app.js'
 import { NO_KEYS } from './fake-store.js'
 
 /** @type {import('../../src/app.js').Limits} */
-const LIMITS = { requestsPerS: 0, bodyBytesMax: 1_024, streamsMax: 2 }
+const LIMITS = { requestsPerS: 0, bodyBytesMax: 1_024, importBytesMax: 1e6, streamsMax: 2 }
 
 /**
  * @param {import('../../src/store.js').Store} store

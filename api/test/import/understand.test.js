@@ -1,0 +1,41 @@
+import { expect, test } from '@jest/globals'
+import { understand } from '../../src/import/understand.js'
+
+const NOW = 1_767_225_600_000
+
+test.each([
+  [1_767_225_600],
+  [1_767_225_600_000],
+  [1_767_225_600_000_000],
+  [1_767_225_600_000_000_000],
+  ['1767225600.0'],
+  ['2026-01-01'],
+  ['2026-01-01T01:00:00+01:00'],
+])('%j is the same time in any unit', (t) => {
+  const { sensor, measurements, payload } = understand({ t, a: 1, b: null }, 's', NOW)
+  expect([sensor, measurements]).toEqual(['s', [{ metric: 'a', timeMs: NOW, kind: 1, value: 1 }]])
+  expect(JSON.parse(payload.toString())).toEqual({ sensor: 's', t: NOW, a: 1, b: null })
+})
+
+test('a record that names its sensor is of that sensor', () => {
+  expect(understand({ sensor: 'own', t: NOW, a: 1 }, 's', NOW).sensor).toBe('own')
+  expect(
+    JSON.parse(understand({ sensor: 'own', t: NOW, a: 1 }, 's', NOW).payload.toString()),
+  ).toEqual({ sensor: 'own', t: NOW, a: 1 })
+})
+
+test.each([
+  [{ a: 1 }, 'no time'],
+  [{ t: null, a: 1 }, 'no time'],
+  [{ t: 'noon', a: 1 }, '"noon" is no time'],
+  [{ t: {}, a: 1 }, '{} is no time'],
+  [{ t: -1, a: 1 }, '-1 is no time'],
+  [{ t: 5, a: 1 }, 'before the year 2000'],
+  [{ t: NOW + 86_400_001, a: 1 }, 'more than 24 hours ahead'],
+  [{ t: NOW }, 'no value'],
+  [{ t: NOW, a: { b: 1 } }, 'value of a is not'],
+  [{ t: NOW, metric: 'm' }, 'v is missing'],
+  [{ sensor: 'a/b', t: NOW, a: 1 }, 'forbidden character'],
+])('%j is refused: %s', (object, reason) => {
+  expect(() => understand(object, 's', NOW)).toThrow(reason)
+})
