@@ -274,7 +274,7 @@ fn is_loopback_host(value: &[u8]) -> bool {
         return address.ip().is_loopback();
     }
     let name = match text.rsplit_once(':') {
-        Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,
+        Some((name, port)) if port.parse::<u16>().is_ok() => name,
         _ => text,
     };
     let bare = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(name);
