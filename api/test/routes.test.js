@@ -122,6 +122,7 @@ describe('the api', () => {
     expect(one.items).toContainEqual({ metric: 'a', t: rows[24].t, v: 12, received: rows[24].t })
     const all = (await ask('/v1/latest?metric=b')).json()
     expect(all).toMatchObject({ items: [{ sensor: 's', metric: 'b', v: 11.5 }], next: null })
+    expect((await ask('/v1/latest?metric=b&q=nobody')).json()).toEqual({ items: [], next: null })
   })
 
   test('registers, shows, changes, finds and hides a sensor', async () => {
@@ -159,6 +160,8 @@ describe('the api', () => {
     expect(seen).toEqual(names)
     const { next } = (await ask('/v1/sensors?limit=1&q=p-')).json()
     expectProblem(await ask(`/v1/sensors?q=other&cursor=${next}`), 400)
+    // What stands beside a list of sensors is paged with it.
+    expect((await ask('/v1/latest?limit=1&q=p-')).json().next).toBe(next)
   })
 
   test.each([

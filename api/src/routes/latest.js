@@ -5,7 +5,7 @@ import { withinDeadline } from '../deadline.js'
 import { unknownSensor } from '../measurements.js'
 import * as schemas from '../schemas.js'
 import { valueJson } from '../value.js'
-import { filterProperties, linkNext, listCursor, parseList } from './sensors.js'
+import { filterProperties, linkNext, listCursor, nameProperty, parseList } from './sensors.js'
 
 /** @typedef {{ Params: { sensor: string }, Querystring: { metric?: string[] } }} One */
 /** @typedef {import('./sensors.js').ListQuery & { metric?: string[] }} AllQuery */
@@ -34,9 +34,11 @@ const oneSchema = {
 const allSchema = {
   tags,
   summary: 'The newest values of many sensors, by name',
+  description: 'Pages are those of `/v1/sensors`: a cursor of one is a cursor of the other.',
   querystring: {
     type: 'object',
     properties: {
+      ...nameProperty,
       ...filterProperties,
       metric: schemas.metrics,
       limit: { ...schemas.limit(1_000, 100), description: 'Most sensors of the page.' },
@@ -90,7 +92,7 @@ export default async function latest(app, { store, catalog, gate }) {
     (/** @type {import('fastify').FastifyRequest<{ Querystring: AllQuery }>} */ request, reply) =>
       withinDeadline(reply, async (signal) => {
         const { limit, metric } = request.query
-        const { filter, after } = parseList('latest', request.query)
+        const { filter, after } = parseList(request.query)
         const { sensors, isLast } = await catalog.list(filter, after, limit)
         const answers = await Promise.all(
           sensors.map(({ id }) => gate.run(() => store.latest(id), signal)),
@@ -99,7 +101,7 @@ export default async function latest(app, { store, catalog, gate }) {
           const start = `{"sensor":${JSON.stringify(name)},"id":"${id}",`
           return answers[index].filter(wants(metric)).map((row) => `${start}${latestJson(row)}}`)
         })
-        const next = isLast ? null : listCursor('latest', filter, sensors[limit - 1])
+        const next = isLast ? null : listCursor(filter, sensors[limit - 1])
         linkNext(request, reply, next)
         reply.type(JSON_TYPE)
         return `{"items":[${items.join(',')}],"next":${JSON.stringify(next)}}`

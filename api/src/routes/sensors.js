@@ -26,6 +26,14 @@ import * as schemas from '../schemas.js'
 
 const tags = ['sensors']
 
+/** Of the cursors of all lists that go by sensors. */
+const KIND = 'sensors'
+
+/** The query parameter that chooses sensors by name. */
+export const nameProperty = {
+  q: { type: 'string', maxLength: 128, description: 'Only names that contain this.' },
+}
+
 /** Query parameters that choose sensors. */
 export const filterProperties = {
   type: { type: 'string', maxLength: 256, description: 'Only sensors of this type.' },
@@ -43,7 +51,7 @@ const listSchema = {
   querystring: {
     type: 'object',
     properties: {
-      q: { type: 'string', maxLength: 128, description: 'Only names that contain this.' },
+      ...nameProperty,
       ...filterProperties,
       limit: schemas.limit(1_000, 100),
       cursor: schemas.cursor,
@@ -118,9 +126,9 @@ export default async function sensors(app, { store, catalog }) {
     (/** @type {import('fastify').FastifyRequest<{ Querystring: ListQuery }>} */ request, reply) =>
       withinDeadline(reply, async () => {
         const { limit } = request.query
-        const { filter, after } = parseList('sensors', request.query)
+        const { filter, after } = parseList(request.query)
         const page = await catalog.list(filter, after, limit)
-        const next = page.isLast ? null : listCursor('sensors', filter, page.sensors[limit - 1])
+        const next = page.isLast ? null : listCursor(filter, page.sensors[limit - 1])
         linkNext(request, reply, next)
         return { items: page.sensors.map(present), next }
       }),
@@ -220,14 +228,13 @@ function present({ id, name, type, unit, tags: words, createdMs }) {
 /**
  * The filter of a list and where its last page ended; a cursor alone repeats its filter.
  *
- * @param {string} kind  Of the cursor.
  * @param {{ q?: string, type?: string, tag?: string[], cursor?: string }} query
  * @returns {{ filter: Filter, after: { name: string, id: string } | undefined }}
  */
-export function parseList(kind, { q, type, tag, cursor }) {
+export function parseList({ q, type, tag, cursor }) {
   const asked = { q, type, tags: tag && [...tag].sort() }
   if (cursor === undefined) return { filter: asked, after: undefined }
-  const { question, position } = decodeCursor(kind, cursor)
+  const { question, position } = decodeCursor(KIND, cursor)
   const filter = JSON.parse(String(question[0]))
   for (const [key, value] of Object.entries(asked)) {
     if (value !== undefined && JSON.stringify(value) !== JSON.stringify(filter[key])) {
@@ -238,12 +245,11 @@ export function parseList(kind, { q, type, tag, cursor }) {
 }
 
 /**
- * @param {string} kind
  * @param {Filter} filter
  * @param {{ name: string, id: string }} last
  */
-export function listCursor(kind, filter, { name, id }) {
-  return encodeCursor(kind, [JSON.stringify(filter)], [name, id])
+export function listCursor(filter, { name, id }) {
+  return encodeCursor(KIND, [JSON.stringify(filter)], [name, id])
 }
 
 /**
