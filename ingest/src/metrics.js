@@ -276,7 +276,7 @@ function registerHistogram(registry, { name, help, bounds, scale, distribution }
  * @param {Measured} measured
  */
 export function stats(measured) {
-  const { counts, gate, held, spool, database } = measured
+  const { counts, gate, held, spool, rollups, database } = measured
   const { publishToStored } = counts
   return {
     received: counts.received,
@@ -292,6 +292,7 @@ export function stats(measured) {
     heldBytes: held.bytes,
     spoolBytes: spool?.bytes ?? 0,
     publishToStoredMs: { p50: publishToStored.quantile(0.5), p99: publishToStored.quantile(0.99) },
+    rollupLagS: rollups.lagS,
     database: database.isUp ? 'up' : 'down',
     uptimeS: Math.floor(process.uptime()),
   }

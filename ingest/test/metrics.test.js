@@ -25,7 +25,7 @@ test('/stats and /metrics tell the same numbers, and they add up', async () => {
   const shown = stats(measured)
   expect(shown).toMatchObject({
     ...{ received: 5, stored: 3, deadLettered: 1, held: 1, droppedQos0: 0, connections: 1 },
-    ...{ duplicates: 0, database: 'up' },
+    ...{ duplicates: 0, database: 'up', rollupLagS: rollups.lagS },
   })
   expect(shown.publishToStoredMs.p99).toBeGreaterThanOrEqual(
     shown.publishToStoredMs.p50 ?? Infinity,
