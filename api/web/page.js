@@ -1,99 +1,119 @@
-/** The page: joins its parts, asks again now and then, and says when something is away. */
+/**
+ * The page: shows the view that the address names, and lets go of the one before.
+ *
+ * A view is made for `main`, is told of each change of the address that stays within it, and ends
+ * with a signal, which ends its requests, timers and listeners with it.
+ */
 
-import { showIngest, showLetters } from './ingest-view.js'
-import { RestError } from './rest.js'
-import { SensorList } from './sensor-list.js'
+import { element } from './dom.js'
+import { FleetView } from './fleet-view.js'
+import { HealthView } from './health-view.js'
+import { Keyring } from './keyring.js'
+import { LettersView } from './letters-view.js'
+import { LiveView } from './live-view.js'
+import { Platform } from './platform.js'
+import { Rest } from './rest.js'
+import { parseRoute } from './route.js'
 import { SensorView } from './sensor-view.js'
+import { listenToShortcuts } from './shortcuts.js'
 
-const INGEST_MS = 1_000
-const LIST_MS = 3_000
-const LETTERS_MS = 5_000
+/**
+ * @typedef {object} Context  What a view is made with.
+ * @property {import('./rest.js').Rest} rest
+ * @property {AbortSignal} signal  The view is over.
+ * @property {(error: import('./rest.js').RestError) => void} report  A request failed.
+ * @property {(hash: string) => void} replace  Goes there without a step to come back by.
+ *
+ * @typedef {object} View
+ * @property {HTMLElement} element
+ * @property {(query: URLSearchParams) => void} show  Now, and when the query is another.
+ */
 
-/** What is there; undefined while it is not known yet. */
-const there = {
-  /** @type {boolean | undefined} */ api: undefined,
-  /** @type {boolean | undefined} */ database: undefined,
-  /** @type {boolean | undefined} */ ingest: undefined,
+/** @typedef {new (context: Context, sensor: string) => View} ViewClass */
+
+/** @type {Record<import('./route.js').Route['view'], ViewClass>} */
+const CLASSES = {
+  fleet: FleetView,
+  sensors: SensorView,
+  live: LiveView,
+  'dead-letters': LettersView,
+  health: HealthView,
 }
 
-function showState() {
-  const state = /** @type {HTMLElement} */ (document.getElementById('state'))
-  const notice = /** @type {HTMLElement} */ (document.getElementById('notice'))
-  const [word, text] = explain()
-  const mark = word === 'Live' ? 'good' : word === 'Connecting…' ? 'wait' : 'bad'
-  if (state.textContent !== word) state.textContent = word
-  state.dataset.state = mark
-  notice.hidden = text === ''
-  if (notice.textContent !== text) notice.textContent = text
+const TITLES = {
+  fleet: 'Fleet',
+  live: 'Live',
+  'dead-letters': 'Dead letters',
+  health: 'Health',
 }
 
-/** @returns {[string, string]}  In a word, and in a sentence where there is something to say. */
-function explain() {
-  if (there.api === false) {
-    return ['Api away', 'The api does not answer. This page goes on as soon as it is back.']
-  }
-  if (there.database === false) {
-    return [
-      'Database away',
-      'The database does not answer. Devices may go on sending: ingest holds their messages ' +
-        'and stores them when the database is back.',
-    ]
-  }
-  if (there.ingest === false) {
-    return [
-      'Ingest away',
-      'Ingest does not answer: nothing new can arrive. What is stored is here.',
-    ]
-  }
-  return [there.api ? 'Live' : 'Connecting…', '']
-}
+const main = /** @type {HTMLElement} */ (document.getElementById('main'))
+const platform = new Platform()
+const keyring = new Keyring(() => {
+  shown = undefined
+  show()
+})
+const rest = new Rest(keyring)
 
-/** @param {unknown} error */
-function note(error) {
-  if (!(error instanceof RestError)) throw error
-  there.api = error.status !== 0
-  if (error.code === 'database-away') there.database = false
-  showState()
+/** @type {{ name: string, view: View, controller: AbortController } | undefined} */
+let shown
+let isFirst = true
+
+function show() {
+  const route = parseRoute(location.hash)
+  const name = `${route.view}/${route.sensor ?? ''}`
+  if (shown?.name !== name) {
+    shown?.controller.abort()
+    const controller = new AbortController()
+    const view = new CLASSES[route.view](
+      {
+        rest,
+        signal: controller.signal,
+        report: (error) => platform.note(error),
+        replace: (hash) => {
+          history.replaceState(null, '', hash)
+          show()
+        },
+      },
+      route.sensor ?? '',
+    )
+    shown = { name, view, controller }
+    main.replaceChildren(view.element)
+    mark(route)
+  }
+  shown.view.show(route.query)
 }
 
 /**
- * Does something now and again, never twice at once.
+ * Says where the page is now, to eyes and to a screen reader.
  *
- * @param {() => Promise<void>} action
- * @param {number} pauseMs
+ * @param {import('./route.js').Route} route
  */
-async function repeat(action, pauseMs) {
-  try {
-    if (!document.hidden) await action()
-  } catch (error) {
-    note(error)
-  } finally {
-    setTimeout(() => void repeat(action, pauseMs), pauseMs)
+function mark({ view, sensor }) {
+  const name = view === 'sensors' ? String(sensor) : TITLES[view]
+  document.title = `${name} · Sandglass`
+  for (const link of document.querySelectorAll('#views a')) {
+    const isHere = link.getAttribute('href') === `#/${view === 'sensors' ? 'fleet' : view}`
+    if (isHere) link.setAttribute('aria-current', view === 'sensors' ? 'true' : 'page')
+    else link.removeAttribute('aria-current')
   }
+  if (!isFirst) {
+    main.querySelector('h2')?.focus({ preventScroll: true })
+    scrollTo(0, 0)
+  }
+  isFirst = false
 }
 
-const view = new SensorView(({ stream, database }) => {
-  if (stream) there.api = true
-  if (database) there.database = database === 'up'
-  showState()
+document.querySelector('.skip')?.addEventListener('click', (event) => {
+  event.preventDefault()
+  main.querySelector('h2')?.focus()
 })
-const list = new SensorList((sensor) => void view.show(sensor).catch(note))
-
-document.getElementById('ranges')?.addEventListener('change', (event) => {
-  const { value } = /** @type {HTMLInputElement} */ (event.target)
-  void view.setSpan(Number(value)).catch(note)
-})
-
-void repeat(async () => {
-  await list.refresh()
-  there.api = true
-  there.database = true
-  showState()
-}, LIST_MS)
-
-void repeat(async () => {
-  there.ingest = await showIngest()
-  showState()
-}, INGEST_MS)
-
-void repeat(showLetters, LETTERS_MS)
+for (const dialog of document.querySelectorAll('dialog')) {
+  const close = element('button', { type: 'button', class: 'quiet' }, 'Close')
+  close.addEventListener('click', () => dialog.close())
+  dialog.querySelector('.buttons')?.append(close)
+}
+addEventListener('hashchange', show)
+listenToShortcuts()
+show()
+platform.watch(rest)

@@ -15,51 +15,126 @@ export class RestError extends Error {
   }
 }
 
-/** Longest that the page waits for an answer, in milliseconds. */
-const ANSWER_MS_MAX = 8_000
+/** Longest that the page waits for an answer, in milliseconds: a bit more than the api itself. */
+const ANSWER_MS_MAX = 12_000
 
-/**
- * @param {string} path  Relative to the page, with its query.
- * @returns {Promise<any>}
- * @throws {RestError}
- */
-export async function get(path) {
-  let response
-  try {
-    response = await fetch(path, { signal: AbortSignal.timeout(ANSWER_MS_MAX) })
-  } catch {
-    throw new RestError(0, 'api-away', 'The api does not answer.')
+/** An integer that a double would round. */
+const LONG_INTEGER = /[:[,]-?\d{16,}[,}\]]/
+
+export class Rest {
+  #keyring
+
+  /** @param {import('./keyring.js').Keyring} keyring */
+  constructor(keyring) {
+    this.#keyring = keyring
   }
-  if (response.ok) return response.json()
-  const problem = await response.json().catch(() => ({}))
-  const code =
-    String(problem.type ?? '')
-      .split(':')
-      .pop() ?? ''
-  throw new RestError(response.status, code, problem.detail ?? `Status ${response.status}.`)
+
+  /** Whether requests carry a key, which a plain link cannot. */
+  get hasKey() {
+    return this.#keyring.key !== undefined
+  }
+
+  /**
+   * @param {string} path  Relative to the page, with its query.
+   * @param {AbortSignal} signal
+   * @returns {Promise<any>}
+   * @throws {RestError}
+   */
+  async get(path, signal) {
+    return this.#json(path, { signal })
+  }
+
+  /**
+   * @param {'POST' | 'PATCH'} method
+   * @param {string} path
+   * @param {unknown} body  Sent as JSON.
+   * @param {AbortSignal} signal
+   * @returns {Promise<any>}
+   * @throws {RestError}
+   */
+  async send(method, path, body, signal) {
+    const headers = { 'content-type': 'application/json' }
+    return this.#json(path, { method, headers, body: JSON.stringify(body), signal })
+  }
+
+  /**
+   * A whole answer as a file, however long it takes.
+   *
+   * @param {string} path
+   * @param {AbortSignal} signal
+   * @throws {RestError}
+   */
+  async file(path, signal) {
+    const response = await this.open(path, { signal })
+    try {
+      return await response.blob()
+    } catch {
+      throw away()
+    }
+  }
+
+  /** @param {string} path  @param {RequestInit & { signal: AbortSignal }} options */
+  async #json(path, { signal, ...options }) {
+    const limited = AbortSignal.any([signal, AbortSignal.timeout(ANSWER_MS_MAX)])
+    const response = await this.open(path, { ...options, signal: limited })
+    try {
+      return parseJson(await response.text())
+    } catch {
+      throw away()
+    }
+  }
+
+  /**
+   * An answer that is good, its body still to be read; asks for a key where one is needed.
+   *
+   * @param {string} path
+   * @param {RequestInit} options
+   * @throws {RestError}
+   */
+  async open(path, options) {
+    for (;;) {
+      const { key } = this.#keyring
+      const response = await this.#fetch(path, options, key)
+      if (response.ok) return response
+      const problem = await response.json().catch(() => ({}))
+      const code = String(problem.type ?? '')
+        .split(':')
+        .at(-1)
+      const detail = problem.detail ?? `The api answers with status ${response.status}.`
+      if (response.status !== 401) throw new RestError(response.status, String(code), detail)
+      const other = await this.#keyring.ask(key, detail)
+      if (other === undefined) throw new RestError(401, String(code), 'A key is needed.')
+    }
+  }
+
+  /** @param {string} path  @param {RequestInit} options  @param {string | undefined} key */
+  async #fetch(path, options, key) {
+    const headers = new Headers(options.headers)
+    if (key !== undefined) headers.set('authorization', `Bearer ${key}`)
+    try {
+      return await fetch(path, { ...options, headers })
+    } catch {
+      throw away()
+    }
+  }
+}
+
+function away() {
+  return new RestError(0, 'api-away', 'The api does not answer.')
+}
+
+/** JSON in which an integer of 64 bits keeps all its digits. @param {string} text */
+export function parseJson(text) {
+  if (!LONG_INTEGER.test(text)) return JSON.parse(text)
+  /** @param {string} _key  @param {unknown} value  @param {{ source?: string }} [context] */
+  const exact = (_key, value, context) =>
+    typeof value === 'number' && /^-?\d{16,}$/.test(context?.source ?? '')
+      ? BigInt(/** @type {string} */ (context?.source))
+      : value
+  return JSON.parse(text, /** @type {any} */ (exact))
 }
 
 /** @param {string} sensor  Name or id. */
 export function sensorPath(sensor) {
   return `v1/sensors/${encodeURIComponent(sensor)}`
-}
-
-/**
- * All measurements since a time, oldest first; at most what a chart can show.
- *
- * @param {string} sensor
- * @param {number} fromMs
- * @param {number} itemsMax
- * @param {() => boolean} isWanted  Asked between pages.
- */
-export async function measurementsSince(sensor, fromMs, itemsMax, isWanted) {
-  const items = []
-  let cursor = ''
-  do {
-    const query = cursor ? `cursor=${cursor}` : `from=${fromMs}`
-    const page = await get(`${sensorPath(sensor)}/measurements?${query}&limit=10000`)
-    for (const item of page.items) items.push(item)
-    cursor = page.next
-  } while (cursor && items.length < itemsMax && isWanted())
-  return items.reverse()
 }

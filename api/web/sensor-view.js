@@ -1,120 +1,262 @@
-/** The chosen sensor: its charts, filled with what was and kept up with what comes. */
+/**
+ * A sensor: its newest values, one metric of it over a range of time, and the measurements
+ * themselves. Metric, range and page are in the address; a range that ends now goes with the time.
+ */
 
-import { MetricCard } from './chart.js'
-import { get, measurementsSince, sensorPath } from './rest.js'
+import { element, fromTemplate, part, setText } from './dom.js'
+import { printAge, printDuration, printValue } from './format.js'
+import { localField, moveRange, rangeQuery, readRange, refreshMs, SPANS } from './range.js'
+import { RangeChart } from './range-chart.js'
+import { attempt, repeat } from './repeat.js'
+import { sensorPath } from './rest.js'
+import { routeHash } from './route.js'
+import { SensorEdit } from './sensor-edit.js'
+import { listenToExports, showExports, showRows } from './sensor-rows.js'
 
-/** Most points of one view; a longer time shows its newest part. */
-const ITEMS_MAX = 60_000
+const LATEST_MS = 2_000
 
-/** Most charts; a sensor with more metrics shows the first. */
-const CHARTS_MAX = 24
+/** Windows of a chart; more than its pixels tell nothing. */
+const POINTS = 800
 
-/** @param {string} id */
-const byId = (id) => /** @type {HTMLElement} */ (document.getElementById(id))
+/** Links that move the range: how, and by how much. */
+const MOVES = [
+  { text: '← Earlier', change: { by: -0.5 } },
+  { text: 'Zoom in', change: { factor: 0.5 } },
+  { text: 'Zoom out', change: { factor: 2 } },
+  { text: 'Later →', change: { by: 0.5 } },
+]
+
+/** @typedef {{ metric: string, t: number, v: unknown }} Latest */
 
 export class SensorView {
-  /** @type {Map<string, MetricCard>} */
-  #cards = new Map()
-  /** @type {EventSource | undefined} */
-  #stream
-  #spanS = 300
-  /** @type {{ name: string, type: string | null, unit: string | null } | undefined} */
-  #sensor
-  /** Counts choices, so that an answer to an older one is dropped. */
-  #choice = 0
-  #onState
+  element = fromTemplate('sensor')
+  #context
+  #name
+  /** @type {import('./sensor-edit.js').About | undefined} */
+  #about
+  /** @type {Latest[]} */
+  #latest = []
+  #query = new URLSearchParams()
+  #chart
+  /** Counts what was asked for, so that a late answer to something else is dropped. */
+  #asked = 0
 
-  /** @param {(state: { stream?: boolean, database?: string }) => void} onState */
-  constructor(onState) {
-    this.#onState = onState
-    setInterval(() => this.draw(), 250)
-    new ResizeObserver(() => this.#each((card) => card.resize())).observe(byId('metrics'))
-    matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () =>
-      this.#each((card) => card.recolor()),
+  /** @param {import('./page.js').Context} context  @param {string} name  Or id. */
+  constructor(context, name) {
+    this.#context = context
+    this.#name = name
+    const { element: root } = this
+    setText(part(root, 'name'), name)
+    part(root, 'live').setAttribute('href', routeHash('live', { sensor: name }))
+    const edit = new SensorEdit(context, root, (about) => this.#showAbout(about))
+    part(root, 'edit').addEventListener('click', () => this.#about && edit.open(this.#about))
+    const goTo = (/** @type {{ fromMs: number, toMs: number }} */ range) => {
+      location.hash = this.#hash(rangeQuery({ span: undefined, ...range }))
+    }
+    this.#chart = new RangeChart(part(root, 'chart'), part(root, 'readout'), goTo, context.signal)
+    part(root, 'custom').addEventListener('submit', (event) => {
+      event.preventDefault()
+      const form = new FormData(/** @type {HTMLFormElement} */ (event.target))
+      const [fromMs, toMs] = ['from', 'to'].map((field) => Date.parse(String(form.get(field))))
+      if (fromMs < toMs) goTo({ fromMs, toMs })
+      else setText(part(root, 'chart-note'), 'From must be before to.')
+    })
+    listenToExports(context, root, (error) => this.#fail(error))
+    this.#watch()
+  }
+
+  #watch() {
+    const { rest, signal } = this.#context
+    const fail = (/** @type {import('./rest.js').RestError} */ error) => this.#fail(error)
+    const latest = async () => {
+      const path = sensorPath(this.#name)
+      const [about, { items }] = await Promise.all([
+        this.#about ?? rest.get(path, signal),
+        rest.get(`${path}/latest`, signal),
+      ])
+      if (!this.#about) this.#showAbout(about)
+      const isFirst = this.#latest.length === 0
+      this.#showLatest(items)
+      if (isFirst && items.length > 0) await this.#showMetric()
+    }
+    void repeat(latest, () => LATEST_MS, signal, fail)
+    const again = async () => {
+      if (this.#range().span && this.#latest.length > 0) await this.#showTime()
+    }
+    void repeat(again, () => refreshMs(this.#range()), signal, fail)
+  }
+
+  /** @param {URLSearchParams} query */
+  show(query) {
+    this.#query = query
+    if (this.#latest.length === 0) return
+    this.#showLatest(this.#latest)
+    void attempt(
+      () => this.#showMetric(),
+      this.#context.signal,
+      (error) => this.#fail(error),
     )
   }
 
-  /** @param {(card: MetricCard) => void} action */
-  #each(action) {
-    for (const card of this.#cards.values()) action(card)
+  /** @param {import('./rest.js').RestError} error */
+  #fail(error) {
+    this.#context.report(error)
+    setText(part(this.element, 'note'), error.message)
   }
 
-  draw() {
-    if (document.hidden) return
+  #range() {
+    return readRange(this.#query, Date.now())
+  }
+
+  /** The metric that is shown: the one asked for, or else the first with a number. */
+  get #metric() {
+    const first = this.#latest.find(({ v }) => typeof v === 'number') ?? this.#latest[0]
+    return this.#query.get('metric') ?? first?.metric ?? ''
+  }
+
+  /** @param {Record<string, string | undefined>} change  The address here, but for this. */
+  #hash(change) {
+    const range = 'range' in change || 'from' in change ? {} : rangeQuery(this.#range())
+    return routeHash('sensors', { metric: this.#metric, ...range, ...change }, this.#name)
+  }
+
+  /** @param {import('./sensor-edit.js').About} about */
+  #showAbout(about) {
+    this.#about = about
+    const { name, type, unit, tags } = about
+    setText(part(this.element, 'name'), name)
+    const words = Object.entries(tags).map(([key, value]) => `${key}:${value}`)
+    const known = [type, unit && `in ${unit}`, ...words].filter(Boolean).join(' · ')
+    setText(part(this.element, 'about'), known || 'No type, unit or tags are known.')
+    this.#showLatest(this.#latest)
+  }
+
+  /** @param {Latest[]} items */
+  #showLatest(items) {
+    this.#latest = items
+    const list = part(this.element, 'metrics')
     const nowMs = Date.now()
-    this.#each((card) => card.draw(nowMs))
-  }
-
-  /** @param {number} spanS  Seconds shown. */
-  async setSpan(spanS) {
-    this.#spanS = spanS
-    if (this.#sensor) await this.show(this.#sensor)
-  }
-
-  /** @param {{ name: string, type: string | null, unit: string | null }} sensor */
-  async show(sensor) {
-    const choice = ++this.#choice
-    const isWanted = () => choice === this.#choice
-    this.#sensor = sensor
-    this.#stream?.close()
-    this.#each((card) => card.destroy())
-    this.#cards.clear()
-    byId('sensor-title').textContent = sensor.name
-    byId('sensor-about').textContent = sensor.type ?? ''
-    this.#note('Loading…')
-
-    const fromMs = Date.now() - this.#spanS * 1000
-    this.#listen(sensor.name)
-    const [latest, items] = await Promise.all([
-      get(`${sensorPath(sensor.name)}/latest`),
-      measurementsSince(sensor.name, fromMs, ITEMS_MAX, isWanted),
-    ])
-    if (!isWanted()) return
-    for (const item of latest.items) this.#card(item.metric)?.add([item])
-    /** @type {Map<string, any[]>} */
-    const byMetric = new Map()
-    for (const item of items) {
-      const list = byMetric.get(item.metric)
-      if (list) list.push(item)
-      else byMetric.set(item.metric, [item])
-    }
-    for (const [metric, list] of byMetric) this.#card(metric)?.add(list)
-    this.#note(this.#cards.size > 0 ? '' : 'This sensor has not sent anything yet.')
-    this.draw()
-  }
-
-  /** @param {string} name */
-  #listen(name) {
-    const stream = new EventSource(`v1/stream?sensor=${encodeURIComponent(name)}`)
-    this.#stream = stream
-    stream.addEventListener('open', () => this.#onState({ stream: true }))
-    stream.addEventListener('error', () => this.#onState({ stream: false }))
-    stream.addEventListener('status', (event) => this.#onState(JSON.parse(event.data)))
-    stream.addEventListener('measurement', (event) => {
-      const item = JSON.parse(event.data)
-      this.#card(item.metric)?.add([item])
-      this.#note('')
+    const tiles = items.map(({ metric, t, v }, index) => {
+      const tile = /** @type {HTMLElement | undefined} */ (list.children[index])
+      const isSame = tile?.dataset.metric === metric
+      const made = isSame ? tile : newTile(metric)
+      const isHere = metric === this.#metric
+      const anchor = part(made, 'link')
+      anchor.setAttribute('href', this.#hash({ metric }))
+      if (isHere) anchor.setAttribute('aria-current', 'true')
+      else anchor.removeAttribute('aria-current')
+      setText(part(made, 'value'), printValue(v, this.#about?.unit))
+      setText(part(made, 'age'), printAge(nowMs - t))
+      return made
     })
+    const isSame = tiles.every((tile, index) => tile === list.children[index])
+    if (!isSame || tiles.length !== list.children.length) list.replaceChildren(...tiles)
+    setText(part(this.element, 'note'), items.length > 0 ? '' : 'It has not sent anything yet.')
   }
 
-  /** @param {string} metric */
-  #card(metric) {
-    let card = this.#cards.get(metric)
-    if (!card && this.#cards.size < CHARTS_MAX) {
-      card = new MetricCard(metric, this.#sensor?.unit ?? null)
-      card.spanS = this.#spanS
-      this.#cards.set(metric, card)
-      const after = [...this.#cards.keys()].sort().find((other) => other > metric)
-      const next = after === undefined ? undefined : this.#cards.get(after)
-      byId('metrics').insertBefore(card.element, next?.element ?? null)
+  async #showMetric() {
+    const metric = this.#metric
+    const { element: root } = this
+    part(root, 'chart-section').hidden = false
+    part(root, 'rows-section').hidden = false
+    setText(part(root, 'metric'), metric)
+    this.#showRanges(this.#range())
+    await this.#showTime()
+  }
+
+  /** Asks for what was measured in the range, as it is now. */
+  async #showTime() {
+    const asked = ++this.#asked
+    const { signal } = this.#context
+    const isWanted = () => asked === this.#asked && !signal.aborted
+    const range = this.#range()
+    const question = {
+      ...{ sensor: this.#name, unit: this.#about?.unit ?? null, metric: this.#metric },
+      ...{ range, cursor: this.#query.get('rows') },
     }
-    return card
+    showExports(this.element, question)
+    const hashOf = (/** @type {string | undefined} */ rows) => this.#hash({ rows })
+    await Promise.all([
+      this.#showSeries(question, isWanted),
+      showRows(this.#context, this.element, { question, hashOf, isWanted }),
+    ])
   }
 
-  /** @param {string} text */
-  #note(text) {
-    const note = byId('metrics-note')
-    note.textContent = text
-    note.hidden = text === ''
+  /** @param {import('./range.js').Range} range */
+  #showRanges(range) {
+    const { element: root } = this
+    part(root, 'ranges').replaceChildren(
+      ...[...SPANS].map(([span, { text }]) =>
+        element(
+          'a',
+          {
+            href: this.#hash({ range: span }),
+            'aria-current': span === range.span ? 'true' : undefined,
+          },
+          text,
+        ),
+      ),
+    )
+    const form = /** @type {HTMLFormElement} */ (part(root, 'custom'))
+    if (!form.contains(document.activeElement)) {
+      for (const [name, timeMs] of [
+        ['from', range.fromMs],
+        ['to', range.toMs],
+      ]) {
+        const field = /** @type {HTMLInputElement} */ (form.elements.namedItem(String(name)))
+        field.value = localField(Number(timeMs))
+      }
+    }
+    part(root, 'moves').replaceChildren(
+      ...MOVES.map(({ text, change }) =>
+        element(
+          'a',
+          { class: 'button', href: this.#hash(rangeQuery(moveRange(range, change))) },
+          text,
+        ),
+      ),
+    )
   }
+
+  /** @param {import('./sensor-rows.js').Question} question  @param {() => boolean} isWanted */
+  async #showSeries({ sensor, unit, metric, range: { fromMs, toMs } }, isWanted) {
+    const { rest, signal } = this.#context
+    const query = new URLSearchParams({
+      ...{ metric, from: `${fromMs}`, to: `${toMs}`, points: `${POINTS}`, agg: 'avg,min,max' },
+    })
+    const answer = await rest.get(`${sensorPath(sensor)}/series?${query}`, signal)
+    if (!isWanted()) return
+    const { items, step, resolution } = answer
+    const read = resolution === 'raw' ? 'raw measurements' : `rollups of ${resolution}`
+    const about =
+      items.length === 0
+        ? 'No numbers in this time.'
+        : `${items.length} windows of ${printDuration(step)}, from ${read}.`
+    setText(part(this.element, 'chart-note'), about)
+    const label = `Chart of ${metric}. ${summary(items, unit)} Arrow keys read it.`
+    this.#chart.draw({ label, unit, fromMs, toMs, stepMs: step, items })
+  }
+}
+
+/** @param {string} metric */
+function newTile(metric) {
+  return element(
+    'li',
+    { 'data-metric': metric },
+    element(
+      'a',
+      { 'data-part': 'link' },
+      element('span', { class: 'soft' }, metric),
+      element('strong', { 'data-part': 'value' }),
+      element('small', { class: 'soft', 'data-part': 'age' }),
+    ),
+  )
+}
+
+/** @param {{ min: number, max: number }[]} items  @param {string | null} unit */
+function summary(items, unit) {
+  if (items.length === 0) return 'It is empty.'
+  const lowest = Math.min(...items.map(({ min }) => min))
+  const highest = Math.max(...items.map(({ max }) => max))
+  return `From ${printValue(lowest, unit)} to ${printValue(highest, unit)}.`
 }

@@ -1,151 +1,396 @@
-// The page in a real browser: sensors, live charts, ingest's counts, and what it says when a part
-// is away.
-import { mkdtempSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import { setTimeout as delay } from 'node:timers/promises'
+// The page in a real browser: each view by keyboard alone, and how it looks on a computer and on a
+// phone, in the light and in the dark.
+import cassandra from 'cassandra-driver'
 import mqtt from 'mqtt'
-import { chromium } from 'playwright-core'
-import { describeWith, missingPrograms, programPath } from '../support/requirement.js'
+import { Browser, faintTexts, inkPixels, pageWidth, tabTo } from '../support/browser.js'
+import { describeWith, missingPrograms } from '../support/requirement.js'
+import { publishAll } from '../support/rest.js'
 import { startStack } from '../support/stack.js'
+import { getJson } from '../support/stored.js'
+import { until } from '../support/until.js'
 
-const FLAGS = [
-  '--headless',
-  '--no-sandbox',
-  '--disable-gpu',
-  '--disable-quic',
-  '--no-first-run',
-  '--disable-background-networking',
-  '--disable-component-update',
-  '--disable-sync',
-]
+const SENSORS = 1_000
+const MINUTE_MS = 60_000
+const DAY_MS = 1_440 * MINUTE_MS
+
+/** What text must have to be read by many, in WCAG 2 (1.4.3, AA). */
+const CONTRAST_MIN = 4.5
+
+/** Pixels of a line across a chart: a few hundred, whatever its shape. */
+const INK_PIXELS_MIN = 200
 
 describeWith(missingPrograms(['chromium']), 'the page', () => {
-  const directory = mkdtempSync(join(tmpdir(), 'sandglass-page-'))
   /** @type {import('../support/stack.js').Stack} */
   let stack
   /** @type {mqtt.MqttClient} */
   let client
-  /** @type {import('playwright-core').BrowserContext} */
+  /** @type {Browser} */
   let browser
-  /** @type {import('playwright-core').Page} */
+  /** @type {import('../support/browser.js').Page} */
   let page
-  /** @type {string[]} */
-  const errors = []
-  let publishing = true
-  /** @type {Promise<void>} */
-  let published
+  /** @type {NodeJS.Timeout} */
+  let publishing
 
-  async function publish() {
-    for (let count = 0; publishing; count++) {
-      const payload = JSON.stringify({ temperature: 20 + (count % 5), open: count % 2 === 0 })
-      client.publish('sensors/kitchen', payload, { qos: 1 })
-      client.publish('sensors/hall/humidity', String(40 + (count % 7)), { qos: 1 })
-      await delay(100)
-    }
+  /** @param {string} hash */
+  const open = async (hash) => {
+    await page.goto('about:blank')
+    await page.goto(`${stack.apiUrl}/${hash}`)
+  }
+  const hash = () => new URL(page.url()).hash
+  const rows = () => page.locator('main tbody tr')
+  /** @param {string} name */
+  const heading = (name) => page.getByRole('heading', { level: 2, name, exact: true })
+  const isOnHeading = () => page.evaluate(() => document.activeElement?.tagName === 'H2')
+  const chartNote = () => page.locator('[data-part="chart-note"]')
+  const press = (/** @type {string[]} */ ...keys) =>
+    keys.reduce((before, key) => before.then(() => page.keyboard.press(key)), Promise.resolve())
+
+  /** A day of one sensor, a value a minute; and a fleet that was heard of an hour ago. */
+  async function fill() {
+    const nowMs = Date.now()
+    const day = Array.from({ length: 1_440 }, (_, minute) => ({
+      ...{ sensor: 'kitchen', t: nowMs - (minute + 1) * MINUTE_MS, open: minute % 2 === 0 },
+      temperature: 20 + 4 * Math.sin(minute / 200) + (minute % 7) / 10,
+    }))
+    const fleet = Array.from({ length: SENSORS }, (_, index) => ({
+      ...{ sensor: `unit-${String(index).padStart(4, '0')}`, metric: 'level' },
+      ...{ t: nowMs - 60 * MINUTE_MS, v: index },
+    }))
+    await publishAll(stack.apiUrl, [...day, ...fleet])
+    await page.request.patch(`${stack.apiUrl}/v1/sensors/unit-0007`, {
+      data: { type: 'tank', tags: { site: 'port' } },
+    })
+  }
+
+  /** A dead letter that can be stored by now: what was wrong is mended. */
+  async function addMendedLetter() {
+    const database = await stack.client()
+    const receivedMs = Date.now() - MINUTE_MS
+    const id = cassandra.types.TimeUuid.fromDate(new Date(receivedMs))
+    await database.execute(
+      `INSERT INTO ${stack.keyspace}.dead_letter
+       (day, shard, id, topic, client, payload, reason, received) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+      [
+        ...[Math.floor(receivedMs / DAY_MS), /** @type {any} */ (id).buffer[3] % 8, id],
+        ...['sensors/mended/m', 'c', Buffer.from('5'), 'the mended reason', receivedMs],
+      ],
+      { prepare: true },
+    )
   }
 
   beforeAll(async () => {
     stack = await startStack()
+    browser = await Browser.open()
+    page = browser.page
     client = await mqtt.connectAsync(stack.mqttUrl, { clientId: 'page' })
-    published = publish()
-    browser = await chromium.launchPersistentContext(directory, {
-      executablePath: programPath('chromium'),
-      args: FLAGS,
-      viewport: { width: 1280, height: 900 },
-    })
-    page = await browser.newPage()
-    page.on('pageerror', (error) => errors.push(error.message))
-    page.on('console', (message) => {
-      if (message.text().includes('Content Security Policy')) errors.push(message.text())
-    })
-    await page.goto(stack.apiUrl)
+    await fill()
+    await client.publishAsync('sensors/kitchen/temperature', '{broken', { qos: 1 })
+    await addMendedLetter()
+    let count = 0
+    publishing = setInterval(() => {
+      count += 1
+      client.publish('sensors/hall', JSON.stringify({ humidity: 40 + (count % 7) }), { qos: 1 })
+    }, 100)
   }, 120_000)
 
   afterAll(async () => {
-    publishing = false
-    await published
+    clearInterval(publishing)
     await browser?.close()
     client?.end(true)
     await stack?.end()
-    rmSync(directory, { recursive: true, force: true })
   }, 60_000)
 
-  const state = () => page.locator('#state')
+  describe('fleet', () => {
+    test('is drawn with two requests for its sensors, however many there are', async () => {
+      /** @type {string[]} */
+      const asked = []
+      const note = (/** @type {import('playwright-core').Request} */ request) => {
+        const { pathname } = new URL(request.url())
+        if (pathname.startsWith('/v1/')) asked.push(pathname)
+      }
+      page.on('request', note)
+      await open('')
+      await rows().nth(99).waitFor()
+      page.off('request', note)
+      expect(await rows().count()).toBe(100)
+      const wanted = asked.filter((path) => path !== '/v1/ingest')
+      expect(wanted.sort()).toEqual(['/v1/latest', '/v1/sensors'])
+    }, 60_000)
 
-  test('lists sensors and draws the first one live', async () => {
-    await state().getByText('Live').waitFor()
-    await page.getByRole('button', { name: 'hall' }).waitFor()
-    await page.getByRole('heading', { name: 'humidity' }).waitFor()
-    await page.locator('.metric canvas').first().waitFor()
-    const now = page.locator('.metric .now span')
-    const before = await now.textContent()
-    await expect(changes(() => now.textContent(), before)).resolves.toBe(true)
-  }, 30_000)
+    test('shows newest values, and which sensors are stale', async () => {
+      const hall = rows().filter({ hasText: 'hall' })
+      await hall.getByText('humidity 4').waitFor()
+      expect(await hall.getByText('stale').isVisible()).toBe(false)
+      const unit = rows().filter({ hasText: 'unit-0001' })
+      await unit.getByText('level 1').waitFor()
+      expect(await unit.getByText('stale').isVisible()).toBe(true)
+      await page.getByLabel('Stale after').selectOption('1 day')
+      await unit.getByText('stale').waitFor({ state: 'hidden' })
+      expect(hash()).toBe('#/fleet?stale=86400')
+    })
 
-  test('finds and chooses a sensor with the keyboard alone', async () => {
-    await page.getByRole('searchbox').focus()
-    await page.keyboard.type('kit')
-    await page.getByRole('button', { name: 'hall' }).waitFor({ state: 'detached' })
-    await page.keyboard.press('Tab')
-    await page.keyboard.press('Enter')
-    await page.getByRole('heading', { name: 'kitchen' }).waitFor()
-    await page.getByRole('heading', { name: 'temperature' }).waitFor()
-    await page.getByRole('heading', { name: 'open' }).waitFor()
-    expect(new URL(page.url()).hash).toBe('#kitchen')
-  }, 30_000)
+    test('is searched, and a sensor is opened, by keys alone; back brings the search again', async () => {
+      await open('#/fleet')
+      await rows().first().waitFor()
+      await press('/')
+      await page.keyboard.type('kit')
+      await until('only what fits is left', async () => (await rows().count()) === 1)
+      await tabTo(page, 'a[href^="#/sensors/kitchen"]')
+      await press('Enter')
+      await heading('kitchen').waitFor()
+      expect(await isOnHeading()).toBe(true)
+      await page.goBack()
+      await until('the search is there', async () => (await rows().count()) === 1)
+      expect(hash()).toBe('#/fleet?q=kit')
+      expect(await page.getByLabel('Name contains').inputValue()).toBe('kit')
+    }, 30_000)
 
-  test('shows that what was received adds up, and what was refused', async () => {
-    await page.locator('#conservation').getByText('adds up').waitFor()
-    client.publish('sensors/kitchen/temperature', '{broken', { qos: 1 })
-    await page.getByRole('cell', { name: 'sensors/kitchen/temperature' }).waitFor()
-  }, 30_000)
+    test('is filtered by type and tag', async () => {
+      await open('#/fleet')
+      await page.getByLabel('Type', { exact: true }).fill('tank')
+      await page.getByLabel('Tag').fill('site:port')
+      await page.getByText('1 sensor found').waitFor()
+      await rows().getByText('tank · site:port').waitFor()
+      await page.getByLabel('Tag').fill('site:hill')
+      await page.getByText('No sensor is like that.').waitFor()
+    }, 30_000)
 
-  test('fits a phone', async () => {
-    await page.setViewportSize({ width: 360, height: 740 })
-    expect(await page.evaluate(() => document.documentElement.scrollWidth)).toBe(360)
-    await page.setViewportSize({ width: 1280, height: 900 })
+    test('goes page by page, and back', async () => {
+      await open('#/fleet?q=unit-')
+      await rows().filter({ hasText: 'unit-0000' }).waitFor()
+      await page.getByLabel('Tag').focus()
+      await page.locator('[data-part="next"]').focus()
+      await press('Enter')
+      await rows().filter({ hasText: 'unit-0100' }).waitFor()
+      expect(await rows().filter({ hasText: 'unit-0000' }).count()).toBe(0)
+      await page.goBack()
+      await rows().filter({ hasText: 'unit-0000' }).waitFor()
+    }, 30_000)
   })
 
-  test('says that the database is away, and goes on when it is back', async () => {
-    await stack.databaseAway()
-    await state().getByText('Database away').waitFor()
-    await stack.databaseBack()
-    await state().getByText('Live').waitFor()
-  }, 60_000)
+  describe('sensor', () => {
+    test('draws the metric and range that are chosen by keys, and says what it read', async () => {
+      await open('#/sensors/kitchen')
+      await tabTo(page, 'a[href*="metric=temperature"]')
+      await press('Enter')
+      await page.getByRole('heading', { level: 3, name: 'temperature' }).waitFor()
+      await tabTo(page, '[data-part="ranges"] a[href*="range=1d"]')
+      await press('Enter')
+      await chartNote()
+        .getByText(/windows of 2 min, from (raw|rollups)/)
+        .waitFor()
+      expect(hash()).toBe('#/sensors/kitchen?metric=temperature&range=1d')
+      await until('it is drawn', async () => {
+        return (await inkPixels(page, '.chart canvas', '--accent')) > INK_PIXELS_MIN
+      })
+      await tabTo(page, '[data-part="chart"]')
+      await press('ArrowRight', 'ArrowRight')
+      await page
+        .locator('[data-part="readout"]')
+        .getByText(/: \d+(\.\d+)?/)
+        .waitFor()
+    }, 60_000)
 
-  test('says that ingest is away, and goes on when it is back', async () => {
-    await stack.part('ingest').kill9()
-    await state().getByText('Ingest away').waitFor()
-    await stack.part('ingest').start()
-    await state().getByText('Live').waitFor()
-  }, 60_000)
+    test('zooms by keys and by dragging; back zooms out again', async () => {
+      const spanMs = () => {
+        const query = new URLSearchParams(hash().split('?')[1])
+        return Number(query.get('to')) - Number(query.get('from'))
+      }
+      await tabTo(page, '[data-part="moves"] a:nth-child(2)')
+      await press('Enter')
+      await until('half a day is shown', () => spanMs() === DAY_MS / 2)
+      await chartNote().getByText('windows of 60 s').waitFor()
+      await page.locator('[data-part="chart"]').scrollIntoViewIfNeeded()
+      const box = await page.locator('.chart .u-over').boundingBox()
+      if (!box) throw new Error('there is no chart')
+      await page.mouse.move(box.x + box.width * 0.25, box.y + 80)
+      await page.mouse.down()
+      await page.mouse.move(box.x + box.width * 0.75, box.y + 90, { steps: 5 })
+      await page.mouse.up()
+      await until('a quarter of a day is shown', () => Math.abs(spanMs() / DAY_MS - 0.25) < 0.01)
+      await page.goBack()
+      await until('half a day is shown again', () => spanMs() === DAY_MS / 2)
+    }, 60_000)
 
-  test('says that the api is away, and goes on when it is back', async () => {
-    await stack.part('api').kill9()
-    await state().getByText('Api away').waitFor()
-    await stack.part('api').start()
-    await state().getByText('Live').waitFor()
-    const now = page.locator('.metric .now span').first()
-    const before = await now.textContent()
-    await expect(changes(() => now.textContent(), before)).resolves.toBe(true)
-  }, 60_000)
+    test('shows the measurements page by page, and gives them away as files', async () => {
+      await open('#/sensors/kitchen?metric=temperature&range=1d')
+      await rows().nth(49).waitFor()
+      const first = await rows().first().textContent()
+      await page.getByRole('link', { name: 'Older' }).click()
+      await until('it is another page', async () => (await rows().first().textContent()) !== first)
+      await page.getByRole('link', { name: 'Newest' }).click()
+      await until('the first is back', async () => (await rows().first().textContent()) === first)
+      const downloading = page.waitForEvent('download')
+      await page.getByRole('link', { name: 'Export CSV' }).click()
+      const download = await downloading
+      expect(download.suggestedFilename()).toMatch(/\.csv$/)
+      const stream = await download.createReadStream()
+      const lines = Buffer.concat(await stream.toArray())
+        .toString()
+        .trim()
+        .split('\n')
+      expect(lines.length).toBeGreaterThan(1_400)
+      expect(lines[1]).toContain('kitchen')
+    }, 60_000)
 
-  test('had no errors, and nothing that its policy forbids', () => {
-    expect(errors).toEqual([])
+    test('has its type, unit and tags changed by keys', async () => {
+      await open('#/sensors/kitchen')
+      await page.getByText('No type, unit or tags are known.').waitFor()
+      await tabTo(page, '[data-part="edit"]')
+      await press('Enter')
+      await page.keyboard.type('room')
+      await press('Tab')
+      await page.keyboard.type('°C')
+      await press('Tab')
+      await page.keyboard.type('floor')
+      await press('Tab', 'Enter')
+      await page.getByRole('alert').getByText('“floor” is no tag').waitFor()
+      await press('Shift+Tab')
+      await press('Control+End')
+      await page.keyboard.type(':2')
+      await press('Tab', 'Enter')
+      await page.getByText('room · in °C · floor:2').waitFor()
+      await page.locator('.tiles').getByText(/\d °C/).waitFor()
+      const sensor = await getJson(`${stack.apiUrl}/v1/sensors/kitchen`)
+      expect(sensor).toMatchObject({ type: 'room', unit: '°C', tags: { floor: '2' } })
+    }, 30_000)
+
+    test('says that there is none of that name', async () => {
+      await open('#/sensors/nobody')
+      await page.getByText('no sensor has this name or id').waitFor()
+      expect(browser.refusals.every((one) => one.includes('/v1/sensors/nobody'))).toBe(true)
+      browser.refusals.length = 0
+    }, 30_000)
+  })
+
+  describe('live', () => {
+    test('shows values as they come, at what rate, and stands still while paused', async () => {
+      await open('#/fleet')
+      await press('g', 'l')
+      await heading('Live').waitFor()
+      await press('/')
+      await page.keyboard.type('hall')
+      await page.getByText('Listening to 1 sensor.').waitFor()
+      await rows().nth(5).waitFor()
+      await until('ten a second are counted', async () => {
+        const rate = Number(await page.locator('[data-part="rate"]').textContent())
+        return rate > 5 && rate < 15
+      })
+      await until('a chart is drawn', async () => {
+        return (await inkPixels(page, '.card canvas', '--accent')) > INK_PIXELS_MIN
+      })
+      await page.getByLabel('Metric').focus()
+      await page.locator('[data-part="pause"]').focus()
+      await press('Space')
+      const before = await rows().first().textContent()
+      await page.getByText(/Paused; [1-9]\d* values came meanwhile/).waitFor()
+      expect(await rows().first().textContent()).toBe(before)
+      await press('Space')
+      await until('it goes on', async () => (await rows().first().textContent()) !== before)
+    }, 60_000)
+
+    test('is of the chosen sensors alone', async () => {
+      await open('#/sensors/hall')
+      await tabTo(page, '[data-part="live"]')
+      await press('Enter')
+      await page.getByText('Listening to 1 sensor.').waitFor()
+      expect(hash()).toBe('#/live?sensor=hall')
+      await tabTo(page, '[aria-label="Leave out hall"]')
+      await press('Enter')
+      await page.getByText('Listening to the first 96 sensors').waitFor()
+    }, 30_000)
+  })
+
+  describe('dead letters', () => {
+    test('are found by reason, with their payload', async () => {
+      await open('#/fleet')
+      await press('g', 'd')
+      await heading('Dead letters').waitFor()
+      await rows().nth(1).waitFor()
+      await press('/')
+      await page.keyboard.type('not JSON')
+      await page.getByText('1 dead letter of 2 looked at').waitFor()
+      await tabTo(page, 'summary')
+      await press('Enter')
+      await rows().getByText('{broken').waitFor()
+    }, 30_000)
+
+    test('are replayed, one or several, and say what became of each', async () => {
+      await open('#/dead-letters')
+      await rows().nth(1).waitFor()
+      await tabTo(page, '[data-part="all"]')
+      await press('Space')
+      await page.getByRole('button', { name: 'Replay 2 selected' }).waitFor()
+      await press('Shift+Tab', 'Shift+Tab', 'Shift+Tab', 'Enter')
+      await page.getByText('Replayed: 1 stored, 1 refused again.').waitFor()
+      await rows().filter({ hasText: 'mended' }).getByText('Stored now.').waitFor()
+      await rows().filter({ hasText: 'broken' }).getByText('Refused again: the payload').waitFor()
+      await tabTo(page, 'tbody button')
+      await press('Enter')
+      await page.getByText('Replayed: 0 stored, 1 refused again.').waitFor()
+      await page.getByLabel('Only those not yet replayed').check()
+      await page.getByText('1 dead letter of 2 looked at').waitFor()
+      const { items } = await getJson(`${stack.apiUrl}/v1/sensors/mended/latest`)
+      expect(items).toMatchObject([{ metric: 'm', v: 5 }])
+    }, 30_000)
+  })
+
+  test('health shows that what was received adds up', async () => {
+    await open('#/fleet')
+    await press('g', 'h')
+    await heading('Health').waitFor()
+    await page.getByText('It adds up.').waitFor()
+    const stored = page.getByRole('list', { name: 'What became of them' })
+    await stored.getByText(/^[1-9][\d,]* stored$/).waitFor()
+    await until('a rate is shown', async () => {
+      const rate = await page.locator('.figures div:has-text("Messages a second") dd').textContent()
+      return Number(rate) > 1
+    })
+    const lag = page.locator('.figures div:has-text("Rollups behind") dd')
+    expect(await lag.textContent()).toMatch(/ (ms|s|min)$/)
+  }, 30_000)
+
+  test('tells its keys', async () => {
+    await press('?')
+    await page.getByRole('dialog', { name: 'Keys' }).waitFor()
+    await press('Escape')
+    await page.getByRole('dialog', { name: 'Keys' }).waitFor({ state: 'hidden' })
+  })
+
+  describe.each([
+    { where: 'on a computer', size: { width: 1280, height: 900 } },
+    { where: 'on a phone', size: { width: 375, height: 812 } },
+  ])('$where', ({ size }) => {
+    describe.each(/** @type {const} */ (['light', 'dark']))('in the %s', (colorScheme) => {
+      test.each([
+        ['fleet', '#/fleet', 'tbody tr:nth-child(50)'],
+        ['sensor', '#/sensors/kitchen?metric=temperature&range=1d', 'tbody tr:nth-child(20)'],
+        ['live', '#/live?q=hall', 'tbody tr:nth-child(5)'],
+        ['dead letters', '#/dead-letters', 'tbody tr'],
+        ['health', '#/health', '.terms li'],
+      ])(
+        '%s is not too wide, and can be read',
+        async (_, address, there) => {
+          await page.setViewportSize(size)
+          await page.emulateMedia({ colorScheme })
+          await open(address)
+          await page.locator('#state').getByText('Live').waitFor()
+          await page.locator(there).first().waitFor()
+          expect(await pageWidth(page)).toBe(size.width)
+          expect(await faintTexts(page, CONTRAST_MIN)).toEqual([])
+          if (await page.locator('.chart').first().isVisible()) {
+            await until('a chart is drawn', async () => {
+              return (await inkPixels(page, '.chart canvas', '--accent')) > INK_PIXELS_MIN
+            })
+          }
+        },
+        30_000,
+      )
+    })
+  })
+
+  test('had no errors, nothing that its policy forbids, and no request refused', () => {
+    expect(browser.errors).toEqual([])
+    expect(browser.refusals).toEqual([])
   })
 })
-
-/**
- * Whether something becomes another within ten seconds.
- *
- * @param {() => Promise<string | null>} read
- * @param {string | null} before
- */
-async function changes(read, before) {
-  for (let attempt = 0; attempt < 100; attempt++) {
-    if ((await read()) !== before) return true
-    await delay(100)
-  }
-  return false
-}

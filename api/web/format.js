@@ -1,0 +1,67 @@
+/** Numbers, values, times and ages as the reader sees them. */
+
+const COUNT = new Intl.NumberFormat('en')
+const RATE = new Intl.NumberFormat('en', { maximumFractionDigits: 1 })
+const MOMENT = new Intl.DateTimeFormat(undefined, {
+  ...{ year: 'numeric', month: 'short', day: 'numeric' },
+  ...{ hour: '2-digit', minute: '2-digit', second: '2-digit', hourCycle: 'h23' },
+})
+
+/** Longest text of a value that a line of a table shows, in characters. */
+const TEXT_LENGTH_MAX = 120
+
+/** @param {number} count */
+export function printCount(count) {
+  return COUNT.format(count)
+}
+
+/** @param {number} perS */
+export function printRate(perS) {
+  return RATE.format(perS)
+}
+
+/** @param {number} timeMs  Milliseconds since 1970; shown in the reader's time zone. */
+export function printMoment(timeMs) {
+  return MOMENT.format(timeMs)
+}
+
+/**
+ * A measured value, with the sensor's unit if it is a number.
+ *
+ * @param {unknown} v
+ * @param {string | null} [unit]
+ */
+export function printValue(v, unit) {
+  const suffix = unit ? ` ${unit}` : ''
+  if (typeof v === 'bigint') return `${v}${suffix}`
+  if (typeof v === 'number') {
+    return `${Number.isInteger(v) ? v : Number(v.toPrecision(6))}${suffix}`
+  }
+  if (typeof v === 'object' && v !== null && 'lat' in v && 'lon' in v) return `${v.lat}, ${v.lon}`
+  const text = String(v)
+  return text.length > TEXT_LENGTH_MAX ? `${text.slice(0, TEXT_LENGTH_MAX)}…` : text
+}
+
+/** @param {number} ms  Since something happened; negative: it is ahead. */
+export function printAge(ms) {
+  if (ms < -2_000) return 'ahead of now'
+  const seconds = Math.round(ms / 1_000)
+  return seconds < 2 ? 'now' : `${printDuration(seconds * 1_000)} ago`
+}
+
+/** @param {number} ms */
+export function printDuration(ms) {
+  if (ms < 1_000) return `${Number(ms.toPrecision(3))} ms`
+  const seconds = Math.round(ms / 1_000)
+  if (seconds < 120) return `${seconds} s`
+  if (seconds < 7_200) return `${Math.round(seconds / 60)} min`
+  if (seconds < 172_800) return `${Math.round(seconds / 3_600)} h`
+  return `${Math.round(seconds / 86_400)} days`
+}
+
+/** @param {number} bytes */
+export function printBytes(bytes) {
+  const units = ['bytes', 'KiB', 'MiB', 'GiB', 'TiB']
+  const power = Math.min(units.length - 1, Math.floor(Math.log2(Math.max(1, bytes)) / 10))
+  return `${RATE.format(bytes / 1_024 ** power)} ${units[power]}`
+}

@@ -1,0 +1,238 @@
+/**
+ * What is measured now: values of all sensors, or of those that fit, as they are stored. What comes
+ * is kept at once and shown a few times a second, so that a thousand values a second are no burden.
+ */
+
+import { element, fromTemplate, part, setText } from './dom.js'
+import { listen } from './events.js'
+import { printCount, printMoment, printRate, printValue } from './format.js'
+import { LiveCard } from './live-card.js'
+import { Rate } from './rate.js'
+import { attempt, repeat } from './repeat.js'
+import { parseJson } from './rest.js'
+import { routeHash } from './route.js'
+import { fillForm, listenToForm, sensorQuery } from './sensor-filter.js'
+
+/** Sensors of one stream: the most that the api allows. */
+const STREAM_SENSORS = 32
+
+/** Streams at once: a browser has six connections to a host, and other requests need some. */
+const STREAMS_MAX = 3
+
+const SENSORS_MAX = STREAM_SENSORS * STREAMS_MAX
+
+/** How often sensors that are new are looked for, in milliseconds. */
+const LOOK_MS = 5_000
+
+const DRAW_MS = 250
+
+/** Most charts; of more series the first have one. */
+const CARDS_MAX = 12
+
+/** Most lines of the newest values. */
+const ROWS_MAX = 60
+
+/** @typedef {{ sensor: string, metric: string, t: number, seq: number, v: unknown }} Item */
+
+export class LiveView {
+  element = fromTemplate('live')
+  #context
+  #query = new URLSearchParams()
+  /** @type {AbortController | undefined} */
+  #streams
+  /** The sensors and metrics that are listened to. */
+  #listening = ''
+  #rate = new Rate(performance.now())
+  #isPaused = false
+  /** Values that came while it was paused. */
+  #missed = 0
+  /** Newest first. @type {Item[]} */
+  #newest = []
+  #hasNews = false
+  /** @type {Map<string, LiveCard>} */
+  #cards = new Map()
+  #isRunning = false
+
+  /** @param {import('./page.js').Context} context */
+  constructor(context) {
+    this.#context = context
+    const { signal, replace } = context
+    listenToForm(
+      /** @type {HTMLFormElement} */ (part(this.element, 'filters')),
+      (values) => replace(routeHash('live', { ...values, sensor: this.#query.getAll('sensor') })),
+      signal,
+    )
+    part(this.element, 'pause').addEventListener('click', () => this.#pause(!this.#isPaused))
+    const timer = setInterval(() => this.#draw(), DRAW_MS)
+    const resizing = new ResizeObserver(() => this.#each((card) => card.resize()))
+    resizing.observe(part(this.element, 'cards'))
+    const dark = matchMedia('(prefers-color-scheme: dark)')
+    dark.addEventListener('change', () => this.#each((card) => card.recolor()), { signal })
+    signal.addEventListener('abort', () => {
+      clearInterval(timer)
+      resizing.disconnect()
+      this.#forget()
+    })
+  }
+
+  /** @param {(card: LiveCard) => void} action */
+  #each(action) {
+    for (const card of this.#cards.values()) action(card)
+  }
+
+  /** @param {URLSearchParams} query */
+  show(query) {
+    this.#query = query
+    fillForm(/** @type {HTMLFormElement} */ (part(this.element, 'filters')), query)
+    this.#showChosen(query.getAll('sensor'))
+    const { signal } = this.#context
+    const choose = () => this.#choose()
+    const fail = (/** @type {import('./rest.js').RestError} */ error) => this.#fail(error)
+    if (this.#isRunning) void attempt(choose, signal, fail)
+    else void repeat(choose, () => LOOK_MS, signal, fail)
+    this.#isRunning = true
+  }
+
+  /** @param {import('./rest.js').RestError} error */
+  #fail(error) {
+    this.#context.report(error)
+    setText(part(this.element, 'note'), error.message)
+  }
+
+  /** @param {string[]} names */
+  #showChosen(names) {
+    const list = part(this.element, 'chosen')
+    list.hidden = names.length === 0
+    list.replaceChildren(
+      ...names.map((name) => {
+        const query = Object.fromEntries(this.#query)
+        const others = names.filter((other) => other !== name)
+        const href = routeHash('live', { ...query, sensor: others })
+        return element(
+          'li',
+          {},
+          element('a', { class: 'chip', href, 'aria-label': `Leave out ${name}` }, `${name} ×`),
+        )
+      }),
+    )
+  }
+
+  /** Listens to the sensors that are wanted now, unless it does already. */
+  async #choose() {
+    const query = this.#query
+    const { rest, signal } = this.#context
+    const chosen = query.getAll('sensor').slice(0, SENSORS_MAX)
+    let hasMore = false
+    let names = chosen
+    if (names.length === 0) {
+      const asked = sensorQuery(query, { limit: `${SENSORS_MAX}` })
+      const answer = await rest.get(`v1/sensors?${asked}`, signal)
+      if (query !== this.#query || signal.aborted) return
+      names = answer.items.map((/** @type {{ name: string }} */ { name }) => name)
+      hasMore = answer.next !== null
+    }
+    const metric = query.get('metric') ?? ''
+    const listening = JSON.stringify([names, metric])
+    if (listening === this.#listening) return
+    this.#forget()
+    this.#listening = listening
+    const some = `${printCount(names.length)} sensor${names.length === 1 ? '' : 's'}`
+    const text = hasMore
+      ? `Listening to the first ${names.length} sensors by name; more fit: filter to hear others.`
+      : `Listening to ${some}.`
+    this.#listen(names, metric, names.length === 0 ? 'No sensor is like that.' : text)
+  }
+
+  /** Lets go of what was listened to, and of what was heard. */
+  #forget() {
+    this.#streams?.abort()
+    this.#each((card) => card.destroy())
+    this.#cards.clear()
+    this.#newest = []
+    this.#hasNews = true
+    this.#rate = new Rate(performance.now())
+    part(this.element, 'cards').replaceChildren()
+  }
+
+  /** @param {string[]} names  @param {string} metric  @param {string} text  Once it is open. */
+  #listen(names, metric, text) {
+    const { rest, signal } = this.#context
+    this.#streams = new AbortController()
+    const both = AbortSignal.any([signal, this.#streams.signal])
+    const note = part(this.element, 'note')
+    setText(note, names.length === 0 ? text : 'Connecting…')
+    const listener = {
+      onEvent: (/** @type {import('./events.js').ServerEvent} */ { event, data }) => {
+        if (event === 'measurement') this.#hear(parseJson(data))
+      },
+      onOpen: () => setText(note, text),
+      onError: (/** @type {import('./rest.js').RestError} */ error) => this.#fail(error),
+    }
+    for (let at = 0; at < names.length; at += STREAM_SENSORS) {
+      const asked = new URLSearchParams()
+      for (const name of names.slice(at, at + STREAM_SENSORS)) asked.append('sensor', name)
+      if (metric) asked.append('metric', metric)
+      void listen(rest, `v1/stream?${asked}`, listener, both)
+    }
+  }
+
+  /** @param {Item} item */
+  #hear(item) {
+    this.#rate.note(performance.now())
+    if (this.#isPaused) this.#missed += 1
+    this.#newest.unshift(item)
+    if (this.#newest.length > ROWS_MAX) this.#newest.pop()
+    this.#hasNews = true
+    this.#card(item)?.add(item)
+  }
+
+  /** @param {Item} item */
+  #card({ sensor, metric }) {
+    const key = `${sensor}\n${metric}`
+    let card = this.#cards.get(key)
+    if (!card && this.#cards.size < CARDS_MAX) {
+      card = new LiveCard(sensor, metric)
+      this.#cards.set(key, card)
+      const after = [...this.#cards.keys()].sort().find((other) => other > key)
+      const next = after === undefined ? null : this.#cards.get(after)?.element
+      part(this.element, 'cards').insertBefore(card.element, next ?? null)
+    }
+    return card
+  }
+
+  /** @param {boolean} isPaused */
+  #pause(isPaused) {
+    this.#isPaused = isPaused
+    this.#missed = 0
+    part(this.element, 'pause').setAttribute('aria-pressed', String(isPaused))
+    this.#draw()
+  }
+
+  #draw() {
+    if (document.hidden) return
+    setText(part(this.element, 'rate'), printRate(this.#rate.perS(performance.now())))
+    const paused = `Paused; ${printCount(this.#missed)} values came meanwhile.`
+    setText(part(this.element, 'missed'), this.#isPaused ? paused : '')
+    if (this.#isPaused) return
+    const nowMs = Date.now()
+    this.#each((card) => card.draw(nowMs))
+    if (!this.#hasNews) return
+    this.#hasNews = false
+    part(this.element, 'rows').replaceChildren(
+      ...this.#newest.map(({ sensor, metric, t, v }) =>
+        element(
+          'tr',
+          {},
+          element('td', {}, printMoment(t)),
+          element(
+            'td',
+            {},
+            element('a', { href: routeHash('sensors', { metric }, sensor) }, sensor),
+          ),
+          element('td', {}, metric),
+          element('td', {}, printValue(v)),
+        ),
+      ),
+    )
+  }
+}

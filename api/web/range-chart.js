@@ -1,0 +1,146 @@
+/**
+ * A metric over a range of time: the average as a line, in a band from lowest to highest. Dragging
+ * zooms; with the focus on it, the arrow keys go from point to point.
+ */
+
+import { printMoment, printValue } from './format.js'
+import { around, color, createPlot, plotWidth } from './plot.js'
+import { chartColumns } from './range.js'
+
+const HEIGHT_PX = 300
+
+/** A drag shorter than this is a click, in pixels. */
+const DRAG_PX_MIN = 6
+
+/**
+ * @typedef {object} Drawing
+ * @property {string} label  What a screen reader says of the chart.
+ * @property {string | null} unit
+ * @property {number} fromMs
+ * @property {number} toMs
+ * @property {number} stepMs
+ * @property {{ t: number, avg: number, min: number, max: number }[]} items
+ */
+
+export class RangeChart {
+  /** @type {any} */
+  #plot
+  /** @type {Drawing | undefined} */
+  #drawing
+  #box
+  #readout
+  #onZoom
+
+  /**
+   * @param {HTMLElement} box
+   * @param {HTMLElement} readout  Where the point under the pointer is told.
+   * @param {(range: { fromMs: number, toMs: number }) => void} onZoom
+   * @param {AbortSignal} signal
+   */
+  constructor(box, readout, onZoom, signal) {
+    this.#box = box
+    this.#readout = readout
+    this.#onZoom = onZoom
+    box.tabIndex = 0
+    box.setAttribute('role', 'img')
+    box.addEventListener('keydown', (event) => this.#onKey(event))
+    const resizing = new ResizeObserver(() => {
+      this.#plot?.setSize({ width: plotWidth(box), height: HEIGHT_PX })
+    })
+    resizing.observe(box)
+    const dark = matchMedia('(prefers-color-scheme: dark)')
+    dark.addEventListener('change', () => this.#redraw(), { signal })
+    signal.addEventListener('abort', () => {
+      resizing.disconnect()
+      this.#plot?.destroy()
+    })
+  }
+
+  /** @param {Drawing} drawing */
+  draw(drawing) {
+    this.#drawing = drawing
+    this.#box.setAttribute('aria-label', drawing.label)
+    if (!this.#plot) {
+      this.#create()
+      return
+    }
+    this.#plot.setData(chartColumns(drawing.items, drawing.stepMs), false)
+    this.#scale()
+  }
+
+  /** Takes the colours of the page anew. */
+  #redraw() {
+    this.#plot?.destroy()
+    this.#plot = undefined
+    if (this.#drawing) this.#create()
+  }
+
+  #create() {
+    const { items, stepMs } = /** @type {Drawing} */ (this.#drawing)
+    const accent = color('--accent')
+    const edge = { stroke: `${accent}00`, width: 0, points: { show: false } }
+    this.#plot = createPlot(
+      {
+        height: HEIGHT_PX,
+        cursor: { drag: { x: true, y: false, setScale: false, dist: DRAG_PX_MIN } },
+        scales: { x: { time: true, auto: false }, y: { range: around } },
+        series: [{}, { stroke: accent, width: 1.75, points: { size: 5 } }, edge, edge],
+        bands: [{ series: [3, 2], fill: `${accent}38` }],
+        hooks: {
+          setSelect: [(/** @type {any} */ plot) => this.#zoom(plot)],
+          setCursor: [(/** @type {any} */ plot) => this.#tell(plot.cursor.idx)],
+        },
+      },
+      chartColumns(items, stepMs),
+      this.#box,
+    )
+    this.#scale()
+  }
+
+  #scale() {
+    const { fromMs, toMs } = /** @type {Drawing} */ (this.#drawing)
+    this.#plot.setScale('x', { min: fromMs / 1_000, max: toMs / 1_000 })
+  }
+
+  /** @param {any} plot */
+  #zoom(plot) {
+    const { left, width } = plot.select
+    if (width < DRAG_PX_MIN) return
+    const fromMs = Math.round(plot.posToVal(left, 'x') * 1_000)
+    const toMs = Math.round(plot.posToVal(left + width, 'x') * 1_000)
+    plot.setSelect({ left: 0, top: 0, width: 0, height: 0 }, false)
+    this.#onZoom({ fromMs, toMs: Math.max(toMs, fromMs + 1) })
+  }
+
+  /** @param {KeyboardEvent} event */
+  #onKey(event) {
+    const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key]
+    if (step === undefined || !this.#plot) return
+    event.preventDefault()
+    const [times, averages] = this.#plot.data
+    if (times.length === 0) return
+    const first = step > 0 ? -1 : times.length
+    let at = (this.#plot.cursor.idx ?? first) + step
+    while (averages[at] === null) at += step
+    at = Math.min(times.length - 1, Math.max(0, at))
+    const left = this.#plot.valToPos(times[at], 'x')
+    this.#plot.setCursor({ left, top: this.#plot.valToPos(averages[at] ?? 0, 'y') })
+    this.#readout.setAttribute('role', 'status')
+  }
+
+  /** @param {number | null | undefined} index */
+  #tell(index) {
+    const [times, averages, lowest, highest] = this.#plot?.data ?? [[], [], [], []]
+    const average = averages[index ?? -1]
+    if (index == null || average == null) {
+      this.#readout.textContent = ''
+      return
+    }
+    const { unit } = /** @type {Drawing} */ (this.#drawing)
+    const about =
+      lowest[index] === highest[index]
+        ? ''
+        : ` (${printValue(lowest[index])} to ${printValue(highest[index], unit)})`
+    this.#readout.textContent = `${printMoment(times[index] * 1_000)}: ${printValue(average, unit)}${about}`
+  }
+}

@@ -1,0 +1,95 @@
+/** The dialog in which type, unit and tags of a sensor are changed. */
+
+import { part } from './dom.js'
+import { RestError, sensorPath } from './rest.js'
+
+/** @typedef {{ name: string, type: string | null, unit: string | null,
+ *   tags: Record<string, string> }} About */
+
+export class SensorEdit {
+  #context
+  #dialog
+  #form
+  #error
+  #sensor = ''
+  #onSaved
+
+  /**
+   * @param {import('./page.js').Context} context
+   * @param {HTMLElement} root
+   * @param {(about: About) => void} onSaved
+   */
+  constructor(context, root, onSaved) {
+    this.#context = context
+    this.#onSaved = onSaved
+    this.#dialog = /** @type {HTMLDialogElement} */ (part(root, 'edit-dialog'))
+    this.#form = /** @type {HTMLFormElement} */ (part(root, 'edit-form'))
+    this.#error = part(root, 'edit-error')
+    part(root, 'edit-cancel').addEventListener('click', () => this.#dialog.close())
+    this.#form.addEventListener('submit', (event) => {
+      event.preventDefault()
+      void this.#save()
+    })
+  }
+
+  /** @param {About} about  What is known now. */
+  open({ name, type, unit, tags }) {
+    this.#sensor = name
+    this.#error.textContent = ''
+    this.#set('type', type ?? '')
+    this.#set('unit', unit ?? '')
+    this.#set('tags', printTags(tags))
+    this.#dialog.showModal()
+  }
+
+  /** @param {string} name  @param {string} value */
+  #set(name, value) {
+    const field = /** @type {HTMLInputElement} */ (this.#form.elements.namedItem(name))
+    field.value = value
+  }
+
+  async #save() {
+    const data = new FormData(this.#form)
+    const word = (/** @type {string} */ name) => String(data.get(name)).trim() || null
+    try {
+      const body = {
+        type: word('type'),
+        unit: word('unit'),
+        tags: parseTags(String(data.get('tags'))),
+      }
+      const { rest, signal } = this.#context
+      this.#onSaved(await rest.send('PATCH', sensorPath(this.#sensor), body, signal))
+      this.#dialog.close()
+    } catch (error) {
+      if (!(error instanceof RestError || error instanceof TagError)) throw error
+      this.#error.textContent = error.message
+    }
+  }
+}
+
+/** A line that is no tag. */
+export class TagError extends Error {}
+
+/**
+ * @param {string} text  One `key:value` a line; what follows the first colon is the value.
+ * @returns {Record<string, string>}
+ * @throws {TagError}  Names the line.
+ */
+export function parseTags(text) {
+  /** @type {[string, string][]} */
+  const pairs = []
+  for (const line of text.split('\n').map((one) => one.trim())) {
+    if (line === '') continue
+    const at = line.indexOf(':')
+    if (at < 1) throw new TagError(`“${line}” is no tag: write it as key:value.`)
+    pairs.push([line.slice(0, at).trim(), line.slice(at + 1).trim()])
+  }
+  return Object.fromEntries(pairs)
+}
+
+/** @param {Record<string, string>} tags */
+export function printTags(tags) {
+  return Object.entries(tags)
+    .map(([key, value]) => `${key}:${value}`)
+    .join('\n')
+}
