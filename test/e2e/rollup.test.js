@@ -31,7 +31,7 @@ beforeAll(async () => {
   for (let t = FROM; t < TO; t += EVERY_MS) rows.set(t, valueAt(t))
   await publishAll(stack.apiUrl, [...rows].map(toLine))
 }, 120_000)
-afterAll(() => stack?.end())
+afterAll(() => stack?.end(), 60_000)
 
 /** @param {[number, number]} row */
 function toLine([t, v]) {
