@@ -1,5 +1,5 @@
 // Ten thousand devices at once, each with its own connection and sensor, while the engine and then
-// ingest are killed. Each device keeps the record of what it published, and all of it is stored once.
+// ingest are killed. Each device keeps the record of what it published; all of it is stored once.
 import { readFileSync } from 'node:fs'
 import { unaccounted } from '../support/accounts.js'
 import { openLoad } from '../support/load.js'

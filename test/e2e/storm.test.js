@@ -22,8 +22,10 @@ const SPOOL_AFTER_MS = '600000'
 /**
  * What a device published; each value once, so that it tells the message.
  *
- * @typedef {{ timeMs: number | undefined, fromMs: number, toMs: number }} Sent  `timeMs` is the time
- *   that it carries; it was published at `fromMs` and acknowledged at `toMs`.
+ * @typedef {object} Sent
+ * @property {number | undefined} timeMs  That it carries.
+ * @property {number} fromMs  When it was published.
+ * @property {number} toMs  When it was acknowledged.
  */
 
 /** Devices that publish with and without a time, in turn. */
