@@ -184,11 +184,14 @@ describeWith(missingPrograms(['chromium']), 'the page', () => {
         return (await inkPixels(page, '.chart canvas', '--accent')) > INK_PIXELS_MIN
       })
       await tabTo(page, '[data-part="chart"]')
-      await press('ArrowRight', 'ArrowRight')
-      await page
-        .locator('[data-part="readout"]')
-        .getByText(/: \d+(\.\d+)?/)
-        .waitFor()
+      const readout = page.locator('[data-part="readout"]')
+      await press('ArrowRight')
+      await readout.getByText(/: \d/).waitFor()
+      const first = await readout.textContent()
+      await press('ArrowRight')
+      await until('the next point is read', async () => (await readout.textContent()) !== first)
+      await press('ArrowLeft')
+      await until('the first again', async () => (await readout.textContent()) === first)
     }, 60_000)
 
     test('zooms by keys and by dragging; back zooms out again', async () => {
@@ -276,6 +279,12 @@ describeWith(missingPrograms(['chromium']), 'the page', () => {
         const rate = Number(await page.locator('[data-part="rate"]').textContent())
         return rate > 5 && rate < 15
       })
+      const above = () =>
+        rows()
+          .locator('a')
+          .evaluateAll((all) => all.indexOf(/** @type {any} */ (document.activeElement)))
+      await rows().locator('a').first().focus()
+      await until('lines come above the one with the focus', async () => (await above()) > 2)
       await until('a chart is drawn', async () => {
         return (await inkPixels(page, '.card canvas', '--accent')) > INK_PIXELS_MIN
       })
