@@ -165,7 +165,11 @@ export class LiveView {
         if (event === 'measurement') this.#hear(parseJson(data))
       },
       onOpen: () => setText(note, text),
-      onError: (/** @type {import('./rest.js').RestError} */ error) => this.#fail(error),
+      onError: (/** @type {import('./rest.js').RestError} */ error) => {
+        // A stream that breaks says little of the api, which is looked at anyway.
+        if (error.status === 0) setText(note, error.message)
+        else this.#fail(error)
+      },
     }
     for (let at = 0; at < names.length; at += STREAM_SENSORS) {
       const asked = new URLSearchParams()

@@ -48,6 +48,8 @@ export class RangeChart {
     box.setAttribute('role', 'application')
     box.setAttribute('aria-roledescription', 'chart')
     box.addEventListener('keydown', (event) => this.#onKey(event))
+    // What is told for each move of a pointer would be noise to a screen reader.
+    box.addEventListener('pointermove', () => readout.removeAttribute('role'))
     const resizing = new ResizeObserver(() => {
       this.#plot?.setSize({ width: plotWidth(box), height: HEIGHT_PX })
     })
