@@ -53,6 +53,29 @@ export const sensor = {
   required: ['id', 'name', 'type', 'unit', 'tags', 'created'],
 }
 
+const layout = {
+  type: 'object',
+  properties: {
+    from: { type: 'integer', description: 'Event time from which on it holds, in ms since 1970.' },
+    retention: { type: 'string', description: 'How long measurements are kept.' },
+    bucketS: { type: 'integer', description: 'Seconds of one partition in the database.' },
+  },
+}
+
+/** A sensor, and how its measurements are kept. */
+export const sensorInFull = {
+  ...sensor,
+  properties: {
+    ...sensor.properties,
+    retention: { type: 'string', description: 'How long measurements of now are kept.' },
+    layouts: {
+      type: 'array',
+      items: layout,
+      description: 'How they are kept by event time, oldest first; what is to come is there, too.',
+    },
+  },
+}
+
 export const time = {
   type: 'string',
   maxLength: 40,

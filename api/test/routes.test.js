@@ -137,7 +137,8 @@ describe('the api', () => {
     const changed = (await ask('/v1/sensors/oven')).json()
     expect(changed).toMatchObject({ id, type: 'heat', unit: null, tags: body.tags })
     for (const query of ['q=OVE', 'type=heat', 'tag=room', 'tag=room:kitchen']) {
-      expect((await ask(`/v1/sensors?${query}`)).json().items).toEqual([changed])
+      const { retention, layouts, ...listed } = changed
+      expect((await ask(`/v1/sensors?${query}`)).json().items).toEqual([listed])
     }
     expect((await ask('/v1/sensors?tag=room:hall')).json().items).toEqual([])
 
@@ -145,6 +146,36 @@ describe('the api', () => {
     expectProblem(await ask('/v1/sensors/oven'), 404)
     expect((await ask('/v1/sensors?q=oven')).json().items).toEqual([])
     expect((await ask('/v1/sensors', { method: 'POST', body })).statusCode).toBe(201)
+  })
+
+  test('keeps measurements in another class from an event time on that it says', async () => {
+    const { id } = (
+      await ask('/v1/sensors', { method: 'POST', body: { name: 'kiln', retention: '7d' } })
+    ).json()
+    const first = { from: 0, retention: '7d', bucketS: 21_600 }
+    const patch = (/** @type {object} */ body) => ask('/v1/sensors/kiln', { method: 'PATCH', body })
+    const startMs = Date.now()
+    const changed = (await patch({ retention: '400d', unit: '°C' })).json()
+    expect(changed).toMatchObject({ id, unit: '°C', retention: '7d' })
+    const [, { from, ...added }] = changed.layouts
+    expect(changed.layouts[0]).toEqual(first)
+    expect(added).toEqual({ retention: '400d', bucketS: 604_800 })
+    expect(from - startMs).toBeGreaterThan(25 * 3_600_000)
+    expect(from - startMs).toBeLessThan(26.1 * 3_600_000)
+    expect((await ask('/v1/sensors/kiln')).json()).toEqual(changed)
+
+    // The same again adds nothing; another one comes after it; very many are refused.
+    expect((await patch({ retention: '400d' })).json().layouts).toHaveLength(2)
+    for (const retention of ['7d', '30d', '7d']) await patch({ retention })
+    const { layouts } = (await patch({ type: 'oven' })).json()
+    expect(layouts.map((/** @type {any} */ one) => one.from - from)).toEqual([
+      ...[-from, 0, 3_600_000, 7_200_000, 10_800_000],
+    ])
+    const problem = expectProblem(await patch({ retention: '30d', type: 'no' }), 409)
+    expect(problem).toMatchObject({ parameter: 'retention' })
+    expect(problem.detail).toContain(new Date(from).toISOString())
+    expect((await ask('/v1/sensors/kiln')).json()).toMatchObject({ type: 'oven', layouts })
+    expectProblem(await patch({ retention: 'never' }), 400)
   })
 
   test('pages through sensors by name', async () => {

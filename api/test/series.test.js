@@ -1,6 +1,7 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { Aggregate } from '@sandglass/common/aggregate'
 import { Gate } from '@sandglass/common/gate'
+import { WIDTHS_S } from '@sandglass/common/layout'
 import { DAY_MS, HOUR_MS, startOf } from '@sandglass/common/rollup'
 import { sensorId } from '@sandglass/common/sensor'
 import { Registry } from 'prom-client'
@@ -65,7 +66,13 @@ function history(random) {
   const markedHours = new Set(
     rows.filter(() => random(20) === 0).map(({ t }) => startOf(t, HOUR_MS)),
   )
-  return { rows, rollups: { doneMs, markedHours } }
+  const layouts = [{ fromMs: 0, className: '30d', bucketS: 86_400 }]
+  for (let fromMs = NOW - 9 * DAY_MS; layouts.length < 1 + random(4); ) {
+    fromMs += 1 + random(3 * DAY_MS)
+    const className = ['30d', '90d', 'keep'][random(3)]
+    layouts.push({ fromMs, className, bucketS: WIDTHS_S[random(WIDTHS_S.length)] })
+  }
+  return { rows, layouts, rollups: { doneMs, markedHours } }
 }
 
 test('whatever is summed up already, the answer is what raw rows say', async () => {
@@ -105,6 +112,43 @@ test('whatever is summed up already, the answer is what raw rows say', async () 
       }))
     expect({ seed, items }).toEqual({ seed, items: expected })
   }
+})
+
+test('a class whose rows are gone sooner makes all of a range coarser, and nothing is missing', async () => {
+  const fromMs = NOW - 40 * DAY_MS
+  const rows = Array.from({ length: 6_000 }, (_, n) => ({
+    ...{ metric: 'm', t: fromMs + n * 600_000, seq: 0, value: n },
+  }))
+  const changeMs = NOW - 20 * DAY_MS
+  const layouts = [
+    { fromMs: 0, className: 'keep', bucketS: 604_800 },
+    { fromMs: changeMs, className: '7d', bucketS: 21_600 },
+  ]
+  const rollups = { doneMs: NOW, markedHours: new Set() }
+  const store = createFakeStore({ rows, layouts, rollups })
+  const { numbers } = store
+  store.numbers = async (id, metric, span) => {
+    // Those of the class of seven days have expired.
+    expect(span.className === 'keep' || span.fromMs > NOW - 7 * DAY_MS).toBe(true)
+    return numbers(id, metric, span)
+  }
+  const downsampler = new SeriesDownsampler({ store, gate: new Gate(9), now: () => NOW })
+  const question = { toMs: NOW - 10 * DAY_MS, stepMs: 1_000, points: 1, needsSketch: false }
+  const series = { sensorId: ID, metric: 'm' }
+  /** @param {number} from  @param {number} stepMs */
+  const count = async (from, stepMs) => {
+    const { windows, range } = await downsampler.read(
+      [series],
+      { ...question, fromMs: from, stepMs },
+      SIGNAL,
+    )
+    const items = windows.get(series)?.items(range, ['count'], 'none') ?? []
+    return items.reduce((sum, item) => sum + Number(item.count), 0)
+  }
+  const week = 7 * DAY_MS
+  await expect(count(changeMs - week, 1_000 * 1_000)).rejects.toThrow('multiple of 60000ms')
+  // Both ends are moved outwards to whole minutes.
+  expect(await count(changeMs - week, MINUTE_MS * 10)).toBe((17 * DAY_MS) / 600_000 + 1)
 })
 
 const NAMES = ['count', 'sum', 'min', 'max', 'first', 'last']

@@ -30,6 +30,7 @@ const CODES = {
   'unknown-sensor': { status: 404, title: 'There is no such sensor' },
   'unknown-path': { status: 404, title: 'There is nothing at this path' },
   'sensor-exists': { status: 409, title: 'The sensor exists already' },
+  'too-many-changes': { status: 409, title: 'Too many changes do not hold yet' },
   'body-too-large': { status: 413, title: 'The body is too large' },
   'unsupported-media-type': {
     status: 415,

@@ -1,25 +1,30 @@
 /**
  * Makes `latest` agree with the raw rows, once, at the start: what was newest when the service last
- * stopped or died may not have been written there. The newest raw row of each series is written
- * again, under the timestamp that it would have had; where `latest` is as new or newer, that
- * changes nothing.
+ * stopped or died may not have been written there. Of each series the raw row that should be there
+ * is written again, under the timestamp that it had or would have had; where `latest` is as new or
+ * newer, that changes nothing.
+ *
+ * All series are looked at, however long ago their last event was: a file of last year that was
+ * imported a moment before the end is as good as any other.
  */
 
 import { kindOf, rowValue } from '@sandglass/common/measurement'
 import { latestTimestampUs } from './latest.js'
 import { Newest, Sensor } from './series.js'
 
-/** Series that are read at the same time: live traffic goes first. */
+/** Sensors that are read at the same time: live traffic goes first. */
 const READS_MAX = 4
 
-/** How much older than the newest one a sensor's series may be and still be looked at, in ms. */
-const SILENT_MS_MAX = 7 * 86_400_000
+/** Most rows of a series whose clock is ahead that are looked at. */
+const AHEAD_ROWS_MAX = 1_000
 
 /** Pause before a failed attempt is repeated, in milliseconds. */
 const RETRY_MS = 2_000
 
 /** @typedef {import('./row.js').Row} Row */
 /** @typedef {import('./storage.js').Storage} Storage */
+/** @typedef {import('./storage.js').NewestRow} NewestRow */
+/** @typedef {{ metric: string, lastMs: number }} Extent */
 
 /**
  * @param {object} parts
@@ -32,15 +37,15 @@ const RETRY_MS = 2_000
 export async function healLatest({ storage, rows, write, logger, keyspace }) {
   const startMs = performance.now()
   let healed = 0
-  const series = storage.pages(`SELECT sensor_id, metric, last_ts FROM ${keyspace}.series`)
+  const sensors = sensorsOf(storage, keyspace)
   const heal = async () => {
     for (;;) {
-      const { value, done } = await series.next()
+      const { value, done } = await sensors.next()
       if (done) return
-      if (!value.last_ts || Date.now() - value.last_ts.getTime() > SILENT_MS_MAX) continue
-      const row = await newestOf(storage, rows, keyspace, value)
-      if (row) write(row)
-      if (row) healed++
+      for await (const row of stale(storage, rows, keyspace, value)) {
+        write(row)
+        healed++
+      }
     }
   }
   try {
@@ -56,30 +61,77 @@ export async function healLatest({ storage, rows, write, logger, keyspace }) {
 }
 
 /**
- * The row of `latest` of a series; nothing where `latest` is up to date.
+ * All sensors with their series: a table is read partition by partition.
+ *
+ * @param {Storage} storage
+ * @param {string} keyspace
+ */
+async function* sensorsOf(storage, keyspace) {
+  /** @type {{ id: string, series: Extent[] }} */
+  let sensor = { id: '', series: [] }
+  const query = `SELECT sensor_id, metric, last_ts FROM ${keyspace}.series`
+  for await (const { sensor_id: uuid, metric, last_ts: last } of storage.pages(query)) {
+    const id = uuid.toString()
+    if (sensor.id !== id) {
+      if (sensor.id !== '') yield sensor
+      sensor = { id, series: [] }
+    }
+    if (last) sensor.series.push({ metric, lastMs: last.getTime() })
+  }
+  if (sensor.id !== '') yield sensor
+}
+
+/**
+ * The rows of `latest` of a sensor that are not as they should be.
  *
  * @param {Storage} storage
  * @param {import('./rows.js').Rows} rows
  * @param {string} keyspace
- * @param {any} series  A row of the table `series`.
- * @returns {Promise<Row | undefined>}
+ * @param {{ id: string, series: Extent[] }} sensor
+ * @returns {AsyncGenerator<Row>}
  */
-async function newestOf(storage, rows, keyspace, { sensor_id: id, metric, last_ts: lastTs }) {
-  const { layouts } = await storage.readSensor(id.toString())
-  const [raw, [latest]] = await Promise.all([
-    storage.newest({ id: id.toString(), layouts }, metric, lastTs.getTime()),
-    storage.read(`SELECT ts FROM ${keyspace}.latest WHERE sensor_id = ? AND metric = ?`, [
-      ...[id, metric],
-    ]),
+async function* stale(storage, rows, keyspace, { id, series }) {
+  const [layouts, latest] = await Promise.all([
+    storage.layouts(id),
+    storage.read(`SELECT metric, ts, received FROM ${keyspace}.latest WHERE sensor_id = ?`, [id]),
   ])
-  if (!raw || (latest && latest.ts >= raw.ts)) return undefined
-  const value = rowValue(/** @type {any} */ (raw))
-  const kind = kindOf(/** @type {any} */ (raw))
+  const shownMs = new Map(
+    latest.map(({ metric, ts, received }) => [metric, Math.min(ts, received ?? ts)]),
+  )
+  const sensor = new Sensor(id, id)
+  for (const { metric, lastMs } of series) {
+    const newest = await newestOf(storage, { id, layouts }, metric, lastMs)
+    if (newest && newest.timestampUs > (shownMs.get(metric) ?? 0) * 1000) {
+      yield rows.latest(sensor.seriesOf(metric), newest)
+    }
+  }
+}
+
+/**
+ * What `latest` should hold of a series. That is nearly always the newest event; where that one was
+ * ahead of our clock, one of a little before may have come later.
+ *
+ * @param {Storage} storage
+ * @param {{ id: string, layouts: import('@sandglass/common/schema').Layout[] }} sensor
+ * @param {string} metric
+ * @param {number} lastMs
+ */
+async function newestOf(storage, sensor, metric, lastMs) {
+  const [first] = await storage.newest(sensor, metric, lastMs, 1)
+  if (!first) return undefined
+  const isAhead = first.ts.getTime() > first.receivedMs
+  const some = isAhead ? await storage.newest(sensor, metric, lastMs, AHEAD_ROWS_MAX) : [first]
+  return some
+    .map(asNewest)
+    .reduce((best, one) => (one && !(best && best.timestampUs >= one.timestampUs) ? one : best))
+}
+
+/** @param {NewestRow} row */
+function asNewest(row) {
+  const value = rowValue(row)
+  const kind = kindOf(row)
   if (value === null || kind === undefined) return undefined
-  const timeMs = raw.ts.getTime()
-  const receivedMs = Date.now()
-  const timestampUs = latestTimestampUs(timeMs, raw.seq, receivedMs)
-  const newest = new Newest(timeMs, raw.seq, receivedMs, kind, value, timestampUs)
-  const sensor = new Sensor(id.toString(), id.toString())
-  return rows.latest(sensor.seriesOf(metric), newest)
+  const timeMs = row.ts.getTime()
+  const timestampUs = latestTimestampUs(timeMs, row.seq, row.receivedMs)
+  return new Newest(timeMs, row.seq, row.receivedMs, kind, value, timestampUs)
 }

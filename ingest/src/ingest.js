@@ -53,7 +53,7 @@ export function buildIngest({ storage, keyspace, limits, logger, recent = new Re
   const past = new Past({ reader: storage, recent, gate: new Gate(PAST_READS_MAX) })
   const marks = new Marks({ rows, now })
   const { sensorsMax, retentionClass: className } = limits
-  const registry = new Registry({ reader: storage, rows, sensorsMax, className })
+  const registry = new Registry({ reader: storage, rows, sensorsMax, className, wallNow: now })
   const writer = new Writer({
     store: storage,
     outcome: {

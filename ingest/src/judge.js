@@ -33,3 +33,15 @@ export function judge(message, sensor, measurements) {
   }
   return undefined
 }
+
+/**
+ * The latest time of a message's measurements, in milliseconds since the Unix epoch.
+ *
+ * @param {Message} message
+ * @param {Measurement[]} measurements
+ */
+export function newestOf({ firstReceivedMs }, measurements) {
+  let newestMs = Number.NEGATIVE_INFINITY
+  for (const { timeMs = firstReceivedMs } of measurements) newestMs = Math.max(newestMs, timeMs)
+  return newestMs
+}

@@ -7,6 +7,7 @@ import { Database } from '@sandglass/common/database'
 import { KeyStore } from '@sandglass/common/key-store'
 import { createRegistry } from '@sandglass/common/metrics'
 import { isLoopback, readOptions, requireLoopback } from '@sandglass/common/options'
+import { ROLLUP_SHARDS } from '@sandglass/common/rollup'
 import { run } from '@sandglass/common/service'
 import { SANDGLASS_LIMITS } from './batcher.js'
 import { Access } from './broker/access.js'
@@ -21,6 +22,7 @@ import { createRollupStore } from './rollup/store.js'
 import { RollupWorker } from './rollup/worker.js'
 import { inside, outside } from './source.js'
 import { Storage } from './storage.js'
+import { SAMPLE_MS, Widths } from './widths.js'
 
 /** How often values whose turn has come are written to `latest`, in milliseconds. */
 const LATEST_MS = 250
@@ -100,8 +102,10 @@ await run('ingest', async ({ logger, onStop }) => {
     id: randomUUID(),
     logger,
   })
+  const isAlone = () => rollups.shardCount === ROLLUP_SHARDS
+  const widths = new Widths({ registry, store: storage, isAlone, logger })
   const metrics = createRegistry('sandglass_ingest_')
-  const measured = { ...parts, ...source, rollups, database }
+  const measured = { ...parts, ...source, rollups, widths, database }
   registerMetrics(metrics, measured)
   const accept = (/** @type {import('./message.js').Message} */ message) => pipeline.accept(message)
   const http = buildHttp({
@@ -142,6 +146,11 @@ await run('ingest', async ({ logger, onStop }) => {
   void drain?.run()
   void rollups.run()
   onStop('rollups', () => rollups.stop())
+  const widthsTimer = setInterval(() => void widths.turn(), SAMPLE_MS)
+  onStop('widths', () => {
+    clearInterval(widthsTimer)
+    widths.stop()
+  })
   void healLatest({ ...parts, storage, keyspace, logger })
   const { host, port } = options.ingestHttp
   logger.info({ mqtt, http: `${host}:${port}` }, 'ready')

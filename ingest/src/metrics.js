@@ -26,6 +26,7 @@ import { Counter, Gauge } from 'prom-client'
  * @property {import('./statuses.js').Statuses} statuses
  * @property {import('./marks.js').Marks} marks
  * @property {import('./rollup/worker.js').RollupWorker} rollups
+ * @property {Pick<import('./widths.js').Widths, 'counts'>} widths
  * @property {{ isUp: boolean }} database
  */
 
@@ -76,6 +77,7 @@ export function registerMetrics(registry, measured) {
   registerBroker(registry, measured)
   registerSpool(registry, measured)
   registerRollups(registry, measured)
+  registerWidths(registry, measured)
   registerDeadLetters(registry, counts)
   registerHistogram(registry, {
     name: `${PREFIX}publish_to_stored_seconds`,
@@ -228,6 +230,27 @@ function registerRollups(registry, { marks, rollups }) {
   })
   counter('rollup_late_marks_total', 'marks of hours that were over', () => marks.late)
   counter('rollup_again_total', 'messages durable too late for their marks', () => marks.again)
+}
+
+/** @param {import('prom-client').Registry} registry  @param {Measured} measured */
+function registerWidths(registry, { widths }) {
+  new Counter({
+    name: `${PREFIX}layouts_total`,
+    help: 'layouts added because of what a sensor sends, by whether buckets get narrower or wider',
+    labelNames: ['change'],
+    registers: [registry],
+    collect() {
+      this.reset()
+      const { narrower, wider } = widths.counts
+      this.inc({ change: 'narrower' }, narrower)
+      this.inc({ change: 'wider' }, wider)
+    },
+  })
+  define(Counter, registry, PREFIX)(
+    'layout_failures_total',
+    'layouts that could not be added, and are decided anew',
+    () => widths.counts.failures,
+  )
 }
 
 /** @param {import('prom-client').Registry} registry  @param {Counts} counts */

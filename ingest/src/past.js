@@ -18,7 +18,8 @@ const RETRY_MS_MIN = 50
 
 /**
  * @typedef {object} PastReader
- * @property {(sensor: Place, metric: string, lastMs: number) => Promise<RawRow | undefined>} newest
+ * @property {(sensor: Place, metric: string, lastMs: number,
+ *   rowsMax: number) => Promise<RawRow[]>} newest
  * @property {(sensor: Place, metric: string, timeMs: number) => Promise<RawRow[]>} rowsAt
  */
 
@@ -64,9 +65,10 @@ export class Past {
     const { sensor, metric } = series
     if (series.isUnread) {
       const lastMs = sensor.lastTimes.get(metric) ?? Number.NEGATIVE_INFINITY
-      const row = await this.reader.newest(sensor, metric, lastMs)
-      // Another message may have asked the same meanwhile.
-      if (series.isUnread) series.horizonMs = row ? row.ts.getTime() : Number.NEGATIVE_INFINITY
+      const [row] = await this.reader.newest(sensor, metric, lastMs, 1)
+      // Another message may have asked the same meanwhile. Where none is found there may be older
+      // ones: the last time is stored beside the row, and perhaps without it.
+      if (series.isUnread) series.horizonMs = row ? row.ts.getTime() : lastMs
       series.isUnread = false
     }
     if (this.recent.knows(series, timeMs)) return

@@ -7,7 +7,6 @@
  */
 
 import { FORMAT, parseItem } from '@sandglass/common/bodies'
-import { splitLines } from '@sandglass/common/line-protocol'
 import {
   isMeasurementTopic,
   PayloadError,
@@ -16,8 +15,8 @@ import {
 } from '@sandglass/common/payload'
 import { bucketOf, layoutAt } from '@sandglass/common/schema'
 import { cover } from './coverage.js'
-import { judge } from './judge.js'
-import { Message } from './message.js'
+import { judge, newestOf } from './judge.js'
+import { messagesOfLines } from './lines.js'
 import { SEQ_MAX } from './recent.js'
 import { Refusal } from './refusal.js'
 import { PAYLOAD_KEPT_BYTES_MAX } from './rows.js'
@@ -31,6 +30,7 @@ const REFUSED_DEAD_LETTER_MS = 5_000
 /** How often held messages are looked at when somebody waits for the last one, in milliseconds. */
 const IDLE_MS = 20
 
+/** @typedef {import('./message.js').Message} Message */
 /** @typedef {import('./row.js').Row} Row */
 /** @typedef {import('./series.js').Sensor} Sensor */
 /** @typedef {import('./series.js').Series} Series */
@@ -188,35 +188,14 @@ export class Pipeline {
     return topic === this.lineTopic || topic.startsWith(`${this.lineTopic}/`)
   }
 
-  /**
-   * Takes a message of several lines apart; it is settled when all of them are.
-   *
-   * @private
-   * @param {Message} message
-   */
+  /** Takes a message of several lines apart. @private @param {Message} message */
   split(message) {
-    const { session, qos, receivedMs } = message
-    const lines = splitLines(message.payload.toString())
-    if (session && qos > 0) message.firstReceivedMs = session.firstReceipt(message).receivedMs
-    let left = lines.length
-    const settled = () => {
-      left--
-      if (left === 0) this.settle(message)
-    }
-    if (left === 0) {
+    const lines = messagesOfLines(message, () => this.settle(message))
+    if (lines.length === 0) {
       this.counts.passed++
       this.settle(message)
     }
-    for (const line of lines) {
-      this.accept(
-        new Message({
-          ...{ origin: { settled }, clientId: message.clientId, session: undefined, visit: 0 },
-          ...{ topic: message.topic, payload: Buffer.from(line), format: FORMAT.line, qos },
-          ...{ dup: false, retain: false, packetId: 0, receivedMs, arrivedMs: message.arrivedMs },
-          firstReceivedMs: message.firstReceivedMs,
-        }),
-      )
-    }
+    for (const line of lines) this.accept(line)
   }
 
   /** The time of measurements that carry none is that of the first receipt. @private */
@@ -247,12 +226,24 @@ export class Pipeline {
       // It may be heard of again when it has been forgotten.
       this.routes.delete(message.topic)
     } else {
-      message.waitsFor = sensor
-      sensor.waiters.set(message, () => {
-        message.waitsFor = undefined
-        this.dispatch(message, sensor, measurements)
-      })
+      this.wait(message, sensor, measurements)
     }
+  }
+
+  /**
+   * Dispatches a message again when the database has told of its sensor.
+   *
+   * @private
+   * @param {Message} message
+   * @param {Sensor} sensor
+   * @param {Measurement[]} measurements
+   */
+  wait(message, sensor, measurements) {
+    message.waitsFor = sensor
+    sensor.waiters.set(message, () => {
+      message.waitsFor = undefined
+      this.dispatch(message, sensor, measurements)
+    })
   }
 
   /**
@@ -269,6 +260,11 @@ export class Pipeline {
     const refusal = judge(message, sensor, measurements)
     if (refusal) {
       this.refuse(message, refusal)
+      return
+    }
+    const newestMs = newestOf(message, measurements)
+    if (newestMs >= sensor.layoutsUntilMs) {
+      this.reach(message, sensor, measurements, newestMs)
       return
     }
     const unknown = this.place(message, sensor, measurements)
@@ -291,6 +287,26 @@ export class Pipeline {
       this.storeOne(message, sensor, measurements[at], seqs[at])
     }
     this.finish(message)
+  }
+
+  /**
+   * Has the database asked for layouts that we may not have heard of, and that hold already at a
+   * time of the message.
+   *
+   * @private
+   * @param {Message} message
+   * @param {Sensor} sensor
+   * @param {Measurement[]} measurements
+   * @param {number} newestMs  The latest of its times.
+   */
+  reach(message, sensor, measurements, newestMs) {
+    if (newestMs < this.registry.layoutsUntilMs) {
+      this.wait(message, sensor, measurements)
+      this.registry.ask(sensor)
+      return
+    }
+    const reason = `it is of ${newestMs}, far ahead of our clock, which was wrong when it came`
+    this.refuse(message, new Refusal('time', reason))
   }
 
   /**
@@ -331,6 +347,7 @@ export class Pipeline {
     const timeMs = ownMs ?? receivedMs
     if (ownMs !== undefined) this.counts.event(message.receivedMs - ownMs)
     const series = sensor.seriesOf(metric)
+    if (!message.isFromSpool) sensor.count(receivedMs - timeMs, value)
     const layout = layoutAt(sensor.layouts, timeMs)
     const bucketS = bucketOf(layout.bucketS, timeMs)
     const what = { layout, bucketS, timeMs, seq, kind, value }

@@ -4,6 +4,7 @@
  * up to a limit.
  */
 
+import { layoutsKnownUntil } from '@sandglass/common/layout'
 import { firstLayout } from '@sandglass/common/schema'
 import { sensorId } from '@sandglass/common/sensor'
 import { Sensor } from './series.js'
@@ -50,8 +51,11 @@ export class Registry {
    * @param {number} parts.sensorsMax
    * @param {string} parts.className  Retention class of sensors that register themselves.
    * @param {() => number} [parts.now]  A clock that only goes forward, in milliseconds.
+   * @param {() => number} [parts.wallNow]  Milliseconds since the Unix epoch.
    */
-  constructor({ reader, rows, sensorsMax, className, now = () => performance.now() }) {
+  constructor(parts) {
+    const { reader, rows, sensorsMax, className } = parts
+    const { now = () => performance.now(), wallNow = Date.now } = parts
     this.sensorsMax = sensorsMax
     /** Sensors that are registered, as far as we know. */
     this.count = 0
@@ -63,6 +67,8 @@ export class Registry {
     this.className = className
     /** @private */
     this.now = now
+    /** @private */
+    this.wallNow = wallNow
     /** @private @type {Map<string, Sensor>} */
     this.sensors = new Map()
     /** @private @type {Set<Sensor>} */
@@ -108,9 +114,26 @@ export class Registry {
   refresh(sensor) {
     const isOld = this.now() - sensor.readMs > BELIEVED_MS_MAX
     const isKnown = sensor.state === 'ready' || sensor.state === 'refused'
-    if (sensor.state === 'reading' || (isKnown && !isOld)) return
-    if (isKnown) sensor.readMs = this.now()
-    else sensor.state = 'reading'
+    if (isKnown && !isOld) return
+    if (!isKnown) sensor.state = 'reading'
+    this.ask(sensor)
+  }
+
+  /**
+   * Until which event time all layouts would be known if the database were asked now.
+   */
+  get layoutsUntilMs() {
+    return layoutsKnownUntil(this.wallNow())
+  }
+
+  /**
+   * Asks the database about a sensor, whatever is known; those who wait for it hear of the answer.
+   *
+   * @param {Sensor} sensor
+   */
+  ask(sensor) {
+    if (sensor.isAsked) return
+    sensor.isAsked = true
     this.unread.push(sensor)
     this.readMore()
   }
@@ -152,19 +175,29 @@ export class Registry {
 
   /** @private @param {Sensor} sensor */
   async read(sensor) {
-    const known = await this.retry(() => this.reader.readSensor(sensor.id))
-    if (!known) return
-    this.learn(sensor, known)
+    const answer = await this.retry(async () => {
+      const startMs = this.wallNow()
+      return { known: await this.reader.readSensor(sensor.id), startMs }
+    })
+    if (!answer) return
+    sensor.isAsked = false
+    this.learn(sensor, answer.known, answer.startMs)
     const { waiters } = sensor
     sensor.waiters = new Map()
     for (const waiter of waiters.values()) waiter()
   }
 
-  /** @private @param {Sensor} sensor  @param {KnownSensor} known */
-  learn(sensor, known) {
+  /**
+   * @private
+   * @param {Sensor} sensor
+   * @param {KnownSensor} known
+   * @param {number} startMs  When it began to be read.
+   */
+  learn(sensor, known, startMs) {
     const wasReady = sensor.state === 'ready'
     sensor.readMs = this.now()
     sensor.isHidden = known.isHidden
+    sensor.layoutsUntilMs = layoutsKnownUntil(startMs)
     if (known.layouts.length > 0) sensor.layouts = known.layouts
     if (wasReady) return
     sensor.lastTimes = known.lastTimes

@@ -73,6 +73,9 @@ export class Series {
 
 /** @typedef {'unread' | 'reading' | 'ready' | 'refused'} SensorState */
 
+/** How old an event may be and still say how much its sensor sends now, in milliseconds. */
+const LIVE_MS_MAX = 600_000
+
 export class Sensor {
   /**
    * @param {string} id  UUID in lower case.
@@ -86,6 +89,13 @@ export class Sensor {
     this.isHidden = false
     /** Ordered by event time, the first from 0. @type {Layout[]} */
     this.layouts = []
+    /** Until which event time these are all there are, in milliseconds. */
+    this.layoutsUntilMs = Number.NEGATIVE_INFINITY
+    /** Rows of about now, and the bytes of their texts, since that was last looked at. */
+    this.liveRows = 0
+    this.liveTextBytes = 0
+    /** What it sends, while that is much. @type {import('./rate.js').Rate | undefined} */
+    this.rate = undefined
     /**
      * `last_ts` of the series it had when it was first heard of, in milliseconds, by metric.
      *
@@ -94,6 +104,8 @@ export class Sensor {
     this.lastTimes = new Map()
     /** When the database was last asked about it, by the clock that only goes forward. */
     this.readMs = 0
+    /** Whether it is being asked. */
+    this.isAsked = false
     /** The rows that register it, while they are on their way. @type {import('./row.js').Row[]} */
     this.registrationRows = []
     /**
@@ -104,6 +116,18 @@ export class Sensor {
     this.waiters = new Map()
     /** @type {Map<string, Series>} */
     this.series = new Map()
+  }
+
+  /**
+   * Counts a measurement, if it is of about now.
+   *
+   * @param {number} lateMs  From its time to its receipt.
+   * @param {Value} value
+   */
+  count(lateMs, value) {
+    if (lateMs > LIVE_MS_MAX) return
+    this.liveRows++
+    if (typeof value === 'string') this.liveTextBytes += value.length
   }
 
   /** @param {string} metric */

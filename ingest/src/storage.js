@@ -3,13 +3,24 @@
  * an error says what can be done about it.
  */
 
+import { layoutTimestampUs } from '@sandglass/common/layout'
+import { EVENT_MS_MIN } from '@sandglass/common/measurement'
 import { bucketOf, layoutAt, measurementTable } from '@sandglass/common/schema'
+import { spans } from '@sandglass/common/spans'
 import cassandra from 'cassandra-driver'
 import { COVER_MS } from './coverage.js'
 import { letterPlace } from './rows.js'
 
 const { errors } = cassandra
-const { responseErrorCodes, TimeUuid } = cassandra.types
+const { Long, responseErrorCodes, TimeUuid } = cassandra.types
+
+/** Partitions in which the newest row of a series is looked for. */
+const NEWEST_SPANS_MAX = 8
+
+/** When the value of a row was received, in microseconds: of its columns one or two are set. */
+const RECEIPTS = ['v', 'i', 'b', 's', 'lat']
+  .map((column) => `, writetime(${column}) AS w${column}`)
+  .join('')
 
 /** Rows of a page when a table is read as a whole. */
 const PAGE_ROWS = 5_000
@@ -54,6 +65,16 @@ export function remedyOf(error) {
   return isOurs || error instanceof errors.ArgumentError ? 'refuse' : 'retry'
 }
 
+/**
+ * @typedef {import('./past.js').RawRow & { receivedMs: number }} NewestRow
+ */
+
+/** @param {any} row  @returns {NewestRow} */
+function dated(row) {
+  const { wv, wi, wb, ws, wlat } = row
+  return Object.assign(row, { receivedMs: Number(String(wv ?? wi ?? wb ?? ws ?? wlat)) / 1000 })
+}
+
 export class Storage {
   /** @param {Database} database */
   constructor(database) {
@@ -64,15 +85,21 @@ export class Storage {
     this.queries = {
       sensor: `SELECT hidden FROM ${keyspace}.sensor WHERE sensor_id = ?`,
       layouts: `SELECT from_ts, class, bucket_s FROM ${keyspace}.layout WHERE sensor_id = ?`,
+      addLayout: `INSERT INTO ${keyspace}.layout (sensor_id, from_ts, class, bucket_s)
+                  VALUES (?, ?, ?, ?) USING TIMESTAMP ?`,
       sensors: `SELECT sensor_id FROM ${keyspace}.sensor`,
       deadLetter: `SELECT topic, client, payload, received FROM ${keyspace}.dead_letter
                    WHERE day = ? AND shard = ? AND id = ?`,
       series: `SELECT metric, last_ts FROM ${keyspace}.series WHERE sensor_id = ?`,
     }
-    /** @private @param {string} className */
-    this.rowsOf = (className) =>
-      `SELECT ts, seq, v, i, b, s, lat, lon FROM ${keyspace}.${measurementTable(className)}
+    /** @param {string} className  @param {string} more */
+    const rowsOf = (className, more) =>
+      `SELECT ts, seq, v, i, b, s, lat, lon${more} FROM ${keyspace}.${measurementTable(className)}
        WHERE sensor_id = ? AND bucket = ? AND metric = ?`
+    /** @private @param {string} className */
+    this.rowsOf = (className) => rowsOf(className, '')
+    /** @private @param {string} className */
+    this.datedRowsOf = (className) => rowsOf(className, RECEIPTS)
   }
 
   /** The driver's client. @private */
@@ -111,21 +138,39 @@ export class Storage {
     const options = { prepare: true, isIdempotent: true }
     const [sensors, layouts, series] = await Promise.all([
       this.client.execute(this.queries.sensor, [id], options),
-      this.client.execute(this.queries.layouts, [id], options),
+      this.layouts(id),
       this.client.execute(this.queries.series, [id], options),
     ])
     return {
       isRegistered: sensors.rowLength > 0,
       isHidden: sensors.rowLength > 0 && sensors.first().hidden === true,
-      layouts: layouts.rows.map((row) => ({
-        fromMs: row.from_ts.getTime(),
-        className: row.class,
-        bucketS: row.bucket_s,
-      })),
+      layouts,
       lastTimes: new Map(
         series.rows.filter((row) => row.last_ts).map((row) => [row.metric, row.last_ts.getTime()]),
       ),
     }
+  }
+
+  /** Of a sensor, oldest first. @param {string} id  @returns {Promise<Layout[]>} */
+  async layouts(id) {
+    return (await this.read(this.queries.layouts, [id])).map((row) => ({
+      fromMs: row.from_ts.getTime(),
+      className: row.class,
+      bucketS: row.bucket_s,
+    }))
+  }
+
+  /**
+   * Adds a layout that no person asked for; of two for one time the same one stays, in whatever
+   * order they come.
+   *
+   * @param {string} id  Of the sensor.
+   * @param {Layout} layout
+   */
+  async addLayout(id, layout) {
+    const { fromMs, className, bucketS } = layout
+    const timestamp = Long.fromNumber(layoutTimestampUs(layout))
+    await this.read(this.queries.addLayout, [id, fromMs, className, bucketS, timestamp])
   }
 
   /**
@@ -142,21 +187,26 @@ export class Storage {
   }
 
   /**
-   * The newest row of a series by event time, which lies at or a little after its last time.
+   * The newest rows of a series by event time, newest first. They lie at or a little after its last
+   * time, unless that was stored and they were not.
    *
    * @param {{ id: string, layouts: readonly Layout[] }} sensor
    * @param {string} metric
    * @param {number} lastMs  `last_ts` of the series.
+   * @param {number} rowsMax
+   * @returns {Promise<NewestRow[]>}  Of one partition.
    */
-  async newest({ id, layouts }, metric, lastMs) {
-    if (layouts.length === 0) return undefined
-    for (let timeMs = lastMs + COVER_MS; ; ) {
-      const { className, bucketS } = layoutAt(layouts, timeMs)
-      const bucket = bucketOf(bucketS, timeMs)
-      const [row] = await this.read(`${this.rowsOf(className)} LIMIT 1`, [id, bucket, metric])
-      if (row || bucket * 1000 <= lastMs) return row
-      timeMs = bucket * 1000 - 1
+  async newest({ id, layouts }, metric, lastMs, rowsMax) {
+    if (layouts.length === 0) return []
+    const range = { fromMs: EVENT_MS_MIN, toMs: lastMs + COVER_MS + 1 }
+    let spansLeft = NEWEST_SPANS_MAX
+    for (const { className, bucket, fromMs, toMs } of spans(layouts, [range], 'desc')) {
+      const query = `${this.datedRowsOf(className)} AND ts >= ? AND ts < ? LIMIT ${rowsMax}`
+      const rows = await this.read(query, [id, bucket, metric, fromMs, toMs])
+      spansLeft--
+      if (rows.length > 0 || spansLeft === 0) return rows.map(dated)
     }
+    return []
   }
 
   /**

@@ -105,7 +105,8 @@ async function open() {
     ...{ store: createRollupStore(/** @type {any} */ ({ read() {} }), 'k'), id: 'me' },
     logger: pino({ level: 'silent' }),
   })
-  const measured = { ...parts, rollups, database: { isUp: true } }
+  const widths = { counts: { narrower: 0, wider: 0, failures: 0 } }
+  const measured = { ...parts, rollups, widths, database: { isUp: true } }
   const registry = createRegistry('sandglass_ingest_')
   registerMetrics(registry, measured)
   const clients = Array.from({ length: CLIENTS }, () => new RawClient(parts.port))

@@ -3,6 +3,7 @@ import pino from 'pino'
 import { registerMetrics, stats } from '../src/metrics.js'
 import { createRollupStore } from '../src/rollup/store.js'
 import { RollupWorker } from '../src/rollup/worker.js'
+import { Widths } from '../src/widths.js'
 import { RawClient, startIngest, until } from './support/ingest.js'
 
 test('/stats and /metrics tell the same numbers, and they add up', async () => {
@@ -11,7 +12,11 @@ test('/stats and /metrics tell the same numbers, and they add up', async () => {
     ...{ store: createRollupStore(/** @type {any} */ ({ read() {} }), 'k'), id: 'me' },
     logger: pino({ level: 'silent' }),
   })
-  const measured = { ...ingest, rollups, database: { isUp: true } }
+  const widths = new Widths({
+    ...{ registry: ingest.registry, store: ingest.storage, isAlone: () => true },
+    logger: pino({ level: 'silent' }),
+  })
+  const measured = { ...ingest, rollups, widths, database: { isUp: true } }
   const registry = createRegistry('sandglass_ingest_')
   registerMetrics(registry, measured)
   const client = await new RawClient(ingest.port).connect()

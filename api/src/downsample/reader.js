@@ -86,11 +86,11 @@ export class SeriesDownsampler {
       ),
     )
     const asked = this.#range(question, series, sensors)
-    const oldestTtlS = [...sensors.values()].map((one) => one.rawTtlS(asked.fromMs))
-    const kept = { nowMs: this.#now(), ttlS: shortest(oldestTtlS) }
+    const finestAt = this.#finest([...sensors.values()])
+    const finest = finestIn(asked, sensors.values(), finestAt)
     const untilMs = performance.now() + READ_MS_MAX
-    for (const stepMs of this.#steps(asked, question, kept)) {
-      const range = widen(asked, (timeMs) => finestMs(timeMs, kept.nowMs, kept.ttlS))
+    for (const stepMs of this.#steps(asked, question, finest)) {
+      const range = widen(asked, finestAt)
       try {
         const budget = { rows: ROWS_MAX, untilMs }
         const parts = await Promise.all(
@@ -107,6 +107,17 @@ export class SeriesDownsampler {
       }
     }
     throw tooMuch(question)
+  }
+
+  /**
+   * The finest windows of which something is kept from a time on, in milliseconds.
+   *
+   * @param {readonly About[]} sensors
+   */
+  #finest(sensors) {
+    const nowMs = this.#now()
+    return (/** @type {number} */ timeMs) =>
+      finestMs(timeMs, nowMs, shortest(sensors.map((one) => one.rawTtlS(timeMs))))
   }
 
   /** @param {AbortSignal} signal */
@@ -161,10 +172,9 @@ export class SeriesDownsampler {
    *
    * @param {Range} range
    * @param {Question} question
-   * @param {{ nowMs: number, ttlS: number }} kept
+   * @param {number} finest  The finest windows that are kept of all of the range, in milliseconds.
    */
-  #steps(range, { stepMs, points }, { nowMs, ttlS }) {
-    const finest = finestMs(range.fromMs, nowMs, ttlS)
+  #steps(range, { stepMs, points }, finest) {
     if (stepMs === undefined) {
       const first = stepFor(range, points, finest)
       return [first, ...FALLBACKS_MS.filter((ms) => ms > first)]
@@ -298,6 +308,20 @@ export class SeriesDownsampler {
 const NO_MARKS = new Map()
 /** @type {ReadonlySet<number>} */
 const NO_HOURS = new Set()
+
+/**
+ * The finest windows that are kept of a whole range: where measurements go to another class, rows
+ * may be gone that are younger than others.
+ *
+ * @param {Range} range
+ * @param {Iterable<About>} sensors
+ * @param {(timeMs: number) => number} finestAt
+ */
+function finestIn(range, sensors, finestAt) {
+  const changes = [...sensors].flatMap(({ layouts }) => layouts.map(({ fromMs }) => fromMs))
+  const within = changes.filter((fromMs) => fromMs > range.fromMs && fromMs < range.toMs)
+  return Math.max(...[range.fromMs, ...within].map(finestAt))
+}
 
 /** The shortest of some times to live, of which 0 is for ever. @param {readonly number[]} ttlsS */
 function shortest(ttlsS) {

@@ -1,7 +1,8 @@
 /** `/v1/sensors`: what sensors there are, and what is known of each. */
 
+import { LAYOUTS_AHEAD_MAX, layoutOfClass, layoutsAhead } from '@sandglass/common/layout'
 import { invalid, Problem } from '@sandglass/common/problem'
-import { CLASS_DEFAULT, CLASS_NAMES, firstLayout } from '@sandglass/common/schema'
+import { CLASS_DEFAULT, CLASS_NAMES, firstLayout, layoutAt } from '@sandglass/common/schema'
 import { isSensorName, sensorId } from '@sandglass/common/sensor'
 import { decodeCursor, encodeCursor, foreign } from '../cursor.js'
 import { withinDeadline } from '../deadline.js'
@@ -14,7 +15,8 @@ import * as schemas from '../schemas.js'
 
 /** @typedef {{ Params: { sensor: string } }} One */
 /** @typedef {{ Body: About & { name: string, retention: string } }} Post */
-/** @typedef {One & { Body: About }} Patch */
+/** @typedef {One & { Body: About & { retention?: string } }} Patch */
+/** @typedef {import('@sandglass/common/schema').Layout} Layout */
 /**
  * @typedef {object} ListQuery
  * @property {string} [q]
@@ -61,6 +63,8 @@ const listSchema = {
   response: { 200: schemas.page(schemas.sensor), ...schemas.problems },
 }
 
+const retentionWord = { type: 'string', enum: CLASS_NAMES }
+
 const postSchema = {
   tags,
   summary: 'Registers a sensor; one that publishes registers itself',
@@ -70,8 +74,7 @@ const postSchema = {
       name: schemas.sensorName,
       ...schemas.about,
       retention: {
-        type: 'string',
-        enum: CLASS_NAMES,
+        ...retentionWord,
         default: CLASS_DEFAULT,
         description: 'How long its measurements are kept.',
       },
@@ -79,7 +82,7 @@ const postSchema = {
     required: ['name'],
     additionalProperties: false,
   },
-  response: { 201: schemas.sensor, ...schemas.problems },
+  response: { 201: schemas.sensorInFull, ...schemas.problems },
 }
 
 const oneSchema = { tags, params: schemas.sensorParams }
@@ -87,7 +90,7 @@ const oneSchema = { tags, params: schemas.sensorParams }
 const getSchema = {
   ...oneSchema,
   summary: 'One sensor',
-  response: { 200: schemas.sensor, ...schemas.problems },
+  response: { 200: schemas.sensorInFull, ...schemas.problems },
 }
 
 const patchSchema = {
@@ -95,11 +98,19 @@ const patchSchema = {
   summary: 'Changes what is known of a sensor; null takes a word back',
   body: {
     type: 'object',
-    properties: schemas.about,
+    properties: {
+      ...schemas.about,
+      retention: {
+        ...retentionWord,
+        description:
+          'How long its measurements are kept, from the event time on that the answer says: the ' +
+          'last of `layouts`, about a day ahead. What lies before stays as it is.',
+      },
+    },
     minProperties: 1,
     additionalProperties: false,
   },
-  response: { 200: schemas.sensor, ...schemas.problems },
+  response: { 200: schemas.sensorInFull, ...schemas.problems },
 }
 
 const deleteSchema = {
@@ -119,6 +130,9 @@ export default async function sensors(app, { store, catalog }) {
     if (!sensor || sensor.hidden) throw unknownSensor()
     return sensor
   }
+
+  /** @param {Sensor} sensor */
+  const inFull = async (sensor) => presentInFull(sensor, await store.layouts(sensor.id))
 
   app.get(
     '/v1/sensors',
@@ -142,7 +156,7 @@ export default async function sensors(app, { store, catalog }) {
         const sensor = await register(store, request.body)
         catalog.expire()
         reply.code(201).header('location', `/v1/sensors/${encodeURIComponent(sensor.name)}`)
-        return present(sensor)
+        return inFull(sensor)
       }),
   )
 
@@ -150,7 +164,7 @@ export default async function sensors(app, { store, catalog }) {
     '/v1/sensors/:sensor',
     { schema: getSchema },
     (/** @type {import('fastify').FastifyRequest<One>} */ request, reply) =>
-      withinDeadline(reply, async () => present(await known(request.params.sensor))),
+      withinDeadline(reply, async () => inFull(await known(request.params.sensor))),
   )
 
   app.patch(
@@ -159,9 +173,11 @@ export default async function sensors(app, { store, catalog }) {
     (/** @type {import('fastify').FastifyRequest<Patch>} */ request, reply) =>
       withinDeadline(reply, async () => {
         const sensor = await known(request.params.sensor)
-        await store.updateSensor(sensor.id, request.body)
+        const { retention, ...about } = request.body
+        if (retention !== undefined) await keepAs(store, sensor.id, retention)
+        if (Object.keys(about).length > 0) await store.updateSensor(sensor.id, about)
         catalog.expire()
-        return present(await known(sensor.id))
+        return inFull(await known(sensor.id))
       }),
   )
 
@@ -211,6 +227,41 @@ async function register(store, { name, type, unit, tags: words = {}, retention }
   }
   await store.putSensor(sensor)
   return sensor
+}
+
+/**
+ * Has the measurements of a sensor kept in another class, from as soon on as that hides nothing.
+ *
+ * @param {import('../store.js').Store} store
+ * @param {string} id
+ * @param {string} retention
+ */
+async function keepAs(store, id, retention) {
+  const nowMs = Date.now()
+  const layouts = await store.layouts(id)
+  const layout = layoutOfClass(layouts, retention, nowMs)
+  if (!layout) return
+  const ahead = layoutsAhead(layouts, nowMs)
+  if (ahead.length >= LAYOUTS_AHEAD_MAX) {
+    const fromTime = new Date(ahead[0].fromMs).toISOString()
+    throw new Problem(
+      'too-many-changes',
+      `${LAYOUTS_AHEAD_MAX} changes of retention do not hold yet: try again after ${fromTime}`,
+      { parameter: 'retention' },
+    )
+  }
+  await store.addLayout(id, layout)
+}
+
+/** @param {Sensor} sensor  @param {readonly Layout[]} layouts */
+function presentInFull(sensor, layouts) {
+  return {
+    ...present(sensor),
+    retention: layouts.length > 0 ? layoutAt(layouts, Date.now()).className : CLASS_DEFAULT,
+    layouts: layouts.map(({ fromMs, className, bucketS }) => ({
+      ...{ from: fromMs, retention: className, bucketS },
+    })),
+  }
 }
 
 /** @param {Sensor} sensor */

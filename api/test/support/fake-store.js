@@ -39,6 +39,8 @@ export function createFakeStore({
   const id = sensorId(name)
   /** @type {Map<string, import('../../src/store.js').Sensor>} */
   const sensors = new Map()
+  /** Layouts of sensors that were registered. @type {Map<string, Layout[]>} */
+  const others = new Map()
   put({ id, name, type: undefined, unit: undefined, tags: {}, hidden: false, createdMs: 1 })
 
   /** @param {import('../../src/store.js').Sensor} sensor */
@@ -78,7 +80,7 @@ export function createFakeStore({
     async *sensors() {
       yield [...sensors.values()]
     },
-    layouts: async (one) => (sensors.has(one) ? layouts : []),
+    layouts: async (one) => (one === id ? layouts : (others.get(one) ?? [])),
     series: async (one) => (one === id ? extents(rows) : []),
     latest: async (one) =>
       one === id
@@ -105,7 +107,9 @@ export function createFakeStore({
     markedHours: async () =>
       new Map([...new Set(rows.map((row) => row.metric))].map((m) => [m, marked()])),
     statuses: async () => [],
-    async addLayout() {},
+    async addLayout(one, layout) {
+      others.set(one, [...(others.get(one) ?? []), layout])
+    },
     async putSensor(sensor) {
       put(sensor)
     },

@@ -3,6 +3,8 @@
  * and how its requests end.
  */
 
+import { layoutTimestampUs } from '@sandglass/common/layout'
+
 /** @typedef {Omit<import('../../src/registry.js').KnownSensor, 'lastTimes'>} KnownSensor */
 /** @typedef {import('../../src/row.js').Row} Row */
 /** @typedef {{ rows: readonly Row[], end: (error?: Error) => void }} Request */
@@ -48,7 +50,7 @@ export class FakeStorage {
     for (const row of rows) this.keep(row)
   }
 
-  /** @private @param {Row} row */
+  /** @private @param {Pick<Row, 'query' | 'params'>} row */
   keep({ query, params }) {
     const match = /INTO \w+\.(\w+) \(([^)]*)\)/.exec(query)
     const [table, columns] = [match?.[1] ?? '', (match?.[2] ?? '').split(', ')]
@@ -58,6 +60,7 @@ export class FakeStorage {
       'slot',
       'level',
       'sensor_id',
+      'from_ts',
       'bucket',
       'metric',
       'ts',
@@ -101,18 +104,41 @@ export class FakeStorage {
     return { ...known, lastTimes }
   }
 
+  /** @param {string} id */
+  async layouts(id) {
+    if (this.isDown) throw new FakeError('retry')
+    return this.registered(id).layouts
+  }
+
+  /** @param {string} id  @param {import('@sandglass/common/schema').Layout} layout */
+  async addLayout(id, layout) {
+    this.putLayout(id, layout, layoutTimestampUs(layout))
+  }
+
+  /**
+   * @param {string} id
+   * @param {import('@sandglass/common/schema').Layout} layout
+   * @param {number} timestampUs
+   */
+  putLayout(id, { fromMs, className, bucketS }, timestampUs) {
+    if (this.isDown) throw new FakeError('retry')
+    const query = 'INSERT INTO k.layout (sensor_id, from_ts, class, bucket_s)'
+    this.keep({ query, params: [id, fromMs, className, bucketS, timestampUs] })
+  }
+
   /** What the rows say of a sensor. @private @param {string} id */
   registered(id) {
     const layouts = this.rowsOf('layout')
       .filter((row) => String(row.sensor_id) === id)
       .map((row) => ({ fromMs: row.from_ts, className: row.class, bucketS: row.bucket_s }))
+      .sort((a, b) => a.fromMs - b.fromMs)
     return { isRegistered: layouts.length > 0, isHidden: false, layouts }
   }
 
   /** @param {{ id: string }} sensor  @param {string} metric */
   async newest(sensor, metric) {
     const rows = await this.rawRows(sensor.id, metric)
-    return rows.sort((a, b) => Number(b.ts) - Number(a.ts))[0]
+    return rows.sort((a, b) => Number(b.ts) - Number(a.ts))
   }
 
   /** @param {{ id: string }} sensor  @param {string} metric  @param {number} timeMs */
