@@ -3,7 +3,7 @@
  * is kept at once and shown a few times a second, so that a thousand values a second are no burden.
  */
 
-import { element, fromTemplate, part, setText } from './dom.js'
+import { element, fromTemplate, keepRoles, part, setText } from './dom.js'
 import { listen } from './events.js'
 import { printCount, printMoment, printRate, printValue } from './format.js'
 import { LiveCard } from './live-card.js'
@@ -46,9 +46,8 @@ export class LiveView {
   #isPaused = false
   /** Values that came while it was paused. */
   #missed = 0
-  /** Newest first. @type {Item[]} */
-  #newest = []
-  #hasNews = false
+  /** What is not shown yet, newest first. @type {Item[]} */
+  #news = []
   /** @type {Map<string, LiveCard>} */
   #cards = new Map()
   #isRunning = false
@@ -148,10 +147,10 @@ export class LiveView {
     this.#streams?.abort()
     this.#each((card) => card.destroy())
     this.#cards.clear()
-    this.#newest = []
-    this.#hasNews = true
+    this.#news = []
     this.#rate = new Rate(performance.now())
     part(this.element, 'cards').replaceChildren()
+    part(this.element, 'rows').replaceChildren()
   }
 
   /** @param {string[]} names  @param {string} metric  @param {string} text  Once it is open. */
@@ -166,7 +165,11 @@ export class LiveView {
         if (event === 'measurement') this.#hear(parseJson(data))
       },
       onOpen: () => setText(note, text),
-      onError: (/** @type {import('./rest.js').RestError} */ error) => this.#fail(error),
+      onError: (/** @type {import('./rest.js').RestError} */ error) => {
+        // A stream that breaks says little of the api, which is looked at anyway.
+        if (error.status === 0) setText(note, error.message)
+        else this.#fail(error)
+      },
     }
     for (let at = 0; at < names.length; at += STREAM_SENSORS) {
       const asked = new URLSearchParams()
@@ -180,9 +183,8 @@ export class LiveView {
   #hear(item) {
     this.#rate.note(performance.now())
     if (this.#isPaused) this.#missed += 1
-    this.#newest.unshift(item)
-    if (this.#newest.length > ROWS_MAX) this.#newest.pop()
-    this.#hasNews = true
+    this.#news.unshift(item)
+    if (this.#news.length > ROWS_MAX) this.#news.pop()
     this.#card(item)?.add(item)
   }
 
@@ -216,23 +218,22 @@ export class LiveView {
     if (this.#isPaused) return
     const nowMs = Date.now()
     this.#each((card) => card.draw(nowMs))
-    if (!this.#hasNews) return
-    this.#hasNews = false
-    part(this.element, 'rows').replaceChildren(
-      ...this.#newest.map(({ sensor, metric, t, v }) =>
-        element(
-          'tr',
-          {},
-          element('td', {}, printMoment(t)),
-          element(
-            'td',
-            {},
-            element('a', { href: routeHash('sensors', { metric }, sensor) }, sensor),
-          ),
-          element('td', {}, metric),
-          element('td', {}, printValue(v)),
-        ),
-      ),
+    this.#showNews()
+  }
+
+  /** Lines that stay are not made again: the focus may be on one. */
+  #showNews() {
+    if (this.#news.length === 0) return
+    const rows = part(this.element, 'rows')
+    rows.prepend(
+      ...this.#news.map(({ sensor, metric, t, v }) => {
+        const href = routeHash('sensors', { metric }, sensor)
+        const cells = [element('a', { href }, sensor), metric, printValue(v), printMoment(t)]
+        return element('tr', {}, ...cells.map((cell) => element('td', {}, cell)))
+      }),
     )
+    this.#news = []
+    while (rows.children.length > ROWS_MAX) rows.lastElementChild?.remove()
+    keepRoles(this.element)
   }
 }

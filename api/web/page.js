@@ -71,6 +71,7 @@ function show() {
         signal: controller.signal,
         report: (error) => platform.note(error),
         replace: (hash) => {
+          if (hash === location.hash) return
           history.replaceState(null, '', hash)
           show()
         },

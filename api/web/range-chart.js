@@ -27,6 +27,8 @@ export class RangeChart {
   #plot
   /** @type {Drawing | undefined} */
   #drawing
+  /** The point that was read last by keys, in seconds. @type {number | undefined} */
+  #readS
   #box
   #readout
   #onZoom
@@ -42,8 +44,12 @@ export class RangeChart {
     this.#readout = readout
     this.#onZoom = onZoom
     box.tabIndex = 0
-    box.setAttribute('role', 'img')
+    // Its arrow keys are its own, and not those by which a screen reader goes through a page.
+    box.setAttribute('role', 'application')
+    box.setAttribute('aria-roledescription', 'chart')
     box.addEventListener('keydown', (event) => this.#onKey(event))
+    // What is told for each move of a pointer would be noise to a screen reader.
+    box.addEventListener('pointermove', () => readout.removeAttribute('role'))
     const resizing = new ResizeObserver(() => {
       this.#plot?.setSize({ width: plotWidth(box), height: HEIGHT_PX })
     })
@@ -118,13 +124,17 @@ export class RangeChart {
     if (step === undefined || !this.#plot) return
     event.preventDefault()
     const [times, averages] = this.#plot.data
-    if (times.length === 0) return
-    const first = step > 0 ? -1 : times.length
-    let at = (this.#plot.cursor.idx ?? first) + step
-    while (averages[at] === null) at += step
-    at = Math.min(times.length - 1, Math.max(0, at))
-    const left = this.#plot.valToPos(times[at], 'x')
-    this.#plot.setCursor({ left, top: this.#plot.valToPos(averages[at] ?? 0, 'y') })
+    const { min, max } = this.#plot.scales.x
+    const isPoint = (/** @type {number} */ second, /** @type {number} */ index) =>
+      averages[index] !== null && second >= min && second <= max
+    const points = times.filter(isPoint)
+    const fromS = this.#readS ?? (step > 0 ? Number.NEGATIVE_INFINITY : Number.POSITIVE_INFINITY)
+    const isBeyond = (/** @type {number} */ second) => (second - fromS) * step > 0
+    const nextS = step > 0 ? points.find(isBeyond) : points.findLast(isBeyond)
+    if (nextS === undefined) return
+    this.#readS = nextS
+    const top = this.#plot.valToPos(averages[times.indexOf(nextS)], 'y')
+    this.#plot.setCursor({ left: this.#plot.valToPos(nextS, 'x'), top })
     this.#readout.setAttribute('role', 'status')
   }
 

@@ -1,5 +1,10 @@
 import { KIND } from '@sandglass/common/measurement'
-import { CLIENT_RECEIPTS_MAX, RECEIPT_MS_MAX, Sessions } from '../src/broker/session.js'
+import {
+  CLIENT_RECEIPTS_MAX,
+  RECEIPT_MS_MAX,
+  RECEIPTS_MAX,
+  Sessions,
+} from '../src/broker/session.js'
 import { Distribution } from '../src/distribution.js'
 import { Latest } from '../src/latest.js'
 import { Message } from '../src/message.js'
@@ -79,7 +84,7 @@ describe('sessions', () => {
     for (let packetId = 1; packetId <= CLIENT_RECEIPTS_MAX + 1; packetId++) {
       session.firstReceipt(message(session, { packetId }))
     }
-    expect(sessions.receiptCount).toBe(CLIENT_RECEIPTS_MAX)
+    expect(sessions.receipts.size).toBe(CLIENT_RECEIPTS_MAX)
     const late = { dup: true, receivedMs: 2_000 }
     expect(session.firstReceipt(message(session, { packetId: 1, ...late })).isRedelivery).toBe(
       false,
@@ -87,6 +92,30 @@ describe('sessions', () => {
     expect(session.firstReceipt(message(session, { packetId: 9, ...late }))).toEqual({
       ...{ receivedMs: 1_000, isRedelivery: true },
     })
+  })
+
+  test('receipts of all clients are bounded; the oldest are forgotten, whoever they are of', () => {
+    const sessions = new Sessions()
+    const clients = Array.from({ length: RECEIPTS_MAX / CLIENT_RECEIPTS_MAX }, (_, at) =>
+      sessions.enter(`old-${at}`, true, {}),
+    )
+    for (const session of clients) {
+      for (let packetId = 1; packetId <= CLIENT_RECEIPTS_MAX; packetId++) {
+        session.firstReceipt(message(session, { packetId }))
+      }
+    }
+    const late = { dup: true, receivedMs: 2_000 }
+    const newcomer = sessions.enter('new', true, {})
+    newcomer.firstReceipt(message(newcomer, { receivedMs: 1_500 }))
+    expect(sessions.receipts.size).toBe(RECEIPTS_MAX)
+    expect(newcomer.firstReceipt(message(newcomer, late))).toEqual({
+      ...{ receivedMs: 1_500, isRedelivery: true },
+    })
+    const [oldest] = clients
+    const first = oldest.firstReceipt(message(oldest, { packetId: 1, ...late }))
+    expect(first.isRedelivery).toBe(false)
+    const last = oldest.firstReceipt(message(oldest, { packetId: CLIENT_RECEIPTS_MAX, ...late }))
+    expect(last.isRedelivery).toBe(true)
   })
 
   test('a session survives its connection for as long as a redelivery is recognised', () => {
@@ -100,7 +129,7 @@ describe('sessions', () => {
     const later = sessions.enter('d', true, other)
     sessions.leave(later, other, RECEIPT_MS_MAX + 1)
     expect(sessions.enter('c', true, first)).not.toBe(session)
-    expect(sessions.receiptCount).toBe(0)
+    expect(sessions.receipts.size).toBe(0)
   })
 
   test('a connection that was replaced does not take the session away', () => {

@@ -1,6 +1,7 @@
 // How fast what is stored can be read, while more comes in.
 import { Agent, get } from 'node:http'
 import { setTimeout as delay } from 'node:timers/promises'
+import { SLOT_GRACE_MS, SLOT_MS } from '@sandglass/common/rollup'
 import { sensorId } from '@sandglass/common/sensor'
 import mqtt from 'mqtt'
 import { Publisher } from '../support/publisher.js'
@@ -103,8 +104,14 @@ export async function queryable({ seconds, progress }) {
 
 const READS_LOAD = { connections: 500, sensors: 500, rate: 2000 }
 const PAGE_ROWS = 1000
-const PAGE_MS_MAX = 20
-const LATEST_MS_MAX = 5
+const PAGE_MS_MAX = 10
+const LATEST_MS_MAX = 3
+/** A day at one reading a second that ends now, summed up to so many points. */
+const DAY_READINGS = 86_400
+const DAY_POINTS = 800
+const DAY_MS_MAX = 25
+/** Every so many pairs of reads, the day is read. */
+const DAY_EVERY = 4
 /** Readings of the sensor whose pages are read, one a second. */
 const STORED_READINGS = 20_000
 const STORED_FROM_MS = Date.UTC(2024, 0, 1)
@@ -116,21 +123,37 @@ const READS_EVERY_MS = 25
 /** @param {Stack} stack */
 async function storeReadings(stack) {
   const client = await mqtt.connectAsync(stack.mqttUrl)
+  await store(client, 'pages', STORED_READINGS, STORED_FROM_MS)
+  await store(client, 'day', DAY_READINGS, Date.now() - DAY_READINGS * 1000)
+  await client.endAsync()
+  // The hours that were late are summed up when their minute is over.
+  await delay(2 * SLOT_MS + SLOT_GRACE_MS - (Date.now() % SLOT_MS))
+}
+
+/**
+ * Stores one reading a second.
+ *
+ * @param {mqtt.MqttClient} client
+ * @param {string} sensor
+ * @param {number} readings
+ * @param {number} fromMs
+ */
+async function store(client, sensor, readings, fromMs) {
   const perMessage = 100
-  for (let at = 0; at < STORED_READINGS; at += perMessage) {
+  for (let at = 0; at < readings; at += perMessage) {
     const values = Array.from({ length: perMessage }, (_, index) => ({
-      t: STORED_FROM_MS + (at + index) * 1000,
+      t: fromMs + (at + index) * 1000,
       v: (at + index) / 10,
     }))
-    await client.publishAsync('sensors/pages/m', JSON.stringify(values), { qos: 1 })
+    await client.publishAsync(`sensors/${sensor}/m`, JSON.stringify(values), { qos: 1 })
   }
-  await client.endAsync()
 }
 
 /** @param {Context} context  @returns {Promise<Figure[]>} */
 export async function reads({ seconds, progress }) {
   const pages = new Histogram()
   const latest = new Histogram()
+  const days = new Histogram()
   const nothing = new Histogram()
   const untimed = new Histogram()
   const allSeconds = seconds * WARM_UP
@@ -149,6 +172,11 @@ export async function reads({ seconds, progress }) {
       const newest = `${sensors}/${sensorId(`bench-${round % 500}`)}/latest`
       await timed(isWarm ? latest : untimed, newest)
       await timed(isWarm ? nothing : untimed, `${stack.apiUrl}/health`)
+      if (round % DAY_EVERY === 0) {
+        const from = `from=${Date.now() - DAY_READINGS * 1000}`
+        const day = `${sensors}/day/series?metric=m&points=${DAY_POINTS}&${from}`
+        await timed(isWarm ? days : untimed, day)
+      }
       await delay(READS_EVERY_MS)
     }
   }
@@ -157,6 +185,7 @@ export async function reads({ seconds, progress }) {
   return [
     ...percentiles('page of 1,000 rows', pages, PAGE_MS_MAX),
     ...percentiles('latest', latest, LATEST_MS_MAX),
+    ...percentiles('a day at 1 Hz to 800 points', days, DAY_MS_MAX),
     {
       benchmark: 'reads',
       name: 'a request that asks nothing (/health), p99',

@@ -3,7 +3,7 @@ import { execFile } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import mqtt from 'mqtt'
-import { Browser } from '../support/browser.js'
+import { Browser, CONTRAST_MIN, faintTexts } from '../support/browser.js'
 import { describeWith, missingPrograms } from '../support/requirement.js'
 import { startStack } from '../support/stack.js'
 import { until } from '../support/until.js'
@@ -19,6 +19,13 @@ describeWith(missingPrograms(['chromium']), 'the page', () => {
   let page
 
   const state = () => page.locator('#state')
+
+  async function canBeRead() {
+    for (const colorScheme of /** @type {const} */ (['light', 'dark'])) {
+      await page.emulateMedia({ colorScheme })
+      expect(await faintTexts(page, CONTRAST_MIN)).toEqual([])
+    }
+  }
 
   describe('with a part away', () => {
     /** @type {mqtt.MqttClient} */
@@ -58,6 +65,7 @@ describeWith(missingPrograms(['chromium']), 'the page', () => {
       await stack.databaseAway()
       await state().getByText('Database away').waitFor()
       await page.getByRole('alert').getByText('ingest keeps their messages').waitFor()
+      await canBeRead()
       await stack.databaseBack()
       await state().getByText('Live').waitFor()
       await goesOn()
@@ -115,6 +123,7 @@ describeWith(missingPrograms(['chromium']), 'the page', () => {
 
     test('asks for it once, and goes on with it, the live stream and files too', async () => {
       await dialog().waitFor()
+      await canBeRead()
       await page.keyboard.type('sg_0123456789abcdef_nonsense')
       await page.keyboard.press('Enter')
       await dialog().getByText('there is no such key').waitFor()

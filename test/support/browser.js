@@ -18,8 +18,11 @@ const FLAGS = [
   '--disable-sync',
 ]
 
+/** The contrast that text must have to be read by many, as WCAG 2 has it (1.4.3, AA). */
+export const CONTRAST_MIN = 4.5
+
 /** Presses of Tab after which what is looked for cannot be reached. */
-const TABS_MAX = 60
+const TABS_MAX = 150
 
 /** A browser with one page, which remembers what went wrong in it. */
 export class Browser {

@@ -7,7 +7,7 @@ import { connect as connectSocket } from 'node:net'
 import { setTimeout as delay } from 'node:timers/promises'
 import * as wire from './wire.js'
 
-/** Pause before a lost connection is tried again, in milliseconds. */
+/** Shortest pause before a lost connection is tried again, in milliseconds. */
 const RECONNECT_MS = 100
 
 /**
@@ -18,6 +18,8 @@ const RECONNECT_MS = 100
  * @property {number} [keepAliveS]  Pings are sent twice within it. 0 sends none. Default 30.
  * @property {number} [inFlightMax]  Messages sent and not acknowledged; more wait here. Default 20.
  * @property {boolean} [clean]  Whether the broker shall forget the session. Default false.
+ * @property {number} [reconnectMsMax]  Longest pause before a lost connection is tried again; of
+ *   many, each takes another one. Default 100.
  */
 
 /**
@@ -55,7 +57,10 @@ export class Publisher {
 
   /** @param {PublisherOptions} options */
   constructor(options) {
-    this.#options = { keepAliveS: 30, inFlightMax: 20, clean: false, ...options }
+    this.#options = {
+      ...{ keepAliveS: 30, inFlightMax: 20, clean: false, reconnectMsMax: RECONNECT_MS },
+      ...options,
+    }
   }
 
   /** Connects; resolves once the broker accepted. */
@@ -161,9 +166,10 @@ export class Publisher {
     this.#ready = false
     if (this.#ended) return
     if (wasReady) this.disconnects++
+    const spreadMs = Math.random() * (this.#options.reconnectMsMax - RECONNECT_MS)
     setTimeout(() => {
       if (!this.#ended) this.#connect().catch(() => {})
-    }, RECONNECT_MS).unref()
+    }, RECONNECT_MS + spreadMs).unref()
   }
 
   #send() {

@@ -9,7 +9,7 @@ export const RECEIPT_MS_MAX = 600_000
 
 /** Most receipts of one client, and of all. A client redelivers what it had in flight, not more. */
 export const CLIENT_RECEIPTS_MAX = 4_096
-const RECEIPTS_MAX = 262_144
+export const RECEIPTS_MAX = 262_144
 
 /** Most sessions of clients that are not connected; then the longest gone is forgotten. */
 const ABSENT_SESSIONS_MAX = 50_000
@@ -18,7 +18,16 @@ const ABSENT_SESSIONS_MAX = 50_000
 const UNRELEASED_MAX = 1_000_000
 
 /** @typedef {import('../message.js').Message} Message */
-/** @typedef {{ receivedMs: number, topic: string, hash: number, visit: number }} Receipt */
+
+/**
+ * @typedef {object} Receipt
+ * @property {Session} session
+ * @property {number} packetId
+ * @property {number} receivedMs  Milliseconds since the Unix epoch.
+ * @property {string} topic
+ * @property {number} hash
+ * @property {number} visit
+ */
 
 export class Session {
   /** @param {string} clientId  @param {Sessions} all */
@@ -50,7 +59,8 @@ export class Session {
   /** The client will not send this QoS 2 packet again. @param {number} packetId */
   release(packetId) {
     if (this.unreleased.delete(packetId)) this.all.unreleasedCount--
-    if (this.receipts.delete(packetId)) this.all.receiptCount--
+    const receipt = this.receipts.get(packetId)
+    if (receipt) this.drop(receipt)
   }
 
   /**
@@ -63,10 +73,7 @@ export class Session {
     const { packetId, receivedMs, topic, visit } = message
     const hash = hashOf(message.payload)
     const known = this.receipts.get(packetId)
-    if (known) {
-      this.receipts.delete(packetId)
-      this.all.receiptCount--
-    }
+    if (known) this.drop(known)
     // Without the DUP flag the same id is a redelivery only where MQTT forbids any other use of it:
     // at QoS 2, on the same connection, before its release.
     const same =
@@ -75,23 +82,19 @@ export class Session {
       known.topic === topic &&
       known.hash === hash &&
       receivedMs - known.receivedMs <= RECEIPT_MS_MAX
-    const receipt = same ? known : { receivedMs, topic, hash, visit }
+    const receipt = same ? known : { session: this, packetId, receivedMs, topic, hash, visit }
     receipt.visit = visit
     this.receipts.set(packetId, receipt)
-    this.all.receiptCount++
-    this.trim(receivedMs)
+    this.all.receipts.add(receipt)
+    trim(this.receipts.values(), () => this.receipts.size > CLIENT_RECEIPTS_MAX, receivedMs)
+    trim(this.all.receipts, () => this.all.receipts.size > RECEIPTS_MAX, receivedMs)
     return { receivedMs: receipt.receivedMs, isRedelivery: same }
   }
 
-  /** Forgets what is too old or too much. @private @param {number} nowMs */
-  trim(nowMs) {
-    for (const [packetId, { receivedMs }] of this.receipts) {
-      const isCrowded =
-        this.receipts.size > CLIENT_RECEIPTS_MAX || this.all.receiptCount > RECEIPTS_MAX
-      if (!isCrowded && nowMs - receivedMs <= RECEIPT_MS_MAX) return
-      this.receipts.delete(packetId)
-      this.all.receiptCount--
-    }
+  /** Forgets a receipt. @param {Receipt} receipt */
+  drop(receipt) {
+    this.receipts.delete(receipt.packetId)
+    this.all.receipts.delete(receipt)
   }
 
   /** Forgets everything that a session means in MQTT [MQTT-3.1.2-6]. */
@@ -103,8 +106,21 @@ export class Session {
   /** Forgets everything. */
   forget() {
     this.clean()
-    this.all.receiptCount -= this.receipts.size
-    this.receipts.clear()
+    for (const receipt of this.receipts.values()) this.drop(receipt)
+  }
+}
+
+/**
+ * Forgets what is too old or too much.
+ *
+ * @param {Iterable<Receipt>} receipts  Oldest first.
+ * @param {() => boolean} isCrowded
+ * @param {number} nowMs
+ */
+function trim(receipts, isCrowded, nowMs) {
+  for (const receipt of receipts) {
+    if (!isCrowded() && nowMs - receipt.receivedMs <= RECEIPT_MS_MAX) return
+    receipt.session.drop(receipt)
   }
 }
 
@@ -122,7 +138,8 @@ export class Sessions {
     this.byClient = new Map()
     /** Sessions without a connection, the longest gone first. @private @type {Set<Session>} */
     this.absent = new Set()
-    this.receiptCount = 0
+    /** Of all sessions, oldest first. @type {Set<Receipt>} */
+    this.receipts = new Set()
     this.unreleasedCount = 0
   }
 
