@@ -8,6 +8,13 @@ import { sensorPath } from './rest.js'
 /** Measurements of a page. */
 const PAGE = 50
 
+/** The formats of exports, and how their files' names end. */
+const FORMATS = [
+  ['csv', 'csv'],
+  ['ndjson', 'ndjson'],
+  ['arrow', 'arrows'],
+]
+
 /**
  * @typedef {object} Question
  * @property {string} sensor
@@ -62,13 +69,13 @@ export async function showRows({ rest, signal }, root, { question, hashOf, isWan
  * @param {Question} question
  */
 export function showExports(root, { sensor, metric, range }) {
-  for (const format of ['csv', 'ndjson']) {
+  for (const [format, ending] of FORMATS) {
     const query = new URLSearchParams({
       ...{ format, sensor, metric, from: `${range.fromMs}`, to: `${range.toMs}` },
     })
     const anchor = part(root, format)
     anchor.setAttribute('href', `v1/export?${query}`)
-    anchor.setAttribute('download', `${sensor} ${metric}.${format}`)
+    anchor.setAttribute('download', `${sensor} ${metric}.${ending}`)
   }
 }
 
@@ -78,7 +85,7 @@ export function showExports(root, { sensor, metric, range }) {
  * @param {(error: import('./rest.js').RestError) => void} fail
  */
 export function listenToExports({ rest, signal }, root, fail) {
-  for (const format of ['csv', 'ndjson']) {
+  for (const [format] of FORMATS) {
     const anchor = /** @type {HTMLAnchorElement} */ (part(root, format))
     anchor.addEventListener('click', (event) => {
       if (!rest.hasKey) return

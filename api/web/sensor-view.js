@@ -4,7 +4,7 @@
  */
 
 import { element, fromTemplate, part, setText } from './dom.js'
-import { printAge, printDuration, printValue } from './format.js'
+import { printAge, printDuration, printMoment, printValue } from './format.js'
 import { localField, moveRange, rangeQuery, readRange, refreshMs, SPANS } from './range.js'
 import { RangeChart } from './range-chart.js'
 import { attempt, repeat } from './repeat.js'
@@ -14,6 +14,15 @@ import { SensorEdit } from './sensor-edit.js'
 import { listenToExports, showExports, showRows } from './sensor-rows.js'
 
 const LATEST_MS = 2_000
+const CONNECTION_MS = 5_000
+
+/** What the state of a device's connection is, before the time since when it is so. */
+const CONNECTIONS = new Map([
+  ['online', 'Connected since'],
+  ['offline', 'It took its leave:'],
+  ['lost', 'Its connection was lost:'],
+  ['unknown', 'Nobody knows whether it is connected since'],
+])
 
 /** Windows of a chart; more than its pixels tell nothing. */
 const POINTS = 800
@@ -40,6 +49,8 @@ export class SensorView {
   #chart
   /** Counts what was asked for, so that a late answer to something else is dropped. */
   #asked = 0
+  /** The range that was asked for last has been shown. */
+  #isShown = false
 
   /** @param {import('./page.js').Context} context  @param {string} name  Or id. */
   constructor(context, name) {
@@ -80,8 +91,17 @@ export class SensorView {
       if (isFirst && items.length > 0) await this.#showMetric()
     }
     void repeat(latest, () => LATEST_MS, signal, fail)
+    const connection = async () => {
+      const { items } = await rest.get(`${sensorPath(this.#name)}/status?limit=1`, signal)
+      const known = items.map((/** @type {{ state: string, t: number }} */ { state, t }) => {
+        return `${CONNECTIONS.get(state) ?? state} ${printMoment(t)}`
+      })
+      setText(part(this.element, 'connection'), known.join(''))
+    }
+    void repeat(connection, () => CONNECTION_MS, signal, fail)
     const again = async () => {
-      if (this.#range().span && this.#latest.length > 0) await this.#showTime()
+      const isWanted = this.#range().span !== undefined || !this.#isShown
+      if (isWanted && this.#latest.length > 0) await this.#showTime()
     }
     void repeat(again, () => refreshMs(this.#range()), signal, fail)
   }
@@ -155,6 +175,7 @@ export class SensorView {
   }
 
   async #showMetric() {
+    this.#isShown = false
     const metric = this.#metric
     const { element: root } = this
     part(root, 'chart-section').hidden = false
@@ -180,6 +201,7 @@ export class SensorView {
       this.#showSeries(question, isWanted),
       showRows(this.#context, this.element, { question, hashOf, isWanted }),
     ])
+    if (isWanted()) this.#isShown = true
   }
 
   /** @param {import('./range.js').Range} range */

@@ -263,6 +263,15 @@ describeWith(missingPrograms(['chromium']), 'the page', () => {
       expect(sensor).toMatchObject({ type: 'room', unit: '°C', tags: { floor: '2' } })
     }, 30_000)
 
+    test('says whether its device is connected', async () => {
+      await open('#/sensors/hall')
+      const device = await mqtt.connectAsync(stack.mqttUrl, { clientId: 'hall' })
+      await device.publishAsync('sensors/hall/humidity', '41', { qos: 1 })
+      await page.getByText(/^Connected since .*\d$/).waitFor()
+      await device.endAsync()
+      await page.getByText(/^It took its leave: .*\d$/).waitFor()
+    }, 60_000)
+
     test('says that there is none of that name', async () => {
       await open('#/sensors/nobody')
       await page.getByText('no sensor has this name or id').waitFor()
