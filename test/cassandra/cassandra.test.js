@@ -12,7 +12,7 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const START_MS_MAX = 300_000
 const TESTS_MS_MAX = 600_000
 /** Tests of what only our engine does, or of how much it does. */
-const OF_OUR_ENGINE = ['full-disk', 'crowd']
+const OF_OUR_ENGINE = ['full-disk', 'crowd', 'first-minutes']
 
 describeWith(missingPrograms(CASSANDRA_PROGRAMS), 'Apache Cassandra', () => {
   const directory = mkdtempSync(join(tmpdir(), 'sandglass-cassandra-'))
