@@ -12,6 +12,8 @@ import { startStack } from '../support/stack.js'
 import { scanMeasurements } from '../support/stored.js'
 import { until } from '../support/until.js'
 
+/** Sensors of the demo. */
+const SIMULATED = 25
 const OUTAGE_MS = 30_000
 /** From the moment at which a device publishes to that at which it is seen, in milliseconds. */
 const LIVE_MS_MAX = 1_000
@@ -51,8 +53,10 @@ describeWith(missingPrograms(['curl', 'mosquitto_pub']), 'in the first five minu
   })
 
   test('simulated sensors measure on and on', async () => {
-    const { items } = await readme.ask("curl '127.0.0.1:8080/v1/sensors'")
-    expect(items).toHaveLength(25)
+    await until('each has been heard', async () => {
+      const { items } = await readme.ask("curl '127.0.0.1:8080/v1/sensors'")
+      return items.length === SIMULATED
+    })
     const newest = async () => {
       const latest = await readme.ask('climate-port-mina-1/latest')
       return latest.items.find((/** @type {any} */ { metric }) => metric === 'temperature')
