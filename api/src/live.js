@@ -1,16 +1,20 @@
 /**
  * Live values: each watched series is read again and again, once for all who watch it.
  *
- * Every {@link POLL_MS} the last moments of a series are read, by event time, and what was not seen
- * before is told. A device whose clock is far off, or that sends an old file, is noticed by
- * `latest`, read every {@link LATEST_MS}: what lies between its last value and the new one is told
- * too. This needs nothing but reads, so it works on any cluster and with any number of processes.
+ * Every {@link POLL_MS} a series is read on from what is known of it, and the last moments before
+ * that once more, by event time: rows become visible a little out of order. A device whose clock is
+ * far off, or that sends an old file, is noticed by `latest`, read every {@link LATEST_MS}: what
+ * lies between its last value and the new one is told too. This needs nothing but reads, so it
+ * works on any cluster and with any number of processes.
  */
 
 import { spans } from '@sandglass/common/spans'
 import { CLOCK_AHEAD_MS } from './ranges.js'
+import { SeriesReader } from './series-reader.js'
+import { Told } from './told.js'
 
 /** @typedef {import('./merge.js').Row} Row */
+/** @typedef {import('@sandglass/common/schema').Layout} Layout */
 /** @typedef {import('@sandglass/common/spans').Range} Range */
 /** @typedef {import('./store.js').Store} Store */
 
@@ -20,78 +24,124 @@ export const POLL_MS = 250
 /** How often new metrics, and values of clocks that are off, are looked for, in milliseconds. */
 export const LATEST_MS = 500
 
-/** How late a value may come and still be told at once, in milliseconds. */
+/** How late a value may become visible and still be told, in milliseconds. */
 export const LATE_MS = 10_000
 
-/** Most values of one series that are told at once; of more, the newest. */
-const ROWS_MAX = 500
+/** Rows of one series that are read at once, and most that are told of it at once. */
+const ROWS_AT_ONCE = 500
+const ROWS_MAX = 5_000
 
 /** Most partitions that are read to find what a clock that is off has sent. */
 const SPANS_MAX = 8
 
-/** @typedef {(rows: Row[]) => void} Listener  Rows of one series, oldest first. */
+/**
+ * Hears of rows when they become visible, of each once, and of some that were there before.
+ *
+ * @callback Listener
+ * @param {Row[]} rows  Oldest first; perhaps none.
+ * @param {number} sinceMs  What is older is not looked at any more.
+ */
+
+/** @typedef {{ metrics: ReadonlySet<string> | undefined, tell: Listener }} Watcher */
+
+/**
+ * Reads rows of a part of a partition.
+ *
+ * @typedef {(metric: string, span: import('@sandglass/common/spans').Span,
+ *   order: import('@sandglass/common/spans').Order, rowsMax: number) => Promise<Row[]>} Read
+ */
 
 /** One series: which of its rows have been told. */
 class WatchedSeries {
-  /** Keys and times of rows told that could be read again. @type {Map<string, number>} */
-  #told = new Map()
-  #readFromMs
-  #quietBeforeMs
+  #told = new Told()
   /** The event time in `latest` that has been told. @type {number | undefined} */
-  latestMs
+  #latestMs
 
-  /**
-   * @param {string} metric
-   * @param {number} startMs
-   * @param {number} quietBeforeMs  What is older and there already is not told.
-   */
-  constructor(metric, startMs, quietBeforeMs) {
+  /** @param {string} metric */
+  constructor(metric) {
     this.metric = metric
-    this.#readFromMs = startMs - LATE_MS
-    this.#quietBeforeMs = quietBeforeMs
-    /** @type {Set<Listener>} */
-    this.listeners = new Set()
   }
 
   /**
-   * @param {(metric: string, ranges: Range[]) => Promise<Row[]>} read  Gives the newest rows.
-   * @param {number} nowMs
-   * @param {Range | undefined} jump  Where else `latest` says there is something new.
+   * @param {Layout[]} layouts
+   * @param {Read} read
+   * @param {Range} near
+   * @param {number | undefined} latestMs  As `latest` says it, if that was read.
    */
-  async poll(read, nowMs, jump) {
-    const near = { fromMs: this.#readFromMs, toMs: nowMs + CLOCK_AHEAD_MS }
+  async poll(layouts, read, near, latestMs) {
+    const jump = this.#jump(near, latestMs)
     const answers = await Promise.all([
-      read(this.metric, [near]),
-      jump ? read(this.metric, [jump]) : [],
+      this.#readOn(layouts, read, near),
+      jump ? this.#readNewest(layouts, read, jump) : [],
     ])
-    const fresh = answers.flat().filter((row) => !this.#told.has(key(row)))
-    fresh.sort((a, b) => a.t - b.t || a.seq - b.seq)
-    const fromMs = nowMs - LATE_MS
-    for (const row of fresh) if (row.t >= fromMs) this.#told.set(key(row), row.t)
-    for (const [told, t] of this.#told) if (t < fromMs) this.#told.delete(told)
-    this.#readFromMs = Math.max(this.#readFromMs, fromMs)
-    const news = fresh.filter(({ t }) => t >= this.#quietBeforeMs)
-    this.#quietBeforeMs = -Infinity
-    if (news.length > 0) for (const listener of this.listeners) listener(news)
+    const fresh = answers.flat().filter((row) => this.#told.add(row))
+    this.#told.advance(near.fromMs)
+    this.#latestMs = latestMs ?? this.#latestMs
+    return fresh
   }
-}
 
-/** @param {Row} row */
-function key({ t, seq }) {
-  return `${t} ${seq}`
+  /**
+   * Where else `latest` says there is something new.
+   *
+   * @param {Range} near
+   * @param {number | undefined} latestMs
+   * @returns {Range | undefined}
+   */
+  #jump(near, latestMs) {
+    const from = this.#latestMs
+    if (latestMs === undefined || from === undefined || latestMs <= from) return undefined
+    const isNear = latestMs >= near.fromMs && latestMs < near.toMs
+    return isNear ? undefined : { fromMs: from + 1, toMs: latestMs + 1 }
+  }
+
+  /** @param {Layout[]} layouts  @param {Read} read  @param {Range} near */
+  async #readOn(layouts, read, { fromMs, toMs }) {
+    const { floor } = this.#told
+    const range = { fromMs: Math.max(fromMs, floor?.t ?? fromMs), toMs }
+    const source = new SeriesReader({
+      metric: this.metric,
+      spans: spans(layouts, [range], 'asc'),
+      ...{ order: 'asc', read, after: floor },
+      ...{ rowsAtOnce: ROWS_AT_ONCE, rowsAtOnceMax: ROWS_MAX },
+    })
+    /** @type {Row[]} */
+    const rows = []
+    while (rows.length < ROWS_MAX && source.examined < Infinity) {
+      await source.fill()
+      for (; source.head; source.advance()) rows.push(source.head)
+    }
+    return rows
+  }
+
+  /** @param {Layout[]} layouts  @param {Read} read  @param {Range} jump */
+  async #readNewest(layouts, read, jump) {
+    /** @type {Row[]} */
+    const rows = []
+    let spansRead = 0
+    for (const span of spans(layouts, [jump], 'desc')) {
+      const rowsMax = ROWS_AT_ONCE - rows.length
+      if (rowsMax === 0 || spansRead === SPANS_MAX) break
+      spansRead += 1
+      rows.push(...(await read(this.metric, span, 'desc', rowsMax)))
+    }
+    return rows
+  }
 }
 
 /** One sensor: its watched series, and the timer by which they are read. */
 class WatchedSensor {
   /** @type {Map<string, WatchedSeries>} */
   #series = new Map()
-  /** Those who watch whatever there is. @type {Set<Listener>} */
-  #listeners = new Set()
+  /** @type {Set<Watcher>} */
+  #watchers = new Set()
+  /** Metrics that there are. @type {string[]} */
+  #metrics = []
   /** @type {NodeJS.Timeout | undefined} */
   #timer
   #stopped = false
   #latestReadMs = -Infinity
-  #startMs
+  /** Of the last turn in which everything was read. */
+  #readMs
   #id
   #hub
 
@@ -99,45 +149,22 @@ class WatchedSensor {
   constructor(id, hub) {
     this.#id = id
     this.#hub = hub
-    this.#startMs = hub.now()
+    this.#readMs = hub.now()
     this.#timer = setTimeout(() => void this.#turn(), 0)
   }
 
   /**
-   * @param {string[] | undefined} metrics  Undefined for all there are.
-   * @param {Listener} listener
+   * @param {Watcher} watcher
    * @returns {() => boolean}  Stops watching; whether nobody watches any more.
    */
-  add(metrics, listener) {
-    for (const metric of metrics ?? []) {
-      this.#watched(metric, this.#hub.now()).listeners.add(listener)
-    }
-    if (!metrics) {
-      this.#listeners.add(listener)
-      for (const series of this.#series.values()) series.listeners.add(listener)
-    }
+  add(watcher) {
+    this.#watchers.add(watcher)
     return () => {
-      this.#listeners.delete(listener)
-      for (const [metric, { listeners }] of this.#series) {
-        listeners.delete(listener)
-        if (listeners.size === 0) this.#series.delete(metric)
-      }
-      if (this.#series.size > 0 || this.#listeners.size > 0) return false
-      this.#stopped = true
-      clearTimeout(this.#timer)
-      return true
+      this.#watchers.delete(watcher)
+      this.#stopped = this.#watchers.size === 0
+      if (this.#stopped) clearTimeout(this.#timer)
+      return this.#stopped
     }
-  }
-
-  /** @param {string} metric  @param {number} quietBeforeMs */
-  #watched(metric, quietBeforeMs) {
-    let series = this.#series.get(metric)
-    if (!series) {
-      series = new WatchedSeries(metric, this.#startMs, quietBeforeMs)
-      for (const listener of this.#listeners) series.listeners.add(listener)
-      this.#series.set(metric, series)
-    }
-    return series
   }
 
   async #turn() {
@@ -156,56 +183,59 @@ class WatchedSensor {
   async #poll(clockMs) {
     const { store, gate, now } = this.#hub
     const layouts = await gate.run(() => store.layouts(this.#id))
-    if (layouts.length === 0) return
-    /** @type {Map<string, Range>} */
-    const jumps = new Map()
+    if (layouts.length === 0) {
+      this.#readMs = now()
+      this.#tell([], this.#readMs - LATE_MS)
+      return
+    }
+    /** @type {Map<string, number>} */
+    const latest = new Map()
     if (clockMs - this.#latestReadMs >= LATEST_MS) {
       for (const { metric, t } of await gate.run(() => store.latest(this.#id))) {
-        const jump = this.#jump(metric, t)
-        if (jump) jumps.set(metric, jump)
+        latest.set(metric, t)
       }
+      this.#metrics = [...latest.keys()]
       this.#latestReadMs = clockMs
     }
+    this.#chooseSeries()
     const nowMs = now()
-    /** @param {string} metric  @param {Range[]} ranges */
-    const read = async (metric, ranges) => {
-      /** @type {Row[]} */
-      const rows = []
-      let spansRead = 0
-      for (const span of spans(layouts, ranges, 'desc')) {
-        const rowsMax = ROWS_MAX - rows.length
-        if (rowsMax === 0 || spansRead === SPANS_MAX) break
-        spansRead += 1
-        rows.push(...(await gate.run(() => store.rows(this.#id, metric, span, 'desc', rowsMax))))
-      }
-      return rows
-    }
-    await Promise.all(
-      [...this.#series.values()].map((series) =>
-        series.poll(read, nowMs, jumps.get(series.metric)),
-      ),
+    const near = { fromMs: this.#readMs - LATE_MS, toMs: nowMs + CLOCK_AHEAD_MS }
+    /** @type {Read} */
+    const read = (metric, span, order, rowsMax) =>
+      gate.run(() => store.rows(this.#id, metric, span, order, rowsMax))
+    const polls = [...this.#series.values()].map((series) =>
+      series.poll(layouts, read, near, latest.get(series.metric)),
     )
+    const answers = await Promise.allSettled(polls)
+    // What one series gave is told though another failed: it is not given again.
+    const rows = answers.flatMap((answer) => (answer.status === 'fulfilled' ? answer.value : []))
+    this.#tell(rows, near.fromMs)
+    const failed = answers.find(({ status }) => status === 'rejected')
+    if (failed) throw /** @type {PromiseRejectedResult} */ (failed).reason
+    this.#readMs = nowMs
   }
 
-  /**
-   * Where a series has something new that is not near the present.
-   *
-   * @param {string} metric
-   * @param {number} t  Of its latest value.
-   * @returns {Range | undefined}
-   */
-  #jump(metric, t) {
-    const isNew = !this.#series.has(metric)
-    if (isNew && this.#listeners.size === 0) return undefined
-    // A metric that appears later has told nothing yet, so all that it has is news.
-    const isFirst = this.#latestReadMs === -Infinity
-    const series = this.#watched(metric, isFirst ? this.#startMs : -Infinity)
-    const from = series.latestMs
-    series.latestMs = t
-    if (from === undefined || t <= from) return undefined
-    const nowMs = this.#hub.now()
-    const isNear = t >= nowMs - LATE_MS / 2 && t < nowMs + CLOCK_AHEAD_MS
-    return isNear ? undefined : { fromMs: from + 1, toMs: t + 1 }
+  /** @param {Row[]} rows  @param {number} sinceMs */
+  #tell(rows, sinceMs) {
+    rows.sort((a, b) => a.t - b.t || a.seq - b.seq)
+    for (const { metrics, tell } of this.#watchers) {
+      tell(metrics ? rows.filter(({ metric }) => metrics.has(metric)) : rows, sinceMs)
+    }
+  }
+
+  /** Watches what somebody wants, and forgets what nobody wants any more. */
+  #chooseSeries() {
+    /** @type {Set<string>} */
+    const wanted = new Set()
+    for (const { metrics } of this.#watchers) {
+      for (const metric of metrics ?? this.#metrics) wanted.add(metric)
+    }
+    for (const metric of wanted) {
+      if (!this.#series.has(metric)) this.#series.set(metric, new WatchedSeries(metric))
+    }
+    for (const metric of this.#series.keys()) {
+      if (!wanted.has(metric)) this.#series.delete(metric)
+    }
   }
 }
 
@@ -229,20 +259,20 @@ export class LiveHub {
   }
 
   /**
-   * Tells every new row of a sensor from now on.
+   * Tells the rows of a sensor that become visible from now on, and some that did before.
    *
    * @param {string} sensorId
    * @param {string[] | undefined} metrics  Undefined for all there are, and will be.
-   * @param {Listener} listener
+   * @param {Listener} tell
    * @returns {() => void}  Stops it.
    */
-  watch(sensorId, metrics, listener) {
+  watch(sensorId, metrics, tell) {
     let sensor = this.#sensors.get(sensorId)
     if (!sensor) {
       sensor = new WatchedSensor(sensorId, this)
       this.#sensors.set(sensorId, sensor)
     }
-    const remove = sensor.add(metrics, listener)
+    const remove = sensor.add({ metrics: metrics && new Set(metrics), tell })
     return () => {
       if (remove()) this.#sensors.delete(sensorId)
     }

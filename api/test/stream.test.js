@@ -1,6 +1,8 @@
 import { describe, expect, test } from '@jest/globals'
+import { sensorId } from '@sandglass/common/sensor'
 import { Registry } from 'prom-client'
 import { buildApp } from '../src/app.js'
+import { LiveHub } from '../src/live.js'
 import { createFakeStore, NO_KEYS } from './support/fake-store.js'
 
 const answer = { status: 200, type: undefined, retryAfter: undefined, body: '' }
@@ -20,10 +22,10 @@ async function serve(store, database = { isUp: true }) {
 }
 
 /**
- * Reads a stream until enough has come.
+ * Reads a stream until enough has come, and then is cut off.
  *
  * @param {string} url
- * @param {(events: any[], text: string) => boolean} isEnough
+ * @param {(items: any[], text: string) => boolean} isEnough
  * @param {Record<string, string>} [headers]
  */
 async function follow(url, isEnough, headers = {}) {
@@ -36,14 +38,27 @@ async function follow(url, isEnough, headers = {}) {
     const { value, done } = await reader.read()
     if (done) throw new Error(`the stream ended: ${text}`)
     text += Buffer.from(value).toString()
-    const events = [...text.matchAll(/^event: measurement\nid: (\d+)\ndata: (.*)$/gm)].map(
-      ([, id, data]) => ({ id, ...JSON.parse(data) }),
-    )
-    if (!isEnough(events, text)) continue
+    const items = itemsOf(text)
+    if (!isEnough(items, text)) continue
     stop.abort()
-    return events
+    return { items, id: idOf(text) }
   }
 }
+
+/** The values in whole events. @param {string} text  @returns {any[]} */
+function itemsOf(text) {
+  return [...text.matchAll(/^event: measurements\n(?:id: .*\n)?data: (.*)\n\n/gm)].flatMap(
+    ([, data]) => JSON.parse(data),
+  )
+}
+
+/** The id of the last whole event that has one. @param {string} text */
+function idOf(text) {
+  return [...text.matchAll(/^id: (.*)\n(?=data: .*\n\n)/gm)].at(-1)?.[1]
+}
+
+/** @param {any[]} items */
+const essence = (items) => items.map(({ metric, t, v }) => [metric, t, v])
 
 describe('a live stream', () => {
   test('tells each new value once, in time order, late ones and other clocks too', async () => {
@@ -57,8 +72,8 @@ describe('a live stream', () => {
       rows.push({ metric: 'b', t: now + 60_000, seq: 0, value: 1 })
       rows.push({ metric: 'a', t: 9_000, seq: 0, value: 2.5 })
     }, 1_700)
-    const events = await follow(`${url}/v1/stream?sensor=s`, ({ length }) => length >= 4)
-    expect(events.map(({ metric, t, v }) => [metric, t, v]).sort()).toEqual(
+    const { items } = await follow(`${url}/v1/stream?sensor=s`, ({ length }) => length >= 4)
+    expect(essence(items).sort()).toEqual(
       [
         ['a', 9_000, 2.5],
         ['b', now - 100, 'x'],
@@ -69,28 +84,130 @@ describe('a live stream', () => {
     await app.close()
   }, 15_000)
 
-  test('goes on from the last event that a client has', async () => {
+  test('begins with all values since a time, more than one page of them, each once', async () => {
     const now = Date.now()
-    const rows = [1, 2, 3].map((index) => ({
-      metric: 'a',
-      t: now - 60_000 + index,
-      seq: 0,
-      value: index,
+    const rows = Array.from({ length: 5_000 }, (_, index) => ({
+      ...{ metric: index % 2 === 0 ? 'a' : 'b', t: now - 60_000 + index, seq: 0, value: index },
     }))
     const { app, url } = await serve(createFakeStore({ rows }))
-    const headers = { 'last-event-id': String(rows[1].t) }
-    const enough = (/** @type {any[]} */ events) => events.length >= 2
-    const events = await follow(`${url}/v1/stream?sensor=s`, enough, headers)
-    expect(events.map(({ v }) => v)).toEqual([2, 3])
+    const after = rows[100].t
+    const { items } = await follow(
+      `${url}/v1/stream?sensor=s&after=${after}`,
+      ({ length }, text) => length >= 4_900 && text.includes('"up"}'),
+    )
+    for (const metric of ['a', 'b']) {
+      const mine = items.filter((item) => item.metric === metric).map(({ v }) => v)
+      expect(mine).toEqual(
+        rows.filter((row) => row.metric === metric && row.t >= after).map(({ value }) => value),
+      )
+    }
     await app.close()
   }, 15_000)
+
+  test('goes on elsewhere where it was cut off: nothing is missing, and nothing twice', async () => {
+    /** @type {import('../src/merge.js').Row[]} */
+    const rows = [
+      { metric: 'behind', t: 1_000_000, seq: 0, value: 0 },
+      { metric: 'a', t: Date.now() - 30_000, seq: 0, value: -1 },
+    ]
+    let sent = 0
+    /** Some are late, and one device's clock is far behind. */
+    const write = setInterval(() => {
+      const t = Date.now()
+      sent += 1
+      rows.push({ metric: 'a', t, seq: 0, value: sent })
+      rows.push({ metric: 'a', t, seq: 1, value: sent + 0.5 })
+      if (sent % 3 === 0) rows.push({ metric: 'b', t: t - 3_000, seq: 0, value: sent })
+      rows.push({ metric: 'behind', t: 1_000_000 + sent, seq: 0, value: sent })
+    }, 60)
+    const store = createFakeStore({ rows })
+    const apis = [await serve(store), await serve(store)]
+    /** @type {any[]} */
+    const heard = []
+    /** @type {Record<string, string>} */
+    let headers = {}
+    for (let visit = 0; visit < 6; visit++) {
+      const url = `${apis[visit % 2].url}/v1/stream?sensor=s`
+      const many = visit === 0 ? 4 : 12
+      const { items, id } = await follow(url, ({ length }) => length >= many, headers)
+      heard.push(...items)
+      expect(id).toBeDefined()
+      headers = { 'last-event-id': String(id) }
+    }
+    clearInterval(write)
+    const all = rows.length
+    const last = rows.slice(2)
+    const { items } = await follow(
+      `${apis[0].url}/v1/stream?sensor=s`,
+      (more) => heard.length + more.length >= last.length || more.some(({ v }) => v === sent + 0.5),
+      headers,
+    )
+    const rest = await follow(
+      `${apis[1].url}/v1/stream?sensor=s&after=0`,
+      (more) => more.length >= all,
+    )
+    expect(rest.items).toHaveLength(all)
+    const told = [...heard, ...items].map(({ metric, t, seq }) => `${metric} ${t} ${seq}`)
+    expect(new Set(told).size).toBe(told.length)
+    const from = Math.min(...heard.map(({ v }) => Math.floor(v)))
+    const due = last
+      .filter(({ value }) => Number(value) >= from && Number(value) < sent - 5)
+      .map(({ metric, t, seq }) => `${metric} ${t} ${seq}`)
+    expect(due.length).toBeGreaterThan(40)
+    expect(due.filter((one) => !told.includes(one))).toEqual([])
+    for (const { app } of apis) await app.close()
+  }, 30_000)
+
+  test('asks the database once for all who watch a series', async () => {
+    const store = createFakeStore({ rows: [{ metric: 'a', t: Date.now(), seq: 0, value: 1 }] })
+    let reads = 0
+    const { rows } = store
+    store.rows = async (/** @type {Parameters<typeof rows>} */ ...args) => {
+      reads += 1
+      return /** @type {any} */ (rows)(...args)
+    }
+    const gate = { run: (/** @type {() => any} */ task) => task() }
+    const hub = new LiveHub({ store, gate: /** @type {any} */ (gate) })
+    /** @type {import('../src/merge.js').Row[][]} */
+    const heard = Array.from({ length: 50 }, () => [])
+    const stops = heard.map((into) =>
+      hub.watch(sensorId('s'), undefined, (more) => into.push(...more)),
+    )
+    let turns = 0
+    hub.watch(sensorId('s'), ['a'], () => {
+      turns += 1
+    })
+    for (let tries = 0; turns < 3 && tries < 100; tries++) {
+      await new Promise((resolve) => setTimeout(resolve, 50))
+    }
+    for (const stop of stops) stop()
+    expect(heard.map(({ length }) => length)).toEqual(heard.map(() => 1))
+    expect(turns).toBeGreaterThanOrEqual(3)
+    expect(reads).toBeLessThanOrEqual(turns * 3)
+  }, 15_000)
+
+  test.each(['pabc!~', 'yesterday'])('%j is no place to go on from', async (id) => {
+    const { app, url } = await serve(createFakeStore())
+    const headers = { 'last-event-id': id }
+    const { status } = await fetch(`${url}/v1/stream?sensor=s`, { headers })
+    expect(status).toBe(400)
+    await app.close()
+  })
+
+  test('shows that it is alive, and where it is, though nothing happens', async () => {
+    const { app, url } = await serve(createFakeStore())
+    const ids = (/** @type {string} */ text) => [...text.matchAll(/^id: p(.*)$/gm)]
+    const { id } = await follow(`${url}/v1/stream?sensor=s`, (_, text) => ids(text).length >= 2)
+    expect(Number.parseInt(String(id).slice(1), 36)).toBeGreaterThan(Date.now() - 15_000)
+    await app.close()
+  }, 30_000)
 
   test('says when the database goes and comes', async () => {
     const database = { isUp: true }
     const { app, url } = await serve(createFakeStore(), database)
     setTimeout(() => {
       database.isUp = false
-    }, 300)
+    }, 1_000)
     await follow(`${url}/v1/stream?sensor=s`, (_, text) =>
       /"database":"up".*"database":"down"/s.test(text),
     )

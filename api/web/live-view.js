@@ -162,7 +162,7 @@ export class LiveView {
     setText(note, names.length === 0 ? text : 'Connecting…')
     const listener = {
       onEvent: (/** @type {import('./events.js').ServerEvent} */ { event, data }) => {
-        if (event === 'measurement') this.#hear(parseJson(data))
+        if (event === 'measurements') for (const item of parseJson(data)) this.#hear(item)
       },
       onOpen: () => setText(note, text),
       onError: (/** @type {import('./rest.js').RestError} */ error) => {

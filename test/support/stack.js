@@ -124,6 +124,22 @@ export class Stack {
     return part
   }
 
+  /**
+   * One more api, with an address of its own; it is not started.
+   *
+   * @param {string} name
+   */
+  async addApi(name) {
+    const listen = `${HOST}:${await freePort(HOST)}`
+    const url = `http://${listen}`
+    const part = new Part({
+      ...this.#describe('api', { apiEnv: { API_LISTEN: listen } }),
+      ...{ name, logFile: join(this.#place.directory, `${name}.log`), healthUrl: `${url}/health` },
+    })
+    this.#parts.set(name, part)
+    return { part, url }
+  }
+
   /** @param {PartName} name */
   part(name) {
     const part = this.#parts.get(name)

@@ -3,22 +3,20 @@
 import { Problem } from '@sandglass/common/problem'
 import { sensorId } from '@sandglass/common/sensor'
 import { withinDeadline } from '../deadline.js'
-import { LATE_MS } from '../live.js'
+import { Follower } from '../follower.js'
 import { unknownSensor } from '../measurements.js'
+import { decodePosition, isPosition, POSITION_LENGTH_MAX } from '../position.js'
 import * as schemas from '../schemas.js'
 import { parseTime } from '../time.js'
 import { valueJson } from '../value.js'
 
 /** @typedef {import('../merge.js').Row} Row */
 
+/** How often it is looked whether there is something to say, in milliseconds. */
+const BEAT_MS = 500
+
 /** How often a quiet stream shows that it is alive, in milliseconds. */
 const HEARTBEAT_MS = 10_000
-
-/** A client that has not read this many bytes is let go; it comes back with its last event's id. */
-const BEHIND_BYTES_MAX = 1_048_576
-
-/** Most values that are told again to a client that comes back. */
-const RESUME_ROWS_MAX = 5_000
 
 const SENSORS_MAX = 32
 
@@ -26,9 +24,11 @@ const schema = {
   tags: ['measurements'],
   summary: 'Live values as server-sent events',
   description:
-    'An event `measurement` has the data {"sensor", "metric", "t", "seq", "v"}; events `status` ' +
-    'say whether the database is up. After an interruption the header Last-Event-ID, or `since`, ' +
-    'brings what was missed by event time; a few values come twice, the same in metric, t and seq.',
+    'Events `measurements` have an array of {"sensor", "metric", "t", "seq", "v"}, by time within ' +
+    'a series; events `status` say whether the database is up, at least every ten seconds. The ' +
+    'id of an event is where the client is: given back as the header Last-Event-ID, or `after`, to ' +
+    'any api, the stream goes on from there. Values that become visible up to ten seconds late ' +
+    'are told, and none is told twice.',
   produces: ['text/event-stream'],
   querystring: {
     type: 'object',
@@ -41,7 +41,11 @@ const schema = {
         description: 'Name or id; give it several times for several.',
       },
       metric: schemas.metrics,
-      since: { ...schemas.time, description: `From when on. ${schemas.time.description}` },
+      after: {
+        type: 'string',
+        maxLength: POSITION_LENGTH_MAX,
+        description: `The id of an event; or from when on: ${schemas.time.description}`,
+      },
     },
     required: ['sensor'],
     additionalProperties: false,
@@ -49,7 +53,7 @@ const schema = {
   response: schemas.problems,
 }
 
-/** @typedef {{ Querystring: { sensor: string[], metric?: string[], since?: string } }} Stream */
+/** @typedef {{ Querystring: { sensor: string[], metric?: string[], after?: string } }} Stream */
 
 /**
  * @param {import('fastify').FastifyInstance} app
@@ -64,8 +68,8 @@ export default async function stream(app, { store, hub, reader, streams, limits,
     '/v1/stream',
     { schema },
     async (/** @type {import('fastify').FastifyRequest<Stream>} */ request, reply) => {
-      const { sensor: names, metric: metrics, since } = request.query
-      const fromMs = resumeTime(request.headers['last-event-id'], since)
+      const { sensor: names, metric, after: afterText } = request.query
+      const after = positionOf(request.headers['last-event-id'], afterText)
       if (streams.size >= limits.streamsMax) {
         throw new Problem('too-many-streams', `all ${limits.streamsMax} live streams are taken`)
       }
@@ -76,60 +80,59 @@ export default async function stream(app, { store, hub, reader, streams, limits,
       })
 
       reply.hijack()
-      const client = new Client(reply, isDatabaseUp)
-      const stops = sensors.map(({ id, name }) =>
-        hub.watch(id, metrics, (rows) => client.tell(name, rows)),
-      )
+      const controller = new AbortController()
+      const { signal } = controller
+      const client = new Client(reply)
+      const metrics = metric && [...new Set(metric)]
+      const follower = new Follower({
+        ...{ sensors, metrics, after, store, reader, hub, client, signal },
+      })
+      const status = new Status(client, follower, isDatabaseUp)
       const stop = () => {
-        for (const one of stops) one()
+        controller.abort()
+        status.end()
         client.end()
         streams.delete(stop)
       }
       streams.add(stop)
       reply.raw.once('close', stop)
       client.begin()
-      if (fromMs === undefined) return
-      for (const { id, name } of sensors) {
-        const question = { sensorId: id, metrics, fromMs, toMs: undefined }
-        reader
-          .read(
-            { ...question, order: 'desc' },
-            { limit: RESUME_ROWS_MAX, signal: AbortSignal.timeout(HEARTBEAT_MS) },
-          )
-          .then(({ rows }) => client.tell(name, rows.reverse()))
-          .catch((error) => request.log.warn({ reason: error.message }, 'a stream did not resume'))
-      }
+      status.begin()
+      follower.follow().then(
+        () => status.tell(),
+        (error) => {
+          if (signal.aborted) return
+          request.log.warn({ reason: error.message }, 'a stream could not go on')
+          stop()
+        },
+      )
     },
   )
 }
 
 /**
  * @param {string | string[] | undefined} lastEventId
- * @param {string | undefined} since
+ * @param {string | undefined} after
  */
-function resumeTime(lastEventId, since) {
-  if (typeof lastEventId === 'string' && lastEventId !== '') {
-    return parseTime('Last-Event-ID', lastEventId)
-  }
-  return since === undefined ? undefined : parseTime('since', since)
+function positionOf(lastEventId, after) {
+  const isGiven = typeof lastEventId === 'string' && lastEventId !== ''
+  const [name, text] = isGiven ? ['Last-Event-ID', lastEventId] : ['after', after]
+  if (text === undefined) return undefined
+  if (isPosition(text)) return decodePosition(name, text)
+  return { sinceMs: parseTime(name, text), sensors: new Map() }
 }
 
 /** The client's end of a stream. */
 class Client {
   #raw
   #headers
-  #isDatabaseUp
-  /** @type {boolean | undefined} */
-  #toldUp
-  /** @type {NodeJS.Timeout | undefined} */
-  #heartbeat
-  #quietMs = 0
+  /** When something was written last, by the clock that only goes forward. */
+  writtenMs = performance.now()
 
-  /** @param {import('fastify').FastifyReply} reply  @param {() => boolean} isDatabaseUp */
-  constructor(reply, isDatabaseUp) {
+  /** @param {import('fastify').FastifyReply} reply */
+  constructor(reply) {
     this.#raw = reply.raw
     this.#headers = /** @type {import('node:http').OutgoingHttpHeaders} */ (reply.getHeaders())
-    this.#isDatabaseUp = isDatabaseUp
   }
 
   begin() {
@@ -140,45 +143,95 @@ class Client {
       'x-accel-buffering': 'no',
     })
     this.#raw.socket?.setNoDelay(true)
-    this.#write('retry: 1000\n\n')
-    this.#beat(0)
-    this.#heartbeat = setInterval(() => this.#beat(500), 500)
+    this.write('retry: 1000\n\n')
   }
 
-  /** @param {number} passedMs */
-  #beat(passedMs) {
-    this.#quietMs += passedMs
-    const isUp = this.#isDatabaseUp()
-    if (isUp !== this.#toldUp) {
-      this.#toldUp = isUp
-      this.#write(`event: status\ndata: {"database":"${isUp ? 'up' : 'down'}"}\n\n`)
-    }
-    if (this.#quietMs >= HEARTBEAT_MS) this.#write(': alive\n\n')
+  /** @param {{ sensor: string, row: Row }[]} rows  @param {string | undefined} position */
+  tell(rows, position) {
+    const items = rows.map(
+      ({ sensor, row: { metric, t, seq, value } }) =>
+        `{"sensor":${JSON.stringify(sensor)},"metric":${JSON.stringify(metric)},` +
+        `"t":${t},"seq":${seq},"v":${valueJson(value)}}`,
+    )
+    this.event('measurements', `[${items.join()}]`, position)
   }
 
-  /** @param {string} sensor  @param {Row[]} rows  Oldest first. */
-  tell(sensor, rows) {
-    const id = Date.now() - LATE_MS
-    const name = JSON.stringify(sensor)
-    let text = ''
-    for (const { metric, t, seq, value } of rows) {
-      text +=
-        `event: measurement\nid: ${id}\ndata: {"sensor":${name},` +
-        `"metric":${JSON.stringify(metric)},"t":${t},"seq":${seq},"v":${valueJson(value)}}\n\n`
-    }
-    if (text !== '') this.#write(text)
+  /**
+   * Written as one: a client that is cut off within it has neither the event nor its id.
+   *
+   * @param {string} name
+   * @param {string} data
+   * @param {string | undefined} id
+   */
+  event(name, data, id) {
+    this.write(`event: ${name}\n${id === undefined ? '' : `id: ${id}\n`}data: ${data}\n\n`)
   }
 
   /** @param {string} text */
-  #write(text) {
+  write(text) {
     if (this.#raw.writableEnded || this.#raw.destroyed) return
-    this.#quietMs = 0
+    this.writtenMs = performance.now()
     this.#raw.write(text)
-    if (this.#raw.writableLength > BEHIND_BYTES_MAX) this.#raw.destroy()
+  }
+
+  isBehind() {
+    return this.#raw.writableNeedDrain
+  }
+
+  async drained() {
+    const raw = this.#raw
+    if (!raw.writableNeedDrain || raw.destroyed) return
+    await new Promise((/** @type {(value?: undefined) => void} */ resolve) => {
+      const done = () => {
+        raw.off('drain', done).off('close', done)
+        resolve()
+      }
+      raw.on('drain', done).on('close', done)
+    })
+  }
+
+  cut() {
+    this.#raw.destroy()
   }
 
   end() {
-    clearInterval(this.#heartbeat)
     if (!this.#raw.writableEnded) this.#raw.end()
+  }
+}
+
+/** Tells whether the database is up, and where the client is, now and then. */
+class Status {
+  #client
+  #follower
+  #isDatabaseUp
+  /** @type {boolean | undefined} */
+  #toldUp
+  /** @type {NodeJS.Timeout | undefined} */
+  #timer
+
+  /** @param {Client} client  @param {Follower} follower  @param {() => boolean} isDatabaseUp */
+  constructor(client, follower, isDatabaseUp) {
+    this.#client = client
+    this.#follower = follower
+    this.#isDatabaseUp = isDatabaseUp
+  }
+
+  begin() {
+    this.tell()
+    this.#timer = setInterval(() => {
+      const quietMs = performance.now() - this.#client.writtenMs
+      if (this.#isDatabaseUp() !== this.#toldUp || quietMs >= HEARTBEAT_MS) this.tell()
+    }, BEAT_MS)
+  }
+
+  tell() {
+    if (this.#client.isBehind()) return
+    this.#toldUp = this.#isDatabaseUp()
+    const data = `{"database":"${this.#toldUp ? 'up' : 'down'}"}`
+    this.#client.event('status', data, this.#follower.position)
+  }
+
+  end() {
+    clearInterval(this.#timer)
   }
 }
