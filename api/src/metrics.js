@@ -36,7 +36,7 @@ export function createMetrics(registry, { isDatabaseUp, streams }) {
     }),
     seconds: new Histogram({
       name: 'sandglass_api_request_seconds',
-      help: 'From the arrival of a request to the end of its answer, streams left out.',
+      help: 'From a request to the end of its answer; streams, exports and imports left out.',
       labelNames: /** @type {const} */ (['route']),
       buckets: SECONDS,
       registers,

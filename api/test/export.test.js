@@ -124,3 +124,12 @@ test('exports beyond the limit are refused, and room is there again when one end
   for (const go of waiting) go()
   await app.close()
 })
+
+test('how long a transfer takes is not counted as how fast requests are answered', async () => {
+  const app = await build(createFakeStore({ rows: many }))
+  await app.inject({ url: '/v1/export?sensor=s', headers: HOST })
+  const { body } = await app.inject({ url: '/metrics', headers: HOST })
+  expect(body).toContain('sandglass_api_requests_total{route="/v1/export",status="200"} 1')
+  expect(body).not.toMatch(/request_seconds.*v1.export/)
+  await app.close()
+})

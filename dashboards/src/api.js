@@ -14,7 +14,7 @@ const now = [
   }),
   number({
     title: 'Latency, p99',
-    description: 'Of requests of five minutes; live streams are not counted.',
+    description: 'Of requests of five minutes; live streams, exports and imports are not counted.',
     unit: 's',
     queries: { p99: 'sandglass:api_request_seconds:p99_rate5m' },
     warnFrom: 0.25,
@@ -74,7 +74,7 @@ const requests = [
   }),
   lines({
     title: 'Latency',
-    description: 'Of requests; live streams are not counted.',
+    description: 'Of requests; live streams, exports and imports are not counted.',
     unit: 's',
     width: 12,
     queries: percentiles('sandglass_api_request_seconds'),
