@@ -93,7 +93,7 @@ impl Engine {
         let mut socket =
             std::net::TcpStream::connect(("127.0.0.1", self.http)).expect("it listens");
         socket.set_read_timeout(Some(PATIENCE)).expect("a time-out can be set");
-        let request = format!("GET {path} HTTP/1.1\r\nHost: x\r\n\r\n");
+        let request = format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n");
         std::io::Write::write_all(&mut socket, request.as_bytes()).expect("it reads");
         let mut answer = String::new();
         socket.read_to_string(&mut answer).expect("it answers");
