@@ -174,7 +174,7 @@ export function schemaStatements(keyspace, replication) {
       shard smallint PRIMARY KEY, done timestamp)`,
     `CREATE TABLE IF NOT EXISTS ${keyspace}.worker (
       role text, id uuid, since timestamp, PRIMARY KEY (role, id)
-    ) WITH default_time_to_live = ${WORKER_TTL_S}`,
+    ) WITH default_time_to_live = ${WORKER_TTL_S} AND gc_grace_seconds = ${GC_GRACE_S}`,
     `CREATE TABLE IF NOT EXISTS ${keyspace}.dead_letter (
       day int, shard smallint, id timeuuid, topic text, client text, payload blob, reason text,
       received timestamp, replayed timestamp,

@@ -4,6 +4,9 @@
 //! therefore go only if everything that stays was written after it: then nothing that it hides is
 //! left. For readings, which arrive in order and are written once, that is always so, and a window
 //! that has expired goes as a file, unread.
+//!
+//! An older version may also arrive later, because a client tries again. So an sstable stays for
+//! its table's `gc_grace_seconds` after the last of it expired or was deleted, as in Cassandra.
 
 /// From when to when an sstable was written, and until when it is of use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -12,7 +15,8 @@ pub struct Extent {
     pub timestamp_min: i64,
     /// The newest timestamp in it.
     pub timestamp_max: i64,
-    /// The first second since the Unix epoch at which readers see nothing of it.
+    /// The first second since the Unix epoch at which readers see nothing of it, and what it hides
+    /// is not expected to arrive any more.
     pub expires_s: i64,
 }
 

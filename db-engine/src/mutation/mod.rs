@@ -34,7 +34,7 @@ pub mod token;
 
 pub use build::{Builder, RowBuilder, TooLong};
 pub use merge::{merge, shadow};
-pub use row::{Cell, CellView, Cells, Content, Deletion, Liveness, RowView, expires_by};
+pub use row::{Cell, CellView, Cells, Content, Deletion, Liveness, RowView};
 pub use token::Token;
 
 /// The longest partition key or clustering key, in bytes: what a `u16` can count.

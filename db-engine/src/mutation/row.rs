@@ -213,29 +213,25 @@ impl<'a> RowView<'a> {
         Some(since)
     }
 
-    /// The first second since the Unix epoch at which a reader cannot see anything of the row;
-    /// `None` if some of it is there for ever.
+    /// The second since the Unix epoch at which the last of the row expired or was deleted, from
+    /// which on a reader cannot see anything of it; `None` if some of it is there for ever.
     ///
-    /// What is deleted cannot be seen, but hides what is older, expired or not.
+    /// What cannot be seen still hides what is older.
     #[must_use]
     pub fn expires_s(&self) -> Option<i64> {
-        let live = self.cells().filter(|cell| matches!(cell.content, Content::Live(_)));
-        let all = self.marker().into_iter().chain(live.map(|cell| cell.liveness));
-        let mut latest = i64::MIN;
-        for liveness in all {
-            if liveness.ttl_s == 0 {
-                return None;
-            }
-            latest = latest.max(liveness.expires_s);
+        let ends_s = |liveness: Liveness| (liveness.ttl_s != 0).then_some(liveness.expires_s);
+        let mut latest = self.deletion.map_or(i64::MIN, |deletion| deletion.deleted_s);
+        if let Some(marker) = self.marker() {
+            latest = latest.max(ends_s(marker)?);
+        }
+        for cell in self.cells() {
+            latest = latest.max(match cell.content {
+                Content::Live(_) => ends_s(cell.liveness)?,
+                Content::Dead { deleted_s } => deleted_s,
+            });
         }
         Some(latest)
     }
-}
-
-/// The later of two expiries, where `None` is never.
-#[must_use]
-pub fn expires_by(a: Option<i64>, b: Option<i64>) -> Option<i64> {
-    a.zip(b).map(|(a, b)| a.max(b))
 }
 
 /// The cells of a row. Ends early at what cannot be read.

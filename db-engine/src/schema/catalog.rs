@@ -1,7 +1,7 @@
 //! All keyspaces and tables there are.
 
 use super::{
-    Applied, Ddl, SchemaError, Table, TableVersion,
+    Applied, Ddl, SchemaError, Table, TableSettings, TableVersion,
     system::{self, is_system},
 };
 use crate::mutation::TableNumber;
@@ -83,11 +83,10 @@ impl Catalog {
             || self.tables().any(|table| table.table_version() == version)
     }
 
-    /// The tables that storage must hold, with the length of their compaction windows in
-    /// microseconds (none: one window for all time).
+    /// The tables that storage must hold.
     #[must_use]
-    pub fn stored(&self) -> BTreeMap<TableNumber, Option<i64>> {
-        self.tables().map(|table| (table.number, table.options.window_us())).collect()
+    pub fn stored(&self) -> BTreeMap<TableNumber, TableSettings> {
+        self.tables().map(|table| (table.number, table.options.settings())).collect()
     }
 
     /// Carries out a statement. `id` becomes the identifier of a table that it creates.

@@ -16,7 +16,7 @@ mod tests;
 
 pub use catalog::{Catalog, Keyspace};
 pub use ddl::{Applied, Ddl, SchemaChange, SchemaError, TableName};
-pub use options::TableOptions;
+pub use options::{TableOptions, TableSettings};
 
 use crate::{mutation::TableNumber, types::CqlType};
 use uuid::Uuid;

@@ -23,6 +23,16 @@ const STRATEGIES: [&str; 5] = [
     "IncrementalCompactionStrategy",
 ];
 
+/// What storage must know of a table besides its number.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TableSettings {
+    /// The length of a compaction window in microseconds: data written within one window is
+    /// stored and removed together. `None`: all of time is one window.
+    pub window_us: Option<i64>,
+    /// How long a file stays after the last of it was deleted or has expired, in seconds.
+    pub gc_grace_s: u32,
+}
+
 /// The options of a table.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
@@ -31,7 +41,8 @@ pub struct TableOptions {
     pub comment: String,
     /// Time to live of what is written without one, in seconds; 0 is for ever.
     pub default_ttl_s: u32,
-    /// Kept and shown: on one node deletions need no grace.
+    /// How long what was deleted or has expired is remembered, in seconds: it hides older versions
+    /// of itself that arrive only now.
     pub gc_grace_s: u32,
     /// The compaction strategy (`class`, its full name) and its options.
     pub compaction: BTreeMap<String, String>,
@@ -216,9 +227,14 @@ impl TableOptions {
         Ok(())
     }
 
-    /// The length of a compaction window in microseconds; none unless the strategy has windows.
+    /// The options that concern storage.
     #[must_use]
-    pub fn window_us(&self) -> Option<i64> {
+    pub fn settings(&self) -> TableSettings {
+        TableSettings { window_us: self.window_us(), gc_grace_s: self.gc_grace_s }
+    }
+
+    /// The length of a compaction window in microseconds; none unless the strategy has windows.
+    fn window_us(&self) -> Option<i64> {
         let class = self.compaction.get("class")?;
         if !class.ends_with(TIME_WINDOW) {
             return None;

@@ -1,5 +1,5 @@
 use super::{
-    Applied, Catalog, Ddl, SchemaError, TableName,
+    Applied, Catalog, Ddl, SchemaError, TableName, TableSettings,
     ddl::{Alteration, Change, Properties, Property},
 };
 use crate::types::parse;
@@ -55,13 +55,26 @@ fn windows(unit: &str, size: &str, ttl: &str) -> Properties {
 fn a_compaction_window_has_a_length() {
     let window = |unit, size| {
         let catalog = with_table(windows(unit, size, "0")).unwrap();
-        *catalog.stored().values().next().unwrap()
+        catalog.stored().values().next().unwrap().window_us
     };
     assert_eq!(window("MINUTES", "1"), Some(60_000_000));
     assert_eq!(window("HOURS", "6"), Some(6 * 3_600_000_000));
     assert_eq!(window("DAYS", "91"), Some(91 * 86_400_000_000));
     let plain = with_table(Vec::new()).unwrap();
-    assert_eq!(plain.stored().into_values().collect::<Vec<_>>(), [None]);
+    let settings = TableSettings { window_us: None, gc_grace_s: 864_000 };
+    assert_eq!(plain.stored().into_values().collect::<Vec<_>>(), [settings]);
+}
+
+#[test]
+fn storage_learns_of_another_grace() {
+    let grace = |seconds: &str| Property::Value(seconds.to_string());
+    let catalog = with_table(vec![("gc_grace_seconds".into(), grace("60"))]).unwrap();
+    let seconds = |catalog: &Catalog| catalog.stored().values().next().unwrap().gc_grace_s;
+    assert_eq!(seconds(&catalog), 60);
+    let change = Alteration::With(vec![("gc_grace_seconds".into(), grace("0"))]);
+    let altered =
+        apply(&catalog, &Ddl::AlterTable { name: table(), if_exists: false, change }).unwrap();
+    assert_eq!(seconds(&altered.catalog.unwrap()), 0);
 }
 
 #[test]

@@ -24,7 +24,7 @@ use crate::{
         peers::{Letterbox, Peers},
         shared::Shared,
     },
-    store::{self, Fatal, Store, StoreConfig, TableSettings},
+    store::{self, Fatal, Store, StoreConfig},
 };
 use http::{Control, Watched};
 use log::{error, info, warn};
@@ -32,7 +32,6 @@ use md5::{Digest, Md5};
 use mio::{Poll, Waker};
 use reactor::{BELL, Limits, Reactor};
 use std::{
-    collections::BTreeMap,
     fmt, io,
     net::{SocketAddr, TcpListener},
     os::unix::net::UnixStream,
@@ -171,16 +170,12 @@ impl Data {
             })
         };
         let catalog = catalog_file::load(&mut *open(&silent)?)?;
-        let tables: BTreeMap<_, _> = catalog
-            .stored()
-            .into_iter()
-            .map(|(table, window_us)| (table, TableSettings { window_us }))
-            .collect();
         let mut files = Vec::new();
         for letterbox in boxes {
             files.push(open(&ring(letterbox))?);
         }
-        let stores = store::open(&store_config(config), files, open(&silent)?, clock, &tables)?;
+        let stores =
+            store::open(&store_config(config), files, open(&silent)?, clock, &catalog.stored())?;
         let prepared_max = usize::try_from(config.prepared_max).unwrap_or(usize::MAX);
         let shared = Arc::new(Shared::new(catalog, prepared_max));
         let first = boxes.first().map_or(silent, ring);

@@ -12,7 +12,7 @@ use super::{
 use crate::{
     protocol::{code, result},
     schema::SchemaChange,
-    store::{Done, Fatal, TableSettings},
+    store::{Done, Fatal},
 };
 use std::time::Duration;
 
@@ -174,9 +174,9 @@ impl Core {
         }
         let (version, catalog) = self.shared.schema();
         let (old, new) = (self.catalog.stored(), catalog.stored());
-        for (table, window_us) in &new {
-            if old.get(table) != Some(window_us) {
-                self.store.define(*table, TableSettings { window_us: *window_us });
+        for (table, settings) in &new {
+            if old.get(table) != Some(settings) {
+                self.store.define(*table, *settings);
             }
         }
         for table in old.keys().filter(|table| !new.contains_key(table)) {

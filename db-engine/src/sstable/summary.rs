@@ -62,8 +62,8 @@ pub struct Summary {
     pub timestamp_min: i64,
     /// The newest timestamp in it.
     pub timestamp_max: i64,
-    /// The first second at which readers see nothing of it; `i64::MAX` if some of it is there for
-    /// ever.
+    /// The second at which the last of it expired or was deleted, from which on readers see
+    /// nothing of it; `i64::MAX` if some of it is there for ever.
     pub expires_s: i64,
 }
 

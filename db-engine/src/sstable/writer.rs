@@ -71,6 +71,7 @@ impl Writer {
         self.deletion = deletion;
         if let Some(deletion) = deletion {
             self.note_timestamp(deletion.timestamp);
+            self.summary.expires_s = self.summary.expires_s.max(deletion.deleted_s);
         }
         // A partition that has only its deletion must be written all the same.
         if self.raw.is_empty() {

@@ -21,9 +21,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use hashbrown::HashMap;
 
 pub use metrics::StoreMetrics;
-pub use request::{
-    Done, Fatal, Page, PageRow, Partitions, Position, ReadRequest, Refused, TableSettings, Tag,
-};
+pub use request::{Done, Fatal, Page, PageRow, Partitions, Position, ReadRequest, Refused, Tag};
 
 use self::{
     background::{Journal, Task},
@@ -41,6 +39,7 @@ use crate::{
         TableNumber, mutations,
         token::{range_of, shard_of},
     },
+    schema::TableSettings,
     sstable::{SstableId, Summary, manifest::journal_name},
 };
 

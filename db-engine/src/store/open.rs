@@ -12,7 +12,7 @@ use std::{
 };
 
 use super::{
-    StoreConfig, Table, TableSettings,
+    StoreConfig, Table,
     flush::{Encoded, Encoder, Output},
     table::extent,
 };
@@ -23,6 +23,7 @@ use crate::{
     io::{Buffer, Completion, FileId, Files, Operation, Outcome},
     memtable::Pool,
     mutation::{TableNumber, mutations},
+    schema::TableSettings,
     sstable::{
         FOOTER_BYTES, Index, SstableId, Summary,
         manifest::{
@@ -230,7 +231,7 @@ pub(super) fn recover(
     for summary in recovery.written {
         manifest.sstables.insert(summary.id, summary);
     }
-    for id in expired(&manifest.sstables, now_s) {
+    for id in expired(&manifest.sstables, tables, now_s) {
         manifest.sstables.remove(&id);
         obsolete.insert(id);
     }
@@ -433,14 +434,16 @@ impl<'a> Recovery<'a> {
     }
 }
 
-/// The sstables in which everything has expired and that hide nothing, over all shards.
-fn expired(sstables: &BTreeMap<SstableId, Summary>, now_s: i64) -> Vec<SstableId> {
-    let mut by_table: BTreeMap<TableNumber, Vec<&Summary>> = BTreeMap::new();
-    for summary in sstables.values() {
-        by_table.entry(summary.table).or_default().push(summary);
-    }
-    let ids = by_table.into_values().flat_map(|summaries| {
-        let extents: Vec<_> = summaries.iter().map(|summary| extent(summary)).collect();
+/// The sstables that are of no use any more, over all shards.
+fn expired(
+    sstables: &BTreeMap<SstableId, Summary>,
+    tables: &BTreeMap<TableNumber, TableSettings>,
+    now_s: i64,
+) -> Vec<SstableId> {
+    let ids = tables.iter().flat_map(|(table, settings)| {
+        let own = sstables.values().filter(|summary| summary.table == *table);
+        let (summaries, extents): (Vec<&Summary>, Vec<_>) =
+            own.map(|summary| (summary, extent(summary, settings))).unzip();
         let places = droppable(&extents, None, now_s);
         places.into_iter().map(move |place| summaries[place].id)
     });

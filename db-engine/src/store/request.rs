@@ -11,14 +11,6 @@ use crate::{
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Tag(pub u128);
 
-/// What storage must know of a table besides its number.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TableSettings {
-    /// The length of a compaction window in microseconds: data written within one window is
-    /// stored and removed together. `None`: all of time is one window.
-    pub window_us: Option<i64>,
-}
-
 /// Why a write was not taken. Nothing of it has happened, nor will.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Refused {

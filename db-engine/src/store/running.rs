@@ -219,11 +219,8 @@ impl Store {
     }
 
     fn expiry_due_us(&self) -> Option<i64> {
-        let sstables = self.tables.values().flat_map(|table| &table.sstables);
         let is_own = |token| shard_of(token, self.config.shards) == self.shard;
-        let own = sstables.filter(|sstable| sstable.summary.is_of(is_own));
-        let expiring = own.map(|sstable| sstable.summary.expires_s);
-        let first_s = expiring.filter(|expires_s| *expires_s != i64::MAX).min()?;
+        let first_s = self.tables.values().filter_map(|table| table.expires_s(is_own)).min()?;
         Some(first_s.saturating_mul(1_000_000).max(self.next_expiry_check_us))
     }
 

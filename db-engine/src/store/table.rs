@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use super::TableSettings;
 use crate::{
     compaction::expiry::{Extent, droppable},
     io::FileId,
     memtable::Memtable,
     mutation::Token,
+    schema::TableSettings,
     sstable::{Index, SstableId, Summary},
 };
 
@@ -46,13 +46,21 @@ impl Table {
         self.sstables.insert(place, Arc::new(sstable));
     }
 
-    /// The sstables of this shard alone in which everything has expired and that hide nothing.
+    /// The first second at which one of the sstables of this shard alone may be of no use any more.
+    pub fn expires_s(&self, is_own: impl Fn(Token) -> bool) -> Option<i64> {
+        let summaries = self.sstables.iter().map(|sstable| &sstable.summary);
+        let own = summaries.filter(|summary| summary.is_of(&is_own));
+        let expiring = own.map(|summary| extent(summary, &self.settings).expires_s);
+        expiring.filter(|expires_s| *expires_s != i64::MAX).min()
+    }
+
+    /// The sstables of this shard alone that are of no use any more.
     ///
     /// One that has rows of other shards, too, is left for the next start: what it hides there
     /// cannot be seen from here.
     pub fn expired(&self, now_s: i64, is_own: impl Fn(Token) -> bool) -> Vec<SstableId> {
         let extents: Vec<_> =
-            self.sstables.iter().map(|sstable| extent(&sstable.summary)).collect();
+            self.sstables.iter().map(|one| extent(&one.summary, &self.settings)).collect();
         let flushing = self.flushing.as_ref().and_then(|memtable| memtable.timestamp_min());
         let unflushed = self.active.timestamp_min().into_iter().chain(flushing).min();
         droppable(&extents, unflushed, now_s)
@@ -64,11 +72,11 @@ impl Table {
     }
 }
 
-/// What decides whether an sstable may go.
-pub(super) fn extent(summary: &Summary) -> Extent {
+/// What decides whether an sstable of a table with these settings may go.
+pub(super) fn extent(summary: &Summary, settings: &TableSettings) -> Extent {
     Extent {
         timestamp_min: summary.timestamp_min,
         timestamp_max: summary.timestamp_max,
-        expires_s: summary.expires_s,
+        expires_s: summary.expires_s.saturating_add(i64::from(settings.gc_grace_s)),
     }
 }

@@ -29,7 +29,7 @@ impl Machine {
             log_segment_bytes: 256 << 10,
             ..StoreConfig::default()
         };
-        let settings = TableSettings { window_us: Some(3_600_000_000) };
+        let settings = TableSettings { window_us: Some(3_600_000_000), gc_grace_s: 0 };
         Self {
             disk: SimDisk::new(11),
             clock: Arc::new(ManualClock::at(START_US)),

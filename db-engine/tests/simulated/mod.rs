@@ -11,9 +11,8 @@ use sandglass_db::{
     error::Error,
     io::{Clock, ManualClock, sim::SimDisk},
     mutation::{Builder, RowView, TableNumber, Write, token},
-    store::{
-        Done, Fatal, Page, ReadRequest, Refused, Store, StoreConfig, TableSettings, Tag, open,
-    },
+    schema::TableSettings,
+    store::{Done, Fatal, Page, ReadRequest, Refused, Store, StoreConfig, Tag, open},
 };
 
 pub const KEPT: TableNumber = TableNumber(1);
@@ -48,10 +47,11 @@ pub fn config(shards: u16) -> StoreConfig {
     }
 }
 
-pub fn tables() -> BTreeMap<TableNumber, TableSettings> {
+/// The tables, of which files stay for so long after the last of them was deleted or expired.
+pub fn tables(gc_grace_s: u32) -> BTreeMap<TableNumber, TableSettings> {
     BTreeMap::from([
-        (KEPT, TableSettings { window_us: None }),
-        (EXPIRING, TableSettings { window_us: Some(20_000_000) }),
+        (KEPT, TableSettings { window_us: None, gc_grace_s }),
+        (EXPIRING, TableSettings { window_us: Some(20_000_000), gc_grace_s }),
     ])
 }
 
@@ -60,9 +60,18 @@ pub fn try_open(
     clock: &Arc<ManualClock>,
     shards: u16,
 ) -> Result<Vec<Store>, Error> {
+    try_open_with(disk, clock, &config(shards), &tables(0))
+}
+
+pub fn try_open_with(
+    disk: &SimDisk,
+    clock: &Arc<ManualClock>,
+    config: &StoreConfig,
+    tables: &BTreeMap<TableNumber, TableSettings>,
+) -> Result<Vec<Store>, Error> {
     let clock: Arc<dyn Clock> = Arc::clone(clock) as Arc<dyn Clock>;
-    let files = (0..shards).map(|_| disk.files()).collect();
-    open(&config(shards), files, disk.files(), &clock, &tables())
+    let files = (0..config.shards).map(|_| disk.files()).collect();
+    open(config, files, disk.files(), &clock, tables)
 }
 
 /// The key of the row that write `number` alone has.
