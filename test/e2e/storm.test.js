@@ -11,6 +11,8 @@ import { until } from '../support/until.js'
 
 const DEVICES = 20
 const IN_FLIGHT = 50
+/** Messages of a device while nothing keeps them from being stored. */
+const MESSAGES = 1_000
 const STORMS = 15
 const START_MS = Date.UTC(2024, 0, 1)
 /** Long enough that messages wait for the database, rather than be spooled and acknowledged. */
@@ -135,7 +137,7 @@ describe('all that is not acknowledged is sent again and again', () => {
 
   test('while it is stored: each is stored once, as of its first receipt', async () => {
     const devices = await open('stored')
-    const all = devices.publish(2_000)
+    const all = devices.publish(MESSAGES)
     for (let storm = 0; storm < STORMS; storm++) {
       await devices.storm()
       await delay(20)
@@ -172,9 +174,9 @@ describe('all that is not acknowledged is sent again and again', () => {
 
   test('to a process that was killed: what has a time is stored once, the rest at least once', async () => {
     const devices = await open('killed')
-    const all = devices.publish(2_000)
+    const all = devices.publish(MESSAGES)
     for (const share of [0.3, 0.6]) {
-      const count = share * DEVICES * 2_000
+      const count = share * DEVICES * MESSAGES
       await until('some are acknowledged', () => devices.acknowledged >= count, { everyMs: 1 })
       await stack.part('ingest').kill9()
       await stack.part('ingest').start()
