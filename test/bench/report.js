@@ -101,7 +101,7 @@ export function writePage(csvFile, pageFile, benchmarks) {
       ),
     ]
   })
-  writeFileSync(pageFile, `${INTRODUCTION}\n${parts.join('\n')}`)
+  writeFileSync(pageFile, `${INTRODUCTION}\n${parts.join('\n')}\n${OTHERS}`)
 }
 
 const INTRODUCTION = `# Benchmarks
@@ -112,6 +112,21 @@ generator share its cores. Times of messages run from when a message was due, so
 all that wait. CPU is what the kernel charged the process (\`schedstat\`), memory is proportional set
 size (\`smaps_rollup\`). Where other programs kept cores busy meanwhile, the page says how many: what
 was measured beside a compiler is a lower bound and no verdict.
+`
+
+/** What others publish, for comparison: other machines, other loads. */
+const OTHERS = `## Beside other platforms
+
+As they publish it, or as others measured it; not measured by us, on other machines. Ours are above.
+
+| what | figure | from |
+|---|---|---|
+| ThingsBoard, MQTT to Cassandra, one machine | 33,333 points/s at 55 % of 36 vCPUs; about 3,500 messages/s on 4 vCPUs | its own pages |
+| EMQX to TimescaleDB, one node | 100,000 messages/s, QoS 1 | its own page |
+| IoTDB, InfluxDB 2.7, TimescaleDB: latest value, p99 | 1.35, 51, 1.44 ms | iot-benchmark 2026 |
+| the same: downsampling query, p99 | 4.8, 15.9, 1.6 ms | iot-benchmark 2026 |
+| the same: memory | 12-16 GB (IoTDB), 0.3-1.5 GB (InfluxDB) | iot-benchmark 2026 |
+| ThingsBoard on Cassandra, disk | 3.5 bytes a point | its own page, divided |
 `
 
 /**
