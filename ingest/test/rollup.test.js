@@ -125,7 +125,7 @@ test('an hour, its minutes and its day are summed up once they are over', async 
   await worker.turn()
   const message = platform.publish('s', T + 1_000, 5)
   platform.publish('s', T + 61_000, 7)
-  await until(() => message.isSettled)
+  await until(() => message.isSettled, 20_000)
   const key = `${sensorId('s')} m`
   await platform.settle(worker)
   expect(platform.rollups.size).toBe(0)
@@ -152,7 +152,7 @@ test('a row that is late by days is in the rollups a slot later', async () => {
   for (const v of [1, 2]) {
     const message = platform.publish('s', timeMs + v, v)
     published.push({ sensor: 's', timeMs: timeMs + v, v, message })
-    await until(() => message.isSettled)
+    await until(() => message.isSettled, 20_000)
     expect(lies(platform, published)).toEqual([])
     await platform.settle(worker)
     expect(lies(platform, published)).toEqual([])
@@ -168,7 +168,7 @@ test('an hour whose raw rows may be gone is left as it is, and counted', async (
   /** @param {number} timeMs  @param {number} v */
   const store = async (timeMs, v) => {
     const message = platform.publish('s', timeMs, v)
-    await until(() => message.isSettled)
+    await until(() => message.isSettled, 20_000)
   }
   const worker = platform.worker('a')
   await worker.turn()
@@ -247,7 +247,7 @@ test('whatever is late, fails, dies or is slow, no rollup that is believed is wr
   storage.isManual = false
   isFailing = false
   for (const request of storage.requests.splice(0)) request.end()
-  await until(() => published.every(({ message }) => message.isSettled))
+  await until(() => published.every(({ message }) => message.isSettled), 20_000)
   await Promise.all(turns)
   const [survivor] = workers
   for (let turn = 0; turn < 400; turn++) {
@@ -258,4 +258,4 @@ test('whatever is late, fails, dies or is slow, no rollup that is believed is wr
   for (const { aggregate } of platform.rollups.values()) believed += aggregate.n
   // Each row is in a minute, an hour and a day.
   expect({ seed, believed }).toEqual({ seed, believed: 3 * published.length })
-}, 60_000)
+}, 120_000)
