@@ -1,6 +1,7 @@
 // Measurements over HTTP and as InfluxDB line protocol: the way from the api's port to a page of
 // what was stored, with the database and without it.
 import { gzipSync } from 'node:zlib'
+import { tableFromIPC } from 'apache-arrow'
 import cassandra from 'cassandra-driver'
 import mqtt from 'mqtt'
 import { unaccounted } from '../support/accounts.js'
@@ -41,6 +42,7 @@ describe('over HTTP', () => {
       { 'content-type': 'text/csv' },
     )
     expect([status, answer]).toEqual([200, { received: ROWS, stored: ROWS, refused: [] }])
+    await stack.emptied()
     const { items } = await readMeasurements(stack.apiUrl, 'table', { limit: 1000 })
     expect(
       items.map(({ timeMs, value }) => [timeMs, value]).sort(([a], [b]) => Number(a) - Number(b)),
@@ -67,6 +69,7 @@ describe('over HTTP', () => {
       )
       const { status, answer } = await post('/v1/measurements', text, { 'content-type': type })
       expect([status, answer.stored]).toEqual([200, ROWS + odd.length])
+      await stack.emptied()
       const [first, again] = await Promise.all(
         ['table', `again-${format}`].map((sensor) =>
           readMeasurements(stack.apiUrl, sensor, { limit: 1000 }),
@@ -93,6 +96,17 @@ describe('over HTTP', () => {
     const cpu = encodeURIComponent('cpu,cpu=cpu0,host=h')
     const { items } = await getJson(`${stack.apiUrl}/v1/sensors/${cpu}/latest`)
     expect(items).toMatchObject([{ metric: 'usage_idle', t: T, v: 98.5 }])
+    const arrow = await fetch(`${stack.apiUrl}/v1/export?sensor=box&format=arrow`)
+    const box = { name: 'box', t: T, number: null }
+    const table = tableFromIPC(new Uint8Array(await arrow.arrayBuffer()))
+    expect(
+      table.toArray().map(({ name, metric, t, number, integer, boolean }) => ({
+        ...{ name, metric, t: Number(t), number, integer, boolean },
+      })),
+    ).toEqual([
+      { ...box, metric: 'disk.free', integer: 2n ** 53n + 1n, boolean: null },
+      { ...box, metric: 'disk.full', integer: null, boolean: false },
+    ])
   }, 60_000)
 
   test('line protocol comes over MQTT too, and is acknowledged when it is stored', async () => {

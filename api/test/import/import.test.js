@@ -251,6 +251,32 @@ describe('an import', () => {
     expect(last.problem.detail).toContain(detail)
   })
 
+  test('stores what had come when the connection breaks, and told how far that is', async () => {
+    const upload = request(`${url}?format=ndjson`, { method: 'POST' })
+    upload.on('error', () => {})
+    const lines = Array.from({ length: 6_000 }, (_, index) =>
+      JSON.stringify({ sensor: 's', t: T + index, a: index }),
+    )
+    upload.write(`${lines.join('\n')}\n{"sensor":"s",`)
+    const response = await new Promise((/** @type {(value: any) => void} */ resolve) => {
+      upload.once('response', resolve)
+    })
+    response.on('error', () => {})
+    let text = ''
+    await new Promise((/** @type {(value?: undefined) => void} */ resolve) => {
+      response.setEncoding('utf8').on('data', (/** @type {string} */ more) => {
+        text += more
+        if (text.includes('"line":5000')) resolve()
+      })
+    })
+    upload.destroy()
+    for (let tries = 0; ingest.rows.length < 6_000; tries++) {
+      expect(tries).toBeLessThan(500)
+      await new Promise((resolve) => setTimeout(resolve, 10))
+    }
+    expect(ingest.rows.map(([, , , value]) => value)).toEqual(lines.map((_, index) => index))
+  })
+
   test('is refused beyond the limit, and there is room again when one is cut off', async () => {
     const open = [1, 2].map(() => {
       const upload = request(`${url}?format=ndjson`, { method: 'POST' })
