@@ -51,6 +51,7 @@ import { databaseAway } from './store.js'
  * @property {import('./ingest-client.js').IngestClient} ingest
  * @property {import('prom-client').Registry} registry
  * @property {Limits} limits
+ * @property {import('@sandglass/common/topics').Topics} [topics]  Of MQTT, that carry measurements.
  * @property {boolean} isLoopback  Only this machine can reach it: then `Host` must say so too, or
  *   a foreign page could reach it by a name of its own.
  * @property {import('@sandglass/common/key-store').KeyStore} keys

@@ -34,6 +34,7 @@ await run('api', async ({ logger, onStop }) => {
     isDatabaseUp: () => database.isUp,
     ingest: createIngestClient(settings.ingestUrl),
     registry: createRegistry('sandglass_api_'),
+    topics: settings.topicTemplates,
     limits: {
       requestsPerS: settings.rateLimit,
       bodyBytesMax: settings.bodyBytesMax,

@@ -10,6 +10,7 @@ import {
   requireKeys,
   url,
 } from '@sandglass/common/options'
+import { topicTemplates } from '@sandglass/common/topics'
 
 /**
  * @typedef {import('@sandglass/common/database').DatabaseOptions & {
@@ -19,6 +20,7 @@ import {
  *   bodyBytesMax: number,
  *   importBytesMax: number,
  *   streamsMax: number,
+ *   topicTemplates: import('@sandglass/common/topics').Topics,
  *   allowRemote: boolean,
  *   requireKeys: boolean,
  *   apiTlsCert?: Buffer,
@@ -71,6 +73,7 @@ export const options = [
   },
   { flag: '--api-tls-key <file>', help: 'its key, in PEM', parse: contents },
   requireKeys,
+  topicTemplates,
   allowRemote,
   ...databaseOptions,
 ]

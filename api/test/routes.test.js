@@ -1,5 +1,6 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { Problem } from '@sandglass/common/problem'
+import { parseTopics } from '@sandglass/common/topics'
 import { Registry } from 'prom-client'
 import { buildApp } from '../src/app.js'
 import { databaseAway } from '../src/store.js'
@@ -344,7 +345,8 @@ describe('measurements over HTTP', () => {
   })
 
   test('are shown as what they would become, and stored nowhere', async () => {
-    const app = await build()
+    const topics = parseTopics('plant/{line}/{unit}/{metric} as {line}.{unit}')
+    const app = await build({ topics })
     const decode = async (
       /** @type {string} */ query,
       /** @type {string} */ payload,
@@ -365,6 +367,8 @@ describe('measurements over HTTP', () => {
       items: [{ sensor: 'a', metric: 'm', t: null, kind: 'integer', v: '9223372036854775807' }],
       refused: [{ item: 1, reason: expect.stringContaining('the value of v') }],
     })
+    const plant = await decode('?topic=plant/a/press/force', '5', 'x/y')
+    expect(plant.json().items).toMatchObject([{ sensor: 'a.press', metric: 'force', v: 5 }])
     const wrong = await decode('?topic=elsewhere', '1', 'x/y')
     expect(wrong.json()).toMatchObject({ items: [], refused: [{ item: 0 }] })
     expectProblem(await decode('', '{', 'application/json'), 400)

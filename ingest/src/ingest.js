@@ -3,6 +3,7 @@
  */
 
 import { Gate } from '@sandglass/common/gate'
+import { Topics } from '@sandglass/common/topics'
 import { Batcher, CLUSTER_LIMITS } from './batcher.js'
 import { Counts } from './counts.js'
 import { Detour } from './detour.js'
@@ -29,7 +30,7 @@ const PAST_READS_MAX = 128
  * @typedef {import('./held.js').HeldLimits & {
  *   sensorsMax: number, retentionClass: string, lineTopic: string, spoolDir: string,
  *   spoolBytesMax: number, spoolAfterMs: number, deadLettersMax: number,
- *   deadLetterBytesMax: number }} IngestLimits
+ *   deadLetterBytesMax: number, topicTemplates?: Topics }} IngestLimits
  */
 
 /**
@@ -77,6 +78,7 @@ export function buildIngest({ storage, keyspace, limits, logger, recent = new Re
   const write = (/** @type {Row} */ row) => batcher.add(row)
   const pipeline = new Pipeline({
     ...{ registry, rows, recent, past, latest: new Latest(), marks, counts, held, detour, write },
+    topics: limits.topicTemplates ?? new Topics(),
     lineTopic: limits.lineTopic,
     letterBudget: new LetterBudget(limits),
     unwrite: (isUseless) => batcher.drop(isUseless),

@@ -6,7 +6,7 @@ import { hostname } from 'node:os'
 import { Database } from '@sandglass/common/database'
 import { KeyStore } from '@sandglass/common/key-store'
 import { createRegistry } from '@sandglass/common/metrics'
-import { isLoopback, readOptions, requireLoopback } from '@sandglass/common/options'
+import { isLoopback, readOptions, requireLoopback, SettingError } from '@sandglass/common/options'
 import { ROLLUP_SHARDS } from '@sandglass/common/rollup'
 import { run } from '@sandglass/common/service'
 import { SANDGLASS_LIMITS } from './batcher.js'
@@ -36,7 +36,9 @@ const STOP_HOLD_MS_MAX = 5_000
 /**
  * @typedef {import('@sandglass/common/database').DatabaseOptions &
  *   import('./ingest.js').IngestLimits & import('./broker/gate.js').GateLimits &
- *   import('./external/settings.js').BrokerOptions & Record<string, any>} IngestOptions
+ *   import('./external/settings.js').BrokerOptions &
+ *   { topicTemplates: import('@sandglass/common/topics').Topics } &
+ *   Record<string, any>} IngestOptions
  */
 
 const options = /** @type {IngestOptions} */ (
@@ -63,9 +65,9 @@ const upOrDown = (isUp) => (isUp ? 'up' : 'down')
 function openSource(sink, statuses, database, logger) {
   if (options.mqttUrl) {
     const client = clientOptionsOf(options, process.env, hostname())
-    const { mqttShare: share, lineTopic } = options
+    const { mqttShare: share, topicTemplates: topics, lineTopic } = options
     const onEmpty = options.mqttLeave ? () => process.kill(process.pid, 'SIGTERM') : undefined
-    return outside({ sink, client, options: { share, lineTopic, onEmpty }, logger })
+    return outside({ sink, client, options: { share, topics, lineTopic, onEmpty }, logger })
   }
   const access = options.requireKeys ? new Access({ keys: new KeyStore({ database }) }) : undefined
   const identity = identityOf(options)
@@ -80,6 +82,9 @@ function openSource(sink, statuses, database, logger) {
 
 await run('ingest', async ({ logger, onStop }) => {
   requireLoopback('--ingest-http', options.ingestHttp, options.allowRemote)
+  if (options.topicTemplates.touches(options.lineTopic)) {
+    throw new SettingError('--topic-templates and --line-topic share topics: change one of them.')
+  }
   const database = new Database(options, logger)
   onStop('database', () => database.close())
   const { keyspace } = database

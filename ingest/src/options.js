@@ -14,6 +14,7 @@ import {
 } from '@sandglass/common/options'
 import { isMeasurementTopic } from '@sandglass/common/payload'
 import { CLASS_DEFAULT, CLASS_NAMES } from '@sandglass/common/schema'
+import { topicTemplates } from '@sandglass/common/topics'
 
 const KIB = 1024
 const MIB = 1024 * KIB
@@ -120,6 +121,7 @@ export const options = [
     default: '127.0.0.1:9181',
     parse: address,
   },
+  topicTemplates,
   {
     flag: '--line-topic <topic>',
     help: 'first levels of the topics whose messages are InfluxDB line protocol',

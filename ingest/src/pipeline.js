@@ -7,12 +7,7 @@
  */
 
 import { FORMAT, parseItem } from '@sandglass/common/bodies'
-import {
-  isMeasurementTopic,
-  PayloadError,
-  parsePayload,
-  parseTopic,
-} from '@sandglass/common/payload'
+import { PayloadError, parsePayload } from '@sandglass/common/payload'
 import { bucketOf, layoutAt } from '@sandglass/common/schema'
 import { cover } from './coverage.js'
 import { judge, newestOf } from './judge.js'
@@ -60,6 +55,7 @@ const isTooLarge = (seq) => seq > SEQ_MAX
  * @property {import('./held.js').Held} held
  * @property {import('./detour.js').Detour | undefined} detour  Nothing without a spool.
  * @property {import('./letter-budget.js').LetterBudget} letterBudget
+ * @property {import('@sandglass/common/topics').Topics} topics  That carry measurements.
  * @property {string} lineTopic  First levels of the topics whose messages are line protocol.
  */
 
@@ -67,7 +63,7 @@ export class Pipeline {
   /** @param {PipelineParts} parts */
   constructor(parts) {
     const { registry, rows, recent, past, latest, write, unwrite, isWritten } = parts
-    const { marks, counts, held, detour, lineTopic, letterBudget } = parts
+    const { marks, counts, held, detour, topics, lineTopic, letterBudget } = parts
     this.held = held
     /** @private */
     this.registry = registry
@@ -91,6 +87,8 @@ export class Pipeline {
     this.counts = counts
     /** @private */
     this.detour = detour
+    /** @private */
+    this.topics = topics
     /** @private */
     this.lineTopic = lineTopic
     /** @private */
@@ -117,8 +115,9 @@ export class Pipeline {
    * @param {Message} message
    */
   accept(message) {
-    if (message.format === FORMAT.topic && !isMeasurementTopic(message.topic)) {
-      if (this.isOfLines(message.topic)) {
+    const { topic, format } = message
+    if (format === FORMAT.topic && !this.routes.has(topic) && !this.topics.carry(topic)) {
+      if (this.isOfLines(topic)) {
         this.split(message)
       } else {
         this.counts.passed++
@@ -162,7 +161,7 @@ export class Pipeline {
    */
   parse(message) {
     if (message.format !== FORMAT.topic) return parseItem(message)
-    const { sensor, metric } = this.routes.get(message.topic) ?? parseTopic(message.topic)
+    const { sensor, metric } = this.routes.get(message.topic) ?? this.topics.parse(message.topic)
     return { sensor, measurements: parsePayload(metric, message.payload) }
   }
 
@@ -178,12 +177,12 @@ export class Pipeline {
     const found = this.registry.sensor(sensor)
     if (format === FORMAT.topic) {
       if (this.routes.size >= ROUTES_MAX) this.routes.clear()
-      this.routes.set(topic, { sensor: found, metric: parseTopic(topic).metric })
+      this.routes.set(topic, { sensor: found, metric: this.topics.parse(topic).metric })
     }
     return found
   }
 
-  /** Whether messages of a topic are line protocol. @private @param {string} topic */
+  /** @private @param {string} topic */
   isOfLines(topic) {
     return topic === this.lineTopic || topic.startsWith(`${this.lineTopic}/`)
   }

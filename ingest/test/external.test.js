@@ -1,4 +1,5 @@
 import { SettingError } from '@sandglass/common/options'
+import { parseTopics } from '@sandglass/common/topics'
 import pino from 'pino'
 import { Session, Sessions } from '../src/broker/session.js'
 import { Acknowledgements } from '../src/external/acknowledgements.js'
@@ -128,6 +129,8 @@ describe('the acknowledgements of a connection', () => {
   })
 })
 
+const topics = parseTopics('plant/{area}/{sensor}/{metric...}')
+
 describe('a broker that exists already', () => {
   /** @type {RawBroker} */
   let broker
@@ -164,7 +167,7 @@ describe('a broker that exists already', () => {
         ...{ packetBytesMax: 100_000, username: 'u', password: 'p' },
         ...{ ca: undefined, cert: undefined, key: undefined, ...client },
       },
-      options: { share, lineTopic: 'lines', onEmpty, resubscribeMs: 20, emptyMs: 100 },
+      options: { share, topics, lineTopic: 'lines', onEmpty, resubscribeMs: 20, emptyMs: 100 },
       logger: pino({ level: 'warn' }, { write: (line) => reasons.push(JSON.parse(line).reason) }),
     })
     external.start()
@@ -184,6 +187,7 @@ describe('a broker that exists already', () => {
     ])
     expect(connection.of('subscribe')[0].subscriptions).toMatchObject([
       { topic: '$share/group/sensors/#', qos: 1, rap: false },
+      { topic: '$share/group/plant/+/+/#', qos: 1, rap: false },
       { topic: '$share/group/lines/#', qos: 1, rap: false },
     ])
   })
@@ -335,7 +339,7 @@ describe('a broker that exists already', () => {
     await until(() => broker.connections[0]?.of('unsubscribe').length)
     const [connection] = broker.connections
     expect(connection.of('unsubscribe')[0].unsubscriptions).toEqual([
-      ...['$share/group/sensors/#', '$share/group/lines/#'],
+      ...['$share/group/sensors/#', '$share/group/plant/+/+/#', '$share/group/lines/#'],
     ])
     connection.publish(1)
     await until(() => sink.messages.length === 1)
@@ -361,7 +365,7 @@ test('a message without a time that a broker sends again is one measurement', as
   const { external, ...source } = outside({
     sink: parts.pipeline,
     client: clientOptionsOf({ ...OPTIONS, mqttUrl: String(broker.url) }, {}, 'h'),
-    options: { share: 'g', lineTopic: 'telegraf' },
+    options: { share: 'g', topics, lineTopic: 'telegraf' },
     logger,
   })
   expect(await source.start()).toBe(broker.url)
@@ -393,10 +397,12 @@ test.each([
   ['sensors/s', '{"t":1767225600000,"a":1,"b":2}', true],
   ['sensors/s/m', '{broken', false],
   ['sensors/s/m/more', '{"t":1767225600000,"v":21.5}', false],
+  ['plant/a/s', '{"t":1767225600000,"v":21.5}', true],
+  ['plant/a/s/m', '21.5', false],
   ['lines', 'a v=1 1767225600000000000\nb v=2', false],
   ['lines/x', 'a v=1 1767225600000000000\nb v=2 1767225600000000000', true],
 ])('of retained messages, %s with %s says its own time: %p', (topic, payload, expected) => {
-  expect(carriesTime(topic, Buffer.from(payload))).toBe(expected)
+  expect(carriesTime(topics, topic, Buffer.from(payload))).toBe(expected)
 })
 
 describe('an option', () => {
@@ -406,6 +412,7 @@ describe('an option', () => {
 
   test.each([
     ['--mqtt-url', 'http://b'],
+    ['--topic-templates', 'plant/+/{sensor}'],
     ['--mqtt-url', 'mqtt://name:secret@b:1883'],
     ['--mqtt-url', 'mqtt://b:1883/path'],
     ['--mqtt-url', 'mqtt://b:1883?clientId=x'],

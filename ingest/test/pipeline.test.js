@@ -3,6 +3,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { sensorId } from '@sandglass/common/sensor'
+import { parseTopics } from '@sandglass/common/topics'
 import pino from 'pino'
 import { Sessions } from '../src/broker/session.js'
 import { COVER_MS } from '../src/coverage.js'
@@ -159,6 +160,58 @@ describe('measurements', () => {
     expect(Number(storage.rowsOf('measurement_30d')[0].bucket)).toBe(T / 1000 - 86_400)
     expect(Number(storage.rowsOf('measurement_7d')[0].bucket)).toBe(T / 1000 + 3_600)
     expect(storage.rowsOf('layout')).toEqual([])
+  })
+})
+
+describe('topics that templates describe', () => {
+  const topicTemplates = parseTopics(
+    'plant/{line}/{unit}/{metric} as {line}.{unit}, meters/{sensor}/{metric...}',
+  )
+
+  test('are stored as those of the sensor and metric that they name', async () => {
+    const { settle, storage, counts } = build({ topicTemplates })
+    await settle('plant/a/press/force', { t: T, v: 5 })
+    await settle('plant/a/press/force', { t: T + 1, v: 6 })
+    await settle('meters/m1/phase/0/volts', { t: T, v: 230 })
+    await settle('meters/m1', { t: T, volts: 231, amps: 2 })
+    const rows = storage.rowsOf('measurement_30d')
+    const named = rows.map(({ sensor_id: id, metric, v }) => [String(id), metric, v])
+    const press = sensorId('a.press')
+    const meter = sensorId('m1')
+    expect(named).toEqual([
+      [press, 'force', 5],
+      [press, 'force', 6],
+      [meter, 'phase.0.volts', 230],
+      [meter, 'volts', 231],
+      [meter, 'amps', 2],
+    ])
+    expect(storage.rowsOf('sensor').map(({ name }) => name)).toEqual(['a.press', 'm1'])
+    await settle('plant/a/press', '5')
+    expect([counts.received, counts.passed]).toEqual([4, 1])
+  })
+
+  test('are dead letters when they name nothing, or come back after the template is gone', async () => {
+    const { settle, storage } = build({ topicTemplates })
+    await settle('plant//press/force', '5')
+    await settle(`plant/a/${'x'.repeat(200)}/force`, '5')
+    expect(storage.rowsOf('dead_letter').map(({ topic }) => topic.slice(0, 8))).toEqual([
+      'plant/a/',
+    ])
+    expect(storage.rowsOf('sensor').map(({ name }) => name)).toEqual(['.press'])
+
+    const later = build()
+    const { receivedMs } = await settle('plant/a/press/force', '5')
+    const message = new Message({
+      ...{ origin: { settled() {} }, clientId: 'c', session: undefined, visit: 0, qos: 1 },
+      ...{ topic: 'plant/a/press/force', payload: Buffer.from('5'), dup: false, retain: false },
+      ...{ packetId: 0, receivedMs, arrivedMs: 0, isFromSpool: true },
+    })
+    later.counts.spooled = 1
+    later.pipeline.take(message)
+    await until(() => message.isSettled)
+    const [letter] = later.storage.rowsOf('dead_letter')
+    expect(letter).toMatchObject({ topic: 'plant/a/press/force', received: receivedMs })
+    expect(later.counts.spooled).toBe(0)
   })
 })
 

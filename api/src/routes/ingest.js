@@ -3,9 +3,10 @@
 import { bodyFormat, FORMAT, itemsOf, MEDIA_TYPES, parseItem } from '@sandglass/common/bodies'
 import { PRECISIONS } from '@sandglass/common/line-protocol'
 import { KIND } from '@sandglass/common/measurement'
-import { PayloadError, parsePayload, parseTopic } from '@sandglass/common/payload'
+import { PayloadError, parsePayload } from '@sandglass/common/payload'
 import { Problem } from '@sandglass/common/problem'
 import { sensorId } from '@sandglass/common/sensor'
+import { Topics } from '@sandglass/common/topics'
 import { clientOf } from '../auth.js'
 import * as schemas from '../schemas.js'
 
@@ -123,7 +124,7 @@ const statsSchema = {
  * @param {import('fastify').FastifyInstance} app
  * @param {import('../app.js').Parts} parts
  */
-export default async function ingest(app, { ingest: client }) {
+export default async function ingest(app, { ingest: client, topics = new Topics() }) {
   // Ingest takes bodies apart, and so does decoding: here they are bytes.
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
@@ -150,7 +151,9 @@ export default async function ingest(app, { ingest: client }) {
   app.post('/v1/decode', { schema: decodeSchema }, async (/** @type {Decode} */ request) => {
     const { topic, precision: unit } = request.query
     const body = request.body ?? Buffer.alloc(0)
-    if (topic !== undefined) return decode([{ format: FORMAT.topic, payload: body }], topic)
+    if (topic !== undefined) {
+      return decode([{ format: FORMAT.topic, payload: body }], { topics, topic })
+    }
     const format = bodyFormat(request.headers['content-type'])
     if (!format) {
       throw new Problem('unsupported-media-type', `Content-Type must be one of ${consumes}`)
@@ -166,16 +169,16 @@ export default async function ingest(app, { ingest: client }) {
 
 /**
  * @param {import('@sandglass/common/bodies').Item[]} items
- * @param {string} [topic]
+ * @param {{ topics: Topics, topic: string }} [by]  How an MQTT message of that topic is understood.
  */
-function decode(items, topic) {
+function decode(items, by) {
   /** @type {Record<string, unknown>[]} */
   const decoded = []
   /** @type {{ item: number, reason: string }[]} */
   const faults = []
   for (const [item, one] of items.entries()) {
     try {
-      const { sensor, measurements } = topic === undefined ? parseItem(one) : message(topic, one)
+      const { sensor, measurements } = by ? message(by, one) : parseItem(one)
       decoded.push(...measurements.map((measurement) => present(sensor, measurement)))
     } catch (error) {
       if (!(error instanceof PayloadError)) throw error
@@ -185,9 +188,9 @@ function decode(items, topic) {
   return { items: decoded, refused: faults }
 }
 
-/** @param {string} topic  @param {{ payload: Buffer }} item */
-function message(topic, { payload }) {
-  const { sensor, metric } = parseTopic(topic)
+/** @param {{ topics: Topics, topic: string }} by  @param {{ payload: Buffer }} item */
+function message({ topics, topic }, { payload }) {
+  const { sensor, metric } = topics.parse(topic)
   return { sensor, measurements: parsePayload(metric, payload) }
 }
 

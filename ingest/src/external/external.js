@@ -28,6 +28,7 @@ const EMPTY_MS = 3_000
 /**
  * @typedef {object} ExternalOptions
  * @property {string} share  Name of the group that shares the subscription; empty: none.
+ * @property {import('@sandglass/common/topics').Topics} topics  That carry measurements.
  * @property {string} lineTopic
  * @property {() => void} [onEmpty]  If it is given, we are here for the last time: we take what is
  *   left for us, call this, and end the session.
@@ -45,7 +46,7 @@ export class External {
    * @param {import('pino').Logger} parts.logger
    */
   constructor({ sink, session, client, options, logger }) {
-    const { share, lineTopic, onEmpty } = options
+    const { share, topics, lineTopic, onEmpty } = options
     const { resubscribeMs = RESUBSCRIBE_MS, emptyMs = EMPTY_MS } = options
     /** Whether messages can come. */
     this.isConnected = false
@@ -64,7 +65,9 @@ export class External {
     /** @private */
     this.clientOptions = client
     /** @private */
-    this.filters = ['sensors/#', `${lineTopic}/#`].map((filter) =>
+    this.topics = topics
+    /** @private */
+    this.filters = [...topics.filters, `${lineTopic}/#`].map((filter) =>
       share === '' ? filter : `$share/${share}/${filter}`,
     )
     /** @private */
@@ -217,7 +220,7 @@ export class External {
     this.heardMs = message.arrivedMs
     if (message.qos > 0) acknowledgements.add(message)
     if (message.dup) this.redeliveries++
-    if (packet.retain && !carriesTime(message.topic, message.payload)) {
+    if (packet.retain && !carriesTime(this.topics, message.topic, message.payload)) {
       this.retainedIgnored++
       message.isSettled = true
       acknowledgements.settled(message)

@@ -6,32 +6,30 @@
 
 import { FORMAT, parseItem } from '@sandglass/common/bodies'
 import { splitLines } from '@sandglass/common/line-protocol'
-import {
-  isMeasurementTopic,
-  PayloadError,
-  parsePayload,
-  parseTopic,
-} from '@sandglass/common/payload'
+import { PayloadError, parsePayload } from '@sandglass/common/payload'
+
+/** @typedef {import('@sandglass/common/topics').Topics} Topics */
 
 /**
  * Whether every measurement of a message has its own time.
  *
+ * @param {Topics} topics  That carry measurements.
  * @param {string} topic
  * @param {Buffer} payload
  * @returns {boolean}  False also for what is no measurement.
  */
-export function carriesTime(topic, payload) {
+export function carriesTime(topics, topic, payload) {
   try {
-    return measurementsOf(topic, payload).every(({ timeMs }) => timeMs !== undefined)
+    return measurementsOf(topics, topic, payload).every(({ timeMs }) => timeMs !== undefined)
   } catch (error) {
     if (!(error instanceof PayloadError)) throw error
     return false
   }
 }
 
-/** @param {string} topic  @param {Buffer} payload */
-function measurementsOf(topic, payload) {
-  if (isMeasurementTopic(topic)) return parsePayload(parseTopic(topic).metric, payload)
+/** @param {Topics} topics  @param {string} topic  @param {Buffer} payload */
+function measurementsOf(topics, topic, payload) {
+  if (topics.carry(topic)) return parsePayload(topics.parse(topic).metric, payload)
   return splitLines(payload.toString()).flatMap(
     (line) => parseItem({ format: FORMAT.line, payload: Buffer.from(line) }).measurements,
   )

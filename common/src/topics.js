@@ -1,0 +1,193 @@
+/**
+ * Which MQTT topics carry measurements, and of which sensor and metric: those below `sensors`, and
+ * those that templates describe. Pure; the same in ingest and api.
+ *
+ * ```text
+ * template := level { "/" level } [ " as " name ]     the first level is a text
+ * level    := text | {word} | {metric...}             the latter is the last one
+ * name     := text with {word}s: the sensor; without it, {sensor}
+ *
+ * plant/{area}/{sensor}/{metric}                      any area
+ * plant/{line}/{machine}/{metric} as {line}.{machine}
+ * zigbee2mqtt/{sensor}                                an object of metrics
+ * shellies/{sensor}/{metric...}                       emeter/0/power is emeter.0.power
+ * ```
+ */
+
+import { SettingError } from './options.js'
+import { checkMetric, isMeasurementTopic, PayloadError, parseTopic } from './payload.js'
+import { isSensorName } from './sensor.js'
+
+/** Most templates: each is tried for a topic that was not seen before. */
+const TEMPLATES_MAX = 32
+
+const WORD = /^\{([A-Za-z_][A-Za-z0-9_]*)\}$/
+const REST = '{metric...}'
+
+/** @typedef {{ sensor: string, metric: string | undefined }} Meaning */
+
+/**
+ * @typedef {object} Template
+ * @property {string[]} levels  Without that of the rest.
+ * @property {boolean} hasRest  Whether any number of levels follows, and is the metric.
+ * @property {string[]} name  Pieces of the sensor's name: texts and `{word}`s.
+ */
+
+/** @param {string} level */
+const isText = (level) => !level.startsWith('{')
+
+/** @param {string} text  @param {string} remedy */
+function bad(text, remedy) {
+  return new SettingError(`Template ${text}: ${remedy}`)
+}
+
+/**
+ * @param {string} text
+ * @returns {Template}
+ * @throws {SettingError}
+ */
+function parseTemplate(text) {
+  const [path, naming = '{sensor}', ...more] = text.split(' as ')
+  const all = path.split('/')
+  const hasRest = all.at(-1) === REST
+  const levels = hasRest ? all.slice(0, -1) : all
+  if (more.length > 0) throw bad(text, 'give one name, as in a/{b}/{c} as {b}.{c}.')
+  for (const level of levels) {
+    if (level === '' || (isText(level) ? /[+#{}\s]/.test(level) : !WORD.test(level))) {
+      throw bad(text, `each level is a text or one {word}, which ${level || 'nothing'} is not.`)
+    }
+  }
+  if (!isText(levels[0]) || levels[0].startsWith('$')) {
+    throw bad(text, 'the first level is a text, so that other topics do not fit by chance.')
+  }
+  const words = levels.filter((level) => !isText(level))
+  if (new Set(words).size < words.length) throw bad(text, 'use each {word} once.')
+  if (hasRest && words.includes('{metric}')) throw bad(text, `give {metric} or ${REST}.`)
+  const name = naming.split(/(\{[^}]*\})/).filter((piece) => piece !== '')
+  const used = name.filter((piece) => !isText(piece))
+  for (const word of used) {
+    if (!words.includes(word) || word === '{metric}') {
+      throw bad(text, `the name of the sensor needs ${word}, which is no level of its own.`)
+    }
+  }
+  if (used.length === 0 || !isSensorName(name.filter(isText).join('') || 'x')) {
+    throw bad(text, 'the name of the sensor is made of {word}s, and of texts without /, + and #.')
+  }
+  return { levels, hasRest, name }
+}
+
+/** Whether a topic could fit both. @param {Template} one  @param {Template} other */
+function overlap(one, other) {
+  const [short, long] = one.levels.length <= other.levels.length ? [one, other] : [other, one]
+  if (short.levels.length < long.levels.length && !short.hasRest) return false
+  return short.levels.every((level, at) => {
+    return !isText(level) || !isText(long.levels[at]) || level === long.levels[at]
+  })
+}
+
+/**
+ * Templates as they are configured, one after the other with commas between them.
+ *
+ * @param {string} text
+ * @returns {Topics}
+ * @throws {SettingError}  Says which one is at fault, and what would be right.
+ */
+export function parseTopics(text) {
+  const texts = text
+    .split(',')
+    .map((one) => one.trim())
+    .filter((one) => one !== '')
+  if (texts.length > TEMPLATES_MAX) {
+    throw new SettingError(`Give at most ${TEMPLATES_MAX} templates.`)
+  }
+  const templates = texts.map(parseTemplate)
+  for (const [at, template] of templates.entries()) {
+    if (isMeasurementTopic(template.levels[0])) {
+      throw bad(texts[at], 'topics below sensors mean something already.')
+    }
+    const before = templates.slice(0, at).findIndex((other) => overlap(template, other))
+    if (before >= 0) {
+      throw bad(texts[at], `a topic could fit it and ${texts[before]}: make a level a text.`)
+    }
+  }
+  return new Topics(templates)
+}
+
+export class Topics {
+  #templates
+
+  /** @param {readonly Template[]} [templates] */
+  constructor(templates = []) {
+    this.#templates = templates
+  }
+
+  /** Topic filters of all of these topics; no topic fits two of them. */
+  get filters() {
+    const filters = this.#templates.map(({ levels, hasRest }) =>
+      [...levels.map((level) => (isText(level) ? level : '+')), ...(hasRest ? ['#'] : [])].join(
+        '/',
+      ),
+    )
+    return ['sensors/#', ...filters]
+  }
+
+  /** Whether a topic could be one of these and begin with some levels. @param {string} prefix */
+  touches(prefix) {
+    const other = { levels: prefix.split('/'), hasRest: true, name: [] }
+    return this.#templates.some((template) => overlap(template, other))
+  }
+
+  /**
+   * Whether messages of a topic are measurements (or should have been), rather than ordinary MQTT
+   * traffic.
+   *
+   * @param {string} topic
+   */
+  carry(topic) {
+    return (
+      isMeasurementTopic(topic) || (this.#templates.length > 0 && this.#find(topic) !== undefined)
+    )
+  }
+
+  /**
+   * @param {string} topic
+   * @returns {Meaning}  The metric is undefined where the payload names it.
+   * @throws {PayloadError}
+   */
+  parse(topic) {
+    const found = isMeasurementTopic(topic) ? undefined : this.#find(topic)
+    if (!found) return parseTopic(topic)
+    const { template, levels } = found
+    const words = new Map(template.levels.map((level, at) => [level, levels[at]]))
+    const sensor = template.name.map((piece) => words.get(piece) ?? piece).join('')
+    const rest = levels.slice(template.levels.length)
+    const metric = rest.length > 0 ? rest.join('.') : words.get('{metric}')
+    if (!isSensorName(sensor)) {
+      throw new PayloadError(
+        'topic',
+        'the sensor in the topic is empty, too long or has a forbidden character',
+      )
+    }
+    if (metric !== undefined) checkMetric(metric)
+    return { sensor, metric }
+  }
+
+  /** @param {string} topic */
+  #find(topic) {
+    const levels = topic.split('/')
+    const template = this.#templates.find(
+      ({ levels: own, hasRest }) =>
+        (hasRest ? levels.length >= own.length : levels.length === own.length) &&
+        own.every((level, at) => !isText(level) || level === levels[at]),
+    )
+    return template && { template, levels }
+  }
+}
+
+/** @type {import('./options.js').OptionSpec<Topics>} */
+export const topicTemplates = {
+  flag: '--topic-templates <list>',
+  help: 'more topics with measurements, such as plant/{area}/{sensor}/{metric}, with commas between',
+  default: '',
+  parse: parseTopics,
+}
