@@ -42,8 +42,10 @@ async function main() {
   }
   checkMachine({ platform: process.platform, nodeVersion: process.versions.node })
   const asksForHelp = rest.includes('--help') || rest.includes('-h')
-  const hasDatabase = process.env.CQL_HOSTS || rest.some((word) => word.startsWith('--cql-hosts'))
-  if (!asksForHelp && !hasDatabase) checkTools(root)
+  const { CQL_HOSTS, DB_PROGRAM } = process.env
+  const isBuilt =
+    CQL_HOSTS || DB_PROGRAM || rest.some((word) => /^--(cql-hosts|db-program)\b/.test(word))
+  if (!asksForHelp && !isBuilt) checkTools(root)
   const guard = new Guard()
   const signals = onSignals()
   try {

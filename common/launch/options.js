@@ -41,6 +41,7 @@ const ASKS_WHO = new Set(['mqttListen', 'apiListen'])
  * @property {Address} apiListen
  * @property {string} [dbShards]
  * @property {string} [dbMemory]
+ * @property {string} [dbProgram]  Absolute. An engine that is built already.
  * @property {string} [cqlHosts]  A database that runs elsewhere; then no engine is started.
  * @property {string} [mqttUrl]  A broker that runs elsewhere; then ingest is its client.
  * @property {number} sensors
@@ -98,6 +99,7 @@ function specs(mode, dataDir) {
     })),
     { flag: '--db-shards <number>', help: "the engine's shards (default: half the cores)" },
     { flag: '--db-memory <bytes>', help: "the engine's memory, e.g. 256MiB" },
+    { flag: '--db-program <file>', help: 'an engine that is built already: nothing is compiled' },
     {
       flag: '--cql-hosts <host:port,...>',
       help: 'use this ScyllaDB, Cassandra or engine instead of starting one',
@@ -148,5 +150,6 @@ export function readLaunchOptions(mode, argv, root) {
     }
   }
   const dbDataDir = resolve(values.dbDataDir ?? join(dataDir, 'db'))
-  return /** @type {Options} */ ({ ...values, dataDir, dbDataDir })
+  const dbProgram = values.dbProgram && resolve(values.dbProgram)
+  return /** @type {Options} */ ({ ...values, dataDir, dbDataDir, dbProgram })
 }

@@ -27,7 +27,7 @@ const STATUS_MS = 1000
 export async function runPlatform(mode, options, setUp) {
   const { root, progress, guard, signal, force } = setUp
   await checkPorts(listeners(options))
-  const engine = options.cqlHosts ? undefined : await buildEngine(setUp)
+  const engine = options.cqlHosts ? undefined : (options.dbProgram ?? (await buildEngine(setUp)))
   const logs = join(options.dataDir, 'logs')
   mkdirSync(logs, { recursive: true })
   const isApiEncrypted = Boolean(process.env.API_TLS_CERT)
