@@ -15,6 +15,9 @@ import { Guard } from './guard.js'
 import { checkMachine, checkTools } from './requirements.js'
 import { buildEngine, installPackages } from './setup.js'
 
+/** Test files at a time: those of the whole platform mostly wait. */
+const WORKERS = 3
+
 const root = fileURLToPath(new URL('../..', import.meta.url))
 
 /** @typedef {{ passed: number, failed: number, skipped: number }} Counts */
@@ -109,7 +112,8 @@ async function main() {
   const env = {
     NODE_OPTIONS: '--experimental-vm-modules --disable-warning=ExperimentalWarning',
   }
-  const jest = ['node_modules/.bin/jest', '--json', `--outputFile=${file}`]
+  const report = ['--json', `--outputFile=${file}`]
+  const jest = ['node_modules/.bin/jest', `--maxWorkers=${WORKERS}`, ...report]
   const { code } = await show([process.execPath, ...jest, ...process.argv.slice(2)], { env })
   const node = countJest(JSON.parse(readFileSync(file, 'utf8')))
   rmSync(directory, { recursive: true })
