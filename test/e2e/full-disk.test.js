@@ -184,12 +184,16 @@ describeWith(missingForSmallDisk(), 'the database, whose disk is full', () => {
     expect(unaccounted(await stack.stats())).toBe(0)
   }, 120_000)
 
-  test('is killed while it is full, and has all of it when there is space again', async () => {
+  test('is killed while it is full, says why it cannot start, and then has all of it', async () => {
     load.start()
     disk.fill()
     await until('it is out of space', isOutOfSpace, { deadlineMs: 60_000 })
     await stack.databaseAway()
     await load.acknowledges(1_000)
+    disk.fill()
+    const engine = stack.part('engine')
+    engine.spawn()
+    await expect(engine.ended()).rejects.toThrow('No space left on device')
     disk.free()
     await stack.databaseBack()
     await load.finish()
