@@ -41,8 +41,8 @@ const RUNS_ON = [
   { name: 'prometheus', command: /^prometheus /, up: 'Server is ready' },
 ]
 
-/** Prometheus looks every five seconds: who asks it asks again. */
-const ASKED_AGAIN = /^promtool query /
+/** What is renewed every second, or by Prometheus every five: who asks asks again. */
+const ASKED_AGAIN = /^(promtool query |curl '[^']*\/latest)/
 
 /** An answer of the api that is a refusal. */
 const REFUSAL = /"status":[45]\d\d/

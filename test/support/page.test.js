@@ -49,6 +49,7 @@ describe('what is printed', () => {
     ['before\nid: 1\ndata: 2\nafter\n', 'id: …\ndata: 2\n', true],
     ['data: 2\nid: 1\n', 'id: …\ndata: 2\n', false],
     ['a (1 rows)\n', '(1 rows)', true],
+    ['{"a":1}{"b":2}', '{"a":1}\n{"b":2}', true],
   ])('%j is as %j says: %p', (output, expected, isAsSaid) => {
     expect(isPrinted(output, expected)).toBe(isAsSaid)
   })

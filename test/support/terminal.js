@@ -64,7 +64,7 @@ export class Terminal {
     const home = join(this.#directory, 'home')
     mkdirSync(home)
     writeFileSync(join(home, '.curlrc'), CURLRC)
-    const start = 'ip link set lo up && exec bash -e -o pipefail'
+    const start = 'ip link set lo up && exec bash -ae'
     const shell = spawn(
       'setpriv',
       ['--pdeathsig', 'KILL', 'unshare', ...UNSHARE, 'sh', '-c', start],
