@@ -148,11 +148,18 @@ export class Registry {
    */
   register(sensor, message) {
     for (const row of sensor.registrationRows) row.holdBack(message)
-    if (sensor.layouts.length > 0) return []
-    const layout = firstLayout(this.className)
-    sensor.layouts = [layout]
-    const added = [this.rows.sensor(sensor, message), this.rows.layout(sensor, layout, message)]
-    sensor.registrationRows = added
+    const added = []
+    if (!sensor.isRegistered) {
+      sensor.isRegistered = true
+      added.push(this.rows.sensor(sensor, message))
+    }
+    // Of the two rows a crash may have left either.
+    if (sensor.layouts.length === 0) {
+      const layout = firstLayout(this.className)
+      sensor.layouts = [layout]
+      added.push(this.rows.layout(sensor, layout, message))
+    }
+    sensor.registrationRows.push(...added)
     for (const row of added) {
       row.onDone = () => {
         sensor.registrationRows = sensor.registrationRows.filter((other) => other !== row)
@@ -197,6 +204,7 @@ export class Registry {
     const wasReady = sensor.state === 'ready'
     sensor.readMs = this.now()
     sensor.isHidden = known.isHidden
+    if (known.isRegistered) sensor.isRegistered = true
     sensor.layoutsUntilMs = layoutsKnownUntil(startMs)
     if (known.layouts.length > 0) sensor.layouts = known.layouts
     if (wasReady) return

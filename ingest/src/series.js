@@ -87,6 +87,8 @@ export class Sensor {
     /** @type {SensorState} */
     this.state = 'unread'
     this.isHidden = false
+    /** Whether it has a row of its own, or one is on its way. */
+    this.isRegistered = false
     /** Ordered by event time, the first from 0. @type {Layout[]} */
     this.layouts = []
     /** Until which event time these are all there are, in milliseconds. */

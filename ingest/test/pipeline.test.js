@@ -161,6 +161,16 @@ describe('measurements', () => {
     expect(Number(storage.rowsOf('measurement_7d')[0].bucket)).toBe(T / 1000 + 3_600)
     expect(storage.rowsOf('layout')).toEqual([])
   })
+
+  test('a sensor of which a crash left only the layout is registered all the same', async () => {
+    const { settle, storage } = build()
+    const layouts = [{ fromMs: 0, className: '7d', bucketS: 3_600 }]
+    storage.sensors.set(sensorId('s'), { isRegistered: false, isHidden: false, layouts })
+    await settle('sensors/s/m', { t: T, v: 1 })
+    expect(storage.rowsOf('sensor')).toMatchObject([{ name: 's' }])
+    expect(storage.rowsOf('layout')).toEqual([])
+    expect(storage.rowsOf('measurement_7d')).toHaveLength(1)
+  })
 })
 
 describe('topics that templates describe', () => {
