@@ -28,17 +28,22 @@ const NEEDS = {
 }
 
 /** Blocks that nobody runs, and why: what they contain. @type {Record<string, string>} */
-const NOT_RUN = {}
+const NOT_RUN = {
+  'git pull': 'a clone of what is tested has nothing to pull; npm start is run elsewhere',
+  '--cql-hosts 10.0.0.1:9042': 'a cluster of three machines: test/cassandra/three.test.js has one',
+}
 
 /**
  * Commands that run until they are stopped, each after what ran under its name before, and what
  * they print once they are up if the page does not say it.
  */
 const RUNS_ON = [
-  { name: 'platform', command: /^(\w+=\S+ )*npm start\b/, up: 'Sandglass is up' },
+  { name: 'platform', command: /^(\w+=\S+ )*npm start\b[^&]*$/, up: 'Sandglass is up' },
   { name: 'platform', command: /^npm run demo\b/, up: 'Sandglass is up…in all …0 stored' },
   { name: 'stream', command: /^curl -N / },
   { name: 'prometheus', command: /^prometheus /, up: 'Server is ready' },
+  { name: 'broker', command: /^mosquitto -c /, up: 'running' },
+  { name: 'ingest', command: /^npm run ingest /, up: '"ready"' },
 ]
 
 /** What is renewed every second, or by Prometheus every five: who asks asks again. */
