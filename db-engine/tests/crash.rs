@@ -8,11 +8,15 @@ mod simulated;
 
 use std::sync::Arc;
 
-use sandglass_db::io::{
-    Clock, ManualClock,
-    sim::{Fault, SimDisk},
+use sandglass_db::{
+    io::{
+        Clock, ManualClock, Random,
+        sim::{Fault, SimDisk},
+    },
+    mutation::{Builder, Write, token},
+    store::{ReadRequest, Tag},
 };
-use simulated::{Record, START_US, WRITES, check, run, try_open};
+use simulated::{KEPT, Record, START_US, WRITES, check, key, read, run, try_open};
 
 fn seeds(count: u64) -> Vec<u64> {
     match std::env::var("SANDGLASS_SEED") {
@@ -148,4 +152,43 @@ fn a_full_disk_refuses_writes_and_loses_nothing_acknowledged() {
             reopen_and_check(&disk.crash(seed ^ call), &clock, &record);
         }
     }
+}
+
+/// Segments of the log become full and needless at any moment of a flush.
+#[test]
+fn a_power_cut_after_any_turn_of_flushes_leaves_no_gap_in_the_log() {
+    let mut cuts = 0;
+    for seed in seeds(4) {
+        let (disk, clock) = machine(seed);
+        let mut random = Random(seed);
+        let mut store = try_open(&disk, &clock, 1).expect("it opens").pop().expect("a shard");
+        let (mut sent, mut written) = (0, 0);
+        while written < 40 {
+            if sent == written && random.percent(8) {
+                let taken = store.write(Tag(1), &large_row(sent, clock.now_us()));
+                sent += u32::from(taken.is_ok());
+            }
+            store.turn_end();
+            let mut done = Vec::new();
+            store.poll(&mut done).expect("nothing fails");
+            written += u32::try_from(done.len()).expect("one at a time");
+            let _context = Context(format!("seed {seed}, power cut after {written} writes"));
+            let mut stores = try_open(&disk.crash(seed ^ cuts), &clock, 1).expect("it opens");
+            let request = ReadRequest::scan(KEPT, i64::MIN, i64::MAX, 0);
+            let found = u32::try_from(read(&mut stores[0], &request).len()).expect("few");
+            assert!((written..=sent).contains(&found), "{found} rows");
+            cuts += 1;
+        }
+    }
+    assert!(cuts > 300, "{cuts} cuts");
+}
+
+/// A quarter of a segment of the log.
+fn large_row(number: u32, now_us: i64) -> Vec<u8> {
+    let write = Write { timestamp: now_us, ttl_s: 0, now_s: now_us / 1_000_000 };
+    let (key, mut bytes) = (key(number), Vec::new());
+    let mut builder = Builder::new(&mut bytes, KEPT, token::token(&key), &key);
+    builder.row(b"", &write, true).cell(3, &[7; 7_000]);
+    builder.finish().expect("it is short");
+    bytes
 }

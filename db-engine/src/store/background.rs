@@ -68,6 +68,9 @@ pub(super) struct Script {
     pub steps: VecDeque<Step>,
     /// The length of the journal when it is synced.
     pub journal_length: u64,
+    /// The segment of the log from which on, by the journal, all are needed. More of them may be
+    /// needless when it is synced, but the next start knows only of these.
+    pub log_floor: u32,
 }
 
 /// One operation of a script.
@@ -93,6 +96,7 @@ impl Script {
             committed: Some(committed),
             steps: VecDeque::new(),
             journal_length: 0,
+            log_floor: 0,
         };
         script.restart();
         script
@@ -101,7 +105,8 @@ impl Script {
     /// Makes these files not count.
     pub fn remove(removed: Vec<SstableId>) -> Self {
         let steps = VecDeque::from([Step::WriteJournal, Step::SyncJournal]);
-        Self { outputs: Vec::new(), removed, committed: None, steps, journal_length: 0 }
+        let outputs = Vec::new();
+        Self { outputs, removed, committed: None, steps, journal_length: 0, log_floor: 0 }
     }
 
     fn restart(&mut self) {
@@ -152,7 +157,7 @@ impl Script {
             Step::SyncDirectory => Operation::SyncDirectory,
             Step::WriteJournal => {
                 let (operation, length) = journal.append(&self.changes(log_floor));
-                self.journal_length = length;
+                (self.journal_length, self.log_floor) = (length, log_floor);
                 operation
             }
             Step::SyncJournal => Operation::Sync { file: journal.file },

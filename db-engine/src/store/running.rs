@@ -331,7 +331,9 @@ impl Store {
         for removed in &script.removed {
             self.forget(*removed);
         }
-        let Some(committed) = script.committed else { return };
+        if script.committed.is_none() {
+            return;
+        }
         self.metrics.flushes += 1;
         for table in self.tables.values_mut() {
             // The encoder, which shared it, is gone.
@@ -353,7 +355,7 @@ impl Store {
                 self.close(file);
             }
         }
-        for segment in self.log.release(self.log.floor_after(committed.sequence)) {
+        for segment in self.log.release(script.log_floor) {
             self.submit(Operation::Remove { name: segment.name() }, Job::Tidying);
         }
     }
