@@ -27,7 +27,7 @@ const POISON_STEPS = 60
 /** How fine the clock is moved, in milliseconds. */
 const TICK_MS = 100
 /** How long real disks and sockets may take, in milliseconds. */
-const REAL_MS_MAX = 10_000
+const REAL_MS_MAX = 30_000
 /** Within what everything that waits has tried again, in milliseconds. */
 const NOTICE_MS_MAX = 5_000
 /** From when on what is written late says its time to live, in milliseconds. */

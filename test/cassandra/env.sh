@@ -3,15 +3,19 @@
 CASSANDRA_POM="$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)/pom.xml"
 CASSANDRA_VERSION="${CASSANDRA_VERSION:-5.0.9}"
 CASSANDRA_LIB="${CASSANDRA_LIB:-${XDG_CACHE_HOME:-$HOME/.cache}/apache-cassandra-$CASSANDRA_VERSION/lib}"
-# Fetches the jars by their Maven coordinates when they are not here yet.
+# Fetches the jars by their Maven coordinates when they are not here yet: all of them or none, and
+# once, though several nodes may start at the same time.
 cass_fetch() {
-  if [ ! -f "$CASSANDRA_LIB/cassandra-all-$CASSANDRA_VERSION.jar" ]; then
-    mkdir -p "$CASSANDRA_LIB"
-    local t; t=$(mktemp -d); cp "$CASSANDRA_POM" "$t/"
-    (cd "$t" && mvn -q -B -Dcassandra.version="$CASSANDRA_VERSION" dependency:copy-dependencies \
-        -DoutputDirectory="$CASSANDRA_LIB" -DincludeScope=runtime)
-    rm -rf "$t"
-  fi
+  mkdir -p "$(dirname "$CASSANDRA_LIB")"
+  (
+    flock 9
+    [ -f "$CASSANDRA_LIB/cassandra-all-$CASSANDRA_VERSION.jar" ] && exit 0
+    t=$(mktemp -d); cp "$CASSANDRA_POM" "$t/"
+    part="$CASSANDRA_LIB.part"; rm -rf "$part"; mkdir -p "$part"
+    cd "$t" && mvn -q -B -Dcassandra.version="$CASSANDRA_VERSION" dependency:copy-dependencies \
+      -DoutputDirectory="$part" -DincludeScope=runtime || exit 1
+    rm -rf "$t" "$CASSANDRA_LIB"; mv "$part" "$CASSANDRA_LIB"
+  ) 9>"$CASSANDRA_LIB.lock"
 }
 JAVA17_OPTS=(
   -Djdk.attach.allowAttachSelf=true

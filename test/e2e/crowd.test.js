@@ -12,8 +12,14 @@ const DEVICES = 10_000
 const PER_SECOND = 2_000
 /** Of one process: a socket for each device, and some more. */
 const FILES_MAX_MIN = DEVICES + 1_000
-/** Devices that lost their broker do not all come back in the same moment. */
-const RECONNECT_MS_MAX = 3_000
+/**
+ * Devices that lost their broker do not come back in the same moment, in milliseconds: Node takes
+ * one connection in each turn of its loop, and what is too much for the kernel's queue waits for
+ * its retransmissions.
+ */
+const RECONNECT_MS_MAX = 12_000
+/** How long a busy machine may take until all are back, in milliseconds. */
+const BACK_MS_MAX = 90_000
 
 /** What is missing for so many connections: Node raises the soft limit to the hard one. */
 function missingFiles() {
@@ -63,12 +69,12 @@ describeWith(missingFiles(), `${DEVICES} connections`, () => {
     await stack.part('ingest').kill9()
     await stack.part('ingest').start()
     await until('all are back', () => load.publishers.every(({ connected }) => connected), {
-      deadlineMs: 30_000,
+      deadlineMs: BACK_MS_MAX,
     })
     await load.acknowledges(2 * PER_SECOND)
     expect(await stack.stats()).toMatchObject({ connections: DEVICES })
     expect(load.publishers.filter(({ disconnects }) => disconnects > 1)).toEqual([])
-  }, 60_000)
+  }, 180_000)
 
   test('have published nothing that is not stored once', async () => {
     await load.finish()

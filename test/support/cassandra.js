@@ -15,6 +15,8 @@ const LOG_TAIL = 3000
 /** Last parts of the addresses that are tried. */
 const HOST_MIN = 20
 const HOST_MAX = 250
+/** First of them for a cluster: its tests and those of one node may run side by side. */
+const CLUSTER_HOST_MIN = 120
 
 /** Programs without which none can be started. */
 export const CASSANDRA_PROGRAMS = ['java', 'mvn']
@@ -71,7 +73,8 @@ export class CassandraNode {
 export async function freeHosts(count) {
   /** @type {string[]} */
   const hosts = []
-  for (let last = HOST_MIN; last < HOST_MAX && hosts.length < count; last++) {
+  const first = count > 1 ? CLUSTER_HOST_MIN : HOST_MIN
+  for (let last = first; last < HOST_MAX && hosts.length < count; last++) {
     const host = `127.0.0.${last}`
     if ((await isFree(host, CQL_PORT)) && (await isFree(host, STORAGE_PORT))) hosts.push(host)
   }

@@ -9,6 +9,8 @@ import * as wire from './wire.js'
 
 /** Shortest pause before a lost connection is tried again, in milliseconds. */
 const RECONNECT_MS = 100
+/** Longest wait for the broker to accept a connection; then it is tried again, in milliseconds. */
+const CONNACK_MS_MAX = 15_000
 
 /**
  * @typedef {object} PublisherOptions
@@ -146,9 +148,11 @@ export class Publisher {
         } else if (type === wire.TYPE.puback) this.#puback(body)
         else if (type === wire.TYPE.pingresp) this.pongs++
       }
+      const timer = setTimeout(() => !this.#ready && socket.destroy(), CONNACK_MS_MAX).unref()
       socket.on('data', (chunk) => reader.push(chunk, take))
       socket.on('error', reject)
       socket.on('close', () => {
+        clearTimeout(timer)
         reject(new Error(`the broker closed the connection of ${clientId} before it accepted it`))
         this.#lost()
       })
