@@ -26,6 +26,7 @@ const STEPS: usize = 250;
 
 const READ: Tag = Tag(1);
 const WRITE: Tag = Tag(2);
+const INTENT: Tag = Tag(3);
 
 /// More turns than any request needs.
 const TURNS_MAX: usize = 10_000;
@@ -48,8 +49,9 @@ struct Size {
 impl Size {
     /// Many sstables of few rows.
     fn narrow() -> Self {
-        let config = StoreConfig { data_lifetime_us: 40_000_000, ..config(1) };
-        Self { config, cks: 12, rows_max: 3, value_bytes: 1_200..1_800, large_percent: 15 }
+        let log_segment_bytes = 64 << 10;
+        let config = StoreConfig { log_segment_bytes, data_lifetime_us: 40_000_000, ..config(1) };
+        Self { config, cks: 12, rows_max: 3, value_bytes: 1_200..1_700, large_percent: 15 }
     }
 
     /// Sstables of many blocks, of which each has few rows; partitions span them.
@@ -115,7 +117,8 @@ impl Test {
         match self.random.below(100) {
             0..5 => self.reopen(false),
             5..10 => self.reopen(true),
-            10..28 => self.clock.advance(self.random.below(30_000_000).cast_signed()),
+            10..20 => self.write_several(),
+            20..40 => self.clock.advance(self.random.below(30_000_000).cast_signed()),
             _ => {
                 let key = self.random.below(KEYS);
                 let first = self.random.below(self.size.cks);
@@ -139,11 +142,41 @@ impl Test {
         self.size.config.shards
     }
 
+    fn owner(&self, key: u64) -> usize {
+        usize::from(shard_of(token(&key_bytes(key)), self.shards()))
+    }
+
     fn write(&mut self, table: TableNumber, key: u64, ck: u64) {
         let bytes = self.mutation(table, key, ck);
-        let (owner, written) = (shard_of(token(&key_bytes(key)), self.shards()), self.written);
+        self.wait_for(self.owner(key), |store| store.write(WRITE, &bytes));
+    }
+
+    /// Writes to partitions of several shards, all or none: once the intent is durable a power cut
+    /// leaves it to the next start.
+    fn write_several(&mut self) {
+        let table = self.table();
+        let mut parts = Vec::new();
+        for _ in 0..2 + self.random.below(2) {
+            let (key, ck) = (self.random.below(KEYS), self.random.below(self.size.cks));
+            parts.push((key, self.mutation(table, key, ck)));
+        }
+        let all: Vec<u8> = parts.iter().flat_map(|(_, bytes)| bytes.clone()).collect();
+        let keeper = self.owner(parts[0].0);
+        self.wait_for(keeper, |store| store.write_intent(INTENT, &all));
+        for (key, bytes) in parts {
+            if self.random.percent(10) {
+                return self.reopen(true);
+            }
+            self.wait_for(self.owner(key), |store| store.write(WRITE, &bytes));
+        }
+        self.stores[keeper].intent_done(INTENT);
+    }
+
+    /// Has a store take something, and waits until that is acknowledged.
+    fn wait_for(&mut self, owner: usize, take: impl Fn(&mut Store) -> Result<(), Refused>) {
+        let written = self.written;
         for _ in 0..TURNS_MAX {
-            match self.stores[usize::from(owner)].write(WRITE, &bytes) {
+            match take(&mut self.stores[owner]) {
                 Ok(()) => break,
                 Err(Refused::Overloaded) => self.turn(),
                 Err(refused) => panic!("{refused}"),
@@ -230,7 +263,7 @@ impl Test {
         }
         for done in all {
             match done {
-                Done::Write(WRITE) => self.written += 1,
+                Done::Write(WRITE) | Done::Intent(INTENT) => self.written += 1,
                 Done::Read(READ, page) => self.page = Some(*page),
                 other => panic!("{other:?}"),
             }
