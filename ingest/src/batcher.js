@@ -126,7 +126,11 @@ export class Batcher {
 
   /** Forgets rows that wait. @param {(row: Row) => boolean} isUseless */
   drop(isUseless) {
-    this.queue = this.queue.filter((row) => !isUseless(row))
+    this.queue = this.queue.filter((row) => {
+      const isGone = isUseless(row)
+      if (isGone) row.series?.landed(row.timeMs)
+      return !isGone
+    })
   }
 
   /** @private */

@@ -73,7 +73,9 @@ export class Past {
     }
     if (this.recent.knows(series, timeMs)) return
     this.reads++
+    requireLanded(series, timeMs)
     const rows = await this.reader.rowsAt(sensor, metric, timeMs)
+    requireLanded(series, timeMs)
     const values = rows.flatMap((row) => {
       const kind = kindOf(row)
       const value = rowValue(row)
@@ -81,4 +83,15 @@ export class Past {
     })
     this.recent.learn(series, timeMs, values)
   }
+}
+
+/**
+ * The database does not know of rows that are on their way to it, and memory may have forgotten
+ * them: it is asked again when they have arrived.
+ *
+ * @param {Series} series
+ * @param {number} timeMs
+ */
+function requireLanded(series, timeMs) {
+  if (series.onTheWay.has(timeMs)) throw new Error('a row of this time is on its way')
 }

@@ -33,7 +33,6 @@ const IDLE_MS = 20
 /** @typedef {{ sensor: Sensor, metric: string | undefined }} Route */
 
 /** @typedef {{ series: Series, timeMs: number }} Place */
-
 /** @type {readonly Place[]} */
 const NONE = []
 
@@ -350,6 +349,7 @@ export class Pipeline {
     const layout = layoutAt(sensor.layouts, timeMs)
     const bucketS = bucketOf(layout.bucketS, timeMs)
     const what = { layout, bucketS, timeMs, seq, kind, value }
+    series.sent(timeMs)
     this.write(this.rows.measurement(message, series, what))
     for (const row of cover(this.rows, series, timeMs, message)) this.write(row)
     for (const row of this.marks.note(series, kind, timeMs, message)) this.write(row)
@@ -382,6 +382,7 @@ export class Pipeline {
 
   /** A row is durable. @param {Row} row */
   stored(row) {
+    row.series?.landed(row.timeMs)
     row.onDone?.()
     if (row.message) this.finish(row.message)
     if (row.waiters) for (const message of row.waiters) this.finish(message)

@@ -23,6 +23,9 @@ export class Row {
     this.message = message
     /** More messages that wait for it. @type {Message[] | undefined} */
     this.waiters = undefined
+    /** The series of which it is a value, and of which time. */
+    this.series = /** @type {import('./series.js').Series | undefined} */ (undefined)
+    this.timeMs = 0
     /** Called when it is durable, or refused for good. @type {(() => void) | undefined} */
     this.onDone = undefined
     if (message) message.pending++

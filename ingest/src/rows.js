@@ -119,7 +119,11 @@ export class Rows {
       params.push(Math.max(1, ttlS - keptS))
       query += ' AND TTL ?'
     }
-    return new Row(query, params, bucket.partition, textBytes(series.metric, value), message)
+    const bytes = textBytes(series.metric, value)
+    const row = new Row(query, params, bucket.partition, bytes, message)
+    row.series = series
+    row.timeMs = timeMs
+    return row
   }
 
   /** @param {Series} series  @param {Newest} newest */

@@ -52,6 +52,8 @@ export class Series {
     this.markBefore = undefined
     /** Their rows, while they are on their way. @type {Row[]} */
     this.markRows = []
+    /** How many rows are on their way, by event time. @type {Map<number, number>} */
+    this.onTheWay = new Map()
     /** Recent values by event time. @type {Map<number, unknown> | undefined} */
     this.recent = undefined
     /** The same, of the generation before. @type {Map<number, unknown> | undefined} */
@@ -68,6 +70,18 @@ export class Series {
       : Number.NEGATIVE_INFINITY
     /** Whether `horizonMs` is still to be asked of the database. */
     this.isUnread = sensor.lastTimes.has(metric)
+  }
+
+  /** A row of a time is given to be written. @param {number} timeMs */
+  sent(timeMs) {
+    this.onTheWay.set(timeMs, (this.onTheWay.get(timeMs) ?? 0) + 1)
+  }
+
+  /** It is durable, or will never be. @param {number} timeMs */
+  landed(timeMs) {
+    const left = (this.onTheWay.get(timeMs) ?? 0) - 1
+    if (left > 0) this.onTheWay.set(timeMs, left)
+    else this.onTheWay.delete(timeMs)
   }
 }
 
