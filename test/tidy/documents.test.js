@@ -33,6 +33,11 @@ test('every link within the repository leads to a file and a heading', () => {
   expect(broken).toEqual([])
 })
 
+test('no document has the marks of a merge that was not finished', () => {
+  const marks = /^(<{7}|={7}|>{7})( |$)/m
+  expect(DOCUMENTS.filter((path) => marks.test(read(path)))).toEqual([])
+})
+
 test('every npm script that a document names exists', () => {
   const { scripts } = JSON.parse(read('package.json'))
   const builtin = new Set(['start', 'test', 'ci', 'install'])
