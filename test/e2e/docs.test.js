@@ -39,15 +39,15 @@ const NOT_RUN = {
  */
 const RUNS_ON = [
   { name: 'platform', command: /^(\w+=\S+ )*npm start\b[^&]*$/, up: 'Sandglass is up' },
-  { name: 'platform', command: /^npm run demo\b/, up: 'Sandglass is up…in all …0 stored' },
+  { name: 'platform', command: /^npm run demo\b/, up: 'Sandglass is up…in all…in all' },
   { name: 'stream', command: /^curl -N / },
   { name: 'prometheus', command: /^prometheus /, up: 'Server is ready' },
   { name: 'broker', command: /^mosquitto -c /, up: 'running' },
   { name: 'ingest', command: /^npm run ingest /, up: '"ready"' },
 ]
 
-/** What is renewed every second, or by Prometheus every five: who asks asks again. */
-const ASKED_AGAIN = /^(promtool query |curl '[^']*\/latest)/
+/** What is renewed every second, by Prometheus every five, or takes a while: one asks again. */
+const ASKED_AGAIN = /^(sleep |promtool query |curl '[^']*\/latest)/
 
 /** An answer of the api that is a refusal. */
 const REFUSAL = /"status":[45]\d\d/
