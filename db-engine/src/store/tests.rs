@@ -295,6 +295,49 @@ fn a_deleted_partition_hides_what_is_older_wherever_it_lies() {
     }
 }
 
+/// More rows that are deleted than a page looks at, before, between and after those that are not.
+#[test]
+fn a_page_that_is_cut_among_deleted_rows_goes_on_behind_them() {
+    const ROWS: u32 = 30_000;
+    let mut machine = Machine::new();
+    machine.tables.insert(TABLE, TableSettings { window_us: None, gc_grace_s: 1_000 });
+    machine.config.memtable_bytes_max = 16 << 20;
+    let mut store = machine.open();
+    let live = [12_000, 12_001, 25_000];
+    let write = Write { timestamp: START_US, ttl_s: 0, now_s: START_US / 1_000_000 };
+    for first in (0..ROWS).step_by(500) {
+        let mut bytes = Vec::new();
+        let mut builder = Builder::new(&mut bytes, TABLE, token::token(b"boiler"), b"boiler");
+        for ck in (first..first + 500).filter(|ck| !live.contains(ck)) {
+            builder.delete_row(&ck.to_be_bytes(), &write);
+        }
+        builder.finish().unwrap();
+        machine.put(&mut store, &bytes);
+    }
+    for ck in live {
+        machine.write(&mut store, b"boiler", ck, b"live", 0);
+    }
+    for is_in_memory in [true, false] {
+        for rows_max in [1, 2, 1000] {
+            for (reverse, mut expected) in [(false, live), (true, live)] {
+                if reverse {
+                    expected.reverse();
+                }
+                let request = ReadRequest { rows_max, reverse, ..partition(b"boiler") };
+                let first = machine.read(&mut store, &request);
+                // A read that waits for blocks is many short ones anyway.
+                assert!(!is_in_memory || first.more() && first.len() < 2, "it is cut");
+                let rows = machine.pages(&mut store, request);
+                assert_eq!(rows.iter().map(|row| row.1).collect::<Vec<_>>(), expected);
+            }
+            let rows = machine.pages(&mut store, ReadRequest { rows_max, ..everything() });
+            assert_eq!(rows.iter().map(|row| row.1).collect::<Vec<_>>(), live);
+        }
+        flush_and_close(store);
+        store = machine.open();
+    }
+}
+
 #[test]
 fn windows_expire_as_whole_files() {
     let mut machine = Machine::new();
