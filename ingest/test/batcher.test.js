@@ -1,6 +1,10 @@
 import { Batcher, CLUSTER_LIMITS, plan, SANDGLASS_LIMITS } from '../src/batcher.js'
 import { Row } from '../src/row.js'
-import { pause } from './support/ingest.js'
+
+/** Lets everything that is ready happen. */
+const turns = async () => {
+  for (let turn = 0; turn < 5; turn++) await new Promise(setImmediate)
+}
 
 /** @param {string} partition  @param {number} [bytes] */
 const row = (partition, bytes = 20) => new Row('q', [], partition, bytes, undefined)
@@ -47,17 +51,17 @@ describe('batcher', () => {
       limits: { ...SANDGLASS_LIMITS, requestsMax: 1 },
     })
     batcher.add(row('a'))
-    await pause(5)
+    await turns()
     for (const one of rows('bcd')) batcher.add(one)
-    await pause(5)
+    await turns()
     expect(shape(requests.map((request) => request.rows))).toEqual(['a'])
 
     requests[0].end()
-    await pause(5)
+    await turns()
     expect(shape(requests.map((request) => request.rows))).toEqual(['a', 'bcd'])
     expect(batcher.isIdle).toBe(false)
     requests[1].end()
-    await pause(5)
+    await turns()
     expect(batcher.isIdle).toBe(true)
   })
 
