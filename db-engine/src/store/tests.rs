@@ -323,7 +323,7 @@ fn a_page_that_is_cut_among_deleted_rows_goes_on_behind_them() {
                 if reverse {
                     expected.reverse();
                 }
-                let request = ReadRequest { rows_max, reverse, ..partition(b"boiler") };
+                let request = ReadRequest { reverse, rows_max, ..partition(b"boiler") };
                 let first = machine.read(&mut store, &request);
                 // A read that waits for blocks is many short ones anyway.
                 assert!(!is_in_memory || first.more() && first.len() < 2, "it is cut");
