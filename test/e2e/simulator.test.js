@@ -163,7 +163,7 @@ describe('a simulated fleet', () => {
         '--seed=6',
         '--sensors=2',
         '--rate=20',
-        '--duration=6',
+        '--duration=15',
         '--reconcile-wait=1',
       )
       const [gone, changed, near] = await until('rows to tamper with', async () => {
