@@ -1,7 +1,7 @@
 /** The processes of a platform: what each is started with. Pure. */
 
 import { join } from 'node:path'
-import { API_FLAGS } from '../src/service.js'
+import { API_FLAGS, INGEST_FLAGS } from '../src/service.js'
 import { format } from './ports.js'
 
 /** @typedef {import('./options.js').Options} Options */
@@ -44,7 +44,7 @@ export function describeParts(mode, options, { root, engine, node, isApiEncrypte
   const parts = [
     {
       name: 'ingest',
-      command: [node, join(root, 'ingest/src/main.js')],
+      command: [node, ...INGEST_FLAGS, join(root, 'ingest/src/main.js')],
       env: {
         ...shared,
         MQTT_LISTEN: format(options.mqttListen),

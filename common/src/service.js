@@ -11,6 +11,12 @@ import pino from 'pino'
  */
 export const API_FLAGS = ['--min-semi-space-size=64', '--max-semi-space-size=64']
 
+/**
+ * The same for ingest, which lets it grow that far under load: of 50,000 messages a second each is
+ * alive for some milliseconds, and copying the living was a fifth of what they cost.
+ */
+export const INGEST_FLAGS = ['--max-semi-space-size=64']
+
 /** Longest that an orderly stop may take, in milliseconds; then the process ends with code 1. */
 const STOP_MS_MAX = 15_000
 

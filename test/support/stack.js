@@ -7,7 +7,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { API_FLAGS } from '@sandglass/common/service'
+import { API_FLAGS, INGEST_FLAGS } from '@sandglass/common/service'
 import cassandra from 'cassandra-driver'
 import { Link } from './link.js'
 import { Part } from './part.js'
@@ -269,7 +269,8 @@ export class Stack {
         'CQL_PASSWORD',
       ),
     }
-    const args = [...(name === 'api' ? API_FLAGS : []), join(ROOT, name, 'src/main.js')]
+    const flags = name === 'api' ? API_FLAGS : INGEST_FLAGS
+    const args = [...flags, join(ROOT, name, 'src/main.js')]
     const node = { ...common, command: process.execPath, args }
     if (name === 'ingest') {
       const env = {
