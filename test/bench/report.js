@@ -115,7 +115,17 @@ was measured beside a compiler is a lower bound and no verdict.
 `
 
 /** What others publish, for comparison: other machines, other loads. */
-const OTHERS = `## Beside other platforms
+const OTHERS = `## Where the time goes
+
+Of ingest's CPU at 50,500 messages a second (V8's profiler, 2026-11-21): writing to sockets 22 %
+(acknowledgements and requests to the database), collecting garbage 8 %, encoding requests for CQL
+about 15 %, taking packets apart and understanding them about 10 %, placing values 6 %; 46 % of the time
+it had nothing to do. With the default young generation collecting garbage was 18 %.
+
+The p99 of \`latest\` is over its 3 ms where that of a request that asks nothing is over 3 ms, too: five
+processes share two cores, and a request waits for its turn in one of them. Its median is 1.2 ms.
+
+## Beside other platforms
 
 As they publish it, or as others measured it; not measured by us, on other machines. Ours are above.
 
