@@ -10,7 +10,7 @@ import { describeWith, missingPrograms } from '../support/requirement.js'
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 /** The first start fetches Cassandra's jars. */
 const START_MS_MAX = 300_000
-const TESTS_MS_MAX = 600_000
+const TESTS_MS_MAX = 1_200_000
 /** Tests in which the answers of the database matter, not those of what stands in front of it. */
 const OF_THE_DATABASE =
   'e2e/(api|http|outage|pipeline|proof|restart|rollup|security|spool|storm|year)\\.test'
