@@ -177,6 +177,51 @@ describe('packets', () => {
   })
 })
 
+describe('connections', () => {
+  /** @param {string} clientId */
+  const connectOf = (clientId) =>
+    generate({ cmd: 'connect', clientId, protocolVersion: 4, clean: true })
+
+  test('what a client sends in one go before it leaves is taken', async () => {
+    await start()
+    const one = client()
+    const messages = numbers(3).map((id) => generate(publish(id, { qos: id === 3 ? 1 : 0 })))
+    one.socket.end(Buffer.concat([connectOf('brief'), ...messages]))
+    await until(() => one.isClosed)
+    expect(ingest.counts.received).toBe(3)
+    expect(one.ids('puback')).toEqual([3])
+  })
+
+  test('a newer one of a client takes over from the older [MQTT-3.1.4-2]', async () => {
+    await start()
+    const [old, another] = [
+      await client().connect({ clientId: 'twice' }),
+      await client().connect({ clientId: 'another' }),
+    ]
+    const young = await client().connect({ clientId: 'twice' })
+    await until(() => old.isClosed)
+    young.publish(1)
+    await until(() => young.ids('puback').length === 1)
+    expect(another.isClosed).toBe(false)
+    expect(ingest.gate.connectionCount).toBe(2)
+  })
+
+  test('one that its client has given up does not take over from the one it has now', async () => {
+    await start()
+    const now = await client().connect({ clientId: 'twice' })
+    const late = client()
+    late.socket.write(connectOf('twice'))
+    await until(() => ingest.gate.connectionCount === 2)
+    await pause(5)
+    late.socket.end()
+    await until(() => ingest.gate.connectionCount === 1)
+    now.publish(1)
+    await until(() => now.ids('puback').length === 1)
+    expect(now.isClosed).toBe(false)
+    expect(late.packets).toEqual([])
+  })
+})
+
 describe('QoS 2', () => {
   test('a duplicate before PUBREL is answered and stored once', async () => {
     await start()

@@ -9,6 +9,8 @@ import { until } from '../support/until.js'
 const SENSORS = ['north', 'south']
 /** Pause between two messages of a sensor, in milliseconds. */
 const EVERY_MS = 20
+/** How often is published at least: even without the first second's there are enough values. */
+const PUBLISHED_MIN = 160
 /** How far a late value lies behind, in milliseconds: less than streams look back. */
 const LATE_MS = 4_000
 
@@ -118,6 +120,7 @@ describe('a live stream', () => {
       await listening
       await Promise.all([api.start(), delay(500)])
     }
+    await until('enough is published', () => count >= PUBLISHED_MIN)
     isOver = true
     await publishing
     await stack.emptied()

@@ -2,17 +2,20 @@
 
 import { parser } from 'mqtt-packet'
 
+/** @typedef {import('./access.js').Introduction & { clientId: string }} Introduction */
+
 /**
  * @param {Buffer} packet
- * @returns {import('./access.js').Introduction}  Empty where it is malformed: the broker says so.
+ * @returns {Introduction}  Empty where it is malformed: the broker says so.
  */
 export function introductionOf(packet) {
-  /** @type {import('./access.js').Introduction} */
-  const introduction = { password: undefined, willTopic: undefined }
+  /** @type {Introduction} */
+  const introduction = { clientId: '', password: undefined, willTopic: undefined }
   const reader = parser()
   reader.on('error', () => {})
   reader.on('packet', (connect) => {
     if (connect.cmd !== 'connect') return
+    introduction.clientId = connect.clientId
     introduction.password = connect.password?.toString()
     introduction.willTopic = connect.will?.topic
   })

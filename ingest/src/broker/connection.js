@@ -10,6 +10,7 @@
  * ones who do not listen.
  */
 
+import { setTimeout as delay } from 'node:timers/promises'
 import { Message } from '../message.js'
 import { sensorOf, sensorOfPublisher } from '../statuses.js'
 import { mayPublish } from './access.js'
@@ -31,6 +32,13 @@ export const OUTGOING_BYTES_MAX = 8 * 2 ** 20
 
 /** How long what was written may take to leave when a connection closes, in milliseconds. */
 const LINGER_MS_MAX = 5_000
+
+/**
+ * How long a client may not yet take over from a connection with its id, in milliseconds. A CONNECT
+ * that waited for us in the kernel may be of a client that gave up and has come back since: the end
+ * of its connection follows it, and it must not cost the client the connection that it has now.
+ */
+const TAKE_OVER_MS = 200
 
 /** Settled queue entries that are kept before the queue is cut. */
 const QUEUE_CUT = 64
@@ -103,7 +111,7 @@ export class Connection {
     })
     socket.on('end', () => {
       this.isEnded = true
-      if (this.unacknowledged === 0) this.close('the client closed the connection')
+      this.closeIfDone()
     })
     socket.on('error', () => {})
     socket.on('close', () => this.close('the connection is gone'))
@@ -136,9 +144,17 @@ export class Connection {
       if (!(error instanceof ProtocolError)) throw error
       this.close(error.message)
     }
+    this.closeIfDone()
     if (this.stage === 'closed') return
     if (this.isBlocked || this.stage === 'connecting') this.socket.pause()
     else if (this.socket.isPaused()) this.socket.resume()
+  }
+
+  /** Closes once the client has closed its half, and all it said is read and answered. @private */
+  closeIfDone() {
+    if (!this.isEnded || this.unacknowledged > 0 || this.isBlocked) return
+    if (this.stage === 'connecting' && this.framer.waitingBytes > 0) return
+    this.close('the client closed the connection')
   }
 
   /** @private */
@@ -205,38 +221,31 @@ export class Connection {
     // [MQTT-3.1.2-24]
     this.keepAliveMs = keepAliveS * 1_500
     this.stage = 'connecting'
-    const introduction = introductionOf(bytes)
-    const { access } = this.gate
-    if (access) void this.introduce(access, introduction, packet)
-    else this.enter(undefined, introduction, packet)
+    void this.enter(introductionOf(bytes), packet)
   }
 
   /**
    * @private
-   * @param {import('./access.js').Access} access
-   * @param {import('./access.js').Introduction} introduction
+   * @param {import('./connect-packet.js').Introduction} introduction
    * @param {Buffer} packet
    */
-  async introduce(access, introduction, packet) {
-    const answer = await access.admit(introduction)
-    if (this.stage !== 'connecting') return
-    if (typeof answer !== 'number') {
-      this.enter(answer, introduction, packet)
-      return
+  async enter(introduction, packet) {
+    const { access, sessions } = this.gate
+    if (access) {
+      const answer = await access.admit(introduction)
+      if (this.stage !== 'connecting') return
+      if (typeof answer === 'number') {
+        this.send(Buffer.from([0x20, 2, 0, answer]))
+        this.close('its key does not let it in')
+        return
+      }
+      this.grant = answer
     }
-    this.send(Buffer.from([0x20, 2, 0, answer]))
-    this.close('its key does not let it in')
-  }
-
-  /**
-   * @private
-   * @param {Grant | undefined} grant
-   * @param {import('./access.js').Introduction} introduction
-   * @param {Buffer} packet
-   */
-  enter(grant, { willTopic }, packet) {
-    this.grant = grant
-    this.sensorId = sensorOf(grant, willTopic)
+    if (sessions.isConnected(introduction.clientId)) {
+      await delay(TAKE_OVER_MS, undefined, { ref: false })
+      if (this.stage !== 'connecting') return
+    }
+    this.sensorId = sensorOf(this.grant, introduction.willTopic)
     this.port = new Port(this)
     this.gate.broker.handle(this.port)
     this.port.push(packet)
@@ -343,9 +352,8 @@ export class Connection {
     if (bytes.length > 0) this.send(Buffer.from(bytes))
     if (this.stage === 'closed') return
     if (hasLeft) this.port?.push(DISCONNECT)
-    else if (this.isEnded && this.unacknowledged === 0)
-      this.close('the client closed the connection')
     else if (this.isBlocked) this.read()
+    else this.closeIfDone()
   }
 
   /** @private @param {Message} message  @param {number[]} bytes */

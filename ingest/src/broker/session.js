@@ -143,6 +143,11 @@ export class Sessions {
     this.unreleasedCount = 0
   }
 
+  /** Whether a client has a connection. @param {string} clientId */
+  isConnected(clientId) {
+    return this.byClient.get(clientId)?.connection !== undefined
+  }
+
   /**
    * The session of a client that connects.
    *
