@@ -6,7 +6,7 @@
  * name       dictionary<int32, utf8>
  * metric     dictionary<int32, utf8>
  * t          timestamp[ms, UTC]         when it was measured
- * seq        int32                      0, or higher for further values of one millisecond
+ * seq        int64                      0, or higher for further values of one millisecond
  * number     float64 ─┐
  * integer    int64    │
  * boolean    bool     ├ that of the value's kind is set, the others are null
@@ -43,7 +43,7 @@ import {
 const word = (/** @type {number} */ id) => new Dictionary(new Utf8(), new Int32(), id)
 const WORDS = { sensor: word(0), name: word(1), metric: word(2) }
 const TIME = new TimestampMillisecond('UTC')
-const SEQ = new Int32()
+const SEQ = new Int64()
 
 /**
  * The columns of values; cells of numbers lie in an `array`.
@@ -116,7 +116,7 @@ export class ArrowStream {
       words(WORDS.name, [name], new Int32Array(length)),
       metrics(rows),
       makeData({ type: TIME, length, nullCount: 0, data: times(rows) }),
-      makeData({ type: SEQ, length, nullCount: 0, data: Int32Array.from(rows, ({ seq }) => seq) }),
+      makeData({ type: SEQ, length, nullCount: 0, data: seqs(rows) }),
       ...VALUES.map((column) => values(column, rows, kinds.has(column.kind))),
     ]
     const type = new Struct(SCHEMA.fields)
@@ -134,6 +134,11 @@ export class ArrowStream {
 /** @param {Row[]} rows */
 function times(rows) {
   return BigInt64Array.from(rows, ({ t }) => BigInt(t))
+}
+
+/** @param {Row[]} rows */
+function seqs(rows) {
+  return BigInt64Array.from(rows, ({ seq }) => BigInt(seq))
 }
 
 /**

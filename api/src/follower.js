@@ -23,7 +23,7 @@ const READ_MS_MAX = 10_000
 const RETRY_MS = 500
 
 /** More than any `seq`. */
-const SEQ_LAST = 2 ** 31 - 1
+const SEQ_LAST = Number.MAX_SAFE_INTEGER
 
 /** @typedef {import('./merge.js').Row} Row */
 /** @typedef {{ id: string, name: string }} Named */

@@ -78,7 +78,7 @@ function escaped(name) {
 }
 
 const NUMBER = /^-?[0-9a-z]{1,11}$/
-const KEY = /^(-?[0-9a-z]{1,11})(?:-([0-9a-z]{1,7}))?$/
+const KEY = /^(-?[0-9a-z]{1,11})(?:-([0-9a-z]{1,11}))?$/
 
 /** Whether a text is meant to be a position, and no time. @param {string} text */
 export function isPosition(text) {

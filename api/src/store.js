@@ -40,7 +40,7 @@ import cassandra from 'cassandra-driver'
 /** @typedef {{ metric: string, firstMs: number, lastMs: number }} Series */
 
 /**
- * @typedef {{ ts: Date, seq: number, v: number | null, i: { toString(): string } | null,
+ * @typedef {{ ts: Date, v: number | null, i: { toString(): string } | null,
  *   b: boolean | null }} NumberRow
  */
 
@@ -96,7 +96,7 @@ function statements(keyspace) {
     numbers: new Map(
       CLASS_NAMES.map((name) => [
         name,
-        `SELECT ts, seq, v, i, b FROM ${keyspace}.${measurementTable(name)}
+        `SELECT ts, v, i, b FROM ${keyspace}.${measurementTable(name)}
          WHERE sensor_id = ? AND bucket = ? AND metric = ? AND ts >= ? AND ts < ?`,
       ]),
     ),
@@ -199,7 +199,7 @@ export function createStore(database) {
       return rows.map((row) => ({
         metric,
         t: row.ts.getTime(),
-        seq: row.seq,
+        seq: row.seq.toNumber(),
         kind: kindOf(/** @type {any} */ (row)),
         value: rowValue(/** @type {any} */ (row)),
       }))
@@ -240,7 +240,8 @@ export function createStore(database) {
 function rollups(database, ask, cql) {
   return {
     /**
-     * A page of raw rows of a series in a part of a partition, as far as they are numbers.
+     * A page of raw rows of a series in a part of a partition, as far as they are numbers, newest
+     * first: of one millisecond, by falling `seq`.
      *
      * @param {string} sensorId
      * @param {string} metric

@@ -14,32 +14,32 @@ export class Aggregate {
     this.firstMs = Number.POSITIVE_INFINITY
     this.lastMs = Number.NEGATIVE_INFINITY
     /** Of values of one millisecond: which one. @private */
-    this.firstSeq = 0
+    this.firstOrder = 0
     /** @private */
-    this.lastSeq = 0
+    this.lastOrder = 0
     /** @type {Sketch | undefined} */
     this.sketch = undefined
   }
 
   /**
    * @param {number} timeMs
-   * @param {number} seq
+   * @param {number} order  Of two values of one millisecond, the later has the higher one.
    * @param {number} value
    */
-  add(timeMs, seq, value) {
+  add(timeMs, order, value) {
     this.n++
     this.sum += value
     if (value < this.min) this.min = value
     if (value > this.max) this.max = value
-    if (timeMs < this.firstMs || (timeMs === this.firstMs && seq < this.firstSeq)) {
+    if (timeMs < this.firstMs || (timeMs === this.firstMs && order < this.firstOrder)) {
       this.first = value
       this.firstMs = timeMs
-      this.firstSeq = seq
+      this.firstOrder = order
     }
-    if (timeMs > this.lastMs || (timeMs === this.lastMs && seq > this.lastSeq)) {
+    if (timeMs > this.lastMs || (timeMs === this.lastMs && order > this.lastOrder)) {
       this.last = value
       this.lastMs = timeMs
-      this.lastSeq = seq
+      this.lastOrder = order
     }
     this.sketch?.add(value)
   }
@@ -53,12 +53,12 @@ export class Aggregate {
     if (other.firstMs < this.firstMs) {
       this.first = other.first
       this.firstMs = other.firstMs
-      this.firstSeq = other.firstSeq
+      this.firstOrder = other.firstOrder
     }
     if (other.lastMs >= this.lastMs) {
       this.last = other.last
       this.lastMs = other.lastMs
-      this.lastSeq = other.lastSeq
+      this.lastOrder = other.lastOrder
     }
     if (this.sketch && other.sketch) this.sketch.merge(other.sketch)
   }

@@ -112,7 +112,7 @@ function timeWindow(unit, size) {
 /** @param {string} keyspace  @param {RetentionClass} retention */
 function createMeasurementTable(keyspace, { name, ttlS, windowUnit, windowSize }) {
   return `CREATE TABLE IF NOT EXISTS ${keyspace}.${measurementTable(name)} (
-    sensor_id uuid, bucket bigint, metric text, ts timestamp, seq smallint,
+    sensor_id uuid, bucket bigint, metric text, ts timestamp, seq bigint,
     v double, i bigint, b boolean, s text, lat double, lon double,
     PRIMARY KEY ((sensor_id, bucket), metric, ts, seq)
   ) WITH CLUSTERING ORDER BY (metric ASC, ts DESC, seq DESC)

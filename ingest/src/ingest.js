@@ -7,6 +7,7 @@ import { Topics } from '@sandglass/common/topics'
 import { Batcher, CLUSTER_LIMITS } from './batcher.js'
 import { Counts } from './counts.js'
 import { Detour } from './detour.js'
+import { Hashed } from './hashed.js'
 import { Held } from './held.js'
 import { Latest } from './latest.js'
 import { LetterBudget } from './letter-budget.js'
@@ -30,7 +31,7 @@ const PAST_READS_MAX = 128
  * @typedef {import('./held.js').HeldLimits & {
  *   sensorsMax: number, retentionClass: string, lineTopic: string, spoolDir: string,
  *   spoolBytesMax: number, spoolAfterMs: number, deadLettersMax: number,
- *   deadLetterBytesMax: number, topicTemplates?: Topics }} IngestLimits
+ *   deadLetterBytesMax: number, shareSensors?: boolean, topicTemplates?: Topics }} IngestLimits
  */
 
 /**
@@ -52,6 +53,7 @@ export function buildIngest({ storage, keyspace, limits, logger, recent = new Re
     spoolBytesMax > 0 ? new Spool({ directory, bytesMax: spoolBytesMax, logger }) : undefined
   const detour = spool && new Detour({ spool, afterMs })
   const past = new Past({ reader: storage, recent, gate: new Gate(PAST_READS_MAX) })
+  const places = limits.shareSensors ? new Hashed() : recent
   const marks = new Marks({ rows, now })
   const { sensorsMax, retentionClass: className } = limits
   const registry = new Registry({ reader: storage, rows, sensorsMax, className, wallNow: now })
@@ -77,7 +79,7 @@ export function buildIngest({ storage, keyspace, limits, logger, recent = new Re
   const batcher = new Batcher({ writer, limits: CLUSTER_LIMITS, onRequest })
   const write = (/** @type {Row} */ row) => batcher.add(row)
   const pipeline = new Pipeline({
-    ...{ registry, rows, recent, past, latest: new Latest(), marks, counts, held, detour, write },
+    ...{ registry, rows, places, past, latest: new Latest(), marks, counts, held, detour, write },
     topics: limits.topicTemplates ?? new Topics(),
     lineTopic: limits.lineTopic,
     letterBudget: new LetterBudget(limits),
@@ -86,7 +88,7 @@ export function buildIngest({ storage, keyspace, limits, logger, recent = new Re
   })
   const drain = spool && joinSpool(spool, pipeline, counts)
   return {
-    ...{ storage, rows, counts, held, recent, past, registry, writer, batcher, write, pipeline },
+    ...{ storage, rows, counts, held, places, past, registry, writer, batcher, write, pipeline },
     ...{ spool, detour, drain, marks },
     statuses: new Statuses({ rows, write }),
   }

@@ -4,6 +4,7 @@
  * arrive in any order, and nothing is ever read for it.
  */
 
+import { microsecondOf } from './seq.js'
 import { Newest } from './series.js'
 
 /** Shortest time between two writes of one series, in milliseconds. */
@@ -21,7 +22,7 @@ export const LATEST_MS_MIN = 1_000
  * @param {number} receivedMs
  */
 export function latestTimestampUs(timeMs, seq, receivedMs) {
-  return Math.min(timeMs, receivedMs) * 1000 + Math.min(seq, 999)
+  return Math.min(timeMs, receivedMs) * 1000 + microsecondOf(seq)
 }
 
 export class Latest {

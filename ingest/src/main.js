@@ -52,6 +52,9 @@ const options = /** @type {IngestOptions} */ (
   )
 )
 
+// A broker gives the messages of a sensor to any of the processes.
+options.shareSensors ||= options.mqttUrl !== undefined
+
 /** @param {boolean} isUp */
 const upOrDown = (isUp) => (isUp ? 'up' : 'down')
 
@@ -90,7 +93,7 @@ await run('ingest', async ({ logger, onStop }) => {
   const { keyspace } = database
   const storage = new Storage(database)
   const parts = buildIngest({ storage, keyspace, limits: options, logger })
-  const { registry, writer, batcher, pipeline, recent, counts } = parts
+  const { registry, writer, batcher, pipeline, places, counts } = parts
   const { spool, detour, drain, held } = parts
   const source = openSource(pipeline, parts.statuses, database, logger)
   const { external } = source
@@ -131,7 +134,7 @@ await run('ingest', async ({ logger, onStop }) => {
   const mqtt = await source.start()
   const timer = setInterval(() => {
     pipeline.writeLatest()
-    recent.age()
+    places.age()
     counts.age()
   }, LATEST_MS)
   onStop('latest', async () => {

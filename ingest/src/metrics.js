@@ -19,7 +19,7 @@ import { Counter, Gauge } from 'prom-client'
  * @property {External} [external]  The broker in their place.
  * @property {import('./held.js').Held} held
  * @property {import('./spool/spool.js').Spool | undefined} spool
- * @property {import('./recent.js').Recent} recent
+ * @property {import('./hashed.js').Places} places
  * @property {import('./past.js').Past} past
  * @property {import('./registry.js').Registry} registry
  * @property {import('./batcher.js').Batcher} batcher
@@ -48,7 +48,7 @@ const ROWS_BOUNDS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000]
  * @param {Measured} measured
  */
 export function registerMetrics(registry, measured) {
-  const { counts, held, recent, batcher, database } = measured
+  const { counts, held, places, batcher, database } = measured
   const counter = define(Counter, registry, PREFIX)
   const gauge = define(Gauge, registry, PREFIX)
   counter('messages_received_total', 'MQTT messages on measurement topics', () => counts.received)
@@ -61,7 +61,7 @@ export function registerMetrics(registry, measured) {
   gauge('messages_held', 'messages that wait to be durable', () => held.count)
   gauge('held_bytes', 'bytes of messages that wait to be durable', () => held.bytes)
   counter('same_time_total', 'values that found another one at their millisecond', () => {
-    return recent.sameTime
+    return places.sameTime
   })
   counter('past_reads_total', 'times of which the database was asked what it has there', () => {
     return measured.past.reads

@@ -116,6 +116,10 @@ export const options = [
   },
   { flag: '--mqtt-client-key <file>', help: 'its key, in PEM', parse: contents },
   {
+    flag: '--share-sensors',
+    help: 'other ingest processes receive measurements of the same sensors (always with --mqtt-url)',
+  },
+  {
     flag: '--ingest-http <host:port>',
     help: 'where /stats, /metrics and /health are',
     default: '127.0.0.1:9181',

@@ -12,7 +12,7 @@ import { bucketOf, layoutAt } from '@sandglass/common/schema'
 import { cover } from './coverage.js'
 import { judge, newestOf } from './judge.js'
 import { messagesOfLines } from './lines.js'
-import { SEQ_MAX } from './recent.js'
+import { NONE_LEFT } from './recent.js'
 import { Refusal } from './refusal.js'
 import { PAYLOAD_KEPT_BYTES_MAX } from './rows.js'
 
@@ -36,14 +36,11 @@ const IDLE_MS = 20
 /** @type {readonly Place[]} */
 const NONE = []
 
-/** @param {number} seq */
-const isTooLarge = (seq) => seq > SEQ_MAX
-
 /**
  * @typedef {object} PipelineParts
  * @property {import('./registry.js').Registry} registry
  * @property {import('./rows.js').Rows} rows
- * @property {import('./recent.js').Recent} recent
+ * @property {import('./hashed.js').Places} places  Of values within their millisecond.
  * @property {import('./past.js').Past} past
  * @property {import('./latest.js').Latest} latest
  * @property {import('./marks.js').Marks} marks
@@ -61,7 +58,7 @@ const isTooLarge = (seq) => seq > SEQ_MAX
 export class Pipeline {
   /** @param {PipelineParts} parts */
   constructor(parts) {
-    const { registry, rows, recent, past, latest, write, unwrite, isWritten } = parts
+    const { registry, rows, places, past, latest, write, unwrite, isWritten } = parts
     const { marks, counts, held, detour, topics, lineTopic, letterBudget } = parts
     this.held = held
     /** @private */
@@ -69,7 +66,7 @@ export class Pipeline {
     /** @private */
     this.rows = rows
     /** @private */
-    this.recent = recent
+    this.places = places
     /** @private */
     this.past = past
     /** @private */
@@ -274,8 +271,8 @@ export class Pipeline {
       return
     }
     const { seqs } = this
-    if (seqs.some(isTooLarge)) {
-      this.refuse(message, new Refusal('time', `more than ${SEQ_MAX} values of one millisecond`))
+    if (seqs.includes(NONE_LEFT)) {
+      this.refuse(message, new Refusal('time', 'too many values of one millisecond'))
       return
     }
     message.isWritten = true
@@ -323,11 +320,11 @@ export class Pipeline {
     let unknown
     for (const { metric, kind, value, timeMs = firstReceivedMs } of measurements) {
       const series = sensor.seriesOf(metric)
-      if (!this.recent.knows(series, timeMs)) {
+      if (!this.places.knows(series, timeMs)) {
         unknown ??= []
         unknown.push({ series, timeMs })
       } else if (!unknown) {
-        this.seqs.push(this.recent.place(series, timeMs, kind, value))
+        this.seqs.push(this.places.place(series, timeMs, kind, value))
       }
     }
     return unknown ?? NONE

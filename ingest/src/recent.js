@@ -8,8 +8,7 @@
  * (`past.js`).
  */
 
-import { createHash } from 'node:crypto'
-import { KIND } from '@sandglass/common/measurement'
+import { COUNTED_MAX, tokenOf } from './seq.js'
 
 /** Most event times remembered in one generation, of all series. About 70 bytes each. */
 export const GENERATION_TIMES_MAX = 131_072
@@ -17,11 +16,8 @@ export const GENERATION_TIMES_MAX = 131_072
 /** Longest life of a young generation, in milliseconds: at least so long is remembered. */
 export const GENERATION_MS_MAX = 600_000
 
-/** Most values of one series and millisecond: `seq` is a smallint. */
-export const SEQ_MAX = 32_767
-
-/** Longest text that is remembered as it is, in characters; of longer ones, the hash. */
-const TEXT_LENGTH_MAX = 40
+/** There is no `seq` left. */
+export const NONE_LEFT = -1
 
 /** @typedef {import('./series.js').Series} Series */
 /** @typedef {import('@sandglass/common/measurement').Value} Value */
@@ -56,7 +52,7 @@ export class Recent {
    * @param {number} timeMs
    * @param {number} kind
    * @param {Value} value
-   * @returns {number}  Greater than {@link SEQ_MAX} where there is none left.
+   * @returns {number}  {@link NONE_LEFT} where the millisecond is full.
    */
   place(series, timeMs, kind, value) {
     const token = tokenOf(kind, value)
@@ -74,7 +70,7 @@ export class Recent {
     const seq = seen.indexOf(token)
     if (seq >= 0) return seq
     this.sameTime++
-    return seen.length > SEQ_MAX ? SEQ_MAX + 1 : seen.push(token) - 1
+    return seen.length > COUNTED_MAX ? NONE_LEFT : seen.push(token) - 1
   }
 
   /** Takes what the older generation knows over into the young one. @private */
@@ -119,7 +115,10 @@ export class Recent {
     if (this.knows(series, timeMs)) return
     /** By `seq`, perhaps with holes. @type {unknown[]} */
     const tokens = []
-    for (const { seq, kind, value } of values) tokens[seq] = tokenOf(kind, value)
+    for (const { seq, kind, value } of values) {
+      // Those of processes that share a series lie where no counted one comes.
+      if (seq <= COUNTED_MAX) tokens[seq] = tokenOf(kind, value)
+    }
     this.remember(series, timeMs, tokens)
   }
 
@@ -145,20 +144,4 @@ export class Recent {
     this.times = 0
     this.bornMs = this.now()
   }
-}
-
-/** What two values have in common if and only if they are the same. */
-/** @param {number} kind  @param {Value} value */
-function tokenOf(kind, value) {
-  if (kind === KIND.number || kind === KIND.boolean) return value
-  if (kind === KIND.text) {
-    const text = /** @type {string} */ (value)
-    if (text.length <= TEXT_LENGTH_MAX) return `t${text}`
-    return `h${createHash('sha1').update(text).digest('base64')}`
-  }
-  if (kind === KIND.location) {
-    const { lat, lon } = /** @type {import('@sandglass/common/measurement').Location} */ (value)
-    return `l${lat} ${lon}`
-  }
-  return `i${value}`
 }

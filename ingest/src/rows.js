@@ -108,7 +108,7 @@ export class Rows {
     const keys = this.keysOf(series.sensor)
     const bucket = keys.bucketOf(layout.className, bucketS)
     /** @type {unknown[]} */
-    const params = [keys.uuid, bucket.long, series.metric, timeMs, seq]
+    const params = [keys.uuid, bucket.long, series.metric, timeMs, Long.fromNumber(seq)]
     bindValue(params, kind, value)
     params.push(timestampOf(message.receivedMs))
     let query = this.measurementByClass[layout.className][kind]

@@ -69,10 +69,16 @@ export function remedyOf(error) {
  * @typedef {import('./past.js').RawRow & { receivedMs: number }} NewestRow
  */
 
+/** With `seq` as a number. @param {any} row  @returns {import('./past.js').RawRow} */
+function counted(row) {
+  return Object.assign(row, { seq: row.seq.toNumber() })
+}
+
 /** @param {any} row  @returns {NewestRow} */
 function dated(row) {
   const { wv, wi, wb, ws, wlat } = row
-  return Object.assign(row, { receivedMs: Number(String(wv ?? wi ?? wb ?? ws ?? wlat)) / 1000 })
+  const receivedMs = Number(String(wv ?? wi ?? wb ?? ws ?? wlat)) / 1000
+  return Object.assign(counted(row), { receivedMs })
 }
 
 export class Storage {
@@ -216,10 +222,11 @@ export class Storage {
    * @param {string} metric
    * @param {number} timeMs
    */
-  rowsAt({ id, layouts }, metric, timeMs) {
+  async rowsAt({ id, layouts }, metric, timeMs) {
     const { className, bucketS } = layoutAt(layouts, timeMs)
     const bucket = bucketOf(bucketS, timeMs)
-    return this.read(`${this.rowsOf(className)} AND ts = ?`, [id, bucket, metric, timeMs])
+    const query = `${this.rowsOf(className)} AND ts = ?`
+    return (await this.read(query, [id, bucket, metric, timeMs])).map(counted)
   }
 
   async countSensors() {

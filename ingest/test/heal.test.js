@@ -5,7 +5,7 @@ import { healLatest } from '../src/heal.js'
 import { Rows } from '../src/rows.js'
 import { Storage } from '../src/storage.js'
 
-const { Uuid } = cassandra.types
+const { Long, Uuid } = cassandra.types
 const ID = Uuid.fromString('0d1b3c5e-0000-4000-8000-000000000001')
 const HOUR_MS = 3_600_000
 const DAY_MS = 24 * HOUR_MS
@@ -50,7 +50,13 @@ function storageOf({ raw, lastMs, layouts = HOURLY, latest }) {
       .sort((a, b) => b.timeMs - a.timeMs || (b.seq ?? 0) - (a.seq ?? 0))
       .slice(0, Number(/LIMIT (\d+)/.exec(query)?.[1]))
       .map(({ timeMs, v, receivedMs = timeMs, seq = 0 }) => ({
-        ...{ ...none, ts: new Date(timeMs), seq, v, wv: String(receivedMs * 1000) },
+        ...{
+          ...none,
+          ts: new Date(timeMs),
+          seq: Long.fromNumber(seq),
+          v,
+          wv: String(receivedMs * 1000),
+        },
       }))
   }
   const client = {

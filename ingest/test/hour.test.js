@@ -87,7 +87,7 @@ afterEach(async () => {
 async function open() {
   const limits = { spoolDir: directory, spoolBytesMax: 64 * 2 ** 20 }
   const parts = await startIngest(limits, {}, storage)
-  const { spool, drain, detour, held, pipeline, recent, counts, batcher } = parts
+  const { spool, drain, detour, held, pipeline, places, counts, batcher } = parts
   if (!spool || !drain || !detour) throw new Error('there is no spool')
   batcher.limits = SANDGLASS_LIMITS
   counts.recovered = await spool.open()
@@ -97,7 +97,7 @@ async function open() {
     setInterval(() => detour.look(held, performance.now()), 100),
     setInterval(() => {
       pipeline.writeLatest()
-      recent.age()
+      places.age()
       counts.age()
     }, 250),
   ]

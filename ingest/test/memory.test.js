@@ -8,7 +8,8 @@ import {
 import { Distribution } from '../src/distribution.js'
 import { Latest } from '../src/latest.js'
 import { Message } from '../src/message.js'
-import { GENERATION_MS_MAX, GENERATION_TIMES_MAX, Recent, SEQ_MAX } from '../src/recent.js'
+import { GENERATION_MS_MAX, GENERATION_TIMES_MAX, NONE_LEFT, Recent } from '../src/recent.js'
+import { COUNTED_MAX, hashedSeq, microsecondOf } from '../src/seq.js'
 import { Sensor, Series } from '../src/series.js'
 
 const series = () => new Series(new Sensor('00000000-0000-0000-0000-000000000000', 's'), 'm')
@@ -57,10 +58,52 @@ describe('recent values', () => {
   test('a millisecond has room for as many values as seq can count', () => {
     const recent = new Recent()
     const one = series()
-    one.recent = new Map([[5, Array.from({ length: SEQ_MAX }, (_, at) => at)]])
-    expect(recent.place(one, 5, KIND.number, -1)).toBe(SEQ_MAX)
-    expect(recent.place(one, 5, KIND.number, -2)).toBe(SEQ_MAX + 1)
-    expect(recent.place(one, 5, KIND.number, -1)).toBe(SEQ_MAX)
+    one.recent = new Map([[5, Array.from({ length: COUNTED_MAX }, (_, at) => at)]])
+    expect(recent.place(one, 5, KIND.number, -1)).toBe(COUNTED_MAX)
+    expect(recent.place(one, 5, KIND.number, -2)).toBe(NONE_LEFT)
+    expect(recent.place(one, 5, KIND.number, -1)).toBe(COUNTED_MAX)
+  })
+})
+
+describe('hashed values', () => {
+  /** @type {[number, import('@sandglass/common/measurement').Value][]} */
+  const different = [
+    ...Array.from(
+      { length: 20_000 },
+      (_, n) => /** @type {[number, number]} */ ([KIND.number, n / 8]),
+    ),
+    [KIND.number, 1e-300],
+    [KIND.text, '1'],
+    [KIND.text, 'true'],
+    [KIND.text, 'number 1'],
+    [KIND.text, 'x'.repeat(100)],
+    [KIND.text, `${'x'.repeat(99)}y`],
+    [KIND.boolean, true],
+    [KIND.boolean, false],
+    [KIND.integer, 1],
+    [KIND.integer, 2n ** 62n],
+    [KIND.location, { lat: 1, lon: 1 }],
+    [KIND.location, { lat: 1, lon: -1 }],
+  ]
+  const seqs = different.map(([kind, value]) => hashedSeq(kind, value))
+
+  test('every value has a place of its own, exact as a number, that no counted one takes', () => {
+    expect(new Set(seqs).size).toBe(different.length)
+    expect(Math.min(...seqs)).toBeGreaterThan(COUNTED_MAX)
+    expect(seqs.every(Number.isSafeInteger)).toBe(true)
+  })
+
+  test('the same value has the same place in every process and version', () => {
+    expect(different.map(([kind, value]) => hashedSeq(kind, value))).toEqual(seqs)
+    expect(hashedSeq(KIND.number, 21.5)).toBe(147_956_950_057_852)
+  })
+
+  test('of two the higher never counts as measured earlier, and all as of their millisecond', () => {
+    const rising = [0, 1, 499, 500, COUNTED_MAX, ...seqs].sort((a, b) => a - b).map(microsecondOf)
+    expect(rising).toEqual([...rising].sort((a, b) => a - b))
+    expect(rising[0]).toBe(0)
+    expect(rising.at(-1)).toBe(999)
+    expect(microsecondOf(Math.min(...seqs))).toBeGreaterThan(microsecondOf(COUNTED_MAX))
   })
 })
 

@@ -4,61 +4,16 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { sensorId } from '@sandglass/common/sensor'
 import { parseTopics } from '@sandglass/common/topics'
-import pino from 'pino'
-import { Sessions } from '../src/broker/session.js'
 import { COVER_MS } from '../src/coverage.js'
-import { buildIngest } from '../src/ingest.js'
 import { LATEST_MS_MIN } from '../src/latest.js'
 import { Message } from '../src/message.js'
-import { Recent } from '../src/recent.js'
 import { REFUSAL_KINDS } from '../src/refusal.js'
-import { FakeError, FakeStorage } from './support/fake-storage.js'
+import { FakeError } from './support/fake-storage.js'
 import { until } from './support/ingest.js'
+import { build } from './support/pipeline.js'
 import { seeded } from './support/random.js'
 
 const T = Date.UTC(2026, 0, 1)
-
-/** @typedef {ConstructorParameters<typeof Message>[0]} MessageParts */
-
-/**
- * @param {Partial<import('../src/ingest.js').IngestLimits>} [limits]
- * @param {FakeStorage} [storage]
- * @param {Recent} [recent]
- */
-function build(limits = {}, storage = new FakeStorage(), recent = undefined) {
-  const ingest = buildIngest({
-    ...{ storage, recent },
-    keyspace: 'k',
-    logger: pino({ level: 'silent' }),
-    limits: {
-      ...{ sensorsMax: 1_000, heldBytesMax: 1e6, qos0BytesMax: 1e6, retentionClass: '30d' },
-      ...{ deadLettersMax: 1e6, deadLetterBytesMax: 1e9 },
-      ...{ lineTopic: 'telegraf', spoolDir: '', spoolBytesMax: 0, spoolAfterMs: 1_000, ...limits },
-    },
-  })
-  /** @type {Message[]} */
-  const settled = []
-  const origin = { settled: (/** @type {Message} */ message) => settled.push(message) }
-  const session = new Sessions().enter('c', true, origin)
-  /** @param {string} topic  @param {unknown} payload  @param {Partial<MessageParts>} [parts] */
-  const accept = (topic, payload, parts = {}) => {
-    const text = typeof payload === 'string' ? payload : JSON.stringify(payload)
-    const message = new Message({
-      ...{ origin, clientId: 'c', session, visit: session.visit, topic, qos: 1, dup: false },
-      ...{ payload: Buffer.from(text), retain: false, packetId: settled.length + 1 },
-      ...{ receivedMs: Date.now(), arrivedMs: performance.now(), ...parts },
-    })
-    ingest.pipeline.accept(message)
-    return message
-  }
-  /** @param {string} topic  @param {unknown} payload  @param {Partial<MessageParts>} [parts] */
-  const settle = async (topic, payload, parts) => {
-    const message = accept(topic, payload, parts)
-    await until(() => message.isSettled)
-    return message
-  }
-  return { ...ingest, storage, accept, settle, settled, session }
-}
 
 describe('measurements', () => {
   test('a value becomes a row in the bucket of its time, as of its acceptance', async () => {
@@ -101,11 +56,11 @@ describe('measurements', () => {
   })
 
   test('two values of one millisecond are two rows, the same one again is none', async () => {
-    const { settle, storage, recent } = build()
+    const { settle, storage, places } = build()
     for (const v of [1, 2, 1, 3, 2]) await settle('sensors/s/m', { t: T, v })
     const rows = storage.rowsOf('measurement_30d').map(({ seq, v }) => [seq, v])
     expect(rows.sort()).toEqual([0, 1, 2].map((seq) => [seq, seq + 1]))
-    expect(recent.sameTime).toBe(2)
+    expect(places.sameTime).toBe(2)
   })
 
   test('without a time it is the time of receipt, also for its redelivery', async () => {
@@ -223,92 +178,6 @@ describe('topics that templates describe', () => {
     expect(letter).toMatchObject({ topic: 'plant/a/press/force', received: receivedMs })
     expect(later.counts.spooled).toBe(0)
   })
-})
-
-describe('two values of one millisecond', () => {
-  const values = (/** @type {FakeStorage} */ storage) =>
-    storage
-      .rowsOf('measurement_30d')
-      .map(({ ts, seq, v }) => [ts, seq, v])
-      .sort()
-
-  test('stay two when the service was restarted between them', async () => {
-    const storage = new FakeStorage()
-    await build({}, storage).settle('sensors/s/m', { t: T, v: 1 })
-    const second = build({}, storage)
-    await second.settle('sensors/s/m', { t: T, v: 2 })
-    await second.settle('sensors/s/m', { t: T, v: 1 })
-    expect(values(storage)).toEqual([
-      [T, 0, 1],
-      [T, 1, 2],
-    ])
-  })
-
-  test('stay two when the first is older than what is remembered', async () => {
-    const { settle, storage, past } = build({}, undefined, new Recent({ timesMax: 2 }))
-    for (const t of [T, T + 1, T + 2, T + 3, T + 4]) await settle('sensors/s/m', { t, v: 1 })
-    expect(past.reads).toBe(0)
-    await settle('sensors/s/m', { t: T, v: 2 })
-    expect(past.reads).toBe(1)
-    expect(values(storage)).toContainEqual([T, 1, 2])
-  })
-
-  test('are asked of the database only at times that it may know more of', async () => {
-    const storage = new FakeStorage()
-    await build({}, storage).settle('sensors/s/m', { t: T, v: 1 })
-    const { settle, past } = build({}, storage)
-    for (let t = T + 1; t < T + 50; t++) await settle('sensors/s/m', [{ t, v: 1 }])
-    await settle('sensors/new/m', { t: T, v: 1 })
-    expect(past.reads).toBe(0)
-  })
-
-  test('are each stored once, whatever is repeated, forgotten or interrupted', async () => {
-    const seed = Number(process.env.SEED ?? randomInt(2 ** 31))
-    const random = seeded(seed)
-    const below = (/** @type {number} */ count) => Math.floor(random() * count)
-    const storage = new FakeStorage()
-    /** @type {Map<string, Set<number>>} */
-    const acknowledged = new Map()
-    /** What was sent and not acknowledged is sent again. @type {{ t: number, v: number }[]} */
-    let unacknowledged = []
-    for (let run = 0; run < 12; run++) {
-      const { accept } = build({}, storage, new Recent({ timesMax: 6 }))
-      const isLast = run === 11
-      storage.isManual = !isLast
-      const fresh = Array.from({ length: isLast ? 0 : 60 }, () => ({
-        t: T + below(20),
-        v: below(4),
-      }))
-      const sent = [...unacknowledged, ...fresh].map((one) => ({
-        one,
-        message: accept('sensors/s/m', one),
-      }))
-      for (let step = 0; step < 40; step++) {
-        const [request] = storage.requests.splice(0, 1)
-        request?.end(random() < 0.1 ? new FakeError('retry') : undefined)
-        await new Promise((resolve) => setImmediate(resolve))
-      }
-      if (isLast) await until(() => sent.every(({ message }) => message.isSettled))
-      // The process dies here: requests that are under way may still arrive, or never.
-      for (const request of storage.requests.splice(0)) {
-        if (random() < 0.5) request.end()
-      }
-      await new Promise((resolve) => setImmediate(resolve))
-      for (const { one, message } of sent) {
-        if (!message.isSettled) continue
-        const known = acknowledged.get(`${one.t}`) ?? new Set()
-        acknowledged.set(`${one.t}`, known.add(one.v))
-      }
-      unacknowledged = sent.filter(({ message }) => !message.isSettled).map(({ one }) => one)
-    }
-    const stored = new Map()
-    for (const { ts, v } of storage.rowsOf('measurement_30d')) {
-      const key = `${ts}`
-      stored.set(key, [...(stored.get(key) ?? []), v].sort())
-    }
-    const expected = [...acknowledged].map(([key, set]) => [key, [...set].sort()])
-    expect({ seed, stored: [...stored].sort() }).toEqual({ seed, stored: expected.sort() })
-  }, 30_000)
 })
 
 describe('sensors', () => {

@@ -1,7 +1,7 @@
 // REST over a real database: registered sensors, cursors that outlive what they came from, live
 // values, and a database that is lost.
 import mqtt from 'mqtt'
-import { startStack } from '../support/stack.js'
+import { startStack, UNSPOOLED } from '../support/stack.js'
 import { getJson } from '../support/stored.js'
 import { until } from '../support/until.js'
 
@@ -19,7 +19,7 @@ describe('the api', () => {
   let client
 
   beforeAll(async () => {
-    stack = await startStack()
+    stack = await startStack({ ingestEnv: UNSPOOLED })
     client = await mqtt.connectAsync(stack.mqttUrl, { clientId: 'api', reconnectPeriod: 0 })
     const values = Array.from({ length: COUNT }, (_, index) => ({
       t: T + index * 60_000,

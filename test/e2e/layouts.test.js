@@ -4,7 +4,7 @@ import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import { sensorId } from '@sandglass/common/sensor'
 import { Publisher } from '../support/publisher.js'
 import { publishAll } from '../support/rest.js'
-import { startStack } from '../support/stack.js'
+import { startStack, UNSPOOLED } from '../support/stack.js'
 import { getJson, readMeasurements } from '../support/stored.js'
 import { until } from '../support/until.js'
 
@@ -30,7 +30,7 @@ let stack
 
 beforeAll(async () => {
   stack = await startStack({
-    ingestEnv: { TOPIC_TEMPLATES: TEMPLATES },
+    ingestEnv: { ...UNSPOOLED, TOPIC_TEMPLATES: TEMPLATES },
     apiEnv: { TOPIC_TEMPLATES: TEMPLATES },
   })
   const client = await stack.client()

@@ -10,15 +10,14 @@ import { Ledger } from '../support/ledger.js'
 import { openMosquitto } from '../support/mosquitto.js'
 import { openPublishers } from '../support/publisher.js'
 import { describeWith, missingPrograms } from '../support/requirement.js'
-import { startStack } from '../support/stack.js'
+import { startStack, UNSPOOLED } from '../support/stack.js'
 import { getJson, scanMeasurements } from '../support/stored.js'
 import { until } from '../support/until.js'
 
 const CLIENTS = 20
 const START_MS = Date.UTC(2024, 0, 1)
-
-/** Long enough that messages wait for the database, rather than be spooled and acknowledged. */
-const SPOOL_AFTER_MS = '600000'
+/** So many values of a device have the same time: its clock is coarse. */
+const SAME_TIME = 3
 
 /** @typedef {import('../support/part.js').Part} Part */
 /** @typedef {import('../support/mosquitto.js').Mosquitto} Mosquitto */
@@ -64,7 +63,7 @@ class Round {
       this.publishers.flatMap((publisher, client) =>
         Array.from({ length: count }, async (_, index) => {
           const sensor = `device-${client}`
-          const timeMs = START_MS + from + index
+          const timeMs = START_MS + Math.floor((from + index) / SAME_TIME)
           const value = client * 1_000_000 + from + index
           const acknowledged = this.#ledger.note(sensorId(sensor), 'm', timeMs, value)
           await publisher.publish(`sensors/${sensor}/m`, JSON.stringify({ t: timeMs, v: value }))
@@ -124,7 +123,7 @@ async function open(names, ingestEnv) {
   const stack = await startStack({ parts: ['engine'] })
   const broker = await openMosquitto(stack.directory)
   await broker.start()
-  const env = { MQTT_URL: `mqtt://${broker.host}:${broker.port}`, SPOOL_AFTER_MS, ...ingestEnv }
+  const env = { MQTT_URL: `mqtt://${broker.host}:${broker.port}`, ...UNSPOOLED, ...ingestEnv }
   const processes = await Promise.all(names.map((name) => stack.addIngest(name, env)))
   await Promise.all(processes.map((part) => part.start()))
   const publishers = await openPublishers(CLIENTS, 'device', broker)

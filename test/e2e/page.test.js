@@ -61,6 +61,7 @@ describeWith(missingPrograms(['chromium']), 'the page', () => {
       ...{ t: nowMs - 60 * MINUTE_MS, v: index },
     }))
     await publishAll(stack.apiUrl, [...day, ...fleet])
+    await stack.emptied()
     await page.request.patch(`${stack.apiUrl}/v1/sensors/unit-0007`, {
       data: { type: 'tank', tags: { site: 'port' } },
     })

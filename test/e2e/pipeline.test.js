@@ -3,7 +3,7 @@ import { sensorId } from '@sandglass/common/sensor'
 import mqtt from 'mqtt'
 import { unaccounted } from '../support/accounts.js'
 import { Publisher } from '../support/publisher.js'
-import { startStack } from '../support/stack.js'
+import { startStack, UNSPOOLED } from '../support/stack.js'
 import { getJson, readMeasurements } from '../support/stored.js'
 import { until } from '../support/until.js'
 
@@ -19,7 +19,7 @@ describe('a reading on its way', () => {
   let client
 
   beforeAll(async () => {
-    stack = await startStack()
+    stack = await startStack({ ingestEnv: UNSPOOLED })
     client = await mqtt.connectAsync(stack.mqttUrl, { clientId: 'pipeline', reconnectPeriod: 0 })
   }, 120_000)
   afterAll(async () => {

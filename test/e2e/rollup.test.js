@@ -4,7 +4,7 @@ import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { MARK, SLOT_GRACE_MS, SLOT_MS, shardOf, startOf } from '@sandglass/common/rollup'
 import { sensorId } from '@sandglass/common/sensor'
 import { publishAll } from '../support/rest.js'
-import { startStack } from '../support/stack.js'
+import { startStack, UNSPOOLED } from '../support/stack.js'
 import { getJson } from '../support/stored.js'
 import { until } from '../support/until.js'
 
@@ -27,7 +27,7 @@ const rows = new Map()
 let stack
 
 beforeAll(async () => {
-  stack = await startStack()
+  stack = await startStack({ ingestEnv: UNSPOOLED })
   for (let t = FROM; t < TO; t += EVERY_MS) rows.set(t, valueAt(t))
   await publishAll(stack.apiUrl, [...rows].map(toLine))
 }, 120_000)

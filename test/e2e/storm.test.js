@@ -5,7 +5,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { sensorId } from '@sandglass/common/sensor'
 import { unaccounted } from '../support/accounts.js'
 import { openPublishers } from '../support/publisher.js'
-import { startStack } from '../support/stack.js'
+import { startStack, UNSPOOLED } from '../support/stack.js'
 import { scanMeasurements } from '../support/stored.js'
 import { until } from '../support/until.js'
 
@@ -15,8 +15,6 @@ const IN_FLIGHT = 50
 const MESSAGES = 1_000
 const STORMS = 15
 const START_MS = Date.UTC(2024, 0, 1)
-/** Long enough that messages wait for the database, rather than be spooled and acknowledged. */
-const SPOOL_AFTER_MS = '600000'
 
 /** @typedef {import('../support/stack.js').Stack} Stack */
 /** @typedef {import('../support/ledger.js').Stored} Stored */
@@ -131,7 +129,7 @@ describe('all that is not acknowledged is sent again and again', () => {
   let stack
 
   beforeAll(async () => {
-    stack = await startStack({ parts: ['engine', 'ingest'], ingestEnv: { SPOOL_AFTER_MS } })
+    stack = await startStack({ parts: ['engine', 'ingest'], ingestEnv: UNSPOOLED })
   }, 120_000)
   afterAll(() => stack?.end(), 60_000)
 

@@ -2,7 +2,7 @@
 // another api, where it was.
 import { setTimeout as delay } from 'node:timers/promises'
 import mqtt from 'mqtt'
-import { startStack } from '../support/stack.js'
+import { startStack, UNSPOOLED } from '../support/stack.js'
 import { readMeasurements } from '../support/stored.js'
 import { until } from '../support/until.js'
 
@@ -76,7 +76,7 @@ describe('a live stream', () => {
 
   beforeAll(async () => {
     // On a busy machine nothing is to come so late that it is not told live.
-    stack = await startStack({ ingestEnv: { SPOOL_AFTER_MS: '60000' } })
+    stack = await startStack({ ingestEnv: UNSPOOLED })
     other = await stack.addApi('api-2')
     await other.part.start()
     client = await mqtt.connectAsync(stack.mqttUrl, { clientId: 'live', reconnectPeriod: 0 })

@@ -20,6 +20,12 @@ const HOST = '127.0.0.1'
 export const ENGINE =
   process.env.SANDGLASS_DB ?? join(ROOT, 'db-engine/target/release/sandglass-db')
 
+/**
+ * Settings of ingest by which what is acknowledged is in the database, however slow that is on a busy
+ * machine, and can be read at once: nothing is spooled for ten minutes.
+ */
+export const UNSPOOLED = Object.freeze({ SPOOL_AFTER_MS: '600000' })
+
 /** The address of a database that is not ours, from the environment. */
 export const GIVEN_DATABASE = process.env.CQL_HOSTS
 

@@ -28,7 +28,7 @@ export async function scanMeasurements(client, keyspace, className = '30d') {
       sensorId: String(sensor_id),
       metric,
       timeMs: Number(ts),
-      seq,
+      seq: Number(seq),
       value: valueIn(row),
     })
   }

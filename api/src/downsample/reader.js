@@ -215,6 +215,8 @@ export class SeriesDownsampler {
       budget.rows -= rows
       if (budget.rows < 0 || performance.now() > budget.untilMs) throw new TooManyRows()
     }
+    /** Rows come newest first, and those of one millisecond by one read. */
+    let order = 0
     /** @type {Promise<void>[]} */
     const reads = []
     const within = occupied(what.extents.get(metric), range, this.#now())
@@ -245,7 +247,7 @@ export class SeriesDownsampler {
         const value = rollupValue(row)
         if (value === undefined) continue
         const timeMs = row.ts.getTime()
-        windows.at(timeMs).add(timeMs, row.seq, value)
+        windows.at(timeMs).add(timeMs, --order, value)
       }
     }
     await Promise.all(reads)

@@ -93,7 +93,7 @@ export function createFakeStore({
         : [],
     rows: readRows,
     async numbers(one, metric, span) {
-      const found = await readRows(one, metric, span, 'asc', Infinity)
+      const found = await readRows(one, metric, span, 'desc', Infinity)
       return { rows: found.map(numberRow), pageState: undefined }
     },
     async rollups(one, metric, { level: levelName, fromMs, toMs }) {
@@ -137,9 +137,9 @@ export function createFakeStore({
 }
 
 /** @param {Row} row  @returns {import('../../src/store.js').NumberRow} */
-function numberRow({ t, seq, value }) {
+function numberRow({ t, value }) {
   const v = typeof value === 'number' ? value : null
-  return { ts: new Date(t), seq, v, i: null, b: typeof value === 'boolean' ? value : null }
+  return { ts: new Date(t), v, i: null, b: typeof value === 'boolean' ? value : null }
 }
 
 /**

@@ -20,7 +20,7 @@ const ROLE = 'ingest'
 /**
  * A row of a measurement table, as far as rollups count it.
  *
- * @typedef {{ ts: Date, seq: number, v: number | null, i: unknown, b: boolean | null,
+ * @typedef {{ ts: Date, v: number | null, i: unknown, b: boolean | null,
  *   wv?: unknown, wi?: unknown, wb?: unknown }} RawRow
  */
 
@@ -30,7 +30,7 @@ const ROLE = 'ingest'
 function statements(keyspace) {
   /** @param {string} className  @param {string} columns */
   const raw = (className, columns) =>
-    `SELECT ts, seq, v, i, b${columns} FROM ${keyspace}.${measurementTable(className)}
+    `SELECT ts, v, i, b${columns} FROM ${keyspace}.${measurementTable(className)}
      WHERE sensor_id = ? AND bucket = ? AND metric = ? AND ts >= ? AND ts <= ?`
   const ROLLUP = 'sensor_id, bucket, metric, ts, n, sum, min, max, first, last, sketch, oldest'
   return {
@@ -79,7 +79,7 @@ export function createRollupStore(storage, keyspace) {
     },
 
     /**
-     * The raw rows of a part of a partition, newest first.
+     * The raw rows of a part of a partition, newest first: of one millisecond, by falling `seq`.
      *
      * @param {{ sensorId: string, metric: string }} series
      * @param {Span} span

@@ -49,13 +49,15 @@ export async function rollHour(store, window, layouts, nowMs) {
   /** @type {Map<number, Aggregate>} */
   const minutes = new Map()
   let oldestMs = Number.POSITIVE_INFINITY
+  let order = 0
   for (const part of parts) {
     for await (const row of store.raw(window, part, isOld)) {
       const value = rollupValue(/** @type {any} */ (row))
       if (value === undefined) continue
       const timeMs = row.ts.getTime()
-      hour.add(timeMs, row.seq, value)
-      at(minutes, startOf(timeMs, MINUTES.windowMs)).add(timeMs, row.seq, value)
+      order--
+      hour.add(timeMs, order, value)
+      at(minutes, startOf(timeMs, MINUTES.windowMs)).add(timeMs, order, value)
       if (isOld) oldestMs = Math.min(oldestMs, receiptMs(row))
     }
   }

@@ -55,6 +55,7 @@ export class FakeStorage {
     const match = /INTO \w+\.(\w+) \(([^)]*)\)/.exec(query)
     const [table, columns] = [match?.[1] ?? '', (match?.[2] ?? '').split(', ')]
     const values = Object.fromEntries(columns.map((column, at) => [column, params[at]]))
+    if ('seq' in values) values.seq = Number(values.seq)
     const keys = [
       'shard',
       'slot',
