@@ -7,7 +7,7 @@ import { EventEmitter } from 'node:events'
 import cassandra from 'cassandra-driver'
 import { guardControlConnection } from './control-connection.js'
 import { addresses, json, oneOf } from './options.js'
-import { schemaStatements } from './schema.js'
+import { CLASS_DEFAULT, measurementTable, schemaStatements } from './schema.js'
 
 /** @typedef {import('./options.js').OptionSpec<any>} OptionSpec */
 /** @typedef {import('cassandra-driver').Client} Client */
@@ -139,6 +139,7 @@ export class Database extends EventEmitter {
         await this.client.execute(`SELECT day FROM ${this.keyspace}.dead_letter LIMIT 1`, [], {
           prepare: false,
         })
+        await this.requireSchema()
         this.noteUp()
         this.watch()
         return
@@ -161,6 +162,17 @@ export class Database extends EventEmitter {
     for (const statement of schemaStatements(this.keyspace, this.options.cqlReplication)) {
       await this.client.execute(statement, [], { prepare: false, readTimeout: 30_000 })
     }
+  }
+
+  /** Throws if the tables are those of an earlier version. @private */
+  async requireSchema() {
+    const query = `SELECT seq FROM ${this.keyspace}.${measurementTable(CLASS_DEFAULT)} LIMIT 1`
+    const { columns } = await this.client.execute(query, [], { prepare: false })
+    if (columns[0].type.code === cassandra.types.dataTypes.bigint) return
+    throw new Error(
+      `keyspace ${this.keyspace} is of an earlier version, in which seq was no bigint: ` +
+        'give a new one (--cql-keyspace), and import there what that version exports',
+    )
   }
 
   /** Asks now and then, so that a database that is lost is noticed while nobody reads. @private */

@@ -21,8 +21,8 @@ export const ENGINE =
   process.env.SANDGLASS_DB ?? join(ROOT, 'db-engine/target/release/sandglass-db')
 
 /**
- * Settings of ingest by which what is acknowledged is in the database, however slow that is on a busy
- * machine, and can be read at once: nothing is spooled for ten minutes.
+ * Settings of ingest by which what is acknowledged is in the database, however slow that is on a
+ * busy machine, and can be read at once: nothing is spooled for ten minutes.
  */
 export const UNSPOOLED = Object.freeze({ SPOOL_AFTER_MS: '600000' })
 
