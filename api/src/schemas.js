@@ -112,6 +112,11 @@ const next = {
   description: 'Give it as `cursor` for the next page; null at the end.',
 }
 
+/** An array of objects. @param {Record<string, unknown>} properties */
+export function objects(properties) {
+  return { type: 'array', items: { type: 'object', properties } }
+}
+
 /** @param {Record<string, unknown>} items */
 export function page(items) {
   return {

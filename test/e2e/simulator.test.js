@@ -26,6 +26,12 @@ const TROUBLE = [
   '--outage-percent=5',
 ]
 
+/** @param {{ code: number | null, output: string }} run */
+function expectReconciled({ code, output }) {
+  expect(output).toMatch(/reconciled: everything is stored as it was published/)
+  expect(code).toBe(0)
+}
+
 describe('a simulated fleet', () => {
   /** @type {import('../support/stack.js').Stack} */
   let stack
@@ -72,7 +78,7 @@ describe('a simulated fleet', () => {
   ])(
     'of %s, as %s, in the past and with all trouble, is stored as it was published',
     async (fleet, shape, seed) => {
-      const { code, output } = await simulate(
+      const run = await simulate(
         `--fleet=${fleet}`,
         `--shape=${shape}`,
         `--seed=${seed}`,
@@ -82,8 +88,7 @@ describe('a simulated fleet', () => {
         '--rate=2',
         ...TROUBLE,
       )
-      expect(output).toMatch(/reconciled: everything is stored as it was published/)
-      expect(code).toBe(0)
+      expectReconciled(run)
     },
     RUN_MS_MAX,
   )
@@ -91,7 +96,7 @@ describe('a simulated fleet', () => {
   test(
     'in the present, some without a clock and some messages late, is stored as it was published',
     async () => {
-      const { code, output } = await simulate(
+      const run = await simulate(
         '--seed=4',
         '--sensors=8',
         '--rate=80',
@@ -99,10 +104,9 @@ describe('a simulated fleet', () => {
         '--shape=single',
         ...TROUBLE,
       )
-      expect(output).toMatch(/^published .*\/s · p50 /m)
-      expect(output).toMatch(/\(dead letters\)/)
-      expect(output).toMatch(/reconciled: everything is stored as it was published/)
-      expect(code).toBe(0)
+      expect(run.output).toMatch(/^published .*\/s · p50 /m)
+      expect(run.output).toMatch(/\(dead letters\)/)
+      expectReconciled(run)
     },
     RUN_MS_MAX,
   )
@@ -147,10 +151,9 @@ describe('a simulated fleet', () => {
       await untilStats('the spool is empty', ({ spooled }) => spooled === 0)
       await ingest.kill9()
       await ingest.start()
-      const { code, output } = await run
-      expect(output).toMatch(/reconnected [1-9]/)
-      expect(output).toMatch(/reconciled: everything is stored as it was published/)
-      expect(code).toBe(0)
+      const ended = await run
+      expect(ended.output).toMatch(/reconnected [1-9]/)
+      expectReconciled(ended)
     },
     RUN_MS_MAX,
   )

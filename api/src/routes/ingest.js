@@ -25,12 +25,8 @@ const precision = {
   description: 'Of the times of line protocol.',
 }
 const refused = {
-  type: 'array',
+  ...schemas.objects({ item: { type: 'integer' }, reason: { type: 'string' } }),
   description: 'What is no measurement: its place in the body, from 0, and why.',
-  items: {
-    type: 'object',
-    properties: { item: { type: 'integer' }, reason: { type: 'string' } },
-  },
 }
 const outcome = {
   type: 'object',
@@ -58,13 +54,7 @@ const replaySchema = {
       type: 'object',
       properties: {
         replayed: { type: 'integer' },
-        refused: {
-          type: 'array',
-          items: {
-            type: 'object',
-            properties: { id: { type: 'string' }, reason: { type: 'string' } },
-          },
-        },
+        refused: schemas.objects({ id: { type: 'string' }, reason: { type: 'string' } }),
         unknown: { type: 'array', items: { type: 'string' } },
       },
     },
@@ -93,20 +83,14 @@ const decodeSchema = {
     200: {
       type: 'object',
       properties: {
-        items: {
-          type: 'array',
-          items: {
-            type: 'object',
-            properties: {
-              sensor: { type: 'string' },
-              id: { type: 'string', format: 'uuid' },
-              metric: { type: 'string' },
-              t: { type: 'integer', nullable: true, description: 'null: the time of receipt.' },
-              kind: { type: 'string', enum: Object.keys(KIND) },
-              v: {},
-            },
-          },
-        },
+        items: schemas.objects({
+          sensor: { type: 'string' },
+          id: { type: 'string', format: 'uuid' },
+          metric: { type: 'string' },
+          t: { type: 'integer', nullable: true, description: 'null: the time of receipt.' },
+          kind: { type: 'string', enum: Object.keys(KIND) },
+          v: {},
+        }),
         refused,
       },
     },

@@ -138,20 +138,14 @@ const manySchema = {
       type: 'object',
       properties: {
         ...aboutAnswer,
-        groups: {
-          type: 'array',
-          items: {
-            type: 'object',
-            properties: {
-              sensor: { type: 'string' },
-              name: { type: 'string' },
-              metric: { type: 'string' },
-              tag: { type: 'string', nullable: true },
-              series: { type: 'integer', description: 'How many are in it.' },
-              items: { type: 'array', items: item },
-            },
-          },
-        },
+        groups: schemas.objects({
+          sensor: { type: 'string' },
+          name: { type: 'string' },
+          metric: { type: 'string' },
+          tag: { type: 'string', nullable: true },
+          series: { type: 'integer', description: 'How many are in it.' },
+          items: { type: 'array', items: item },
+        }),
       },
     },
     ...schemas.problems,

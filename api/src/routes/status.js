@@ -14,7 +14,7 @@ const schema = {
   tags: ['sensors'],
   summary: 'Connection states of a device, newest first, of the last 90 days',
   description:
-    'Known of a device whose key is bound to the sensor, whose will is published below it, or ' +
+    'Known of a device whose key is bound to the sensor, whose will is on a topic of it, or ' +
     'whose client id is its name. `lost` came without a DISCONNECT.',
   params: schemas.sensorParams,
   querystring: {
@@ -29,18 +29,12 @@ const schema = {
     200: {
       type: 'object',
       properties: {
-        items: {
-          type: 'array',
-          items: {
-            type: 'object',
-            properties: {
-              t: { type: 'integer', description: 'Milliseconds since 1970.' },
-              state: { type: 'string', enum: ['online', 'offline', 'lost', 'unknown'] },
-              client: { type: 'string' },
-              reason: { type: 'string' },
-            },
-          },
-        },
+        items: schemas.objects({
+          t: { type: 'integer', description: 'Milliseconds since 1970.' },
+          state: { type: 'string', enum: ['online', 'offline', 'lost', 'unknown'] },
+          client: { type: 'string' },
+          reason: { type: 'string' },
+        }),
       },
     },
     ...schemas.problems,
