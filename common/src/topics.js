@@ -15,7 +15,7 @@
  */
 
 import { SettingError } from './options.js'
-import { checkMetric, isMeasurementTopic, PayloadError, parseTopic } from './payload.js'
+import { checkNames, isMeasurementTopic, parseTopic } from './payload.js'
 import { isSensorName } from './sensor.js'
 
 /** Most templates: each is tried for a topic that was not seen before. */
@@ -157,19 +157,25 @@ export class Topics {
   parse(topic) {
     const found = isMeasurementTopic(topic) ? undefined : this.#find(topic)
     if (!found) return parseTopic(topic)
-    const { template, levels } = found
-    const words = new Map(template.levels.map((level, at) => [level, levels[at]]))
-    const sensor = template.name.map((piece) => words.get(piece) ?? piece).join('')
+    const { template, levels, words } = found
+    const sensor = nameOf(found)
     const rest = levels.slice(template.levels.length)
     const metric = rest.length > 0 ? rest.join('.') : words.get('{metric}')
-    if (!isSensorName(sensor)) {
-      throw new PayloadError(
-        'topic',
-        'the sensor in the topic is empty, too long or has a forbidden character',
-      )
-    }
-    if (metric !== undefined) checkMetric(metric)
+    checkNames(sensor, metric)
     return { sensor, metric }
+  }
+
+  /**
+   * The sensor of a topic, or that of all topics that a filter fits, whatever its metric is.
+   *
+   * @param {string} topic
+   * @returns {string | undefined}  Its name or id; undefined where there is none, or several.
+   */
+  sensorOf(topic) {
+    const found = isMeasurementTopic(topic) ? undefined : this.#find(topic)
+    if (!found && !isMeasurementTopic(topic)) return undefined
+    const name = found ? nameOf(found) : (topic.split('/')[1] ?? '')
+    return isSensorName(name) ? name : undefined
   }
 
   /** @param {string} topic */
@@ -180,8 +186,16 @@ export class Topics {
         (hasRest ? levels.length >= own.length : levels.length === own.length) &&
         own.every((level, at) => !isText(level) || level === levels[at]),
     )
-    return template && { template, levels }
+    if (!template) return undefined
+    const words = new Map(template.levels.map((level, at) => [level, levels[at]]))
+    return { template, levels, words }
   }
+}
+
+/** The name that a template gives a sensor. */
+/** @param {{ template: Template, words: Map<string, string> }} found */
+function nameOf({ template, words }) {
+  return template.name.map((piece) => words.get(piece) ?? piece).join('')
 }
 
 /** @type {import('./options.js').OptionSpec<Topics>} */

@@ -12,9 +12,8 @@ import { PROBLEM_TYPE, Problem } from '@sandglass/common/problem'
 import Fastify from 'fastify'
 import { deliver } from './delivery.js'
 
-/** Largest body, in bytes, as it arrives and unpacked. */
-const BODY_BYTES_MAX = 2 ** 20
-const UNPACKED_BYTES_MAX = 16 * 2 ** 20
+/** Largest body once it is unpacked, in bytes. */
+export const UNPACKED_BYTES_MAX = 16 * 2 ** 20
 
 /** Dead letters that one request replays. */
 const REPLAY_MAX = 1_000
@@ -36,10 +35,11 @@ const unpack = promisify(gunzip)
  * @param {() => { ok: boolean, [detail: string]: unknown }} parts.health  200 if `ok`, else 503.
  * @param {() => unknown} parts.stats
  * @param {(ids: string[]) => Promise<import('./replay.js').Replayed>} parts.replay
+ * @param {number} parts.bodyBytesMax  Largest body as it arrives.
  * @param {boolean} parts.isLoopback  Only this machine can reach it; then `Host` must say so too.
  */
-export function buildHttp({ sink, registry, health, stats, replay, isLoopback }) {
-  const app = Fastify({ bodyLimit: BODY_BYTES_MAX, forceCloseConnections: true })
+export function buildHttp({ sink, registry, health, stats, replay, bodyBytesMax, isLoopback }) {
+  const app = Fastify({ bodyLimit: bodyBytesMax, forceCloseConnections: true })
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
   app.addHook('onRequest', async (request) => {
@@ -48,7 +48,7 @@ export function buildHttp({ sink, registry, health, stats, replay, isLoopback })
     }
   })
   app.setErrorHandler((error, _request, reply) => {
-    const problem = explain(/** @type {any} */ (error))
+    const problem = explain(/** @type {any} */ (error), bodyBytesMax)
     if (problem.retryAfterS !== undefined) reply.header('retry-after', problem.retryAfterS)
     return reply.code(problem.status).type(PROBLEM_TYPE).send(JSON.stringify(problem))
   })
@@ -144,12 +144,15 @@ async function textOf(request) {
   }
 }
 
-/** @param {Error & { statusCode?: number }} error */
-function explain(error) {
+/** @param {Error & { statusCode?: number }} error  @param {number} bodyBytesMax */
+function explain(error, bodyBytesMax) {
   if (error instanceof Problem) return error
   if (error instanceof PayloadError) return new Problem('invalid-body', error.message)
   if (error.statusCode === 413) {
-    return new Problem('body-too-large', `a body has at most ${BODY_BYTES_MAX} bytes`)
+    return new Problem(
+      'body-too-large',
+      `a body has at most ${bodyBytesMax} bytes (--body-bytes-max)`,
+    )
   }
   const isOurs = error.statusCode === undefined || error.statusCode >= 500
   return isOurs

@@ -66,13 +66,16 @@ const upOrDown = (isUp) => (isUp ? 'up' : 'down')
  * @returns {import('./source.js').Source}
  */
 function openSource(sink, statuses, database, logger) {
+  const { topicTemplates: topics } = options
   if (options.mqttUrl) {
     const client = clientOptionsOf(options, process.env, hostname())
-    const { mqttShare: share, topicTemplates: topics, lineTopic } = options
+    const { mqttShare: share, lineTopic } = options
     const onEmpty = options.mqttLeave ? () => process.kill(process.pid, 'SIGTERM') : undefined
     return outside({ sink, client, options: { share, topics, lineTopic, onEmpty }, logger })
   }
-  const access = options.requireKeys ? new Access({ keys: new KeyStore({ database }) }) : undefined
+  const access = options.requireKeys
+    ? new Access({ keys: new KeyStore({ database }), topics })
+    : undefined
   const identity = identityOf(options)
   const listens = listensOf(options)
   for (const { kind, listen } of listens) {
@@ -80,7 +83,7 @@ function openSource(sink, statuses, database, logger) {
     const isOpen = !isLoopback(listen) && (kind === 'mqtt' || kind === 'ws')
     if (access && isOpen) logger.warn({ kind }, 'keys travel without encryption: listen with TLS')
   }
-  return inside({ sink, limits: options, listens, identity, access, statuses, logger })
+  return inside({ sink, limits: options, listens, identity, access, statuses, topics, logger })
 }
 
 await run('ingest', async ({ logger, onStop }) => {
@@ -126,6 +129,7 @@ await run('ingest', async ({ logger, onStop }) => {
     }),
     stats: () => stats(measured),
     replay: (ids) => replay(ids, { ...parts, reader: storage, accept }),
+    bodyBytesMax: options.bodyBytesMax,
     isLoopback: isLoopback(options.ingestHttp),
   })
   onStop('http', () => http.close())

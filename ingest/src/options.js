@@ -15,6 +15,7 @@ import {
 import { isMeasurementTopic } from '@sandglass/common/payload'
 import { CLASS_DEFAULT, CLASS_NAMES } from '@sandglass/common/schema'
 import { topicTemplates } from '@sandglass/common/topics'
+import { UNPACKED_BYTES_MAX } from './http.js'
 
 const KIB = 1024
 const MIB = 1024 * KIB
@@ -124,6 +125,12 @@ export const options = [
     help: 'where /stats, /metrics and /health are',
     default: '127.0.0.1:9181',
     parse: address,
+  },
+  {
+    flag: '--body-bytes-max <size>',
+    help: 'largest body of an HTTP request, also of those that the api passes on',
+    default: '1MiB',
+    parse: bytes(KIB, UNPACKED_BYTES_MAX),
   },
   topicTemplates,
   {

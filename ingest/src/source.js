@@ -31,11 +31,12 @@ import { External } from './external/external.js'
  * @param {import('./broker/listener.js').Identity} [parts.identity]  For TLS.
  * @param {import('./broker/access.js').Access} [parts.access]
  * @param {import('./statuses.js').Statuses} parts.statuses
+ * @param {import('@sandglass/common/topics').Topics} parts.topics
  * @param {Logger} parts.logger
  */
-export function inside({ sink, limits, listens, identity, access, statuses, logger }) {
+export function inside({ sink, limits, listens, identity, access, statuses, topics, logger }) {
   const broker = new Broker({ logger })
-  const gate = new Gate({ broker, sink, limits, access, statuses, logger })
+  const gate = new Gate({ broker, sink, limits, access, statuses, topics, logger })
   return {
     ...{ broker, gate },
     async start() {

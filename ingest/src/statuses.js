@@ -5,7 +5,6 @@
  * or if its client id is the name under which it publishes.
  */
 
-import { parseTopic } from '@sandglass/common/payload'
 import { sensorId } from '@sandglass/common/sensor'
 
 /** Most states that wait for the database; more are dropped, and counted. */
@@ -18,17 +17,20 @@ export const STATUSES_WAITING_MAX = 10_000
  */
 
 /** @typedef {import('@sandglass/common/keys').Grant} Grant */
+/** @typedef {import('@sandglass/common/topics').Topics} Topics */
 
 /**
  * The sensor that a connection stands for, as far as that is known when it opens.
  *
  * @param {Grant | undefined} grant
  * @param {string | undefined} willTopic
+ * @param {Topics} topics
  * @returns {string | undefined}  Its id.
  */
-export function sensorOf(grant, willTopic) {
+export function sensorOf(grant, willTopic, topics) {
   if (grant?.sensorId !== undefined) return grant.sensorId
-  return willTopic === undefined ? undefined : sensorOfTopic(willTopic)
+  const name = willTopic === undefined ? undefined : topics.sensorOf(willTopic)
+  return name === undefined ? undefined : sensorId(name)
 }
 
 /**
@@ -36,18 +38,10 @@ export function sensorOf(grant, willTopic) {
  *
  * @param {string} clientId
  * @param {string} topic
+ * @param {Topics} topics
  */
-export function sensorOfPublisher(clientId, topic) {
-  return topic.split('/')[1] === clientId ? sensorOfTopic(topic) : undefined
-}
-
-/** @param {string} topic */
-function sensorOfTopic(topic) {
-  try {
-    return sensorId(parseTopic(topic).sensor)
-  } catch {
-    return undefined
-  }
+export function sensorOfPublisher(clientId, topic, topics) {
+  return topics.sensorOf(topic) === clientId ? sensorId(clientId) : undefined
 }
 
 export class Statuses {

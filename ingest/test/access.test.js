@@ -3,6 +3,7 @@ import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { sensorId } from '@sandglass/common/sensor'
+import { parseTopics } from '@sandglass/common/topics'
 import mqtt from 'mqtt'
 import { WebSocket } from 'ws'
 import { Access, mayPublish, maySubscribe } from '../src/broker/access.js'
@@ -14,24 +15,40 @@ const grant = (scopes, sensor) => ({
   sensorId: sensor === undefined ? undefined : sensorId(sensor),
 })
 
-describe('who may do what', () => {
-  const topics = [
-    ...['sensors/a/m', 'sensors/a', 'sensors/b/m', `sensors/${sensorId('a')}/m`],
-    ...['sensors/+/m', 'sensors/#', 'sensors/a/#', 'telegraf/x', 'other', '#', '$SYS/#'],
-  ]
-  const own = new Set(['sensors/a/m', 'sensors/a', `sensors/${sensorId('a')}/m`, 'sensors/a/#'])
+const topics = parseTopics('plant/{area}/{sensor}/{metric}, line/{l}/{u}/{metric...} as {l}.{u}')
 
-  test.each(topics)('%s', (topic) => {
-    expect(mayPublish(undefined, topic)).toBe(true)
-    expect(maySubscribe(undefined, topic)).toBe(true)
-    expect(mayPublish(grant(['write']), topic)).toBe(true)
-    expect(maySubscribe(grant(['write']), topic)).toBe(false)
-    expect(mayPublish(grant(['read', 'manage', 'admin']), topic)).toBe(false)
-    expect(maySubscribe(grant(['read']), topic)).toBe(true)
-    expect(mayPublish(grant(['write'], 'a'), topic)).toBe(own.has(topic))
-    expect(maySubscribe(grant(['write'], 'a'), topic)).toBe(own.has(topic))
-    expect(mayPublish(grant(['read'], 'a'), topic)).toBe(false)
+describe('who may do what', () => {
+  const own = [
+    ...['sensors/a/m', 'sensors/a', `sensors/${sensorId('a')}/m`, 'sensors/a/#', 'sensors/a/+'],
+    ...['plant/x/a/m', 'plant/+/a/+', `plant/x/${sensorId('a')}/m`],
+  ]
+  const others = [
+    ...['sensors/b/m', 'sensors/+/m', 'sensors/#', 'sensors/ab', 'telegraf/x', 'other', '#'],
+    ...['$SYS/#', 'sensors', 'sensors//m', 'plant/x/b/m', 'plant/a/+/m', 'plant/x/#', 'plant/#'],
+    ...['plant/x/a/m/more', 'line/a/a/m', 'line/+/a/m', 'line/a/#', 'line/#'],
+  ]
+
+  test.each([...own, ...others])('%s', (topic) => {
+    const isOwn = own.includes(topic)
+    expect(mayPublish(undefined, topic, topics)).toBe(true)
+    expect(maySubscribe(undefined, topic, topics)).toBe(true)
+    expect(mayPublish(grant(['write']), topic, topics)).toBe(true)
+    expect(maySubscribe(grant(['write']), topic, topics)).toBe(false)
+    expect(mayPublish(grant(['read', 'manage', 'admin']), topic, topics)).toBe(false)
+    expect(maySubscribe(grant(['read']), topic, topics)).toBe(true)
+    expect(mayPublish(grant(['write'], 'a'), topic, topics)).toBe(isOwn)
+    expect(maySubscribe(grant(['write'], 'a'), topic, topics)).toBe(isOwn)
+    expect(mayPublish(grant(['read'], 'a'), topic, topics)).toBe(false)
   })
+
+  test.each(['line/a/b/m', 'line/a/b/m/n', 'line/a/b/#', 'line/a/b/+/n', 'sensors/a.b'])(
+    '%s is of a sensor whose name a template makes of several levels',
+    (topic) => {
+      expect(mayPublish(grant(['write'], 'a.b'), topic, topics)).toBe(true)
+      expect(maySubscribe(grant(['write'], 'a.b'), topic, topics)).toBe(true)
+      expect(mayPublish(grant(['write'], 'a'), topic, topics)).toBe(false)
+    },
+  )
 })
 
 /** @type {Record<string, ReturnType<typeof grant>>} */
@@ -43,6 +60,7 @@ const KEYS = {
 
 const access = () =>
   new Access({
+    topics,
     keys: {
       async find(text) {
         if (text === 'away') throw new Error('away')
@@ -132,7 +150,7 @@ describe('when devices come and go', () => {
     ingest.storage.rowsOf('status').map(({ sensor_id: id, state }) => `${id} ${state}`)
 
   test('is known of keys, wills and names, and is no measurement', async () => {
-    ingest = await startIngest({}, { access: access() })
+    ingest = await startIngest({}, { access: access(), topics })
     const device = connect('device')
     await codeOf(device)
     await until(() => states().length === 1)
@@ -154,8 +172,13 @@ describe('when devices come and go', () => {
     named.publish(2, { topic: 'sensors/fan/m' })
     await until(() => states().length === 5)
     expect(states()[4]).toBe(`${sensorId('fan')} online`)
+    const onItsOwnTopic = connect('writer', { clientId: 'press' })
+    await codeOf(onItsOwnTopic)
+    onItsOwnTopic.publish(1, { topic: 'plant/hall/press/force' })
+    await until(() => states().length === 6)
+    expect(states()[5]).toBe(`${sensorId('press')} online`)
     const measured = ingest.storage.rowsOf('measurement_30d').map(({ sensor_id: id }) => `${id}`)
-    expect(measured.sort()).toEqual([sensorId('else'), sensorId('fan')].sort())
+    expect(measured.sort()).toEqual(['else', 'fan', 'press'].map(sensorId).sort())
   })
 })
 

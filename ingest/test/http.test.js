@@ -6,6 +6,7 @@ import { startIngest, until } from './support/ingest.js'
 
 const T = Date.UTC(2026, 0, 1)
 const HOST = { host: '127.0.0.1:9181' }
+const BODY_BYTES_MAX = 100_000
 
 /** @type {Awaited<ReturnType<typeof startIngest>>} */
 let ingest
@@ -19,6 +20,7 @@ async function start(limits) {
   const accept = (/** @type {import('../src/message.js').Message} */ message) =>
     ingest.pipeline.accept(message)
   app = buildHttp({
+    bodyBytesMax: BODY_BYTES_MAX,
     sink: ingest.pipeline,
     registry: createRegistry('sandglass_test_'),
     health: () => ({ ok: isWell }),
@@ -117,7 +119,7 @@ describe('measurements', () => {
       [400, 'x', { 'content-type': 'text/plain', 'content-encoding': 'br' }],
       [400, 'x', { ...json, 'content-encoding': 'gzip' }],
       [400, gzipSync(Buffer.alloc(17 * 2 ** 20)), { ...json, 'content-encoding': 'gzip' }],
-      [413, 'x'.repeat(2 ** 20 + 1), json],
+      [413, 'x'.repeat(BODY_BYTES_MAX + 1), json],
       [415, '{}', { 'content-type': 'application/xml' }],
       [421, '{}', { ...json, host: 'evil.example' }],
     ])) {

@@ -3,10 +3,10 @@
  * (`--require-keys`) everybody may do everything, and only this machine can connect.
  */
 
-import { isMeasurementTopic } from '@sandglass/common/payload'
 import { sensorId } from '@sandglass/common/sensor'
 
 /** @typedef {import('@sandglass/common/keys').Grant} Grant */
+/** @typedef {import('@sandglass/common/topics').Topics} Topics */
 
 /** Return codes of a CONNACK that refuses [MQTT-3.2.2.3]. */
 export const REFUSED = Object.freeze({ unavailable: 3, badPassword: 4, notAuthorized: 5 })
@@ -25,11 +25,12 @@ export const REFUSED = Object.freeze({ unavailable: 3, badPassword: 4, notAuthor
  *
  * @param {Grant | undefined} grant  Undefined where no keys are required.
  * @param {string} topic
+ * @param {Topics} topics
  */
-export function mayPublish(grant, topic) {
+export function mayPublish(grant, topic, topics) {
   if (!grant) return true
   if (!grant.scopes.has('write')) return false
-  return grant.sensorId === undefined || isOwn(grant.sensorId, topic)
+  return grant.sensorId === undefined || isOwn(grant.sensorId, topic, topics)
 }
 
 /**
@@ -37,25 +38,32 @@ export function mayPublish(grant, topic) {
  *
  * @param {Grant | undefined} grant
  * @param {string} filter
+ * @param {Topics} topics
  */
-export function maySubscribe(grant, filter) {
+export function maySubscribe(grant, filter, topics) {
   if (!grant) return true
-  if (grant.sensorId !== undefined) return isOwn(grant.sensorId, filter)
+  if (grant.sensorId !== undefined) return isOwn(grant.sensorId, filter, topics)
   return grant.scopes.has('read')
 }
 
-/** @param {string} id  Of a sensor.  @param {string} topic  Or a filter. */
-function isOwn(id, topic) {
-  const [, name = ''] = topic.split('/')
-  return isMeasurementTopic(topic) && !/[+#]/.test(name) && sensorId(name) === id
+/** @param {string} id  Of a sensor.  @param {string} topic  Or a filter.  @param {Topics} topics */
+function isOwn(id, topic, topics) {
+  const name = topics.sensorOf(topic)
+  return name !== undefined && sensorId(name) === id
 }
 
 export class Access {
   #keys
+  #topics
 
-  /** @param {{ keys: Pick<import('@sandglass/common/key-store').KeyStore, 'find'> }} parts */
-  constructor({ keys }) {
+  /**
+   * @param {object} parts
+   * @param {Pick<import('@sandglass/common/key-store').KeyStore, 'find'>} parts.keys
+   * @param {Topics} parts.topics
+   */
+  constructor({ keys, topics }) {
     this.#keys = keys
+    this.#topics = topics
     /** Clients that were refused. */
     this.refused = 0
   }
@@ -77,7 +85,7 @@ export class Access {
     try {
       const grant = await this.#keys.find(password ?? '')
       if (!grant) return REFUSED.badPassword
-      const mayWill = willTopic === undefined || mayPublish(grant, willTopic)
+      const mayWill = willTopic === undefined || mayPublish(grant, willTopic, this.#topics)
       return mayWill ? grant : REFUSED.notAuthorized
     } catch {
       // The database cannot be asked, and the key was not heard of lately.

@@ -42,8 +42,8 @@ export class Broker {
     /** Called when the fan-out has room again. @type {() => void} */
     this.onRoom = () => {}
     this.aedes.authorizeSubscribe = (client, subscription, done) => {
-      const { grant } = /** @type {Port} */ (client.conn).connection
-      done(null, maySubscribe(grant, subscription.topic) ? subscription : null)
+      const { grant, gate } = /** @type {Port} */ (client.conn).connection
+      done(null, maySubscribe(grant, subscription.topic, gate.topics) ? subscription : null)
     }
     this.aedes.on('clientError', (client, error) => {
       logger.debug({ client: client.id, reason: error.message }, 'client error')

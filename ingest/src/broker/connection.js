@@ -13,6 +13,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { Message } from '../message.js'
 import { sensorOf, sensorOfPublisher } from '../statuses.js'
+import { Turns } from '../turns.js'
 import { mayPublish } from './access.js'
 import { introductionOf } from './connect-packet.js'
 import {
@@ -39,9 +40,6 @@ const LINGER_MS_MAX = 5_000
  * of its connection follows it, and it must not cost the client the connection that it has now.
  */
 const TAKE_OVER_MS = 200
-
-/** Settled queue entries that are kept before the queue is cut. */
-const QUEUE_CUT = 64
 
 const DISCONNECT = Buffer.from([TYPE.disconnect << 4, 0])
 
@@ -89,16 +87,13 @@ export class Connection {
     this.visit = 0
     /** @private */
     this.socket = socket
-    /** @private */
     this.gate = gate
     /** @private */
     this.framer = new Framer(gate.limits.packetBytesMax)
     /** Bytes of an incomplete packet that the gate counts. */
     this.waitingBytes = 0
-    /** @private @type {(Turn | Message)[]} */
-    this.queue = []
-    /** The first of the queue that is not done with. @private */
-    this.head = 0
+    /** @private @type {Turns<Turn | Message>} */
+    this.turns = new Turns()
     /** @private @type {Port | undefined} */
     this.port = undefined
     /** Whether the client has closed its half. @private */
@@ -119,7 +114,7 @@ export class Connection {
 
   /** Messages (and a DISCONNECT) that are not acknowledged yet. */
   get unacknowledged() {
-    return this.queue.length - this.head
+    return this.turns.count
   }
 
   /** Takes the packets that are there, up to a limit. */
@@ -200,7 +195,7 @@ export class Connection {
         break
       case TYPE.disconnect:
         this.stage = 'leaving'
-        this.queue.push({ type, packetId: 0, isSettled: true })
+        this.turns.push({ type, packetId: 0, isSettled: true })
         this.gate.markDirty(this)
         break
       case TYPE.connect:
@@ -245,7 +240,7 @@ export class Connection {
       await delay(TAKE_OVER_MS, undefined, { ref: false })
       if (this.stage !== 'connecting') return
     }
-    this.sensorId = sensorOf(this.grant, introduction.willTopic)
+    this.sensorId = sensorOf(this.grant, introduction.willTopic, this.gate.topics)
     this.port = new Port(this)
     this.gate.broker.handle(this.port)
     this.port.push(packet)
@@ -273,7 +268,7 @@ export class Connection {
     if (qos === 2 && session.unreleased.has(packetId)) {
       // [MQTT-4.3.3-2]: it is stored; only its PUBREC was lost.
       this.gate.noteDuplicate()
-      this.queue.push({ type: TYPE.pubrec, packetId, isSettled: true })
+      this.turns.push({ type: TYPE.pubrec, packetId, isSettled: true })
       this.gate.markDirty(this)
       return
     }
@@ -293,7 +288,7 @@ export class Connection {
       receivedMs: this.heardMs,
       arrivedMs: performance.now(),
     })
-    if (qos > 0) this.queue.push(message)
+    if (qos > 0) this.turns.push(message)
     else this.gate.forward(message)
     this.gate.accept(message)
   }
@@ -303,9 +298,9 @@ export class Connection {
   mayPublish(topic) {
     if (topic === this.lastTopic) return this.mayPublishLast
     this.lastTopic = topic
-    this.mayPublishLast = mayPublish(this.grant, topic)
+    this.mayPublishLast = mayPublish(this.grant, topic, this.gate.topics)
     if (this.sensorId === undefined && this.session) {
-      this.sensorId = sensorOfPublisher(this.session.clientId, topic)
+      this.sensorId = sensorOfPublisher(this.session.clientId, topic, this.gate.topics)
       this.noteStatus('online', 'published')
     }
     return this.mayPublishLast
@@ -334,7 +329,7 @@ export class Connection {
 
   /** A message is durable. @param {Message} message */
   settled(message) {
-    if (message.qos > 0 && this.queue[this.head] === message) this.gate.markDirty(this)
+    if (message.qos > 0 && this.turns.first === message) this.gate.markDirty(this)
   }
 
   /** Sends the acknowledgements whose turn has come, and reads on if that made room. */
@@ -342,13 +337,11 @@ export class Connection {
     /** @type {number[]} */
     const bytes = []
     let hasLeft = false
-    for (; this.head < this.queue.length && this.queue[this.head].isSettled; this.head++) {
-      const turn = this.queue[this.head]
+    for (let turn = this.turns.take(); turn; turn = this.turns.take()) {
       if (turn instanceof Message) this.acknowledge(turn, bytes)
       else if (turn.type === TYPE.disconnect) hasLeft = true
       else pushAcknowledgement(bytes, turn.type, turn.packetId)
     }
-    this.cut()
     if (bytes.length > 0) this.send(Buffer.from(bytes))
     if (this.stage === 'closed') return
     if (hasLeft) this.port?.push(DISCONNECT)
@@ -367,17 +360,6 @@ export class Connection {
       pushAcknowledgement(bytes, TYPE.pubrec, message.packetId)
     } else {
       this.close('too many QoS 2 messages await their release')
-    }
-  }
-
-  /** Gives back the memory of what is done with. @private */
-  cut() {
-    if (this.head === this.queue.length) {
-      this.queue.length = 0
-      this.head = 0
-    } else if (this.head >= QUEUE_CUT && 2 * this.head >= this.queue.length) {
-      this.queue.splice(0, this.head)
-      this.head = 0
     }
   }
 

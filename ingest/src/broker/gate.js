@@ -44,12 +44,14 @@ export class Gate {
    * @param {GateLimits} parts.limits
    * @param {import('./access.js').Access} [parts.access]  Undefined: everybody may do everything.
    * @param {import('../statuses.js').Statuses} [parts.statuses]
+   * @param {import('@sandglass/common/topics').Topics} parts.topics
    * @param {import('pino').Logger} parts.logger
    */
-  constructor({ broker, sink, limits, access, statuses, logger }) {
+  constructor({ broker, sink, limits, access, statuses, topics, logger }) {
     this.broker = broker
     this.limits = limits
     this.access = access
+    this.topics = topics
     /** @private */
     this.statuses = statuses
     this.sessions = new Sessions()

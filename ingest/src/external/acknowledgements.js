@@ -8,9 +8,7 @@
  */
 
 import { pushAcknowledgement, TYPE } from '../broker/frame.js'
-
-/** Settled entries that are kept before the queue is cut. */
-const QUEUE_CUT = 64
+import { Turns } from '../turns.js'
 
 /** @typedef {import('../message.js').Message} Message */
 
@@ -29,10 +27,8 @@ export class Acknowledgements {
     this.stream = stream
     /** @private */
     this.onWritten = onWritten
-    /** @private @type {Message[]} */
-    this.queue = []
-    /** The first of the queue that is not acknowledged. @private */
-    this.head = 0
+    /** @private @type {Turns<Message>} */
+    this.turns = new Turns()
     /** @private @type {NodeJS.Immediate | undefined} */
     this.turn = undefined
     /** @private */
@@ -41,17 +37,17 @@ export class Acknowledgements {
 
   /** Messages that are not acknowledged. */
   get count() {
-    return this.queue.length - this.head
+    return this.turns.count
   }
 
   /** A message of QoS 1 has arrived. @param {Message} message */
   add(message) {
-    if (!this.isClosed) this.queue.push(message)
+    if (!this.isClosed) this.turns.push(message)
   }
 
   /** A message is durable, or is none of ours. @param {Message} message */
   settled(message) {
-    if (this.queue[this.head] !== message || this.turn) return
+    if (this.turns.first !== message || this.turn) return
     this.turn = setImmediate(() => this.flush())
   }
 
@@ -61,10 +57,9 @@ export class Acknowledgements {
     this.turn = undefined
     /** @type {number[]} */
     const bytes = []
-    for (; this.head < this.queue.length && this.queue[this.head].isSettled; this.head++) {
-      pushAcknowledgement(bytes, TYPE.puback, this.queue[this.head].packetId)
+    for (let one = this.turns.take(); one; one = this.turns.take()) {
+      pushAcknowledgement(bytes, TYPE.puback, one.packetId)
     }
-    this.cut()
     if (bytes.length === 0 || this.stream.destroyed) return
     this.stream.write(Buffer.from(bytes))
     this.onWritten()
@@ -73,18 +68,6 @@ export class Acknowledgements {
   /** The connection is gone. */
   close() {
     this.isClosed = true
-    this.queue.length = 0
-    this.head = 0
-  }
-
-  /** Gives back the memory of what is done with. @private */
-  cut() {
-    if (this.head === this.queue.length) {
-      this.queue.length = 0
-      this.head = 0
-    } else if (this.head >= QUEUE_CUT && 2 * this.head >= this.queue.length) {
-      this.queue.splice(0, this.head)
-      this.head = 0
-    }
+    this.turns.clear()
   }
 }

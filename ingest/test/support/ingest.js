@@ -1,6 +1,7 @@
 /** Ingest on a port of its own, with a fake database; and a client that speaks raw packets. */
 
 import { connect } from 'node:net'
+import { Topics } from '@sandglass/common/topics'
 import { generate, parser } from 'mqtt-packet'
 import pino from 'pino'
 import { buildIngest } from '../../src/ingest.js'
@@ -34,11 +35,12 @@ export const LIMITS = {
  */
 export async function startIngest(limits = {}, more = {}, storage = new FakeStorage()) {
   const logger = pino({ level: 'silent' })
-  const all = { ...LIMITS, ...limits }
+  const { topics = new Topics() } = more
+  const all = { ...LIMITS, topicTemplates: topics, ...limits }
   const parts = buildIngest({ storage, keyspace: KEYSPACE, limits: all, logger })
   const listens = [{ kind: /** @type {const} */ ('mqtt'), listen: { host: '127.0.0.1', port: 0 } }]
   const { pipeline: sink, statuses } = parts
-  const source = inside({ sink, statuses, limits: all, listens, logger, ...more })
+  const source = inside({ sink, statuses, limits: all, listens, logger, ...more, topics })
   const ports = (await source.start()).split(' ').map((place) => Number(place.split(':').at(-1)))
   return {
     ...parts,
