@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import { isPrinted, stepsOf } from '../support/page.js'
 import { describeWith, missingPrograms } from '../support/requirement.js'
-import { ENGINE, GIVEN_DATABASE } from '../support/stack.js'
+import { ENGINE, GIVEN_DATABASE, SPOOLED_LATE } from '../support/stack.js'
 import { missingForTerminal, Terminal } from '../support/terminal.js'
 import { until } from '../support/until.js'
 
@@ -30,7 +30,7 @@ const NEEDS = {
 /** Blocks that nobody runs, and why: what they contain. @type {Record<string, string>} */
 const NOT_RUN = {
   'git pull': 'a clone of what is tested has nothing to pull; npm start is run elsewhere',
-  '--cql-hosts 10.0.0.1:9042': 'a cluster of three machines: test/cassandra/three.test.js has one',
+  '--cql-hosts 10.0.0.1:9042': 'a cluster of three machines: test/cassandra/three.js has one',
 }
 
 /**
@@ -100,6 +100,8 @@ for (const page of PAGES) {
     beforeAll(async () => {
       terminal = new Terminal({
         DB_PROGRAM: ENGINE,
+        // A page reads at once what was acknowledged.
+        ...SPOOLED_LATE,
         ...{ PIP_NO_INDEX: '1', PIP_FIND_LINKS: WHEELS, PIP_DISABLE_PIP_VERSION_CHECK: '1' },
       })
       // A page that starts nothing is for whoever has a platform that runs.

@@ -5,7 +5,7 @@ import { tableFromIPC } from 'apache-arrow'
 import cassandra from 'cassandra-driver'
 import mqtt from 'mqtt'
 import { unaccounted } from '../support/accounts.js'
-import { startStack } from '../support/stack.js'
+import { SPOOLED_LATE, startStack } from '../support/stack.js'
 import { getJson, readMeasurements } from '../support/stored.js'
 
 const T = Date.UTC(2024, 4, 1, 12)
@@ -16,7 +16,7 @@ describe('over HTTP', () => {
   let stack
 
   beforeAll(async () => {
-    stack = await startStack()
+    stack = await startStack({ ingestEnv: SPOOLED_LATE })
   }, 120_000)
   afterAll(() => stack?.end(), 60_000)
 

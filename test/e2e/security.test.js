@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import mqtt from 'mqtt'
-import { startStack } from '../support/stack.js'
+import { SPOOLED_LATE, startStack } from '../support/stack.js'
 import { until } from '../support/until.js'
 
 const run = promisify(execFile)
@@ -27,7 +27,7 @@ async function command(...args) {
 
 beforeAll(async () => {
   const env = { REQUIRE_KEYS: 'true' }
-  stack = await startStack({ ingestEnv: env, apiEnv: env })
+  stack = await startStack({ ingestEnv: { ...SPOOLED_LATE, ...env }, apiEnv: env })
   for (const scope of ['read', 'write', 'manage']) {
     keys[scope] = await command('create', '--name', `test ${scope}`, '--scopes', scope)
   }

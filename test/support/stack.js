@@ -26,6 +26,9 @@ export const ENGINE =
  */
 export const UNSPOOLED = Object.freeze({ SPOOL_AFTER_MS: '600000' })
 
+/** The same for tests that want the spool, too: a disk that is still for less spools nothing. */
+export const SPOOLED_LATE = Object.freeze({ SPOOL_AFTER_MS: '4000' })
+
 /** The address of a database that is not ours, from the environment. */
 export const GIVEN_DATABASE = process.env.CQL_HOSTS
 
