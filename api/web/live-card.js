@@ -48,8 +48,8 @@ export class LiveCard {
   add({ t, seq = 0, v }) {
     const [times, values] = this.#data
     if (t >= (this.#newest?.t ?? t)) this.#newest = { t, v }
-    // The seq tells values of one millisecond apart, well below what is seen.
-    const second = t / 1_000 + seq / 1e6
+    // The seq tells values of one millisecond apart, well below what is seen; it may be a hash.
+    const second = t / 1_000 + (seq % 1_000) / 1e6
     const isLast = times.length === 0 || second > times[times.length - 1]
     const at = isLast ? times.length : find(times, second)
     if (times[at] === second) return

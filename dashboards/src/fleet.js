@@ -94,7 +94,9 @@ const clocks = [
   }),
   lines({
     title: 'Values at one millisecond',
-    description: 'Which found another value of their series there; both are kept.',
+    description:
+      'Which found another value of their series there; both are kept. Processes that share ' +
+      'sensors do not know.',
     unit: 'ops',
     queries: { 'same time': total('sandglass_ingest_same_time_total') },
   }),

@@ -133,5 +133,5 @@ function asNewest(row) {
   if (value === null || kind === undefined) return undefined
   const timeMs = row.ts.getTime()
   const timestampUs = latestTimestampUs(timeMs, row.seq, row.receivedMs)
-  return new Newest(timeMs, row.seq, row.receivedMs, kind, value, timestampUs)
+  return new Newest(timeMs, row.receivedMs, kind, value, timestampUs)
 }

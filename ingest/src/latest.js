@@ -43,7 +43,7 @@ export class Latest {
   note(series, { timeMs, seq, receivedMs, kind, value }) {
     const timestampUs = latestTimestampUs(timeMs, seq, receivedMs)
     if (series.newest && series.newest.timestampUs > timestampUs) return false
-    series.newest = new Newest(timeMs, seq, receivedMs, kind, value, timestampUs)
+    series.newest = new Newest(timeMs, receivedMs, kind, value, timestampUs)
     if (series.isLatestDue) return false
     const nowMs = this.now()
     if (nowMs - series.latestWrittenMs >= LATEST_MS_MIN) {

@@ -13,15 +13,13 @@
 export class Newest {
   /**
    * @param {number} timeMs  Of the event, milliseconds since the Unix epoch.
-   * @param {number} seq
    * @param {number} receivedMs
    * @param {number} kind
    * @param {Value} value
    * @param {number} timestampUs  By which the database tells which one is newer.
    */
-  constructor(timeMs, seq, receivedMs, kind, value, timestampUs) {
+  constructor(timeMs, receivedMs, kind, value, timestampUs) {
     this.timeMs = timeMs
-    this.seq = seq
     this.receivedMs = receivedMs
     this.kind = kind
     this.value = value
