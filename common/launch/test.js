@@ -16,7 +16,7 @@ import { checkMachine, checkTools } from './requirements.js'
 import { buildEngine, installPackages } from './setup.js'
 
 /** Test files at a time: those of the whole platform mostly wait. */
-const WORKERS = 2
+const WORKERS = 3
 
 const root = fileURLToPath(new URL('../..', import.meta.url))
 
