@@ -172,10 +172,10 @@ export class Topics {
    * @returns {string | undefined}  Its name or id; undefined where there is none, or several.
    */
   sensorOf(topic) {
-    const found = isMeasurementTopic(topic) ? undefined : this.#find(topic)
-    if (!found && !isMeasurementTopic(topic)) return undefined
-    const name = found ? nameOf(found) : (topic.split('/')[1] ?? '')
-    return isSensorName(name) ? name : undefined
+    const found = this.#find(topic)
+    const below = isMeasurementTopic(topic) ? topic.split('/')[1] : undefined
+    const name = found ? nameOf(found) : below
+    return name !== undefined && isSensorName(name) ? name : undefined
   }
 
   /** @param {string} topic */
