@@ -18,6 +18,9 @@ export default {
   // After tests that kill processes, Node 20 may spin for ever in its own clean-up at the end
   // (Environment::CleanupHandles waits for a handle that is gone). A forced exit does without it.
   forceExit: true,
+  // Ends a test that hangs. How long one takes is no matter of tests: on a busy machine the start
+  // of a process alone may take seconds. Milliseconds.
+  testTimeout: 60_000,
   projects: [
     ...['common', 'ingest', 'simulator', 'api', 'dashboards'].map(unit),
     ...['tidy', 'docker', 'rules', 'support', 'bench', 'cassandra'].map(system),

@@ -14,25 +14,26 @@ afterEach(() => around.end())
 /** @param {string} name  Of a file of the launcher's. */
 const module = (name) => JSON.stringify(new URL(`../../launch/${name}.js`, import.meta.url).href)
 
-/** A launcher with two parts that note when they are told to stop. @param {string} file */
+/** A launcher with two parts that note when they run and are told to stop. @param {string} file */
 const launcher = (file) => `
-  import { appendFileSync } from 'node:fs'
   import { Guard } from ${module('guard')}
   import { LogFile } from ${module('log-file')}
   import { Part } from ${module('part')}
   const guard = new Guard()
   const script = (name) => \`
+    const note = (what) =>
+      require('node:fs').appendFileSync(${JSON.stringify(file)}, '\${name} ' + what + '\\\\n')
     process.on('SIGTERM', () => {
-      require('node:fs').appendFileSync(${JSON.stringify(file)}, '\${name} stopped\\\\n')
+      note('stopped')
       process.exit(0)
     })
+    note(process.pid)
     setInterval(() => {}, 1000)\`
   for (const name of ['engine', 'ingest']) {
     const spec = { name, command: [process.execPath, '-e', script(name)], env: {} }
     const log = new LogFile(${JSON.stringify(file)} + '.' + name)
     const part = new Part(spec, { cwd: '/', log, guard, say: () => {} })
     await part.start()
-    appendFileSync(${JSON.stringify(file)}, name + ' ' + part.pid + '\\n')
   }
   setInterval(() => {}, 1000)`
 

@@ -12,6 +12,8 @@ beforeEach(() => {
 afterEach(() => around.end())
 
 const FOREVER = 'setInterval(() => {}, 1000)'
+const serve = (/** @type {number} */ port) =>
+  `require('node:http').createServer((_, response) => response.end()).listen(${port}, '127.0.0.1')`
 
 describe('a part', () => {
   test('is up once its health check says so, and stops when told', async () => {
@@ -31,12 +33,15 @@ describe('a part', () => {
   })
 
   test('that ends before it serves fails the start with its last line', async () => {
-    const part = around.part('broken', "console.error('no room left'); process.exit(3)")
+    const healthUrl = `http://127.0.0.1:${await freePort()}/`
+    const script = "console.error('no room left'); process.exit(3)"
+    const part = around.part('broken', script, { healthUrl })
     await expect(part.start()).rejects.toThrow('broken does not start (exit code 3): no room left')
   })
 
   test('that throws is quoted with its error, not with what Node adds', async () => {
-    const part = around.part('throwing', "throw new RangeError('out of luck')")
+    const healthUrl = `http://127.0.0.1:${await freePort()}/`
+    const part = around.part('throwing', "throw new RangeError('out of luck')", { healthUrl })
     await expect(part.start()).rejects.toThrow('(exit code 1): RangeError: out of luck')
   })
 
@@ -46,7 +51,9 @@ describe('a part', () => {
   })
 
   test('that is killed is started again, and that is said', async () => {
-    const part = around.part('mortal', `console.log('working'); ${FOREVER}`)
+    const port = await freePort()
+    const script = `console.log('working'); ${serve(port)}`
+    const part = around.part('mortal', script, { healthUrl: `http://127.0.0.1:${port}/` })
     await part.start()
     const first = Number(part.pid)
     process.kill(first, 'SIGKILL')
@@ -61,13 +68,15 @@ describe('a part', () => {
   })
 
   test('that ends again and again is started after longer and longer pauses', async () => {
+    const port = await freePort()
     const marker = join(around.directory, 'ran')
+    // It serves the first time only, and only once the next time knows of it.
     const script = `
       const fs = require('node:fs')
       if (fs.existsSync(${JSON.stringify(marker)})) process.exit(9)
       fs.writeFileSync(${JSON.stringify(marker)}, '')
-      ${FOREVER}`
-    const part = around.part('fickle', script)
+      ${serve(port)}`
+    const part = around.part('fickle', script, { healthUrl: `http://127.0.0.1:${port}/` })
     await part.start()
     process.kill(Number(part.pid), 'SIGKILL')
     await until('three restarts', () => around.said.length >= 3)
