@@ -192,6 +192,15 @@ describe('connections', () => {
     expect(one.ids('puback')).toEqual([3])
   })
 
+  test('one that was closed before its CONNECT is read is not let in', async () => {
+    await start()
+    const one = client()
+    one.socket.end(connectOf('gone'))
+    await until(() => one.isClosed)
+    expect(one.packets).toEqual([])
+    expect(ingest.gate.connectionCount).toBe(0)
+  })
+
   test('a newer one of a client takes over from the older [MQTT-3.1.4-2]', async () => {
     await start()
     const [old, another] = [
@@ -292,13 +301,13 @@ describe('limits', () => {
   test('a client whose message was cut by the limit is not taken for silent afterwards', async () => {
     await start({ clientMessagesMax: 10 })
     ingest.storage.isDown = true
-    const one = await client().connect({ keepalive: 1 })
+    const one = await client().connect({ keepalive: 2 })
     for (const id of numbers(10)) one.publish(id)
     const last = generate(publish(11))
     one.socket.write(last.subarray(0, 5))
     await until(() => ingest.held.count === 10)
     // Longer than its keep-alive, and over when the next look for silent clients is still to come.
-    await pause(2_700)
+    await pause(3_700)
     ingest.storage.isDown = false
     await until(() => one.ids('puback').length === 10)
     await pause(1_050)
@@ -319,7 +328,7 @@ describe('limits', () => {
       retain: false,
     }
     const one = await client().connect({ keepalive: 1, will })
-    await until(() => one.isClosed, 4_000)
+    await until(() => one.isClosed)
     await until(() => watcher.packets.length === 2)
     expect(watcher.packets[1]).toMatchObject({ topic: 'sensors/s/m' })
     // A will is no measurement.
@@ -328,12 +337,12 @@ describe('limits', () => {
 
   test('messages keep a client alive as PINGREQ does', async () => {
     await start()
-    const one = await client().connect({ keepalive: 1 })
-    for (const id of numbers(6)) {
+    const one = await client().connect({ keepalive: 2 })
+    for (const id of numbers(9)) {
       one.publish(id)
       await pause(500)
     }
-    expect(one.ids('puback')).toEqual(numbers(6))
+    expect(one.ids('puback')).toEqual(numbers(9))
     expect(one.isClosed).toBe(false)
   })
 

@@ -18,8 +18,11 @@ const FILES_MAX_MIN = DEVICES + 1_000
  * its retransmissions.
  */
 const RECONNECT_MS_MAX = 12_000
-/** How long a busy machine may take until all are back, in milliseconds. */
-const BACK_MS_MAX = 90_000
+/**
+ * Ends the wait for devices that do not come back, in milliseconds. Where six programs more want
+ * its two cores, a machine takes 65 s until all are.
+ */
+const BACK_MS_MAX = 240_000
 
 /** What is missing for so many connections: Node raises the soft limit to the hard one. */
 function missingFiles() {
@@ -74,7 +77,7 @@ describeWith(missingFiles(), `${DEVICES} connections`, () => {
     await load.acknowledges(2 * PER_SECOND)
     expect(await stack.stats()).toMatchObject({ connections: DEVICES })
     expect(load.publishers.filter(({ disconnects }) => disconnects > 1)).toEqual([])
-  }, 180_000)
+  }, 360_000)
 
   test('have published nothing that is not stored once', async () => {
     await load.finish()
@@ -83,5 +86,5 @@ describeWith(missingFiles(), `${DEVICES} connections`, () => {
     const rows = await until('the database answers', () => scanMeasurements(client, stack.keyspace))
     expect(load.compare(rows)).toEqual(load.clean)
     expect(unaccounted(await stack.stats())).toBe(0)
-  }, 60_000)
+  }, 180_000)
 })

@@ -10,7 +10,7 @@
  * ones who do not listen.
  */
 
-import { setTimeout as delay } from 'node:timers/promises'
+import { setTimeout as delay, setImmediate as turn } from 'node:timers/promises'
 import { Message } from '../message.js'
 import { sensorOf, sensorOfPublisher } from '../statuses.js'
 import { Turns } from '../turns.js'
@@ -226,6 +226,7 @@ export class Connection {
    */
   async enter(introduction, packet) {
     const { access, sessions } = this.gate
+    if (!(await this.stillWantsIn(0))) return
     if (access) {
       const answer = await access.admit(introduction)
       if (this.stage !== 'connecting') return
@@ -236,14 +237,27 @@ export class Connection {
       }
       this.grant = answer
     }
-    if (sessions.isConnected(introduction.clientId)) {
-      await delay(TAKE_OVER_MS, undefined, { ref: false })
-      if (this.stage !== 'connecting') return
-    }
+    const isThere = sessions.isConnected(introduction.clientId)
+    if (isThere && !(await this.stillWantsIn(TAKE_OVER_MS))) return
     this.sensorId = sensorOf(this.grant, introduction.willTopic, this.gate.topics)
     this.port = new Port(this)
     this.gate.broker.handle(this.port)
     this.port.push(packet)
+  }
+
+  /**
+   * Whether the client has not left meanwhile. One whose CONNECT waited in the kernel until it gave
+   * up is not worth the work of letting it in: where many come at once, those who still wait would
+   * wait for that, and give up in their turn.
+   *
+   * @private
+   * @param {number} ms
+   */
+  async stillWantsIn(ms) {
+    if (ms > 0) await delay(ms, undefined, { ref: false })
+    // Timers are before what has arrived in a turn of the loop; this is after it.
+    await turn()
+    return this.stage === 'connecting'
   }
 
   /** aedes has accepted the client. @param {import('aedes').Client} client */
