@@ -116,7 +116,7 @@ test('exports beyond the limit are refused, and room is there again when one end
   expect([refused.status, refused.headers.get('retry-after')]).toEqual([503, '1'])
   for (const controller of controllers) controller.abort()
   for (let tries = 0; tries < 100; tries++) {
-    const { status, body } = await fetch(url, { signal: AbortSignal.timeout(500) })
+    const { status, body } = await fetch(url)
     await body?.cancel()
     if (status === 200) break
     expect(tries).toBeLessThan(99)

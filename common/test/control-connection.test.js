@@ -20,7 +20,9 @@ describe('guardControlConnection', () => {
     const reported = []
     guardControlConnection(client, ({ message }) => reported.push(message))
     await client.controlConnection._refresh()
-    await new Promise((resolve) => setTimeout(resolve, 1000))
+    while (client.controlConnection.calls < 3) {
+      await new Promise((resolve) => setTimeout(resolve, 20))
+    }
     expect(client.controlConnection.calls).toBe(3)
     expect(reported).toEqual(['connection is null', 'connection is null'])
   })

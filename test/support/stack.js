@@ -211,7 +211,7 @@ export class Stack {
 
   /** What ingest counts of messages since it started. */
   async stats() {
-    const response = await fetch(`${this.ingestUrl}/stats`, { signal: AbortSignal.timeout(5000) })
+    const response = await fetch(`${this.ingestUrl}/stats`, { signal: AbortSignal.timeout(20_000) })
     return /** @type {Promise<Record<string, any>>} */ (response.json())
   }
 

@@ -2,7 +2,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 
 /** How long `until` waits when it is not told otherwise, in milliseconds. */
-export const DEADLINE_MS = 15_000
+export const DEADLINE_MS = 30_000
 
 /**
  * Asks `probe` again and again until it gives something truthy, and returns that.

@@ -125,7 +125,7 @@ export function publish(messageId, fields = {}) {
  * @param {() => unknown} holds
  * @param {number} [msMax]
  */
-export async function until(holds, msMax = 3_000) {
+export async function until(holds, msMax = 15_000) {
   const untilMs = performance.now() + msMax
   while (!holds()) {
     if (performance.now() > untilMs) throw new Error(`did not happen in ${msMax} ms: ${holds}`)
