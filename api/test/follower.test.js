@@ -135,7 +135,7 @@ describe('a follower', () => {
     await following
     expect(client.isCut).toBe(false)
     expect(client.values).toEqual(rows.map(({ value }) => value))
-  }, 30_000)
+  })
 
   test('lets a client go that does not read, which misses nothing when it is back', async () => {
     rows.push(...rowsOf(0, 100))
@@ -157,7 +157,7 @@ describe('a follower', () => {
     controller = new AbortController()
     await follower(decodePosition('after', String(position))).follow()
     expect([...values, ...client.values]).toEqual(rows.map(({ value }) => value))
-  }, 30_000)
+  })
 
   test('that begins now tells nothing of before, but what becomes visible late', async () => {
     rows.push(...rowsOf(0, 10, NOW - 5_000))

@@ -89,7 +89,7 @@ describe('a live stream', () => {
       ].sort(),
     )
     await app.close()
-  }, 15_000)
+  })
 
   test('begins with all values since a time, more than one page of them, each once', async () => {
     const now = Date.now()
@@ -109,7 +109,7 @@ describe('a live stream', () => {
       )
     }
     await app.close()
-  }, 15_000)
+  })
 
   test('goes on elsewhere where it was cut off: nothing is missing, and nothing twice', async () => {
     /** @type {import('../src/merge.js').Row[]} */
@@ -167,7 +167,7 @@ describe('a live stream', () => {
     expect(due.length).toBeGreaterThan(40)
     expect(due.filter((one) => !told.includes(one))).toEqual([])
     for (const { app } of apis) await app.close()
-  }, 30_000)
+  })
 
   test('asks the database once for all who watch a series', async () => {
     const store = createFakeStore({ rows: [{ metric: 'a', t: Date.now(), seq: 0, value: 1 }] })
@@ -195,7 +195,7 @@ describe('a live stream', () => {
     expect(heard.map(({ length }) => length)).toEqual(heard.map(() => 1))
     expect(turns).toBeGreaterThanOrEqual(3)
     expect(reads).toBeLessThanOrEqual(turns * 3)
-  }, 15_000)
+  })
 
   test.each(['pabc!~', 'yesterday'])('%j is no place to go on from', async (id) => {
     const { app, url } = await serve(createFakeStore())
@@ -211,7 +211,7 @@ describe('a live stream', () => {
     const { id } = await follow(`${url}/v1/stream?sensor=s`, (_, text) => ids(text).length >= 2)
     expect(Number.parseInt(String(id).slice(1), 36)).toBeGreaterThan(Date.now() - 15_000)
     await app.close()
-  }, 30_000)
+  })
 
   test('says when the database goes and comes', async () => {
     const database = { isUp: true }
@@ -223,7 +223,7 @@ describe('a live stream', () => {
       /"database":"up".*"database":"down"/s.test(text),
     )
     await app.close()
-  }, 15_000)
+  })
 
   test('is refused to more clients than there may be, and ends with the server', async () => {
     const { app, url } = await serve(createFakeStore())
@@ -233,5 +233,5 @@ describe('a live stream', () => {
     expect((await fetch(`${url}/v1/stream`)).status).toBe(400)
     await app.close()
     for (const response of open) expect(await response.text()).toContain('retry:')
-  }, 15_000)
+  })
 })

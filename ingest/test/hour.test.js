@@ -212,7 +212,7 @@ test('everything of an hour without the database is stored once, and lives as lo
   expectLifetimes(goneMs, backMs, doneMs)
   expectLatest()
   expectMarks()
-}, 120_000)
+})
 
 /** @param {Sent} one */
 const placeOf = ({ sensor, timeMs, value, receivedMs }) =>

@@ -333,7 +333,7 @@ test.each([
       for (const request of storage.requests.splice(0)) request.end()
       check(-1)
       return held.count === 0 && counts.spooled === 0
-    }, 20_000)
+    })
     unsettled = counts.received - counts.droppedQos0 - settled.length
     expect({ seed, unsettled }).toEqual({ seed, unsettled: 0 })
     expect({ seed, bytes: held.bytes, spoolBytes: spool?.bytes ?? 0 }).toEqual({

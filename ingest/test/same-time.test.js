@@ -92,7 +92,7 @@ describe('two values of one millisecond', () => {
     }
     const expected = [...acknowledged].map(([key, set]) => [key, [...set].sort()])
     expect({ seed, stored: [...stored].sort() }).toEqual({ seed, stored: expected.sort() })
-  }, 30_000)
+  })
 })
 
 describe('processes that share sensors', () => {

@@ -31,7 +31,7 @@ describeWith(missingPrograms(CASSANDRA_PROGRAMS), 'Apache Cassandra', () => {
   afterAll(async () => {
     await node?.stop()
     rmSync(directory, { recursive: true, force: true })
-  }, 90_000)
+  })
 
   test(
     'passes the same end-to-end tests',

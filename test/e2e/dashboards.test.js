@@ -118,7 +118,7 @@ describeWith(missingPrograms(['prometheus']), 'dashboards of a platform in use',
         expect(row.__text).toEqual(expect.any(String))
         variables[name] = String(row.__value)
       }
-    }, 40_000)
+    })
 
     test.each(questions)(
       '$name: is answered with rows of which every column is filled',
@@ -148,7 +148,7 @@ describeWith(missingPrograms(['prometheus']), 'dashboards of a platform in use',
       },
       { deadlineMs: 40_000, everyMs: 500 },
     )
-  }, 60_000)
+  })
 
   test('show at every moment, the database being there or not, what became of each message', async () => {
     const spooled = async () =>
@@ -162,7 +162,7 @@ describeWith(missingPrograms(['prometheus']), 'dashboards of a platform in use',
       'max_over_time(abs(sandglass:ingest_messages_unaccounted:sum)[10m:1s])',
     )
     expect(samples.map(({ value }) => value[1])).toEqual(['0'])
-  }, 90_000)
+  })
 
   if (GIVEN_DATABASE === undefined) {
     test('show a client that misuses the database, and that our own do not', async () => {
@@ -188,7 +188,7 @@ describeWith(missingPrograms(['prometheus']), 'dashboards of a platform in use',
       )
       // What fits into memory fills it once: after the engine's start, when all was on disk.
       expect(await value('sandglass:cql_misuse:rate5m{kind="cache_filling"}')).toBeGreaterThan(0)
-    }, 60_000)
+    })
   }
 
   test('and rules name only metrics that exist', async () => {

@@ -14,8 +14,8 @@ beforeAll(async () => {
   for (const statement of schemaStatements(stack.keyspace, replication)) {
     await client.execute(statement.replace('seq bigint', 'seq smallint'))
   }
-}, 60_000)
-afterAll(() => stack?.end(), 60_000)
+})
+afterAll(() => stack?.end())
 
 test('is not written to: ingest says why, and what is to be done', async () => {
   const part = await stack.addIngest('later', {})
@@ -25,4 +25,4 @@ test('is not written to: ingest says why, and what is to be done', async () => {
   const health = await fetch(part.options.healthUrl)
   expect(health.status).toBe(503)
   await part.stop()
-}, 60_000)
+})

@@ -84,12 +84,12 @@ describe.each([
       })
       const options = { name: 'spooled', devices: DEVICES, perSecond: 500, filler: 'x'.repeat(500) }
       load = await openLoad({ ...stack.mqtt, inFlightMax: 50 }, options)
-    }, 120_000)
+    })
     afterAll(async () => {
       await load?.close()
       await stack?.end()
       await disk?.close()
-    }, 60_000)
+    })
 
     test('holds what it cannot take, and goes on when there is space', async () => {
       load.start()
@@ -106,7 +106,7 @@ describe.each([
       disk.free()
       await load.acknowledges(1_000)
       await load.finish()
-    }, 60_000)
+    })
 
     test('has what it acknowledged when ingest is killed while it is full', async () => {
       load.start()
@@ -121,7 +121,7 @@ describe.each([
       expect(unaccounted(after)).toBe(0)
       disk.free()
       await load.acknowledges(1_000)
-    }, 60_000)
+    })
 
     test('is emptied when the database is back, and each message is stored once', async () => {
       await stack.databaseBack()
@@ -130,7 +130,7 @@ describe.each([
       expect(load.compare(await scanned(stack))).toEqual(load.clean)
       const stats = await stack.stats()
       expect([unaccounted(stats), stats.lost, stats.deadLettered]).toEqual([0, 0, 0])
-    }, 90_000)
+    })
   })
 })
 
@@ -154,12 +154,12 @@ describeWith(missingForSmallDisk(), 'the database, whose disk is full', () => {
     })
     const options = { name: 'full', devices: DEVICES, perSecond: 1_000, filler: 'x'.repeat(3_000) }
     load = await openLoad({ ...stack.mqtt, inFlightMax: 50 }, options)
-  }, 120_000)
+  })
   afterAll(async () => {
     await load?.close()
     await stack?.end()
     await disk?.close()
-  }, 60_000)
+  })
 
   test('refuses writes, is read, and devices are acknowledged by the spool', async () => {
     load.start()
@@ -172,7 +172,7 @@ describeWith(missingForSmallDisk(), 'the database, whose disk is full', () => {
     expect(typeof v).toBe('number')
     expect(unaccounted(await stack.stats())).toBe(0)
     stack.check()
-  }, 90_000)
+  })
 
   test('goes on when there is space, and has each message once', async () => {
     disk.free()
@@ -182,7 +182,7 @@ describeWith(missingForSmallDisk(), 'the database, whose disk is full', () => {
     expect(await isOutOfSpace()).toBe(false)
     expect(load.compare(await scanned(stack))).toEqual(load.clean)
     expect(unaccounted(await stack.stats())).toBe(0)
-  }, 120_000)
+  })
 
   test('is killed while it is full, says why it cannot start, and then has all of it', async () => {
     load.start()
@@ -200,7 +200,7 @@ describeWith(missingForSmallDisk(), 'the database, whose disk is full', () => {
     await stack.emptied()
     expect(load.compare(await scanned(stack))).toEqual(load.clean)
     expect(unaccounted(await stack.stats())).toBe(0)
-  }, 120_000)
+  })
 
   const isOutOfSpace = async () =>
     (await metric(stack.engineUrl, 'sandglass_db_database_out_of_space')) === 1

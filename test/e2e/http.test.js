@@ -17,8 +17,8 @@ describe('over HTTP', () => {
 
   beforeAll(async () => {
     stack = await startStack({ ingestEnv: SPOOLED_LATE })
-  }, 120_000)
-  afterAll(() => stack?.end(), 60_000)
+  })
+  afterAll(() => stack?.end())
 
   /**
    * @param {string} path
@@ -47,7 +47,7 @@ describe('over HTTP', () => {
     expect(
       items.map(({ timeMs, value }) => [timeMs, value]).sort(([a], [b]) => Number(a) - Number(b)),
     ).toEqual(Array.from({ length: ROWS }, (_, index) => [T + index, index / 4]))
-  }, 60_000)
+  })
 
   test.each([
     ['csv', 'text/csv'],
@@ -107,7 +107,7 @@ describe('over HTTP', () => {
       { ...box, metric: 'disk.free', integer: 2n ** 53n + 1n, boolean: null },
       { ...box, metric: 'disk.full', integer: null, boolean: false },
     ])
-  }, 60_000)
+  })
 
   test('line protocol comes over MQTT too, and is acknowledged when it is stored', async () => {
     const client = await mqtt.connectAsync(stack.mqttUrl, { reconnectPeriod: 0 })
@@ -120,7 +120,7 @@ describe('over HTTP', () => {
     expect(letters.items).toMatchObject([
       { topic: 'telegraf/host/temp', payload: 'broken', reason: expect.stringContaining('fields') },
     ])
-  }, 60_000)
+  })
 
   test('what is no measurement is named, and what it would become is shown', async () => {
     const body = '{"sensor":"http","t":1714564800000,"m":1}\n{"sensor":"http","t":"now","m":2}'
@@ -133,7 +133,7 @@ describe('over HTTP', () => {
     const { status, answer } = await post('/v1/measurements', body, headers)
     expect([status, answer]).toMatchObject([400, { received: 2, stored: 1 }])
     expect(answer.refused).toEqual(decoded.answer.refused)
-  }, 60_000)
+  })
 
   test('a dead letter is stored after all, as of the time at which it was received', async () => {
     const database = await stack.client()
@@ -160,7 +160,7 @@ describe('over HTTP', () => {
     const marked = after.filter((/** @type {any} */ { replayed }) => replayed !== null)
     expect(marked).toMatchObject([{ id: String(id) }])
     expect(after).toHaveLength(letters.length)
-  }, 60_000)
+  })
 
   test('while the database is away they are spooled, and stored when it is back', async () => {
     await stack.databaseAway()
@@ -179,5 +179,5 @@ describe('over HTTP', () => {
     const { items } = await readMeasurements(stack.apiUrl, 'away', { limit: 1000 })
     expect(items.map(({ value }) => value)).toEqual(Array.from({ length: 500 }, (_, n) => 499 - n))
     expect(unaccounted(await stack.stats())).toBe(0)
-  }, 120_000)
+  })
 })

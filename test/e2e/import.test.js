@@ -19,8 +19,8 @@ describe('a large file', () => {
 
   beforeAll(async () => {
     stack = await startStack()
-  }, 120_000)
-  afterAll(() => stack?.end(), 60_000)
+  })
+  afterAll(() => stack?.end())
 
   /**
    * @param {string} query
@@ -79,7 +79,7 @@ describe('a large file', () => {
     expect(preview.series).toHaveLength(2 * SENSORS.length)
     const response = await fetch(`${stack.apiUrl}/v1/sensors/hall`)
     expect(response.status).toBe(404)
-  }, 120_000)
+  })
 
   test('is stored once, though ingest dies in its midst and the file is sent again', async () => {
     let isKilled = false
@@ -112,5 +112,5 @@ describe('a large file', () => {
       await stack.emptied()
       expect(await stored(`roof-${format}`)).toEqual(expected('roof'))
     }
-  }, 120_000)
+  })
 })

@@ -13,13 +13,13 @@ describe('two platforms side by side', () => {
   }, START_MS_MAX)
   afterAll(async () => {
     for (const demo of demos) await demo.end()
-  }, 60_000)
+  })
 
   test('both store what their sensors measure', async () => {
     for (const demo of demos) {
       await until('messages are stored', async () => (await demo.stats()).stored > 50)
     }
-  }, 60_000)
+  })
 
   test('an engine that is killed comes back, and nothing is missing', async () => {
     const [demo] = demos
@@ -33,7 +33,7 @@ describe('two platforms side by side', () => {
     await until('more is stored', async () => (await demo.stats()).stored > stored + 50)
     expect(unaccounted(await demo.stats())).toBe(0)
     expect(demos[1].output).not.toContain('started again')
-  }, 90_000)
+  })
 
   test('stop in order, with exit code 0, and leave nothing behind', async () => {
     for (const demo of demos) {
@@ -45,5 +45,5 @@ describe('two platforms side by side', () => {
         expect(() => process.kill(pid, 0)).toThrow('ESRCH')
       }
     }
-  }, 60_000)
+  })
 })

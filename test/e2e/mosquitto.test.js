@@ -143,13 +143,13 @@ describeWith(missingPrograms(['mosquitto']), 'two processes that share what mosq
     stack = opened.stack
     broker = opened.broker
     round = opened.round
-  }, 120_000)
+  })
 
   afterAll(async () => {
     await round?.end()
     await stack?.end()
     await broker?.stop()
-  }, 60_000)
+  })
 
   test('are each given a part of the messages', async () => {
     await round.publish(100)
@@ -158,7 +158,7 @@ describeWith(missingPrograms(['mosquitto']), 'two processes that share what mosq
     const received = stats.map((counts) => counts.received)
     expect(Math.min(...received)).toBeGreaterThan(0)
     expect(received[0] + received[1]).toBe(CLIENTS * 100)
-  }, 120_000)
+  })
 
   test('one of which is killed again and again while messages arrive', async () => {
     const [one] = round.processes
@@ -172,7 +172,7 @@ describeWith(missingPrograms(['mosquitto']), 'two processes that share what mosq
     }
     await all
     await round.expectStored()
-  }, 120_000)
+  })
 
   test('one of which is killed with what it has not acknowledged, and is given it again', async () => {
     const [one, two] = round.processes
@@ -191,7 +191,7 @@ describeWith(missingPrograms(['mosquitto']), 'two processes that share what mosq
     expect(held).toBeGreaterThan(0)
     expect(await metric(one, 'broker_redeliveries_total')).toBe(held)
     expect(await metric(two, 'broker_redeliveries_total')).toBe(0)
-  }, 120_000)
+  })
 
   test('are given again what they had not acknowledged when mosquitto was stopped', async () => {
     await stack.databaseAway()
@@ -210,7 +210,7 @@ describeWith(missingPrograms(['mosquitto']), 'two processes that share what mosq
       expect(await metric(part, 'broker_redeliveries_total')).toBeGreaterThan(0)
       expect(unaccounted(await statsOf(part))).toBe(0)
     }
-  }, 120_000)
+  })
 
   test('store nothing twice when mosquitto is killed and gives again what it had forgotten', async () => {
     const counts = () =>
@@ -230,7 +230,7 @@ describeWith(missingPrograms(['mosquitto']), 'two processes that share what mosq
     await round.expectStored()
     const after = await counts()
     expect(after.map((count, at) => count - before[at]).every((more) => more > 0)).toBe(true)
-  }, 120_000)
+  })
 
   test('are given what mosquitto had on disk when it was killed while they were away', async () => {
     for (const part of round.processes) await part.stop()
@@ -243,7 +243,7 @@ describeWith(missingPrograms(['mosquitto']), 'two processes that share what mosq
     await round.expectStored()
     const redelivered = round.processes.map((part) => metric(part, 'broker_redeliveries_total'))
     expect(await Promise.all(redelivered)).toEqual([0, 0])
-  }, 120_000)
+  })
 
   test('one of which leaves for good with what was set aside for it', async () => {
     const [one, two] = round.processes
@@ -259,7 +259,7 @@ describeWith(missingPrograms(['mosquitto']), 'two processes that share what mosq
     await round.publish(50)
     await round.expectStored()
     expect((await statsOf(one)).received - received).toBe(CLIENTS * 50)
-  }, 120_000)
+  })
 })
 
 describeWith(missingPrograms(['mosquitto']), 'a process that shares with nobody', () => {
@@ -280,7 +280,7 @@ describeWith(missingPrograms(['mosquitto']), 'a process that shares with nobody'
     await round.end()
     await stack.end()
     await broker.stop()
-  }, 120_000)
+  })
 })
 
 const TOOLS = ['mosquitto', 'mosquitto_passwd', 'openssl']
@@ -311,12 +311,12 @@ describeWith(missingPrograms(TOOLS), 'mosquitto over TLS, with passwords', () =>
     ])
     await broker.start()
     env = { MQTT_URL: `mqtts://${broker.host}:${broker.port}`, MQTT_USERNAME: 'sandglass' }
-  }, 120_000)
+  })
 
   afterAll(async () => {
     await stack?.end()
     await broker?.stop()
-  }, 60_000)
+  })
 
   test('gives a process of its own what is retained with a time, and what is live', async () => {
     const client = await mqtt.connectAsync(env.MQTT_URL, {
@@ -341,7 +341,7 @@ describeWith(missingPrograms(TOOLS), 'mosquitto over TLS, with passwords', () =>
     })
     expect(values.toSorted()).toEqual([1, 3, 4, 5])
     await client.endAsync()
-  }, 60_000)
+  })
 
   test.each([
     ['a wrong password', () => ({ MQTT_PASSWORD: 'guessed', MQTT_CA: certificate }), 'authori'],

@@ -46,14 +46,14 @@ describeWith(missingPrograms(['chromium']), 'the page', () => {
       })
       await page.goto(`${stack.apiUrl}/#/live`)
       await page.locator('tbody tr').first().waitFor()
-    }, 120_000)
+    })
 
     afterAll(async () => {
       clearInterval(publishing)
       await browser?.close()
       client?.end(true)
       await stack?.end()
-    }, 60_000)
+    })
 
     const newest = () => page.locator('main tbody tr').first().textContent()
     const goesOn = async () => {
@@ -69,7 +69,7 @@ describeWith(missingPrograms(['chromium']), 'the page', () => {
       await stack.databaseBack()
       await state().getByText('Live').waitFor()
       await goesOn()
-    }, 90_000)
+    })
 
     test('says that ingest is away, and goes on when it is back', async () => {
       await stack.part('ingest').kill9()
@@ -77,7 +77,7 @@ describeWith(missingPrograms(['chromium']), 'the page', () => {
       await stack.part('ingest').start()
       await state().getByText('Live').waitFor()
       await goesOn()
-    }, 90_000)
+    })
 
     test('says that the api is away, and its live values go on when it is back', async () => {
       await stack.part('api').kill9()
@@ -85,7 +85,7 @@ describeWith(missingPrograms(['chromium']), 'the page', () => {
       await stack.part('api').start()
       await state().getByText('Live').waitFor()
       await goesOn()
-    }, 90_000)
+    })
 
     test('had no errors', () => {
       expect(browser.errors).toEqual([])
@@ -112,12 +112,12 @@ describeWith(missingPrograms(['chromium']), 'the page', () => {
       browser = await Browser.open()
       page = browser.page
       await page.goto(stack.apiUrl)
-    }, 120_000)
+    })
 
     afterAll(async () => {
       await browser?.close()
       await stack?.end()
-    }, 60_000)
+    })
 
     const dialog = () => page.getByRole('dialog', { name: 'An API key is needed' })
 
@@ -138,7 +138,7 @@ describeWith(missingPrograms(['chromium']), 'the page', () => {
       const stream = await (await downloading).createReadStream()
       expect(Buffer.concat(await stream.toArray()).toString()).toContain('"humidity"')
       expect(await dialog().isVisible()).toBe(false)
-    }, 60_000)
+    })
 
     test('says what a key may not do', async () => {
       await page.getByRole('button', { name: 'Edit' }).click()
@@ -146,7 +146,7 @@ describeWith(missingPrograms(['chromium']), 'the page', () => {
       await page.keyboard.press('Enter')
       await page.getByRole('alert').getByText('may not do this').waitFor()
       await page.keyboard.press('Escape')
-    }, 30_000)
+    })
 
     test('forgets it when it is told to, and asks no more when nobody answers', async () => {
       await page.getByRole('button', { name: 'Forget the key' }).click()
@@ -160,7 +160,7 @@ describeWith(missingPrograms(['chromium']), 'the page', () => {
       expect(await dialog().isVisible()).toBe(false)
       await button.click()
       await dialog().waitFor()
-    }, 30_000)
+    })
 
     test('never puts it into an address', () => {
       expect(browser.errors).toEqual([])

@@ -96,14 +96,14 @@ describeWith(missingPrograms(['chromium']), 'the page', () => {
       count += 1
       client.publish('sensors/hall', JSON.stringify({ humidity: 40 + (count % 7) }), { qos: 1 })
     }, 100)
-  }, 120_000)
+  })
 
   afterAll(async () => {
     clearInterval(publishing)
     await browser?.close()
     client?.end(true)
     await stack?.end()
-  }, 60_000)
+  })
 
   describe('fleet', () => {
     test('is drawn with two requests for its sensors, however many there are', async () => {
@@ -120,7 +120,7 @@ describeWith(missingPrograms(['chromium']), 'the page', () => {
       expect(await rows().count()).toBe(100)
       const wanted = asked.filter((path) => path !== '/v1/ingest')
       expect(wanted.sort()).toEqual(['/v1/latest', '/v1/sensors'])
-    }, 60_000)
+    })
 
     test('shows newest values, and which sensors are stale', async () => {
       const hall = rows().filter({ hasText: 'hall' })
@@ -150,7 +150,7 @@ describeWith(missingPrograms(['chromium']), 'the page', () => {
       await until('the search is there', async () => (await rows().count()) === 1)
       expect(hash()).toBe('#/fleet?q=kit')
       expect(await page.getByLabel('Name contains').inputValue()).toBe('kit')
-    }, 30_000)
+    })
 
     test('is filtered by type and tag', async () => {
       await open('#/fleet')
@@ -160,7 +160,7 @@ describeWith(missingPrograms(['chromium']), 'the page', () => {
       await rows().getByText('tank · site:port').waitFor()
       await page.getByLabel('Tag').fill('site:hill')
       await page.getByText('No sensor is like that.').waitFor()
-    }, 30_000)
+    })
 
     test('goes page by page, and back', async () => {
       await open('#/fleet?q=unit-')
@@ -171,7 +171,7 @@ describeWith(missingPrograms(['chromium']), 'the page', () => {
       expect(await rows().filter({ hasText: 'unit-0000' }).count()).toBe(0)
       await page.goBack()
       await rows().filter({ hasText: 'unit-0000' }).waitFor()
-    }, 30_000)
+    })
   })
 
   describe('sensor', () => {
@@ -198,7 +198,7 @@ describeWith(missingPrograms(['chromium']), 'the page', () => {
       await until('the next point is read', async () => (await readout.textContent()) !== first)
       await press('ArrowLeft')
       await until('the first again', async () => (await readout.textContent()) === first)
-    }, 60_000)
+    })
 
     test('zooms by keys and by dragging; back zooms out again', async () => {
       const spanMs = () => {
@@ -219,7 +219,7 @@ describeWith(missingPrograms(['chromium']), 'the page', () => {
       await until('a quarter of a day is shown', () => Math.abs(spanMs() / DAY_MS - 0.25) < 0.01)
       await page.goBack()
       await until('half a day is shown again', () => spanMs() === DAY_MS / 2)
-    }, 60_000)
+    })
 
     test('shows the measurements page by page, and gives them away as files', async () => {
       await open('#/sensors/kitchen?metric=temperature&range=1d')
@@ -240,7 +240,7 @@ describeWith(missingPrograms(['chromium']), 'the page', () => {
         .split('\n')
       expect(lines.length).toBeGreaterThan(1_400)
       expect(lines[1]).toContain('kitchen')
-    }, 60_000)
+    })
 
     test('has its type, unit and tags changed by keys', async () => {
       await open('#/sensors/kitchen')
@@ -262,7 +262,7 @@ describeWith(missingPrograms(['chromium']), 'the page', () => {
       await page.locator('.tiles').getByText(/\d °C/).waitFor()
       const sensor = await getJson(`${stack.apiUrl}/v1/sensors/kitchen`)
       expect(sensor).toMatchObject({ type: 'room', unit: '°C', tags: { floor: '2' } })
-    }, 30_000)
+    })
 
     test('says whether its device is connected', async () => {
       await open('#/sensors/hall')
@@ -271,14 +271,14 @@ describeWith(missingPrograms(['chromium']), 'the page', () => {
       await page.getByText(/^Connected since .*\d$/).waitFor()
       await device.endAsync()
       await page.getByText(/^It took its leave: .*\d$/).waitFor()
-    }, 60_000)
+    })
 
     test('says that there is none of that name', async () => {
       await open('#/sensors/nobody')
       await page.getByText('no sensor has this name or id').waitFor()
       expect(browser.refusals.every((one) => one.includes('/v1/sensors/nobody'))).toBe(true)
       browser.refusals.length = 0
-    }, 30_000)
+    })
   })
 
   describe('live', () => {
@@ -310,7 +310,7 @@ describeWith(missingPrograms(['chromium']), 'the page', () => {
       expect(await rows().first().textContent()).toBe(before)
       await press('Space')
       await until('it goes on', async () => (await rows().first().textContent()) !== before)
-    }, 60_000)
+    })
 
     test('is of the chosen sensors alone', async () => {
       await open('#/sensors/hall')
@@ -321,7 +321,7 @@ describeWith(missingPrograms(['chromium']), 'the page', () => {
       await tabTo(page, '[aria-label="Leave out hall"]')
       await press('Enter')
       await page.getByText('Listening to the first 96 sensors').waitFor()
-    }, 30_000)
+    })
   })
 
   describe('dead letters', () => {
@@ -336,7 +336,7 @@ describeWith(missingPrograms(['chromium']), 'the page', () => {
       await tabTo(page, 'summary')
       await press('Enter')
       await rows().getByText('{broken').waitFor()
-    }, 30_000)
+    })
 
     test('are replayed, one or several, and say what became of each', async () => {
       await open('#/dead-letters')
@@ -355,7 +355,7 @@ describeWith(missingPrograms(['chromium']), 'the page', () => {
       await page.getByText('1 dead letter of 2 looked at').waitFor()
       const { items } = await getJson(`${stack.apiUrl}/v1/sensors/mended/latest`)
       expect(items).toMatchObject([{ metric: 'm', v: 5 }])
-    }, 30_000)
+    })
   })
 
   test('health shows that what was received adds up', async () => {
@@ -371,7 +371,7 @@ describeWith(missingPrograms(['chromium']), 'the page', () => {
     })
     const lag = page.locator('.figures div:has-text("Rollups behind") dd')
     expect(await lag.textContent()).toMatch(/ (ms|s|min)$/)
-  }, 30_000)
+  })
 
   test('tells its keys', async () => {
     await press('?')

@@ -22,11 +22,11 @@ describe('a reading on its way', () => {
   beforeAll(async () => {
     stack = await startStack({ ingestEnv: UNSPOOLED })
     client = await mqtt.connectAsync(stack.mqttUrl, { clientId: 'pipeline', reconnectPeriod: 0 })
-  }, 120_000)
+  })
   afterAll(async () => {
     await client?.endAsync()
     await stack?.end()
-  }, 60_000)
+  })
 
   /** @param {string} sensor @param {Record<string, string | number>} [parameters] */
   async function read(sensor, parameters) {
@@ -40,7 +40,7 @@ describe('a reading on its way', () => {
       const url = `${stack.apiUrl}/v1/sensors/${sensorId('prompt')}/measurements?limit=1`
       expect((await getJson(url)).items).toEqual([{ metric: 'm', t: T + index, v: index }])
     }
-  }, 30_000)
+  })
 
   test('of a sensor that nobody knew is the latest within a second', async () => {
     const tookMs = await quickest(async (attempt) => {

@@ -34,8 +34,8 @@ describe(`${CLIENTS * MESSAGES_PER_CLIENT} messages of ${CLIENTS} clients, the d
 
   beforeAll(async () => {
     stack = await startStack()
-  }, 120_000)
-  afterAll(() => stack?.end(), 60_000)
+  })
+  afterAll(() => stack?.end())
 
   test('every message is acknowledged in the end, and no client is thrown out', async () => {
     const publishers = await openPublishers(CLIENTS, 'proof', stack.mqtt)
@@ -60,7 +60,7 @@ describe(`${CLIENTS * MESSAGES_PER_CLIENT} messages of ${CLIENTS} clients, the d
   test('a scan over CQL finds each of them once, and nothing else', async () => {
     const client = await stack.client()
     expect(ledger.compare(await scanMeasurements(client, stack.keyspace))).toEqual(clean)
-  }, 120_000)
+  })
 
   test('the same is found once more after another kill', async () => {
     await stack.databaseAway()
@@ -78,7 +78,7 @@ describe(`${CLIENTS * MESSAGES_PER_CLIENT} messages of ${CLIENTS} clients, the d
       rows.push(...items)
     }
     expect(ledger.compare(rows)).toEqual(clean)
-  }, 120_000)
+  })
 
   test('what ingest counts adds up', async () => {
     expect(await stack.stats()).toMatchObject({

@@ -19,22 +19,22 @@ describe('while clients publish', () => {
 
   beforeAll(async () => {
     stack = await startStack()
-  }, 120_000)
-  afterAll(() => stack?.end(), 60_000)
+  })
+  afterAll(() => stack?.end())
 
   test('ingest is killed: what it had not acknowledged is sent again and stored once', async () => {
     await publishThrough('killed', async () => {
       await stack.part('ingest').kill9()
       await stack.part('ingest').start()
     })
-  }, 120_000)
+  })
 
   test('ingest is restarted in order, with the same result', async () => {
     await publishThrough('stopped', async () => {
       await stack.part('ingest').stop()
       await stack.part('ingest').start()
     })
-  }, 120_000)
+  })
 
   test('ingest is killed while the database is away', async () => {
     await publishThrough('both', async () => {
@@ -44,7 +44,7 @@ describe('while clients publish', () => {
       await stack.databaseBack()
       await stack.part('ingest').healthy()
     })
-  }, 120_000)
+  })
 
   test('the connections of all clients are cut, again and again', async () => {
     await publishThrough('cut', async (publishers) => {
@@ -55,7 +55,7 @@ describe('while clients publish', () => {
         )
       }
     })
-  }, 120_000)
+  })
 
   test('a cursor goes on where it was after the api was restarted', async () => {
     const { items } = await readMeasurements(stack.apiUrl, 'killed-0', { limit: 1000 })
@@ -68,7 +68,7 @@ describe('while clients publish', () => {
     expect([...first.items, ...second.items].map(({ v }) => v)).toEqual(
       items.slice(0, 400).map(({ value }) => value),
     )
-  }, 60_000)
+  })
 
   /**
    * Lets all clients publish, disturbs them when a third is acknowledged, and compares.

@@ -33,8 +33,8 @@ beforeAll(async () => {
   }
   const device = ['--name', 'boiler', '--scopes', 'write', '--sensor', 'boiler']
   keys.device = await command('create', ...device)
-}, 60_000)
-afterAll(() => stack?.end(), 60_000)
+})
+afterAll(() => stack?.end())
 
 /** @param {string} path  @param {string} [key]  @param {RequestInit} [init] */
 async function ask(path, key, init = {}) {
@@ -102,7 +102,7 @@ describe('keys', () => {
       const { status, body } = await ask('/v1/sensors/boiler/latest', keys.read)
       return status === 200 && body.items[0].v === 62
     })
-  }, 60_000)
+  })
 
   test('one that was revoked is refused within seconds', async () => {
     const listed = await command('list')
@@ -112,5 +112,5 @@ describe('keys', () => {
     await until('it is refused', async () => (await ask('/v1/sensors', keys.read)).status === 401, {
       deadlineMs: 20_000,
     })
-  }, 30_000)
+  })
 })

@@ -38,8 +38,8 @@ describe('a simulated fleet', () => {
 
   beforeAll(async () => {
     stack = await startStack()
-  }, 120_000)
-  afterAll(() => stack?.end(), 60_000)
+  })
+  afterAll(() => stack?.end())
 
   /**
    * Runs the simulator to its end.

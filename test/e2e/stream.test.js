@@ -80,11 +80,11 @@ describe('a live stream', () => {
     other = await stack.addApi('api-2')
     await other.part.start()
     client = await mqtt.connectAsync(stack.mqttUrl, { clientId: 'live', reconnectPeriod: 0 })
-  }, 120_000)
+  })
   afterAll(async () => {
     client?.end(true)
     await stack?.end()
-  }, 60_000)
+  })
 
   test('goes on with another api when its own is killed: nothing is missing or twice', async () => {
     let count = 0

@@ -205,7 +205,7 @@ describe('an import', () => {
     expect(lines.length).toBeGreaterThan(2)
     expect(lines[1]).toEqual({ line: 0, rows: 0, stored: 0, refused_rows: 0, refused: [] })
     expect(ingest.batches.at(-1)).toHaveLength(10)
-  }, 15_000)
+  })
 
   test('reads no faster than ingest stores', async () => {
     /** @type {(says: Answer) => void} */
@@ -228,7 +228,7 @@ describe('an import', () => {
     expect(ingest.batches).toHaveLength(0)
     upload.destroy()
     go(answer(200, { received: 0, stored: 0, refused: [] }))
-  }, 30_000)
+  })
 
   test.each([
     ['format=xml', 'x', 400, 'format'],
