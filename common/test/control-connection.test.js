@@ -23,6 +23,7 @@ describe('guardControlConnection', () => {
     while (client.controlConnection.calls < 3) {
       await new Promise((resolve) => setTimeout(resolve, 20))
     }
+    await new Promise((resolve) => setTimeout(resolve, 400))
     expect(client.controlConnection.calls).toBe(3)
     expect(reported).toEqual(['connection is null', 'connection is null'])
   })

@@ -1,7 +1,6 @@
 // REST over a real database: registered sensors, cursors that outlive what they came from, live
 // values, and a database that is lost.
 import mqtt from 'mqtt'
-import { quickest } from '../support/quickest.js'
 import { startStack, UNSPOOLED } from '../support/stack.js'
 import { getJson } from '../support/stored.js'
 import { until } from '../support/until.js'
@@ -108,13 +107,10 @@ describe('the api', () => {
       }
     }
     await hear('event: status')
-    const tookMs = await quickest(async (attempt) => {
-      await client.publishAsync('sensors/paged/live', `${12345 + attempt}`, { qos: 1 })
-      const publishedMs = performance.now()
-      await hear(`"v":${12345 + attempt}`)
-      return performance.now() - publishedMs
-    })
-    expect(tookMs).toBeLessThan(LIVE_MS_MAX)
+    await client.publishAsync('sensors/paged/live', '12345', { qos: 1 })
+    const publishedMs = performance.now()
+    await hear('"v":12345')
+    expect(performance.now() - publishedMs).toBeLessThan(LIVE_MS_MAX)
     stop.abort()
   })
 
@@ -128,19 +124,15 @@ describe('the api', () => {
   })
 
   test('says 503 within two seconds of losing the database, and recovers by itself', async () => {
-    const tookMs = await quickest(async () => {
-      await stack.databaseAway()
-      const lostMs = performance.now()
-      let response = await ask('sensors/paged/latest')
-      while (response.status === 200) response = await ask('sensors/paged/latest')
-      const answeredMs = performance.now()
-      expect(response.status).toBe(503)
-      expect(response.headers.get('retry-after')).toBe('1')
-      expect(response.headers.get('content-type')).toContain('application/problem+json')
-      await stack.databaseBack()
-      await until('the api answers again', async () => (await ask('sensors/paged/latest')).ok)
-      return answeredMs - lostMs
-    })
-    expect(tookMs).toBeLessThan(REFUSED_MS_MAX)
+    await stack.databaseAway()
+    const lost = performance.now()
+    let response = await ask('sensors/paged/latest')
+    while (response.status === 200) response = await ask('sensors/paged/latest')
+    expect(performance.now() - lost).toBeLessThan(REFUSED_MS_MAX)
+    expect(response.status).toBe(503)
+    expect(response.headers.get('retry-after')).toBe('1')
+    expect(response.headers.get('content-type')).toContain('application/problem+json')
+    await stack.databaseBack()
+    await until('the api answers again', async () => (await ask('sensors/paged/latest')).ok)
   })
 })

@@ -6,7 +6,6 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { unaccounted } from '../support/accounts.js'
 import { Demo, START_MS_MAX } from '../support/demo.js'
 import { openLoad } from '../support/load.js'
-import { quickest, TRIES } from '../support/quickest.js'
 import { Readme } from '../support/readme.js'
 import { describeWith, missingPrograms } from '../support/requirement.js'
 import { startStack } from '../support/stack.js'
@@ -18,6 +17,8 @@ const SIMULATED = 25
 const OUTAGE_MS = 30_000
 /** From the moment at which a device publishes to that at which it is seen, in milliseconds. */
 const LIVE_MS_MAX = 1_000
+/** Times that it is tried: on a busy machine something else may be in the way. */
+const LIVE_TRIES = 3
 
 describeWith(missingPrograms(['curl', 'mosquitto_pub']), 'in the first five minutes', () => {
   const demo = new Demo()
@@ -95,15 +96,16 @@ describeWith(missingPrograms(['curl', 'mosquitto_pub']), 'in the first five minu
       seen += text
     })
     await until('the stream is open', () => seen.includes('event: status'))
-    const tookMs = await quickest(async () => {
+    const tookMs = []
+    for (let attempt = 0; attempt < LIVE_TRIES; attempt++) {
       seen = ''
       const beganMs = performance.now()
       await readme.run(readme.command('-m 21.5'))
       await until('it is seen', () => /"metric":"temperature".*"v":21.5/.test(seen), { everyMs: 5 })
-      return performance.now() - beganMs
-    })
+      tookMs.push(performance.now() - beganMs)
+    }
     stream.kill()
-    expect(tookMs).toBeLessThan(LIVE_MS_MAX)
+    expect(Math.min(...tookMs)).toBeLessThan(LIVE_MS_MAX)
     const { items } = await readme.ask('kitchen/latest')
     expect(items).toMatchObject([{ metric: 'temperature', v: 21.5 }])
   })
@@ -127,7 +129,7 @@ describeWith(missingPrograms(['curl', 'mosquitto_pub']), 'in the first five minu
       .trimEnd()
       .split('\n')
     expect(header).toBe('sensor,metric,t,v')
-    expect(lines).toHaveLength(TRIES + 1)
+    expect(lines).toHaveLength(LIVE_TRIES + 1)
     expect(lines.every((line) => /^kitchen,temperature,\S+,21\.5$/.test(line))).toBe(true)
   })
 })

@@ -34,7 +34,7 @@ describe('a part', () => {
 
   test('that ends before it serves fails the start with its last line', async () => {
     const healthUrl = `http://127.0.0.1:${await freePort()}/`
-    const script = "console.error('no room left'); process.exit(3)"
+    const script = "console.error('no room left'); process.exitCode = 3"
     const part = around.part('broken', script, { healthUrl })
     await expect(part.start()).rejects.toThrow('broken does not start (exit code 3): no room left')
   })

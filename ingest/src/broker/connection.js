@@ -251,7 +251,7 @@ export class Connection {
    * wait for that, and give up in their turn.
    *
    * @private
-   * @param {number} ms
+   * @param {number} ms  How long it is given.
    */
   async stillWantsIn(ms) {
     if (ms > 0) await delay(ms, undefined, { ref: false })
