@@ -276,8 +276,6 @@ describeWith(missingPrograms(['chromium']), 'the page', () => {
     test('says that there is none of that name', async () => {
       await open('#/sensors/nobody')
       await page.getByText('no sensor has this name or id').waitFor()
-      expect(browser.refusals.every((one) => one.includes('/v1/sensors/nobody'))).toBe(true)
-      browser.refusals.length = 0
     })
   })
 
@@ -414,6 +412,8 @@ describeWith(missingPrograms(['chromium']), 'the page', () => {
 
   test('had no errors, nothing that its policy forbids, and no request refused', () => {
     expect(browser.errors).toEqual([])
-    expect(browser.refusals).toEqual([])
+    // What was asked at the same time of the sensor that is not was answered one by one.
+    const isOfNobody = (/** @type {string} */ one) => one.includes('/v1/sensors/nobody')
+    expect(browser.refusals.filter((one) => !isOfNobody(one))).toEqual([])
   })
 })

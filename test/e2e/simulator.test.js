@@ -167,7 +167,6 @@ describe('a simulated fleet', () => {
         '--sensors=2',
         '--rate=20',
         '--duration=15',
-        '--reconcile-wait=1',
       )
       const [gone, changed, near] = await until('rows to tamper with', async () => {
         const rows = await pulses(COLLAR_OF_SEED_6)
