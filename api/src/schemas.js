@@ -30,7 +30,8 @@ export const sensorName = {
   type: 'string',
   minLength: 1,
   maxLength: NAME_LENGTH_MAX,
-  description: 'A name without `/`, `+` and `#`, or a UUID: the topic level it publishes under.',
+  description:
+    'A name without `/`, `+` and `#`, not `.` or `..`; or a UUID: the topic level it publishes under.',
 }
 
 /** The path parameter of one sensor. */

@@ -138,6 +138,9 @@ describe('with keys', () => {
     expect(
       (await make({ name: 'n', scopes: ['read'], expires: '2000-01-01' })).json(),
     ).toMatchObject({ parameter: 'expires' })
+    expect((await make({ name: 'n', scopes: ['write'], sensor: '..' })).json()).toMatchObject({
+      parameter: 'sensor',
+    })
     const { items } = (await ask('GET', '/v1/keys', 'admin')).json()
     expect(items).toHaveLength(Object.keys(KEYS).length)
     expect(JSON.stringify(items)).not.toContain('hash')

@@ -198,6 +198,9 @@ describe('the api', () => {
 
   test.each([
     ['name', { name: 'a/b' }],
+    ['name', { name: '..' }],
+    ['name', { name: 'a\u202eb' }],
+    ['name', { name: '\ud800' }],
     ['name', {}],
     ['retention', { name: 'x', retention: 'never' }],
     ['wings', { name: 'x', wings: 2 }],

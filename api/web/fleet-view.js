@@ -8,7 +8,7 @@
 import { element, fromTemplate, keepRoles, link, part, setText } from './dom.js'
 import { printAge, printValue } from './format.js'
 import { attempt, repeat } from './repeat.js'
-import { routeHash } from './route.js'
+import { routeHash, sensorKey } from './route.js'
 import { fillForm, listenToForm, sensorQuery } from './sensor-filter.js'
 
 /** Sensors of a page. */
@@ -98,7 +98,7 @@ export class FleetView {
     /** @type {Map<string, SensorRow>} */
     const rows = new Map()
     for (const sensor of sensors) {
-      const row = this.#rows.get(sensor.id) ?? new SensorRow(sensor.name)
+      const row = this.#rows.get(sensor.id) ?? new SensorRow(sensor)
       row.show(sensor, values.get(sensor.id) ?? [], { nowMs, staleMs })
       rows.set(sensor.id, row)
       if (sensor.type) this.#types.add(sensor.type)
@@ -139,9 +139,9 @@ class SensorRow {
   #stale = element('strong', { class: 'badge', hidden: true }, 'stale')
   #shown = ''
 
-  /** @param {string} name */
-  constructor(name) {
-    const anchor = element('a', { href: routeHash('sensors', {}, name) }, name)
+  /** @param {Sensor} sensor */
+  constructor({ id, name }) {
+    const anchor = element('a', { href: routeHash('sensors', {}, sensorKey(name, id)) }, name)
     this.element = element(
       'tr',
       {},

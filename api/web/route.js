@@ -44,6 +44,17 @@ export function routeHash(view, query = {}, sensor) {
   return `#/${path}${search.size > 0 ? `?${search}` : ''}`
 }
 
+/**
+ * What a link calls a sensor: its name, or its id where a browser takes the name for a step of the
+ * path. Such names are refused, but were not always.
+ *
+ * @param {string} name
+ * @param {string} id
+ */
+export function sensorKey(name, id) {
+  return name === '.' || name === '..' ? id : name
+}
+
 /** @param {string} text  @returns {string[]}  Before and after the first `?`. */
 function split(text) {
   const at = text.indexOf('?')

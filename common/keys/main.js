@@ -7,7 +7,7 @@ import { Database, databaseOptions } from '../src/database.js'
 import { KeyStore } from '../src/key-store.js'
 import { SCOPES } from '../src/keys.js'
 import { SettingError } from '../src/options.js'
-import { sensorId } from '../src/sensor.js'
+import { isSensorName, SENSOR_NAME_RULE, sensorId } from '../src/sensor.js'
 import { parseTime } from '../src/time.js'
 
 const DAY_MS = 86_400_000
@@ -31,6 +31,12 @@ function expiryOf(text) {
     throw new SettingError('Give a number of days such as 90d, or a time to come in ISO 8601.')
   }
   return timeMs
+}
+
+/** @param {string} text */
+function sensorOf(text) {
+  if (!isSensorName(text)) throw new SettingError(`The name of a sensor ${SENSOR_NAME_RULE}.`)
+  return text
 }
 
 /** @param {Record<string, any>} options  @param {(keys: KeyStore) => Promise<void>} work */
@@ -71,7 +77,11 @@ program
   .description('prints a new key, once')
   .requiredOption('--name <text>', 'what it is for')
   .requiredOption('--scopes <list>', `some of ${SCOPES.join(',')}`, scopesOf)
-  .option('--sensor <name>', 'the one sensor whose device has it: over MQTT only that one')
+  .option(
+    '--sensor <name>',
+    'the one sensor whose device has it: over MQTT only that one',
+    sensorOf,
+  )
   .option('--expires <when>', 'a number of days such as 90d, or a time', expiryOf)
   .action(({ name, scopes, sensor, expires }) =>
     withKeys(program.opts(), async (keys) => {

@@ -15,7 +15,7 @@
 import { createHash } from 'node:crypto'
 import { KIND } from './measurement.js'
 import { checkMetric, checkText, PayloadError } from './payload.js'
-import { isSensorName, NAME_LENGTH_MAX } from './sensor.js'
+import { isSensorName, NAME_LENGTH_MAX, SENSOR_NAME_RULE } from './sensor.js'
 
 /** @typedef {import('./measurement.js').Measurement} Measurement */
 /** @typedef {import('./measurement.js').Value} Value */
@@ -186,12 +186,17 @@ function seriesKey(measurement, tags) {
 /** A sensor's name that stands for any text. @param {string} text */
 function nameOf(text) {
   const fit = text.replace(/[/+#]/g, (char) => SUBSTITUTES.get(char) ?? char)
-  if (isSensorName(fit)) return fit
-  if (fit.length <= NAME_LENGTH_MAX) {
-    throw new PayloadError('line', 'the sensor is empty or has a control character')
-  }
+  const name = fit.length > NAME_LENGTH_MAX ? shortened(fit, text) : fit
+  if (!isSensorName(name)) throw new PayloadError('line', `the sensor ${SENSOR_NAME_RULE}`)
+  return name
+}
+
+/** The begin of a name that is too long, and a hash. @param {string} fit  @param {string} text */
+function shortened(fit, text) {
   const hash = createHash('sha256').update(text).digest('hex').slice(0, HASH_LENGTH)
-  return `${fit.slice(0, NAME_LENGTH_MAX - HASH_LENGTH - 1)}~${hash}`
+  // Half of a character that was cut in two is left out.
+  const begin = fit.slice(0, NAME_LENGTH_MAX - HASH_LENGTH - 1).replace(/[\ud800-\udbff]$/, '')
+  return `${begin}~${hash}`
 }
 
 /** @param {string} metric  @param {Pair} field  @returns {{ kind: number, value: Value }} */

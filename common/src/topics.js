@@ -16,7 +16,7 @@
 
 import { SettingError } from './options.js'
 import { checkNames, isMeasurementTopic, parseTopic } from './payload.js'
-import { isSensorName } from './sensor.js'
+import { isSensorName, SENSOR_NAME_RULE } from './sensor.js'
 
 /** Most templates: each is tried for a topic that was not seen before. */
 const TEMPLATES_MAX = 32
@@ -70,8 +70,12 @@ function parseTemplate(text) {
       throw bad(text, `the name of the sensor needs ${word}, which is no level of its own.`)
     }
   }
-  if (used.length === 0 || !isSensorName(name.filter(isText).join('') || 'x')) {
-    throw bad(text, 'the name of the sensor is made of {word}s, and of texts without /, + and #.')
+  // Every {word} stands for at least one character.
+  if (
+    used.length === 0 ||
+    !isSensorName(name.map((piece) => (isText(piece) ? piece : 'x')).join(''))
+  ) {
+    throw bad(text, `the name of the sensor is made of {word}s and texts, and ${SENSOR_NAME_RULE}.`)
   }
   return { levels, hasRest, name }
 }

@@ -61,6 +61,20 @@ describe('a line', () => {
     expect(parseLine(long('1')).sensor).toBe(one)
   })
 
+  test('of a long name is not cut within a character', () => {
+    for (const begin of ['', 'x']) {
+      const { sensor } = parseLine(`m,a=${begin}${'🌡'.repeat(100)} v=1`)
+      expect([sensor, isSensorName(sensor)]).toEqual([expect.stringMatching('🌡~'), true])
+    }
+  })
+
+  test.each(['..', 'a\u202eb', `${'x'.repeat(10)}\u0007${'x'.repeat(200)}`, '\ud800'])(
+    'of the sensor %j is refused',
+    (sensor) => {
+      expect(() => parseLine(`m,sensor=${sensor} v=1`)).toThrow('the sensor must have')
+    },
+  )
+
   test.each([
     ['', 'no measurement'],
     [',a=b v=1', 'no measurement'],

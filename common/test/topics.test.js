@@ -33,6 +33,8 @@ describe('a template', () => {
 
   test.each([
     ['plant/{sensor}', 'plant/'],
+    ['plant/{sensor}', 'plant/..'],
+    ['plant/{a}/{b} as {a}{b}', 'plant/./.'],
     ['plant/{sensor}', `plant/${'x'.repeat(200)}`],
     ['plant/{a}/{b} as {a}.{b}', `plant/${'x'.repeat(70)}/${'y'.repeat(70)}`],
     ['plant/{sensor}/{metric}', 'plant/s1/'],
@@ -59,6 +61,7 @@ describe('a template', () => {
     ['plant/{metric} as {metric}', 'needs {metric}'],
     ['plant/{area} as hall', 'is made of'],
     ['plant/{area} as {area}/x', 'is made of'],
+    ['plant/{area} as {area}\u202ex', 'is made of'],
     ['plant/{a} as {a} as b', 'one name'],
     ['sensors/{sensor}/x/{metric}', 'below sensors'],
     ['plant/{sensor}/a,plant/b/{sensor}', 'could fit it and plant/{sensor}/a'],

@@ -2,7 +2,7 @@
 
 import { SCOPES } from '@sandglass/common/keys'
 import { invalid, Problem } from '@sandglass/common/problem'
-import { sensorId } from '@sandglass/common/sensor'
+import { isSensorName, SENSOR_NAME_RULE, sensorId } from '@sandglass/common/sensor'
 import { withinDeadline } from '../deadline.js'
 import * as schemas from '../schemas.js'
 import { parseTime } from '../time.js'
@@ -91,6 +91,7 @@ export default async function keysRoutes(app, { keys }) {
         if (expiresMs !== undefined && expiresMs <= Date.now()) {
           throw invalid('expires', 'must be a time to come')
         }
+        if (sensor !== undefined && !isSensorName(sensor)) throw invalid('sensor', SENSOR_NAME_RULE)
         const { keyId, text } = await keys.create({
           ...{ name, scopes: new Set(scopes), expiresMs },
           sensorId: sensor === undefined ? undefined : sensorId(sensor),

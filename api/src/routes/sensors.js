@@ -3,7 +3,7 @@
 import { LAYOUTS_AHEAD_MAX, layoutOfClass, layoutsAhead } from '@sandglass/common/layout'
 import { invalid, Problem } from '@sandglass/common/problem'
 import { CLASS_DEFAULT, CLASS_NAMES, firstLayout, layoutAt } from '@sandglass/common/schema'
-import { isSensorName, sensorId } from '@sandglass/common/sensor'
+import { isSensorName, SENSOR_NAME_RULE, sensorId } from '@sandglass/common/sensor'
 import { decodeCursor, encodeCursor, foreign } from '../cursor.js'
 import { withinDeadline } from '../deadline.js'
 import { unknownSensor } from '../measurements.js'
@@ -201,7 +201,7 @@ export default async function sensors(app, { store, catalog }) {
  */
 async function register(store, { name, type, unit, tags: words = {}, retention }) {
   if (!isSensorName(name)) {
-    throw invalid('name', 'must have no control characters and none of `/`, `+` and `#`')
+    throw invalid('name', SENSOR_NAME_RULE)
   }
   const id = sensorId(name)
   const [existing, layouts] = await Promise.all([store.sensor(id), store.layouts(id)])

@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals'
-import { parseRoute, routeHash } from '../../web/route.js'
+import { parseRoute, routeHash, sensorKey } from '../../web/route.js'
 
 describe('an address of the page', () => {
   test.each([
@@ -17,6 +17,13 @@ describe('an address of the page', () => {
       '#/live?sensor=a&sensor=b',
     )
     expect(routeHash('fleet')).toBe('#/fleet')
+  })
+
+  test('has the id of a sensor that a browser would leave out of a path', () => {
+    expect(['.', '..', '...', 'a'].map((name) => sensorKey(name, 'id'))).toEqual([
+      ...['id', 'id', '...', 'a'],
+    ])
+    expect(new URL('v1/sensors/../latest', 'http://localhost/').pathname).toBe('/v1/latest')
   })
 
   test.each(['', '#', '#kitchen', '#/nowhere', '#/sensors', '#/sensors/%E0%A4%A', '#/live/x'])(
