@@ -10,9 +10,9 @@ import rateLimit from '@fastify/rate-limit'
 import fastifyStatic from '@fastify/static'
 import swagger from '@fastify/swagger'
 import swaggerUi from '@fastify/swagger-ui'
-import { Gate } from '@sandglass/common/gate'
 import { isLoopbackHost } from '@sandglass/common/options'
 import { PROBLEM_TYPE, Problem } from '@sandglass/common/problem'
+import { Semaphore } from '@sandglass/common/semaphore'
 import Fastify, { LogController } from 'fastify'
 import { authorize } from './auth.js'
 import { Catalog } from './catalog.js'
@@ -100,7 +100,7 @@ export async function buildApp(parts) {
   guard(app, parts)
   await describe(app, limits)
 
-  const gate = new Gate(QUERIES_AT_ONCE_MAX)
+  const gate = new Semaphore(QUERIES_AT_ONCE_MAX)
   const { store } = parts
   const shared = {
     ...parts,

@@ -247,7 +247,7 @@ export class LiveHub {
   /**
    * @param {object} parts
    * @param {Store} parts.store
-   * @param {import('@sandglass/common/gate').Gate} parts.gate  For the queries of all.
+   * @param {import('@sandglass/common/semaphore').Semaphore} parts.gate  For the queries of all.
    * @param {() => number} [parts.now]  Milliseconds since the Unix epoch.
    * @param {(error: Error) => void} [parts.onError]  A poll failed; the next one goes on.
    */

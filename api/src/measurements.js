@@ -3,8 +3,8 @@
  * where the next page begins.
  */
 
-import { Gate } from '@sandglass/common/gate'
 import { invalid, Problem } from '@sandglass/common/problem'
+import { Semaphore } from '@sandglass/common/semaphore'
 import { spans } from '@sandglass/common/spans'
 import { decodeCursor, encodeCursor, foreign } from './cursor.js'
 import { mergePage } from './merge.js'
@@ -136,7 +136,7 @@ export class MeasurementReader {
   /**
    * @param {object} parts
    * @param {Store} parts.store
-   * @param {Gate} parts.gate  For the queries of all pages together.
+   * @param {Semaphore} parts.gate  For the queries of all pages together.
    * @param {() => number} [parts.now]  Milliseconds since the Unix epoch.
    */
   constructor({ store, gate, now = Date.now }) {
@@ -168,7 +168,7 @@ export class MeasurementReader {
 
     const startMs = performance.now()
     let spansRead = 0
-    const requestGate = new Gate(QUERIES_AT_ONCE_MAX)
+    const requestGate = new Semaphore(QUERIES_AT_ONCE_MAX)
     /** @type {import('./series-reader.js').ReadSpan} */
     const read = (metric, span, _order, rowsMax) => {
       spansRead += 1

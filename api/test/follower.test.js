@@ -1,5 +1,5 @@
 import { beforeEach, describe, expect, test } from '@jest/globals'
-import { Gate } from '@sandglass/common/gate'
+import { Semaphore } from '@sandglass/common/semaphore'
 import { sensorId } from '@sandglass/common/sensor'
 import { Follower } from '../src/follower.js'
 import { MeasurementReader } from '../src/measurements.js'
@@ -78,7 +78,7 @@ function follower(after) {
   }
   return new Follower({
     ...{ sensors: [SENSOR], metrics: ['a'], after, store, client },
-    reader: new MeasurementReader({ store, gate: new Gate(8), now: () => NOW }),
+    reader: new MeasurementReader({ store, gate: new Semaphore(8), now: () => NOW }),
     hub: /** @type {any} */ (hub),
     signal: controller.signal,
   })

@@ -1,5 +1,5 @@
 import { describe, expect, jest, test } from '@jest/globals'
-import { Gate } from '@sandglass/common/gate'
+import { Semaphore } from '@sandglass/common/semaphore'
 import { sensorId } from '@sandglass/common/sensor'
 import { cursorOf, MeasurementReader, parseQuestion } from '../src/measurements.js'
 import { createFakeStore, DAILY, seeded } from './support/fake-store.js'
@@ -79,7 +79,7 @@ describe('pages of measurements', () => {
       const content = randomContent(random)
       const reader = new MeasurementReader({
         store: createFakeStore(content),
-        gate: new Gate(1 + random(8)),
+        gate: new Semaphore(1 + random(8)),
         now: () => random(4_000_000),
       })
       const fromMs = random(2) ? random(10_000) : undefined
@@ -105,7 +105,7 @@ describe('pages of measurements', () => {
     rows.push(row('b', 7), row('a', 6))
     for (const order of /** @type {const} */ (['asc', 'desc'])) {
       const store = createFakeStore({ rows })
-      const reader = new MeasurementReader({ store, gate: new Gate(4), now: () => 0 })
+      const reader = new MeasurementReader({ store, gate: new Semaphore(4), now: () => 0 })
       const { rows: found } = await readAll(reader, { order }, () => 3, { spansMax: 1 })
       expect(found).toEqual(inOrder(rows, order === 'desc'))
     }
@@ -113,14 +113,14 @@ describe('pages of measurements', () => {
 
   test('have no next when they end exactly at the last row', async () => {
     const store = createFakeStore({ rows: [row('a', 1), row('a', 2)] })
-    const reader = new MeasurementReader({ store, gate: new Gate(4), now: () => 0 })
+    const reader = new MeasurementReader({ store, gate: new Semaphore(4), now: () => 0 })
     expect((await readAll(reader, {}, () => 2)).pages).toBe(1)
   })
 
   test('go on where they were, whatever arrives meanwhile', async () => {
     const rows = Array.from({ length: 10 }, (_, index) => row('a', 1_000 + index))
     const store = createFakeStore({ rows })
-    const reader = new MeasurementReader({ store, gate: new Gate(4), now: () => 5_000 })
+    const reader = new MeasurementReader({ store, gate: new Semaphore(4), now: () => 5_000 })
     const { signal } = new AbortController()
     const { question } = parseQuestion(ID, {})
     const first = await reader.read(question, { limit: 4, signal })
@@ -141,7 +141,11 @@ describe('pages of measurements', () => {
     const rows = [row('a', 5), row('a', 20_000 * DAY_MS), row('b', 20_000 * DAY_MS + 1)]
     const store = createFakeStore({ rows })
     const reads = jest.spyOn(store, 'rows')
-    const reader = new MeasurementReader({ store, gate: new Gate(4), now: () => 40_000 * DAY_MS })
+    const reader = new MeasurementReader({
+      store,
+      gate: new Semaphore(4),
+      now: () => 40_000 * DAY_MS,
+    })
     const { signal } = new AbortController()
     const { question } = parseQuestion(ID, {})
     const page = await reader.read(question, { limit: 1, signal })
@@ -158,14 +162,14 @@ describe('pages of measurements', () => {
     const series = await store.series(ID)
     store.series = async () => series
     rows.push(row('a', 9 * DAY_MS - 1_000))
-    const reader = new MeasurementReader({ store, gate: new Gate(4), now: () => 9 * DAY_MS })
+    const reader = new MeasurementReader({ store, gate: new Semaphore(4), now: () => 9 * DAY_MS })
     expect((await readAll(reader, {}, () => 10)).rows).toHaveLength(2)
   })
 
   test('are not read on when nobody waits for them', async () => {
     const rows = Array.from({ length: 50 }, (_, day) => row('a', day * DAY_MS))
     const store = createFakeStore({ rows })
-    const reader = new MeasurementReader({ store, gate: new Gate(4), now: () => 0 })
+    const reader = new MeasurementReader({ store, gate: new Semaphore(4), now: () => 0 })
     const reads = jest.spyOn(store, 'rows')
     const signal = AbortSignal.abort()
     const { question } = parseQuestion(ID, {})

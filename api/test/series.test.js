@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { Aggregate } from '@sandglass/common/aggregate'
-import { Gate } from '@sandglass/common/gate'
 import { WIDTHS_S } from '@sandglass/common/layout'
 import { DAY_MS, HOUR_MS, startOf } from '@sandglass/common/rollup'
+import { Semaphore } from '@sandglass/common/semaphore'
 import { sensorId } from '@sandglass/common/sensor'
 import { Registry } from 'prom-client'
 import { buildApp } from '../src/app.js'
@@ -80,7 +80,7 @@ test('whatever is summed up already, the answer is what raw rows say', async () 
     const random = seeded(seed)
     const content = history(random)
     const store = createFakeStore(content)
-    const downsampler = new SeriesDownsampler({ store, gate: new Gate(9), now: () => NOW })
+    const downsampler = new SeriesDownsampler({ store, gate: new Semaphore(9), now: () => NOW })
     const steps = [17, 1_000, MINUTE_MS, 7 * MINUTE_MS, HOUR_MS, 36 * HOUR_MS, DAY_MS, 7 * DAY_MS]
     const stepMs = random(3) === 0 ? undefined : steps[random(steps.length)]
     const toMs = NOW - random(3) * random(HOUR_MS)
@@ -132,7 +132,7 @@ test('a class whose rows are gone sooner makes all of a range coarser, and nothi
     expect(span.className === 'keep' || span.fromMs > NOW - 7 * DAY_MS).toBe(true)
     return numbers(id, metric, span)
   }
-  const downsampler = new SeriesDownsampler({ store, gate: new Gate(9), now: () => NOW })
+  const downsampler = new SeriesDownsampler({ store, gate: new Semaphore(9), now: () => NOW })
   const question = { toMs: NOW - 10 * DAY_MS, stepMs: 1_000, points: 1, needsSketch: false }
   const series = { sensorId: ID, metric: 'm' }
   /** @param {number} from  @param {number} stepMs */
@@ -172,7 +172,11 @@ test('coarse windows come from rollups: few rows answer for many', async () => {
       return page
     },
   }
-  const downsampler = new SeriesDownsampler({ store: counting, gate: new Gate(9), now: () => NOW })
+  const downsampler = new SeriesDownsampler({
+    store: counting,
+    gate: new Semaphore(9),
+    now: () => NOW,
+  })
   const question = { fromMs: rows[0].t, toMs: NOW, stepMs: DAY_MS, points: 1, needsSketch: true }
   const series = { sensorId: ID, metric: 'm' }
   const { resolution, windows } = await downsampler.read([series], question, SIGNAL)

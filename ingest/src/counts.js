@@ -3,11 +3,11 @@
  * costs nothing; `metrics.js` shows them.
  */
 
-import { Distribution } from './distribution.js'
-import { REFUSAL_KINDS } from './refusal.js'
+import { Histogram } from './histogram.js'
+import { REFUSAL_KINDS } from './message/refusal.js'
 
-/** @typedef {import('./message.js').Message} Message */
-/** @typedef {import('./refusal.js').RefusalKind} RefusalKind */
+/** @typedef {import('./message/message.js').Message} Message */
+/** @typedef {import('./message/refusal.js').RefusalKind} RefusalKind */
 
 export class Counts {
   constructor() {
@@ -32,7 +32,7 @@ export class Counts {
     /** Dead letters that were stored after all. */
     this.replayed = 0
     /** From the time of an event to its arrival, in seconds. */
-    this.late = new Distribution()
+    this.late = new Histogram()
     /** Events whose time was ahead of ours when they arrived. */
     this.ahead = 0
     /** Redeliveries of messages without a time that were recognised. */
@@ -44,9 +44,9 @@ export class Counts {
     /** Requests to the database that failed and were repeated. */
     this.failures = 0
     /** From the arrival of a message to its being durable, in milliseconds. */
-    this.publishToStored = new Distribution()
+    this.publishToStored = new Histogram()
     /** Rows of a request. */
-    this.requestRows = new Distribution()
+    this.requestRows = new Histogram()
   }
 
   /** @param {Message} message */

@@ -2,33 +2,33 @@
  * Everything between what MQTT or HTTP bring and the database, joined but not started.
  */
 
-import { Gate } from '@sandglass/common/gate'
+import { Semaphore } from '@sandglass/common/semaphore'
 import { Topics } from '@sandglass/common/topics'
-import { Batcher, CLUSTER_LIMITS } from './batcher.js'
 import { Counts } from './counts.js'
-import { Detour } from './detour.js'
-import { Hashed } from './hashed.js'
-import { Held } from './held.js'
-import { Latest } from './latest.js'
-import { LetterBudget } from './letter-budget.js'
-import { Marks } from './marks.js'
-import { Past } from './past.js'
-import { Pipeline } from './pipeline.js'
-import { Recent } from './recent.js'
-import { Registry } from './registry.js'
-import { Rows } from './rows.js'
+import { DeadLetterQuota } from './message/dead-letter-quota.js'
+import { InFlight } from './message/in-flight.js'
+import { Pipeline } from './message/pipeline.js'
+import { DirtyHours } from './rollup/dirty-hours.js'
+import { Latest } from './sensors/latest.js'
+import { Registry } from './sensors/registry.js'
+import { Statuses } from './sensors/statuses.js'
+import { Diversion } from './spool/diversion.js'
 import { Drain } from './spool/drain.js'
 import { Spool } from './spool/spool.js'
-import { Statuses } from './statuses.js'
-import { Writer } from './writer.js'
+import { Batcher, CLUSTER_LIMITS } from './write/batcher.js'
+import { Hashed } from './write/hashed.js'
+import { Past } from './write/past.js'
+import { Recent } from './write/recent.js'
+import { Rows } from './write/rows.js'
+import { Writer } from './write/writer.js'
 
-/** @typedef {import('./row.js').Row} Row */
+/** @typedef {import('./write/row.js').Row} Row */
 
 /** Questions about the past that are asked of the database at the same time. */
 const PAST_READS_MAX = 128
 
 /**
- * @typedef {import('./held.js').HeldLimits & {
+ * @typedef {import('./message/in-flight.js').InFlightLimits & {
  *   sensorsMax: number, retentionClass: string, lineTopic: string, spoolDir: string,
  *   spoolBytesMax: number, spoolAfterMs: number, deadLettersMax: number,
  *   deadLetterBytesMax: number, shareSensors?: boolean, topicTemplates?: Topics }} IngestLimits
@@ -36,8 +36,8 @@ const PAST_READS_MAX = 128
 
 /**
  * @param {object} parts
- * @param {import('./writer.js').Store & import('./registry.js').SensorReader &
- *   import('./past.js').PastReader} parts.storage
+ * @param {import('./write/writer.js').Store & import('./sensors/registry.js').SensorReader &
+ *   import('./write/past.js').PastReader} parts.storage
  * @param {string} parts.keyspace
  * @param {IngestLimits} parts.limits
  * @param {import('pino').Logger} parts.logger
@@ -47,14 +47,14 @@ const PAST_READS_MAX = 128
 export function buildIngest({ storage, keyspace, limits, logger, recent = new Recent(), now }) {
   const rows = new Rows(keyspace)
   const counts = new Counts()
-  const held = new Held(limits)
+  const inFlight = new InFlight(limits)
   const { spoolDir: directory, spoolBytesMax, spoolAfterMs: afterMs } = limits
   const spool =
     spoolBytesMax > 0 ? new Spool({ directory, bytesMax: spoolBytesMax, logger }) : undefined
-  const detour = spool && new Detour({ spool, afterMs })
-  const past = new Past({ reader: storage, recent, gate: new Gate(PAST_READS_MAX) })
+  const diversion = spool && new Diversion({ spool, afterMs })
+  const past = new Past({ reader: storage, recent, semaphore: new Semaphore(PAST_READS_MAX) })
   const places = limits.shareSensors ? new Hashed() : recent
-  const marks = new Marks({ rows, now })
+  const dirtyHours = new DirtyHours({ rows, now })
   const { sensorsMax, retentionClass: className } = limits
   const registry = new Registry({ reader: storage, rows, sensorsMax, className, wallNow: now })
   const writer = new Writer({
@@ -64,7 +64,7 @@ export function buildIngest({ storage, keyspace, limits, logger, recent = new Re
         counts.rows++
         pipeline.stored(row)
       },
-      wrote: (ms) => detour?.wrote(ms),
+      wrote: (ms) => diversion?.wrote(ms),
       refused: (row, error) => {
         logger.error({ query: row.query, reason: error.message }, 'the database refuses a row')
         pipeline.refused(row, error)
@@ -79,17 +79,38 @@ export function buildIngest({ storage, keyspace, limits, logger, recent = new Re
   const batcher = new Batcher({ writer, limits: CLUSTER_LIMITS, onRequest })
   const write = (/** @type {Row} */ row) => batcher.add(row)
   const pipeline = new Pipeline({
-    ...{ registry, rows, places, past, latest: new Latest(), marks, counts, held, detour, write },
+    registry,
+    rows,
+    places,
+    past,
+    latest: new Latest(),
+    dirtyHours,
+    counts,
+    inFlight,
+    diversion,
+    write,
     topics: limits.topicTemplates ?? new Topics(),
     lineTopic: limits.lineTopic,
-    letterBudget: new LetterBudget(limits),
+    deadLetterQuota: new DeadLetterQuota(limits),
     unwrite: (isUseless) => batcher.drop(isUseless),
     isWritten: () => batcher.isIdle,
   })
   const drain = spool && joinSpool(spool, pipeline, counts)
   return {
-    ...{ storage, rows, counts, held, places, past, registry, writer, batcher, write, pipeline },
-    ...{ spool, detour, drain, marks },
+    ...{
+      storage,
+      rows,
+      counts,
+      inFlight,
+      places,
+      past,
+      registry,
+      writer,
+      batcher,
+      write,
+      pipeline,
+    },
+    ...{ spool, diversion, drain, dirtyHours },
     statuses: new Statuses({ rows, write }),
   }
 }

@@ -9,33 +9,33 @@ import { createRegistry } from '@sandglass/common/metrics'
 import { isLoopback, readOptions, requireLoopback, SettingError } from '@sandglass/common/options'
 import { ROLLUP_SHARDS } from '@sandglass/common/rollup'
 import { run } from '@sandglass/common/service'
-import { SANDGLASS_LIMITS } from './batcher.js'
 import { Access } from './broker/access.js'
 import { clientOptionsOf } from './external/settings.js'
-import { healLatest } from './heal.js'
-import { buildHttp } from './http.js'
+import { buildHttp } from './http/app.js'
+import { replay } from './http/replay.js'
 import { buildIngest } from './ingest.js'
 import { registerMetrics, stats } from './metrics.js'
 import { identityOf, listensOf, options as specs } from './options.js'
-import { replay } from './replay.js'
 import { createRollupStore } from './rollup/store.js'
 import { RollupWorker } from './rollup/worker.js'
+import { BucketWidths, SAMPLE_MS } from './sensors/bucket-widths.js'
+import { repairLatest } from './sensors/repair-latest.js'
 import { inside, outside } from './source.js'
-import { Storage } from './storage.js'
-import { SAMPLE_MS, Widths } from './widths.js'
+import { SANDGLASS_LIMITS } from './write/batcher.js'
+import { Storage } from './write/storage.js'
 
 /** How often values whose turn has come are written to `latest`, in milliseconds. */
 const LATEST_MS = 250
 
 /** How often it is looked whether messages wait for too long, in milliseconds. */
-const DETOUR_MS = 100
+const DIVERSION_MS = 100
 
-/** How long held messages may take to become durable when the service stops, in milliseconds. */
+/** How long messages in flight may take to become durable when the service stops, in ms. */
 const STOP_HOLD_MS_MAX = 5_000
 
 /**
  * @typedef {import('@sandglass/common/database').DatabaseOptions &
- *   import('./ingest.js').IngestLimits & import('./broker/gate.js').GateLimits &
+ *   import('./ingest.js').IngestLimits & import('./broker/server.js').ServerLimits &
  *   import('./external/settings.js').BrokerOptions &
  *   { topicTemplates: import('@sandglass/common/topics').Topics } &
  *   Record<string, any>} IngestOptions
@@ -59,8 +59,8 @@ options.shareSensors ||= options.mqttUrl !== undefined
 const upOrDown = (isUp) => (isUp ? 'up' : 'down')
 
 /**
- * @param {import('./broker/gate.js').Sink} sink
- * @param {import('./statuses.js').Statuses} statuses
+ * @param {import('./broker/server.js').Sink} sink
+ * @param {import('./sensors/statuses.js').Statuses} statuses
  * @param {Database} database
  * @param {import('pino').Logger} logger
  * @returns {import('./source.js').Source}
@@ -86,6 +86,34 @@ function openSource(sink, statuses, database, logger) {
   return inside({ sink, limits: options, listens, identity, access, statuses, topics, logger })
 }
 
+/**
+ * @param {object} what
+ * @param {ReturnType<typeof buildIngest>} what.parts
+ * @param {Storage} what.storage
+ * @param {import('prom-client').Registry} what.metrics
+ * @param {import('./external/external.js').External | undefined} what.external
+ * @param {Database} what.database
+ * @param {() => unknown} what.stats
+ */
+function openHttp({ parts, storage, metrics, external, database, stats: tell }) {
+  const { pipeline } = parts
+  const accept = (/** @type {import('./message/message.js').Message} */ message) =>
+    pipeline.accept(message)
+  return buildHttp({
+    sink: pipeline,
+    registry: metrics,
+    health: () => ({
+      ok: database.isUp && (external?.isConnected ?? true),
+      database: upOrDown(database.isUp),
+      ...(external && { broker: upOrDown(external.isConnected) }),
+    }),
+    stats: tell,
+    replay: (ids) => replay(ids, { ...parts, reader: storage, accept }),
+    bodyBytesMax: options.bodyBytesMax,
+    isLoopback: isLoopback(options.ingestHttp),
+  })
+}
+
 await run('ingest', async ({ logger, onStop }) => {
   requireLoopback('--ingest-http', options.ingestHttp, options.allowRemote)
   if (options.topicTemplates.touches(options.lineTopic)) {
@@ -97,7 +125,7 @@ await run('ingest', async ({ logger, onStop }) => {
   const storage = new Storage(database)
   const parts = buildIngest({ storage, keyspace, limits: options, logger })
   const { registry, writer, batcher, pipeline, places, counts } = parts
-  const { spool, detour, drain, held } = parts
+  const { spool, diversion, drain, inFlight } = parts
   const source = openSource(pipeline, parts.statuses, database, logger)
   const { external } = source
   onStop('writer', () => writer.stop())
@@ -114,23 +142,17 @@ await run('ingest', async ({ logger, onStop }) => {
     logger,
   })
   const isAlone = () => rollups.shardCount === ROLLUP_SHARDS
-  const widths = new Widths({ registry, store: storage, isAlone, logger })
+  const widths = new BucketWidths({ registry, store: storage, isAlone, logger })
   const metrics = createRegistry('sandglass_ingest_')
   const measured = { ...parts, ...source, rollups, widths, database }
   registerMetrics(metrics, measured)
-  const accept = (/** @type {import('./message.js').Message} */ message) => pipeline.accept(message)
-  const http = buildHttp({
-    sink: pipeline,
-    registry: metrics,
-    health: () => ({
-      ok: database.isUp && (external?.isConnected ?? true),
-      database: upOrDown(database.isUp),
-      ...(external && { broker: upOrDown(external.isConnected) }),
-    }),
+  const http = openHttp({
+    parts,
+    storage,
+    metrics,
+    external,
+    database,
     stats: () => stats(measured),
-    replay: (ids) => replay(ids, { ...parts, reader: storage, accept }),
-    bodyBytesMax: options.bodyBytesMax,
-    isLoopback: isLoopback(options.ingestHttp),
   })
   onStop('http', () => http.close())
   await http.listen(options.ingestHttp)
@@ -145,10 +167,13 @@ await run('ingest', async ({ logger, onStop }) => {
     clearInterval(timer)
     await pipeline.finishLatest(STOP_HOLD_MS_MAX)
   })
-  const detourTimer = setInterval(() => detour?.look(held, performance.now()), DETOUR_MS)
+  const diversionTimer = setInterval(
+    () => diversion?.look(inFlight, performance.now()),
+    DIVERSION_MS,
+  )
   onStop('source', async () => {
     await source.stop(STOP_HOLD_MS_MAX)
-    clearInterval(detourTimer)
+    clearInterval(diversionTimer)
   })
 
   database.on('up', () => writer.wake())
@@ -163,7 +188,7 @@ await run('ingest', async ({ logger, onStop }) => {
     clearInterval(widthsTimer)
     widths.stop()
   })
-  void healLatest({ ...parts, storage, keyspace, logger })
+  void repairLatest({ ...parts, storage, keyspace, logger })
   const { host, port } = options.ingestHttp
   logger.info({ mqtt, http: `${host}:${port}` }, 'ready')
 })

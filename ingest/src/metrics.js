@@ -6,27 +6,27 @@
 import { Counter, Gauge } from 'prom-client'
 
 /** @typedef {import('./counts.js').Counts} Counts */
-/** @typedef {import('./distribution.js').Distribution} Distribution */
-/** @typedef {import('./broker/gate.js').Gate} Gate */
+/** @typedef {import('./histogram.js').Histogram} Histogram */
+/** @typedef {import('./broker/server.js').MqttServer} MqttServer */
 /** @typedef {import('./broker/broker.js').Broker} Broker */
 /** @typedef {import('./external/external.js').External} External */
 
 /**
  * @typedef {object} Measured
  * @property {Counts} counts
- * @property {Gate} [gate]  Of the broker inside,
+ * @property {MqttServer} [server]  Of the broker inside,
  * @property {Broker} [broker]  and that.
  * @property {External} [external]  The broker in their place.
- * @property {import('./held.js').Held} held
+ * @property {import('./message/in-flight.js').InFlight} inFlight
  * @property {import('./spool/spool.js').Spool | undefined} spool
- * @property {import('./hashed.js').Places} places
- * @property {import('./past.js').Past} past
- * @property {import('./registry.js').Registry} registry
- * @property {import('./batcher.js').Batcher} batcher
- * @property {import('./statuses.js').Statuses} statuses
- * @property {import('./marks.js').Marks} marks
+ * @property {import('./write/hashed.js').Places} places
+ * @property {import('./write/past.js').Past} past
+ * @property {import('./sensors/registry.js').Registry} registry
+ * @property {import('./write/batcher.js').Batcher} batcher
+ * @property {import('./sensors/statuses.js').Statuses} statuses
+ * @property {import('./rollup/dirty-hours.js').DirtyHours} dirtyHours
  * @property {import('./rollup/worker.js').RollupWorker} rollups
- * @property {Pick<import('./widths.js').Widths, 'counts'>} widths
+ * @property {Pick<import('./sensors/bucket-widths.js').BucketWidths, 'counts'>} widths
  * @property {{ isUp: boolean }} database
  */
 
@@ -48,7 +48,7 @@ const ROWS_BOUNDS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000]
  * @param {Measured} measured
  */
 export function registerMetrics(registry, measured) {
-  const { counts, held, places, batcher, database } = measured
+  const { counts, inFlight, places, batcher, database } = measured
   const counter = define(Counter, registry, PREFIX)
   const gauge = define(Gauge, registry, PREFIX)
   counter('messages_received_total', 'MQTT messages on measurement topics', () => counts.received)
@@ -58,8 +58,8 @@ export function registerMetrics(registry, measured) {
     return duplicates(measured)
   })
   counter('messages_passed_total', 'messages on other topics, not stored', () => counts.passed)
-  gauge('messages_held', 'messages that wait to be durable', () => held.count)
-  gauge('held_bytes', 'bytes of messages that wait to be durable', () => held.bytes)
+  gauge('messages_held', 'messages that wait to be durable', () => inFlight.count)
+  gauge('held_bytes', 'bytes of messages that wait to be durable', () => inFlight.bytes)
   counter('same_time_total', 'values that found another one at their millisecond', () => {
     return places.sameTime
   })
@@ -73,7 +73,7 @@ export function registerMetrics(registry, measured) {
   gauge('rows_waiting', 'rows that wait for a request', () => batcher.waiting)
   gauge('database_up', '1 if the database answers', () => Number(database.isUp))
   gauge('sensors', 'sensors that are registered', () => measured.registry.count)
-  registerGate(registry, measured)
+  registerServer(registry, measured)
   registerBroker(registry, measured)
   registerSpool(registry, measured)
   registerRollups(registry, measured)
@@ -134,20 +134,24 @@ function define(Kind, registry, prefix) {
 }
 
 /** @param {import('prom-client').Registry} registry  @param {Measured} measured */
-function registerGate(registry, { gate, broker, statuses }) {
+function registerServer(registry, { server, broker, statuses }) {
   const counter = define(Counter, registry, PREFIX)
   const gauge = define(Gauge, registry, PREFIX)
-  gauge('connections', 'MQTT connections', () => gate?.connectionCount ?? 0)
+  gauge('connections', 'MQTT connections', () => server?.connectionCount ?? 0)
   gauge('connections_blocked', 'MQTT connections that are not read because of a limit', () => {
-    return gate?.blockedCount ?? 0
+    return server?.blockedCount ?? 0
   })
   counter('connections_unauthorized_total', 'MQTT clients without a key that lets them in', () => {
-    return gate?.access?.refused ?? 0
+    return server?.access?.refused ?? 0
   })
   counter('statuses_dropped_total', 'comings and goings of devices that were not kept', () => {
     return statuses.dropped
   })
-  counter('connections_refused_total', 'MQTT connections over the limit', () => gate?.refused ?? 0)
+  counter(
+    'connections_refused_total',
+    'MQTT connections over the limit',
+    () => server?.refused ?? 0,
+  )
   counter('fanout_dropped_total', 'messages that subscribers had no room for', () => {
     return broker?.dropped ?? 0
   })
@@ -183,8 +187,8 @@ function registerBroker(registry, { external }) {
 }
 
 /** Redeliveries that were recognised. @param {Measured} measured */
-function duplicates({ counts, gate }) {
-  return counts.duplicates + (gate?.duplicates ?? 0)
+function duplicates({ counts, server }) {
+  return counts.duplicates + (server?.duplicates ?? 0)
 }
 
 /** @param {import('prom-client').Registry} registry  @param {Measured} measured */
@@ -210,7 +214,7 @@ function registerSpool(registry, { counts, spool }) {
 }
 
 /** @param {import('prom-client').Registry} registry  @param {Measured} measured */
-function registerRollups(registry, { marks, rollups }) {
+function registerRollups(registry, { dirtyHours, rollups }) {
   const counter = define(Counter, registry, PREFIX)
   const gauge = define(Gauge, registry, PREFIX)
   gauge('rollup_lag_seconds', 'how far rollups are behind, in the worst part of ours', () => {
@@ -228,8 +232,8 @@ function registerRollups(registry, { marks, rollups }) {
   counter('rollup_failures_total', 'times that the work on rollups had to wait', () => {
     return rollups.counts.failures
   })
-  counter('rollup_late_marks_total', 'marks of hours that were over', () => marks.late)
-  counter('rollup_again_total', 'messages durable too late for their marks', () => marks.again)
+  counter('rollup_late_marks_total', 'marks of hours that were over', () => dirtyHours.late)
+  counter('rollup_again_total', 'messages durable too late for their marks', () => dirtyHours.again)
 }
 
 /** @param {import('prom-client').Registry} registry  @param {Measured} measured */
@@ -270,7 +274,7 @@ function registerDeadLetters(registry, counts) {
 /**
  * @param {import('prom-client').Registry} registry
  * @param {{ name: string, help: string, bounds: number[], scale: number,
- *   distribution: Distribution }} histogram  `scale` is a bound's size in the distribution's unit.
+ *   distribution: Histogram }} histogram  `scale` is a bound's size in the distribution's unit.
  */
 function registerHistogram(registry, { name, help, bounds, scale, distribution }) {
   const metric = {
@@ -299,20 +303,20 @@ function registerHistogram(registry, { name, help, bounds, scale, distribution }
  * @param {Measured} measured
  */
 export function stats(measured) {
-  const { counts, gate, held, spool, rollups, database } = measured
+  const { counts, server, inFlight, spool, rollups, database } = measured
   const { publishToStored } = counts
   return {
     received: counts.received,
     stored: counts.storedMessages,
     deadLettered: counts.deadLettered,
-    held: held.count,
+    held: inFlight.count,
     spooled: counts.spooled,
     recovered: counts.recovered,
     droppedQos0: counts.droppedQos0,
     lost: counts.lost,
     duplicates: duplicates(measured),
-    connections: gate?.connectionCount ?? 0,
-    heldBytes: held.bytes,
+    connections: server?.connectionCount ?? 0,
+    heldBytes: inFlight.bytes,
     spoolBytes: spool?.bytes ?? 0,
     publishToStoredMs: { p50: publishToStored.quantile(0.5), p99: publishToStored.quantile(0.99) },
     rollupLagS: rollups.lagS,

@@ -4,11 +4,11 @@
  */
 
 import { Broker } from './broker/broker.js'
-import { Gate } from './broker/gate.js'
+import { MqttServer } from './broker/server.js'
 import { Session, Sessions } from './broker/session.js'
 import { External } from './external/external.js'
 
-/** @typedef {import('./broker/gate.js').Sink} Sink */
+/** @typedef {import('./broker/server.js').Sink} Sink */
 /** @typedef {import('pino').Logger} Logger */
 
 /**
@@ -16,7 +16,7 @@ import { External } from './external/external.js'
  * @property {() => Promise<string>} start  Begins to take messages; resolves to where.
  * @property {(holdMsMax: number) => Promise<void>} stop  Takes no more, and waits so many
  *   milliseconds at most for what is held.
- * @property {Gate} [gate]
+ * @property {MqttServer} [server]
  * @property {Broker} [broker]
  * @property {External} [external]
  */
@@ -26,32 +26,32 @@ import { External } from './external/external.js'
  *
  * @param {object} parts
  * @param {Sink} parts.sink
- * @param {import('./broker/gate.js').GateLimits} parts.limits
+ * @param {import('./broker/server.js').ServerLimits} parts.limits
  * @param {import('./broker/listener.js').Listen[]} parts.listens  The first is told.
  * @param {import('./broker/listener.js').Identity} [parts.identity]  For TLS.
  * @param {import('./broker/access.js').Access} [parts.access]
- * @param {import('./statuses.js').Statuses} parts.statuses
+ * @param {import('./sensors/statuses.js').Statuses} parts.statuses
  * @param {import('@sandglass/common/topics').Topics} parts.topics
  * @param {Logger} parts.logger
  */
 export function inside({ sink, limits, listens, identity, access, statuses, topics, logger }) {
   const broker = new Broker({ logger })
-  const gate = new Gate({ broker, sink, limits, access, statuses, topics, logger })
+  const server = new MqttServer({ broker, sink, limits, access, statuses, topics, logger })
   return {
-    ...{ broker, gate },
+    ...{ broker, server },
     async start() {
       await broker.start()
       /** @type {string[]} */
       const places = []
       for (const one of listens) {
-        const port = await gate.start(one, identity)
+        const port = await server.start(one, identity)
         places.push(`${one.kind}://${one.listen.host}:${port}`)
       }
       return places.join(' ')
     },
     /** @param {number} holdMsMax */
     async stop(holdMsMax) {
-      await gate.stop(holdMsMax)
+      await server.stop(holdMsMax)
       await broker.stop()
     },
   }

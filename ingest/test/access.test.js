@@ -106,9 +106,9 @@ describe('with keys', () => {
     expect(await codeOf(connect('away'))).toBe(3)
     const will = { topic: 'sensors/other/m', payload: Buffer.from('1'), qos: 0, retain: false }
     expect(await codeOf(connect('device', { will }))).toBe(5)
-    expect(ingest.gate?.access?.refused).toBe(4)
+    expect(ingest.server?.access?.refused).toBe(4)
     await until(() => clients.slice(1).every(({ isClosed }) => isClosed))
-    expect(ingest.gate?.connectionCount).toBe(1)
+    expect(ingest.server?.connectionCount).toBe(1)
   })
 
   test('what a client may not publish is a dead letter, and nobody hears it', async () => {
@@ -214,7 +214,7 @@ describe('TLS and WebSocket', () => {
       await client.endAsync()
     }
     expect(ingest.storage.rowsOf('measurement_30d')).toHaveLength(2 * kinds.length)
-    await until(() => ingest.gate?.connectionCount === 0)
+    await until(() => ingest.server?.connectionCount === 0)
   })
 
   test("a foreign page's WebSocket is refused, a local one's is not", async () => {

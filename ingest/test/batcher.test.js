@@ -1,5 +1,5 @@
-import { Batcher, CLUSTER_LIMITS, plan, SANDGLASS_LIMITS } from '../src/batcher.js'
-import { Row } from '../src/row.js'
+import { Batcher, CLUSTER_LIMITS, plan, SANDGLASS_LIMITS } from '../src/write/batcher.js'
+import { Row } from '../src/write/row.js'
 
 /** Lets everything that is ready happen. */
 const turns = async () => {

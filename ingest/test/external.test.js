@@ -7,7 +7,7 @@ import { External } from '../src/external/external.js'
 import { carriesTime } from '../src/external/retained.js'
 import { clientOptionsOf } from '../src/external/settings.js'
 import { buildIngest } from '../src/ingest.js'
-import { Message } from '../src/message.js'
+import { Message } from '../src/message/message.js'
 import { options } from '../src/options.js'
 import { outside } from '../src/source.js'
 import { FakeStorage } from './support/fake-storage.js'
@@ -373,13 +373,13 @@ test('a message without a time that a broker sends again is one measurement', as
   storage.isDown = true
   first.publish(1, { payload: '21.5' })
   first.publish(2, { payload: '22.5' })
-  await until(() => parts.held.count === 2)
+  await until(() => parts.inFlight.count === 2)
   first.socket.destroy()
   const second = await broker.subscribed(2)
   await pause(5)
   second.publish(1, { payload: '21.5', dup: true })
   second.publish(2, { payload: '22.5', dup: true })
-  await until(() => parts.held.count === 4)
+  await until(() => parts.inFlight.count === 4)
   storage.isDown = false
   await until(() => second.acknowledged.length === 2)
   expect(storage.rowsOf('measurement_30d')).toHaveLength(2)

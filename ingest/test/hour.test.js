@@ -9,11 +9,11 @@ import { HOUR_MS, startOf } from '@sandglass/common/rollup'
 import { retentionClass } from '@sandglass/common/schema'
 import { sensorId } from '@sandglass/common/sensor'
 import pino from 'pino'
-import { SANDGLASS_LIMITS } from '../src/batcher.js'
-import { LATEST_MS_MIN } from '../src/latest.js'
 import { registerMetrics, stats } from '../src/metrics.js'
 import { createRollupStore } from '../src/rollup/store.js'
 import { RollupWorker } from '../src/rollup/worker.js'
+import { LATEST_MS_MIN } from '../src/sensors/latest.js'
+import { SANDGLASS_LIMITS } from '../src/write/batcher.js'
 import { FakeStorage } from './support/fake-storage.js'
 import { RawClient, startIngest } from './support/ingest.js'
 
@@ -87,14 +87,14 @@ afterEach(async () => {
 async function open() {
   const limits = { spoolDir: directory, spoolBytesMax: 64 * 2 ** 20 }
   const parts = await startIngest(limits, {}, storage)
-  const { spool, drain, detour, held, pipeline, places, counts, batcher } = parts
-  if (!spool || !drain || !detour) throw new Error('there is no spool')
+  const { spool, drain, diversion, inFlight, pipeline, places, counts, batcher } = parts
+  if (!spool || !drain || !diversion) throw new Error('there is no spool')
   batcher.limits = SANDGLASS_LIMITS
   counts.recovered = await spool.open()
   counts.spooled = counts.recovered
   void drain.run()
   const timers = [
-    setInterval(() => detour.look(held, performance.now()), 100),
+    setInterval(() => diversion.look(inFlight, performance.now()), 100),
     setInterval(() => {
       pipeline.writeLatest()
       places.age()
@@ -203,7 +203,7 @@ test('everything of an hour without the database is stored once, and lives as lo
   })
   const doneMs = Date.now()
   await pass(LATEST_MS_MIN)
-  expect(ingest.stats()).toMatchObject({ spooled: 0, held: 0, spoolBytes: 0 })
+  expect(ingest.stats()).toMatchObject({ spooled: 0, inFlight: 0, spoolBytes: 0 })
   expect(await ingest.ageS()).toBe(0)
   await real(() => !readdirSync(directory).some((name) => name.startsWith('spool-')))
 

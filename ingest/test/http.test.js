@@ -1,7 +1,7 @@
 import { gzipSync } from 'node:zlib'
 import { createRegistry } from '@sandglass/common/metrics'
-import { buildHttp } from '../src/http.js'
-import { replay } from '../src/replay.js'
+import { buildHttp } from '../src/http/app.js'
+import { replay } from '../src/http/replay.js'
 import { startIngest, until } from './support/ingest.js'
 
 const T = Date.UTC(2026, 0, 1)
@@ -17,7 +17,7 @@ let isWell = true
 /** @param {Parameters<typeof startIngest>[0]} [limits] */
 async function start(limits) {
   ingest = await startIngest(limits)
-  const accept = (/** @type {import('../src/message.js').Message} */ message) =>
+  const accept = (/** @type {import('../src/message/message.js').Message} */ message) =>
     ingest.pipeline.accept(message)
   app = buildHttp({
     bodyBytesMax: BODY_BYTES_MAX,
@@ -138,7 +138,7 @@ describe('measurements', () => {
       Array.from({ length: 10 }, (_, t) => ({ sensor: 'a', t: T + t, m: 1 })),
     )
     const first = post('/v1/measurements', held, json)
-    await until(() => ingest.held.isFull)
+    await until(() => ingest.inFlight.isFull)
     const response = await post('/v1/measurements', '{"sensor":"a","m":1}', json)
     expect([response.statusCode, response.headers['retry-after']]).toEqual([503, '1'])
     ingest.storage.isManual = false
@@ -240,7 +240,7 @@ describe('dead letters', () => {
     expect([letters().length, ingest.counts.deadLettered, ingest.counts.unkeptLetters]).toEqual([
       ...[3, 5, 2],
     ])
-    expect(ingest.held.count).toBe(0)
+    expect(ingest.inFlight.count).toBe(0)
   })
 })
 

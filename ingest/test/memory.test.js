@@ -5,12 +5,12 @@ import {
   RECEIPTS_MAX,
   Sessions,
 } from '../src/broker/session.js'
-import { Distribution } from '../src/distribution.js'
-import { Latest } from '../src/latest.js'
-import { Message } from '../src/message.js'
-import { GENERATION_MS_MAX, GENERATION_TIMES_MAX, NONE_LEFT, Recent } from '../src/recent.js'
-import { COUNTED_MAX, hashedSeq, microsecondOf } from '../src/seq.js'
-import { Sensor, Series } from '../src/series.js'
+import { Histogram } from '../src/histogram.js'
+import { Message } from '../src/message/message.js'
+import { Latest } from '../src/sensors/latest.js'
+import { Sensor, Series } from '../src/sensors/series.js'
+import { GENERATION_MS_MAX, GENERATION_TIMES_MAX, NONE_LEFT, Recent } from '../src/write/recent.js'
+import { COUNTED_MAX, hashedSeq, microsecondOf } from '../src/write/seq.js'
 
 const series = () => new Series(new Sensor('00000000-0000-0000-0000-000000000000', 's'), 'm')
 
@@ -212,7 +212,7 @@ describe('latest', () => {
 describe('distribution', () => {
   test('quantiles are exact to 13 %, of the recent past only', () => {
     let nowMs = 0
-    const distribution = new Distribution({ now: () => nowMs })
+    const distribution = new Histogram({ now: () => nowMs })
     for (let value = 1; value <= 1_000; value++) distribution.note(value)
     for (const share of [0.5, 0.9, 0.99]) {
       const found = distribution.quantile(share) ?? 0

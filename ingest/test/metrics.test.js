@@ -3,7 +3,7 @@ import pino from 'pino'
 import { registerMetrics, stats } from '../src/metrics.js'
 import { createRollupStore } from '../src/rollup/store.js'
 import { RollupWorker } from '../src/rollup/worker.js'
-import { Widths } from '../src/widths.js'
+import { BucketWidths } from '../src/sensors/bucket-widths.js'
 import { RawClient, startIngest, until } from './support/ingest.js'
 
 test('/stats and /metrics tell the same numbers, and they add up', async () => {
@@ -12,7 +12,7 @@ test('/stats and /metrics tell the same numbers, and they add up', async () => {
     ...{ store: createRollupStore(/** @type {any} */ ({ read() {} }), 'k'), id: 'me' },
     logger: pino({ level: 'silent' }),
   })
-  const widths = new Widths({
+  const widths = new BucketWidths({
     ...{ registry: ingest.registry, store: ingest.storage, isAlone: () => true },
     logger: pino({ level: 'silent' }),
   })
@@ -25,7 +25,7 @@ test('/stats and /metrics tell the same numbers, and they add up', async () => {
   await until(() => client.ids('puback').length === 4)
   ingest.storage.isDown = true
   client.publish(9)
-  await until(() => ingest.held.count === 1)
+  await until(() => ingest.inFlight.count === 1)
 
   const shown = stats(measured)
   expect(shown).toMatchObject({

@@ -4,10 +4,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { sensorId } from '@sandglass/common/sensor'
 import { parseTopics } from '@sandglass/common/topics'
-import { COVER_MS } from '../src/coverage.js'
-import { LATEST_MS_MIN } from '../src/latest.js'
-import { Message } from '../src/message.js'
-import { REFUSAL_KINDS } from '../src/refusal.js'
+import { Message } from '../src/message/message.js'
+import { REFUSAL_KINDS } from '../src/message/refusal.js'
+import { LATEST_MS_MIN } from '../src/sensors/latest.js'
+import { COVER_MS } from '../src/write/rows.js'
 import { FakeError } from './support/fake-storage.js'
 import { until } from './support/ingest.js'
 import { build } from './support/pipeline.js'
@@ -295,7 +295,7 @@ test.each([
     const random = seeded(seed)
     const spoolDir = mkdtempSync(join(tmpdir(), 'sandglass-pipeline-'))
     const limits = { qos0BytesMax: 3_000, sensorsMax: 5, spoolBytesMax, spoolDir, spoolAfterMs: 1 }
-    const { accept, storage, settled, counts, held, spool, detour, drain } = build(limits)
+    const { accept, storage, settled, counts, inFlight, spool, diversion, drain } = build(limits)
     await spool?.open()
     void drain?.run()
     storage.isManual = true
@@ -305,7 +305,7 @@ test.each([
     let unsettled = 0
     const check = (/** @type {number} */ step) => {
       const kept = counts.storedMessages + counts.deadLettered + counts.spooled
-      if (kept + held.count + counts.droppedQos0 !== counts.received)
+      if (kept + inFlight.count + counts.droppedQos0 !== counts.received)
         throw new Error(`seed ${seed}, step ${step}: ${JSON.stringify(counts)}`)
     }
     for (let step = 0; step < 3_000; step++) {
@@ -324,19 +324,19 @@ test.each([
         request?.end(random() < 0.1 ? new FakeError(random() < 0.5 ? 'retry' : 'split') : undefined)
       }
       if (random() < 0.2) await new Promise((resolve) => setImmediate(resolve))
-      if (random() < 0.05) detour?.look(held, performance.now())
-      if (random() < 0.05) detour?.wrote(0)
+      if (random() < 0.05) diversion?.look(inFlight, performance.now())
+      if (random() < 0.05) diversion?.wrote(0)
       check(step)
     }
     storage.isManual = false
     await until(() => {
       for (const request of storage.requests.splice(0)) request.end()
       check(-1)
-      return held.count === 0 && counts.spooled === 0
+      return inFlight.count === 0 && counts.spooled === 0
     })
     unsettled = counts.received - counts.droppedQos0 - settled.length
     expect({ seed, unsettled }).toEqual({ seed, unsettled: 0 })
-    expect({ seed, bytes: held.bytes, spoolBytes: spool?.bytes ?? 0 }).toEqual({
+    expect({ seed, bytes: inFlight.bytes, spoolBytes: spool?.bytes ?? 0 }).toEqual({
       ...{ seed, bytes: 0, spoolBytes: 0 },
     })
     await spool?.close()

@@ -16,7 +16,7 @@ import {
 import { sensorId } from '@sandglass/common/sensor'
 import pino from 'pino'
 import { buildIngest } from '../src/ingest.js'
-import { Message } from '../src/message.js'
+import { Message } from '../src/message/message.js'
 import { shardsOf } from '../src/rollup/owners.js'
 import { RollupWorker } from '../src/rollup/worker.js'
 import { createFakeRollups } from './support/fake-rollups.js'

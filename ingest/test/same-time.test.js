@@ -1,7 +1,7 @@
 // Two values of one series and millisecond, of one process that is alone and of several that share
 // sensors.
 import { randomInt } from 'node:crypto'
-import { Recent } from '../src/recent.js'
+import { Recent } from '../src/write/recent.js'
 import { FakeError, FakeStorage } from './support/fake-storage.js'
 import { until } from './support/ingest.js'
 import { build } from './support/pipeline.js'

@@ -10,9 +10,9 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import pino from 'pino'
-import { Detour } from '../src/detour.js'
-import { Message } from '../src/message.js'
+import { Message } from '../src/message/message.js'
 import { ALIGN_BYTES, allocateBlock, findBlocks, sealBlock } from '../src/spool/block.js'
+import { Diversion } from '../src/spool/diversion.js'
 import { readRecords, recordBytes, writeRecord } from '../src/spool/record.js'
 import { Spool } from '../src/spool/spool.js'
 import { until } from './support/ingest.js'
@@ -130,12 +130,12 @@ describe('a segment', () => {
 
 test('what came out of the spool, or is a replay, does not go into it', () => {
   const spool = /** @type {any} */ ({ hasRoom: () => true })
-  const detour = new Detour({ spool, afterMs: 1 })
-  expect(detour.takes(message())).toBe(false)
-  detour.isOpen = true
-  expect(detour.takes(message())).toBe(true)
-  expect(detour.takes(message({ isFromSpool: true }))).toBe(false)
-  expect(detour.takes(message({ isReplay: true }))).toBe(false)
+  const diversion = new Diversion({ spool, afterMs: 1 })
+  expect(diversion.takes(message())).toBe(false)
+  diversion.isOpen = true
+  expect(diversion.takes(message())).toBe(true)
+  expect(diversion.takes(message({ isFromSpool: true }))).toBe(false)
+  expect(diversion.takes(message({ isReplay: true }))).toBe(false)
 })
 
 describe('the spool', () => {

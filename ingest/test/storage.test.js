@@ -1,5 +1,5 @@
 import cassandra from 'cassandra-driver'
-import { remedyOf } from '../src/storage.js'
+import { remedyOf } from '../src/write/storage.js'
 
 const { errors, types } = cassandra
 const { responseErrorCodes: code } = types

@@ -6,7 +6,7 @@
  * in the spool.
  */
 
-import { Gate } from '@sandglass/common/gate'
+import { Semaphore } from '@sandglass/common/semaphore'
 import { compareTimed, compareTimeless, Difference, Differences } from './compare.js'
 import { Digest } from './digest.js'
 import { entryOf } from './ledger.js'
@@ -55,7 +55,7 @@ export class Reconciliation {
   #before = new Map()
   /** @type {Map<string, number>}  Index in the fleet by name. */
   #indexes
-  #gate = new Gate(SENSORS_AT_ONCE)
+  #gate = new Semaphore(SENSORS_AT_ONCE)
 
   /**
    * @param {object} parts

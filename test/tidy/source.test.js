@@ -6,6 +6,7 @@ import { files, read, WORKSPACES } from './files.js'
 
 const LINES_MAX = 500
 const COLUMNS_MAX = 100
+const FOLDER_FILES_MAX = 15
 
 const SOURCES = files('*.js', '*.css', '*.html').filter((path) => !path.includes('/fixtures/'))
 const SCRIPTS = SOURCES.filter((path) => path.endsWith('.js'))
@@ -89,6 +90,23 @@ describe('an import', () => {
     expect(crossing).toEqual([])
   })
 
+  test('of ingest goes one way: each folder uses only those after it', () => {
+    const order = ['external', 'http', 'broker', 'spool', 'message', 'rollup', 'sensors', 'write']
+    const folderOf = (/** @type {string} */ path) => path.split('/')[2]
+    const paths = SCRIPTS.filter((path) => /^ingest\/src\/\w+\//.test(path))
+    expect([...new Set(paths.map(folderOf))].sort()).toEqual([...order].sort())
+    const upwards = broken(
+      (path, text) =>
+        imports(withoutComments(text)).filter((name) => {
+          if (!name.startsWith('.')) return false
+          const target = folderOf(normalize(join(dirname(path), name)))
+          return order.indexOf(target) < order.indexOf(folderOf(path))
+        }),
+      paths,
+    )
+    expect(upwards).toEqual([])
+  })
+
   test('is declared in the package that needs it', () => {
     const builtins = new Set(builtinModules)
     const root = JSON.parse(read('package.json'))
@@ -127,6 +145,15 @@ describe('an import', () => {
     }
     expect(seen).toContain('common/launch/setup.js')
   })
+})
+
+test('a folder of ingest is a room, not a corridor', () => {
+  /** @type {Map<string, number>} */
+  const counts = new Map()
+  for (const path of SCRIPTS.filter((one) => one.startsWith('ingest/src/'))) {
+    counts.set(dirname(path), (counts.get(dirname(path)) ?? 0) + 1)
+  }
+  expect([...counts].filter(([, count]) => count > FOLDER_FILES_MAX)).toEqual([])
 })
 
 // Exported limits are documentation: their names and reasons are read, if not by code.

@@ -1,9 +1,9 @@
 /** Sums a series up in windows, from rollups and raw rows, within a budget of rows and time. */
 
 import { Aggregate, rollupValue } from '@sandglass/common/aggregate'
-import { Gate } from '@sandglass/common/gate'
 import { Problem } from '@sandglass/common/problem'
 import { bucketOf, layoutAt, retentionClass } from '@sandglass/common/schema'
+import { Semaphore } from '@sandglass/common/semaphore'
 import { spans } from '@sandglass/common/spans'
 import { unknownSensor } from '../measurements.js'
 import { CLOCK_AHEAD_MS, joined, occupied } from '../ranges.js'
@@ -60,7 +60,7 @@ export class SeriesDownsampler {
   /**
    * @param {object} parts
    * @param {Store} parts.store
-   * @param {Gate} parts.gate  For the queries of all requests together.
+   * @param {Semaphore} parts.gate  For the queries of all requests together.
    * @param {() => number} [parts.now]  Milliseconds since the Unix epoch.
    */
   constructor({ store, gate, now = Date.now }) {
@@ -122,7 +122,7 @@ export class SeriesDownsampler {
 
   /** @param {AbortSignal} signal */
   #asker(signal) {
-    const requestGate = new Gate(QUERIES_AT_ONCE_MAX)
+    const requestGate = new Semaphore(QUERIES_AT_ONCE_MAX)
     /** @template T  @param {() => Promise<T>} query */
     return (query) => requestGate.run(() => this.#gate.run(query, signal), signal)
   }

@@ -65,7 +65,7 @@ const JSON_TYPE = 'application/json; charset=utf-8'
  * @param {import('fastify').FastifyInstance} app
  * @param {import('../app.js').Parts & {
  *   catalog: import('../catalog.js').Catalog,
- *   gate: import('@sandglass/common/gate').Gate,
+ *   gate: import('@sandglass/common/semaphore').Semaphore,
  * }} parts
  */
 export default async function latest(app, { store, catalog, gate }) {

@@ -1,6 +1,6 @@
 /**
  * aedes, for everything in MQTT that is not storing: sessions, subscriptions, retained messages,
- * wills, and the fan-out to subscribers. No PUBLISH comes to it through a connection: the gate
+ * wills, and the fan-out to subscribers. No PUBLISH comes to it through a connection: the server
  * gives it each one when its time has come. So aedes acknowledges nothing and holds nothing.
  */
 
@@ -12,10 +12,10 @@ import { boundedPersistence } from './persistence.js'
 /** Messages that are delivered to subscribers at the same time; more wait. */
 const FANOUT_CONCURRENCY = 1_000
 
-/** Bytes that may wait for their fan-out before the gate takes no more messages. */
+/** Bytes that may wait for their fan-out before the server takes no more messages. */
 const FANOUT_BYTES_MAX = 16 * 2 ** 20
 
-/** @typedef {import('../message.js').Message} Message */
+/** @typedef {import('../message/message.js').Message} Message */
 /** @typedef {import('./port.js').Port} Port */
 
 export class Broker {
@@ -42,8 +42,8 @@ export class Broker {
     /** Called when the fan-out has room again. @type {() => void} */
     this.onRoom = () => {}
     this.aedes.authorizeSubscribe = (client, subscription, done) => {
-      const { grant, gate } = /** @type {Port} */ (client.conn).connection
-      done(null, maySubscribe(grant, subscription.topic, gate.topics) ? subscription : null)
+      const { grant, server } = /** @type {Port} */ (client.conn).connection
+      done(null, maySubscribe(grant, subscription.topic, server.topics) ? subscription : null)
     }
     this.aedes.on('clientError', (client, error) => {
       logger.debug({ client: client.id, reason: error.message }, 'client error')

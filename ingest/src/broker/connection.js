@@ -11,10 +11,10 @@
  */
 
 import { setTimeout as delay, setImmediate as turn } from 'node:timers/promises'
-import { Message } from '../message.js'
-import { sensorOf, sensorOfPublisher } from '../statuses.js'
-import { Turns } from '../turns.js'
+import { Message } from '../message/message.js'
+import { sensorOf, sensorOfPublisher } from '../sensors/statuses.js'
 import { mayPublish } from './access.js'
+import { AcknowledgementQueue } from './acknowledgement-queue.js'
 import { introductionOf } from './connect-packet.js'
 import {
   CONNACK_IDENTIFIER_REJECTED,
@@ -46,7 +46,7 @@ const DISCONNECT = Buffer.from([TYPE.disconnect << 4, 0])
 /** Why connections close when the service does. */
 export const STOPPING = 'the service stops'
 
-/** @typedef {import('./gate.js').Gate} Gate */
+/** @typedef {import('./server.js').MqttServer} MqttServer */
 /** @typedef {import('@sandglass/common/keys').Grant} Grant */
 /** @typedef {import('./session.js').Session} Session */
 /** @typedef {'fresh' | 'connecting' | 'open' | 'leaving' | 'closed'} Stage */
@@ -61,8 +61,8 @@ export const STOPPING = 'the service stops'
  */
 
 export class Connection {
-  /** @param {import('./listener.js').Line} socket  @param {Gate} gate */
-  constructor(socket, gate) {
+  /** @param {import('./listener.js').Line} socket  @param {MqttServer} server */
+  constructor(socket, server) {
     /** @type {Stage} */
     this.stage = 'fresh'
     /** When the last packet arrived, milliseconds since the Unix epoch. */
@@ -71,7 +71,7 @@ export class Connection {
     this.keepAliveMs = 0
     /** Whether a limit keeps us from reading on. */
     this.isBlocked = false
-    /** Whether the gate has it among those to flush. */
+    /** Whether the server has it among those to flush. */
     this.isDirty = false
     /** @type {Session | undefined} */
     this.session = undefined
@@ -87,13 +87,13 @@ export class Connection {
     this.visit = 0
     /** @private */
     this.socket = socket
-    this.gate = gate
+    this.server = server
     /** @private */
-    this.framer = new Framer(gate.limits.packetBytesMax)
-    /** Bytes of an incomplete packet that the gate counts. */
+    this.framer = new Framer(server.limits.packetBytesMax)
+    /** Bytes of an incomplete packet that the server counts. */
     this.waitingBytes = 0
-    /** @private @type {Turns<Turn | Message>} */
-    this.turns = new Turns()
+    /** @private @type {AcknowledgementQueue<Turn | Message>} */
+    this.turns = new AcknowledgementQueue()
     /** @private @type {Port | undefined} */
     this.port = undefined
     /** Whether the client has closed its half. @private */
@@ -120,7 +120,7 @@ export class Connection {
   /** Takes the packets that are there, up to a limit. */
   read() {
     // While it had to wait it was not listened to: its silence begins now.
-    if (this.isBlocked) this.heardMs = this.gate.nowMs()
+    if (this.isBlocked) this.heardMs = this.server.nowMs()
     this.isBlocked = false
     try {
       while (this.canRead()) {
@@ -131,7 +131,7 @@ export class Connection {
           break
         }
         if (!this.framer.next()) break
-        this.heardMs = this.gate.nowMs()
+        this.heardMs = this.server.nowMs()
         this.take(first >> 4, first & 0x0f)
       }
       this.countWaiting()
@@ -160,18 +160,18 @@ export class Connection {
   /** Whether a packet with this first byte has to wait. @private @param {number} first */
   mustWait(first) {
     if (first >> 4 !== TYPE.publish || (first & 0x06) === 0) return false
-    if (this.unacknowledged >= this.gate.limits.clientMessagesMax) return true
-    if (!this.gate.isFull) return false
-    this.gate.waitForRoom(this)
+    if (this.unacknowledged >= this.server.limits.clientMessagesMax) return true
+    if (!this.server.isFull) return false
+    this.server.waitForRoom(this)
     return true
   }
 
-  /** Tells the gate how much of an incomplete packet waits here. @private */
+  /** Tells the server how much of an incomplete packet waits here. @private */
   countWaiting() {
     const bytes = this.canRead() && !this.isBlocked ? this.framer.waitingBytes : 0
     const moreBytes = bytes - this.waitingBytes
     this.waitingBytes = bytes
-    this.gate.countWaiting(moreBytes)
+    this.server.countWaiting(moreBytes)
   }
 
   /** @private @param {number} type  @param {number} flags */
@@ -196,7 +196,7 @@ export class Connection {
       case TYPE.disconnect:
         this.stage = 'leaving'
         this.turns.push({ type, packetId: 0, isSettled: true })
-        this.gate.markDirty(this)
+        this.server.markDirty(this)
         break
       case TYPE.connect:
         // [MQTT-3.1.0-2]
@@ -225,7 +225,7 @@ export class Connection {
    * @param {Buffer} packet
    */
   async enter(introduction, packet) {
-    const { access, sessions } = this.gate
+    const { access, sessions } = this.server
     if (!(await this.stillWantsIn(0))) return
     if (access) {
       const answer = await access.admit(introduction)
@@ -239,9 +239,9 @@ export class Connection {
     }
     const isThere = sessions.isConnected(introduction.clientId)
     if (isThere && !(await this.stillWantsIn(TAKE_OVER_MS))) return
-    this.sensorId = sensorOf(this.grant, introduction.willTopic, this.gate.topics)
+    this.sensorId = sensorOf(this.grant, introduction.willTopic, this.server.topics)
     this.port = new Port(this)
-    this.gate.broker.handle(this.port)
+    this.server.broker.handle(this.port)
     this.port.push(packet)
   }
 
@@ -264,8 +264,8 @@ export class Connection {
   opened(client) {
     if (this.stage !== 'connecting') return
     this.stage = 'open'
-    this.heardMs = this.gate.nowMs()
-    this.session = this.gate.sessions.enter(client.id, client.clean, this)
+    this.heardMs = this.server.nowMs()
+    this.session = this.server.sessions.enter(client.id, client.clean, this)
     this.visit = this.session.visit
     this.noteStatus('online', 'connected')
     this.read()
@@ -281,9 +281,9 @@ export class Connection {
     const session = /** @type {Session} */ (this.session)
     if (qos === 2 && session.unreleased.has(packetId)) {
       // [MQTT-4.3.3-2]: it is stored; only its PUBREC was lost.
-      this.gate.noteDuplicate()
+      this.server.noteDuplicate()
       this.turns.push({ type: TYPE.pubrec, packetId, isSettled: true })
-      this.gate.markDirty(this)
+      this.server.markDirty(this)
       return
     }
     const isForbidden = !this.mayPublish(topic)
@@ -303,8 +303,8 @@ export class Connection {
       arrivedMs: performance.now(),
     })
     if (qos > 0) this.turns.push(message)
-    else this.gate.forward(message)
-    this.gate.accept(message)
+    else this.server.forward(message)
+    this.server.accept(message)
   }
 
   /** Whether it may publish on a topic; most often it is the one of before. @private */
@@ -312,19 +312,19 @@ export class Connection {
   mayPublish(topic) {
     if (topic === this.lastTopic) return this.mayPublishLast
     this.lastTopic = topic
-    this.mayPublishLast = mayPublish(this.grant, topic, this.gate.topics)
+    this.mayPublishLast = mayPublish(this.grant, topic, this.server.topics)
     if (this.sensorId === undefined && this.session) {
-      this.sensorId = sensorOfPublisher(this.session.clientId, topic, this.gate.topics)
+      this.sensorId = sensorOfPublisher(this.session.clientId, topic, this.server.topics)
       this.noteStatus('online', 'published')
     }
     return this.mayPublishLast
   }
 
-  /** @private @param {import('../statuses.js').State} state  @param {string} reason */
+  /** @private @param {import('../sensors/statuses.js').State} state  @param {string} reason */
   noteStatus(state, reason) {
     const { sensorId: id, session } = this
     if (id !== undefined && session) {
-      this.gate.noteStatus({ id, state, clientId: session.clientId, reason })
+      this.server.noteStatus({ id, state, clientId: session.clientId, reason })
     }
   }
 
@@ -343,7 +343,7 @@ export class Connection {
 
   /** A message is durable. @param {Message} message */
   settled(message) {
-    if (message.qos > 0 && this.turns.first === message) this.gate.markDirty(this)
+    if (message.qos > 0 && this.turns.first === message) this.server.markDirty(this)
   }
 
   /** Sends the acknowledgements whose turn has come, and reads on if that made room. */
@@ -365,7 +365,7 @@ export class Connection {
 
   /** @private @param {Message} message  @param {number[]} bytes */
   acknowledge(message, bytes) {
-    this.gate.forward(message)
+    this.server.forward(message)
     if (message.qos === 1) {
       pushAcknowledgement(bytes, TYPE.puback, message.packetId)
     } else if (this.session?.connection !== this) {
@@ -406,10 +406,10 @@ export class Connection {
     const isLeaving = this.stage === 'leaving'
     this.stage = 'closed'
     this.isBlocked = false
-    this.gate.countWaiting(-this.waitingBytes)
+    this.server.countWaiting(-this.waitingBytes)
     const left = isLeaving ? 'offline' : 'lost'
     this.noteStatus(reason === STOPPING ? 'unknown' : left, reason)
-    this.gate.removed(this, reason)
+    this.server.removed(this, reason)
     if (isLeaving && this.port && !this.port.destroyed) {
       // [MQTT-3.1.2-10]: after a DISCONNECT there is no will.
       this.port.push(DISCONNECT)

@@ -1,5 +1,5 @@
 /**
- * What aedes has in the place of a socket: it reads the packets that the gate passes on, and what
+ * What aedes has in the place of a socket: it reads the packets that the server passes on, and what
  * it writes goes to the client.
  *
  * A write is always taken. aedes would otherwise wait for a subscriber that does not read, and with

@@ -17,7 +17,7 @@ const ABSENT_SESSIONS_MAX = 50_000
 /** Most QoS 2 packet ids that await release in all; then a client that adds one is closed. */
 const UNRELEASED_MAX = 1_000_000
 
-/** @typedef {import('../message.js').Message} Message */
+/** @typedef {import('../message/message.js').Message} Message */
 
 /**
  * @typedef {object} Receipt

@@ -7,10 +7,10 @@
  * when one closes is forgotten: the broker sends those messages again.
  */
 
+import { AcknowledgementQueue } from '../broker/acknowledgement-queue.js'
 import { pushAcknowledgement, TYPE } from '../broker/frame.js'
-import { Turns } from '../turns.js'
 
-/** @typedef {import('../message.js').Message} Message */
+/** @typedef {import('../message/message.js').Message} Message */
 
 /**
  * @typedef {object} Stream
@@ -27,8 +27,8 @@ export class Acknowledgements {
     this.stream = stream
     /** @private */
     this.onWritten = onWritten
-    /** @private @type {Turns<Message>} */
-    this.turns = new Turns()
+    /** @private @type {AcknowledgementQueue<Message>} */
+    this.turns = new AcknowledgementQueue()
     /** @private @type {NodeJS.Immediate | undefined} */
     this.turn = undefined
     /** @private */

@@ -1,6 +1,6 @@
 /**
  * A broker that exists already, as a source of messages: ingest is its client, and acknowledges
- * each message when it is settled, as the gate does for devices that connect to us.
+ * each message when it is settled, as the server does for devices that connect to us.
  *
  * Several processes share one subscription [MQTT-4.8.2]: the broker gives each message to one of
  * them. It keeps a session for each, with what that one has not acknowledged, and sends it again
@@ -9,7 +9,7 @@
  * database makes of at least once.
  */
 
-import { Message } from '../message.js'
+import { Message } from '../message/message.js'
 import { Acknowledgements } from './acknowledgements.js'
 import { BrokerClient } from './client.js'
 import { carriesTime } from './retained.js'
@@ -23,7 +23,7 @@ const EMPTY_MS = 3_000
 /** @typedef {import('./client.js').Packet} Packet */
 /** @typedef {import('./acknowledgements.js').Stream} Stream */
 /** @typedef {import('../broker/session.js').Session} Session */
-/** @typedef {import('../broker/gate.js').Sink} Sink */
+/** @typedef {import('../broker/server.js').Sink} Sink */
 
 /**
  * @typedef {object} ExternalOptions

@@ -62,7 +62,7 @@ function statements(keyspace) {
 /** @typedef {ReturnType<typeof createRollupStore>} RollupStore */
 
 /**
- * @param {import('../storage.js').Storage} storage
+ * @param {import('../write/storage.js').Storage} storage
  * @param {string} keyspace
  */
 export function createRollupStore(storage, keyspace) {
@@ -143,7 +143,7 @@ export function createRollupStore(storage, keyspace) {
 /**
  * What is to be done, by whom, and how far that has come.
  *
- * @param {import('../storage.js').Storage} storage
+ * @param {import('../write/storage.js').Storage} storage
  * @param {ReturnType<typeof statements>} cql
  */
 function progressStore(storage, cql) {

@@ -138,7 +138,7 @@ export class RollupWorker {
       await this.begin()
       doneMs = /** @type {number} */ (await this.store.progress(shard))
     }
-    // Marks of before have expired.
+    // DirtyHours of before have expired.
     doneMs = Math.max(doneMs, startOf(this.now() - MARK_TTL_S * 1000, SLOT_MS))
     this.done.set(shard, doneMs)
     const fromMs = doneMs

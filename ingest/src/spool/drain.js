@@ -9,7 +9,7 @@ import { readRecords } from './record.js'
 const MESSAGES_MAX = 1_000
 const BYTES_MAX = 4 * 2 ** 20
 
-/** @typedef {import('../message.js').Message} Message */
+/** @typedef {import('../message/message.js').Message} Message */
 /** @typedef {import('./spool.js').Taken} Taken */
 
 export class Drain {

@@ -5,11 +5,11 @@
  */
 
 import cassandra from 'cassandra-driver'
-import { Message } from '../message.js'
+import { Message } from '../message/message.js'
 
 const { TimeUuid } = cassandra.types
 
-/** @typedef {import('../message.js').Origin} Origin */
+/** @typedef {import('../message/message.js').Origin} Origin */
 
 /** Bytes of a record before its texts: numbers, lengths and the id of its dead letter. */
 const FIXED_BYTES = 44

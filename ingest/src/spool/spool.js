@@ -23,7 +23,7 @@ const BLOCK_BYTES = 2 ** 20
 /** How long nothing is appended after an attempt failed, in milliseconds. */
 const PAUSE_MS = 1_000
 
-/** @typedef {import('../message.js').Message} Message */
+/** @typedef {import('../message/message.js').Message} Message */
 /** @typedef {import('./block.js').Block} Block */
 
 /**

@@ -5,13 +5,13 @@
 
 import { layoutTimestampUs } from '@sandglass/common/layout'
 
-/** @typedef {Omit<import('../../src/registry.js').KnownSensor, 'lastTimes'>} KnownSensor */
-/** @typedef {import('../../src/row.js').Row} Row */
+/** @typedef {Omit<import('../../src/sensors/registry.js').KnownSensor, 'lastTimes'>} KnownSensor */
+/** @typedef {import('../../src/write/row.js').Row} Row */
 /** @typedef {{ rows: readonly Row[], end: (error?: Error) => void }} Request */
 
 /** An error that says what is to be done about it. */
 export class FakeError extends Error {
-  /** @param {import('../../src/writer.js').Remedy} remedy */
+  /** @param {import('../../src/write/writer.js').Remedy} remedy */
   constructor(remedy) {
     super(`an error to ${remedy}`)
     this.remedy = remedy
@@ -147,7 +147,7 @@ export class FakeStorage {
     return (await this.rawRows(sensor.id, metric)).filter(({ ts }) => ts.getTime() === timeMs)
   }
 
-  /** @param {string} id  @returns {Promise<import('../../src/replay.js').Letter | undefined>} */
+  /** @type {import('../../src/write/storage.js').Storage['deadLetter']} */
   async deadLetter(id) {
     const row = this.rowsOf('dead_letter').find((letter) => String(letter.id) === id)
     return row && /** @type {any} */ ({ ...row, receivedMs: row.received })

@@ -3,7 +3,7 @@
 import pino from 'pino'
 import { Sessions } from '../../src/broker/session.js'
 import { buildIngest } from '../../src/ingest.js'
-import { Message } from '../../src/message.js'
+import { Message } from '../../src/message/message.js'
 import { FakeStorage } from './fake-storage.js'
 import { until } from './ingest.js'
 
@@ -12,7 +12,7 @@ import { until } from './ingest.js'
 /**
  * @param {Partial<import('../../src/ingest.js').IngestLimits>} [limits]
  * @param {FakeStorage} [storage]
- * @param {import('../../src/recent.js').Recent} [recent]
+ * @param {import('../../src/write/recent.js').Recent} [recent]
  */
 export function build(limits = {}, storage = new FakeStorage(), recent = undefined) {
   const ingest = buildIngest({

@@ -1,6 +1,6 @@
 /** Measurements that arrive in one request: each is a message, and the answer waits for all. */
 
-import { Message } from './message.js'
+import { Message } from '../message/message.js'
 
 /** @typedef {import('@sandglass/common/bodies').Item} Item */
 

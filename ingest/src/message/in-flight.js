@@ -2,19 +2,19 @@
  * The messages that are in memory and not durable yet: how many, how large, which is the oldest.
  * Here it is decided what happens at the limit:
  *
- * - QoS 1 and 2: the gate is told to read no more until there is room. Nothing is dropped.
+ * - QoS 1 and 2: the server is told to read no more until there is room. Nothing is dropped.
  * - QoS 0: the sender would not wait for us, so what comes beyond its limit is dropped and counted.
  */
 
 /** @typedef {import('./message.js').Message} Message */
 
 /**
- * @typedef {object} HeldLimits
+ * @typedef {object} InFlightLimits
  * @property {number} heldBytesMax  Messages of QoS 1 and 2, in bytes.
  * @property {number} qos0BytesMax  Messages of QoS 0, in bytes.
  */
 
-export class Held {
+export class InFlight {
   /** How many. */
   count = 0
   /**
@@ -31,7 +31,7 @@ export class Held {
   /** Bytes of messages of QoS 0. @private */
   qos0Bytes = 0
 
-  /** @param {HeldLimits} limits */
+  /** @param {InFlightLimits} limits */
   constructor(limits) {
     /** Called when there is room again. @type {() => void} */
     this.onRoom = () => {}

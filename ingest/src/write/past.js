@@ -10,8 +10,8 @@ import { kindOf, rowValue } from '@sandglass/common/measurement'
 const RETRY_MS_MAX = 1_000
 const RETRY_MS_MIN = 50
 
-/** @typedef {import('./series.js').Sensor} Sensor */
-/** @typedef {import('./series.js').Series} Series */
+/** @typedef {import('../sensors/series.js').Sensor} Sensor */
+/** @typedef {import('../sensors/series.js').Series} Series */
 /** @typedef {import('@sandglass/common/schema').Layout} Layout */
 /** @typedef {Parameters<typeof rowValue>[0] & { ts: Date, seq: number }} RawRow */
 /** @typedef {{ id: string, layouts: readonly Layout[] }} Place */
@@ -28,9 +28,9 @@ export class Past {
    * @param {object} parts
    * @param {PastReader} parts.reader
    * @param {import('./recent.js').Recent} parts.recent
-   * @param {import('@sandglass/common/gate').Gate} parts.gate  For all questions together.
+   * @param {import('@sandglass/common/semaphore').Semaphore} parts.semaphore  For all reads.
    */
-  constructor({ reader, recent, gate }) {
+  constructor({ reader, recent, semaphore }) {
     /** Times that the database was asked about. */
     this.reads = 0
     /** @private */
@@ -38,7 +38,7 @@ export class Past {
     /** @private */
     this.recent = recent
     /** @private */
-    this.gate = gate
+    this.semaphore = semaphore
   }
 
   /**
@@ -51,7 +51,7 @@ export class Past {
   async learn(places, isWanted) {
     for (let pauseMs = RETRY_MS_MIN; isWanted(); pauseMs = Math.min(2 * pauseMs, RETRY_MS_MAX)) {
       try {
-        await Promise.all(places.map((place) => this.gate.run(() => this.learnOne(place))))
+        await Promise.all(places.map((place) => this.semaphore.run(() => this.learnOne(place))))
         return true
       } catch {
         await new Promise((resolve) => setTimeout(resolve, pauseMs))

@@ -4,12 +4,11 @@
  * one a message; a reader looks a little further on both sides.
  */
 
-/** How far a measurement may lie outside first and last time of its series, in milliseconds. */
-export const COVER_MS = 600_000
+import { COVER_MS } from '../write/rows.js'
 
-/** @typedef {import('./message.js').Message} Message */
-/** @typedef {import('./row.js').Row} Row */
-/** @typedef {import('./rows.js').Rows} Rows */
+/** @typedef {import('../message/message.js').Message} Message */
+/** @typedef {import('../write/row.js').Row} Row */
+/** @typedef {import('../write/rows.js').Rows} Rows */
 /** @typedef {import('./series.js').Series} Series */
 
 /**

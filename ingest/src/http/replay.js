@@ -4,10 +4,10 @@
  */
 
 import { FORMAT } from '@sandglass/common/bodies'
-import { Message } from './message.js'
-import { PAYLOAD_KEPT_BYTES_MAX } from './rows.js'
+import { Message } from '../message/message.js'
+import { PAYLOAD_KEPT_BYTES_MAX } from '../write/rows.js'
 
-/** @typedef {import('./row.js').Row} Row */
+/** @typedef {import('../write/row.js').Row} Row */
 
 /**
  * @typedef {object} Letter  As it is stored.
@@ -30,7 +30,7 @@ import { PAYLOAD_KEPT_BYTES_MAX } from './rows.js'
  * @param {object} parts
  * @param {{ deadLetter: (id: string) => Promise<Letter | undefined> }} parts.reader
  * @param {(message: Message) => void} parts.accept
- * @param {import('./rows.js').Rows} parts.rows
+ * @param {import('../write/rows.js').Rows} parts.rows
  * @param {(row: Row) => void} parts.write
  * @returns {Promise<Replayed>}
  */

@@ -16,10 +16,11 @@ const CONNECT_MS_MAX = 30_000
 /** Bytes of packets that have not arrived whole, of all connections together. */
 const WAITING_BYTES_MAX = 64 * 2 ** 20
 
-/** @typedef {import('../message.js').Message} Message */
+/** @typedef {import('../message/message.js').Message} Message */
+/** @typedef {import('../sensors/statuses.js').Status} Status */
 
 /**
- * @typedef {object} GateLimits
+ * @typedef {object} ServerLimits
  * @property {number} packetBytesMax  Largest packet, in bytes.
  * @property {number} clientMessagesMax  Most unacknowledged messages of one client.
  * @property {number} connectionsMax
@@ -33,17 +34,17 @@ const WAITING_BYTES_MAX = 64 * 2 ** 20
  * @property {boolean} isFull  Whether no more messages of QoS 1 and 2 should be given.
  * @property {(msMax: number) => Promise<void>} idle  Resolves when nothing is held, or at
  *   the latest after so many milliseconds.
- * @property {() => void} onRoom  Called when it has room again; the gate sets it.
+ * @property {() => void} onRoom  Called when it has room again; the server sets it.
  */
 
-export class Gate {
+export class MqttServer {
   /**
    * @param {object} parts
    * @param {import('./broker.js').Broker} parts.broker
    * @param {Sink} parts.sink
-   * @param {GateLimits} parts.limits
+   * @param {ServerLimits} parts.limits
    * @param {import('./access.js').Access} [parts.access]  Undefined: everybody may do everything.
-   * @param {import('../statuses.js').Statuses} [parts.statuses]
+   * @param {import('../sensors/statuses.js').Statuses} [parts.statuses]
    * @param {import('@sandglass/common/topics').Topics} parts.topics
    * @param {import('pino').Logger} parts.logger
    */
@@ -125,8 +126,7 @@ export class Gate {
     line.destroy()
   }
 
-  /** A device came or went. */
-  /** @param {Omit<Parameters<import('../statuses.js').Statuses['note']>[0], 'timeMs'>} what */
+  /** A device came or went. @param {Omit<Status, 'timeMs'>} what */
   noteStatus(what) {
     this.statuses?.note({ ...what, timeMs: this.nowMs() })
   }

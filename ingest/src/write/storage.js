@@ -8,8 +8,7 @@ import { EVENT_MS_MIN } from '@sandglass/common/measurement'
 import { bucketOf, layoutAt, measurementTable } from '@sandglass/common/schema'
 import { spans } from '@sandglass/common/spans'
 import cassandra from 'cassandra-driver'
-import { COVER_MS } from './coverage.js'
-import { letterPlace } from './rows.js'
+import { COVER_MS, letterPlace } from './rows.js'
 
 const { errors } = cassandra
 const { Long, responseErrorCodes, TimeUuid } = cassandra.types
@@ -139,7 +138,7 @@ export class Storage {
     return remedyOf(error)
   }
 
-  /** @param {string} id  @returns {Promise<import('./registry.js').KnownSensor>} */
+  /** @param {string} id  @returns {Promise<import('../sensors/registry.js').KnownSensor>} */
   async readSensor(id) {
     const options = { prepare: true, isIdempotent: true }
     const [sensors, layouts, series] = await Promise.all([
@@ -181,7 +180,7 @@ export class Storage {
 
   /**
    * @param {string} id  A version 1 UUID.
-   * @returns {Promise<import('./replay.js').Letter | undefined>}
+   * @returns {Promise<import('../http/replay.js').Letter | undefined>}
    */
   async deadLetter(id) {
     const place = letterPlace(TimeUuid.fromString(id))

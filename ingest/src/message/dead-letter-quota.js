@@ -11,7 +11,7 @@ const CLIENTS_MAX = 50_000
 /** Stands for the clients beyond that. */
 const OTHERS = Symbol('other clients')
 
-export class LetterBudget {
+export class DeadLetterQuota {
   /** @private */
   day = Number.NaN
   /** @private @type {Map<string | symbol, { letters: number, bytes: number }>} */

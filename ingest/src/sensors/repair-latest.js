@@ -21,20 +21,20 @@ const AHEAD_ROWS_MAX = 1_000
 /** Pause before a failed attempt is repeated, in milliseconds. */
 const RETRY_MS = 2_000
 
-/** @typedef {import('./row.js').Row} Row */
-/** @typedef {import('./storage.js').Storage} Storage */
-/** @typedef {import('./storage.js').NewestRow} NewestRow */
+/** @typedef {import('../write/row.js').Row} Row */
+/** @typedef {import('../write/storage.js').Storage} Storage */
+/** @typedef {import('../write/storage.js').NewestRow} NewestRow */
 /** @typedef {{ metric: string, lastMs: number }} Extent */
 
 /**
  * @param {object} parts
  * @param {Storage} parts.storage
- * @param {import('./rows.js').Rows} parts.rows
+ * @param {import('../write/rows.js').Rows} parts.rows
  * @param {(row: Row) => void} parts.write
  * @param {import('pino').Logger} parts.logger
  * @param {string} parts.keyspace
  */
-export async function healLatest({ storage, rows, write, logger, keyspace }) {
+export async function repairLatest({ storage, rows, write, logger, keyspace }) {
   const startMs = performance.now()
   let healed = 0
   const sensors = sensorsOf(storage, keyspace)
@@ -55,7 +55,7 @@ export async function healLatest({ storage, rows, write, logger, keyspace }) {
     const { message } = /** @type {Error} */ (error)
     logger.warn({ reason: message, retryMs: RETRY_MS }, 'latest could not be healed yet')
     setTimeout(() => {
-      void healLatest({ storage, rows, write, logger, keyspace })
+      void repairLatest({ storage, rows, write, logger, keyspace })
     }, RETRY_MS).unref()
   }
 }
@@ -85,7 +85,7 @@ async function* sensorsOf(storage, keyspace) {
  * The rows of `latest` of a sensor that are not as they should be.
  *
  * @param {Storage} storage
- * @param {import('./rows.js').Rows} rows
+ * @param {import('../write/rows.js').Rows} rows
  * @param {string} keyspace
  * @param {{ id: string, series: Extent[] }} sensor
  * @returns {AsyncGenerator<Row>}

@@ -36,13 +36,16 @@ const LATE_S = 60
 /** The year 2100, in milliseconds since the Unix epoch. */
 const YEAR_2100_MS = 4_102_444_800_000
 
+/** How far a measurement may lie outside first and last time of its series, in milliseconds. */
+export const COVER_MS = 600_000
+
 /** Most bytes of a payload that a dead letter keeps. */
 export const PAYLOAD_KEPT_BYTES_MAX = 64 * 1024
 
-/** @typedef {import('./message.js').Message} Message */
-/** @typedef {import('./series.js').Sensor} Sensor */
-/** @typedef {import('./series.js').Series} Series */
-/** @typedef {import('./series.js').Newest} Newest */
+/** @typedef {import('../message/message.js').Message} Message */
+/** @typedef {import('../sensors/series.js').Sensor} Sensor */
+/** @typedef {import('../sensors/series.js').Series} Series */
+/** @typedef {import('../sensors/series.js').Newest} Newest */
 /** @typedef {import('@sandglass/common/measurement').Value} Value */
 /** @typedef {import('@sandglass/common/schema').Layout} Layout */
 
@@ -213,7 +216,7 @@ export class Rows {
   }
 
   /**
-   * Marks a dead letter.
+   * DirtyHours a dead letter.
    *
    * @param {cassandra.types.TimeUuid} letterId
    * @param {number} nowMs  When it was stored after all, milliseconds since the Unix epoch.

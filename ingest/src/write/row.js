@@ -2,7 +2,7 @@
  * A row on its way to the database, and the messages that wait for it.
  */
 
-/** @typedef {import('./message.js').Message} Message */
+/** @typedef {import('../message/message.js').Message} Message */
 
 /** What a row costs in a request besides its texts: numbers, ids and lengths, in bytes. */
 const ROW_BYTES = 80
@@ -24,7 +24,7 @@ export class Row {
     /** More messages that wait for it. @type {Message[] | undefined} */
     this.waiters = undefined
     /** The series of which it is a value, and of which time. */
-    this.series = /** @type {import('./series.js').Series | undefined} */ (undefined)
+    this.series = /** @type {import('../sensors/series.js').Series | undefined} */ (undefined)
     this.timeMs = 0
     /** Called when it is durable, or refused for good. @type {(() => void) | undefined} */
     this.onDone = undefined

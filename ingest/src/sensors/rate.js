@@ -1,6 +1,6 @@
 /** How much a sensor sends: a mean that forgets, and for how long it has been little. */
 
-import { fittingWidth, widerWidth } from './width.js'
+import { fittingWidth, widerWidth } from './bucket-width.js'
 
 /** Of what a sample counts, the mean of those before being the rest. */
 const SAMPLE_WEIGHT = 0.25
@@ -11,7 +11,7 @@ const SAMPLES_MIN = 4
 /** Samples in a row that must have been low before they become wider. */
 const CALM_SAMPLES_MIN = 96
 
-/** @typedef {import('./width.js').Load} Load */
+/** @typedef {import('./bucket-width.js').Load} Load */
 /** @typedef {import('@sandglass/common/schema').Layout} Layout */
 
 export class Rate {

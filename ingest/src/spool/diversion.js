@@ -3,15 +3,15 @@
  * for more than a moment, until the database answers quickly again.
  */
 
-/** @typedef {import('./message.js').Message} Message */
+/** @typedef {import('../message/message.js').Message} Message */
 
-export class Detour {
+export class Diversion {
   /** Whether messages take it. */
   isOpen = false
 
   /**
    * @param {object} parts
-   * @param {import('./spool/spool.js').Spool} parts.spool
+   * @param {import('./spool.js').Spool} parts.spool
    * @param {number} parts.afterMs  How long a message waits for the database, in milliseconds.
    */
   constructor({ spool, afterMs }) {
@@ -24,14 +24,14 @@ export class Detour {
   /**
    * To be called now and then.
    *
-   * @param {import('./held.js').Held} held
+   * @param {import('../message/in-flight.js').InFlight} inFlight
    * @param {number} nowMs
    */
-  look(held, nowMs) {
-    const { oldestMs } = held
+  look(inFlight, nowMs) {
+    const { oldestMs } = inFlight
     if (oldestMs !== undefined && nowMs - oldestMs > this.afterMs) this.isOpen = true
     if (!this.isOpen) return
-    for (const message of held.all()) if (this.takes(message)) this.add(message)
+    for (const message of inFlight.all()) if (this.takes(message)) this.add(message)
   }
 
   /** An attempt to write succeeded. @param {number} tookMs */

@@ -9,12 +9,12 @@
 import { FORMAT, parseItem } from '@sandglass/common/bodies'
 import { PayloadError, parsePayload } from '@sandglass/common/payload'
 import { bucketOf, layoutAt } from '@sandglass/common/schema'
-import { cover } from './coverage.js'
-import { judge, newestOf } from './judge.js'
+import { cover } from '../sensors/coverage.js'
+import { NONE_LEFT } from '../write/recent.js'
+import { PAYLOAD_KEPT_BYTES_MAX } from '../write/rows.js'
 import { messagesOfLines } from './lines.js'
-import { NONE_LEFT } from './recent.js'
 import { Refusal } from './refusal.js'
-import { PAYLOAD_KEPT_BYTES_MAX } from './rows.js'
+import { newestOf, validate } from './validate.js'
 
 /** Most topics of which is remembered what they mean; then all are forgotten. */
 const ROUTES_MAX = 200_000
@@ -26,9 +26,9 @@ const REFUSED_DEAD_LETTER_MS = 5_000
 const IDLE_MS = 20
 
 /** @typedef {import('./message.js').Message} Message */
-/** @typedef {import('./row.js').Row} Row */
-/** @typedef {import('./series.js').Sensor} Sensor */
-/** @typedef {import('./series.js').Series} Series */
+/** @typedef {import('../write/row.js').Row} Row */
+/** @typedef {import('../sensors/series.js').Sensor} Sensor */
+/** @typedef {import('../sensors/series.js').Series} Series */
 /** @typedef {import('@sandglass/common/measurement').Measurement} Measurement */
 /** @typedef {{ sensor: Sensor, metric: string | undefined }} Route */
 
@@ -38,19 +38,19 @@ const NONE = []
 
 /**
  * @typedef {object} PipelineParts
- * @property {import('./registry.js').Registry} registry
- * @property {import('./rows.js').Rows} rows
- * @property {import('./hashed.js').Places} places  Of values within their millisecond.
- * @property {import('./past.js').Past} past
- * @property {import('./latest.js').Latest} latest
- * @property {import('./marks.js').Marks} marks
+ * @property {import('../sensors/registry.js').Registry} registry
+ * @property {import('../write/rows.js').Rows} rows
+ * @property {import('../write/hashed.js').Places} places  Of values within their millisecond.
+ * @property {import('../write/past.js').Past} past
+ * @property {import('../sensors/latest.js').Latest} latest
+ * @property {import('../rollup/dirty-hours.js').DirtyHours} dirtyHours
  * @property {(row: Row) => void} write  Calls {@link Pipeline.stored} or refused some time later.
  * @property {(isUseless: (row: Row) => boolean) => void} unwrite  Forgets rows that wait.
  * @property {() => boolean} isWritten  Whether no row waits or is on its way.
- * @property {import('./counts.js').Counts} counts
- * @property {import('./held.js').Held} held
- * @property {import('./detour.js').Detour | undefined} detour  Nothing without a spool.
- * @property {import('./letter-budget.js').LetterBudget} letterBudget
+ * @property {import('../counts.js').Counts} counts
+ * @property {import('./in-flight.js').InFlight} inFlight
+ * @property {import('../spool/diversion.js').Diversion} [diversion]  Nothing without a spool.
+ * @property {import('./dead-letter-quota.js').DeadLetterQuota} deadLetterQuota
  * @property {import('@sandglass/common/topics').Topics} topics  That carry measurements.
  * @property {string} lineTopic  First levels of the topics whose messages are line protocol.
  */
@@ -59,8 +59,8 @@ export class Pipeline {
   /** @param {PipelineParts} parts */
   constructor(parts) {
     const { registry, rows, places, past, latest, write, unwrite, isWritten } = parts
-    const { marks, counts, held, detour, topics, lineTopic, letterBudget } = parts
-    this.held = held
+    const { dirtyHours, counts, inFlight, diversion, topics, lineTopic, deadLetterQuota } = parts
+    this.inFlight = inFlight
     /** @private */
     this.registry = registry
     /** @private */
@@ -72,7 +72,7 @@ export class Pipeline {
     /** @private */
     this.latest = latest
     /** @private */
-    this.marks = marks
+    this.dirtyHours = dirtyHours
     /** @private */
     this.write = write
     /** @private */
@@ -82,13 +82,13 @@ export class Pipeline {
     /** @private */
     this.counts = counts
     /** @private */
-    this.detour = detour
+    this.diversion = diversion
     /** @private */
     this.topics = topics
     /** @private */
     this.lineTopic = lineTopic
     /** @private */
-    this.letterBudget = letterBudget
+    this.deadLetterQuota = deadLetterQuota
     /** @private @type {Map<string, Route>} */
     this.routes = new Map()
     /** Of the measurements of the message that is being stored. @private @type {number[]} */
@@ -97,12 +97,12 @@ export class Pipeline {
 
   /** Whether no more messages of QoS 1 and 2 should be given. */
   get isFull() {
-    return this.held.isFull
+    return this.inFlight.isFull
   }
 
   /** @param {() => void} onRoom  Called when there is room again. */
   set onRoom(onRoom) {
-    this.held.onRoom = onRoom
+    this.inFlight.onRoom = onRoom
   }
 
   /**
@@ -122,7 +122,7 @@ export class Pipeline {
       return
     }
     this.counts.received++
-    if (this.held.add(message)) this.take(message)
+    if (this.inFlight.add(message)) this.take(message)
     else this.counts.droppedQos0++
   }
 
@@ -140,7 +140,7 @@ export class Pipeline {
       const { sensor, measurements } = this.parse(message)
       this.noteReceipt(message, measurements)
       // While the database cannot be asked about sensors, unknown ones are not even remembered.
-      if (this.detour?.takes(message)) this.detour.add(message)
+      if (this.diversion?.takes(message)) this.diversion.add(message)
       else this.dispatch(message, this.known(message, sensor), measurements)
     } catch (error) {
       if (!(error instanceof PayloadError)) throw error
@@ -252,7 +252,7 @@ export class Pipeline {
       this.refuse(message, new Refusal('hidden', 'the sensor was deleted'))
       return
     }
-    const refusal = judge(message, sensor, measurements)
+    const refusal = validate(message, sensor, measurements)
     if (refusal) {
       this.refuse(message, refusal)
       return
@@ -349,7 +349,7 @@ export class Pipeline {
     series.sent(timeMs)
     this.write(this.rows.measurement(message, series, what))
     for (const row of cover(this.rows, series, timeMs, message)) this.write(row)
-    for (const row of this.marks.note(series, kind, timeMs, message)) this.write(row)
+    for (const row of this.dirtyHours.note(series, kind, timeMs, message)) this.write(row)
     if (this.latest.note(series, { timeMs, seq, receivedMs, kind, value })) {
       if (series.newest) this.write(this.rows.latest(series, series.newest))
     }
@@ -410,7 +410,7 @@ export class Pipeline {
       this.refuse(message, message.refusal)
       return
     }
-    if (!message.isDead && this.marks.isTooLate(message)) {
+    if (!message.isDead && this.dirtyHours.isTooLate(message)) {
       this.markAgain(message)
       return
     }
@@ -418,7 +418,7 @@ export class Pipeline {
     else this.counts.stored(message)
     if (message.isReplay && !message.isDead) this.counts.replayed++
     if (message.isFromSpool) this.counts.spooled--
-    else this.held.remove(message)
+    else this.inFlight.remove(message)
     this.settle(message)
   }
 
@@ -430,7 +430,7 @@ export class Pipeline {
     const sensor = typeof of === 'string' ? this.registry.sensor(of) : of
     for (const { metric, kind, timeMs = message.firstReceivedMs } of measurements) {
       const series = sensor.seriesOf(metric)
-      for (const row of this.marks.note(series, kind, timeMs, message)) this.write(row)
+      for (const row of this.dirtyHours.note(series, kind, timeMs, message)) this.write(row)
     }
     this.finish(message)
   }
@@ -438,15 +438,15 @@ export class Pipeline {
   /** @private @param {Message} message  @param {Refusal} refusal */
   refuse(message, refusal) {
     message.refusal = refusal
-    if (this.detour?.takes(message)) {
-      this.detour.add(message)
+    if (this.diversion?.takes(message)) {
+      this.diversion.add(message)
       return
     }
     message.isWritten = true
     message.isDead = true
     const { clientId, payload, isReplay, receivedMs } = message
     const keptBytes = Math.min(payload.length, PAYLOAD_KEPT_BYTES_MAX)
-    if (isReplay || this.letterBudget.takes(clientId, keptBytes, receivedMs)) {
+    if (isReplay || this.deadLetterQuota.takes(clientId, keptBytes, receivedMs)) {
       this.write(this.rows.deadLetter(message, refusal.reason))
       return
     }
@@ -461,7 +461,7 @@ export class Pipeline {
     for (const message of messages) {
       areWritten ||= message.isWritten
       this.counts.spooled++
-      this.held.remove(message)
+      this.inFlight.remove(message)
       this.settle(message)
     }
     // Rows of these alone need not be written; others wait for what tells of sensors and series.
@@ -490,7 +490,7 @@ export class Pipeline {
   /** Resolves when nothing is held. @param {number} msMax  Longest wait, in milliseconds. */
   async idle(msMax) {
     const untilMs = performance.now() + msMax
-    while (this.held.count > 0 && performance.now() < untilMs) {
+    while (this.inFlight.count > 0 && performance.now() < untilMs) {
       await new Promise((resolve) => setTimeout(resolve, IDLE_MS))
     }
   }

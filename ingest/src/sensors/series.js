@@ -3,7 +3,7 @@
  * `recent.js`, `latest.js` and `coverage.js` decide by it.
  */
 
-/** @typedef {import('./row.js').Row} Row */
+/** @typedef {import('../write/row.js').Row} Row */
 /** @typedef {import('@sandglass/common/schema').Layout} Layout */
 /** @typedef {import('@sandglass/common/measurement').Value} Value */
 
@@ -120,12 +120,12 @@ export class Sensor {
     this.readMs = 0
     /** Whether it is being asked. */
     this.isAsked = false
-    /** The rows that register it, while they are on their way. @type {import('./row.js').Row[]} */
+    /** The rows that register it, while they are on their way. @type {Row[]} */
     this.registrationRows = []
     /**
      * What waits for `state` to be `ready` or `refused`.
      *
-     * @type {Map<import('./message.js').Message, () => void>}
+     * @type {Map<import('../message/message.js').Message, () => void>}
      */
     this.waiters = new Map()
     /** @type {Map<string, Series>} */

@@ -7,7 +7,7 @@ import { Refusal } from './refusal.js'
 const SENSOR_METRICS_MAX = 1_000
 
 /** @typedef {import('./message.js').Message} Message */
-/** @typedef {import('./series.js').Sensor} Sensor */
+/** @typedef {import('../sensors/series.js').Sensor} Sensor */
 /** @typedef {import('@sandglass/common/measurement').Measurement} Measurement */
 
 /**
@@ -17,7 +17,7 @@ const SENSOR_METRICS_MAX = 1_000
  * @param {Sensor} sensor
  * @param {Measurement[]} measurements
  */
-export function judge(message, sensor, measurements) {
+export function validate(message, sensor, measurements) {
   let metricsNew = 0
   for (const { metric, timeMs } of measurements) {
     if (timeMs !== undefined && timeMs < EVENT_MS_MIN) {

@@ -4,7 +4,7 @@
  * arrive in any order, and nothing is ever read for it.
  */
 
-import { microsecondOf } from './seq.js'
+import { microsecondOf } from '../write/seq.js'
 import { Newest } from './series.js'
 
 /** Shortest time between two writes of one series, in milliseconds. */

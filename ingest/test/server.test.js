@@ -198,7 +198,7 @@ describe('connections', () => {
     one.socket.end(connectOf('gone'))
     await until(() => one.isClosed)
     expect(one.packets).toEqual([])
-    expect(ingest.gate.connectionCount).toBe(0)
+    expect(ingest.server.connectionCount).toBe(0)
   })
 
   test('a newer one of a client takes over from the older [MQTT-3.1.4-2]', async () => {
@@ -212,7 +212,7 @@ describe('connections', () => {
     young.publish(1)
     await until(() => young.ids('puback').length === 1)
     expect(another.isClosed).toBe(false)
-    expect(ingest.gate.connectionCount).toBe(2)
+    expect(ingest.server.connectionCount).toBe(2)
   })
 
   test('one that its client has given up does not take over from the one it has now', async () => {
@@ -220,10 +220,10 @@ describe('connections', () => {
     const now = await client().connect({ clientId: 'twice' })
     const late = client()
     late.socket.write(connectOf('twice'))
-    await until(() => ingest.gate.connectionCount === 2)
+    await until(() => ingest.server.connectionCount === 2)
     await pause(5)
     late.socket.end()
-    await until(() => ingest.gate.connectionCount === 1)
+    await until(() => ingest.server.connectionCount === 1)
     now.publish(1)
     await until(() => now.ids('puback').length === 1)
     expect(now.isClosed).toBe(false)
@@ -244,7 +244,7 @@ describe('QoS 2', () => {
     await until(() => one.ids('pubcomp').length === 1)
     expect(ingest.storage.rowsOf('measurement_30d')).toHaveLength(1)
     expect(ingest.counts.received).toBe(1)
-    expect(ingest.gate.duplicates).toBe(2)
+    expect(ingest.server.duplicates).toBe(2)
 
     // After its release the id is free for a message of its own.
     one.publish(5, { qos: 2, payload: '6' })
@@ -257,12 +257,12 @@ describe('QoS 2', () => {
     ingest.storage.isDown = true
     const first = await client().connect({ clean: false })
     first.publish(5, { qos: 2 })
-    await until(() => ingest.held.count === 1)
+    await until(() => ingest.inFlight.count === 1)
     first.end()
     await pause(20)
     const second = await client().connect({ clean: false })
     second.publish(5, { qos: 2, dup: true })
-    await until(() => ingest.held.count === 2)
+    await until(() => ingest.inFlight.count === 2)
     ingest.storage.isDown = false
     await until(() => second.ids('pubrec').length === 1)
     expect(ingest.storage.rowsOf('measurement_30d')).toHaveLength(1)
@@ -288,10 +288,10 @@ describe('limits', () => {
     ingest.storage.isDown = true
     const one = await client().connect({ keepalive: 1 })
     for (const id of numbers(25)) one.publish(id)
-    await until(() => ingest.held.count === 10)
+    await until(() => ingest.inFlight.count === 10)
     // It is we who do not listen: its keep-alive must not run out.
     await pause(2_700)
-    expect(ingest.held.count).toBe(10)
+    expect(ingest.inFlight.count).toBe(10)
     expect(one.isClosed).toBe(false)
     ingest.storage.isDown = false
     await until(() => one.ids('puback').length === 25)
@@ -305,7 +305,7 @@ describe('limits', () => {
     for (const id of numbers(10)) one.publish(id)
     const last = generate(publish(11))
     one.socket.write(last.subarray(0, 5))
-    await until(() => ingest.held.count === 10)
+    await until(() => ingest.inFlight.count === 10)
     // Longer than its keep-alive, and over when the next look for silent clients is still to come.
     await pause(3_700)
     ingest.storage.isDown = false
@@ -353,11 +353,11 @@ describe('limits', () => {
     for (const one of all) for (const id of numbers(50)) one.publish(id)
     await until(() => ingest.pipeline.isFull)
     await pause(50)
-    expect(ingest.held.bytes).toBeLessThan(5_000 + 300)
+    expect(ingest.inFlight.bytes).toBeLessThan(5_000 + 300)
     all[0].publish(51, { qos: 0, topic: 'sensors/q/m' })
     ingest.storage.isDown = false
     await until(() => all.every((one) => one.ids('puback').length === 50))
-    expect(ingest.held.bytes).toBe(0)
+    expect(ingest.inFlight.bytes).toBe(0)
   })
 
   test('QoS 0 is never held up: over its limit it is dropped and counted', async () => {
@@ -377,12 +377,12 @@ describe('limits', () => {
     // Subscribers get it at once, database or not.
     await until(() => watcher.packets.length === 101)
     const { received, droppedQos0 } = ingest.counts
-    const held = ingest.held.count
+    const held = ingest.inFlight.count
     expect(received).toBe(100)
     expect(held).toBeGreaterThan(10)
     expect(held + droppedQos0).toBe(100)
     ingest.storage.isDown = false
-    await until(() => ingest.held.count === 0)
+    await until(() => ingest.inFlight.count === 0)
     expect(ingest.counts.storedMessages).toBe(held)
   })
 
@@ -394,11 +394,11 @@ describe('limits', () => {
     slow.socket.pause()
     const one = await client().connect()
     const payload = Buffer.alloc(200 * 1024)
-    for (let id = 1; id <= 200 && ingest.gate.connectionCount > 1; id++) {
+    for (let id = 1; id <= 200 && ingest.server.connectionCount > 1; id++) {
       one.publish(id, { topic: 'other', payload })
       await until(() => one.ids('puback').length === id)
     }
-    await until(() => ingest.gate.connectionCount === 1)
+    await until(() => ingest.server.connectionCount === 1)
     expect(one.isClosed).toBe(false)
   })
 })

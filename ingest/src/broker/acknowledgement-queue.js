@@ -7,7 +7,7 @@
 const QUEUE_CUT = 64
 
 /** @template {{ readonly isSettled: boolean }} T */
-export class Turns {
+export class AcknowledgementQueue {
   /** @private @type {T[]} */
   queue = []
   /** The first of the queue that was not taken. @private */

@@ -25,7 +25,7 @@ function boundOf(bucket) {
   return FIRST * 2 ** (bucket / STEPS)
 }
 
-export class Distribution {
+export class Histogram {
   /** @param {{ now?: () => number }} [parts]  A clock that only goes forward, in milliseconds. */
   constructor({ now = () => performance.now() } = {}) {
     this.count = 0

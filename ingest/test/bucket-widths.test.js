@@ -2,9 +2,9 @@ import { describe, expect, test } from '@jest/globals'
 import { layoutStart, WIDTHS_S } from '@sandglass/common/layout'
 import { CLASS_NAMES, retentionClass } from '@sandglass/common/schema'
 import pino from 'pino'
-import { Sensor } from '../src/series.js'
-import { fill, fittingWidth, PARTITION_ROWS_MAX, widerWidth } from '../src/width.js'
-import { SAMPLE_MS, Widths } from '../src/widths.js'
+import { fill, fittingWidth, PARTITION_ROWS_MAX, widerWidth } from '../src/sensors/bucket-width.js'
+import { BucketWidths, SAMPLE_MS } from '../src/sensors/bucket-widths.js'
+import { Sensor } from '../src/sensors/series.js'
 import { FakeStorage } from './support/fake-storage.js'
 
 const [QUARTER, HOUR, SIX_HOURS, DAY, WEEK] = WIDTHS_S
@@ -60,7 +60,7 @@ function build({ isAlone = true, storage = new FakeStorage() } = {}) {
   const clock = { nowMs: NOW }
   const sensor = new Sensor('0d1b3c5e-0000-4000-8000-000000000001', 's')
   sensor.state = 'ready'
-  const widths = new Widths({
+  const widths = new BucketWidths({
     ...{ registry: { all: () => [sensor] }, store: storage, isAlone: () => isAlone },
     ...{ logger: pino({ level: 'silent' }), now: () => clock.nowMs },
   })

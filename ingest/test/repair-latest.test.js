@@ -1,9 +1,9 @@
 import { jest } from '@jest/globals'
 import cassandra from 'cassandra-driver'
 import pino from 'pino'
-import { healLatest } from '../src/heal.js'
-import { Rows } from '../src/rows.js'
-import { Storage } from '../src/storage.js'
+import { repairLatest } from '../src/sensors/repair-latest.js'
+import { Rows } from '../src/write/rows.js'
+import { Storage } from '../src/write/storage.js'
 
 const { Long, Uuid } = cassandra.types
 const ID = Uuid.fromString('0d1b3c5e-0000-4000-8000-000000000001')
@@ -72,7 +72,7 @@ async function heal(content) {
   const storage = storageOf(content)
   const write = jest.fn()
   const logger = pino({ level: 'silent' })
-  await healLatest({ storage, rows: new Rows('k'), logger, keyspace: 'k', write })
+  await repairLatest({ storage, rows: new Rows('k'), logger, keyspace: 'k', write })
   return write.mock.calls.map(([row]) => {
     const { params } = /** @type {any} */ (row)
     return { t: params[2], received: params[4], v: params[5], timestamp: Number(params[6]) }

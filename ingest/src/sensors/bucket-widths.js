@@ -9,8 +9,8 @@
 
 import { layoutOfWidth } from '@sandglass/common/layout'
 import { retentionClass } from '@sandglass/common/schema'
+import { fill } from './bucket-width.js'
 import { Rate } from './rate.js'
-import { fill } from './width.js'
 
 /** How often it is looked at what sensors send, in milliseconds. */
 export const SAMPLE_MS = 900_000
@@ -30,7 +30,7 @@ const FILL_MIN = 0.5
  * @property {(id: string, layout: Layout) => Promise<void>} addLayout
  */
 
-export class Widths {
+export class BucketWidths {
   /**
    * @param {object} parts
    * @param {{ all: () => Iterable<Sensor> }} parts.registry
@@ -95,7 +95,7 @@ export class Widths {
       bytesPerS: (liveRows * ROW_BYTES + liveTextBytes) / s,
     }
     const isNarrowed = layout.bucketS < retentionClass(layout.className).bucketS
-    const isSmall = (/** @type {import('./width.js').Load} */ of) =>
+    const isSmall = (/** @type {import('./bucket-width.js').Load} */ of) =>
       !isNarrowed && fill(layout.bucketS, of) < FILL_MIN
     if (!sensor.rate && isSmall(load)) return false
     sensor.rate ??= new Rate()

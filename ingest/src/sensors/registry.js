@@ -23,8 +23,8 @@ const RETRY_MS_MAX = 1_000
 const REFUSED_MAX = 10_000
 
 /** @typedef {import('@sandglass/common/schema').Layout} Layout */
-/** @typedef {import('./message.js').Message} Message */
-/** @typedef {import('./row.js').Row} Row */
+/** @typedef {import('../message/message.js').Message} Message */
+/** @typedef {import('../write/row.js').Row} Row */
 
 /**
  * What the database knows of a sensor.
@@ -47,7 +47,7 @@ export class Registry {
   /**
    * @param {object} parts
    * @param {SensorReader} parts.reader
-   * @param {import('./rows.js').Rows} parts.rows
+   * @param {import('../write/rows.js').Rows} parts.rows
    * @param {number} parts.sensorsMax
    * @param {string} parts.className  Retention class of sensors that register themselves.
    * @param {() => number} [parts.now]  A clock that only goes forward, in milliseconds.

@@ -22,7 +22,7 @@ export class Message {
    * @param {object} parts
    * @param {Origin} parts.origin  Who waits for it.
    * @param {string} parts.clientId
-   * @param {import('./broker/session.js').Session | undefined} parts.session
+   * @param {import('../broker/session.js').Session | undefined} parts.session
    * @param {number} parts.visit  Which connection of the session it came by.
    * @param {string} parts.topic
    * @param {Buffer} parts.payload
@@ -78,7 +78,7 @@ export class Message {
     this.isWritten = false
     /** When its marks will no longer do, milliseconds since the Unix epoch. */
     this.markedUntilMs = Number.POSITIVE_INFINITY
-    /** The sensor it waits to learn of. @type {import('./series.js').Sensor | undefined} */
+    /** The sensor it waits for. @type {import('../sensors/series.js').Sensor | undefined} */
     this.waitsFor = undefined
     /** How often the past was asked for it, or that was given up. */
     this.asked = 0

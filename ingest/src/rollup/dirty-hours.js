@@ -10,9 +10,9 @@
 import { KIND } from '@sandglass/common/measurement'
 import { HOUR_MS, markedUntil, slotFor, startOf } from '@sandglass/common/rollup'
 
-/** @typedef {import('./message.js').Message} Message */
-/** @typedef {import('./row.js').Row} Row */
-/** @typedef {import('./series.js').Series} Series */
+/** @typedef {import('../message/message.js').Message} Message */
+/** @typedef {import('../write/row.js').Row} Row */
+/** @typedef {import('../sensors/series.js').Series} Series */
 
 /** Kinds of values that are summed up. @type {ReadonlySet<number>} */
 const KINDS = new Set([KIND.number, KIND.integer, KIND.boolean])
@@ -20,14 +20,14 @@ const KINDS = new Set([KIND.number, KIND.integer, KIND.boolean])
 /** @type {Row[]} */
 const NONE = []
 
-export class Marks {
+export class DirtyHours {
   /**
    * @param {object} parts
-   * @param {import('./rows.js').Rows} parts.rows
+   * @param {import('../write/rows.js').Rows} parts.rows
    * @param {() => number} [parts.now]  Milliseconds since the Unix epoch.
    */
   constructor({ rows, now = Date.now }) {
-    /** Marks of hours that were over. */
+    /** DirtyHours of hours that were over. */
     this.late = 0
     /** Rows that became durable too late for their mark. */
     this.again = 0

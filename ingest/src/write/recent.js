@@ -19,7 +19,7 @@ export const GENERATION_MS_MAX = 600_000
 /** There is no `seq` left. */
 export const NONE_LEFT = -1
 
-/** @typedef {import('./series.js').Series} Series */
+/** @typedef {import('../sensors/series.js').Series} Series */
 /** @typedef {import('@sandglass/common/measurement').Value} Value */
 
 export class Recent {

@@ -16,6 +16,15 @@ export const STATUSES_WAITING_MAX = 10_000
  * @typedef {'online' | 'offline' | 'lost' | 'unknown'} State
  */
 
+/**
+ * @typedef {object} Status
+ * @property {string} id  Of the sensor.
+ * @property {State} state
+ * @property {string} clientId
+ * @property {string} reason
+ * @property {number} timeMs  Milliseconds since the Unix epoch.
+ */
+
 /** @typedef {import('@sandglass/common/keys').Grant} Grant */
 /** @typedef {import('@sandglass/common/topics').Topics} Topics */
 
@@ -47,8 +56,8 @@ export function sensorOfPublisher(clientId, topic, topics) {
 export class Statuses {
   /**
    * @param {object} parts
-   * @param {import('./rows.js').Rows} parts.rows
-   * @param {(row: import('./row.js').Row) => void} parts.write
+   * @param {import('../write/rows.js').Rows} parts.rows
+   * @param {(row: import('../write/row.js').Row) => void} parts.write
    */
   constructor({ rows, write }) {
     /** States that were dropped because too many wait. */
@@ -61,10 +70,7 @@ export class Statuses {
     this.waiting = 0
   }
 
-  /**
-   * @param {{ id: string, state: State, clientId: string, reason: string, timeMs: number }} what
-   *   `timeMs` in milliseconds since the Unix epoch.
-   */
+  /** @param {Status} what */
   note(what) {
     if (this.waiting >= STATUSES_WAITING_MAX) {
       this.dropped++
