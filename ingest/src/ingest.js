@@ -5,6 +5,7 @@
 import { Semaphore } from '@sandglass/common/semaphore'
 import { Topics } from '@sandglass/common/topics'
 import { Counts } from './counts.js'
+import { MemoryBudget } from './memory.js'
 import { DeadLetterQuota } from './message/dead-letter-quota.js'
 import { InFlight } from './message/in-flight.js'
 import { Pipeline } from './message/pipeline.js'
@@ -28,10 +29,11 @@ import { Writer } from './write/writer.js'
 const PAST_READS_MAX = 128
 
 /**
- * @typedef {import('./message/in-flight.js').InFlightLimits & {
- *   sensorsMax: number, retentionClass: string, lineTopic: string, spoolDir: string,
- *   spoolBytesMax: number, spoolAfterMs: number, deadLettersMax: number,
- *   deadLetterBytesMax: number, shareSensors?: boolean, topicTemplates?: Topics }} IngestLimits
+ * @typedef {{
+ *   memoryBytesMax?: number, heldBytesMax?: number, qos0BytesMax?: number, sensorsMax: number,
+ *   retentionClass: string, lineTopic: string, spoolDir: string, spoolBytesMax: number,
+ *   spoolAfterMs: number, deadLettersMax: number, deadLetterBytesMax: number,
+ *   shareSensors?: boolean, topicTemplates?: Topics }} IngestLimits
  */
 
 /**
@@ -47,7 +49,11 @@ const PAST_READS_MAX = 128
 export function buildIngest({ storage, keyspace, limits, logger, recent = new Recent(), now }) {
   const rows = new Rows(keyspace)
   const counts = new Counts()
-  const inFlight = new InFlight(limits)
+  const memory = new MemoryBudget(limits.memoryBytesMax, {
+    inFlight: limits.heldBytesMax,
+    qos0: limits.qos0BytesMax,
+  })
+  const inFlight = new InFlight(memory.shares)
   const { spoolDir: directory, spoolBytesMax, spoolAfterMs: afterMs } = limits
   const spool =
     spoolBytesMax > 0 ? new Spool({ directory, bytesMax: spoolBytesMax, logger }) : undefined
@@ -110,7 +116,7 @@ export function buildIngest({ storage, keyspace, limits, logger, recent = new Re
       write,
       pipeline,
     },
-    ...{ spool, diversion, drain, dirtyHours },
+    ...{ spool, diversion, drain, dirtyHours, memory },
     statuses: new Statuses({ rows, write }),
   }
 }

@@ -18,6 +18,7 @@ import { Counter, Gauge } from 'prom-client'
  * @property {Broker} [broker]  and that.
  * @property {External} [external]  The broker in their place.
  * @property {import('./message/in-flight.js').InFlight} inFlight
+ * @property {import('./memory.js').MemoryBudget} memory
  * @property {import('./spool/spool.js').Spool | undefined} spool
  * @property {import('./write/hashed.js').Places} places
  * @property {import('./write/past.js').Past} past
@@ -73,6 +74,7 @@ export function registerMetrics(registry, measured) {
   gauge('rows_waiting', 'rows that wait for a request', () => batcher.waiting)
   gauge('database_up', '1 if the database answers', () => Number(database.isUp))
   gauge('sensors', 'sensors that are registered', () => measured.registry.count)
+  registerMemory(registry, measured)
   registerServer(registry, measured)
   registerBroker(registry, measured)
   registerSpool(registry, measured)
@@ -131,6 +133,29 @@ function define(Kind, registry, prefix) {
         this.inc(read())
       },
     })
+}
+
+/** @param {import('prom-client').Registry} registry  @param {Measured} measured */
+function registerMemory(registry, { memory }) {
+  const shares = Object.entries(memory.shares)
+  /** @type {[typeof Counter | typeof Gauge, string, string, 'bytes' | 'bytesMax' | 'refused'][]} */
+  const metrics = [
+    [Gauge, 'memory_bytes', 'memory that clients make ingest hold, by kind', 'bytes'],
+    [Gauge, 'memory_bytes_max', 'most memory that clients can make it hold, by kind', 'bytesMax'],
+    [Counter, 'memory_refused_total', 'times that a kind had no room', 'refused'],
+  ]
+  for (const [Kind, name, help, property] of metrics) {
+    new Kind({
+      name: PREFIX + name,
+      help,
+      labelNames: ['kind'],
+      registers: [registry],
+      collect() {
+        this.reset()
+        for (const [kind, share] of shares) this.inc({ kind }, Number(share[property]))
+      },
+    })
+  }
 }
 
 /** @param {import('prom-client').Registry} registry  @param {Measured} measured */

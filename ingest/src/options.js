@@ -152,15 +152,19 @@ export const options = [
     parse: integer(1, 65_535),
   },
   {
+    flag: '--memory-bytes-max <size>',
+    help: 'most memory of all that clients make ingest hold; what happens then is in the manual',
+    default: '256MiB',
+    parse: bytes(16 * MIB, 64 * 1024 * MIB),
+  },
+  {
     flag: '--held-bytes-max <size>',
-    help: 'most memory of messages of QoS 1 and 2 that wait for the database; then nobody is read',
-    default: '64MiB',
-    parse: bytes(MIB, 4096 * MIB),
+    help: 'of that, messages of QoS 1 and 2 in flight; then nobody is read (default: a fourth)',
+    parse: bytes(MIB, 16 * 1024 * MIB),
   },
   {
     flag: '--qos0-bytes-max <size>',
-    help: 'most memory of messages of QoS 0 that wait for the database; then they are dropped',
-    default: '16MiB',
+    help: 'of that, messages of QoS 0 in flight; then they are dropped (default: a sixteenth)',
     parse: bytes(0, 4096 * MIB),
   },
   {

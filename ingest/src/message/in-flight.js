@@ -8,11 +8,7 @@
 
 /** @typedef {import('./message.js').Message} Message */
 
-/**
- * @typedef {object} InFlightLimits
- * @property {number} heldBytesMax  Messages of QoS 1 and 2, in bytes.
- * @property {number} qos0BytesMax  Messages of QoS 0, in bytes.
- */
+/** @typedef {import('../memory.js').MemoryShare} MemoryShare */
 
 export class InFlight {
   /** How many. */
@@ -21,41 +17,39 @@ export class InFlight {
    * Ends of the list of all, by arrival. It is made of the messages themselves, because so many
    * come and go that a collection of them would cost more than all else that is decided here.
    *
-   * @private @type {Message | undefined}
+   * @type {Message | undefined}
    */
-  oldest
-  /** @private @type {Message | undefined} */
-  newest
-  /** Bytes of messages of QoS 1 and 2. @private */
-  heldBytes = 0
-  /** Bytes of messages of QoS 0. @private */
-  qos0Bytes = 0
+  #oldest
+  /** @type {Message | undefined} */
+  #newest
+  #acknowledged
+  #qos0
 
-  /** @param {InFlightLimits} limits */
-  constructor(limits) {
+  /** @param {{ inFlight: MemoryShare, qos0: MemoryShare }} shares */
+  constructor({ inFlight, qos0 }) {
     /** Called when there is room again. @type {() => void} */
     this.onRoom = () => {}
-    /** @private */
-    this.limits = limits
+    this.#acknowledged = inFlight
+    this.#qos0 = qos0
   }
 
   get bytes() {
-    return this.heldBytes + this.qos0Bytes
+    return this.#acknowledged.bytes + this.#qos0.bytes
   }
 
   /** Whether no more messages of QoS 1 and 2 should be given. */
   get isFull() {
-    return this.heldBytes >= this.limits.heldBytesMax
+    return this.#acknowledged.isFull
   }
 
   /** When the oldest one arrived, by the clock that only goes forward. */
   get oldestMs() {
-    return this.oldest?.arrivedMs
+    return this.#oldest?.arrivedMs
   }
 
   /** By arrival; one that was given may be removed. @returns {Generator<Message>} */
   *all() {
-    for (let message = this.oldest; message; ) {
+    for (let message = this.#oldest; message; ) {
       const { later } = message
       yield message
       message = later
@@ -64,38 +58,48 @@ export class InFlight {
 
   /** @param {Message} message  @returns {boolean}  False if there is no room for it. */
   add(message) {
-    const { qos, bytes } = message
-    if (qos > 0) this.heldBytes += bytes
-    else if (this.qos0Bytes + bytes > this.limits.qos0BytesMax) return false
-    else this.qos0Bytes += bytes
+    if (message.qos > 0) this.#acknowledged.add(message.bytes)
+    else if (!this.#qos0.take(message.bytes)) return false
     this.count++
-    message.earlier = this.newest
-    if (this.newest) this.newest.later = message
-    else this.oldest = message
-    this.newest = message
+    message.earlier = this.#newest
+    if (this.#newest) this.#newest.later = message
+    else this.#oldest = message
+    this.#newest = message
     return true
+  }
+
+  /**
+   * Counts what else a message turned out to cost, once it is known what it says.
+   *
+   * @param {Message} message  In flight.
+   * @param {number} bytes
+   */
+  grow(message, bytes) {
+    message.bytes += bytes
+    if (message.qos > 0) this.#acknowledged.add(bytes)
+    else this.#qos0.add(bytes)
   }
 
   /** @param {Message} message */
   remove(message) {
-    this.unlink(message)
+    this.#unlink(message)
     if (message.qos === 0) {
-      this.qos0Bytes -= message.bytes
+      this.#qos0.give(message.bytes)
       return
     }
     const wasFull = this.isFull
-    this.heldBytes -= message.bytes
+    this.#acknowledged.give(message.bytes)
     if (wasFull && !this.isFull) queueMicrotask(() => this.onRoom())
   }
 
-  /** @private @param {Message} message */
-  unlink(message) {
+  /** @param {Message} message */
+  #unlink(message) {
     const { earlier, later } = message
     this.count--
     if (earlier) earlier.later = later
-    else this.oldest = later
+    else this.#oldest = later
     if (later) later.earlier = earlier
-    else this.newest = earlier
+    else this.#newest = earlier
     message.earlier = undefined
     message.later = undefined
   }

@@ -1,0 +1,94 @@
+/**
+ * What clients can make this process hold in memory, in one budget. Each kind has a share of its
+ * own, so that no kind of client starves another; together the shares are the whole.
+ *
+ * Bytes are real cost as far as it can be said: payloads and the objects that stand for them.
+ */
+
+/** Size of the budget where nobody says otherwise, in bytes. */
+export const MEMORY_BYTES_MAX = 256 * 2 ** 20
+
+/**
+ * What is held, and which part of the budget it may take.
+ *
+ * ```text
+ * inFlight   messages of QoS 1 and 2, and items of HTTP bodies, that are not durable yet
+ * qos0       messages of QoS 0 that are not durable yet
+ * packets    MQTT packets that have not arrived whole
+ * bodies     bodies of HTTP requests, while they arrive, are unpacked and taken apart
+ * fanout     messages on their way to subscribers
+ * retained   retained messages
+ * queues     messages for subscribers that are away
+ * sessions   sessions and subscriptions, and what is remembered to recognise redeliveries
+ * ```
+ */
+const SHARES = Object.freeze({
+  inFlight: 1 / 4,
+  qos0: 1 / 16,
+  packets: 1 / 8,
+  bodies: 1 / 8,
+  fanout: 1 / 16,
+  retained: 1 / 8,
+  queues: 1 / 8,
+  sessions: 1 / 8,
+})
+
+/** @typedef {keyof typeof SHARES} ShareName */
+
+/** One kind of what is held. */
+export class MemoryShare {
+  /** What is taken, in bytes. */
+  bytes = 0
+  /** How often there was no room. */
+  refused = 0
+
+  /** @param {number} bytesMax */
+  constructor(bytesMax) {
+    this.bytesMax = bytesMax
+  }
+
+  get isFull() {
+    return this.bytes >= this.bytesMax
+  }
+
+  /** @param {number} bytes  @returns {boolean}  False if there is no room: nothing is taken. */
+  take(bytes) {
+    if (this.bytes + bytes > this.bytesMax) {
+      this.refused++
+      return false
+    }
+    this.bytes += bytes
+    return true
+  }
+
+  /** Counts what is held already, though it may be more than the share. @param {number} bytes */
+  add(bytes) {
+    this.bytes += bytes
+  }
+
+  /** @param {number} bytes  That were taken or added. */
+  give(bytes) {
+    this.bytes -= bytes
+  }
+}
+
+export class MemoryBudget {
+  /** @type {Readonly<Record<ShareName, MemoryShare>>} */
+  shares
+
+  /**
+   * @param {number} [bytesMax]
+   * @param {Partial<Record<ShareName, number | undefined>>} [own]  Shares that have a size of their
+   *   own, in bytes.
+   */
+  constructor(bytesMax = MEMORY_BYTES_MAX, own = {}) {
+    this.shares = /** @type {Record<ShareName, MemoryShare>} */ (
+      Object.fromEntries(
+        Object.entries(SHARES).map(([name, part]) => {
+          const size = own[/** @type {ShareName} */ (name)] ?? Math.floor(bytesMax * part)
+          return [name, new MemoryShare(size)]
+        }),
+      )
+    )
+  }
+}
