@@ -10,7 +10,7 @@ import rateLimit from '@fastify/rate-limit'
 import fastifyStatic from '@fastify/static'
 import swagger from '@fastify/swagger'
 import swaggerUi from '@fastify/swagger-ui'
-import { isLoopbackHost } from '@sandglass/common/options'
+import { foreignRequest } from '@sandglass/common/origin'
 import { PROBLEM_TYPE, Problem } from '@sandglass/common/problem'
 import { Semaphore } from '@sandglass/common/semaphore'
 import Fastify, { LogController } from 'fastify'
@@ -156,9 +156,8 @@ function measure(app, metrics) {
 function guard(app, { isDatabaseUp, isLoopback, keys, requireKeys }) {
   app.addHook('onRequest', async (request, reply) => {
     for (const [name, value] of Object.entries(SECURITY_HEADERS)) reply.header(name, value)
-    if (isLoopback && !isLoopbackHost(request.headers.host)) {
-      throw new Problem('wrong-host', 'the Host header must be localhost or a loopback address')
-    }
+    const foreign = foreignRequest(request, isLoopback)
+    if (foreign) throw foreign
     if (requireKeys) {
       const { method, headers } = request
       const path = request.routeOptions.url ?? request.url

@@ -268,6 +268,47 @@ describe('the api', () => {
   })
 })
 
+describe('a page of another origin', () => {
+  test.each([true, false])('changes nothing (on loopback: %p)', async (isLoopback) => {
+    const app = await build({ isLoopback })
+    const host = isLoopback ? '127.0.0.1:8080' : 'sandglass.example'
+    const { paths } = (await app.inject({ url: '/openapi.json', headers: { host } })).json()
+    const described = Object.entries(paths).flatMap(([path, methods]) =>
+      Object.keys(methods).map((method) => [
+        method.toUpperCase(),
+        path.replaceAll(/\{\w+\}/g, 's'),
+      ]),
+    )
+    const changes = [
+      ...described.filter(([method]) => method !== 'GET'),
+      ...[
+        ['POST', '/write'],
+        ['POST', '/api/v2/write'],
+      ],
+    ]
+    expect(changes.length).toBeGreaterThan(9)
+    for (const [method, url] of changes) {
+      const ask = (/** @type {Record<string, string>} */ headers) =>
+        app.inject({
+          ...{ method: /** @type {'POST'} */ (method), url, payload: 'm,sensor=s value=1' },
+          headers: { host, 'content-type': 'text/plain', ...headers },
+        })
+      for (const foreign of [
+        { origin: 'https://evil.example' },
+        { origin: 'null' },
+        { 'sec-fetch-site': 'cross-site' },
+      ]) {
+        const problem = expectProblem(await ask(/** @type {any} */ (foreign)), 403)
+        expect(problem.type).toBe('urn:sandglass:problem:foreign-origin')
+        expect(problem.detail).toContain('must pass the header Host on')
+      }
+      const own = await ask({ origin: `https://${host}`, 'sec-fetch-site': 'same-origin' })
+      expect([url, own.statusCode]).not.toEqual([url, 403])
+    }
+    await app.close()
+  })
+})
+
 describe('while something is away', () => {
   test('a lost database is 503 with Retry-After, and the page and ingest go on', async () => {
     const app = await build({ isDatabaseUp: () => false })

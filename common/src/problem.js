@@ -25,6 +25,7 @@ const CODES = {
   'invalid-request': { status: 400, title: 'The request is not valid' },
   'no-key': { status: 401, title: 'A key is needed' },
   forbidden: { status: 403, title: 'The key does not allow this' },
+  'foreign-origin': { status: 403, title: 'A page of another origin may not change anything' },
   'unknown-key': { status: 404, title: 'There is no such key' },
   'too-many-rows': { status: 400, title: 'The answer needs too many rows' },
   'unknown-sensor': { status: 404, title: 'There is no such sensor' },

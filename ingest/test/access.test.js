@@ -234,6 +234,17 @@ describe('TLS and WebSocket', () => {
     expect(await open({ origin: 'http://localhost:8080' })).toBe('open')
     expect(await open({ origin: 'https://evil.example' })).toMatch('401')
     expect(await open({ host: 'evil.example' })).toMatch('401')
+    expect(await open({ origin: 'null' })).toMatch('401')
+    await ingest.stop()
+
+    const everywhere = [{ ...listens[0], listen: { host: '0.0.0.0', port: 0 } }]
+    ingest = await startIngest({}, { listens: everywhere })
+    expect(await open({ host: 'a.example', origin: 'https://a.example' })).toBe('open')
+    expect(await open({ origin: 'https://evil.example' })).toMatch('401')
+    await ingest.stop()
+    // Where keys are required, a page needs one, wherever it is from.
+    ingest = await startIngest({}, { access: access(), listens: everywhere })
+    expect(await open({ origin: 'https://other.example' })).toBe('open')
     const answer = await fetch(`http://127.0.0.1:${ingest.port}/`)
     expect(answer.status).toBe(426)
     await answer.text()

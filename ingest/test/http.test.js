@@ -15,7 +15,7 @@ let app
 let isWell = true
 
 /** @param {Parameters<typeof startIngest>[0]} [limits] */
-async function start(limits) {
+async function start(limits, isLoopback = true) {
   ingest = await startIngest(limits)
   const accept = (/** @type {import('../src/message/message.js').Message} */ message) =>
     ingest.pipeline.accept(message)
@@ -26,7 +26,7 @@ async function start(limits) {
     health: () => ({ ok: isWell }),
     stats: () => ({ received: ingest.counts.received }),
     replay: (ids) => replay(ids, { ...ingest, reader: ingest.storage, accept }),
-    isLoopback: true,
+    isLoopback,
   })
 }
 
@@ -129,6 +129,35 @@ describe('measurements', () => {
     }
     expect(ingest.counts.received).toBe(0)
   })
+
+  test.each(['/v1/measurements', '/v1/dead-letters/replay', '/api/v2/write', '/write'])(
+    'on %s are not taken from a page of another origin, on loopback and elsewhere',
+    async (url) => {
+      for (const isLoopback of [true, false]) {
+        await start({}, isLoopback)
+        /** @type {Record<string, string>[]} */
+        const headers = [
+          { origin: 'https://evil.example' },
+          { origin: 'null' },
+          { origin: 'http://127.0.0.1:3000' },
+          { 'sec-fetch-site': 'cross-site' },
+        ]
+        for (const foreign of headers) {
+          const response = await post(url, `m v=1 ${T}000000`, {
+            ...{ 'content-type': 'text/plain', ...foreign },
+          })
+          expect([response.statusCode, response.json().type]).toEqual([
+            ...[403, 'urn:sandglass:problem:foreign-origin'],
+          ])
+        }
+        expect(ingest.counts.received).toBe(0)
+        if (isLoopback) {
+          await app.close()
+          await ingest.stop()
+        }
+      }
+    },
+  )
 
   test('wait outside while too much is held', async () => {
     await start({ heldBytesMax: 2_000 })

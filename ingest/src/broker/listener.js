@@ -5,6 +5,7 @@ import { createServer as createHttps } from 'node:https'
 import { createServer as createTcp } from 'node:net'
 import { createServer as createTls } from 'node:tls'
 import { isLoopback, isLoopbackHost } from '@sandglass/common/options'
+import { isOwnOrigin } from '@sandglass/common/origin'
 import { createWebSocketStream, WebSocketServer } from 'ws'
 
 /** How long a client may take for the handshake of TLS, in milliseconds. */
@@ -29,10 +30,12 @@ const FRAME_BYTES_MIN = 2 ** 20
  * @param {object} parts
  * @param {Identity | undefined} parts.identity  Of this server, for TLS.
  * @param {number} parts.packetBytesMax
+ * @param {boolean} parts.asksForKeys
  * @param {(line: Line) => void} parts.onLine  A client has connected.
  * @returns {import('node:net').Server}  It does not listen yet.
  */
-export function createListener({ kind, listen }, { identity, packetBytesMax, onLine }) {
+export function createListener({ kind, listen }, parts) {
+  const { identity, packetBytesMax, asksForKeys, onLine } = parts
   const open = { allowHalfOpen: true, noDelay: true }
   const tls = { ...identity, handshakeTimeout: HANDSHAKE_MS_MAX }
   if (kind === 'mqtt') return createTcp(open, onLine)
@@ -47,23 +50,23 @@ export function createListener({ kind, listen }, { identity, packetBytesMax, onL
     maxPayload: Math.max(FRAME_BYTES_MIN, packetBytesMax),
     handleProtocols: (offered) => ['mqtt', 'mqttv3.1'].find((name) => offered.has(name)) ?? false,
     verifyClient: (/** @type {{ req: import('node:http').IncomingMessage }} */ { req }) =>
-      isWelcome(req.headers, isLoopback(listen)),
+      isWelcome(req.headers, isLoopback(listen), asksForKeys),
   })
   sockets.on('connection', (socket) => onLine(lineOf(socket)))
   return server
 }
 
 /**
- * Whether a WebSocket may be opened: a browser says whose page asks for it, and a page of somebody
- * else must not reach a broker that only this machine can reach.
+ * Whether a WebSocket may be opened: a browser says whose page asks for it. A page of another host
+ * must not reach a broker that asks nobody for a key; where keys are required, it has to have one.
  *
  * @param {import('node:http').IncomingHttpHeaders} headers
  * @param {boolean} isLocal  Only this machine can connect.
+ * @param {boolean} asksForKeys
  */
-function isWelcome({ host, origin }, isLocal) {
-  if (!isLocal) return true
-  if (!isLoopbackHost(host)) return false
-  return origin === undefined || (URL.canParse(origin) && isLoopbackHost(new URL(origin).host))
+function isWelcome({ host, origin }, isLocal, asksForKeys) {
+  const isOwn = isOwnOrigin({ host, origin }, true)
+  return isLocal ? isLoopbackHost(host) && isOwn : asksForKeys || isOwn
 }
 
 /** @param {import('ws').WebSocket} socket  @returns {Line} */

@@ -103,8 +103,9 @@ export class MqttServer {
    */
   async start(what, identity) {
     const { packetBytesMax, connectionsMax } = this.limits
+    const asksForKeys = this.access !== undefined
     const onLine = (/** @type {import('./listener.js').Line} */ line) => this.add(line)
-    const server = createListener(what, { identity, packetBytesMax, onLine })
+    const server = createListener(what, { identity, packetBytesMax, asksForKeys, onLine })
     server.maxConnections = connectionsMax
     server.on('drop', () => this.refused++)
     server.listen({ ...what.listen, backlog: 4_096 })

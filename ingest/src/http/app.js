@@ -6,7 +6,7 @@
 import { promisify } from 'node:util'
 import { gunzip } from 'node:zlib'
 import { bodyFormat, CLIENT_HEADER, itemsOf, MEDIA_TYPES } from '@sandglass/common/bodies'
-import { isLoopbackHost } from '@sandglass/common/options'
+import { foreignRequest } from '@sandglass/common/origin'
 import { PayloadError } from '@sandglass/common/payload'
 import { PROBLEM_TYPE, Problem } from '@sandglass/common/problem'
 import Fastify from 'fastify'
@@ -43,9 +43,8 @@ export function buildHttp({ sink, registry, health, stats, replay, bodyBytesMax,
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
   app.addHook('onRequest', async (request) => {
-    if (isLoopback && !isLoopbackHost(request.headers.host)) {
-      throw new Problem('wrong-host', 'the Host header must be localhost or a loopback address')
-    }
+    const foreign = foreignRequest(request, isLoopback)
+    if (foreign) throw foreign
   })
   app.setErrorHandler((error, _request, reply) => {
     const problem = explain(/** @type {any} */ (error), bodyBytesMax)
