@@ -10,13 +10,12 @@ import rateLimit from '@fastify/rate-limit'
 import fastifyStatic from '@fastify/static'
 import swagger from '@fastify/swagger'
 import swaggerUi from '@fastify/swagger-ui'
-import { foreignRequest } from '@sandglass/common/origin'
 import { PROBLEM_TYPE, Problem } from '@sandglass/common/problem'
 import { Semaphore } from '@sandglass/common/semaphore'
 import Fastify, { LogController } from 'fastify'
-import { authorize } from './auth.js'
 import { Catalog } from './catalog.js'
 import { SeriesDownsampler } from './downsample/reader.js'
+import { guard, TRANSFERS } from './guard.js'
 import { LiveHub } from './live.js'
 import { MeasurementReader } from './measurements.js'
 import { createMetrics } from './metrics.js'
@@ -32,7 +31,6 @@ import series from './routes/series.js'
 import service from './routes/service.js'
 import status from './routes/status.js'
 import stream from './routes/stream.js'
-import { databaseAway } from './store.js'
 
 /** @typedef {import('fastify').FastifyInstance} FastifyInstance */
 
@@ -66,18 +64,6 @@ const QUERIES_AT_ONCE_MAX = 512
 const WEB = join(dirname(fileURLToPath(import.meta.url)), '../web')
 const UPLOT = dirname(fileURLToPath(import.meta.resolve('uplot/dist/uPlot.min.css')))
 
-const SECURITY_HEADERS = {
-  'content-security-policy':
-    "default-src 'self'; img-src 'self' data:; style-src 'self'; object-src 'none'; " +
-    "base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
-  'x-content-type-options': 'nosniff',
-  'referrer-policy': 'no-referrer',
-  'cross-origin-resource-policy': 'same-origin',
-}
-
-/** Routes that are of no use without the database. */
-const NEEDS_DATABASE = /^\/v1\/(?!ingest|measurements|decode|import)/
-
 /** @param {Parts} parts */
 export async function buildApp(parts) {
   const { logger, limits } = parts
@@ -98,6 +84,7 @@ export async function buildApp(parts) {
   const streams = new Set()
   measure(app, createMetrics(parts.registry, { ...parts, streams: () => streams.size }))
   guard(app, parts)
+  answerFailures(app)
   await describe(app, limits)
 
   const gate = new Semaphore(QUERIES_AT_ONCE_MAX)
@@ -135,9 +122,6 @@ export async function buildApp(parts) {
   return app
 }
 
-/** Routes whose answers last as long as a client, or its file: that says nothing of our speed. */
-const TRANSFERS = new Set(['/v1/stream', '/v1/export', '/v1/import'])
-
 /** @param {FastifyInstance} app  @param {ReturnType<typeof createMetrics>} metrics */
 function measure(app, metrics) {
   app.addHook('onResponse', async (request, reply) => {
@@ -147,24 +131,8 @@ function measure(app, metrics) {
   })
 }
 
-/**
- * What every request passes, and how it fails.
- *
- * @param {FastifyInstance} app
- * @param {Parts} parts
- */
-function guard(app, { isDatabaseUp, isLoopback, keys, requireKeys }) {
-  app.addHook('onRequest', async (request, reply) => {
-    for (const [name, value] of Object.entries(SECURITY_HEADERS)) reply.header(name, value)
-    const foreign = foreignRequest(request, isLoopback)
-    if (foreign) throw foreign
-    if (requireKeys) {
-      const { method, headers } = request
-      const path = request.routeOptions.url ?? request.url
-      await authorize(keys, request, { method, path, authorization: headers.authorization })
-    }
-    if (NEEDS_DATABASE.test(request.routeOptions.url ?? '') && !isDatabaseUp()) throw databaseAway()
-  })
+/** How a request fails. @param {FastifyInstance} app */
+function answerFailures(app) {
   app.setErrorHandler((/** @type {Error} */ error, request, reply) => {
     const problem = explain(error)
     if (problem.status === 500 && !reply.raw.destroyed) {

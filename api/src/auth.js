@@ -1,7 +1,7 @@
 /** Who may ask what: keys, in the header `Authorization`. */
 
-import { KeysAway } from '@sandglass/common/key-store'
-import { Problem } from '@sandglass/common/problem'
+import { KeysAway, TooManyUnknownKeys } from '@sandglass/common/key-store'
+import { Problem, RETRY_AFTER_S } from '@sandglass/common/problem'
 import { databaseAway } from './store.js'
 
 /** @typedef {import('@sandglass/common/keys').Scope} Scope */
@@ -52,18 +52,18 @@ export function keyIn(header) {
  * Lets a request pass, or says why not.
  *
  * @param {KeyStore} keys
- * @param {object} request  For {@link clientOf}.
- * @param {{ method: string, path: string, authorization: string | undefined }} asked
+ * @param {Pick<import('fastify').FastifyRequest, 'ip' | 'method' | 'headers'>} request
+ * @param {string} path  Of the route, if it has one.
  * @throws {Problem}
  */
-export async function authorize(keys, request, { method, path, authorization }) {
-  const scope = scopeOf(method, path)
+export async function authorize(keys, request, path) {
+  const scope = scopeOf(request.method, path)
   if (scope === undefined) return
-  const text = keyIn(authorization)
+  const text = keyIn(request.headers.authorization)
   if (text === undefined) {
     throw new Problem('no-key', 'send a key: `Authorization: Bearer sg_…` (npm run keys makes one)')
   }
-  const grant = await find(keys, text)
+  const grant = await find(keys, text, request.ip)
   if (!grant) throw new Problem('no-key', 'there is no such key, or it has expired or was revoked')
   if (grant.sensorId !== undefined) {
     throw new Problem('forbidden', 'the key is of one device, which is served over MQTT')
@@ -80,12 +80,19 @@ export function clientOf(request) {
   return grant ? `key ${grant.keyId}` : request.ip
 }
 
-/** @param {KeyStore} keys  @param {string} text */
-async function find(keys, text) {
+/** @param {KeyStore} keys  @param {string} text  @param {string} address */
+async function find(keys, text, address) {
   try {
-    return await keys.find(text)
+    return await keys.find(text, address)
   } catch (error) {
     if (error instanceof KeysAway) throw databaseAway()
+    if (error instanceof TooManyUnknownKeys) {
+      throw new Problem(
+        'too-many-requests',
+        'too many keys that do not exist were sent: wait, and send one that `npm run keys` made',
+        { retryAfterS: RETRY_AFTER_S },
+      )
+    }
     throw error
   }
 }

@@ -7,9 +7,12 @@ const SECONDS = [0.001, 0.002, 0.003, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1
 
 /**
  * @param {import('prom-client').Registry} registry
- * @param {{ isDatabaseUp: () => boolean, streams: () => number }} state
+ * @param {object} state
+ * @param {() => boolean} state.isDatabaseUp
+ * @param {() => number} state.streams
+ * @param {{ unasked: number }} state.keys
  */
-export function createMetrics(registry, { isDatabaseUp, streams }) {
+export function createMetrics(registry, { isDatabaseUp, streams, keys }) {
   const registers = [registry]
   new Gauge({
     name: 'sandglass_api_database_up',
@@ -25,6 +28,15 @@ export function createMetrics(registry, { isDatabaseUp, streams }) {
     registers,
     collect() {
       this.set(streams())
+    },
+  })
+  new Counter({
+    name: 'sandglass_api_keys_unasked_total',
+    help: 'Keys not looked up: too many before them were unknown.',
+    registers,
+    collect() {
+      this.reset()
+      this.inc(keys.unasked)
     },
   })
   return {

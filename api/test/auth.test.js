@@ -1,5 +1,5 @@
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
-import { KeysAway } from '@sandglass/common/key-store'
+import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals'
+import { KeysAway, TooManyUnknownKeys } from '@sandglass/common/key-store'
 import { SCOPES } from '@sandglass/common/keys'
 import { Registry } from 'prom-client'
 import { buildApp } from '../src/app.js'
@@ -21,9 +21,11 @@ const KEYS = {
 
 /** @type {any} */
 const keys = {
+  unasked: 0,
   /** @param {string} text */
   async find(text) {
     if (text === 'away') throw new KeysAway('away')
+    if (text === 'flood') throw new TooManyUnknownKeys('flood')
     return KEYS[text]
   },
   list: async () => Object.values(KEYS),
@@ -31,28 +33,33 @@ const keys = {
   revoke: async (/** @type {string} */ id) => id === 'id',
 }
 
+/** In whose name ingest was sent something. @type {string[]} */
+const clients = []
+const LIMITS = { requestsPerS: 0, bodyBytesMax: 1e6, importBytesMax: 1e6, streamsMax: 1 }
+
+/** @returns {import('../src/app.js').Parts} */
+const parts = () => ({
+  store: createFakeStore({ rows: [{ metric: 'm', t: Date.now(), seq: 0, value: 1 }] }),
+  isDatabaseUp: () => true,
+  ingest: {
+    stats: async () => ({}),
+    post: async (_url, _headers, _body, client) => {
+      clients.push(client)
+      return { status: 200, type: 'application/json', retryAfter: undefined, body: '{}' }
+    },
+  },
+  registry: new Registry(),
+  limits: LIMITS,
+  isLoopback: true,
+  keys,
+  requireKeys: true,
+})
+
 describe('with keys', () => {
   /** @type {Awaited<ReturnType<typeof buildApp>>} */
   let app
-  /** @type {string[]} */
-  const clients = []
   beforeAll(async () => {
-    app = await buildApp({
-      store: createFakeStore({ rows: [{ metric: 'm', t: Date.now(), seq: 0, value: 1 }] }),
-      isDatabaseUp: () => true,
-      ingest: {
-        stats: async () => ({}),
-        post: async (_url, _headers, _body, client) => {
-          clients.push(client)
-          return { status: 200, type: 'application/json', retryAfter: undefined, body: '{}' }
-        },
-      },
-      registry: new Registry(),
-      limits: { requestsPerS: 0, bodyBytesMax: 1e6, importBytesMax: 1e6, streamsMax: 1 },
-      isLoopback: true,
-      keys,
-      requireKeys: true,
-    })
+    app = await buildApp(parts())
   })
   afterAll(() => app.close())
 
@@ -119,6 +126,9 @@ describe('with keys', () => {
     expect(missing.json()).toMatchObject({ status: 401, detail: expect.stringContaining('Bearer') })
     expect((await ask('GET', '/v1/sensors', 'stranger')).statusCode).toBe(401)
     expect((await ask('GET', '/v1/sensors', 'away')).statusCode).toBe(503)
+    const flood = await ask('GET', '/v1/sensors', 'flood')
+    expect([flood.statusCode, flood.headers['retry-after']]).toEqual([429, '1'])
+    expect(flood.json().detail).toContain('npm run keys')
   })
 
   test('ingest hears in whose name something is sent', async () => {
@@ -147,6 +157,51 @@ describe('with keys', () => {
     expect((await ask('DELETE', '/v1/keys/id', 'admin')).statusCode).toBe(204)
     expect((await ask('DELETE', '/v1/keys/other', 'admin')).statusCode).toBe(404)
   })
+})
+
+test('the limit of requests counts those without a key, before one is looked up', async () => {
+  let lookups = 0
+  const counting = { ...keys, find: async () => void lookups++ }
+  const app = await buildApp({ ...parts(), keys: counting, limits: { ...LIMITS, requestsPerS: 3 } })
+  const codes = []
+  for (let n = 0; n < 5; n++) {
+    const headers = { host: 'localhost', authorization: 'Bearer stranger' }
+    codes.push((await app.inject({ url: '/v1/sensors', headers })).statusCode)
+  }
+  expect([codes, lookups]).toEqual([[401, 401, 401, 429, 429], 3])
+  await app.close()
+})
+
+test('a stream ends when its key is revoked, and not while keys cannot be looked up', async () => {
+  jest.useFakeTimers({ doNotFake: ['nextTick', 'setImmediate', 'setTimeout', 'queueMicrotask'] })
+  let says = async () => /** @type {unknown} */ (KEYS.read)
+  const app = await buildApp({ ...parts(), keys: { ...keys, find: () => says() } })
+  try {
+    const url = await app.listen({ port: 0, host: '127.0.0.1' })
+    const headers = { authorization: 'Bearer read' }
+    const response = await fetch(`${url}/v1/stream?sensor=s`, { headers })
+    const reader = /** @type {ReadableStream<Uint8Array>} */ (response.body).getReader()
+    let hasEnded = false
+    const ended = (async () => {
+      while (!(await reader.read()).done);
+    })().then(
+      () => (hasEnded = true),
+      () => (hasEnded = true),
+    )
+    const turn = () => new Promise((resolve) => setImmediate(resolve))
+    for (const answer of [says, () => Promise.reject(new KeysAway('away'))]) {
+      says = answer
+      jest.advanceTimersByTime(10_000)
+      for (let n = 0; n < 10; n++) await turn()
+      expect(hasEnded).toBe(false)
+    }
+    says = async () => undefined
+    jest.advanceTimersByTime(10_000)
+    await ended
+  } finally {
+    jest.useRealTimers()
+    await app.close()
+  }
 })
 
 test.each([

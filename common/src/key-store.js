@@ -4,23 +4,31 @@
  */
 
 import { createKey, isSecret, parseKey } from './keys.js'
+import { LookupBudget } from './lookup-budget.js'
 
 /** How long what the database said of a key is believed, in milliseconds. */
 export const KEY_BELIEVED_MS = 10_000
 
-/** How long it is believed while the database is away, in milliseconds. */
+/** How long a key that there was is believed in while the database is away, in milliseconds. */
 const KEY_BELIEVED_AWAY_MS = 24 * 3_600_000
 
-/** Keys of which something is remembered, those that do not exist too. */
-const KEYS_MAX = 20_000
+/** Keys that are remembered: more than there are connections. */
+const KNOWN_MAX = 20_000
+
+/** Keys of which it is remembered that there are none. They never take the place of a known one. */
+const UNKNOWN_MAX = 4_000
 
 /** @typedef {import('./keys.js').Grant} Grant */
-/** @typedef {{ hash: Buffer, grant: Grant }} Known */
-/** @typedef {{ known: Known | undefined, readMs: number }} Remembered */
+/** @typedef {{ hash: Buffer, grant: Grant, readMs: number }} Known */
 
 /** Thrown where the database cannot say whether there is such a key. */
 export class KeysAway extends Error {
   name = 'KeysAway'
+}
+
+/** Thrown where too many keys were asked for that there are not: this one was not looked up. */
+export class TooManyUnknownKeys extends Error {
+  name = 'TooManyUnknownKeys'
 }
 
 /**
@@ -36,30 +44,43 @@ export class KeysAway extends Error {
 export class KeyStore {
   #database
   #now
-  /** By id, the longest unread first. @type {Map<string, Remembered>} */
-  #remembered = new Map()
+  #monotonicMs
+  #budget
+  /** By id, the longest unread first. @type {Map<string, Known>} */
+  #known = new Map()
+  /** When the database said that there is no such key, by id, the oldest first. */
+  #unknown = /** @type {Map<string, number>} */ (new Map())
+  /** Look-ups under way, by id. @type {Map<string, Promise<Known | undefined>>} */
+  #lookups = new Map()
+
+  /** Keys that were not looked up because too many before them were unknown. */
+  unasked = 0
 
   /**
    * @param {object} parts
    * @param {KeyDatabase} parts.database
    * @param {() => number} [parts.now]  Milliseconds since the Unix epoch.
+   * @param {() => number} [parts.monotonicMs]  Milliseconds of a clock that nobody sets.
    */
-  constructor({ database, now = Date.now }) {
+  constructor({ database, now = Date.now, monotonicMs = () => performance.now() }) {
     this.#database = database
     this.#now = now
+    this.#monotonicMs = monotonicMs
+    this.#budget = new LookupBudget(monotonicMs())
   }
 
   /**
    * What a key may do.
    *
    * @param {string} text  As the client gave it.
+   * @param {string} address  The client's: of each only so many unknown keys are looked up.
    * @returns {Promise<Grant | undefined>}  Undefined where there is no such key (any more).
-   * @throws {KeysAway}
+   * @throws {KeysAway | TooManyUnknownKeys}
    */
-  async find(text) {
+  async find(text, address) {
     const parts = parseKey(text)
     if (!parts) return undefined
-    const known = await this.#know(parts.keyId)
+    const known = await this.#know(parts.keyId, address)
     if (!known || !isSecret(known.hash, parts.secret)) return undefined
     const { expiresMs } = known.grant
     return expiresMs !== undefined && expiresMs <= this.#now() ? undefined : known.grant
@@ -77,7 +98,6 @@ export class KeyStore {
     await this.#ask(`INSERT INTO $.credential (${columns}) VALUES (?, ?, ?, ?, ?, ?, ?)`, [
       ...[keyId, hash, name, [...scopes], sensorId ?? null, expiresMs ?? null, this.#now()],
     ])
-    this.#remembered.delete(keyId)
     return { keyId, text }
   }
 
@@ -91,35 +111,69 @@ export class KeyStore {
   async revoke(keyId) {
     const [row] = await this.#ask('SELECT key_id FROM $.credential WHERE key_id = ?', [keyId])
     if (row) await this.#ask('DELETE FROM $.credential WHERE key_id = ?', [keyId])
-    this.#remembered.delete(keyId)
+    this.#known.delete(keyId)
     return row !== undefined
   }
 
-  /** @param {string} keyId  @returns {Promise<Known | undefined>} */
-  async #know(keyId) {
-    const remembered = this.#remembered.get(keyId)
-    const ageMs = this.#now() - (remembered?.readMs ?? Number.NEGATIVE_INFINITY)
-    if (remembered && ageMs < KEY_BELIEVED_MS) return remembered.known
+  /** @param {string} keyId  @param {string} address  @returns {Promise<Known | undefined>} */
+  async #know(keyId, address) {
+    const nowMs = this.#monotonicMs()
+    const known = this.#known.get(keyId)
+    if (known && nowMs - known.readMs < KEY_BELIEVED_MS) return known
+    const unknownMs = this.#unknown.get(keyId)
+    if (unknownMs !== undefined && nowMs - unknownMs < KEY_BELIEVED_MS) return undefined
     try {
       if (!this.#database.isUp) throw new KeysAway('the database is away')
-      const [row] = await this.#ask(`SELECT ${COLUMNS} FROM $.credential WHERE key_id = ?`, [keyId])
-      const known = row && toKnown(row)
-      this.#remember(keyId, known)
-      return known
+      return await (this.#lookups.get(keyId) ?? this.#lookUp(keyId, known ? undefined : address))
     } catch (error) {
-      if (remembered && ageMs < KEY_BELIEVED_AWAY_MS) return remembered.known
+      if (error instanceof TooManyUnknownKeys) throw error
+      if (known && nowMs - known.readMs < KEY_BELIEVED_AWAY_MS) return known
       throw new KeysAway('whether there is such a key cannot be asked now', { cause: error })
     }
   }
 
-  /** @param {string} keyId  @param {Known | undefined} known */
-  #remember(keyId, known) {
-    this.#remembered.delete(keyId)
-    this.#remembered.set(keyId, { known, readMs: this.#now() })
-    for (const oldest of this.#remembered.keys()) {
-      if (this.#remembered.size <= KEYS_MAX) return
-      this.#remembered.delete(oldest)
+  /**
+   * @param {string} keyId
+   * @param {string | undefined} address  Who is to pay if there is no such key; undefined: nobody.
+   * @returns {Promise<Known | undefined>}
+   */
+  #lookUp(keyId, address) {
+    const giveBack =
+      address === undefined ? () => {} : this.#budget.take(address, this.#monotonicMs())
+    if (!giveBack) {
+      this.unasked++
+      throw new TooManyUnknownKeys('too many unknown keys were sent')
     }
+    const lookup = this.#read(keyId).then(
+      (known) => {
+        if (known) giveBack()
+        return known
+      },
+      (error) => {
+        giveBack()
+        throw error
+      },
+    )
+    const settled = lookup.finally(() => this.#lookups.delete(keyId))
+    this.#lookups.set(keyId, settled)
+    return settled
+  }
+
+  /** @param {string} keyId  @returns {Promise<Known | undefined>} */
+  async #read(keyId) {
+    const [row] = await this.#ask(`SELECT ${COLUMNS} FROM $.credential WHERE key_id = ?`, [keyId])
+    const readMs = this.#monotonicMs()
+    this.#known.delete(keyId)
+    this.#unknown.delete(keyId)
+    if (!row) {
+      this.#unknown.set(keyId, readMs)
+      forgetOldest(this.#unknown, UNKNOWN_MAX)
+      return undefined
+    }
+    const known = { ...toKnown(row), readMs }
+    this.#known.set(keyId, known)
+    forgetOldest(this.#known, KNOWN_MAX)
+    return known
   }
 
   /** @param {string} query  `$` is the keyspace.  @param {any[]} params */
@@ -132,7 +186,14 @@ export class KeyStore {
 
 const COLUMNS = 'key_id, hash, name, scopes, sensor_id, expires'
 
-/** @param {any} row  @returns {Known} */
+/** @param {Map<string, unknown>} map  @param {number} sizeMax */
+function forgetOldest(map, sizeMax) {
+  if (map.size <= sizeMax) return
+  const [oldest] = map.keys()
+  map.delete(oldest)
+}
+
+/** @param {any} row */
 function toKnown(row) {
   return {
     hash: row.hash,

@@ -1,4 +1,5 @@
-import { KEY_BELIEVED_MS, KeyStore, KeysAway } from '../src/key-store.js'
+import { describe, expect, test } from '@jest/globals'
+import { KeyStore, KeysAway, TooManyUnknownKeys } from '../src/key-store.js'
 import { createKey, isSecret, parseKey } from '../src/keys.js'
 
 /** A database of keys that counts what it is asked. */
@@ -29,9 +30,10 @@ function build() {
       },
     },
   }
-  const keys = new KeyStore({ database, now: () => clock.nowMs })
+  const parts = { database, now: () => clock.nowMs, monotonicMs: () => clock.nowMs }
+  const keys = new KeyStore(parts)
   const about = { name: 'n', scopes: new Set(['read']), sensorId: undefined, expiresMs: undefined }
-  return { rows, clock, database, keys, about }
+  return { rows, clock, database, parts, keys, about }
 }
 
 test('a key is told apart from everything that is none, and from every other one', () => {
@@ -57,37 +59,84 @@ test('what is stored does not tell the secret', async () => {
     value?.type === 'Buffer' ? Buffer.from(value.data).toString('base64url') : value,
   )
   expect(stored).not.toContain(text.slice('sg_0123456789abcdef_'.length))
-  expect(await keys.find(text)).toMatchObject({ name: 'n', scopes: new Set(['read']) })
+  expect(await keys.find(text, '10.0.0.1')).toMatchObject({ name: 'n', scopes: new Set(['read']) })
   expect(await keys.list()).toHaveLength(1)
 })
 
 test('a revoked key works for seconds at most, an expired one not at all', async () => {
-  const { keys, clock, database, about } = build()
+  const { keys, clock, parts, about } = build()
   const { text, keyId } = await keys.create({ ...about, expiresMs: 60_000 })
-  expect(await keys.find(text)).toBeDefined()
-  const other = new KeyStore({ database, now: () => clock.nowMs })
-  expect(await other.find(text)).toBeDefined()
+  expect(await keys.find(text, '10.0.0.1')).toBeDefined()
+  const other = new KeyStore(parts)
+  expect(await other.find(text, '10.0.0.1')).toBeDefined()
   expect(await keys.revoke(keyId)).toBe(true)
   expect(await keys.revoke(keyId)).toBe(false)
-  expect(await keys.find(text)).toBeUndefined()
-  clock.nowMs += KEY_BELIEVED_MS
-  expect(await other.find(text)).toBeUndefined()
+  expect(await keys.find(text, '10.0.0.1')).toBeUndefined()
+  clock.nowMs += 10_000
+  expect(await other.find(text, '10.0.0.1')).toBeUndefined()
 
   const late = await keys.create({ ...about, expiresMs: clock.nowMs + 5 })
-  expect(await keys.find(late.text)).toBeDefined()
+  expect(await keys.find(late.text, '10.0.0.1')).toBeDefined()
   clock.nowMs += 5
-  expect(await keys.find(late.text)).toBeUndefined()
+  expect(await keys.find(late.text, '10.0.0.1')).toBeUndefined()
 })
 
-test('while the database is away, keys that were used lately still work', async () => {
+test('a key is believed for ten seconds, and then asked for again', async () => {
   const { keys, clock, database, about } = build()
-  const { text } = await keys.create(about)
-  const { text: unused } = await keys.create(about)
-  await keys.find(text)
-  database.isUp = false
-  clock.nowMs += 3_600_000
-  expect(await keys.find(text)).toBeDefined()
-  await expect(keys.find(unused)).rejects.toThrow(KeysAway)
+  const { text, keyId } = await keys.create(about)
+  const asked = async () => {
+    const before = database.asked
+    const found = await keys.find(text, '10.0.0.1')
+    return [found?.keyId, database.asked - before]
+  }
+  expect(await asked()).toEqual([keyId, 1])
+  clock.nowMs += 9_999
+  expect(await asked()).toEqual([keyId, 0])
+  clock.nowMs += 1
+  expect(await asked()).toEqual([keyId, 1])
+  expect(await asked()).toEqual([keyId, 0])
+})
+
+test('while the database is away, keys that were used in the last day still work', async () => {
+  for (const away of ['is known to be away', 'fails']) {
+    const { keys, clock, database, about } = build()
+    const { text } = await keys.create(about)
+    const { text: unused } = await keys.create(about)
+    const find = (/** @type {string} */ key) => keys.find(key, '10.0.0.1')
+    const stranger = createKey().text
+    await find(text)
+    await find(stranger)
+    const { execute } = database.client
+    if (away === 'fails') database.client.execute = () => Promise.reject(new Error('timeout'))
+    else database.isUp = false
+    for (const waitMs of [10_000, 3_600_000, 22 * 3_600_000]) {
+      clock.nowMs += waitMs
+      expect(await find(text)).toBeDefined()
+      await expect(find(unused)).rejects.toThrow(KeysAway)
+      // It may have been made since.
+      await expect(find(stranger)).rejects.toThrow(KeysAway)
+    }
+    clock.nowMs += 3_600_000 - 10_001
+    expect(await find(text)).toBeDefined()
+    clock.nowMs += 1
+    await expect(find(text)).rejects.toThrow(KeysAway)
+    Object.assign(database, { isUp: true, client: { execute } })
+    expect(await find(text)).toBeDefined()
+  }
+})
+
+test('a clock that is set back makes no key believed for longer', async () => {
+  const { database, about } = build()
+  const clock = { nowMs: 1e12, monotonicMs: 0 }
+  const keys = new KeyStore({
+    ...{ database, now: () => clock.nowMs, monotonicMs: () => clock.monotonicMs },
+  })
+  const { text, keyId } = await keys.create(about)
+  expect(await keys.find(text, '10.0.0.1')).toBeDefined()
+  await new KeyStore({ database }).revoke(keyId)
+  clock.nowMs -= 3_600_000
+  clock.monotonicMs += 10_000
+  expect(await keys.find(text, '10.0.0.1')).toBeUndefined()
 })
 
 test('a key that is used all the time is asked for once in a while, known or not', async () => {
@@ -96,9 +145,101 @@ test('a key that is used all the time is asked for once in a while, known or not
   const stranger = createKey().text
   const before = database.asked
   for (let n = 0; n < 100; n++) {
-    await keys.find(text)
-    await keys.find(stranger)
-    await keys.find('nonsense')
+    await keys.find(text, '10.0.0.1')
+    await keys.find(stranger, '10.0.0.1')
+    await keys.find('nonsense', '10.0.0.1')
   }
   expect(database.asked - before).toBe(2)
+})
+
+describe('keys that nobody knows', () => {
+  /** @param {KeyStore} keys  @param {string} address  @param {string} [text] */
+  const outcome = (keys, address, text = createKey().text) =>
+    keys.find(text, address).then(
+      (grant) => (grant ? 'known' : 'unknown'),
+      (error) => error.constructor.name,
+    )
+
+  test('are looked up only so often for one address, then nobody asks the database', async () => {
+    const { keys, clock, database } = build()
+    const outcomes = []
+    for (let n = 0; n < 4_000; n++) outcomes.push(await outcome(keys, '10.0.0.1'))
+    expect(database.asked).toBe(200)
+    expect(keys.unasked).toBe(3_800)
+    expect(new Set(outcomes.slice(200))).toEqual(new Set([TooManyUnknownKeys.name]))
+    expect(await outcome(keys, '10.0.0.2')).toBe('unknown')
+    clock.nowMs += 1_000
+    for (let n = 0; n < 100; n++) await outcome(keys, '10.0.0.1')
+    expect(database.asked).toBe(221)
+  })
+
+  test('lock out no key that is known, nor a new one of another address', async () => {
+    const { keys, clock, about } = build()
+    const { text } = await keys.create(about)
+    expect(await outcome(keys, '10.0.0.1', text)).toBe('known')
+    for (let n = 0; n < 500; n++) await outcome(keys, '10.0.0.1')
+    clock.nowMs += 10_000
+    for (let n = 0; n < 500; n++) await outcome(keys, '10.0.0.1')
+    expect(await outcome(keys, '10.0.0.1')).toBe('TooManyUnknownKeys')
+    expect(await outcome(keys, '10.0.0.1', text)).toBe('known')
+    expect(await outcome(keys, '10.0.0.2', (await keys.create(about)).text)).toBe('known')
+  })
+
+  test('are limited for all addresses together, too, and evict nothing that is known', async () => {
+    const { keys, clock, database, about } = build()
+    const { text } = await keys.create(about)
+    await outcome(keys, '10.0.0.1', text)
+    const before = database.asked
+    for (let n = 0; n < 3_000; n++) await outcome(keys, `10.1.${n >> 8}.${n & 255}`)
+    expect(database.asked - before).toBe(1_000)
+    for (let round = 0; round < 100; round++) {
+      clock.nowMs += 5_000
+      for (let n = 0; n < 1_000; n++) await outcome(keys, `10.2.${round}.${n & 255}`)
+    }
+    expect(database.asked - before).toBeGreaterThan(50_000)
+    database.isUp = false
+    expect(await outcome(keys, '10.0.0.1', text)).toBe('known')
+  })
+
+  test.each([
+    ['::ffff:10.0.0.1', '10.0.0.1'],
+    ['2001:db8:0:1::1', '2001:db8:0:1:ffff:0:0:2'],
+    ['2001:db8::1', '2001:db8::2:0:0:1'],
+    ['fe80::1%eth0', 'fe80::2%eth0'],
+  ])('of %s and %s are of one host', async (one, other) => {
+    const { keys, database } = build()
+    for (let n = 0; n < 200; n++) await outcome(keys, one)
+    expect(await outcome(keys, other)).toBe('TooManyUnknownKeys')
+    for (const stranger of ['2001:db8:0:2::1', '::1', '10.0.0.2']) {
+      expect([stranger, await outcome(keys, stranger)]).toEqual([stranger, 'unknown'])
+    }
+    expect(database.asked).toBe(203)
+  })
+
+  test('are all there is to pay for: a crowd that has keys is let in', async () => {
+    const { keys, database, about } = build()
+    const made = []
+    for (let n = 0; n < 2_000; n++) made.push((await keys.create(about)).text)
+    const before = database.asked
+    const outcomes = []
+    for (let from = 0; from < made.length; from += 200) {
+      const some = made.slice(from, from + 200).map((text) => outcome(keys, '10.0.0.1', text))
+      outcomes.push(...(await Promise.all(some)))
+    }
+    expect(new Set(outcomes)).toEqual(new Set(['known']))
+    expect(database.asked - before).toBe(2_000)
+  })
+
+  test('cost nothing while the database fails, and one look-up if many ask at once', async () => {
+    const { keys, database } = build()
+    const { execute } = database.client
+    database.client.execute = () => Promise.reject(new Error('timeout'))
+    for (let n = 0; n < 500; n++) expect(await outcome(keys, '10.0.0.1')).toBe('KeysAway')
+    database.client.execute = execute
+    const { text } = createKey()
+    const before = database.asked
+    const many = Array.from({ length: 500 }, () => outcome(keys, '10.0.0.1', text))
+    expect(new Set(await Promise.all(many))).toEqual(new Set(['unknown']))
+    expect(database.asked - before).toBe(1)
+  })
 })

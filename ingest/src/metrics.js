@@ -169,6 +169,9 @@ function registerServer(registry, { server, broker, statuses }) {
   counter('connections_unauthorized_total', 'MQTT clients without a key that lets them in', () => {
     return server?.access?.refused ?? 0
   })
+  counter('keys_unasked_total', 'keys not looked up: too many before them were unknown', () => {
+    return server?.access?.unasked ?? 0
+  })
   counter('statuses_dropped_total', 'comings and goings of devices that were not kept', () => {
     return statuses.dropped
   })

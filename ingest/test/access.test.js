@@ -62,6 +62,7 @@ const access = () =>
   new Access({
     topics,
     keys: {
+      unasked: 0,
       async find(text) {
         if (text === 'away') throw new Error('away')
         return KEYS[text]
@@ -149,12 +150,15 @@ describe('when devices come and go', () => {
   const states = () =>
     ingest.storage.rowsOf('status').map(({ sensor_id: id, state }) => `${id} ${state}`)
 
+  // Of one millisecond there is one state.
+  const laterMs = () => new Promise((resolve) => setTimeout(resolve, 3))
+
   test('is known of keys, wills and names, and is no measurement', async () => {
     ingest = await startIngest({}, { access: access(), topics })
     const device = connect('device')
     await codeOf(device)
     await until(() => states().length === 1)
-    await new Promise((resolve) => setTimeout(resolve, 3))
+    await laterMs()
     device.send({ cmd: 'disconnect' })
     await until(() => states().length === 2)
     expect(states()).toEqual([`${sensorId('boiler')} online`, `${sensorId('boiler')} offline`])
@@ -162,6 +166,8 @@ describe('when devices come and go', () => {
     const will = { topic: 'sensors/pump/temperature', payload: Buffer.from('-1') }
     const pump = connect('writer', { will: { ...will, qos: 1, retain: false } })
     await codeOf(pump)
+    await until(() => states().length === 3)
+    await laterMs()
     pump.socket.destroy()
     await until(() => states().length === 4)
     expect(states().slice(2)).toEqual([`${sensorId('pump')} online`, `${sensorId('pump')} lost`])

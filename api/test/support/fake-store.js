@@ -16,7 +16,7 @@ import { sensorId } from '@sandglass/common/sensor'
  */
 
 /** Everybody is served. */
-export const NO_KEYS = { keys: /** @type {any} */ ({}), requireKeys: false }
+export const NO_KEYS = { keys: /** @type {any} */ ({ unasked: 0 }), requireKeys: false }
 
 /** @type {Layout[]} */
 export const DAILY = [{ fromMs: 0, className: '30d', bucketS: 86_400 }]

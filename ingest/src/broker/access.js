@@ -58,7 +58,8 @@ export class Access {
 
   /**
    * @param {object} parts
-   * @param {Pick<import('@sandglass/common/key-store').KeyStore, 'find'>} parts.keys
+   * @param {Pick<import('@sandglass/common/key-store').KeyStore, 'find' | 'unasked'>}
+   *   parts.keys
    * @param {Topics} parts.topics
    */
   constructor({ keys, topics }) {
@@ -72,23 +73,29 @@ export class Access {
    * Judges a client.
    *
    * @param {Introduction} introduction
+   * @param {string} address  Where it comes from.
    * @returns {Promise<Grant | number>}  What it may do, or the code of {@link REFUSED}.
    */
-  async admit({ password, willTopic }) {
-    const answer = await this.#judge(password, willTopic)
+  async admit(introduction, address) {
+    const answer = await this.#judge(introduction, address)
     if (typeof answer === 'number') this.refused++
     return answer
   }
 
-  /** @param {string | undefined} password  @param {string | undefined} willTopic */
-  async #judge(password, willTopic) {
+  /** Keys that were not looked up because too many unknown ones were sent. */
+  get unasked() {
+    return this.#keys.unasked
+  }
+
+  /** @param {Introduction} introduction  @param {string} address */
+  async #judge({ password, willTopic }, address) {
     try {
-      const grant = await this.#keys.find(password ?? '')
+      const grant = await this.#keys.find(password ?? '', address)
       if (!grant) return REFUSED.badPassword
       const mayWill = willTopic === undefined || mayPublish(grant, willTopic, this.#topics)
       return mayWill ? grant : REFUSED.notAuthorized
     } catch {
-      // The database cannot be asked, and the key was not heard of lately.
+      // The database cannot be asked, or not for the many keys of this client: it may come back.
       return REFUSED.unavailable
     }
   }

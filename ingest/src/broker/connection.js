@@ -228,7 +228,7 @@ export class Connection {
     const { access, sessions } = this.server
     if (!(await this.stillWantsIn(0))) return
     if (access) {
-      const answer = await access.admit(introduction)
+      const answer = await access.admit(introduction, this.socket.remoteAddress ?? '')
       if (this.stage !== 'connecting') return
       if (typeof answer === 'number') {
         this.send(Buffer.from([0x20, 2, 0, answer]))

@@ -22,7 +22,8 @@ const FRAME_BYTES_MIN = 2 ** 20
 /**
  * What a connection reads and writes.
  *
- * @typedef {import('node:stream').Duplex & { destroySoon: () => void }} Line
+ * @typedef {import('node:stream').Duplex & {
+ *   destroySoon: () => void, remoteAddress?: string }} Line
  */
 
 /**
@@ -52,7 +53,7 @@ export function createListener({ kind, listen }, parts) {
     verifyClient: (/** @type {{ req: import('node:http').IncomingMessage }} */ { req }) =>
       isWelcome(req.headers, isLoopback(listen), asksForKeys),
   })
-  sockets.on('connection', (socket) => onLine(lineOf(socket)))
+  sockets.on('connection', (socket, request) => onLine(lineOf(socket, request.socket)))
   return server
 }
 
@@ -69,11 +70,15 @@ function isWelcome({ host, origin }, isLocal, asksForKeys) {
   return isLocal ? isLoopbackHost(host) && isOwn : asksForKeys || isOwn
 }
 
-/** @param {import('ws').WebSocket} socket  @returns {Line} */
-function lineOf(socket) {
+/**
+ * @param {import('ws').WebSocket} socket
+ * @param {import('node:net').Socket} below  What the WebSocket is spoken on.
+ * @returns {Line}
+ */
+function lineOf(socket, { remoteAddress }) {
   const stream = createWebSocketStream(socket)
   const destroySoon = () => {
     stream.end(() => stream.destroy())
   }
-  return Object.assign(stream, { destroySoon })
+  return Object.assign(stream, { destroySoon, remoteAddress })
 }
