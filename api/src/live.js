@@ -11,7 +11,7 @@
 import { spans } from '@sandglass/common/spans'
 import { CLOCK_AHEAD_MS } from './ranges.js'
 import { SeriesReader } from './series-reader.js'
-import { Told } from './told.js'
+import { Told } from './watermark.js'
 
 /** @typedef {import('./merge.js').Row} Row */
 /** @typedef {import('@sandglass/common/schema').Layout} Layout */
@@ -27,9 +27,15 @@ export const LATEST_MS = 500
 /** How late a value may become visible and still be told, in milliseconds. */
 export const LATE_MS = 10_000
 
-/** Rows of one series that are read at once, and most that are told of it at once. */
+/** Rows of one series that one query reads, and that one turn reads. */
 const ROWS_AT_ONCE = 500
 const ROWS_MAX = 5_000
+
+/** About how many bytes of one series one turn reads. */
+const BYTES_MAX = 8 * 1024 * 1024
+
+/** What a row takes besides its text, in bytes. */
+const ROW_BYTES = 200
 
 /** Most partitions that are read to find what a clock that is off has sent. */
 const SPANS_MAX = 8
@@ -51,6 +57,11 @@ const SPANS_MAX = 8
  *   order: import('@sandglass/common/spans').Order, rowsMax: number) => Promise<Row[]>} Read
  */
 
+/** About what a row takes of memory, in bytes. @param {Row} row */
+export function rowBytes({ value }) {
+  return typeof value === 'string' ? ROW_BYTES + 2 * value.length : ROW_BYTES
+}
+
 /** One series: which of its rows have been told. */
 class WatchedSeries {
   #told = new Told()
@@ -70,12 +81,14 @@ class WatchedSeries {
    */
   async poll(layouts, read, near, latestMs) {
     const jump = this.#jump(near, latestMs)
-    const answers = await Promise.all([
+    const [{ rows, isLarge }, newest] = await Promise.all([
       this.#readOn(layouts, read, near),
       jump ? this.#readNewest(layouts, read, jump) : [],
     ])
-    const fresh = answers.flat().filter((row) => this.#told.add(row))
+    const fresh = [...rows, ...newest].filter((row) => this.#told.add(row))
     this.#told.advance(near.fromMs)
+    // Else the next read would begin, and end, with the same rows.
+    if (isLarge) this.#told.advance(rows[rows.length - 1].t)
     this.#latestMs = latestMs ?? this.#latestMs
     return fresh
   }
@@ -101,16 +114,23 @@ class WatchedSeries {
     const source = new SeriesReader({
       metric: this.metric,
       spans: spans(layouts, [range], 'asc'),
-      ...{ order: 'asc', read, after: floor },
-      ...{ rowsAtOnce: ROWS_AT_ONCE, rowsAtOnceMax: ROWS_MAX },
+      order: 'asc',
+      read,
+      after: floor,
+      rowsAtOnce: ROWS_AT_ONCE,
+      rowsAtOnceMax: ROWS_AT_ONCE,
     })
     /** @type {Row[]} */
     const rows = []
-    while (rows.length < ROWS_MAX && source.examined < Infinity) {
+    let bytes = 0
+    while (rows.length < ROWS_MAX && bytes < BYTES_MAX && source.examined < Infinity) {
       await source.fill()
-      for (; source.head; source.advance()) rows.push(source.head)
+      for (; source.head; source.advance()) {
+        rows.push(source.head)
+        bytes += rowBytes(source.head)
+      }
     }
-    return rows
+    return { rows, isLarge: bytes >= BYTES_MAX }
   }
 
   /** @param {Layout[]} layouts  @param {Read} read  @param {Range} jump */

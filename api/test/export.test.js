@@ -125,6 +125,32 @@ test('exports beyond the limit are refused, and room is there again when one end
   await app.close()
 })
 
+test('exports beyond the limit are refused, also those that come at once, or go at once', async () => {
+  const store = createFakeStore({ rows: many })
+  const { sensor, rows } = store
+  store.sensor = async (id) => {
+    await new Promise((resolve) => setTimeout(resolve, 50))
+    return sensor(id)
+  }
+  const stop = new AbortController()
+  store.rows = async (/** @type {RowsOf} */ ...args) => {
+    await new Promise((resolve) => stop.signal.addEventListener('abort', resolve))
+    return /** @type {any} */ (rows)(...args)
+  }
+  const app = await build(store)
+  const url = `${await app.listen({ port: 0, host: '127.0.0.1' })}/v1/export?sensor=`
+  expect((await fetch(`${url}nobody`)).status).toBe(404)
+  for (let tries = 0; tries < 4; tries++) {
+    await expect(fetch(`${url}s`, { signal: AbortSignal.timeout(20) })).rejects.toThrow()
+  }
+  await new Promise((resolve) => setTimeout(resolve, 200))
+  const asked = Array.from({ length: 10 }, () => fetch(`${url}s`, { signal: stop.signal }))
+  const statuses = (await Promise.all(asked)).map(({ status }) => status)
+  expect(statuses.sort()).toEqual([200, 200, 200, 200, ...Array(6).fill(503)])
+  stop.abort()
+  await app.close()
+})
+
 test('how long a transfer takes is not counted as how fast requests are answered', async () => {
   const app = await build(createFakeStore({ rows: many }))
   await app.inject({ url: '/v1/export?sensor=s', headers: HOST })

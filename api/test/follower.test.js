@@ -3,7 +3,7 @@ import { Semaphore } from '@sandglass/common/semaphore'
 import { sensorId } from '@sandglass/common/sensor'
 import { Follower } from '../src/follower.js'
 import { MeasurementReader } from '../src/measurements.js'
-import { decodePosition } from '../src/position.js'
+import { decodeWatermark } from '../src/watermark.js'
 import { createFakeStore } from './support/fake-store.js'
 
 const NOW = Date.now()
@@ -14,7 +14,10 @@ const SENSOR = { id: sensorId('s'), name: 's' }
 /** @param {number} from  @param {number} to  @param {number} [t]  @returns {Row[]} */
 const rowsOf = (from, to, t = NOW - 1_000_000) =>
   Array.from({ length: to - from }, (_, index) => ({
-    ...{ metric: 'a', t: t + from + index, seq: 0, value: from + index },
+    metric: 'a',
+    t: t + from + index,
+    seq: 0,
+    value: from + index,
   }))
 
 /** A client that takes what it is told when the test says so. */
@@ -22,18 +25,22 @@ class FakeClient {
   /** @type {number[]} */
   values = []
   /** @type {string | undefined} */
-  position
+  id
   isFull = false
   isCut = false
   events = 0
   /** @type {() => void} */
   take = () => {}
 
-  /** @param {{ row: Row }[]} rows  @param {string | undefined} position */
-  tell(rows, position) {
+  /** The bytes of text of each event. @type {number[]} */
+  lengths = []
+
+  /** @param {{ row: Row }[]} rows  @param {string | undefined} id */
+  tell(rows, id) {
     this.events += 1
     this.values.push(...rows.map(({ row }) => Number(row.value)))
-    this.position = position
+    this.lengths.push(rows.reduce((sum, { row }) => sum + `${row.value}`.length, 0))
+    this.id = id
   }
 
   isBehind() {
@@ -66,7 +73,7 @@ beforeEach(() => {
   controller = new AbortController()
 })
 
-/** @param {import('../src/position.js').Position | undefined} after */
+/** @param {import('../src/watermark.js').Watermark | undefined} after */
 function follower(after) {
   const store = createFakeStore({ rows })
   const hub = {
@@ -77,14 +84,18 @@ function follower(after) {
     },
   }
   return new Follower({
-    ...{ sensors: [SENSOR], metrics: ['a'], after, store, client },
+    sensors: [SENSOR],
+    metrics: ['a'],
+    after,
+    store,
+    client,
     reader: new MeasurementReader({ store, gate: new Semaphore(8), now: () => NOW }),
     hub: /** @type {any} */ (hub),
     signal: controller.signal,
   })
 }
 
-const since = (/** @type {number} */ sinceMs) => ({ sinceMs, sensors: new Map() })
+const since = (/** @type {number} */ sinceMs) => ({ sinceMs, series: new Map() })
 const turn = () => new Promise((resolve) => setTimeout(resolve, 5))
 
 /** @param {() => boolean} isSo */
@@ -102,7 +113,7 @@ describe('a follower', () => {
     const following = follower(since(0)).follow()
     await until(() => client.events > 0)
     for (let turns = 0; turns < 20; turns++) await turn()
-    expect(client.values).toHaveLength(1_000)
+    expect(client.values).toHaveLength(64)
     client.isFull = false
     client.take()
     await following
@@ -152,21 +163,61 @@ describe('a follower', () => {
       hear(more, NOW - 10_000)
     }
     controller.abort()
-    const { values, position } = client
+    const { values, id } = client
     client = new FakeClient()
     controller = new AbortController()
-    await follower(decodePosition('after', String(position))).follow()
+    await follower(decodeWatermark('after', String(id))).follow()
     expect([...values, ...client.values]).toEqual(rows.map(({ value }) => value))
   })
 
   test('that begins now tells nothing of before, but what becomes visible late', async () => {
     rows.push(...rowsOf(0, 10, NOW - 5_000))
     const one = follower(undefined)
-    expect(one.position).toBeUndefined()
+    expect(one.id).toBeUndefined()
     await one.follow()
     hear([...rows, ...rowsOf(20, 21, NOW - 5_000)], NOW - 10_000)
     await until(() => client.values.length > 0)
     expect(client.values).toEqual([20])
-    expect(one.position).toBeDefined()
+    expect(one.id).toBeDefined()
+  })
+
+  test('goes on where it was: what became visible meanwhile is told, with rows beside it', async () => {
+    rows.push(...rowsOf(0, 2_000, NOW - 2_000))
+    await follower(since(NOW - 10_000)).follow()
+    const { id } = client
+    const late = { ...rows[1_500], seq: 1, value: 7_000 }
+    rows.push(late, ...rowsOf(2_000, 2_010, NOW - 2_000))
+    client = new FakeClient()
+    await follower(decodeWatermark('after', String(id))).follow()
+    expect(client.values).toContain(7_000)
+    expect(client.values.slice(-10)).toEqual(rows.slice(-10).map(({ value }) => value))
+    expect(client.values.length).toBeLessThanOrEqual(11 + 64)
+    expect(new Set(client.values).size).toBe(client.values.length)
+  })
+
+  test('is cut off when what waits for it has too many bytes, however few rows they are', async () => {
+    await follower(since(0)).follow()
+    client.isFull = true
+    const text = 'x'.repeat(64 * 1024)
+    let count = 0
+    for (; !client.isCut; count += 1) {
+      expect(count).toBeLessThan(100)
+      hear([{ metric: 'a', t: NOW + count, seq: 0, value: text }], NOW - 10_000)
+    }
+    expect(count).toBeGreaterThan(10)
+  })
+
+  test('tells long texts in events that are not much longer than one of them', async () => {
+    const text = '1'.repeat(60_000)
+    rows.push(...rowsOf(0, 100).map((row) => ({ ...row, value: text })))
+    const following = follower(since(0)).follow()
+    await following
+    expect(client.values).toHaveLength(100)
+    expect(Math.max(...client.lengths)).toBeLessThan(5 * text.length)
+    const live = rowsOf(100, 130).map((row) => ({ ...row, value: text }))
+    client.lengths = []
+    hear(live, NOW - 10_000)
+    await until(() => client.values.length === 130)
+    expect(Math.max(...client.lengths)).toBeLessThan(5 * text.length)
   })
 })

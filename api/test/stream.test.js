@@ -94,7 +94,10 @@ describe('a live stream', () => {
   test('begins with all values since a time, more than one page of them, each once', async () => {
     const now = Date.now()
     const rows = Array.from({ length: 5_000 }, (_, index) => ({
-      ...{ metric: index % 2 === 0 ? 'a' : 'b', t: now - 60_000 + index, seq: 0, value: index },
+      metric: index % 2 === 0 ? 'a' : 'b',
+      t: now - 60_000 + index,
+      seq: 0,
+      value: index,
     }))
     const { app, url } = await serve(createFakeStore({ rows }))
     const after = rows[100].t
@@ -169,6 +172,39 @@ describe('a live stream', () => {
     for (const { app } of apis) await app.close()
   })
 
+  test('of 320 series goes on elsewhere: a late value is told, and few values twice', async () => {
+    const SERIES = 320
+    const nowMs = Date.now()
+    /** @type {import('../src/merge.js').Row[]} */
+    const rows = []
+    const write = (/** @type {number} */ t, /** @type {number} */ seq = 0) => {
+      for (let index = 0; index < SERIES; index++) {
+        rows.push({ metric: `metric-of-a-usual-length-${index}`, t: t + index, seq, value: t })
+      }
+    }
+    for (let second = 8; second >= 1; second--) write(nowMs - second * 1_000)
+    const store = createFakeStore({ rows })
+    const apis = [await serve(store), await serve(store)]
+    const query = 'v1/stream?sensor=s'
+    const first = await follow(
+      `${apis[0].url}/${query}&after=${nowMs - 9_000}`,
+      ({ length }, text) => length >= 8 * SERIES && text.includes('"up"}'),
+    )
+    const late = { metric: 'metric-of-a-usual-length-7', t: nowMs - 4_400, seq: 0, value: 'late' }
+    rows.push(late)
+    write(nowMs + 500)
+    const second = await follow(
+      `${apis[1].url}/${query}`,
+      (items) => items.filter(({ t }) => t >= nowMs + 500).length >= SERIES,
+      { 'last-event-id': String(first.id) },
+    )
+    const nameOf = (/** @type {any} */ { metric, t, seq }) => `${metric} ${t} ${seq}`
+    const heard = [...first.items, ...second.items].map(nameOf)
+    expect(rows.map(nameOf).filter((one) => !heard.includes(one))).toEqual([])
+    expect(heard.length - new Set(heard).size).toBeLessThanOrEqual(8)
+    for (const { app } of apis) await app.close()
+  }, 30_000)
+
   test('asks the database once for all who watch a series', async () => {
     const store = createFakeStore({ rows: [{ metric: 'a', t: Date.now(), seq: 0, value: 1 }] })
     let reads = 0
@@ -197,7 +233,7 @@ describe('a live stream', () => {
     expect(reads).toBeLessThanOrEqual(turns * 3)
   })
 
-  test.each(['pabc!~', 'yesterday'])('%j is no place to go on from', async (id) => {
+  test.each(['pabc~x', 'yesterday'])('%j is no place to go on from', async (id) => {
     const { app, url } = await serve(createFakeStore())
     const headers = { 'last-event-id': id }
     const { status } = await fetch(`${url}/v1/stream?sensor=s`, { headers })
@@ -222,6 +258,29 @@ describe('a live stream', () => {
     await follow(`${url}/v1/stream?sensor=s`, (_, text) =>
       /"database":"up".*"database":"down"/s.test(text),
     )
+    await app.close()
+  })
+
+  test('is refused to more clients than there may be, also to those that come at once', async () => {
+    const store = createFakeStore()
+    const { isKnown } = store
+    store.isKnown = async (one) => {
+      await new Promise((resolve) => setTimeout(resolve, 50))
+      return isKnown(one)
+    }
+    const { app, url } = await serve(store)
+    const stop = new AbortController()
+    const open = (sensor = 's', signal = stop.signal) =>
+      fetch(`${url}/v1/stream?sensor=${sensor}`, { signal })
+    // A refused one, and one that has gone before it was opened, give their places back.
+    expect((await open('unknown')).status).toBe(404)
+    for (let tries = 0; tries < 3; tries++) {
+      await expect(open('s', AbortSignal.timeout(20))).rejects.toThrow()
+    }
+    await new Promise((resolve) => setTimeout(resolve, 200))
+    const answers = await Promise.all(Array.from({ length: 10 }, () => open()))
+    expect(answers.map(({ status }) => status).sort()).toEqual([200, 200, ...Array(8).fill(503)])
+    stop.abort()
     await app.close()
   })
 

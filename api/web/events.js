@@ -1,6 +1,7 @@
 /**
  * Server-sent events by `fetch`: the browser's own client cannot send a key. A stream that breaks
- * is opened again with the id of its last event, so that the api tells what was missed.
+ * is opened again with the id of its last event, so that the api tells what was missed. It may tell
+ * a few values again; {@link Seen} recognises them.
  */
 
 import { pause } from './repeat.js'
@@ -46,6 +47,30 @@ export class EventParser {
     this.#event = ''
     this.#data = []
     return isEmpty ? [] : [event]
+  }
+}
+
+/** Values that are remembered, to recognise those that are told again. */
+const SEEN_MAX = 20_000
+
+/** Tells new values from those that a stream tells again after an interruption. */
+export class Seen {
+  /** In the order of their coming. @type {Set<string>} */
+  #keys = new Set()
+
+  /**
+   * @param {{ sensor: string, metric: string, t: number, seq: number }} item
+   * @returns {boolean}  Whether it was not there before.
+   */
+  add({ sensor, metric, t, seq }) {
+    const key = `${sensor}\n${metric}\n${t}\n${seq}`
+    if (this.#keys.has(key)) return false
+    this.#keys.add(key)
+    if (this.#keys.size > SEEN_MAX) {
+      const [oldest] = this.#keys
+      this.#keys.delete(oldest)
+    }
+    return true
   }
 }
 

@@ -4,7 +4,7 @@
  */
 
 import { element, fromTemplate, keepRoles, part, setText } from './dom.js'
-import { listen } from './events.js'
+import { listen, Seen } from './events.js'
 import { printCount, printMoment, printRate, printValue } from './format.js'
 import { LiveCard } from './live-card.js'
 import { Rate } from './rate.js'
@@ -46,6 +46,7 @@ export class LiveView {
   #isPaused = false
   /** Values that came while it was paused. */
   #missed = 0
+  #seen = new Seen()
   /** What is not shown yet, newest first. @type {Item[]} */
   #news = []
   /** @type {Map<string, LiveCard>} */
@@ -148,6 +149,7 @@ export class LiveView {
     this.#each((card) => card.destroy())
     this.#cards.clear()
     this.#news = []
+    this.#seen = new Seen()
     this.#rate = new Rate(performance.now())
     part(this.element, 'cards').replaceChildren()
     part(this.element, 'rows').replaceChildren()
@@ -181,6 +183,7 @@ export class LiveView {
 
   /** @param {Item} item */
   #hear(item) {
+    if (!this.#seen.add(item)) return
     this.#rate.note(performance.now())
     if (this.#isPaused) this.#missed += 1
     this.#news.unshift(item)

@@ -78,15 +78,16 @@ export default async function exports(app, { store, catalog, reader }) {
       if (running >= EXPORTS_MAX) {
         throw new Problem('too-many-exports', `${EXPORTS_MAX} exports run already`)
       }
-      const sensors = names
-        ? await withinDeadline(reply, () => named(names))
-        : fitting({ type, tags })
+      // The place is taken before anything is waited for, and given back when the answer ends.
       const controller = new AbortController()
       running += 1
       reply.raw.once('close', () => {
         running -= 1
         controller.abort()
       })
+      const sensors = names
+        ? await withinDeadline(reply, () => named(names))
+        : fitting({ type, tags })
       const format = FORMATS[name]
       const parts = { format, sensors, reader, question, signal: controller.signal }
       reply.type(format.type)

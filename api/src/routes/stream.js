@@ -5,10 +5,10 @@ import { sensorId } from '@sandglass/common/sensor'
 import { withinDeadline } from '../deadline.js'
 import { Follower } from '../follower.js'
 import { unknownSensor } from '../measurements.js'
-import { decodePosition, isPosition, POSITION_LENGTH_MAX } from '../position.js'
 import * as schemas from '../schemas.js'
 import { parseTime } from '../time.js'
 import { valueJson } from '../value.js'
+import { decodeWatermark, isWatermark, WATERMARK_LENGTH_MAX } from '../watermark.js'
 
 /** @typedef {import('../merge.js').Row} Row */
 
@@ -18,6 +18,9 @@ const BEAT_MS = 500
 /** How often a quiet stream shows that it is alive, in milliseconds. */
 const HEARTBEAT_MS = 10_000
 
+/** How long a client may take nothing of what waits for it, in milliseconds. */
+const STALLED_MS_MAX = 60_000
+
 const SENSORS_MAX = 32
 
 const schema = {
@@ -26,9 +29,10 @@ const schema = {
   description:
     'Events `measurements` have an array of {"sensor", "metric", "t", "seq", "v"}, by time within ' +
     'a series; events `status` say whether the database is up, at least every ten seconds. The ' +
-    'id of an event is where the client is: given back as the header Last-Event-ID, or `after`, to ' +
-    'any api, the stream goes on from there. Values that become visible up to ten seconds late ' +
-    'are told, and none is told twice.',
+    'id of an event is a watermark: given back as the header Last-Event-ID, or `after`, to any ' +
+    'api, the stream goes on from there and misses nothing. Values that become visible up to ten ' +
+    'seconds late are told. After an interruption values beside a late one may be told again: ' +
+    'the same in sensor, metric, t and seq.',
   produces: ['text/event-stream'],
   querystring: {
     type: 'object',
@@ -43,7 +47,7 @@ const schema = {
       metric: schemas.metrics,
       after: {
         type: 'string',
-        maxLength: POSITION_LENGTH_MAX,
+        maxLength: WATERMARK_LENGTH_MAX,
         description: `The id of an event; or from when on: ${schemas.time.description}`,
       },
     },
@@ -69,10 +73,20 @@ export default async function stream(app, { store, hub, reader, streams, limits,
     { schema },
     async (/** @type {import('fastify').FastifyRequest<Stream>} */ request, reply) => {
       const { sensor: names, metric, after: afterText } = request.query
-      const after = positionOf(request.headers['last-event-id'], afterText)
+      const after = watermarkOf(request.headers['last-event-id'], afterText)
       if (streams.size >= limits.streamsMax) {
         throw new Problem('too-many-streams', `all ${limits.streamsMax} live streams are taken`)
       }
+      const controller = new AbortController()
+      const { signal } = controller
+      const stop = () => {
+        streams.delete(stop)
+        controller.abort()
+      }
+      // The place is taken before anything is waited for, and given back when the client goes.
+      streams.add(stop)
+      reply.raw.once('close', stop)
+      if (reply.raw.destroyed) stop()
       const sensors = [...new Set(names)].map((name) => ({ name, id: sensorId(name) }))
       await withinDeadline(reply, async () => {
         const areKnown = await Promise.all(sensors.map(({ id }) => store.isKnown(id)))
@@ -80,22 +94,24 @@ export default async function stream(app, { store, hub, reader, streams, limits,
       })
 
       reply.hijack()
-      const controller = new AbortController()
-      const { signal } = controller
       const client = new Client(reply)
+      if (signal.aborted) return client.end()
       const metrics = metric && [...new Set(metric)]
       const follower = new Follower({
-        ...{ sensors, metrics, after, store, reader, hub, client, signal },
+        sensors,
+        metrics,
+        after,
+        store,
+        reader,
+        hub,
+        client,
+        signal,
       })
       const status = new Status(client, follower, isDatabaseUp)
-      const stop = () => {
-        controller.abort()
+      signal.addEventListener('abort', () => {
         status.end()
         client.end()
-        streams.delete(stop)
-      }
-      streams.add(stop)
-      reply.raw.once('close', stop)
+      })
       client.begin()
       status.begin()
       follower.follow().then(
@@ -113,13 +129,14 @@ export default async function stream(app, { store, hub, reader, streams, limits,
 /**
  * @param {string | string[] | undefined} lastEventId
  * @param {string | undefined} after
+ * @returns {import('../watermark.js').Watermark | undefined}
  */
-function positionOf(lastEventId, after) {
+function watermarkOf(lastEventId, after) {
   const isGiven = typeof lastEventId === 'string' && lastEventId !== ''
   const [name, text] = isGiven ? ['Last-Event-ID', lastEventId] : ['after', after]
   if (text === undefined) return undefined
-  if (isPosition(text)) return decodePosition(name, text)
-  return { sinceMs: parseTime(name, text), sensors: new Map() }
+  if (isWatermark(text)) return decodeWatermark(name, text)
+  return { sinceMs: parseTime(name, text), series: new Map() }
 }
 
 /** The client's end of a stream. */
@@ -146,14 +163,14 @@ class Client {
     this.write('retry: 1000\n\n')
   }
 
-  /** @param {{ sensor: string, row: Row }[]} rows  @param {string | undefined} position */
-  tell(rows, position) {
+  /** @param {{ sensor: string, row: Row }[]} rows  @param {string | undefined} id */
+  tell(rows, id) {
     const items = rows.map(
       ({ sensor, row: { metric, t, seq, value } }) =>
         `{"sensor":${JSON.stringify(sensor)},"metric":${JSON.stringify(metric)},` +
         `"t":${t},"seq":${seq},"v":${valueJson(value)}}`,
     )
-    this.event('measurements', `[${items.join()}]`, position)
+    this.event('measurements', `[${items.join()}]`, id)
   }
 
   /**
@@ -181,6 +198,7 @@ class Client {
   async drained() {
     const raw = this.#raw
     if (!raw.writableNeedDrain || raw.destroyed) return
+    const timer = setTimeout(() => raw.destroy(), STALLED_MS_MAX)
     await new Promise((/** @type {(value?: undefined) => void} */ resolve) => {
       const done = () => {
         raw.off('drain', done).off('close', done)
@@ -188,6 +206,7 @@ class Client {
       }
       raw.on('drain', done).on('close', done)
     })
+    clearTimeout(timer)
   }
 
   cut() {
@@ -199,7 +218,7 @@ class Client {
   }
 }
 
-/** Tells whether the database is up, and where the client is, now and then. */
+/** Tells whether the database is up, with the watermark, now and then. */
 class Status {
   #client
   #follower
@@ -228,7 +247,7 @@ class Status {
     if (this.#client.isBehind()) return
     this.#toldUp = this.#isDatabaseUp()
     const data = `{"database":"${this.#toldUp ? 'up' : 'down'}"}`
-    this.#client.event('status', data, this.#follower.position)
+    this.#client.event('status', data, this.#follower.id)
   }
 
   end() {

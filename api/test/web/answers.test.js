@@ -1,6 +1,6 @@
 import { describe, expect, test } from '@jest/globals'
 import { accountsOf } from '../../web/accounts.js'
-import { EventParser, listen } from '../../web/events.js'
+import { EventParser, listen, Seen } from '../../web/events.js'
 import { printAge, printBytes, printDuration, printValue } from '../../web/format.js'
 import { Rate } from '../../web/rate.js'
 import { parseJson, RestError } from '../../web/rest.js'
@@ -58,6 +58,22 @@ describe('server-sent events', () => {
     expect(told).toEqual(['open', 'one', 'stream-ended', 'unknown-sensor'])
     expect(asked).toEqual([undefined, '5'])
   })
+})
+
+test('a value that a stream tells again is recognised, for a long time, but not for ever', () => {
+  const seen = new Seen()
+  const item = { sensor: 's', metric: 'm', t: 5, seq: 0 }
+  const others = [
+    { ...item, sensor: 't' },
+    { ...item, metric: 'n' },
+    { ...item, t: 6 },
+    { ...item, seq: 1 },
+  ]
+  expect([item, ...others].map((one) => seen.add(one))).toEqual(Array(5).fill(true))
+  for (let t = 100; t < 10_000; t += 1) seen.add({ ...item, t })
+  expect([item, ...others].map((one) => seen.add(one))).toEqual(Array(5).fill(false))
+  for (let t = 10_000; t < 30_000; t += 1) seen.add({ ...item, t })
+  expect(seen.add(item)).toBe(true)
 })
 
 describe('tags', () => {
