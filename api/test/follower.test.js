@@ -220,4 +220,17 @@ describe('a follower', () => {
     await until(() => client.values.length === 130)
     expect(Math.max(...client.lengths)).toBeLessThan(5 * text.length)
   })
+
+  test('goes on with a device whose clock is behind from its last value, of any event', async () => {
+    await follower(since(NOW - 5_000)).follow()
+    const [told, missed] = rowsOf(1, 3)
+    rows.push(told)
+    hear([told], NOW - 10_000)
+    await until(() => client.values.length === 1)
+    rows.push(missed)
+    const { id } = client
+    client = new FakeClient()
+    await follower(decodeWatermark('after', String(id))).follow()
+    expect(client.values).toEqual([missed.value])
+  })
 })
