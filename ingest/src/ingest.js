@@ -7,7 +7,10 @@ import { Topics } from '@sandglass/common/topics'
 import { Counts } from './counts.js'
 import { MemoryBudget } from './memory.js'
 import { DeadLetterQuota } from './message/dead-letter-quota.js'
+import { DeadLetters } from './message/dead-letters.js'
+import { Decoder } from './message/decoder.js'
 import { InFlight } from './message/in-flight.js'
+import { MeasurementWriter } from './message/measurement-writer.js'
 import { Pipeline } from './message/pipeline.js'
 import { DirtyHours } from './rollup/dirty-hours.js'
 import { Latest } from './sensors/latest.js'
@@ -62,62 +65,95 @@ export function buildIngest({ storage, keyspace, limits, logger, recent = new Re
   const places = limits.shareSensors ? new Hashed() : recent
   const dirtyHours = new DirtyHours({ rows, now })
   const { sensorsMax, retentionClass: className } = limits
-  const registry = new Registry({ reader: storage, rows, sensorsMax, className, wallNow: now })
+  const registry = new Registry({
+    reader: storage,
+    rows,
+    sensorsMax,
+    className,
+    share: memory.shares.sensors,
+    wallNow: now,
+  })
   const writer = new Writer({
     store: storage,
-    outcome: {
-      stored: (row) => {
-        counts.rows++
-        pipeline.stored(row)
-      },
-      wrote: (ms) => diversion?.wrote(ms),
-      refused: (row, error) => {
-        logger.error({ query: row.query, reason: error.message }, 'the database refuses a row')
-        pipeline.refused(row, error)
-      },
-      failed: (error) => {
-        counts.failures++
-        logger.debug({ reason: error.message }, 'a request failed and is repeated')
-      },
-    },
+    outcome: outcomeOf({ counts, diversion, logger, pipeline: () => pipeline }),
   })
   const onRequest = (/** @type {number} */ count) => counts.requestRows.note(count)
   const batcher = new Batcher({ writer, limits: CLUSTER_LIMITS, onRequest })
   const write = (/** @type {Row} */ row) => batcher.add(row)
-  const pipeline = new Pipeline({
+  const measurements = new MeasurementWriter({
     registry,
     rows,
     places,
-    past,
     latest: new Latest(),
     dirtyHours,
+    write,
+    isWritten: () => batcher.isIdle,
+    counts,
+  })
+  const pipeline = new Pipeline({
+    decoder: new Decoder({
+      topics: limits.topicTemplates ?? new Topics(),
+      lineTopic: limits.lineTopic,
+      share: memory.shares.sensors,
+    }),
+    registry,
+    past,
+    measurements,
+    deadLetters: new DeadLetters({ rows, write, quota: new DeadLetterQuota(limits), counts }),
+    dirtyHours,
+    unwrite: (isUseless) => batcher.drop(isUseless),
     counts,
     inFlight,
     diversion,
-    write,
-    topics: limits.topicTemplates ?? new Topics(),
-    lineTopic: limits.lineTopic,
-    deadLetterQuota: new DeadLetterQuota(limits),
-    unwrite: (isUseless) => batcher.drop(isUseless),
-    isWritten: () => batcher.isIdle,
   })
   const drain = spool && joinSpool(spool, pipeline, counts)
   return {
-    ...{
-      storage,
-      rows,
-      counts,
-      inFlight,
-      places,
-      past,
-      registry,
-      writer,
-      batcher,
-      write,
-      pipeline,
-    },
-    ...{ spool, diversion, drain, dirtyHours, memory },
+    storage,
+    rows,
+    counts,
+    memory,
+    inFlight,
+    places,
+    past,
+    registry,
+    measurements,
+    writer,
+    batcher,
+    write,
+    pipeline,
+    spool,
+    diversion,
+    drain,
+    dirtyHours,
     statuses: new Statuses({ rows, write }),
+  }
+}
+
+/**
+ * What becomes of rows.
+ *
+ * @param {object} parts
+ * @param {Counts} parts.counts
+ * @param {Diversion | undefined} parts.diversion
+ * @param {import('pino').Logger} parts.logger
+ * @param {() => Pipeline} parts.pipeline
+ * @returns {import('./write/writer.js').Outcome}
+ */
+function outcomeOf({ counts, diversion, logger, pipeline }) {
+  return {
+    stored(row) {
+      counts.rows++
+      pipeline().stored(row)
+    },
+    wrote: (ms) => diversion?.wrote(ms),
+    refused(row, error) {
+      logger.error({ query: row.query, reason: error.message }, 'the database refuses a row')
+      pipeline().refused(row, error)
+    },
+    failed(error) {
+      counts.failures++
+      logger.debug({ reason: error.message }, 'a request failed and is repeated')
+    },
   }
 }
 

@@ -124,7 +124,7 @@ await run('ingest', async ({ logger, onStop }) => {
   const { keyspace } = database
   const storage = new Storage(database)
   const parts = buildIngest({ storage, keyspace, limits: options, logger })
-  const { registry, writer, batcher, pipeline, places, counts } = parts
+  const { registry, measurements, writer, batcher, pipeline, places, counts } = parts
   const { spool, diversion, drain, inFlight } = parts
   const source = openSource(pipeline, parts.statuses, database, logger)
   const { external } = source
@@ -159,13 +159,14 @@ await run('ingest', async ({ logger, onStop }) => {
 
   const mqtt = await source.start()
   const timer = setInterval(() => {
-    pipeline.writeLatest()
+    measurements.writeLatest()
+    registry.age()
     places.age()
     counts.age()
   }, LATEST_MS)
   onStop('latest', async () => {
     clearInterval(timer)
-    await pipeline.finishLatest(STOP_HOLD_MS_MAX)
+    await measurements.finishLatest(STOP_HOLD_MS_MAX)
   })
   const diversionTimer = setInterval(
     () => diversion?.look(inFlight, performance.now()),

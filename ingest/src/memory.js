@@ -6,12 +6,13 @@
  */
 
 /** Size of the budget where nobody says otherwise, in bytes. */
-export const MEMORY_BYTES_MAX = 256 * 2 ** 20
+export const MEMORY_BYTES_MAX = 512 * 2 ** 20
 
 /**
  * What is held, and which part of the budget it may take.
  *
  * ```text
+ * sensors    what is remembered of sensors, their series and their topics
  * inFlight   messages of QoS 1 and 2, and items of HTTP bodies, that are not durable yet
  * qos0       messages of QoS 0 that are not durable yet
  * packets    MQTT packets that have not arrived whole
@@ -23,14 +24,15 @@ export const MEMORY_BYTES_MAX = 256 * 2 ** 20
  * ```
  */
 const SHARES = Object.freeze({
-  inFlight: 1 / 4,
-  qos0: 1 / 16,
-  packets: 1 / 8,
-  bodies: 1 / 8,
-  fanout: 1 / 16,
-  retained: 1 / 8,
-  queues: 1 / 8,
-  sessions: 1 / 8,
+  sensors: 1 / 2,
+  inFlight: 1 / 8,
+  qos0: 1 / 32,
+  packets: 1 / 16,
+  bodies: 1 / 16,
+  fanout: 1 / 32,
+  retained: 1 / 16,
+  queues: 1 / 16,
+  sessions: 1 / 16,
 })
 
 /** @typedef {keyof typeof SHARES} ShareName */

@@ -154,17 +154,17 @@ export const options = [
   {
     flag: '--memory-bytes-max <size>',
     help: 'most memory of all that clients make ingest hold; what happens then is in the manual',
-    default: '256MiB',
-    parse: bytes(16 * MIB, 64 * 1024 * MIB),
+    default: '512MiB',
+    parse: bytes(32 * MIB, 64 * 1024 * MIB),
   },
   {
     flag: '--held-bytes-max <size>',
-    help: 'of that, messages of QoS 1 and 2 in flight; then nobody is read (default: a fourth)',
+    help: 'of that, messages of QoS 1 and 2 in flight; then nobody is read (default: an eighth)',
     parse: bytes(MIB, 16 * 1024 * MIB),
   },
   {
     flag: '--qos0-bytes-max <size>',
-    help: 'of that, messages of QoS 0 in flight; then they are dropped (default: a sixteenth)',
+    help: 'of that, messages of QoS 0 in flight; then they are dropped (default: 1/32)',
     parse: bytes(0, 4096 * MIB),
   },
   {

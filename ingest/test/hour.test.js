@@ -87,7 +87,7 @@ afterEach(async () => {
 async function open() {
   const limits = { spoolDir: directory, spoolBytesMax: 64 * 2 ** 20 }
   const parts = await startIngest(limits, {}, storage)
-  const { spool, drain, diversion, inFlight, pipeline, places, counts, batcher } = parts
+  const { spool, drain, diversion, inFlight, measurements, places, counts, batcher } = parts
   if (!spool || !drain || !diversion) throw new Error('there is no spool')
   batcher.limits = SANDGLASS_LIMITS
   counts.recovered = await spool.open()
@@ -96,7 +96,7 @@ async function open() {
   const timers = [
     setInterval(() => diversion.look(inFlight, performance.now()), 100),
     setInterval(() => {
-      pipeline.writeLatest()
+      measurements.writeLatest()
       places.age()
       counts.age()
     }, 250),
@@ -203,7 +203,7 @@ test('everything of an hour without the database is stored once, and lives as lo
   })
   const doneMs = Date.now()
   await pass(LATEST_MS_MIN)
-  expect(ingest.stats()).toMatchObject({ spooled: 0, inFlight: 0, spoolBytes: 0 })
+  expect(ingest.stats()).toMatchObject({ spooled: 0, held: 0, spoolBytes: 0 })
   expect(await ingest.ageS()).toBe(0)
   await real(() => !readdirSync(directory).some((name) => name.startsWith('spool-')))
 

@@ -58,7 +58,13 @@ describe('recent values', () => {
   test('a millisecond has room for as many values as seq can count', () => {
     const recent = new Recent()
     const one = series()
-    one.recent = new Map([[5, Array.from({ length: COUNTED_MAX }, (_, at) => at)]])
+    one.horizonMs = 5
+    const values = Array.from({ length: COUNTED_MAX }, (_, seq) => ({ seq, kind: KIND.number }))
+    recent.learn(
+      one,
+      5,
+      values.map((value) => ({ ...value, value: value.seq })),
+    )
     expect(recent.place(one, 5, KIND.number, -1)).toBe(COUNTED_MAX)
     expect(recent.place(one, 5, KIND.number, -2)).toBe(NONE_LEFT)
     expect(recent.place(one, 5, KIND.number, -1)).toBe(COUNTED_MAX)

@@ -61,7 +61,7 @@ describe('a record', () => {
     expect(back.map(({ deadLetterId }) => String(deadLetterId))).toEqual(
       messages.map(({ deadLetterId }) => String(deadLetterId)),
     )
-    expect(back.every(({ isFromSpool }) => isFromSpool)).toBe(true)
+    expect(back.every(({ arrival }) => arrival === 'spool')).toBe(true)
   })
 
   test('is as docs/format/spool.md shows it', () => {
@@ -134,8 +134,8 @@ test('what came out of the spool, or is a replay, does not go into it', () => {
   expect(diversion.takes(message())).toBe(false)
   diversion.isOpen = true
   expect(diversion.takes(message())).toBe(true)
-  expect(diversion.takes(message({ isFromSpool: true }))).toBe(false)
-  expect(diversion.takes(message({ isReplay: true }))).toBe(false)
+  expect(diversion.takes(message({ arrival: 'spool' }))).toBe(false)
+  expect(diversion.takes(message({ arrival: 'replay' }))).toBe(false)
 })
 
 describe('the spool', () => {

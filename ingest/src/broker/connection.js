@@ -12,6 +12,7 @@
 
 import { setTimeout as delay, setImmediate as turn } from 'node:timers/promises'
 import { Message } from '../message/message.js'
+import { EVERY_SENSOR, rightsOf } from '../message/rights.js'
 import { sensorOf, sensorOfPublisher } from '../sensors/statuses.js'
 import { mayPublish } from './access.js'
 import { AcknowledgementQueue } from './acknowledgement-queue.js'
@@ -77,6 +78,10 @@ export class Connection {
     this.session = undefined
     /** What its key allows; undefined where none is required. @type {Grant | undefined} */
     this.grant = undefined
+    /** What it may write. */
+    this.rights = EVERY_SENSOR
+    /** Bytes of its messages that are not durable. */
+    this.bytesInFlight = 0
     /** The sensor that it stands for. @private @type {string | undefined} */
     this.sensorId = undefined
     /** The topic it published on last, and whether it may. @private */
@@ -161,6 +166,7 @@ export class Connection {
   mustWait(first) {
     if (first >> 4 !== TYPE.publish || (first & 0x06) === 0) return false
     if (this.unacknowledged >= this.server.limits.clientMessagesMax) return true
+    if (this.unacknowledged > 0 && this.bytesInFlight >= this.server.clientBytesMax) return true
     if (!this.server.isFull) return false
     this.server.waitForRoom(this)
     return true
@@ -236,6 +242,7 @@ export class Connection {
         return
       }
       this.grant = answer
+      this.rights = rightsOf(answer)
     }
     const isThere = sessions.isConnected(introduction.clientId)
     if (isThere && !(await this.stillWantsIn(TAKE_OVER_MS))) return
@@ -286,10 +293,11 @@ export class Connection {
       this.server.markDirty(this)
       return
     }
-    const isForbidden = !this.mayPublish(topic)
     const message = new Message({
-      isForbidden,
       origin: this,
+      sender: this,
+      rights: this.rights,
+      isForSubscribers: this.mayPublish(topic),
       clientId: session.clientId,
       session,
       visit: this.visit,

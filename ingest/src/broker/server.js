@@ -31,6 +31,7 @@ const WAITING_BYTES_MAX = 64 * 2 ** 20
  *
  * @typedef {object} Sink
  * @property {(message: Message) => void} accept  Calls `message.origin.settled` some time later.
+ * @property {number} senderBytesMax  Most bytes in flight of one sender of them.
  * @property {boolean} isFull  Whether no more messages of QoS 1 and 2 should be given.
  * @property {(msMax: number) => Promise<void>} idle  Resolves when nothing is held, or at
  *   the latest after so many milliseconds.
@@ -137,6 +138,11 @@ export class MqttServer {
     return Date.now()
   }
 
+  /** Most bytes in flight of one client; then it is not read until there are less. */
+  get clientBytesMax() {
+    return this.sink.senderBytesMax
+  }
+
   /** Whether messages of QoS 1 and 2 must wait, whoever sends them. */
   get isFull() {
     return this.sink.isFull || this.broker.isFull
@@ -155,7 +161,7 @@ export class MqttServer {
   forward(message) {
     // Topics that begin with $ are the broker's own [MQTT-4.7.2-1].
     const isOurs = message.topic.charCodeAt(0) === 36
-    if (!isOurs && !message.isForbidden) this.broker.publish(message)
+    if (!isOurs && message.isForSubscribers) this.broker.publish(message)
   }
 
   noteDuplicate() {

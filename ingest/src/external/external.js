@@ -10,6 +10,7 @@
  */
 
 import { Message } from '../message/message.js'
+import { STATE } from '../message/state.js'
 import { Acknowledgements } from './acknowledgements.js'
 import { BrokerClient } from './client.js'
 import { carriesTime } from './retained.js'
@@ -222,7 +223,7 @@ export class External {
     if (message.dup) this.redeliveries++
     if (packet.retain && !carriesTime(this.topics, message.topic, message.payload)) {
       this.retainedIgnored++
-      message.isSettled = true
+      message.move(STATE.settled)
       acknowledgements.settled(message)
     } else {
       this.sink.accept(message)

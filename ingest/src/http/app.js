@@ -75,7 +75,10 @@ export function buildHttp({ sink, registry, health, stats, replay, bodyBytesMax,
     }
     requireRoom()
     const items = itemsOf(format, await textOf(request), request.query.precision)
-    const { refused, ...counts } = await deliver(sink, items, '/v1/measurements', clientOf(request))
+    const { refused, ...counts } = await deliver(sink, items, {
+      path: '/v1/measurements',
+      client: clientOf(request),
+    })
     const members = { ...counts, refused: refused.slice(0, REFUSED_SHOWN_MAX) }
     if (refused.length === 0) return reply.send(members)
     const detail = `${refused.length} of ${items.length} are refused, and are dead letters`
@@ -94,7 +97,7 @@ export function buildHttp({ sink, registry, health, stats, replay, bodyBytesMax,
     app.post(path, async (/** @type {Request} */ request, reply) => {
       requireRoom()
       const items = itemsOf('line', await textOf(request), request.query.precision)
-      const { refused } = await deliver(sink, items, path, clientOf(request))
+      const { refused } = await deliver(sink, items, { path, client: clientOf(request) })
       if (refused.length === 0) return reply.code(204).send()
       const [{ item, reason }] = refused
       const message = `partial write: ${refused.length} lines are refused; line ${item + 1}: ${reason}`

@@ -1,6 +1,7 @@
 /** Measurements that arrive in one request: each is a message, and the answer waits for all. */
 
 import { Message } from '../message/message.js'
+import { takeInPortions } from '../message/portions.js'
 
 /** @typedef {import('@sandglass/common/bodies').Item} Item */
 
@@ -23,34 +24,39 @@ import { Message } from '../message/message.js'
  *
  * @param {Sink} sink
  * @param {Item[]} items
- * @param {string} path  By which they came: what dead letters have for a topic.
- * @param {string} client  Who sent them.
+ * @param {object} from
+ * @param {string} from.path  By which they came: what dead letters have for a topic.
+ * @param {string} from.client  Who sent them.
  * @returns {Promise<Delivered>}
  */
-export async function deliver(sink, items, path, client) {
+export async function deliver(sink, items, { path, client }) {
   /** @type {Delivered} */
   const delivered = { received: items.length, stored: 0, refused: [] }
+  if (items.length === 0) return delivered
   const receivedMs = Date.now()
   const arrivedMs = performance.now()
-  await Promise.all(
-    items.map(
-      ({ format, payload }, item) =>
-        new Promise((/** @type {(value?: undefined) => void} */ resolve) => {
-          const settled = (/** @type {Message} */ { refusal }) => {
-            if (refusal) delivered.refused.push({ item, reason: refusal.reason })
-            else delivered.stored++
-            resolve()
-          }
-          sink.accept(
-            new Message({
-              ...{ origin: { settled }, clientId: client, session: undefined, visit: 0 },
-              ...{ topic: path, payload, format, qos: 1, dup: false, retain: false, packetId: 0 },
-              ...{ receivedMs, arrivedMs },
-            }),
-          )
+  await new Promise((/** @type {(value?: undefined) => void} */ resolve) => {
+    takeInPortions({
+      count: items.length,
+      make: (at, origin) =>
+        new Message({
+          origin,
+          clientId: client,
+          topic: path,
+          payload: items[at].payload,
+          format: items[at].format,
+          receivedMs,
+          arrivedMs,
         }),
-    ),
-  )
+      accept: (message) => sink.accept(message),
+      onSettled({ refusal }, item) {
+        if (refusal) delivered.refused.push({ item, reason: refusal.reason })
+        else delivered.stored++
+      },
+      onDone: resolve,
+      hasRoom: () => !sink.isFull,
+    })
+  })
   delivered.refused.sort((a, b) => a.item - b.item)
   return delivered
 }

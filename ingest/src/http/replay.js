@@ -71,9 +71,15 @@ function once({ id, topic, client, payload, receivedMs }, accept) {
     const settled = (/** @type {Message} */ { refusal }) => resolve(refusal?.reason)
     accept(
       new Message({
-        ...{ origin: { settled }, clientId: client, session: undefined, visit: 0, topic, payload },
-        ...{ format: formatOf(topic, payload), qos: 1, dup: false, retain: false, packetId: 0 },
-        ...{ receivedMs, arrivedMs: performance.now(), deadLetterId: id, isReplay: true },
+        origin: { settled },
+        arrival: 'replay',
+        clientId: client,
+        topic,
+        payload,
+        format: formatOf(topic, payload),
+        receivedMs,
+        arrivedMs: performance.now(),
+        deadLetterId: id,
       }),
     )
   })

@@ -10,6 +10,9 @@
 
 /** @typedef {import('../memory.js').MemoryShare} MemoryShare */
 
+/** So many senders share the memory at least: one alone cannot fill it. */
+const SENDERS_AT_LEAST = 16
+
 export class InFlight {
   /** How many. */
   count = 0
@@ -42,6 +45,11 @@ export class InFlight {
     return this.#acknowledged.isFull
   }
 
+  /** Most bytes of one sender; then it is not read until there are less. */
+  get senderBytesMax() {
+    return Math.floor(this.#acknowledged.bytesMax / SENDERS_AT_LEAST)
+  }
+
   /** When the oldest one arrived, by the clock that only goes forward. */
   get oldestMs() {
     return this.#oldest?.arrivedMs
@@ -61,6 +69,7 @@ export class InFlight {
     if (message.qos > 0) this.#acknowledged.add(message.bytes)
     else if (!this.#qos0.take(message.bytes)) return false
     this.count++
+    if (message.sender) message.sender.bytesInFlight += message.bytes
     message.earlier = this.#newest
     if (this.#newest) this.#newest.later = message
     else this.#oldest = message
@@ -76,6 +85,7 @@ export class InFlight {
    */
   grow(message, bytes) {
     message.bytes += bytes
+    if (message.sender) message.sender.bytesInFlight += bytes
     if (message.qos > 0) this.#acknowledged.add(bytes)
     else this.#qos0.add(bytes)
   }
@@ -83,12 +93,20 @@ export class InFlight {
   /** @param {Message} message */
   remove(message) {
     this.#unlink(message)
-    if (message.qos === 0) {
-      this.#qos0.give(message.bytes)
-      return
-    }
+    if (message.sender) message.sender.bytesInFlight -= message.bytes
+    if (message.qos === 0) this.#qos0.give(message.bytes)
+    else this.release(message.bytes)
+  }
+
+  /** Counts bytes that a message of several parts takes besides these. @param {number} bytes */
+  hold(bytes) {
+    this.#acknowledged.add(bytes)
+  }
+
+  /** @param {number} bytes */
+  release(bytes) {
     const wasFull = this.isFull
-    this.#acknowledged.give(message.bytes)
+    this.#acknowledged.give(bytes)
     if (wasFull && !this.isFull) queueMicrotask(() => this.onRoom())
   }
 

@@ -2,29 +2,28 @@
 
 import { FORMAT } from '@sandglass/common/bodies'
 import { splitLines } from '@sandglass/common/line-protocol'
-import { Message } from './message.js'
+import { derive } from './message.js'
+import { takeInPortions } from './portions.js'
+
+/** @typedef {import('./message.js').Message} Message */
 
 /**
  * @param {Message} message  Of line protocol.
- * @param {() => void} onSettled  Called when all of the lines are settled.
- * @returns {Message[]}  One a line.
+ * @param {(line: Message) => void} accept
+ * @param {() => void} onDone  Called when all of the lines are settled.
+ * @returns {boolean}  False where there is no line: nothing is called.
  */
-export function messagesOfLines(message, onSettled) {
-  const { session, qos, receivedMs, clientId, topic, arrivedMs } = message
-  if (session && qos > 0) message.firstReceivedMs = session.firstReceipt(message).receivedMs
-  const { firstReceivedMs } = message
+export function takeLines(message, accept, onDone) {
   const lines = splitLines(message.payload.toString())
-  let left = lines.length
-  const settled = () => {
-    left--
-    if (left === 0) onSettled()
-  }
-  return lines.map(
-    (line) =>
-      new Message({
-        ...{ origin: { settled }, clientId, session: undefined, visit: 0, topic, qos },
-        ...{ payload: Buffer.from(line), format: FORMAT.line, dup: false, retain: false },
-        ...{ packetId: 0, receivedMs, arrivedMs, firstReceivedMs },
-      }),
-  )
+  if (lines.length === 0) return false
+  const { session, qos } = message
+  if (session && qos > 0) message.receipt = session.firstReceipt(message).receivedMs
+  takeInPortions({
+    count: lines.length,
+    make: (at, origin) =>
+      derive(message, { origin, payload: Buffer.from(lines[at]), format: FORMAT.line }),
+    accept,
+    onDone,
+  })
+  return true
 }

@@ -4,6 +4,8 @@
  */
 
 import { FORMAT } from '@sandglass/common/bodies'
+import { EVERY_SENSOR } from './rights.js'
+import { mayFollow, STATE } from './state.js'
 
 /**
  * What the pipeline tells when a message is settled.
@@ -12,81 +14,161 @@ import { FORMAT } from '@sandglass/common/bodies'
  * @property {(message: Message) => void} settled
  */
 
-/** @typedef {import('./refusal.js').Refusal} Refusal */
+/**
+ * Who sent messages that are in flight: what is counted of a client, in bytes.
+ *
+ * @typedef {{ bytesInFlight: number }} Sender
+ */
 
-/** What a message costs besides its bytes: the objects that stand for it, in bytes. */
-const MESSAGE_BYTES = 256
+/** @typedef {import('./refusal.js').Refusal} Refusal */
+/** @typedef {import('./rights.js').Rights} Rights */
+/** @typedef {import('./state.js').State} State */
+
+/**
+ * How it came: from a client; out of the spool, where it was acknowledged; or as a dead letter that
+ * is taken once more.
+ *
+ * @typedef {'live' | 'spool' | 'replay'} Arrival
+ */
+
+/** What a message costs besides its bytes: what stands for it, and for one row, in bytes. */
+export const MESSAGE_BYTES = 1_024
 
 export class Message {
+  /** @type {State} */
+  #state = STATE.arrived
+  /** From where it went to the spool. @type {State} */
+  #stateBefore = STATE.arrived
+
   /**
    * @param {object} parts
    * @param {Origin} parts.origin  Who waits for it.
+   * @param {Sender} [parts.sender]
+   * @param {Arrival} [parts.arrival]
    * @param {string} parts.clientId
-   * @param {import('../broker/session.js').Session | undefined} parts.session
-   * @param {number} parts.visit  Which connection of the session it came by.
+   * @param {Rights} [parts.rights]  What its client may write.
+   * @param {boolean} [parts.isForSubscribers]  Whether its client may publish it to others.
+   * @param {string} [parts.retention]  Class of a sensor that registers itself by it.
+   * @param {import('../broker/session.js').Session} [parts.session]
+   * @param {number} [parts.visit]  Which connection of the session it came by.
    * @param {string} parts.topic
    * @param {Buffer} parts.payload
    * @param {number} [parts.format]  Of `FORMAT`: what the payload is.
-   * @param {0 | 1 | 2} parts.qos
-   * @param {boolean} parts.dup  Whether the client says that it sent it before.
-   * @param {boolean} parts.retain
-   * @param {number} parts.packetId  0 where there is none.
+   * @param {0 | 1 | 2} [parts.qos]
+   * @param {boolean} [parts.dup]  Whether the client says that it sent it before.
+   * @param {boolean} [parts.retain]
+   * @param {number} [parts.packetId]  0 where there is none.
    * @param {number} parts.receivedMs  Time of receipt, milliseconds since the Unix epoch.
    * @param {number} parts.arrivedMs  The same moment by the clock that only goes forward.
    * @param {number} [parts.firstReceivedMs]
    * @param {import('cassandra-driver').types.TimeUuid} [parts.deadLetterId]
-   * @param {boolean} [parts.isFromSpool]
-   * @param {boolean} [parts.isForbidden]
-   * @param {boolean} [parts.isReplay]  Whether it is a dead letter that is taken once more.
    */
   constructor(parts) {
     this.origin = parts.origin
+    this.sender = parts.sender
+    this.arrival = parts.arrival ?? 'live'
     this.clientId = parts.clientId
+    this.rights = parts.rights ?? EVERY_SENSOR
+    this.isForSubscribers = parts.isForSubscribers ?? true
+    this.retention = parts.retention
     this.session = parts.session
-    this.visit = parts.visit
+    this.visit = parts.visit ?? 0
     this.topic = parts.topic
     this.payload = parts.payload
     this.format = parts.format ?? FORMAT.topic
-    this.qos = parts.qos
-    this.dup = parts.dup
-    this.retain = parts.retain
-    this.packetId = parts.packetId
+    this.qos = parts.qos ?? 1
+    this.dup = parts.dup ?? false
+    this.retain = parts.retain ?? false
+    this.packetId = parts.packetId ?? 0
     this.receivedMs = parts.receivedMs
     this.arrivedMs = parts.arrivedMs
     /** Bytes of memory that it is counted with. */
     this.bytes = parts.topic.length + parts.payload.length + MESSAGE_BYTES
-    /** Rows that are not durable yet, and one more while it is being taken apart. */
+    /** Rows that are not durable yet, and one more while they are being made. */
     this.pending = 0
+    /** Makes the rows that are left; more are not made at once. @type {(() => void) | undefined} */
+    this.writeMore = undefined
     /** Why it cannot be stored, where that is so. @type {Refusal | undefined} */
     this.refusal = undefined
-    /** Whether it became a dead letter. */
-    this.isDead = false
-    /** The id of that, so that it is the same one however often it is written. */
+    /** The id of its dead letter, so that it is the same one however often it is written. */
     this.deadLetterId = parts.deadLetterId
-    /** When it was first received, if this is a redelivery; milliseconds since the Unix epoch. */
-    this.firstReceivedMs = parts.firstReceivedMs ?? parts.receivedMs
-    /** Whether its session was asked about that. */
-    this.isNoted = false
-    /** Whether it was acknowledged when it was put into the spool, and is taken out again. */
-    this.isFromSpool = parts.isFromSpool ?? false
-    this.isReplay = parts.isReplay ?? false
-    /** Whether its client may not publish on its topic. */
-    this.isForbidden = parts.isForbidden ?? false
-    /** Whether it was given to the spool. */
-    this.isSpooling = false
-    /** Whether its rows, or its dead letter, were given to be written. */
-    this.isWritten = false
-    /** When its marks will no longer do, milliseconds since the Unix epoch. */
+    /**
+     * When it was first received, if this is a redelivery; milliseconds since the Unix epoch.
+     * Undefined until its session was asked.
+     */
+    this.receipt = parts.firstReceivedMs
+    /** When its dirty hours must be marked again, milliseconds since the Unix epoch. */
     this.markedUntilMs = Number.POSITIVE_INFINITY
+    /** Whose it is, if that is known. @type {import('../sensors/series.js').Sensor | undefined} */
+    this.sensor = undefined
     /** The sensor it waits for. @type {import('../sensors/series.js').Sensor | undefined} */
     this.waitsFor = undefined
     /** How often the past was asked for it, or that was given up. */
     this.asked = 0
-    /** Its neighbours among those that are held. @type {Message | undefined} */
+    /** Its neighbours among those in flight. @type {Message | undefined} */
     this.earlier = undefined
     /** @type {Message | undefined} */
     this.later = undefined
-    /** Whether everything is durable. */
-    this.isSettled = false
   }
+
+  /** When it was first received, milliseconds since the Unix epoch. */
+  get firstReceivedMs() {
+    return this.receipt ?? this.receivedMs
+  }
+
+  get state() {
+    return this.#state
+  }
+
+  /** Whether everything is durable. */
+  get isSettled() {
+    return this.#state === STATE.settled
+  }
+
+  /** @param {State} state  @throws {Error}  If it cannot go there: a fault of ours. */
+  move(state) {
+    if (!mayFollow(this.#state, state)) {
+      throw new Error(`a message that is ${this.#state} cannot be ${state}`)
+    }
+    if (state === STATE.spooling) this.#stateBefore = this.#state
+    this.#state = state
+  }
+
+  /** The spool could not take it. @returns {State}  In which it is again. */
+  comeBack() {
+    this.move(this.#stateBefore)
+    return this.#state
+  }
+
+  /** Whether rows of it were made that nobody needs once it is in the spool. */
+  get hasRows() {
+    const state = this.#state === STATE.spooling ? this.#stateBefore : this.#state
+    return state === STATE.storing || state === STATE.refused
+  }
+}
+
+/**
+ * A part of a message that is stored or refused by itself. It has the rights, the sender, the
+ * receipt and everything else of the message; only what is given is its own.
+ *
+ * @param {Message} message
+ * @param {{ origin: Origin, payload: Buffer, format: number }} own
+ */
+export function derive(message, { origin, payload, format }) {
+  return new Message({
+    origin,
+    payload,
+    format,
+    sender: message.sender,
+    arrival: message.arrival,
+    clientId: message.clientId,
+    rights: message.rights,
+    isForSubscribers: message.isForSubscribers,
+    retention: message.retention,
+    topic: message.topic,
+    qos: message.qos,
+    receivedMs: message.receivedMs,
+    arrivedMs: message.arrivedMs,
+    firstReceivedMs: message.firstReceivedMs,
+  })
 }

@@ -18,7 +18,9 @@ const SENSOR_METRICS_MAX = 1_000
  * @param {Measurement[]} measurements
  */
 export function validate(message, sensor, measurements) {
-  let metricsNew = 0
+  if (sensor.isHidden) return new Refusal('hidden', 'the sensor was deleted')
+  /** @type {Set<string> | undefined} */
+  let metricsNew
   for (const { metric, timeMs } of measurements) {
     if (timeMs !== undefined && timeMs < EVENT_MS_MIN) {
       return new Refusal('time', `t is ${timeMs}, before the year 2000: t is milliseconds`)
@@ -26,9 +28,12 @@ export function validate(message, sensor, measurements) {
     if (timeMs !== undefined && timeMs > message.receivedMs + EVENT_AHEAD_MS_MAX) {
       return new Refusal('time', `t is ${timeMs}, more than 24 hours ahead: t is milliseconds`)
     }
-    if (!sensor.series.has(metric)) metricsNew++
+    if (!sensor.series.has(metric)) {
+      metricsNew ??= new Set()
+      metricsNew.add(metric)
+    }
   }
-  if (metricsNew > 0 && sensor.series.size + metricsNew > SENSOR_METRICS_MAX) {
+  if (metricsNew && sensor.series.size + metricsNew.size > SENSOR_METRICS_MAX) {
     return new Refusal('value', `a sensor has at most ${SENSOR_METRICS_MAX} metrics`)
   }
   return undefined

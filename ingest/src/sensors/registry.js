@@ -19,6 +19,13 @@ const READS_MAX = 32
 const RETRY_MS_MIN = 100
 const RETRY_MS_MAX = 1_000
 
+/** How long a sensor is idle before it is forgotten, in milliseconds. */
+const IDLE_MS_MIN = 3_600_000
+
+/** Sensors that are looked at in one call, ordinarily and while memory is short. */
+const LOOKS_MAX = 2_000
+const SHORT_LOOKS_MAX = 20_000
+
 /** Most sensors beyond the limit that are remembered as such. */
 const REFUSED_MAX = 10_000
 
@@ -44,51 +51,56 @@ const REFUSED_MAX = 10_000
  */
 
 export class Registry {
+  #reader
+  #rows
+  #className
+  #share
+  #now
+  #wallNow
+  /** @type {Map<string, Sensor>} */
+  #sensors = new Map()
+  /** Those that are looked at next, whether they are idle. @type {Iterator<Sensor>} */
+  #cursor
+  /** @type {Set<Sensor>} */
+  #refused = new Set()
+  /** Sensors to ask about. @type {Sensor[]} */
+  #unread = []
+  #reads = 0
+  #isClosed = false
+
   /**
    * @param {object} parts
    * @param {SensorReader} parts.reader
    * @param {import('../write/rows.js').Rows} parts.rows
    * @param {number} parts.sensorsMax
    * @param {string} parts.className  Retention class of sensors that register themselves.
+   * @param {import('../memory.js').MemoryShare} parts.share  For what is remembered of sensors.
    * @param {() => number} [parts.now]  A clock that only goes forward, in milliseconds.
    * @param {() => number} [parts.wallNow]  Milliseconds since the Unix epoch.
    */
   constructor(parts) {
-    const { reader, rows, sensorsMax, className } = parts
+    const { reader, rows, sensorsMax, className, share } = parts
     const { now = () => performance.now(), wallNow = Date.now } = parts
     this.sensorsMax = sensorsMax
     /** Sensors that are registered, as far as we know. */
     this.count = 0
-    /** @private */
-    this.reader = reader
-    /** @private */
-    this.rows = rows
-    /** @private */
-    this.className = className
-    /** @private */
-    this.now = now
-    /** @private */
-    this.wallNow = wallNow
-    /** @private @type {Map<string, Sensor>} */
-    this.sensors = new Map()
-    /** @private @type {Set<Sensor>} */
-    this.refused = new Set()
-    /** Sensors to ask about. @private @type {Sensor[]} */
-    this.unread = []
-    /** @private */
-    this.reads = 0
-    /** @private */
-    this.isClosed = false
+    this.#reader = reader
+    this.#rows = rows
+    this.#className = className
+    this.#share = share
+    this.#now = now
+    this.#wallNow = wallNow
+    this.#cursor = this.#sensors.values()
   }
 
   /** Counts the sensors there are, so that the limit holds from the start. */
   async start() {
-    this.count += await this.retry(() => this.reader.countSensors())
+    this.count += await this.#retry(() => this.#reader.countSensors())
   }
 
   /** Every sensor that was heard of. */
   all() {
-    return this.sensors.values()
+    return this.#sensors.values()
   }
 
   /**
@@ -98,12 +110,61 @@ export class Registry {
    */
   sensor(name) {
     const id = sensorId(name)
-    let sensor = this.sensors.get(id)
+    let sensor = this.#sensors.get(id)
     if (!sensor) {
-      sensor = new Sensor(id, name)
-      this.sensors.set(id, sensor)
+      sensor = new Sensor(id, name, this.#share)
+      this.#sensors.set(id, sensor)
     }
     return sensor
+  }
+
+  /**
+   * A message is of a sensor, which is remembered until that is settled, and for a while longer.
+   *
+   * @param {Sensor} sensor
+   * @param {Message} message
+   */
+  use(sensor, message) {
+    sensor.usedMs = this.#now()
+    if (message.sensor === sensor) return
+    message.sensor = sensor
+    sensor.users++
+  }
+
+  /** A message is settled. @param {Message} message */
+  release(message) {
+    if (message.sensor) message.sensor.users--
+    message.sensor = undefined
+  }
+
+  /**
+   * Forgets sensors that have been idle for long, and where memory is short all that are idle; to
+   * be called now and then. What the database knows of them is asked again when they are back.
+   */
+  age() {
+    const isShort = this.#share.isFull
+    const idleMsMin = isShort ? 0 : IDLE_MS_MIN
+    const untilMs = this.#now() - idleMsMin
+    for (let left = isShort ? SHORT_LOOKS_MAX : LOOKS_MAX; left > 0; left--) {
+      const { value: sensor, done } = this.#cursor.next()
+      if (done) {
+        this.#cursor = this.#sensors.values()
+        return
+      }
+      // How much it sent is remembered where its buckets may become wider again.
+      const isWanted = sensor.usedMs > untilMs || (sensor.rate && !isShort)
+      if (!isWanted && sensor.isIdle) this.#forget(sensor)
+      if (isShort && !this.#share.isFull) return
+    }
+  }
+
+  /** @param {Sensor} sensor */
+  #forget(sensor) {
+    // It was counted when it was first heard of, and then nothing of it was stored.
+    if (sensor.state === 'ready' && !sensor.isRegistered) this.count--
+    this.#refused.delete(sensor)
+    this.#sensors.delete(sensor.id)
+    sensor.forget()
   }
 
   /**
@@ -112,7 +173,7 @@ export class Registry {
    * @param {Sensor} sensor
    */
   refresh(sensor) {
-    const isOld = this.now() - sensor.readMs > BELIEVED_MS_MAX
+    const isOld = this.#now() - sensor.readMs > BELIEVED_MS_MAX
     const isKnown = sensor.state === 'ready' || sensor.state === 'refused'
     if (isKnown && !isOld) return
     if (!isKnown) sensor.state = 'reading'
@@ -123,7 +184,7 @@ export class Registry {
    * Until which event time all layouts would be known if the database were asked now.
    */
   get layoutsUntilMs() {
-    return layoutsKnownUntil(this.wallNow())
+    return layoutsKnownUntil(this.#wallNow())
   }
 
   /**
@@ -134,8 +195,8 @@ export class Registry {
   ask(sensor) {
     if (sensor.isAsked) return
     sensor.isAsked = true
-    this.unread.push(sensor)
-    this.readMore()
+    this.#unread.push(sensor)
+    this.#readMore()
   }
 
   /**
@@ -151,13 +212,13 @@ export class Registry {
     const added = []
     if (!sensor.isRegistered) {
       sensor.isRegistered = true
-      added.push(this.rows.sensor(sensor, message))
+      added.push(this.#rows.sensor(sensor, message))
     }
     // Of the two rows a crash may have left either.
     if (sensor.layouts.length === 0) {
-      const layout = firstLayout(this.className)
+      const layout = firstLayout(message.retention ?? this.#className)
       sensor.layouts = [layout]
-      added.push(this.rows.layout(sensor, layout, message))
+      added.push(this.#rows.layout(sensor, layout, message))
     }
     sensor.registrationRows.push(...added)
     for (const row of added) {
@@ -168,71 +229,69 @@ export class Registry {
     return added
   }
 
-  /** @private */
-  readMore() {
-    while (this.reads < READS_MAX && this.unread.length > 0) {
-      const sensor = /** @type {Sensor} */ (this.unread.shift())
-      this.reads++
-      void this.read(sensor).finally(() => {
-        this.reads--
-        this.readMore()
+  #readMore() {
+    while (this.#reads < READS_MAX && this.#unread.length > 0) {
+      const sensor = /** @type {Sensor} */ (this.#unread.shift())
+      this.#reads++
+      void this.#read(sensor).finally(() => {
+        this.#reads--
+        this.#readMore()
       })
     }
   }
 
-  /** @private @param {Sensor} sensor */
-  async read(sensor) {
-    const answer = await this.retry(async () => {
-      const startMs = this.wallNow()
-      return { known: await this.reader.readSensor(sensor.id), startMs }
+  /** @param {Sensor} sensor */
+  async #read(sensor) {
+    const answer = await this.#retry(async () => {
+      const startMs = this.#wallNow()
+      return { known: await this.#reader.readSensor(sensor.id), startMs }
     })
     if (!answer) return
     sensor.isAsked = false
-    this.learn(sensor, answer.known, answer.startMs)
+    this.#learn(sensor, answer.known, answer.startMs)
     const { waiters } = sensor
     sensor.waiters = new Map()
     for (const waiter of waiters.values()) waiter()
   }
 
   /**
-   * @private
    * @param {Sensor} sensor
    * @param {KnownSensor} known
    * @param {number} startMs  When it began to be read.
    */
-  learn(sensor, known, startMs) {
+  #learn(sensor, known, startMs) {
     const wasReady = sensor.state === 'ready'
-    sensor.readMs = this.now()
+    sensor.readMs = this.#now()
     sensor.isHidden = known.isHidden
     if (known.isRegistered) sensor.isRegistered = true
     sensor.layoutsUntilMs = layoutsKnownUntil(startMs)
     if (known.layouts.length > 0) sensor.layouts = known.layouts
     if (wasReady) return
-    sensor.lastTimes = known.lastTimes
+    sensor.knows(known.lastTimes)
     if (known.isRegistered && known.layouts.length > 0) {
-      this.accept(sensor)
+      this.#accept(sensor)
     } else if (this.count < this.sensorsMax) {
       this.count++
-      this.accept(sensor)
+      this.#accept(sensor)
     } else {
-      this.refuse(sensor)
+      this.#refuse(sensor)
     }
   }
 
-  /** @private @param {Sensor} sensor */
-  accept(sensor) {
+  /** @param {Sensor} sensor */
+  #accept(sensor) {
     sensor.state = 'ready'
-    this.refused.delete(sensor)
+    this.#refused.delete(sensor)
   }
 
-  /** @private @param {Sensor} sensor */
-  refuse(sensor) {
+  /** @param {Sensor} sensor */
+  #refuse(sensor) {
     sensor.state = 'refused'
-    this.refused.add(sensor)
-    for (const oldest of this.refused) {
-      if (this.refused.size <= REFUSED_MAX) return
-      this.refused.delete(oldest)
-      this.sensors.delete(oldest.id)
+    this.#refused.add(sensor)
+    for (const oldest of this.#refused) {
+      if (this.#refused.size <= REFUSED_MAX) return
+      if (oldest.isIdle) this.#forget(oldest)
+      else this.#refused.delete(oldest)
     }
   }
 
@@ -242,20 +301,19 @@ export class Registry {
    * @template T
    * @param {() => Promise<T>} ask
    * @returns {Promise<T>}  Never resolves with nothing but when closed.
-   * @private
    */
-  async retry(ask) {
+  async #retry(ask) {
     for (let pauseMs = RETRY_MS_MIN; ; pauseMs = Math.min(2 * pauseMs, RETRY_MS_MAX)) {
       try {
         return await ask()
       } catch {
-        if (this.isClosed) return /** @type {any} */ (undefined)
+        if (this.#isClosed) return /** @type {any} */ (undefined)
         await new Promise((resolve) => setTimeout(resolve, pauseMs))
       }
     }
   }
 
   stop() {
-    this.isClosed = true
+    this.#isClosed = true
   }
 }

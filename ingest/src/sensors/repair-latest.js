@@ -101,8 +101,8 @@ async function* stale(storage, rows, keyspace, { id, series }) {
   const sensor = new Sensor(id, id)
   for (const { metric, lastMs } of series) {
     const newest = await newestOf(storage, { id, layouts }, metric, lastMs)
-    if (newest && newest.timestampUs > (shownMs.get(metric) ?? 0) * 1000) {
-      yield rows.latest(sensor.seriesOf(metric), newest)
+    if (newest?.value !== undefined && newest.timestampUs > (shownMs.get(metric) ?? 0) * 1000) {
+      yield rows.latest(sensor.seriesOf(metric), newest, newest.value)
     }
   }
 }

@@ -22,6 +22,7 @@ export class Newest {
     this.timeMs = timeMs
     this.receivedMs = receivedMs
     this.kind = kind
+    /** Undefined once it is written: a text may be long. @type {Value | undefined} */
     this.value = value
     this.timestampUs = timestampUs
   }
@@ -70,6 +71,12 @@ export class Series {
     this.isUnread = sensor.lastTimes.has(metric)
   }
 
+  /** Whether nothing of it is on its way. */
+  get isIdle() {
+    if (this.isLatestDue || this.onTheWay.size > 0) return false
+    return this.coverRows.length === 0 && this.markRows.length === 0
+  }
+
   /** A row of a time is given to be written. @param {number} timeMs */
   sent(timeMs) {
     this.onTheWay.set(timeMs, (this.onTheWay.get(timeMs) ?? 0) + 1)
@@ -83,17 +90,34 @@ export class Series {
   }
 }
 
-/** @typedef {'unread' | 'reading' | 'ready' | 'refused'} SensorState */
+/**
+ * `forgotten`: another object stands for the sensor, or will.
+ *
+ * @typedef {'unread' | 'reading' | 'ready' | 'refused' | 'forgotten'} SensorState
+ */
+
+/** What a sensor and a series cost besides their names, in bytes. */
+const SENSOR_BYTES = 1_300
+const SERIES_BYTES = 1_300
+
+/** What is known of a series that is not used, in bytes. */
+const EXTENT_BYTES = 100
 
 /** How old an event may be and still say how much its sensor sends now, in milliseconds. */
 const LIVE_MS_MAX = 600_000
 
 export class Sensor {
+  #share
+  #bytes = 0
+
   /**
    * @param {string} id  UUID in lower case.
    * @param {string} name  As in the topic: a name, or the id.
+   * @param {import('../memory.js').MemoryShare} [share]  In which it is counted.
    */
-  constructor(id, name) {
+  constructor(id, name, share) {
+    this.#share = share
+    this.#grow(SENSOR_BYTES + 2 * name.length)
     this.id = id
     this.name = name
     /** @type {SensorState} */
@@ -116,6 +140,10 @@ export class Sensor {
      * @type {ReadonlyMap<string, number>}
      */
     this.lastTimes = new Map()
+    /** Messages of it that are not settled. */
+    this.users = 0
+    /** When one came last, by the clock that only goes forward. */
+    this.usedMs = 0
     /** When the database was last asked about it, by the clock that only goes forward. */
     this.readMs = 0
     /** Whether it is being asked. */
@@ -150,7 +178,34 @@ export class Sensor {
     if (!series) {
       series = new Series(this, metric)
       this.series.set(metric, series)
+      this.#grow(SERIES_BYTES + 2 * metric.length)
     }
     return series
+  }
+
+  /** @param {ReadonlyMap<string, number>} lastTimes  As in the database. */
+  knows(lastTimes) {
+    this.lastTimes = lastTimes
+    this.#grow(EXTENT_BYTES * lastTimes.size)
+  }
+
+  /** Whether nothing of it is on its way, so that it may be forgotten. */
+  get isIdle() {
+    if (this.users > 0 || this.isAsked) return false
+    if (this.waiters.size > 0 || this.registrationRows.length > 0) return false
+    for (const series of this.series.values()) if (!series.isIdle) return false
+    return true
+  }
+
+  /** Another object will stand for the sensor. */
+  forget() {
+    this.state = 'forgotten'
+    this.#grow(-this.#bytes)
+  }
+
+  /** @param {number} bytes */
+  #grow(bytes) {
+    this.#bytes += bytes
+    this.#share?.add(bytes)
   }
 }

@@ -3,6 +3,8 @@
  * for more than a moment, until the database answers quickly again.
  */
 
+import { STATE } from '../message/state.js'
+
 /** @typedef {import('../message/message.js').Message} Message */
 
 export class Diversion {
@@ -46,15 +48,14 @@ export class Diversion {
    * @param {Message} message
    */
   takes(message) {
-    if (!this.isOpen || message.isFromSpool || message.isSpooling) return false
-    if (message.isReplay) return false
+    if (!this.isOpen || message.arrival !== 'live' || message.state === STATE.spooling) return false
     return this.spool.hasRoom(message)
   }
 
   /** Adds a message that it takes; nothing else waits for it from now on. */
   /** @param {Message} message */
   add(message) {
-    message.isSpooling = true
+    message.move(STATE.spooling)
     message.asked++
     message.waitsFor?.waiters.delete(message)
     message.waitsFor = undefined

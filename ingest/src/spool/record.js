@@ -6,6 +6,7 @@
 
 import cassandra from 'cassandra-driver'
 import { Message } from '../message/message.js'
+import { rightsFrom } from '../message/rights.js'
 
 const { TimeUuid } = cassandra.types
 
@@ -28,7 +29,7 @@ export function recordBytes({ topic, clientId, payload }) {
  * @returns {number}  Where it ends.
  */
 export function writeRecord(out, at, message) {
-  const { topic, clientId, payload, qos, retain, isForbidden, receivedMs } = message
+  const { topic, clientId, payload, qos, retain, rights, receivedMs } = message
   message.deadLetterId ??= TimeUuid.fromDate(new Date(receivedMs))
   const { buffer: id } = /** @type {any} */ (message.deadLetterId)
   let end = at + FIXED_BYTES
@@ -39,7 +40,7 @@ export function writeRecord(out, at, message) {
   const clientBytes = end - clientAt
   end += payload.copy(out, end)
   out.writeUInt32LE(end - at - 4, at)
-  out.writeUInt8(qos | (retain ? 4 : 0) | (isForbidden ? 8 : 0), at + 4)
+  out.writeUInt8(qos | (retain ? 4 : 0) | (rights.kind === 'none' ? 8 : 0), at + 4)
   out.writeUInt8(message.format, at + 5)
   out.writeUInt16LE(topicBytes, at + 6)
   out.writeUInt16LE(clientBytes, at + 8)
@@ -76,14 +77,15 @@ function readRecord(from, at, end, origin) {
   const payloadAt = clientAt + from.readUInt16LE(at + 8)
   const receivedMs = from.readDoubleLE(at + 12)
   return new Message({
-    ...{ origin, session: undefined, visit: 0, dup: false, packetId: 0, isFromSpool: true },
+    origin,
+    arrival: 'spool',
     clientId: from.toString('utf8', clientAt, payloadAt),
     topic: from.toString('utf8', topicAt, clientAt),
     payload: from.subarray(payloadAt, end),
     format: from.readUInt8(at + 5),
     qos: /** @type {0 | 1 | 2} */ (flags & 3),
     retain: (flags & 4) !== 0,
-    isForbidden: (flags & 8) !== 0,
+    rights: rightsFrom((flags & 8) !== 0 ? '' : null),
     receivedMs,
     arrivedMs: performance.now() - (Date.now() - receivedMs),
     firstReceivedMs: from.readDoubleLE(at + 20),

@@ -22,7 +22,41 @@ export const NONE_LEFT = -1
 /** @typedef {import('../sensors/series.js').Series} Series */
 /** @typedef {import('@sandglass/common/measurement').Value} Value */
 
+/** The values of one millisecond, where there are none or several. */
+class Tokens {
+  /** @type {Map<unknown, number>} */
+  #seqs = new Map()
+  /** The first `seq` that is free, and after which all are. */
+  end = 0
+
+  /** What it counts for. */
+  get size() {
+    return Math.max(1, this.#seqs.size)
+  }
+
+  /** @param {unknown} token */
+  seqOf(token) {
+    return this.#seqs.get(token)
+  }
+
+  /** @param {number} seq  @param {unknown} token  @returns {number}  The `seq`. */
+  set(seq, token) {
+    if (!this.#seqs.has(token)) this.#seqs.set(token, seq)
+    this.end = Math.max(this.end, seq + 1)
+    return seq
+  }
+}
+
 export class Recent {
+  #now
+  #timesMax
+  #times = 0
+  #bornMs
+  /** Series that have a young generation, @type {Series[]} */
+  #young = []
+  /** or an older one. @type {Series[]} */
+  #old = []
+
   /**
    * @param {object} [parts]
    * @param {() => number} [parts.now]  A clock that only goes forward, in milliseconds.
@@ -31,18 +65,9 @@ export class Recent {
   constructor({ now = () => performance.now(), timesMax = GENERATION_TIMES_MAX } = {}) {
     /** Values that found another one at their millisecond. */
     this.sameTime = 0
-    /** @private */
-    this.now = now
-    /** @private */
-    this.timesMax = timesMax
-    /** @private */
-    this.times = 0
-    /** @private */
-    this.bornMs = now()
-    /** Series that have a young, or an older, generation. @private @type {Series[]} */
-    this.young = []
-    /** @private @type {Series[]} */
-    this.old = []
+    this.#now = now
+    this.#timesMax = timesMax
+    this.#bornMs = now()
   }
 
   /**
@@ -56,41 +81,53 @@ export class Recent {
    */
   place(series, timeMs, kind, value) {
     const token = tokenOf(kind, value)
-    const seen = series.recent?.get(timeMs) ?? this.recall(series, timeMs)
+    const seen = series.recent?.get(timeMs) ?? this.#recall(series, timeMs)
     if (seen === undefined) {
-      this.remember(series, timeMs, token)
+      this.#remember(series, timeMs, token)
       return 0
     }
-    if (!Array.isArray(seen)) {
+    if (!(seen instanceof Tokens)) {
       if (seen === token) return 0
       this.sameTime++
-      series.recent?.set(timeMs, [seen, token])
+      const tokens = new Tokens()
+      tokens.set(0, seen)
+      tokens.set(1, token)
+      series.recent?.set(timeMs, tokens)
+      this.#count()
       return 1
     }
-    const seq = seen.indexOf(token)
-    if (seq >= 0) return seq
+    const seq = seen.seqOf(token)
+    if (seq !== undefined) return seq
     this.sameTime++
-    return seen.length > COUNTED_MAX ? NONE_LEFT : seen.push(token) - 1
+    if (seen.end > COUNTED_MAX) return NONE_LEFT
+    this.#count()
+    return seen.set(seen.end, token)
   }
 
-  /** Takes what the older generation knows over into the young one. @private */
+  /** Takes what the older generation knows over into the young one. */
   /** @param {Series} series  @param {number} timeMs */
-  recall(series, timeMs) {
+  #recall(series, timeMs) {
     const seen = series.recentBefore?.get(timeMs)
-    if (seen !== undefined) this.remember(series, timeMs, seen)
+    if (seen !== undefined) this.#remember(series, timeMs, seen)
     return seen
   }
 
-  /** @private @param {Series} series  @param {number} timeMs  @param {unknown} seen */
-  remember(series, timeMs, seen) {
-    if (this.times >= this.timesMax) this.rotate()
+  /** @param {Series} series  @param {number} timeMs  @param {unknown} seen */
+  #remember(series, timeMs, seen) {
+    if (this.#times >= this.#timesMax) this.#rotate()
     if (!series.recent) {
       series.recent = new Map()
-      this.young.push(series)
+      this.#young.push(series)
     }
     series.recent.set(timeMs, seen)
     if (timeMs > series.recentToMs) series.recentToMs = timeMs
-    this.times++
+    this.#times += seen instanceof Tokens ? seen.size : 1
+  }
+
+  /** One more value is remembered at a time that is. */
+  #count() {
+    this.#times++
+    if (this.#times >= this.#timesMax) this.#rotate()
   }
 
   /**
@@ -113,35 +150,33 @@ export class Recent {
    */
   learn(series, timeMs, values) {
     if (this.knows(series, timeMs)) return
-    /** By `seq`, perhaps with holes. @type {unknown[]} */
-    const tokens = []
+    const tokens = new Tokens()
     for (const { seq, kind, value } of values) {
       // Those of processes that share a series lie where no counted one comes.
-      if (seq <= COUNTED_MAX) tokens[seq] = tokenOf(kind, value)
+      if (seq <= COUNTED_MAX) tokens.set(seq, tokenOf(kind, value))
     }
-    this.remember(series, timeMs, tokens)
+    this.#remember(series, timeMs, tokens)
   }
 
   /** Begins a new generation if this one is old; to be called now and then. */
   age() {
-    if (this.now() - this.bornMs >= GENERATION_MS_MAX) this.rotate()
+    if (this.#now() - this.#bornMs >= GENERATION_MS_MAX) this.#rotate()
   }
 
-  /** @private */
-  rotate() {
-    for (const series of this.old) {
+  #rotate() {
+    for (const series of this.#old) {
       series.recentBefore = undefined
       series.horizonMs = Math.max(series.horizonMs, series.recentBeforeToMs)
     }
-    for (const series of this.young) {
+    for (const series of this.#young) {
       series.recentBefore = series.recent
       series.recentBeforeToMs = series.recentToMs
       series.recent = undefined
       series.recentToMs = Number.NEGATIVE_INFINITY
     }
-    this.old = this.young
-    this.young = []
-    this.times = 0
-    this.bornMs = this.now()
+    this.#old = this.#young
+    this.#young = []
+    this.#times = 0
+    this.#bornMs = this.#now()
   }
 }

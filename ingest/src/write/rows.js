@@ -129,8 +129,8 @@ export class Rows {
     return row
   }
 
-  /** @param {Series} series  @param {Newest} newest */
-  latest(series, { timeMs, receivedMs, kind, value, timestampUs }) {
+  /** @param {Series} series  @param {Newest} newest  @param {Value} value  Of it. */
+  latest(series, { timeMs, receivedMs, kind, timestampUs }, value) {
     const { uuid, latestPartition } = this.keysOf(series.sensor)
     /** @type {unknown[]} */
     const params = [uuid, series.metric, timeMs, kind, receivedMs]

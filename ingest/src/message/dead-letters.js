@@ -1,0 +1,58 @@
+/** Writes messages that cannot be stored as dead letters, as many of each client as are kept. */
+
+import { PAYLOAD_KEPT_BYTES_MAX } from '../write/rows.js'
+
+/** When a dead letter that the database refuses is written again, in milliseconds. */
+const REFUSED_MS = 5_000
+
+/** @typedef {import('./message.js').Message} Message */
+/** @typedef {import('../write/row.js').Row} Row */
+
+export class DeadLetters {
+  #rows
+  #write
+  #quota
+  #counts
+
+  /**
+   * @param {object} parts
+   * @param {import('../write/rows.js').Rows} parts.rows
+   * @param {(row: Row) => void} parts.write
+   * @param {import('./dead-letter-quota.js').DeadLetterQuota} parts.quota
+   * @param {import('../counts.js').Counts} parts.counts
+   */
+  constructor({ rows, write, quota, counts }) {
+    this.#rows = rows
+    this.#write = write
+    this.#quota = quota
+    this.#counts = counts
+  }
+
+  /**
+   * @param {Message} message  With the reason in `refusal`.
+   * @returns {boolean}  Whether it is kept, and its row is given to be written.
+   */
+  keep(message) {
+    const { clientId, payload, arrival, receivedMs, refusal } = message
+    const bytes = Math.min(payload.length, PAYLOAD_KEPT_BYTES_MAX)
+    if (arrival !== 'replay' && !this.#quota.takes(clientId, bytes, receivedMs)) {
+      this.#counts.unkeptLetters++
+      return false
+    }
+    this.#write(this.#rows.deadLetter(message, refusal?.reason ?? ''))
+    return true
+  }
+
+  /**
+   * The database refuses the row of a dead letter. Only mending the database can help; until then
+   * its message is in flight.
+   *
+   * @param {Message} message
+   * @param {Row} row
+   */
+  retry(message, row) {
+    setTimeout(() => {
+      if (!message.isSettled) this.#write(row)
+    }, REFUSED_MS)
+  }
+}
