@@ -56,6 +56,7 @@ const KEYS = {
   writer: grant(['write']),
   reader: grant(['read']),
   device: grant(['write'], 'boiler'),
+  readonly: grant(['read'], 'boiler'),
 }
 
 const access = () =>
@@ -110,6 +111,23 @@ describe('with keys', () => {
     expect(ingest.server?.access?.refused).toBe(4)
     await until(() => clients.slice(1).every(({ isClosed }) => isClosed))
     expect(ingest.server?.connectionCount).toBe(1)
+  })
+
+  test.each([
+    ['writer', ['boiler', 'victim'], 0],
+    ['device', ['boiler'], 1],
+    ['reader', [], 2],
+    ['readonly', [], 2],
+  ])('lines of a %s are stored of %j', async (key, stored, forbidden) => {
+    ingest = await startIngest({}, { access: access() })
+    const one = connect(key)
+    await codeOf(one)
+    const payload = 'temp,sensor=victim value=666\ntemp,sensor=boiler value=1'
+    one.publish(1, { topic: 'telegraf/x', payload })
+    await until(() => one.ids('puback').length === 1)
+    const rows = ingest.storage.rowsOf('measurement_30d')
+    expect(rows.map((row) => String(row.sensor_id)).sort()).toEqual(stored.map(sensorId).sort())
+    expect(ingest.counts.deadLetters.forbidden).toBe(forbidden)
   })
 
   test('what a client may not publish is a dead letter, and nobody hears it', async () => {

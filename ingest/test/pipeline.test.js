@@ -95,6 +95,20 @@ describe('measurements', () => {
     expect(storage.rowsOf('measurement_30d')).toEqual([])
   })
 
+  test('a sensor has a thousand metrics, and any number of readings of each', async () => {
+    const { settle, storage, counts } = build()
+    const readings = Array.from({ length: 1_500 }, (_, at) => ({ t: T + at, a: at, b: 1 }))
+    await settle('sensors/s', readings)
+    expect(storage.rowsOf('measurement_30d')).toHaveLength(3_000)
+    const metrics = (/** @type {number} */ n) =>
+      Object.fromEntries(Array.from({ length: n }, (_, at) => [`m${at}`, 1]))
+    await settle('sensors/s', metrics(998))
+    expect(counts.deadLettered).toBe(0)
+    await settle('sensors/s', { one: 1, more: 1 })
+    await settle('sensors/t', [metrics(1_001)])
+    expect(counts.deadLetters).toMatchObject({ value: 2 })
+  })
+
   test('a dead letter keeps at most 64 KiB of the payload', async () => {
     const { settle, storage } = build()
     await settle('sensors/s/m', 'x'.repeat(100_000))
