@@ -109,6 +109,7 @@ function openHttp({ parts, storage, metrics, external, database, stats: tell }) 
     }),
     stats: tell,
     replay: (ids) => replay(ids, { ...parts, reader: storage, accept }),
+    bodies: parts.memory.shares.bodies,
     bodyBytesMax: options.bodyBytesMax,
     isLoopback: isLoopback(options.ingestHttp),
   })

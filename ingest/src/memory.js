@@ -24,11 +24,11 @@ export const MEMORY_BYTES_MAX = 512 * 2 ** 20
  * ```
  */
 const SHARES = Object.freeze({
-  sensors: 1 / 2,
+  sensors: 7 / 16,
   inFlight: 1 / 8,
   qos0: 1 / 32,
   packets: 1 / 16,
-  bodies: 1 / 16,
+  bodies: 1 / 8,
   fanout: 1 / 32,
   retained: 1 / 16,
   queues: 1 / 16,

@@ -15,7 +15,7 @@ import {
 import { isMeasurementTopic } from '@sandglass/common/payload'
 import { CLASS_DEFAULT, CLASS_NAMES } from '@sandglass/common/schema'
 import { topicTemplates } from '@sandglass/common/topics'
-import { UNPACKED_BYTES_MAX } from './http/app.js'
+import { UNPACKED_BYTES_MAX } from './http/body.js'
 
 const KIB = 1024
 const MIB = 1024 * KIB

@@ -1,3 +1,4 @@
+import { connect } from 'node:net'
 import { gzipSync } from 'node:zlib'
 import { createRegistry } from '@sandglass/common/metrics'
 import { buildHttp } from '../src/http/app.js'
@@ -14,13 +15,19 @@ let ingest
 let app
 let isWell = true
 
-/** @param {Parameters<typeof startIngest>[0]} [limits] */
-async function start(limits, isLoopback = true) {
+/**
+ * @param {Parameters<typeof startIngest>[0]} [limits]
+ * @param {boolean} [isLoopback]
+ * @param {number} [requestMsMax]
+ */
+async function start(limits, isLoopback = true, requestMsMax = undefined) {
   ingest = await startIngest(limits)
   const accept = (/** @type {import('../src/message/message.js').Message} */ message) =>
     ingest.pipeline.accept(message)
   app = buildHttp({
+    bodies: ingest.memory.shares.bodies,
     bodyBytesMax: BODY_BYTES_MAX,
+    requestMsMax,
     sink: ingest.pipeline,
     registry: createRegistry('sandglass_test_'),
     health: () => ({ ok: isWell }),
@@ -203,6 +210,81 @@ describe('Telegraf', () => {
     ])
     expect(values()).toHaveLength(1)
     expect((await app.inject({ url: '/ping', headers: HOST })).statusCode).toBe(204)
+  })
+})
+
+describe('bodies', () => {
+  const json = { 'content-type': 'application/json' }
+  const gzip = { ...json, 'content-encoding': 'gzip' }
+  const objects = (/** @type {number} */ count) =>
+    JSON.stringify(Array.from({ length: count }, (_, at) => ({ sensor: 's', t: T + at, m: at })))
+
+  test('are counted while they are taken, and not after', async () => {
+    await start()
+    const { bodies } = ingest.memory.shares
+    ingest.storage.isManual = true
+    const packed = gzipSync(objects(1_000))
+    const answer = post('/v1/measurements', packed, gzip)
+    await until(() => {
+      for (const request of ingest.storage.requests.splice(1)) request.end()
+      return bodies.bytes > 3 * packed.length + 1_000 * 200
+    })
+    ingest.storage.isManual = false
+    await until(() => {
+      for (const request of ingest.storage.requests.splice(0)) request.end()
+      return bodies.bytes === 0
+    })
+    expect((await answer).json()).toMatchObject({ stored: 1_000 })
+    await post('/v1/measurements', '{', json)
+    await post('/v1/measurements', 'x', gzip)
+    expect(bodies.bytes).toBe(0)
+  })
+
+  test('that are too many at once wait outside, whatever they unpack to', async () => {
+    await start({ memoryBytesMax: 32 * 2 ** 20 })
+    const { bodies } = ingest.memory.shares
+    const bomb = gzipSync(Buffer.alloc(15 * 2 ** 20, ' '))
+    const answers = await Promise.all(
+      Array.from({ length: 24 }, () => post('/v1/measurements', bomb, gzip)),
+    )
+    expect(new Set(answers.map(({ statusCode }) => statusCode))).toEqual(new Set([503]))
+    expect(answers[0].headers['retry-after']).toBe('1')
+    expect(bodies.refused).toBe(24)
+    expect(bodies.bytes).toBe(0)
+    expect((await post('/v1/measurements', objects(10), json)).statusCode).toBe(200)
+  })
+
+  test('that unpack to more than 16 MiB are refused, though memory has room', async () => {
+    await start({ memoryBytesMax: 2 ** 30 })
+    const answer = await post('/v1/measurements', gzipSync(Buffer.alloc(17 * 2 ** 20, ' ')), gzip)
+    expect([answer.statusCode, answer.json().detail]).toEqual([
+      400,
+      expect.stringContaining('more than 16777216 bytes'),
+    ])
+  })
+
+  test('that are not UTF-8 are refused as a whole', async () => {
+    await start()
+    const body = Buffer.from([...Buffer.from('{"sensor":"s","m":"'), 0xff, ...Buffer.from('"}')])
+    const answer = await post('/v1/measurements', body, json)
+    expect([answer.statusCode, answer.json().detail]).toEqual([400, 'the body is not UTF-8'])
+  })
+
+  test('that do not arrive are given up, and their connection with them', async () => {
+    await start({}, true, 200)
+    await app.listen({ host: '127.0.0.1', port: 0 })
+    const { port } = /** @type {import('node:net').AddressInfo} */ (app.server.address())
+    const slow = connect(port, '127.0.0.1')
+    slow.on('error', () => {})
+    let answer = ''
+    slow.on('data', (chunk) => {
+      answer += chunk
+    })
+    slow.write('POST /v1/measurements HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: 999\r\n\r\n{')
+    await until(() => slow.destroyed, 30_000)
+    expect(answer).toContain('408')
+    await until(() => ingest.memory.shares.bodies.bytes === 0)
+    await app.close()
   })
 })
 

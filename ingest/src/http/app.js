@@ -3,17 +3,13 @@
  * Telegraf, and what ingest tells about itself. An answer says what is durable, as a PUBACK does.
  */
 
-import { promisify } from 'node:util'
-import { gunzip } from 'node:zlib'
 import { bodyFormat, CLIENT_HEADER, itemsOf, MEDIA_TYPES } from '@sandglass/common/bodies'
 import { foreignRequest } from '@sandglass/common/origin'
 import { PayloadError } from '@sandglass/common/payload'
 import { PROBLEM_TYPE, Problem } from '@sandglass/common/problem'
 import Fastify from 'fastify'
+import { BodyLease, readBody } from './body.js'
 import { deliver } from './delivery.js'
-
-/** Largest body once it is unpacked, in bytes. */
-export const UNPACKED_BYTES_MAX = 16 * 2 ** 20
 
 /** Dead letters that one request replays. */
 const REPLAY_MAX = 1_000
@@ -23,7 +19,9 @@ const TIME_UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-1[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12
 /** Refused items that an answer tells of. */
 const REFUSED_SHOWN_MAX = 100
 
-const unpack = promisify(gunzip)
+/** How long a request may take to arrive whole, and how often that is looked at, in ms. */
+const REQUEST_MS_MAX = 30_000
+const REQUEST_LOOK_MS = 1_000
 
 /** @typedef {import('fastify').FastifyRequest<{ Querystring: { precision?: string } }>} Request */
 /** @typedef {import('./delivery.js').Sink} Sink */
@@ -35,13 +33,22 @@ const unpack = promisify(gunzip)
  * @param {() => { ok: boolean, [detail: string]: unknown }} parts.health  200 if `ok`, else 503.
  * @param {() => unknown} parts.stats
  * @param {(ids: string[]) => Promise<import('./replay.js').Replayed>} parts.replay
+ * @param {import('../memory.js').MemoryShare} parts.bodies  In which bodies are counted.
  * @param {number} parts.bodyBytesMax  Largest body as it arrives.
+ * @param {number} [parts.requestMsMax]  How long a request may take to arrive whole.
  * @param {boolean} parts.isLoopback  Only this machine can reach it; then `Host` must say so too.
  */
-export function buildHttp({ sink, registry, health, stats, replay, bodyBytesMax, isLoopback }) {
-  const app = Fastify({ bodyLimit: bodyBytesMax, forceCloseConnections: true })
-  app.removeAllContentTypeParsers()
-  app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
+export function buildHttp(parts) {
+  const { sink, registry, health, stats, replay, bodies, bodyBytesMax, isLoopback } = parts
+  const { requestMsMax = REQUEST_MS_MAX } = parts
+  const app = Fastify({
+    bodyLimit: bodyBytesMax,
+    forceCloseConnections: true,
+    requestTimeout: requestMsMax,
+    // Of the two limits Node takes the larger one for the whole request.
+    http: { headersTimeout: requestMsMax, connectionsCheckingInterval: REQUEST_LOOK_MS },
+  })
+  takeBodies(app, bodies, bodyBytesMax)
   app.addHook('onRequest', async (request) => {
     const foreign = foreignRequest(request, isLoopback)
     if (foreign) throw foreign
@@ -74,7 +81,8 @@ export function buildHttp({ sink, registry, health, stats, replay, bodyBytesMax,
       throw new Problem('unsupported-media-type', `Content-Type must be one of ${known}`)
     }
     requireRoom()
-    const items = itemsOf(format, await textOf(request), request.query.precision)
+    const items = itemsOf(format, textOf(request), request.query.precision)
+    leaseOf(request, bodies).takeItems(items.length)
     const { refused, ...counts } = await deliver(sink, items, {
       path: '/v1/measurements',
       client: clientOf(request),
@@ -86,7 +94,7 @@ export function buildHttp({ sink, registry, health, stats, replay, bodyBytesMax,
   })
 
   app.post('/v1/dead-letters/replay', async (/** @type {Request} */ request, reply) => {
-    const ids = idsOf(await textOf(request))
+    const ids = idsOf(textOf(request))
     requireRoom()
     return reply.send(await replay(ids))
   })
@@ -96,7 +104,8 @@ export function buildHttp({ sink, registry, health, stats, replay, bodyBytesMax,
   for (const path of ['/api/v2/write', '/write']) {
     app.post(path, async (/** @type {Request} */ request, reply) => {
       requireRoom()
-      const items = itemsOf('line', await textOf(request), request.query.precision)
+      const items = itemsOf('line', textOf(request), request.query.precision)
+      leaseOf(request, bodies).takeItems(items.length)
       const { refused } = await deliver(sink, items, { path, client: clientOf(request) })
       if (refused.length === 0) return reply.code(204).send()
       const [{ item, reason }] = refused
@@ -132,18 +141,47 @@ function clientOf({ headers, ip }) {
   return String(headers[CLIENT_HEADER] ?? ip)
 }
 
-/** The body as text; unpacked if it is packed. @param {Request} request */
-async function textOf(request) {
-  const body = /** @type {Buffer | undefined} */ (request.body) ?? Buffer.alloc(0)
-  const encoding = request.headers['content-encoding']
-  if (encoding === undefined || encoding === 'identity') return body.toString()
-  if (encoding !== 'gzip') throw new PayloadError('json', 'Content-Encoding must be gzip, or none')
-  try {
-    return (await unpack(body, { maxOutputLength: UNPACKED_BYTES_MAX })).toString()
-  } catch (error) {
-    const { message } = /** @type {Error} */ (error)
-    throw new PayloadError('json', `the body cannot be unpacked: ${message}`)
-  }
+/**
+ * Has bodies arrive as text, counted until the answer has left or the client is gone.
+ *
+ * @param {import('fastify').FastifyInstance} app
+ * @param {import('../memory.js').MemoryShare} bodies
+ * @param {number} bodyBytesMax
+ */
+function takeBodies(app, bodies, bodyBytesMax) {
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser(
+    '*',
+    async (
+      /** @type {import('fastify').FastifyRequest} */ request,
+      /** @type {import('node:http').IncomingMessage} */ arriving,
+    ) => {
+      const lease = leaseOf(request, bodies)
+      return readBody(arriving, request.headers['content-encoding'], lease, bodyBytesMax)
+    },
+  )
+  app.addHook('onResponse', async (request) => endLease(request))
+  app.addHook('onRequestAbort', async (request) => endLease(request))
+}
+
+/** What the bodies of requests cost. @type {WeakMap<object, BodyLease>} */
+const leases = new WeakMap()
+
+/** @param {object} request  @param {import('../memory.js').MemoryShare} bodies */
+function leaseOf(request, bodies) {
+  const lease = leases.get(request) ?? new BodyLease(bodies)
+  leases.set(request, lease)
+  return lease
+}
+
+/** @param {object} request */
+function endLease(request) {
+  leases.get(request)?.end()
+}
+
+/** The body as text. @param {Request} request */
+function textOf({ body }) {
+  return /** @type {string | undefined} */ (body) ?? ''
 }
 
 /** @param {Error & { statusCode?: number }} error  @param {number} bodyBytesMax */

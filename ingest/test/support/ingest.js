@@ -29,7 +29,7 @@ export const LIMITS = {
 }
 
 /**
- * @param {Partial<typeof LIMITS>} [limits]
+ * @param {Partial<typeof LIMITS & { memoryBytesMax: number }>} [limits]
  * @param {Partial<Parameters<typeof inside>[0]>} [more]
  * @param {FakeStorage} [storage]
  */
