@@ -10,10 +10,12 @@ import rateLimit from '@fastify/rate-limit'
 import fastifyStatic from '@fastify/static'
 import swagger from '@fastify/swagger'
 import swaggerUi from '@fastify/swagger-ui'
+import { BodyPace, PACE } from '@sandglass/common/body-pace'
 import { PROBLEM_TYPE, Problem } from '@sandglass/common/problem'
 import { Semaphore } from '@sandglass/common/semaphore'
 import Fastify, { LogController } from 'fastify'
 import { Catalog } from './catalog.js'
+import { answerClientError, endFailedHandshakes, serverOptions } from './connections.js'
 import { SeriesDownsampler } from './downsample/reader.js'
 import { guard, TRANSFERS } from './guard.js'
 import { LiveHub } from './live.js'
@@ -40,6 +42,8 @@ import stream from './routes/stream.js'
  * @property {number} bodyBytesMax
  * @property {number} importBytesMax  Of a file, unpacked.
  * @property {number} streamsMax  Live streams at once.
+ * @property {import('@sandglass/common/body-pace').PaceLimits} [pace]  Of bodies and headers.
+ * @property {number} [handshakeMs]  Longest handshake of TLS.
  */
 
 /**
@@ -61,14 +65,21 @@ import stream from './routes/stream.js'
 /** Queries in flight for all requests together, well within what one connection takes. */
 const QUERIES_AT_ONCE_MAX = 512
 
+/** At which a file has to come at least, in bytes a second: few of them are imported at once. */
+const IMPORT_BYTES_PER_S_MIN = 8_192
+
 const WEB = join(dirname(fileURLToPath(import.meta.url)), '../web')
 const UPLOT = dirname(fileURLToPath(import.meta.resolve('uplot/dist/uPlot.min.css')))
 
 /** @param {Parts} parts */
 export async function buildApp(parts) {
   const { logger, limits } = parts
+  /** @type {Set<() => void>} */
+  const streams = new Set()
+  const pace = new BodyPace(limits.pace)
+  const metrics = createMetrics(parts.registry, { ...parts, pace, streams: () => streams.size })
   const app = Fastify({
-    ...(parts.https && { https: parts.https }),
+    ...serverOptions(parts.https, limits.pace ?? PACE, limits.handshakeMs),
     loggerInstance: /** @type {import('fastify').FastifyBaseLogger | undefined} */ (logger),
     logController: new LogController({ disableRequestLogging: true }),
     bodyLimit: limits.bodyBytesMax,
@@ -78,11 +89,11 @@ export async function buildApp(parts) {
     frameworkErrors: (error, _request, reply) => {
       sendProblem(reply, explain(error))
     },
-    clientErrorHandler,
+    clientErrorHandler: (error, socket) => answerClientError(error, socket, metrics),
   })
-  /** @type {Set<() => void>} */
-  const streams = new Set()
-  measure(app, createMetrics(parts.registry, { ...parts, streams: () => streams.size }))
+  endFailedHandshakes(app.server, metrics)
+  pace.watchServer(app.server, new Map([['/v1/import', IMPORT_BYTES_PER_S_MIN]]))
+  measure(app, metrics)
   guard(app, parts)
   answerFailures(app)
   await describe(app, limits)
@@ -122,7 +133,7 @@ export async function buildApp(parts) {
   return app
 }
 
-/** @param {FastifyInstance} app  @param {ReturnType<typeof createMetrics>} metrics */
+/** @param {FastifyInstance} app  @param {import('./metrics.js').Metrics} metrics */
 function measure(app, metrics) {
   app.addHook('onResponse', async (request, reply) => {
     const route = request.routeOptions.url ?? 'none'
@@ -225,26 +236,4 @@ function explainValidation({ validation = [], validationContext }) {
   return new Problem(validationContext === 'body' ? 'invalid-body' : 'invalid-parameter', detail, {
     parameter,
   })
-}
-
-/**
- * Answers what is no HTTP request, or too large a one.
- *
- * @param {NodeJS.ErrnoException} error
- * @param {import('node:net').Socket} socket
- */
-function clientErrorHandler(error, socket) {
-  if (error.code === 'ECONNRESET' || !socket.writable) {
-    socket.destroy()
-    return
-  }
-  const problem =
-    error.code === 'HPE_HEADER_OVERFLOW'
-      ? new Problem('headers-too-large', 'the headers are larger than 16 KiB')
-      : new Problem('invalid-request', 'this is not an HTTP/1.1 request')
-  const body = JSON.stringify(problem)
-  socket.end(
-    `HTTP/1.1 ${problem.status} Refused\r\ncontent-type: ${PROBLEM_TYPE}\r\n` +
-      `content-length: ${Buffer.byteLength(body)}\r\nconnection: close\r\n\r\n${body}`,
-  )
 }

@@ -5,14 +5,17 @@ import { Counter, Gauge, Histogram } from 'prom-client'
 /** Seconds; the targets of pages and latest values lie between the first ones. */
 const SECONDS = [0.001, 0.002, 0.003, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5]
 
+/** @typedef {ReturnType<typeof createMetrics>} Metrics */
+
 /**
  * @param {import('prom-client').Registry} registry
  * @param {object} state
  * @param {() => boolean} state.isDatabaseUp
  * @param {() => number} state.streams
  * @param {{ unasked: number }} state.keys
+ * @param {{ cut: number }} state.pace
  */
-export function createMetrics(registry, { isDatabaseUp, streams, keys }) {
+export function createMetrics(registry, { isDatabaseUp, streams, keys, pace }) {
   const registers = [registry]
   new Gauge({
     name: 'sandglass_api_database_up',
@@ -39,7 +42,22 @@ export function createMetrics(registry, { isDatabaseUp, streams, keys }) {
       this.inc(keys.unasked)
     },
   })
+  new Counter({
+    name: 'sandglass_api_bodies_cut_total',
+    help: 'Requests whose body came too slowly.',
+    registers,
+    collect() {
+      this.reset()
+      this.inc(pace.cut)
+    },
+  })
   return {
+    cut: new Counter({
+      name: 'sandglass_api_connections_cut_total',
+      help: 'Connections ended because TLS was not agreed on, or headers did not come in time.',
+      labelNames: /** @type {const} */ (['reason']),
+      registers,
+    }),
     requests: new Counter({
       name: 'sandglass_api_requests_total',
       help: 'Requests answered.',

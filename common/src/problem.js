@@ -30,6 +30,7 @@ const CODES = {
   'too-many-rows': { status: 400, title: 'The answer needs too many rows' },
   'unknown-sensor': { status: 404, title: 'There is no such sensor' },
   'unknown-path': { status: 404, title: 'There is nothing at this path' },
+  'request-too-slow': { status: 408, title: 'The request came too slowly' },
   'sensor-exists': { status: 409, title: 'The sensor exists already' },
   'too-many-changes': { status: 409, title: 'Too many changes do not hold yet' },
   'body-too-large': { status: 413, title: 'The body is too large' },

@@ -1,0 +1,74 @@
+/** How long connections may take to become requests, and what those hear that are none. */
+
+import { PROBLEM_TYPE, Problem } from '@sandglass/common/problem'
+
+/** @typedef {import('./metrics.js').Metrics} Metrics */
+/** @typedef {import('node:net').Socket} Socket */
+
+/** How long a client may take for the handshake of TLS, in milliseconds. */
+const HANDSHAKE_MS_MAX = 10_000
+
+/**
+ * What the server under the application is made with.
+ *
+ * @param {{ cert: Buffer, key: Buffer } | undefined} identity  For TLS.
+ * @param {Readonly<import('@sandglass/common/body-pace').PaceLimits>} pace
+ * @param {number} [handshakeMs]
+ */
+export function serverOptions(identity, { headersMs, sweepMs }, handshakeMs = HANDSHAKE_MS_MAX) {
+  const patience = { headersTimeout: headersMs, connectionsCheckingInterval: sweepMs }
+  if (!identity) return { http: patience }
+  return { https: { ...identity, ...patience, handshakeTimeout: handshakeMs } }
+}
+
+/**
+ * Ends connections whose handshake fails or takes too long: Node says that it does, and leaves them
+ * open.
+ *
+ * @param {import('node:http').Server} server
+ * @param {Metrics} metrics
+ */
+export function endFailedHandshakes(server, metrics) {
+  server.on('tlsClientError', (_error, socket) => {
+    metrics.cut.inc({ reason: 'tls' })
+    socket.destroy()
+  })
+}
+
+/**
+ * Answers what is no HTTP request, or too large or too slow a one.
+ *
+ * @param {NodeJS.ErrnoException} error
+ * @param {Socket} socket
+ * @param {Metrics} metrics
+ */
+export function answerClientError(error, socket, metrics) {
+  const problem = explain(error)
+  if (!problem || !socket.writable) {
+    socket.destroy()
+    return
+  }
+  if (problem.code === 'request-too-slow') metrics.cut.inc({ reason: 'headers' })
+  const body = JSON.stringify(problem)
+  const head = [
+    `HTTP/1.1 ${problem.status} Refused`,
+    `content-type: ${PROBLEM_TYPE}`,
+    `content-length: ${Buffer.byteLength(body)}`,
+    'connection: close',
+  ]
+  socket.end(`${head.join('\r\n')}\r\n\r\n${body}`, () => socket.destroy())
+}
+
+/** @param {NodeJS.ErrnoException} error  @returns {Problem | undefined}  If HTTP is spoken. */
+function explain({ code = '' }) {
+  if (code === 'HPE_HEADER_OVERFLOW') {
+    return new Problem('headers-too-large', 'the headers are larger than 16 KiB')
+  }
+  if (code === 'ERR_HTTP_REQUEST_TIMEOUT') {
+    return new Problem('request-too-slow', 'the headers did not come in time: send them at once')
+  }
+  if (code.startsWith('HPE_')) {
+    return new Problem('invalid-request', 'this is not an HTTP/1.1 request')
+  }
+  return undefined
+}
