@@ -3,6 +3,10 @@
 import { Sketch } from './sketch.js'
 
 export class Aggregate {
+  /** Of values of one millisecond: which one. */
+  #firstOrder = 0
+  #lastOrder = 0
+
   constructor() {
     this.n = 0
     this.sum = 0
@@ -13,10 +17,7 @@ export class Aggregate {
     /** The time of `first` and of `last`, or where what they came from begins, in milliseconds. */
     this.firstMs = Number.POSITIVE_INFINITY
     this.lastMs = Number.NEGATIVE_INFINITY
-    /** Of values of one millisecond: which one. @private */
-    this.firstOrder = 0
-    /** @private */
-    this.lastOrder = 0
+
     /** @type {Sketch | undefined} */
     this.sketch = undefined
   }
@@ -31,15 +32,15 @@ export class Aggregate {
     this.sum += value
     if (value < this.min) this.min = value
     if (value > this.max) this.max = value
-    if (timeMs < this.firstMs || (timeMs === this.firstMs && order < this.firstOrder)) {
+    if (timeMs < this.firstMs || (timeMs === this.firstMs && order < this.#firstOrder)) {
       this.first = value
       this.firstMs = timeMs
-      this.firstOrder = order
+      this.#firstOrder = order
     }
-    if (timeMs > this.lastMs || (timeMs === this.lastMs && order > this.lastOrder)) {
+    if (timeMs > this.lastMs || (timeMs === this.lastMs && order > this.#lastOrder)) {
       this.last = value
       this.lastMs = timeMs
-      this.lastOrder = order
+      this.#lastOrder = order
     }
     this.sketch?.add(value)
   }
@@ -53,12 +54,12 @@ export class Aggregate {
     if (other.firstMs < this.firstMs) {
       this.first = other.first
       this.firstMs = other.firstMs
-      this.firstOrder = other.firstOrder
+      this.#firstOrder = other.#firstOrder
     }
     if (other.lastMs >= this.lastMs) {
       this.last = other.last
       this.lastMs = other.lastMs
-      this.lastOrder = other.lastOrder
+      this.#lastOrder = other.#lastOrder
     }
     if (this.sketch && other.sketch) this.sketch.merge(other.sketch)
   }

@@ -103,6 +103,12 @@ function createClient({ cqlHosts, cqlDatacenter, cqlConsistency }, logger) {
  * A database that may come, go and come back. Emits `up` and `down`.
  */
 export class Database extends EventEmitter {
+  #options
+  #logger
+  /** @type {NodeJS.Timeout | undefined} */
+  #timer
+  #closed = false
+
   /** @param {DatabaseOptions} options  @param {import('pino').Logger} logger */
   constructor(options, logger) {
     super()
@@ -113,14 +119,8 @@ export class Database extends EventEmitter {
     this.isUp = false
     /** Whether this is our own engine, where a batch may hold several partitions. */
     this.isSandglass = false
-    /** @private */
-    this.options = options
-    /** @private */
-    this.logger = logger
-    /** @private @type {NodeJS.Timeout | undefined} */
-    this.timer = undefined
-    /** @private */
-    this.closed = false
+    this.#options = options
+    this.#logger = logger
   }
 
   /**
@@ -130,42 +130,41 @@ export class Database extends EventEmitter {
    * @param {{ createSchema: boolean }} how
    */
   async connect({ createSchema }) {
-    for (let pauseMs = RETRY_MS_MIN; !this.closed; pauseMs = Math.min(2 * pauseMs, RETRY_MS_MAX)) {
+    for (let pauseMs = RETRY_MS_MIN; !this.#closed; pauseMs = Math.min(2 * pauseMs, RETRY_MS_MAX)) {
       try {
         await this.client.connect()
         const [row] = (await this.client.execute(PROBE, [], { prepare: false })).rows
         this.isSandglass = String(row.engine ?? '').startsWith('sandglass')
-        if (createSchema) await this.createSchema()
+        if (createSchema) await this.#createSchema()
         await this.client.execute(`SELECT day FROM ${this.keyspace}.dead_letter LIMIT 1`, [], {
           prepare: false,
         })
-        await this.requireSchema()
+        await this.#requireSchema()
         this.noteUp()
-        this.watch()
+        this.#watch()
         return
       } catch (error) {
         const { message } = /** @type {Error} */ (error)
-        this.logger.warn(
-          { hosts: this.options.cqlHosts, reason: message, pauseMs },
+        this.#logger.warn(
+          { hosts: this.#options.cqlHosts, reason: message, pauseMs },
           'database not ready',
         )
         // A client whose first connection failed cannot be connected again.
         await this.client.shutdown().catch(() => {})
-        this.client = createClient(this.options, this.logger)
+        this.client = createClient(this.#options, this.#logger)
         await new Promise((resolve) => setTimeout(resolve, pauseMs))
       }
     }
   }
 
-  /** @private */
-  async createSchema() {
-    for (const statement of schemaStatements(this.keyspace, this.options.cqlReplication)) {
+  async #createSchema() {
+    for (const statement of schemaStatements(this.keyspace, this.#options.cqlReplication)) {
       await this.client.execute(statement, [], { prepare: false, readTimeout: 30_000 })
     }
   }
 
-  /** Throws if the tables are those of an earlier version. @private */
-  async requireSchema() {
+  /** Throws if the tables are those of an earlier version. */
+  async #requireSchema() {
     const query = `SELECT seq FROM ${this.keyspace}.${measurementTable(CLASS_DEFAULT)} LIMIT 1`
     const { columns } = await this.client.execute(query, [], { prepare: false })
     if (columns[0].type.code === cassandra.types.dataTypes.bigint) return
@@ -175,24 +174,24 @@ export class Database extends EventEmitter {
     )
   }
 
-  /** Asks now and then, so that a database that is lost is noticed while nobody reads. @private */
-  watch() {
-    this.timer = setTimeout(async () => {
+  /** Asks now and then, so that a database that is lost is noticed while nobody reads. */
+  #watch() {
+    this.#timer = setTimeout(async () => {
       try {
         await this.client.execute(PROBE, [], { prepare: false })
         this.noteUp()
       } catch (error) {
         this.noteDown(/** @type {Error} */ (error))
       }
-      if (!this.closed) this.watch()
+      if (!this.#closed) this.#watch()
     }, PROBE_MS)
   }
 
   /** A request was answered. */
   noteUp() {
-    if (this.isUp || this.closed) return
+    if (this.isUp || this.#closed) return
     this.isUp = true
-    this.logger.info({ sandglass: this.isSandglass }, 'database is up')
+    this.#logger.info({ sandglass: this.isSandglass }, 'database is up')
     this.emit('up')
   }
 
@@ -200,13 +199,13 @@ export class Database extends EventEmitter {
   noteDown(error) {
     if (!this.isUp) return
     this.isUp = false
-    this.logger.warn({ reason: error.message }, 'database is down')
+    this.#logger.warn({ reason: error.message }, 'database is down')
     this.emit('down')
   }
 
   async close() {
-    this.closed = true
-    clearTimeout(this.timer)
+    this.#closed = true
+    clearTimeout(this.#timer)
     await this.client.shutdown()
   }
 }

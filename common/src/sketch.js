@@ -24,39 +24,36 @@ const VERSION = 1
 const COLLAPSES_MAX = 20
 
 export class Sketch {
-  constructor() {
-    /** How often neighbours were joined. @private */
-    this.collapses = 0
-    /** @private */
-    this.zeros = 0
-    /** Counts by bin. @private @type {Map<number, number>} */
-    this.positive = new Map()
-    /** The same of values below zero, by their size. @private @type {Map<number, number>} */
-    this.negative = new Map()
-  }
+  /** How often neighbours were joined. */
+  #collapses = 0
+  #zeros = 0
+  /** Counts by bin. @type {Map<number, number>} */
+  #positive = new Map()
+  /** The same of values below zero, by their size. @type {Map<number, number>} */
+  #negative = new Map()
 
   /** @param {number} value */
   add(value) {
     const size = Math.abs(value)
     if (size < SMALLEST) {
-      this.zeros++
+      this.#zeros++
       return
     }
-    const bins = value > 0 ? this.positive : this.negative
-    const bin = this.binOf(size)
+    const bins = value > 0 ? this.#positive : this.#negative
+    const bin = this.#binOf(size)
     bins.set(bin, (bins.get(bin) ?? 0) + 1)
-    if (bins.size > SKETCH_BINS_MAX) this.collapse()
+    if (bins.size > SKETCH_BINS_MAX) this.#collapse()
   }
 
   /** Takes over what another one has counted. @param {Sketch} other */
   merge(other) {
-    while (this.collapses < other.collapses) this.collapse()
-    const shift = this.collapses - other.collapses
-    this.zeros += other.zeros
-    addBins(this.positive, other.positive, shift)
-    addBins(this.negative, other.negative, shift)
-    while (this.positive.size > SKETCH_BINS_MAX || this.negative.size > SKETCH_BINS_MAX) {
-      this.collapse()
+    while (this.#collapses < other.#collapses) this.#collapse()
+    const shift = this.#collapses - other.#collapses
+    this.#zeros += other.#zeros
+    addBins(this.#positive, other.#positive, shift)
+    addBins(this.#negative, other.#negative, shift)
+    while (this.#positive.size > SKETCH_BINS_MAX || this.#negative.size > SKETCH_BINS_MAX) {
+      this.#collapse()
     }
   }
 
@@ -65,12 +62,12 @@ export class Sketch {
    * @returns {number}  NaN where nothing was counted.
    */
   quantile(share) {
-    const negative = [...this.negative].sort(([a], [b]) => b - a)
-    const positive = [...this.positive].sort(([a], [b]) => a - b)
+    const negative = [...this.#negative].sort(([a], [b]) => b - a)
+    const positive = [...this.#positive].sort(([a], [b]) => a - b)
     const bins = [
-      ...negative.map(([bin, count]) => ({ value: -this.middleOf(bin), count })),
-      { value: 0, count: this.zeros },
-      ...positive.map(([bin, count]) => ({ value: this.middleOf(bin), count })),
+      ...negative.map(([bin, count]) => ({ value: -this.#middleOf(bin), count })),
+      { value: 0, count: this.#zeros },
+      ...positive.map(([bin, count]) => ({ value: this.#middleOf(bin), count })),
     ].filter(({ count }) => count > 0)
     const total = bins.reduce((sum, { count }) => sum + count, 0)
     const rank = share * (total - 1)
@@ -85,10 +82,10 @@ export class Sketch {
   /** @returns {Buffer} */
   encode() {
     /** @type {number[]} */
-    const bytes = [VERSION, this.collapses]
-    putUnsigned(bytes, this.zeros)
-    putBins(bytes, this.positive)
-    putBins(bytes, this.negative)
+    const bytes = [VERSION, this.#collapses]
+    putUnsigned(bytes, this.#zeros)
+    putBins(bytes, this.#positive)
+    putBins(bytes, this.#negative)
     return Buffer.from(bytes)
   }
 
@@ -100,31 +97,30 @@ export class Sketch {
     const reader = new Reader(bytes)
     const sketch = new Sketch()
     if (reader.byte() !== VERSION) throw new RangeError('a sketch of an unknown version')
-    sketch.collapses = reader.byte()
-    if (sketch.collapses > COLLAPSES_MAX) throw new RangeError('a sketch that is broken')
-    sketch.zeros = reader.unsigned()
-    sketch.positive = reader.bins()
-    sketch.negative = reader.bins()
+    sketch.#collapses = reader.byte()
+    if (sketch.#collapses > COLLAPSES_MAX) throw new RangeError('a sketch that is broken')
+    sketch.#zeros = reader.unsigned()
+    sketch.#positive = reader.bins()
+    sketch.#negative = reader.bins()
     if (!reader.isAtEnd) throw new RangeError('a sketch that is too long')
     return sketch
   }
 
-  /** @private @param {number} size */
-  binOf(size) {
-    return Math.ceil(Math.log(size) / (LN_GAMMA * 2 ** this.collapses))
+  /** @param {number} size */
+  #binOf(size) {
+    return Math.ceil(Math.log(size) / (LN_GAMMA * 2 ** this.#collapses))
   }
 
-  /** The value from which both ends of a bin are relatively as far. @private @param {number} bin */
-  middleOf(bin) {
-    const lnGamma = LN_GAMMA * 2 ** this.collapses
+  /** The value from which both ends of a bin are relatively as far. @param {number} bin */
+  #middleOf(bin) {
+    const lnGamma = LN_GAMMA * 2 ** this.#collapses
     return (2 * Math.exp(bin * lnGamma)) / (1 + Math.exp(lnGamma))
   }
 
-  /** @private */
-  collapse() {
-    this.collapses++
-    this.positive = addBins(new Map(), this.positive, 1)
-    this.negative = addBins(new Map(), this.negative, 1)
+  #collapse() {
+    this.#collapses++
+    this.#positive = addBins(new Map(), this.#positive, 1)
+    this.#negative = addBins(new Map(), this.#negative, 1)
   }
 }
 

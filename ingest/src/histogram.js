@@ -26,20 +26,21 @@ function boundOf(bucket) {
 }
 
 export class Histogram {
+  #now
+  #total
+  #current
+  #previous
+  #turnedMs
+
   /** @param {{ now?: () => number }} [parts]  A clock that only goes forward, in milliseconds. */
   constructor({ now = () => performance.now() } = {}) {
     this.count = 0
     this.sum = 0
-    /** @private */
-    this.now = now
-    /** @private */
-    this.total = new Float64Array(BUCKETS)
-    /** @private */
-    this.current = new Float64Array(BUCKETS)
-    /** @private */
-    this.previous = new Float64Array(BUCKETS)
-    /** @private */
-    this.turnedMs = now()
+    this.#now = now
+    this.#total = new Float64Array(BUCKETS)
+    this.#current = new Float64Array(BUCKETS)
+    this.#previous = new Float64Array(BUCKETS)
+    this.#turnedMs = now()
   }
 
   /** @param {number} value  At least 0. */
@@ -47,8 +48,8 @@ export class Histogram {
     const bucket = bucketOf(value)
     this.count++
     this.sum += value
-    this.total[bucket]++
-    this.current[bucket]++
+    this.#total[bucket]++
+    this.#current[bucket]++
   }
 
   /**
@@ -59,11 +60,11 @@ export class Histogram {
   quantile(share) {
     this.turn()
     let count = 0
-    for (let at = 0; at < BUCKETS; at++) count += this.current[at] + this.previous[at]
+    for (let at = 0; at < BUCKETS; at++) count += this.#current[at] + this.#previous[at]
     if (count === 0) return null
     let left = share * count
     for (let at = 0; at < BUCKETS; at++) {
-      left -= this.current[at] + this.previous[at]
+      left -= this.#current[at] + this.#previous[at]
       if (left <= 0) return boundOf(at)
     }
     return boundOf(BUCKETS - 1)
@@ -72,17 +73,17 @@ export class Histogram {
   /** How many values since the start were not greater. @param {number} bound */
   countUpTo(bound) {
     let count = 0
-    for (let at = 0; at < BUCKETS && boundOf(at) <= bound * 1.0001; at++) count += this.total[at]
+    for (let at = 0; at < BUCKETS && boundOf(at) <= bound * 1.0001; at++) count += this.#total[at]
     return count
   }
 
   /** Lets the recent past become the past; to be called now and then. */
   turn() {
-    const nowMs = this.now()
-    const passedMs = nowMs - this.turnedMs
+    const nowMs = this.#now()
+    const passedMs = nowMs - this.#turnedMs
     if (passedMs < RECENT_MS) return
-    this.previous = passedMs < 2 * RECENT_MS ? this.current : new Float64Array(BUCKETS)
-    this.current = new Float64Array(BUCKETS)
-    this.turnedMs = nowMs
+    this.#previous = passedMs < 2 * RECENT_MS ? this.#current : new Float64Array(BUCKETS)
+    this.#current = new Float64Array(BUCKETS)
+    this.#turnedMs = nowMs
   }
 }

@@ -22,6 +22,8 @@ const CLUSTER_HOST_MIN = 120
 export const CASSANDRA_PROGRAMS = ['java', 'mvn']
 
 export class CassandraNode {
+  #env
+
   /**
    * @param {object} parts
    * @param {string} parts.directory  Of its data.
@@ -32,14 +34,13 @@ export class CassandraNode {
     this.directory = directory
     this.host = host
     this.address = `${host}:${CQL_PORT}`
-    /** @private */
-    this.env = { HEAP: '768M', ...env }
+    this.#env = { HEAP: '768M', ...env }
   }
 
   /** Resolves once it takes connections. The first start of all fetches Cassandra's jars. */
   async start() {
     const start = join(SCRIPTS, 'start.sh')
-    const { code, output } = await run('bash', [start, this.directory, this.host], this.env)
+    const { code, output } = await run('bash', [start, this.directory, this.host], this.#env)
     if (code !== 0) throw new Error(`Cassandra did not start:\n${output}${this.logTail()}`)
   }
 

@@ -26,6 +26,8 @@ export function missingForSmallDisk() {
 }
 
 export class SmallDisk {
+  #bytes
+
   /** @type {import('node:child_process').ChildProcess | undefined} */
   #keeper
 
@@ -35,8 +37,7 @@ export class SmallDisk {
    */
   constructor(directory, bytes) {
     this.directory = directory
-    /** @private */
-    this.bytes = bytes
+    this.#bytes = bytes
   }
 
   async open() {
@@ -45,7 +46,7 @@ export class SmallDisk {
       'setpriv',
       [
         ...['--pdeathsig', 'KILL', 'unshare', ...UNSHARE],
-        ...['sh', '-c', script, this.directory, String(this.bytes)],
+        ...['sh', '-c', script, this.directory, String(this.#bytes)],
       ],
       { stdio: ['ignore', 'pipe', 'inherit'] },
     )

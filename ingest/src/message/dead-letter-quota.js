@@ -12,10 +12,11 @@ const CLIENTS_MAX = 50_000
 const OTHERS = Symbol('other clients')
 
 export class DeadLetterQuota {
-  /** @private */
-  day = Number.NaN
-  /** @private @type {Map<string | symbol, { letters: number, bytes: number }>} */
-  clients = new Map()
+  #limits
+
+  #day = Number.NaN
+  /** @type {Map<string | symbol, { letters: number, bytes: number }>} */
+  #clients = new Map()
 
   /**
    * @param {object} limits  Of one client in one day, by UTC.
@@ -23,8 +24,7 @@ export class DeadLetterQuota {
    * @param {number} limits.deadLetterBytesMax  Bytes of payloads.
    */
   constructor(limits) {
-    /** @private */
-    this.limits = limits
+    this.#limits = limits
   }
 
   /**
@@ -36,18 +36,18 @@ export class DeadLetterQuota {
    */
   takes(clientId, bytes, nowMs) {
     const day = deadLetterDay(nowMs)
-    if (day !== this.day) {
-      this.day = day
-      this.clients.clear()
+    if (day !== this.#day) {
+      this.#day = day
+      this.#clients.clear()
     }
-    const isKnown = this.clients.has(clientId) || this.clients.size < CLIENTS_MAX
+    const isKnown = this.#clients.has(clientId) || this.#clients.size < CLIENTS_MAX
     const key = isKnown ? clientId : OTHERS
-    const used = this.clients.get(key) ?? { letters: 0, bytes: 0 }
-    const { deadLettersMax, deadLetterBytesMax } = this.limits
+    const used = this.#clients.get(key) ?? { letters: 0, bytes: 0 }
+    const { deadLettersMax, deadLetterBytesMax } = this.#limits
     if (used.letters >= deadLettersMax || used.bytes + bytes > deadLetterBytesMax) return false
     used.letters++
     used.bytes += bytes
-    this.clients.set(key, used)
+    this.#clients.set(key, used)
     return true
   }
 }

@@ -31,6 +31,14 @@ const FILL_MIN = 0.5
  */
 
 export class BucketWidths {
+  #registry
+  #store
+  #isAlone
+  #logger
+  #now
+  #sampledMs
+  #isClosed = false
+
   /**
    * @param {object} parts
    * @param {{ all: () => Iterable<Sensor> }} parts.registry
@@ -41,50 +49,42 @@ export class BucketWidths {
    */
   constructor({ registry, store, isAlone, logger, now = Date.now }) {
     this.counts = { narrower: 0, wider: 0, failures: 0 }
-    /** @private */
-    this.registry = registry
-    /** @private */
-    this.store = store
-    /** @private */
-    this.isAlone = isAlone
-    /** @private */
-    this.logger = logger
-    /** @private */
-    this.now = now
-    /** @private */
-    this.sampledMs = now()
-    /** @private */
-    this.isClosed = false
+    this.#registry = registry
+    this.#store = store
+    this.#isAlone = isAlone
+    this.#logger = logger
+    this.#now = now
+    this.#sampledMs = now()
   }
 
   /** Looks at all sensors, and adds the layouts that are due, one after the other. */
   async turn() {
-    const nowMs = this.now()
-    const seconds = (nowMs - this.sampledMs) / 1000
-    this.sampledMs = nowMs
+    const nowMs = this.#now()
+    const seconds = (nowMs - this.#sampledMs) / 1000
+    this.#sampledMs = nowMs
     if (seconds <= 0) return
     /** @type {Sensor[]} */
     const due = []
-    for (const sensor of this.registry.all()) if (this.sample(sensor, seconds)) due.push(sensor)
+    for (const sensor of this.#registry.all()) if (this.#sample(sensor, seconds)) due.push(sensor)
     for (const sensor of due) {
-      if (this.isClosed) return
+      if (this.#isClosed) return
       try {
-        await this.change(sensor)
+        await this.#change(sensor)
       } catch (error) {
         // What it sends is measured again: the next turn decides anew.
         this.counts.failures++
         const { message } = /** @type {Error} */ (error)
-        this.logger.debug({ sensor: sensor.name, reason: message }, 'a layout could not be added')
+        this.#logger.debug({ sensor: sensor.name, reason: message }, 'a layout could not be added')
       }
     }
   }
 
   stop() {
-    this.isClosed = true
+    this.#isClosed = true
   }
 
-  /** Whether another width would be better. @private @param {Sensor} sensor  @param {number} s */
-  sample(sensor, s) {
+  /** Whether another width would be better. @param {Sensor} sensor  @param {number} s */
+  #sample(sensor, s) {
     const { liveRows, liveTextBytes } = sensor
     sensor.liveRows = 0
     sensor.liveTextBytes = 0
@@ -101,26 +101,26 @@ export class BucketWidths {
     sensor.rate ??= new Rate()
     const bucketS = sensor.rate.note(load, layout)
     if (isSmall(sensor.rate.mean)) sensor.rate = undefined
-    return this.isAllowed(layout, bucketS)
+    return this.#isAllowed(layout, bucketS)
   }
 
-  /** @private @param {Layout} layout  @param {number} bucketS */
-  isAllowed(layout, bucketS) {
-    return bucketS < layout.bucketS || (bucketS > layout.bucketS && this.isAlone())
+  /** @param {Layout} layout  @param {number} bucketS */
+  #isAllowed(layout, bucketS) {
+    return bucketS < layout.bucketS || (bucketS > layout.bucketS && this.#isAlone())
   }
 
-  /** @private @param {Sensor} sensor */
-  async change(sensor) {
+  /** @param {Sensor} sensor */
+  async #change(sensor) {
     // Others may have decided already: what counts is what is in the database.
-    const layouts = await this.store.layouts(sensor.id)
+    const layouts = await this.#store.layouts(sensor.id)
     const last = layouts.at(-1)
     if (!last || !sensor.rate) return
     const bucketS = sensor.rate.widthFor(last)
-    const layout = layoutOfWidth(layouts, bucketS, this.now())
-    if (!layout || !this.isAllowed(last, bucketS)) return
-    await this.store.addLayout(sensor.id, layout)
+    const layout = layoutOfWidth(layouts, bucketS, this.#now())
+    if (!layout || !this.#isAllowed(last, bucketS)) return
+    await this.#store.addLayout(sensor.id, layout)
     const fromTime = new Date(layout.fromMs).toISOString()
     this.counts[bucketS < last.bucketS ? 'narrower' : 'wider']++
-    this.logger.info({ sensor: sensor.name, bucketS, fromTime }, 'buckets get another width')
+    this.#logger.info({ sensor: sensor.name, bucketS, fromTime }, 'buckets get another width')
   }
 }

@@ -26,12 +26,13 @@ export function latestTimestampUs(timeMs, seq, receivedMs) {
 }
 
 export class Latest {
+  #now
+  /** Series whose newest value is not written, by turn. @type {Series[]} */
+  #due = []
+
   /** @param {{ now?: () => number }} [parts]  A clock that only goes forward, in milliseconds. */
   constructor({ now = () => performance.now() } = {}) {
-    /** @private */
-    this.now = now
-    /** Series whose newest value is not written, by turn. @private @type {Series[]} */
-    this.due = []
+    this.#now = now
   }
 
   /**
@@ -45,22 +46,22 @@ export class Latest {
     if (series.newest && series.newest.timestampUs > timestampUs) return false
     series.newest = new Newest(timeMs, receivedMs, kind, value, timestampUs)
     if (series.isLatestDue) return false
-    const nowMs = this.now()
+    const nowMs = this.#now()
     if (nowMs - series.latestWrittenMs >= LATEST_MS_MIN) {
       series.latestWrittenMs = nowMs
       return true
     }
     series.isLatestDue = true
-    this.due.push(series)
+    this.#due.push(series)
     return false
   }
 
   /** The series whose turn has come; the caller writes their newest values. */
   takeDue() {
-    const nowMs = this.now()
+    const nowMs = this.#now()
     /** @type {Series[]} */
     const ready = []
-    this.due = this.due.filter((series) => {
+    this.#due = this.#due.filter((series) => {
       if (nowMs - series.latestWrittenMs < LATEST_MS_MIN) return true
       series.isLatestDue = false
       series.latestWrittenMs = nowMs
@@ -72,8 +73,8 @@ export class Latest {
 
   /** All series that still have something to write, whether it is their turn or not. */
   takeAll() {
-    const all = this.due
-    this.due = []
+    const all = this.#due
+    this.#due = []
     for (const series of all) series.isLatestDue = false
     return all
   }

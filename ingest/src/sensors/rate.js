@@ -15,13 +15,12 @@ const CALM_SAMPLES_MIN = 96
 /** @typedef {import('@sandglass/common/schema').Layout} Layout */
 
 export class Rate {
+  #samples = 0
+  #calmSamples = 0
+
   constructor() {
     /** Before it was worth remembering there was next to nothing. @type {Load} */
     this.mean = { rowsPerS: 0, bytesPerS: 0 }
-    /** @private */
-    this.samples = 0
-    /** @private */
-    this.calmSamples = 0
   }
 
   /**
@@ -32,13 +31,13 @@ export class Rate {
    * @returns {number}  In seconds.
    */
   note(sample, layout) {
-    this.samples++
+    this.#samples++
     const { rowsPerS, bytesPerS } = this.mean
     this.mean = {
       rowsPerS: rowsPerS + SAMPLE_WEIGHT * (sample.rowsPerS - rowsPerS),
       bytesPerS: bytesPerS + SAMPLE_WEIGHT * (sample.bytesPerS - bytesPerS),
     }
-    this.calmSamples = widerWidth(layout, sample) > layout.bucketS ? this.calmSamples + 1 : 0
+    this.#calmSamples = widerWidth(layout, sample) > layout.bucketS ? this.#calmSamples + 1 : 0
     return this.widthFor(layout)
   }
 
@@ -48,7 +47,7 @@ export class Rate {
    * @param {Pick<Layout, 'className' | 'bucketS'>} layout
    */
   widthFor(layout) {
-    if (this.calmSamples >= CALM_SAMPLES_MIN) return widerWidth(layout, this.mean)
-    return this.samples >= SAMPLES_MIN ? fittingWidth(layout, this.mean) : layout.bucketS
+    if (this.#calmSamples >= CALM_SAMPLES_MIN) return widerWidth(layout, this.mean)
+    return this.#samples >= SAMPLES_MIN ? fittingWidth(layout, this.mean) : layout.bucketS
   }
 }

@@ -54,6 +54,10 @@ export function sensorOfPublisher(clientId, topic, topics) {
 }
 
 export class Statuses {
+  #rows
+  #write
+  #waiting = 0
+
   /**
    * @param {object} parts
    * @param {import('../write/rows.js').Rows} parts.rows
@@ -62,25 +66,21 @@ export class Statuses {
   constructor({ rows, write }) {
     /** States that were dropped because too many wait. */
     this.dropped = 0
-    /** @private */
-    this.rows = rows
-    /** @private */
-    this.write = write
-    /** @private */
-    this.waiting = 0
+    this.#rows = rows
+    this.#write = write
   }
 
   /** @param {Status} what */
   note(what) {
-    if (this.waiting >= STATUSES_WAITING_MAX) {
+    if (this.#waiting >= STATUSES_WAITING_MAX) {
       this.dropped++
       return
     }
-    this.waiting++
-    const row = this.rows.status(what)
+    this.#waiting++
+    const row = this.#rows.status(what)
     row.onDone = () => {
-      this.waiting--
+      this.#waiting--
     }
-    this.write(row)
+    this.#write(row)
   }
 }

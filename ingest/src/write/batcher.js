@@ -81,6 +81,13 @@ export function plan(queue, { onePartition, rowsMax, bytesMax }, requestsFree) {
  */
 
 export class Batcher {
+  #writer
+  #onRequest
+  /** @type {Row[]} */
+  #queue = []
+  #inFlight = 0
+  #isScheduled = false
+
   /**
    * @param {object} parts
    * @param {RowWriter} parts.writer
@@ -90,61 +97,52 @@ export class Batcher {
   constructor({ writer, limits, onRequest = () => {} }) {
     /** May be replaced once it is known which database this is. */
     this.limits = limits
-    /** @private */
-    this.writer = writer
-    /** @private */
-    this.onRequest = onRequest
-    /** @private @type {Row[]} */
-    this.queue = []
-    /** @private */
-    this.inFlight = 0
-    /** @private */
-    this.isScheduled = false
+    this.#writer = writer
+    this.#onRequest = onRequest
   }
 
   /** Rows that wait for a request. */
   get waiting() {
-    return this.queue.length
+    return this.#queue.length
   }
 
   /** Whether nothing waits and nothing is on its way. */
   get isIdle() {
-    return this.queue.length === 0 && this.inFlight === 0
+    return this.#queue.length === 0 && this.#inFlight === 0
   }
 
   /** @param {Row} row */
   add(row) {
-    this.queue.push(row)
-    if (this.isScheduled || this.inFlight >= this.limits.requestsMax) return
+    this.#queue.push(row)
+    if (this.#isScheduled || this.#inFlight >= this.limits.requestsMax) return
     // After all sockets of this turn were read, so that what arrived together goes together.
-    this.isScheduled = true
+    this.#isScheduled = true
     setImmediate(() => {
-      this.isScheduled = false
-      this.send()
+      this.#isScheduled = false
+      this.#send()
     })
   }
 
   /** Forgets rows that wait. @param {(row: Row) => boolean} isUseless */
   drop(isUseless) {
-    this.queue = this.queue.filter((row) => {
+    this.#queue = this.#queue.filter((row) => {
       const isGone = isUseless(row)
       if (isGone) row.series?.landed(row.timeMs)
       return !isGone
     })
   }
 
-  /** @private */
-  send() {
-    const free = this.limits.requestsMax - this.inFlight
-    if (free <= 0 || this.queue.length === 0) return
-    const { requests, taken } = plan(this.queue, this.limits, free)
-    this.queue = taken === this.queue.length ? [] : this.queue.slice(taken)
+  #send() {
+    const free = this.limits.requestsMax - this.#inFlight
+    if (free <= 0 || this.#queue.length === 0) return
+    const { requests, taken } = plan(this.#queue, this.limits, free)
+    this.#queue = taken === this.#queue.length ? [] : this.#queue.slice(taken)
     for (const rows of requests) {
-      this.inFlight++
-      this.onRequest(rows.length)
-      void this.writer.write(rows).finally(() => {
-        this.inFlight--
-        this.send()
+      this.#inFlight++
+      this.#onRequest(rows.length)
+      void this.#writer.write(rows).finally(() => {
+        this.#inFlight--
+        this.#send()
       })
     }
   }

@@ -24,6 +24,10 @@ const RETRY_MS_MIN = 50
  */
 
 export class Past {
+  #reader
+  #recent
+  #semaphore
+
   /**
    * @param {object} parts
    * @param {PastReader} parts.reader
@@ -33,12 +37,9 @@ export class Past {
   constructor({ reader, recent, semaphore }) {
     /** Times that the database was asked about. */
     this.reads = 0
-    /** @private */
-    this.reader = reader
-    /** @private */
-    this.recent = recent
-    /** @private */
-    this.semaphore = semaphore
+    this.#reader = reader
+    this.#recent = recent
+    this.#semaphore = semaphore
   }
 
   /**
@@ -51,7 +52,7 @@ export class Past {
   async learn(places, isWanted) {
     for (let pauseMs = RETRY_MS_MIN; isWanted(); pauseMs = Math.min(2 * pauseMs, RETRY_MS_MAX)) {
       try {
-        await Promise.all(places.map((place) => this.semaphore.run(() => this.learnOne(place))))
+        await Promise.all(places.map((place) => this.#semaphore.run(() => this.#learnOne(place))))
         return true
       } catch {
         await new Promise((resolve) => setTimeout(resolve, pauseMs))
@@ -60,28 +61,28 @@ export class Past {
     return false
   }
 
-  /** @private @param {{ series: Series, timeMs: number }} place */
-  async learnOne({ series, timeMs }) {
+  /** @param {{ series: Series, timeMs: number }} place */
+  async #learnOne({ series, timeMs }) {
     const { sensor, metric } = series
     if (series.isUnread) {
       const lastMs = sensor.lastTimes.get(metric) ?? Number.NEGATIVE_INFINITY
-      const [row] = await this.reader.newest(sensor, metric, lastMs, 1)
+      const [row] = await this.#reader.newest(sensor, metric, lastMs, 1)
       // Another message may have asked the same meanwhile. Where none is found there may be older
       // ones: the last time is stored beside the row, and perhaps without it.
       if (series.isUnread) series.horizonMs = row ? row.ts.getTime() : lastMs
       series.isUnread = false
     }
-    if (this.recent.knows(series, timeMs)) return
+    if (this.#recent.knows(series, timeMs)) return
     this.reads++
     requireLanded(series, timeMs)
-    const rows = await this.reader.rowsAt(sensor, metric, timeMs)
+    const rows = await this.#reader.rowsAt(sensor, metric, timeMs)
     requireLanded(series, timeMs)
     const values = rows.flatMap((row) => {
       const kind = kindOf(row)
       const value = rowValue(row)
       return kind === undefined || value === null ? [] : [{ seq: row.seq, kind, value }]
     })
-    this.recent.learn(series, timeMs, values)
+    this.#recent.learn(series, timeMs, values)
   }
 }
 

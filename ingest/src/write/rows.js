@@ -53,6 +53,21 @@ export const PAYLOAD_KEPT_BYTES_MAX = 64 * 1024
 const timestampOf = (ms) => Long.fromNumber(ms * 1000)
 
 export class Rows {
+  /** @type {Record<string, Record<string, string>>} */
+  #measurementByClass
+  #latestByKind
+  #namedSensor
+  #namelessSensor
+  #firstLayout
+  #seriesFirst
+  #seriesLast
+  #markInsert
+  #statusInsert
+  #deadLetterInsert
+  #deadLetterMark
+  /** Ids as the driver takes them, by sensor. @type {WeakMap<Sensor, SensorKeys>} */
+  #keys = new WeakMap()
+
   /** @param {string} keyspace */
   constructor(keyspace) {
     /** @param {string} table  @param {string[]} columns */
@@ -65,40 +80,27 @@ export class Rows {
         Object.entries(VALUE_COLUMNS).map(([kind, columns]) => [kind, build([...columns])]),
       )
     const measurementKey = ['sensor_id', 'bucket', 'metric', 'ts', 'seq']
-    /** @private @type {Record<string, Record<string, string>>} */
-    this.measurementByClass = Object.fromEntries(
+    this.#measurementByClass = Object.fromEntries(
       CLASS_NAMES.map((name) => [
         name,
         byKind((columns) => insert(measurementTable(name), [...measurementKey, ...columns])),
       ]),
     )
     const latestKey = ['sensor_id', 'metric', 'ts', 'kind', 'received']
-    /** @private */
-    this.latestByKind = byKind((columns) => insert('latest', [...latestKey, ...columns]))
-    /** @private */
-    this.namedSensor = insert('sensor', ['sensor_id', 'name', 'created_at'])
-    /** @private */
-    this.namelessSensor = insert('sensor', ['sensor_id', 'created_at'])
-    /** @private */
-    this.firstLayout = insert('layout', ['sensor_id', 'from_ts', 'class', 'bucket_s'])
-    /** @private */
-    this.seriesFirst = insert('series', ['sensor_id', 'metric', 'first_ts'])
-    /** @private */
-    this.seriesLast = insert('series', ['sensor_id', 'metric', 'last_ts'])
-    /** @private */
-    this.markInsert = insert('late_mark', ['shard', 'slot', 'level', 'sensor_id', 'metric', 'ts'])
-    /** @private */
-    this.statusInsert = insert('status', [
+    this.#latestByKind = byKind((columns) => insert('latest', [...latestKey, ...columns]))
+    this.#namedSensor = insert('sensor', ['sensor_id', 'name', 'created_at'])
+    this.#namelessSensor = insert('sensor', ['sensor_id', 'created_at'])
+    this.#firstLayout = insert('layout', ['sensor_id', 'from_ts', 'class', 'bucket_s'])
+    this.#seriesFirst = insert('series', ['sensor_id', 'metric', 'first_ts'])
+    this.#seriesLast = insert('series', ['sensor_id', 'metric', 'last_ts'])
+    this.#markInsert = insert('late_mark', ['shard', 'slot', 'level', 'sensor_id', 'metric', 'ts'])
+    this.#statusInsert = insert('status', [
       ...['sensor_id', 'bucket', 'ts', 'state', 'client', 'reason'],
     ])
-    /** @private */
-    this.deadLetterInsert = insert('dead_letter', [
+    this.#deadLetterInsert = insert('dead_letter', [
       ...['day', 'shard', 'id', 'topic', 'client', 'payload', 'reason', 'received'],
     ])
-    /** @private */
-    this.deadLetterMark = insert('dead_letter', ['day', 'shard', 'id', 'replayed'])
-    /** Ids as the driver takes them, by sensor. @private @type {WeakMap<Sensor, SensorKeys>} */
-    this.keys = new WeakMap()
+    this.#deadLetterMark = insert('dead_letter', ['day', 'shard', 'id', 'replayed'])
   }
 
   /**
@@ -108,13 +110,13 @@ export class Rows {
    *   value: Value }} what
    */
   measurement(message, series, { layout, bucketS, timeMs, seq, kind, value }) {
-    const keys = this.keysOf(series.sensor)
+    const keys = this.#keysOf(series.sensor)
     const bucket = keys.bucketOf(layout.className, bucketS)
     /** @type {unknown[]} */
     const params = [keys.uuid, bucket.long, series.metric, timeMs, Long.fromNumber(seq)]
     bindValue(params, kind, value)
     params.push(timestampOf(message.receivedMs))
-    let query = this.measurementByClass[layout.className][kind]
+    let query = this.#measurementByClass[layout.className][kind]
     const ttlS = retentionClass(layout.className).ttlS
     const keptS = Math.floor((Date.now() - message.receivedMs) / 1000)
     if (keptS > LATE_S && ttlS > 0) {
@@ -131,21 +133,21 @@ export class Rows {
 
   /** @param {Series} series  @param {Newest} newest  @param {Value} value  Of it. */
   latest(series, { timeMs, receivedMs, kind, timestampUs }, value) {
-    const { uuid, latestPartition } = this.keysOf(series.sensor)
+    const { uuid, latestPartition } = this.#keysOf(series.sensor)
     /** @type {unknown[]} */
     const params = [uuid, series.metric, timeMs, kind, receivedMs]
     bindValue(params, kind, value)
     params.push(Long.fromNumber(timestampUs))
-    const query = this.latestByKind[kind]
+    const query = this.#latestByKind[kind]
     return new Row(query, params, latestPartition, textBytes(series.metric, value), undefined)
   }
 
   /** @param {Sensor} sensor  @param {Message} message */
   sensor(sensor, message) {
-    const { uuid, sensorPartition } = this.keysOf(sensor)
+    const { uuid, sensorPartition } = this.#keysOf(sensor)
     const { receivedMs } = message
     const isNamed = sensor.name.toLowerCase() !== sensor.id
-    const query = isNamed ? this.namedSensor : this.namelessSensor
+    const query = isNamed ? this.#namedSensor : this.#namelessSensor
     /** @type {unknown[]} */
     const params = isNamed ? [uuid, sensor.name, receivedMs] : [uuid, receivedMs]
     params.push(timestampOf(receivedMs))
@@ -154,23 +156,23 @@ export class Rows {
 
   /** @param {Sensor} sensor  @param {Layout} layout  @param {Message} message */
   layout(sensor, { fromMs, className, bucketS }, message) {
-    const { uuid, layoutPartition } = this.keysOf(sensor)
+    const { uuid, layoutPartition } = this.#keysOf(sensor)
     const params = [uuid, fromMs, className, bucketS, timestampOf(message.receivedMs)]
-    return new Row(this.firstLayout, params, layoutPartition, className.length, message)
+    return new Row(this.#firstLayout, params, layoutPartition, className.length, message)
   }
 
   /** @param {Series} series  @param {number} timeMs  @param {Message} message */
   seriesFrom(series, timeMs, message) {
-    const { uuid, seriesPartition } = this.keysOf(series.sensor)
+    const { uuid, seriesPartition } = this.#keysOf(series.sensor)
     const params = [uuid, series.metric, timeMs, Long.fromNumber(YEAR_2100_MS - timeMs)]
-    return new Row(this.seriesFirst, params, seriesPartition, series.metric.length, message)
+    return new Row(this.#seriesFirst, params, seriesPartition, series.metric.length, message)
   }
 
   /** @param {Series} series  @param {number} timeMs  @param {Message} message */
   seriesTo(series, timeMs, message) {
-    const { uuid, seriesPartition } = this.keysOf(series.sensor)
+    const { uuid, seriesPartition } = this.#keysOf(series.sensor)
     const params = [uuid, series.metric, timeMs, timestampOf(timeMs)]
-    return new Row(this.seriesLast, params, seriesPartition, series.metric.length, message)
+    return new Row(this.#seriesLast, params, seriesPartition, series.metric.length, message)
   }
 
   /**
@@ -182,11 +184,11 @@ export class Rows {
    * @param {Message} message
    */
   mark(series, hourMs, slotMs, message) {
-    const { uuid, shard } = this.keysOf(series.sensor)
+    const { uuid, shard } = this.#keysOf(series.sensor)
     /** @type {unknown[]} */
     const params = [shard, slotMs, MARK.hour, uuid, series.metric, hourMs, timestampOf(slotMs)]
     const partition = `k${shard}/${slotMs}`
-    return new Row(this.markInsert, params, partition, series.metric.length, message)
+    return new Row(this.#markInsert, params, partition, series.metric.length, message)
   }
 
   /**
@@ -199,7 +201,7 @@ export class Rows {
     const params = [Uuid.fromString(id), Long.fromNumber(bucketS), timeMs, state, clientId, reason]
     params.push(timestampOf(timeMs))
     const bytes = state.length + clientId.length + reason.length
-    return new Row(this.statusInsert, params, `t${id}/${bucketS}`, bytes, undefined)
+    return new Row(this.#statusInsert, params, `t${id}/${bucketS}`, bytes, undefined)
   }
 
   /** @param {Message} message  @param {string} reason */
@@ -212,7 +214,7 @@ export class Rows {
     const params = [day, shard, id, topic, clientId, payload, reason, receivedMs]
     params.push(timestampOf(receivedMs))
     const bytes = topic.length + clientId.length + payload.length + reason.length
-    return new Row(this.deadLetterInsert, params, `d${day}/${shard}`, bytes, message)
+    return new Row(this.#deadLetterInsert, params, `d${day}/${shard}`, bytes, message)
   }
 
   /**
@@ -224,15 +226,15 @@ export class Rows {
   replayed(letterId, nowMs) {
     const { day, shard, id } = letterPlace(letterId)
     const params = [day, shard, id, nowMs, timestampOf(nowMs)]
-    return new Row(this.deadLetterMark, params, `d${day}/${shard}`, 0, undefined)
+    return new Row(this.#deadLetterMark, params, `d${day}/${shard}`, 0, undefined)
   }
 
-  /** @private @param {Sensor} sensor */
-  keysOf(sensor) {
-    let keys = this.keys.get(sensor)
+  /** @param {Sensor} sensor */
+  #keysOf(sensor) {
+    let keys = this.#keys.get(sensor)
     if (!keys) {
       keys = new SensorKeys(sensor.id)
-      this.keys.set(sensor, keys)
+      this.#keys.set(sensor, keys)
     }
     return keys
   }
@@ -250,6 +252,11 @@ export function letterPlace(id) {
 
 /** A sensor's keys in the form in which they are bound, made once. */
 class SensorKeys {
+  #id
+  #className = ''
+  #bucketS
+  #bucket
+
   /** @param {string} id */
   constructor(id) {
     this.uuid = Uuid.fromString(id)
@@ -258,26 +265,21 @@ class SensorKeys {
     this.layoutPartition = `y${id}`
     this.seriesPartition = `e${id}`
     this.shard = shardOf(id)
-    /** @private */
-    this.id = id
-    /** @private */
-    this.className = ''
-    /** @private */
-    this.bucketS = -1
-    /** @private */
-    this.bucket = { long: Long.ZERO, partition: '' }
+    this.#id = id
+    this.#bucketS = -1
+    this.#bucket = { long: Long.ZERO, partition: '' }
   }
 
   /** The bucket that was asked for last is most often asked for next. */
   /** @param {string} className  @param {number} bucketS */
   bucketOf(className, bucketS) {
-    if (this.bucketS !== bucketS || this.className !== className) {
-      this.className = className
-      this.bucketS = bucketS
-      const partition = `${className}/${this.id}/${bucketS}`
-      this.bucket = { long: Long.fromNumber(bucketS), partition }
+    if (this.#bucketS !== bucketS || this.#className !== className) {
+      this.#className = className
+      this.#bucketS = bucketS
+      const partition = `${className}/${this.#id}/${bucketS}`
+      this.#bucket = { long: Long.fromNumber(bucketS), partition }
     }
-    return this.bucket
+    return this.#bucket
   }
 }
 

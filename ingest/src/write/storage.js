@@ -81,13 +81,16 @@ function dated(row) {
 }
 
 export class Storage {
+  #database
+  #queries
+  #rowsOf
+  #datedRowsOf
+
   /** @param {Database} database */
   constructor(database) {
-    /** @private */
-    this.database = database
+    this.#database = database
     const { keyspace } = database
-    /** @private */
-    this.queries = {
+    this.#queries = {
       sensor: `SELECT hidden FROM ${keyspace}.sensor WHERE sensor_id = ?`,
       layouts: `SELECT from_ts, class, bucket_s FROM ${keyspace}.layout WHERE sensor_id = ?`,
       addLayout: `INSERT INTO ${keyspace}.layout (sensor_id, from_ts, class, bucket_s)
@@ -101,16 +104,14 @@ export class Storage {
     const rowsOf = (className, more) =>
       `SELECT ts, seq, v, i, b, s, lat, lon${more} FROM ${keyspace}.${measurementTable(className)}
        WHERE sensor_id = ? AND bucket = ? AND metric = ?`
-    /** @private @param {string} className */
-    this.rowsOf = (className) => rowsOf(className, '')
-    /** @private @param {string} className */
-    this.datedRowsOf = (className) => rowsOf(className, RECEIPTS)
+    this.#rowsOf = (/** @type {string} */ className) => rowsOf(className, '')
+    this.#datedRowsOf = (/** @type {string} */ className) => rowsOf(className, RECEIPTS)
   }
 
-  /** The driver's client. @private */
-  get client() {
-    if (!this.database.isUp) throw new Error('the database is not there')
-    return this.database.client
+  /** The driver's client. */
+  get #client() {
+    if (!this.#database.isUp) throw new Error('the database is not there')
+    return this.#database.client
   }
 
   /**
@@ -122,13 +123,13 @@ export class Storage {
     const options = { prepare: true, logged: false, isIdempotent: true }
     try {
       if (rows.length === 1) {
-        await this.client.execute(rows[0].query, rows[0].params, options)
+        await this.#client.execute(rows[0].query, rows[0].params, options)
       } else {
         const statements = /** @type {{ query: string, params: any[] }[]} */ ([...rows])
-        await this.client.batch(statements, options)
+        await this.#client.batch(statements, options)
       }
     } catch (error) {
-      if (error instanceof errors.NoHostAvailableError) this.database.noteDown(error)
+      if (error instanceof errors.NoHostAvailableError) this.#database.noteDown(error)
       throw error
     }
   }
@@ -142,9 +143,9 @@ export class Storage {
   async readSensor(id) {
     const options = { prepare: true, isIdempotent: true }
     const [sensors, layouts, series] = await Promise.all([
-      this.client.execute(this.queries.sensor, [id], options),
+      this.#client.execute(this.#queries.sensor, [id], options),
       this.layouts(id),
-      this.client.execute(this.queries.series, [id], options),
+      this.#client.execute(this.#queries.series, [id], options),
     ])
     return {
       isRegistered: sensors.rowLength > 0,
@@ -158,7 +159,7 @@ export class Storage {
 
   /** Of a sensor, oldest first. @param {string} id  @returns {Promise<Layout[]>} */
   async layouts(id) {
-    return (await this.read(this.queries.layouts, [id])).map((row) => ({
+    return (await this.read(this.#queries.layouts, [id])).map((row) => ({
       fromMs: row.from_ts.getTime(),
       className: row.class,
       bucketS: row.bucket_s,
@@ -175,7 +176,7 @@ export class Storage {
   async addLayout(id, layout) {
     const { fromMs, className, bucketS } = layout
     const timestamp = Long.fromNumber(layoutTimestampUs(layout))
-    await this.read(this.queries.addLayout, [id, fromMs, className, bucketS, timestamp])
+    await this.read(this.#queries.addLayout, [id, fromMs, className, bucketS, timestamp])
   }
 
   /**
@@ -185,7 +186,7 @@ export class Storage {
   async deadLetter(id) {
     const place = letterPlace(TimeUuid.fromString(id))
     const { day, shard } = place
-    const [row] = await this.read(this.queries.deadLetter, [day, shard, place.id])
+    const [row] = await this.read(this.#queries.deadLetter, [day, shard, place.id])
     if (!row?.received) return undefined
     const { topic, client, payload, received } = row
     return { id: place.id, topic, client, payload, receivedMs: received.getTime() }
@@ -206,7 +207,7 @@ export class Storage {
     const range = { fromMs: EVENT_MS_MIN, toMs: lastMs + COVER_MS + 1 }
     let spansLeft = NEWEST_SPANS_MAX
     for (const { className, bucket, fromMs, toMs } of spans(layouts, [range], 'desc')) {
-      const query = `${this.datedRowsOf(className)} AND ts >= ? AND ts < ? LIMIT ${rowsMax}`
+      const query = `${this.#datedRowsOf(className)} AND ts >= ? AND ts < ? LIMIT ${rowsMax}`
       const rows = await this.read(query, [id, bucket, metric, fromMs, toMs])
       spansLeft--
       if (rows.length > 0 || spansLeft === 0) return rows.map(dated)
@@ -224,13 +225,13 @@ export class Storage {
   async rowsAt({ id, layouts }, metric, timeMs) {
     const { className, bucketS } = layoutAt(layouts, timeMs)
     const bucket = bucketOf(bucketS, timeMs)
-    const query = `${this.rowsOf(className)} AND ts = ?`
+    const query = `${this.#rowsOf(className)} AND ts = ?`
     return (await this.read(query, [id, bucket, metric, timeMs])).map(counted)
   }
 
   async countSensors() {
     let count = 0
-    for await (const _ of this.pages(this.queries.sensors)) count++
+    for await (const _ of this.pages(this.#queries.sensors)) count++
     return count
   }
 
@@ -241,7 +242,7 @@ export class Storage {
    */
   async run(statements) {
     const options = { prepare: true, logged: false, isIdempotent: true }
-    await this.client.batch(statements, options)
+    await this.#client.batch(statements, options)
   }
 
   /**
@@ -256,7 +257,7 @@ export class Storage {
     /** @type {string | undefined} */
     let pageState
     do {
-      const page = await this.client.execute(query, params, { ...options, pageState })
+      const page = await this.#client.execute(query, params, { ...options, pageState })
       yield* page.rows ?? []
       pageState = page.pageState ?? undefined
     } while (pageState)

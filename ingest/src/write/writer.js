@@ -34,6 +34,13 @@ const RETRY_MS_MAX = 1_000
  */
 
 export class Writer {
+  #store
+  #outcome
+  /** @type {Set<() => void>} */
+  #sleepers = new Set()
+  #pause
+  #isClosed = false
+
   /**
    * @param {object} parts
    * @param {Store} parts.store
@@ -41,72 +48,65 @@ export class Writer {
    * @param {(wait: { ms: number }) => Promise<void>} [parts.pause]
    */
   constructor({ store, outcome, pause }) {
-    /** @private */
-    this.store = store
-    /** @private */
-    this.outcome = outcome
-    /** @private @type {Set<() => void>} */
-    this.sleepers = new Set()
-    /** @private */
-    this.pause = pause ?? (({ ms }) => this.sleep(ms))
-    /** @private */
-    this.isClosed = false
+    this.#store = store
+    this.#outcome = outcome
+    this.#pause = pause ?? (({ ms }) => this.#sleep(ms))
   }
 
   /** Ends the pauses: the database is back. */
   wake() {
-    for (const wake of this.sleepers) wake()
+    for (const wake of this.#sleepers) wake()
   }
 
   /** Gives up trying; what is held stays unacknowledged. */
   stop() {
-    this.isClosed = true
+    this.#isClosed = true
     this.wake()
   }
 
   /** @param {Row[]} rows */
   async write(rows) {
-    for (let ms = RETRY_MS_MIN; !this.isClosed; ms = Math.min(2 * ms, RETRY_MS_MAX)) {
+    for (let ms = RETRY_MS_MIN; !this.#isClosed; ms = Math.min(2 * ms, RETRY_MS_MAX)) {
       const beganMs = performance.now()
       try {
-        await this.store.insert(rows)
-        this.outcome.wrote(performance.now() - beganMs)
-        for (const row of rows) this.outcome.stored(row)
+        await this.#store.insert(rows)
+        this.#outcome.wrote(performance.now() - beganMs)
+        for (const row of rows) this.#outcome.stored(row)
         return
       } catch (thrown) {
         const error = /** @type {Error} */ (thrown)
-        const remedy = this.store.remedy(error)
+        const remedy = this.#store.remedy(error)
         if (remedy === 'refuse' && rows.length === 1) {
-          this.outcome.refused(rows[0], error)
+          this.#outcome.refused(rows[0], error)
           return
         }
         if (remedy !== 'retry' && rows.length > 1) {
-          await this.halve(rows)
+          await this.#halve(rows)
           return
         }
-        this.outcome.failed(error)
-        await this.pause({ ms })
+        this.#outcome.failed(error)
+        await this.#pause({ ms })
       }
     }
   }
 
-  /** @private @param {Row[]} rows */
-  async halve(rows) {
+  /** @param {Row[]} rows */
+  async #halve(rows) {
     const half = rows.length >> 1
     await Promise.all([this.write(rows.slice(0, half)), this.write(rows.slice(half))])
   }
 
-  /** @private @param {number} ms */
-  sleep(ms) {
+  /** @param {number} ms */
+  #sleep(ms) {
     return /** @type {Promise<void>} */ (
       new Promise((resolve) => {
         const wake = () => {
           clearTimeout(timer)
-          this.sleepers.delete(wake)
+          this.#sleepers.delete(wake)
           resolve()
         }
         const timer = setTimeout(wake, ms / 2 + (Math.random() * ms) / 2)
-        this.sleepers.add(wake)
+        this.#sleepers.add(wake)
       })
     )
   }
