@@ -10,7 +10,8 @@ import { spawn } from 'node:child_process'
 /** How long a process has to stop by itself, in tenths of a second. */
 const STOP_TENTHS = 100
 
-const SCRIPT = `
+/** @param {number} stopTenths */
+const script = (stopTenths) => `
 trap '' INT TERM HUP
 groups=
 while read -r change group; do
@@ -24,7 +25,7 @@ done
 for group in $groups; do
   kill -s TERM -- "-$group" 2>/dev/null || continue
   waited=0
-  while [ $waited -lt ${STOP_TENTHS} ] && kill -s 0 -- "-$group" 2>/dev/null; do
+  while [ $waited -lt ${stopTenths} ] && kill -s 0 -- "-$group" 2>/dev/null; do
     sleep 0.1
     waited=$((waited + 1))
   done
@@ -35,8 +36,15 @@ done
 export class Guard {
   /** Leaders of the process groups that run, oldest first. @type {Set<number>} */
   #groups = new Set()
-  #shell = this.#start()
   #closed = false
+  #stopTenths
+  #shell
+
+  /** @param {number} [stopTenths] */
+  constructor(stopTenths = STOP_TENTHS) {
+    this.#stopTenths = stopTenths
+    this.#shell = this.#start()
+  }
 
   /** @param {number} group  A process that leads a group of its own. */
   add(group) {
@@ -62,7 +70,7 @@ export class Guard {
   }
 
   #start() {
-    const shell = spawn('sh', ['-c', SCRIPT], {
+    const shell = spawn('sh', ['-c', script(this.#stopTenths)], {
       detached: true,
       cwd: '/',
       stdio: ['pipe', 'ignore', 'ignore'],

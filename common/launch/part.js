@@ -11,10 +11,22 @@ import { killGroup } from './command.js'
 import { Failure } from './failure.js'
 import { isWell } from './health.js'
 
-/** Pauses before a part is started again, in milliseconds; the last one stays. */
-const BACK_OFF_MS = [500, 1000, 2000, 4000, 8000, 15_000]
-/** A part that has served this long starts again with the shortest pause. */
-const STEADY_MS = 30_000
+/**
+ * How long a part is waited for.
+ *
+ * @typedef {object} Patience
+ * @property {readonly number[]} backOffMs  Pauses before it is started again; the last one stays.
+ * @property {number} steadyMs  If it has served this long, it starts again with the shortest pause.
+ * @property {number} stopMsMax  How long it has to stop by itself; it takes no more than 15 s.
+ */
+
+/** @type {Readonly<Patience>} */
+const PATIENCE = Object.freeze({
+  backOffMs: [500, 1000, 2000, 4000, 8000, 15_000],
+  steadyMs: 30_000,
+  stopMsMax: 20_000,
+})
+
 /** Between two health checks, in milliseconds. */
 const POLL_MS = 100
 /** Longest wait for one answer to a health check, in milliseconds. */
@@ -22,9 +34,7 @@ const ANSWER_MS_MAX = 2000
 /** A part without a health check is up when it has lived this long. */
 const ALIVE_MS = 500
 /** How often a start that takes long is mentioned, in milliseconds. */
-const PATIENCE_MS = 10_000
-/** How long a part has to stop by itself, in milliseconds; it takes no more than 15 s. */
-const STOP_MS_MAX = 20_000
+const MENTION_MS = 10_000
 
 /**
  * @typedef {object} PartSpec
@@ -47,6 +57,7 @@ export class Part {
   #watch = Promise.resolve()
   #spec
   #context
+  #patience
 
   /**
    * @param {PartSpec} spec
@@ -55,10 +66,12 @@ export class Part {
    * @param {import('./log-file.js').LogFile} context.log
    * @param {import('./guard.js').Guard} context.guard
    * @param {(line: string) => void} context.say
+   * @param {Readonly<Patience>} [patience]
    */
-  constructor(spec, context) {
+  constructor(spec, context, patience = PATIENCE) {
     this.#spec = spec
     this.#context = context
+    this.#patience = patience
   }
 
   get name() {
@@ -93,10 +106,11 @@ export class Part {
   async stop() {
     this.#stopping.abort()
     this.#signal('SIGTERM')
+    const { stopMsMax } = this.#patience
     const timer = setTimeout(() => {
-      this.#context.say(`${this.name} did not stop within ${STOP_MS_MAX / 1000} s and is killed`)
+      this.#context.say(`${this.name} did not stop within ${stopMsMax / 1000} s and is killed`)
       this.#signal('SIGKILL')
-    }, STOP_MS_MAX)
+    }, stopMsMax)
     const wasRunning = this.#child !== undefined
     const exit = await this.#exit
     clearTimeout(timer)
@@ -144,7 +158,7 @@ export class Part {
    */
   async #serves() {
     const startMs = performance.now()
-    let mentionMs = startMs + PATIENCE_MS
+    let mentionMs = startMs + MENTION_MS
     /** @type {Exit | undefined} */
     let ended
     void this.#exit.then((exit) => {
@@ -154,7 +168,7 @@ export class Part {
       if (await this.#isHealthy(performance.now() - startMs)) return undefined
       await this.#pause(POLL_MS)
       if (performance.now() < mentionMs) continue
-      mentionMs += PATIENCE_MS
+      mentionMs += MENTION_MS
       const seconds = Math.round((performance.now() - startMs) / 1000)
       this.#context.say(`still waiting for ${this.name} (${seconds} s): ${this.#lastLine()}`)
     }
@@ -169,7 +183,9 @@ export class Part {
   }
 
   async #restartForEver() {
+    const { backOffMs, steadyMs } = this.#patience
     let failures = 0
+    /** Undefined while it does not serve. @type {number | undefined} */
     let servesSinceMs = performance.now()
     for (;;) {
       const exit = await this.#exit
@@ -178,8 +194,10 @@ export class Part {
         this.#context.say(`${this.name} has finished: ${this.#lastLine()}`)
         return
       }
-      if (performance.now() - servesSinceMs >= STEADY_MS) failures = 0
-      const pauseMs = BACK_OFF_MS[Math.min(failures++, BACK_OFF_MS.length - 1)]
+      const servedMs = servesSinceMs === undefined ? 0 : performance.now() - servesSinceMs
+      servesSinceMs = undefined
+      if (servedMs >= steadyMs) failures = 0
+      const pauseMs = backOffMs[Math.min(failures++, backOffMs.length - 1)]
       this.#context.say(
         `${this.name} ended (${how(exit)}) and is started again in ${pauseMs / 1000} s; ` +
           `it last said: ${this.#lastLine() || 'nothing'}`,

@@ -14,18 +14,23 @@ afterEach(() => around.end())
 /** @param {string} name  Of a file of the launcher's. */
 const module = (name) => JSON.stringify(new URL(`../../launch/${name}.js`, import.meta.url).href)
 
-/** A launcher with two parts that note when they run and are told to stop. @param {string} file */
-const launcher = (file) => `
+/**
+ * A launcher with two parts that note when they run and are told to stop.
+ *
+ * @param {string} file
+ * @param {{ stopTenths?: number, after?: string }} [how]  What they do `after` they were told.
+ */
+const launcher = (file, { stopTenths, after = 'process.exit(0)' } = {}) => `
   import { Guard } from ${module('guard')}
   import { LogFile } from ${module('log-file')}
   import { Part } from ${module('part')}
-  const guard = new Guard()
+  const guard = new Guard(${stopTenths})
   const script = (name) => \`
     const note = (what) =>
       require('node:fs').appendFileSync(${JSON.stringify(file)}, '\${name} ' + what + '\\\\n')
     process.on('SIGTERM', () => {
       note('stopped')
-      process.exit(0)
+      ${after}
     })
     note(process.pid)
     setInterval(() => {}, 1000)\`
@@ -49,6 +54,18 @@ test('a launcher killed without warning leaves nothing behind, newest part first
   // All of its group, as a terminal or a container would.
   process.kill(-Number(child.pid), 'SIGKILL')
 
+  await until('the parts are gone', () => !pids.some(isAlive))
+  expect(events().slice(2)).toEqual(['ingest stopped', 'engine stopped'])
+})
+
+test('a part that does not stop is killed, too, when its launcher was', async () => {
+  const file = join(around.directory, 'events')
+  const args = ['--input-type=module', '-e', launcher(file, { stopTenths: 3, after: '' })]
+  const child = spawn(process.execPath, args, { detached: true, stdio: 'inherit' })
+  const events = () => (existsSync(file) ? readFileSync(file, 'utf8').trim().split('\n') : [])
+  await until('both parts run', () => events().length === 2)
+  const pids = events().map((line) => Number(line.split(' ')[1]))
+  process.kill(-Number(child.pid), 'SIGKILL')
   await until('the parts are gone', () => !pids.some(isAlive))
   expect(events().slice(2)).toEqual(['ingest stopped', 'engine stopped'])
 })

@@ -89,6 +89,67 @@ describe('a part', () => {
     expect(around.said[1]).toContain('exit code 9')
   })
 
+  test('is not started faster again because it has failed for long', async () => {
+    const port = await freePort()
+    const marker = join(around.directory, 'ran')
+    const script = `
+      const fs = require('node:fs')
+      if (fs.existsSync(${JSON.stringify(marker)})) process.exit(9)
+      fs.writeFileSync(${JSON.stringify(marker)}, '')
+      ${serve(port)}`
+    const healthUrl = `http://127.0.0.1:${port}/`
+    // It is dead for longer than it would have to serve.
+    const backOffMs = [100, 200, 300, 400]
+    const patience = { backOffMs, steadyMs: 250, stopMsMax: 20_000 }
+    const part = around.part('doomed', script, { healthUrl }, patience)
+    await part.start()
+    process.kill(Number(part.pid), 'SIGKILL')
+    await until('six restarts', () => around.said.length >= 6)
+    await part.stop()
+    const pauses = around.said.map((line) => /again in (\S+) s/.exec(line)?.[1])
+    // Whether it served long enough at first, a machine decides; after that it never served.
+    expect(pauses.slice(0, 6)).toEqual(['0.1', '0.2', '0.3', '0.4', '0.4', '0.4'])
+  })
+
+  test('that has served for long is started again after the shortest pause', async () => {
+    const port = await freePort()
+    const patience = { backOffMs: [10, 10_000], steadyMs: 100, stopMsMax: 20_000 }
+    const healthUrl = `http://127.0.0.1:${port}/`
+    const part = around.part('steady', serve(port), { healthUrl }, patience)
+    await part.start()
+    for (let times = 1; times <= 3; times++) {
+      await new Promise((resolve) => setTimeout(resolve, patience.steadyMs + 1))
+      process.kill(Number(part.pid), 'SIGKILL')
+      const isBack = (/** @type {string} */ line) => line.includes('is back after')
+      await until('it is back', () => around.said.filter(isBack).length === times)
+    }
+    await part.stop()
+    expect(around.said.filter((line) => line.includes('again in 0.01 s'))).toHaveLength(3)
+  })
+
+  test('that does not stop is killed, with what it has started', async () => {
+    const file = join(around.directory, 'stubborn')
+    const stubborn = "process.on('SIGTERM', () => {}); setInterval(() => {}, 1000)"
+    const script = `
+      ${stubborn}
+      const script = ${JSON.stringify(`${stubborn}; console.log('deaf')`)}
+      const child = require('node:child_process').spawn(process.execPath, ['-e', script])
+      child.stdout.once('data', () =>
+        require('node:fs').writeFileSync(${JSON.stringify(file)}, String(child.pid)))`
+    const patience = { backOffMs: [10], steadyMs: 1_000, stopMsMax: 300 }
+    const part = around.part('stubborn', script, {}, patience)
+    await part.start()
+    await until('both are deaf', () => existsSync(file) && readFileSync(file, 'utf8') !== '')
+    const pids = [Number(part.pid), Number(readFileSync(file, 'utf8'))]
+    expect(pids.map(isAlive)).toEqual([true, true])
+    await part.stop()
+    await until('both are gone', () => !pids.some(isAlive))
+    expect(around.said).toEqual([
+      'stubborn did not stop within 0.3 s and is killed',
+      expect.stringContaining('stubborn ended with SIGKILL'),
+    ])
+  })
+
   test('that may finish is left alone when it has', async () => {
     const script = "setTimeout(() => console.log('all 10 acknowledged'), 700)"
     const part = around.part('finite', script, { mayFinish: true })

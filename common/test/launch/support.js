@@ -58,12 +58,14 @@ export class Surroundings {
    * @param {string} name
    * @param {string} script  What the part does.
    * @param {Partial<import('../../launch/part.js').PartSpec>} [spec]
+   * @param {import('../../launch/part.js').Patience} [patience]
    */
-  part(name, script, spec = {}) {
+  part(name, script, spec = {}, patience = undefined) {
     const log = new LogFile(join(this.directory, `${name}.log`))
     return new Part(
       { name, command: [process.execPath, '-e', script], env: {}, ...spec },
       { cwd: this.directory, log, guard: this.guard, say: (line) => this.said.push(line) },
+      patience,
     )
   }
 
