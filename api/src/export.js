@@ -2,11 +2,13 @@
  * All measurements of some sensors between two times, some rows at a time: what a user takes away.
  * CSV and NDJSON can be sent back to `POST /v1/import` as they are.
  *
- * NDJSON keeps all values. CSV cannot tell a text from a number that looks the same. Arrow keeps
- * the kind of each value besides, and `seq`.
+ * Each of them keeps every value and its kind. CSV says the kind in a column, NDJSON where the
+ * value alone would be taken for another one: of integers, and of doubles that look like those that
+ * no double could hold. Arrow keeps `seq` besides.
  */
 
 import { setTimeout as delay } from 'node:timers/promises'
+import { KIND, KIND_NAMES } from '@sandglass/common/measurement'
 import { Problem } from '@sandglass/common/problem'
 import { stringify } from 'csv-stringify/sync'
 import { valueJson } from './value.js'
@@ -35,11 +37,23 @@ const RETRY_MS = 500
  * @property {() => Promise<Parts>} begin  For one export.
  */
 
+/** Texts that a reader of CSV would trim, or take for nothing. */
+const MUST_BE_QUOTED = /^$|^\s|\s$/
+
 /** @type {Parts} */
 const CSV = {
-  head: () => 'sensor,metric,t,v\n',
+  head: () => 'sensor,metric,t,v,kind\n',
   rows: ({ name }, rows) =>
-    stringify(rows.map(({ metric, t, value }) => [name, metric, String(t), cell(value)])),
+    stringify(
+      rows.map(({ metric, t, kind, value }) => [
+        name,
+        metric,
+        String(t),
+        cell(kind, value),
+        KIND_NAMES.get(kind) ?? '',
+      ]),
+      { quoted_match: MUST_BE_QUOTED },
+    ),
   tail: () => '',
 }
 
@@ -49,9 +63,10 @@ const NDJSON = {
   rows: ({ name }, rows) => {
     const sensor = JSON.stringify(name)
     return rows
-      .map(({ metric, t, value }) => {
+      .map(({ metric, t, kind, value }) => {
         const head = `{"sensor":${sensor},"metric":${JSON.stringify(metric)}`
-        return `${head},"t":${t},"v":${valueJson(value)}}\n`
+        const end = isTold(kind, value) ? '' : `,"kind":"${KIND_NAMES.get(kind)}"`
+        return `${head},"t":${t},"v":${valueJson(value)}${end}}\n`
       })
       .join('')
   },
@@ -74,9 +89,16 @@ export const FORMATS = {
   },
 }
 
-/** @param {Row['value']} value */
-function cell(value) {
-  return typeof value === 'string' ? value : valueJson(value)
+/** @param {Row['kind']} kind  @param {Row['value']} value */
+function cell(kind, value) {
+  if (value === null) return ''
+  return kind === KIND.text ? String(value) : valueJson(value)
+}
+
+/** Whether JSON tells the kind. @param {Row['kind']} kind  @param {Row['value']} value */
+function isTold(kind, value) {
+  if (kind === KIND.integer) return false
+  return kind !== KIND.number || !Number.isInteger(value) || Number.isSafeInteger(value)
 }
 
 /**

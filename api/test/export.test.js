@@ -1,3 +1,4 @@
+import { KIND } from '@sandglass/common/measurement'
 import { Registry } from 'prom-client'
 import { buildApp } from '../src/app.js'
 import { databaseAway } from '../src/store.js'
@@ -21,7 +22,7 @@ const build = (store) =>
   })
 
 const many = Array.from({ length: 12_000 }, (_, index) => ({
-  ...{ metric: 'm', t: T + index, seq: 0, value: index / 2 },
+  ...{ metric: 'm', t: T + index, seq: 0, kind: KIND.number, value: index / 2 },
 }))
 
 test('all rows come, oldest first, more than one page of them', async () => {
@@ -29,16 +30,16 @@ test('all rows come, oldest first, more than one page of them', async () => {
   const response = await app.inject({ url: '/v1/export?sensor=s', headers: HOST })
   expect(response.headers['content-type']).toBe('text/csv; charset=utf-8')
   const lines = response.body.trim().split('\n')
-  expect(lines[0]).toBe('sensor,metric,t,v')
-  expect(lines.slice(1)).toEqual(many.map(({ t, value }) => `s,m,${t},${value}`))
+  expect(lines[0]).toBe('sensor,metric,t,v,kind')
+  expect(lines.slice(1)).toEqual(many.map(({ t, value }) => `s,m,${t},${value},number`))
   await app.close()
 })
 
 test('range, metric and sensors are those that are asked for', async () => {
   const rows = [
-    { metric: 'a', t: T, seq: 0, value: 1 },
-    { metric: 'b', t: T, seq: 0, value: 'x "y", z' },
-    { metric: 'b', t: T + 5, seq: 1, value: 2n ** 62n },
+    { metric: 'a', t: T, seq: 0, kind: KIND.number, value: 1 },
+    { metric: 'b', t: T, seq: 0, kind: KIND.text, value: 'x "y", z' },
+    { metric: 'b', t: T + 5, seq: 1, kind: KIND.integer, value: 2n ** 62n },
   ]
   const app = await build(createFakeStore({ rows }))
   const ask = async (/** @type {string} */ query) =>
@@ -46,10 +47,10 @@ test('range, metric and sensors are those that are asked for', async () => {
   expect(await ask('')).toBe(
     `{"sensor":"s","metric":"a","t":${T},"v":1}\n` +
       `{"sensor":"s","metric":"b","t":${T},"v":"x \\"y\\", z"}\n` +
-      `{"sensor":"s","metric":"b","t":${T + 5},"v":${2n ** 62n}}\n`,
+      `{"sensor":"s","metric":"b","t":${T + 5},"v":${2n ** 62n},"kind":"integer"}\n`,
   )
   expect(await ask(`metric=b&from=${T + 1}`)).toBe(
-    `{"sensor":"s","metric":"b","t":${T + 5},"v":${2n ** 62n}}\n`,
+    `{"sensor":"s","metric":"b","t":${T + 5},"v":${2n ** 62n},"kind":"integer"}\n`,
   )
   expect(await ask('type=none')).toBe('')
   await app.close()

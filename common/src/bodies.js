@@ -5,16 +5,16 @@
  * ```text
  * application/json        an object that names its sensor, or an array of these
  * application/x-ndjson    one such object a line
- * text/csv                a header, then one object a row; columns sensor, t, metric and v, or
- *                         sensor, t, and one column a metric
+ * text/csv                a header, then one object a row: csv.js
  * text/plain              InfluxDB line protocol
  * ```
  */
 
 import { parse } from 'csv-parse/sync'
+import { columnNames, columnsOf, csvOptions, rowObject, separatorOf } from './csv.js'
+import { elementTexts, jsonText } from './json.js'
 import { PRECISIONS, parseLine, splitLines, toNanoseconds } from './line-protocol.js'
-import { PayloadError, parseObject } from './payload.js'
-import { parseTime } from './time.js'
+import { PayloadError, parseObject, textOf } from './payload.js'
 
 /** The header in which the api tells ingest in whose name it sends a body. */
 export const CLIENT_HEADER = 'x-sandglass-client'
@@ -26,6 +26,11 @@ export const FORMAT = Object.freeze({ topic: 0, object: 1, line: 2 })
 
 /** Most items of a body: each is held until it is durable, and costs more than its bytes. */
 const ITEMS_MAX = 50_000
+
+const NEWLINE = 10
+
+/** Bytes of which an empty line may consist. */
+const BLANKS = new Set([9, 11, 12, 13, 32])
 
 /** @typedef {{ format: number, payload: Buffer }} Item */
 
@@ -52,37 +57,48 @@ export function bodyFormat(contentType) {
 }
 
 /**
- * Takes a body apart.
+ * Takes a body apart. Items are the bytes that came, so that nothing is lost before an item is
+ * understood: only the rows of a CSV become objects.
  *
  * @param {BodyFormat} format
- * @param {string} body
+ * @param {Buffer | string} bytes
  * @param {string} [precision]  Of the times of line protocol, one of {@link PRECISIONS}.
  * @returns {Item[]}
  * @throws {PayloadError}  It cannot be taken apart, and nothing of it is stored.
  */
-export function itemsOf(format, body, precision = 'ns') {
+export function itemsOf(format, bytes, precision = 'ns') {
+  const body = typeof bytes === 'string' ? Buffer.from(bytes) : bytes
   switch (format) {
     case 'json':
       return jsonItems(body)
     case 'ndjson':
-      return limited(body.split('\n').filter((line) => line.trim() !== '')).map((line) => ({
-        format: FORMAT.object,
-        payload: Buffer.from(line),
-      }))
+      return limited(linesOf(body)).map((payload) => ({ format: FORMAT.object, payload }))
     case 'csv':
       return csvItems(body)
-    default: {
-      const zeros = PRECISIONS.get(precision)
-      if (zeros === undefined) {
-        const known = [...PRECISIONS.keys()].join(', ')
-        throw new PayloadError('time', `precision is none of ${known}`)
-      }
-      return limited(splitLines(body)).map((line) => ({
-        format: FORMAT.line,
-        payload: Buffer.from(toNanoseconds(line, zeros)),
-      }))
-    }
+    default:
+      return limited(lineItems(body, precision))
   }
+}
+
+/**
+ * Takes line protocol apart. Their times are nanoseconds from then on.
+ *
+ * @param {Buffer} body
+ * @param {string} [precision]  One of {@link PRECISIONS}.
+ * @returns {Item[]}
+ * @throws {PayloadError}  There is no such precision.
+ */
+export function lineItems(body, precision = 'ns') {
+  const zeros = PRECISIONS.get(precision)
+  if (zeros === undefined) {
+    const known = [...PRECISIONS.keys()].join(', ')
+    throw new PayloadError('time', `precision is none of ${known}`)
+  }
+  // A character for each byte: a line that is not UTF-8 is refused by itself, later.
+  return splitLines(body.toString('latin1')).map((line) => ({
+    format: FORMAT.line,
+    payload: Buffer.from(toNanoseconds(line, zeros), 'latin1'),
+  }))
 }
 
 /**
@@ -93,7 +109,7 @@ export function itemsOf(format, body, precision = 'ns') {
  * @throws {PayloadError}
  */
 export function parseItem({ format, payload }) {
-  return format === FORMAT.line ? parseLine(payload.toString()) : parseObject(payload)
+  return format === FORMAT.line ? parseLine(textOf(payload, 'line')) : parseObject(payload)
 }
 
 /**
@@ -108,86 +124,65 @@ function limited(items) {
   throw new PayloadError('json', fault)
 }
 
-/** @param {unknown} value  @returns {Item} */
-const objectItem = (value) => ({
-  format: FORMAT.object,
-  payload: Buffer.from(JSON.stringify(value)),
-})
+/** Lines that are not empty. @param {Buffer} body */
+function linesOf(body) {
+  /** @type {Buffer[]} */
+  const lines = []
+  for (let from = 0; from < body.length; ) {
+    const newline = body.indexOf(NEWLINE, from)
+    const to = newline < 0 ? body.length : newline
+    const line = body.subarray(from, to)
+    // A copy: one line that is stored late would keep the whole body in memory.
+    if (!isBlank(line)) lines.push(Buffer.from(line))
+    from = to + 1
+  }
+  return lines
+}
 
-/** @param {string} body */
+/** @param {Buffer} line */
+function isBlank(line) {
+  return line.every((byte) => BLANKS.has(byte))
+}
+
+/** @param {string} text  @returns {Item} */
+const objectItem = (text) => ({ format: FORMAT.object, payload: Buffer.from(text) })
+
+/** @param {Buffer} body */
 function jsonItems(body) {
+  const text = textOf(body, 'json')
   /** @type {unknown} */
   let value
   try {
-    value = JSON.parse(body)
+    value = JSON.parse(text)
   } catch (error) {
     const { message } = /** @type {Error} */ (error)
     throw new PayloadError('json', `the body is not JSON: ${message}`)
   }
-  return Array.isArray(value) ? limited(value).map(objectItem) : [objectItem(value)]
+  if (!Array.isArray(value)) return [objectItem(text)]
+  limited(value)
+  return elementTexts(text).map(objectItem)
 }
 
-/** @param {string} body */
+/** @param {Buffer} body */
 function csvItems(body) {
+  const text = textOf(body, 'json')
+  const separator = separatorOf(text.split('\n', 1)[0])
   /** @type {string[][]} */
   let rows
   try {
-    rows = parse(body, { bom: true, relax_column_count: true, skip_empty_lines: true, trim: true })
+    rows = parse(text, csvOptions(separator))
   } catch (error) {
     const { message } = /** @type {Error} */ (error)
     throw new PayloadError('json', `the body is not CSV: ${message}`)
   }
   const [header = [], ...more] = rows
-  const names = header.map(columnName)
-  if (!names.includes('sensor')) {
+  const columns = columnsOf(columnNames(header), separator)
+  const { length } = columns.names
+  if (!columns.names.includes('sensor')) {
     throw new PayloadError('topic', 'the first line of the CSV names no column sensor')
   }
   return limited(more).map((cells) =>
     // A row of another length says nothing for certain; as a text it is refused.
-    objectItem(cells.length === names.length ? rowObject(names, cells) : cells.join()),
+    objectItem(jsonText(cells.length === length ? rowObject(columns, cells) : cells.join())),
   )
-}
-
-/**
- * What a column of a CSV is called in the object that a row becomes.
- *
- * @param {string} title
- */
-export function columnName(title) {
-  return title === 'time' || title === 'timestamp' ? 't' : title
-}
-
-/**
- * A row of a CSV as an object that names its sensor; a cell that is empty is not in it.
- *
- * @param {string[]} names  As {@link columnName} gives them.
- * @param {string[]} cells  As many.
- * @returns {Record<string, unknown>}  `t` is a text where it is no time.
- */
-export function rowObject(names, cells) {
-  return Object.fromEntries(
-    names.flatMap((name, index) => {
-      const cell = cells[index]
-      return cell === '' ? [] : [[name, cellOf(name, cell)]]
-    }),
-  )
-}
-
-/** A place, as JSON; or the text. @param {string} cell  @returns {unknown} */
-function objectOf(cell) {
-  try {
-    return JSON.parse(cell)
-  } catch {
-    return cell
-  }
-}
-
-/** A value by how it is written. @param {string} name  @param {string} cell */
-function cellOf(name, cell) {
-  if (name === 'sensor' || name === 'metric') return cell
-  if (name === 't') return parseTime(cell) ?? cell
-  if (cell === 'true' || cell === 'false') return cell === 'true'
-  if (cell.startsWith('{')) return objectOf(cell)
-  const number = Number(cell)
-  return Number.isFinite(number) ? number : cell
 }

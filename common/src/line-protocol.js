@@ -13,7 +13,8 @@
  */
 
 import { createHash } from 'node:crypto'
-import { KIND } from './measurement.js'
+import { exactNumber } from './json.js'
+import { isInt64, KIND } from './measurement.js'
 import { checkMetric, checkText, PayloadError } from './payload.js'
 import { isSensorName, NAME_LENGTH_MAX, SENSOR_NAME_RULE } from './sensor.js'
 
@@ -49,38 +50,47 @@ const BOOLEANS = new Map([
 
 const FLOAT = /^[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$/
 const INTEGER = /^([-+]?\d+)[iu]$/
-const INT64_MIN = -(2n ** 63n)
-const INT64_MAX = 2n ** 63n - 1n
+/** Around a line, and none of it. `trim` would take half of an `à` for a space. */
+const PADDING = /^[ \t\r\ufeff]+|[ \t\r]+$/g
+
+const BLANK = /\s/
+const PART = Object.freeze({ none: 0, comment: 1, series: 2, fields: 3 })
 
 /**
  * Splits a body into its lines, without empty ones and comments. A line may go on after a newline
  * that is inside a quoted text.
  *
- * @param {string} body
+ * @param {string} body  The grammar is ASCII, so a character for each byte will do as well.
  * @returns {string[]}
  */
 export function splitLines(body) {
   /** @type {string[]} */
   const lines = []
   let start = 0
+  /** What was begun last: quotes mean something only in the fields. @type {number} */
+  let part = PART.none
   let isQuoted = false
+  let previous = ''
   for (let at = 0; at <= body.length; at++) {
     const char = body[at]
-    if (char === '\\') at++
-    else if (char === '"') isQuoted = !isQuoted && isValueStart(body, at)
-    else if (at === body.length || (char === '\n' && !isQuoted)) {
-      const line = body.slice(start, at).trim()
-      if (line !== '' && !line.startsWith('#')) lines.push(line)
+    if (at === body.length || (char === '\n' && !isQuoted)) {
+      const line = body.slice(start, at).replace(PADDING, '')
+      if (line !== '' && part !== PART.comment) lines.push(line)
       start = at + 1
+      part = PART.none
+    } else if (char === '\\') {
+      at++
+    } else if (char === '"') {
+      isQuoted = !isQuoted && part === PART.fields && previous === '='
+    } else if (char === ' ' && part === PART.series) {
+      part = PART.fields
     }
+    if (part === PART.none && !BLANK.test(char ?? ' ')) {
+      part = char === '#' ? PART.comment : PART.series
+    }
+    previous = char
   }
   return lines
-}
-
-/** Whether a quote begins a text, rather than being part of a name. */
-/** @param {string} body  @param {number} at */
-function isValueStart(body, at) {
-  return body[at - 1] === '='
 }
 
 /**
@@ -94,11 +104,11 @@ export function parseLine(line) {
   if (measurement === '') throw new PayloadError('line', 'the line has no measurement')
   /** @type {Pair[]} */
   const tags = []
-  while (reader.takes(',')) tags.push(reader.pair())
+  while (reader.takes(',')) tags.push(reader.pair(false))
   reader.space('fields')
   /** @type {Pair[]} */
-  const fields = [reader.pair()]
-  while (reader.takes(',')) fields.push(reader.pair())
+  const fields = [reader.pair(true)]
+  while (reader.takes(',')) fields.push(reader.pair(true))
   const timeMs = timeOf(reader.rest())
   const own = tags.find(({ name }) => name === 'sensor')?.text
   const sensor = nameOf(own ?? seriesKey(measurement, tags))
@@ -113,19 +123,18 @@ export function parseLine(line) {
 
 /** Reads a line from left to right. */
 class Reader {
-  /** @private */
-  at = 0
+  #at = 0
+  #line
 
   /** @param {string} line */
   constructor(line) {
-    /** @private */
-    this.line = line
+    this.#line = line
   }
 
   /** Goes on after a character, if that is the next one. @param {string} char */
   takes(char) {
-    if (this.line[this.at] !== char) return false
-    this.at++
+    if (this.#line[this.#at] !== char) return false
+    this.#at++
     return true
   }
 
@@ -138,42 +147,48 @@ class Reader {
   /** A name up to one of the characters; a backslash keeps one of them. @param {string} ends */
   name(ends) {
     let text = ''
-    for (; this.at < this.line.length && !ends.includes(this.line[this.at]); this.at++) {
-      const isEscape = this.line[this.at] === '\\' && ',= '.includes(this.line[this.at + 1] ?? 'x')
-      if (isEscape) this.at++
-      text += this.line[this.at]
+    for (; this.#at < this.#line.length && !ends.includes(this.#line[this.#at]); this.#at++) {
+      const isEscape =
+        this.#line[this.#at] === '\\' && ',= '.includes(this.#line[this.#at + 1] ?? 'x')
+      if (isEscape) this.#at++
+      text += this.#line[this.#at]
     }
     return text
   }
 
-  /** A name, `=` and a text. @returns {Pair} */
-  pair() {
+  /**
+   * A name, `=` and a text.
+   *
+   * @param {boolean} isField  Whether a text may be quoted; quotes of tags are part of them.
+   * @returns {Pair}
+   */
+  pair(isField) {
     const name = this.name(',= ')
     if (name === '' || !this.takes('=')) {
       throw new PayloadError(
         'line',
-        `key=value is expected at character ${this.at + 1} of the line`,
+        `key=value is expected at character ${this.#at + 1} of the line`,
       )
     }
-    if (this.takes('"')) return { name, text: this.quoted(), isQuoted: true }
+    if (isField && this.takes('"')) return { name, text: this.#quoted(), isQuoted: true }
     const text = this.name(', ')
     if (text === '') throw new PayloadError('line', `${name} has no value`)
     return { name, text, isQuoted: false }
   }
 
-  /** @private */
-  quoted() {
+  #quoted() {
     let text = ''
-    for (; this.at < this.line.length; this.at++) {
+    for (; this.#at < this.#line.length; this.#at++) {
       if (this.takes('"')) return text
-      if (this.line[this.at] === '\\' && '"\\'.includes(this.line[this.at + 1] ?? 'x')) this.at++
-      text += this.line[this.at]
+      if (this.#line[this.#at] === '\\' && '"\\'.includes(this.#line[this.#at + 1] ?? 'x'))
+        this.#at++
+      text += this.#line[this.#at]
     }
     throw new PayloadError('line', 'a quoted text has no end')
   }
 
   rest() {
-    return this.line.slice(this.at).trim()
+    return this.#line.slice(this.#at).trim()
   }
 }
 
@@ -209,27 +224,30 @@ function fieldValue(metric, { text, isQuoted }) {
   if (truth !== undefined) return { kind: KIND.boolean, value: truth }
   const integer = INTEGER.exec(text)?.[1]
   if (integer !== undefined) return { kind: KIND.integer, value: integerOf(metric, integer) }
+  if (!FLOAT.test(text)) {
+    throw new PayloadError('value', `the value of ${metric} is not one of line protocol`)
+  }
   const value = Number(text)
-  if (FLOAT.test(text) && Number.isFinite(value)) return { kind: KIND.number, value }
-  throw new PayloadError('value', `the value of ${metric} is not one of line protocol`)
+  if (Number.isFinite(value)) return { kind: KIND.number, value }
+  throw new PayloadError('value', `the value of ${metric} is too large for a double`)
 }
 
 /** @param {string} metric  @param {string} text */
 function integerOf(metric, text) {
-  const value = Number(text)
-  if (Number.isSafeInteger(value)) return value
-  const exact = BigInt(text.replace('+', ''))
-  if (exact < INT64_MIN || exact > INT64_MAX) {
-    throw new PayloadError('value', `the value of ${metric} has more than 64 bits`)
+  const value = exactNumber(text)
+  if (typeof value === 'bigint' ? isInt64(value) : Number.isSafeInteger(value)) {
+    // -0 is no integer.
+    return Object.is(value, -0) ? 0 : value
   }
-  return exact
+  throw new PayloadError('value', `the value of ${metric} is not a whole number of at most 64 bits`)
 }
 
 /** @param {string} text  Nanoseconds since the Unix epoch, or nothing. */
 function timeOf(text) {
   if (text === '') return undefined
   if (!/^-?\d{1,19}$/.test(text)) {
-    throw new PayloadError('time', 'the time is not a whole number of nanoseconds')
+    const remedy = 'give a whole number, of nanoseconds unless precision= says other'
+    throw new PayloadError('time', `t is not a time but "${text.slice(0, 40)}": ${remedy}`)
   }
   // Down to the millisecond, also before 1970.
   const ns = BigInt(text)

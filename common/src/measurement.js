@@ -14,6 +14,46 @@ export const EVENT_MS_MIN = 946_684_800_000
 /** How far a device's clock may be ahead, in milliseconds. */
 export const EVENT_AHEAD_MS_MAX = 86_400_000
 
+/**
+ * What exports and the REST interface call the kinds.
+ *
+ * @type {ReadonlyMap<number | undefined, string>}
+ */
+export const KIND_NAMES = new Map(Object.entries(KIND).map(([name, kind]) => [kind, name]))
+
+/**
+ * Why an event time is not believed; undefined if it is. The same for ingest, an import and what
+ * `/v1/decode` says.
+ *
+ * @param {number | undefined} timeMs  Milliseconds since the Unix epoch.
+ * @param {number} nowMs  When it was received.
+ */
+export function ageFault(timeMs, nowMs) {
+  if (timeMs === undefined) return undefined
+  if (timeMs < EVENT_MS_MIN) return `t is ${isoOf(timeMs)}, before the year 2000`
+  if (timeMs > nowMs + EVENT_AHEAD_MS_MAX) return `t is ${isoOf(timeMs)}, more than 24 hours ahead`
+  return undefined
+}
+
+/** Most metrics of one sensor. */
+const SENSOR_METRICS_MAX = 1_000
+
+/**
+ * Why a sensor cannot have so many metrics; undefined if it can.
+ *
+ * @param {number} count
+ */
+export function metricsFault(count) {
+  if (count <= SENSOR_METRICS_MAX) return undefined
+  return `a sensor has at most ${SENSOR_METRICS_MAX} metrics`
+}
+
+/** @param {number} timeMs  @returns {string} */
+function isoOf(timeMs) {
+  const date = new Date(timeMs)
+  return Number.isNaN(date.getTime()) ? `${timeMs} ms` : date.toISOString()
+}
+
 /** @typedef {{ lat: number, lon: number }} Location */
 /** A `bigint` only where an integer is too large to be exact as a number. */
 /** @typedef {number | bigint | boolean | string | Location} Value */
@@ -26,6 +66,14 @@ export const EVENT_AHEAD_MS_MAX = 86_400_000
  * @property {number} kind  One of {@link KIND}.
  * @property {Value} value
  */
+
+const INT64_MIN = -(2n ** 63n)
+const INT64_MAX = 2n ** 63n - 1n
+
+/** Whether an integer fits the column `i`. @param {bigint} value */
+export function isInt64(value) {
+  return value >= INT64_MIN && value <= INT64_MAX
+}
 
 /** The columns that a value of each kind sets, in the order in which they are bound. */
 export const VALUE_COLUMNS = Object.freeze({

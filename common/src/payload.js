@@ -4,28 +4,31 @@
  *
  * ```text
  * sensors/<sensor>/<metric>   reading, or an array of readings
- *   reading  := value | {"t": time, "v": value}
+ *   reading  := value | {"t": time, "v": value, "kind": kind}
  * sensors/<sensor>            object, or an array of objects
  *   object   := {"t": time, metric: value | null, ...}        a null is a metric not measured
  * value      := number | true | false | "text" | {"lat": number, "lon": number}
- * time       := milliseconds since the Unix epoch; may be missing
+ * time       := ISO 8601, or s, ms, us or ns since the Unix epoch, by its size; may be missing
+ * kind       := "number" | "integer" | "boolean" | "text" | "location"; may be missing
  *
  * without a topic, an object that names its sensor:
  *   object   := {"sensor": name, "t": time, metric: value | null, ...}
- *             | {"sensor": name, "metric": metric, "t": time, "v": value}
+ *             | {"sensor": name, "metric": metric, "t": time, "v": value, "kind": kind}
  * ```
+ *
+ * A number is a double, however it is spelled, so that 21 and 21.5 are of one kind. It is an
+ * integer where the kind says so, or where no double could hold it: beyond 2^53, and whole.
  */
 
-import { KIND } from './measurement.js'
-import { isSensorName } from './sensor.js'
+import { parseJson } from './json.js'
+import { isInt64, KIND } from './measurement.js'
+import { isMetricName, isSensorName, METRIC_NAME_RULE, SENSOR_NAME_RULE } from './sensor.js'
+import { eventMs } from './time.js'
 
 /** @typedef {import('./measurement.js').Measurement} Measurement */
 
 /** Longest text value, in bytes of UTF-8. */
 export const TEXT_BYTES_MAX = 64 * 1024
-
-/** Longest name of a metric, in characters: it is repeated in every row's key. */
-export const METRIC_LENGTH_MAX = 128
 
 /** Most levels that MQTT topics of ours have. */
 const LEVELS_MAX = 3
@@ -79,24 +82,21 @@ export function parseTopic(topic) {
  * @throws {PayloadError}
  */
 export function checkNames(sensor, metric) {
-  if (!isSensorName(sensor)) {
-    throw new PayloadError(
-      'topic',
-      'the sensor in the topic is empty, too long or has a forbidden character',
-    )
-  }
+  checkSensor(sensor)
   if (metric !== undefined) checkMetric(metric)
 }
 
-/** @param {string} metric  @throws {PayloadError} */
+/** @param {unknown} sensor  @returns {asserts sensor is string}  @throws {PayloadError} */
+function checkSensor(sensor) {
+  if (sensor === undefined) throw new PayloadError('topic', 'the sensor is missing')
+  if (typeof sensor !== 'string') throw new PayloadError('topic', 'the sensor is not a text')
+  if (!isSensorName(sensor)) throw new PayloadError('topic', `the sensor ${SENSOR_NAME_RULE}`)
+}
+
+/** @param {unknown} metric  @returns {asserts metric is string}  @throws {PayloadError} */
 export function checkMetric(metric) {
-  if (metric.length === 0) throw new PayloadError('topic', 'the name of a metric is empty')
-  if (metric.length > METRIC_LENGTH_MAX) {
-    throw new PayloadError(
-      'topic',
-      `the name of metric ${shown(metric)} has more than ${METRIC_LENGTH_MAX} characters`,
-    )
-  }
+  if (typeof metric !== 'string') throw new PayloadError('topic', 'the metric is not a text')
+  if (!isMetricName(metric)) throw new PayloadError('topic', `the metric ${METRIC_NAME_RULE}`)
 }
 
 const UTF8 = new TextDecoder('utf-8', { fatal: true })
@@ -110,7 +110,7 @@ const UTF8 = new TextDecoder('utf-8', { fatal: true })
  * @throws {PayloadError}  The message as a whole is refused.
  */
 export function parsePayload(metric, payload) {
-  const body = parseJson(payload)
+  const body = jsonOf(payload)
   /** @type {Measurement[]} */
   const measurements = []
   if (!Array.isArray(body)) {
@@ -130,21 +130,27 @@ export function parsePayload(metric, payload) {
  * @throws {PayloadError}
  */
 export function parseObject(payload) {
-  const body = parseJson(payload)
-  if (typeof body !== 'object' || body === null || Array.isArray(body)) {
+  return parseRecord(jsonOf(payload))
+}
+
+/**
+ * As {@link parseObject}, of what was read already.
+ *
+ * @param {unknown} record  As `parseJson` gives it.
+ * @returns {{ sensor: string, measurements: Measurement[] }}  At least one measurement.
+ * @throws {PayloadError}
+ */
+export function parseRecord(record) {
+  if (typeof record !== 'object' || record === null || Array.isArray(record)) {
     throw new PayloadError('value', 'this is not an object such as {"sensor": "a", "metric": 1}')
   }
-  const { sensor, metric, ...more } = /** @type {Record<string, unknown>} */ (body)
-  if (typeof sensor !== 'string' || !isSensorName(sensor)) {
-    const fault = 'is missing, empty, too long or has a forbidden character'
-    throw new PayloadError('topic', `sensor ${fault}`)
-  }
+  const { sensor, metric, ...more } = /** @type {Record<string, unknown>} */ (record)
+  checkSensor(sensor)
   /** @type {Measurement[]} */
   const measurements = []
   if (metric === undefined) {
     addMetrics(measurements, more)
   } else {
-    if (typeof metric !== 'string') throw new PayloadError('topic', 'metric is not a text')
     checkMetric(metric)
     if (!('v' in more)) throw new PayloadError('value', 'v is missing: the value of the metric')
     measurements.push(reading(metric, more))
@@ -154,17 +160,33 @@ export function parseObject(payload) {
 }
 
 /** @param {Buffer} payload  @returns {unknown} */
-function parseJson(payload) {
+function jsonOf(payload) {
   if (payload.length === 0) throw new PayloadError('json', 'the payload is empty')
-  let text = payload.toString('latin1')
+  const text = textOf(payload, 'json')
   try {
-    // Nearly all payloads are ASCII; only for others is it asked whether they are UTF-8.
-    // biome-ignore lint/suspicious/noControlCharactersInRegex: the range of ASCII
-    if (!/^[\x00-\x7f]*$/.test(text)) text = UTF8.decode(payload)
-    return JSON.parse(text)
+    return parseJson(text)
   } catch (error) {
     const { message } = /** @type {Error} */ (error)
-    throw new PayloadError('json', `the payload is not JSON in UTF-8: ${shown(message, 120)}`)
+    throw new PayloadError('json', `this is not JSON: ${shown(message, 120)}`)
+  }
+}
+
+/**
+ * The text of some bytes, without a byte order mark.
+ *
+ * @param {Buffer} bytes
+ * @param {PayloadFault} fault  If they are not UTF-8.
+ * @throws {PayloadError}
+ */
+export function textOf(bytes, fault) {
+  const text = bytes.toString('latin1')
+  // Nearly all texts are ASCII; only for others is it asked whether they are UTF-8.
+  // biome-ignore lint/suspicious/noControlCharactersInRegex: the range of ASCII
+  if (/^[\x00-\x7f]*$/.test(text)) return text
+  try {
+    return UTF8.decode(bytes)
+  } catch {
+    throw new PayloadError(fault, 'this is not UTF-8')
   }
 }
 
@@ -177,8 +199,9 @@ function addElement(into, metric, element) {
 /** @param {string} metric  @param {unknown} element  @returns {Measurement} */
 function reading(metric, element) {
   if (typeof element === 'object' && element !== null && 'v' in element) {
-    const { t, v } = /** @type {{ t?: unknown, v: unknown }} */ (element)
-    return measurement(metric, timeOf(t), v)
+    const { t, v, kind } = /** @type {{ t?: unknown, v: unknown, kind?: unknown }} */ (element)
+    const read = measurement(metric, timeOf(t), v)
+    return kind === undefined ? read : ofKind(read, kind)
   }
   return measurement(metric, undefined, element)
 }
@@ -197,11 +220,18 @@ function addMetrics(into, element) {
   }
 }
 
-/** @param {unknown} t */
-function timeOf(t) {
+/**
+ * @param {unknown} t
+ * @returns {number | undefined}  Milliseconds since the Unix epoch; undefined where there is none.
+ * @throws {PayloadError}
+ */
+export function timeOf(t) {
   if (t === undefined || t === null) return undefined
-  if (typeof t === 'number' && Number.isSafeInteger(t)) return t
-  throw new PayloadError('time', 't is not a whole number of milliseconds since the Unix epoch')
+  const timeMs = eventMs(t)
+  if (timeMs !== undefined) return timeMs
+  const text = typeof t === 'string' ? `"${shown(t)}"` : typeof t === 'object' ? 'an object' : t
+  const remedy = 'give ISO 8601, or s, ms, us or ns since 1970'
+  throw new PayloadError('time', `t is not a time but ${text}: ${remedy}`)
 }
 
 /**
@@ -216,6 +246,9 @@ function measurement(metric, timeMs, value) {
       // JSON.parse reads 1e999 as Infinity.
       if (!Number.isFinite(value)) throw unfit(metric, 'is too large for a double')
       return { metric, timeMs, kind: KIND.number, value }
+    case 'bigint':
+      if (isInt64(value)) return { metric, timeMs, kind: KIND.integer, value }
+      return measurement(metric, timeMs, Number(value))
     case 'boolean':
       return { metric, timeMs, kind: KIND.boolean, value }
     case 'string':
@@ -226,11 +259,40 @@ function measurement(metric, timeMs, value) {
   }
 }
 
+/**
+ * The measurement whose kind was said besides.
+ *
+ * @param {Measurement} measurement  As its value looks.
+ * @param {unknown} name
+ * @returns {Measurement}
+ * @throws {PayloadError}
+ */
+function ofKind(measurement, name) {
+  const { metric, timeMs, kind, value } = measurement
+  if (typeof name !== 'string' || !Object.hasOwn(KIND, name)) {
+    const known = Object.keys(KIND).join(', ')
+    throw new PayloadError('value', `the kind of ${shown(metric)} is none of ${known}`)
+  }
+  const said = /** @type {Record<string, number>} */ (KIND)[name]
+  if (said === kind) return measurement
+  if (said === KIND.number && typeof value === 'bigint') {
+    return { metric, timeMs, kind: said, value: Number(value) }
+  }
+  if (said === KIND.integer && Number.isSafeInteger(value)) {
+    // -0 is no integer.
+    return { metric, timeMs, kind: said, value: /** @type {number} */ (value) + 0 }
+  }
+  if (said === KIND.integer) throw unfit(metric, 'is not a whole number of at most 64 bits')
+  throw unfit(metric, `is not of kind ${name}`)
+}
+
 /** @param {string} metric  @param {string} text  @throws {PayloadError} */
 export function checkText(metric, text) {
   if (3 * text.length > TEXT_BYTES_MAX && Buffer.byteLength(text) > TEXT_BYTES_MAX) {
     throw unfit(metric, `is a text of more than ${TEXT_BYTES_MAX} bytes`)
   }
+  // UTF-8 has no halves of surrogate pairs: another text would be stored.
+  if (/\p{Cs}/u.test(text)) throw unfit(metric, 'is a text with half of a surrogate pair')
 }
 
 /** @param {string} metric  @param {unknown} value */

@@ -45,6 +45,11 @@ describe('a line', () => {
     expect(measurements[0].value).toBe(String.raw`say "hi" \ \n`)
   })
 
+  test('has quotes around fields alone; those of tags and names are part of them', () => {
+    const { sensor, measurements } = parseLine('"m",sensor="a" "f"="x"')
+    expect([sensor, measurements[0].metric, measurements[0].value]).toEqual(['"a"', '"m"."f"', 'x'])
+  })
+
   test('is of a time before 1970 too, down to the millisecond', () => {
     const times = ['-1', '-1000000', '-1000001', '0', '999999', '1000000'].map(
       (time) => parseLine(`m v=1 ${time}`).measurements[0].timeMs,
@@ -119,8 +124,9 @@ describe('a line', () => {
 })
 
 test('a body is split at newlines that are in no text; comments and empty lines are none', () => {
-  const body = '# a\nm v=1\r\n\n  m v="two\nlines",w=2 5  \nm,a=x"y v=3\n#b'
-  expect(splitLines(body)).toEqual(['m v=1', 'm v="two\nlines",w=2 5', 'm,a=x"y v=3'])
+  const lines = ['m v=1', 'm v="two\nlines",w=2 5', 'm,a=x"y v=3', 'm,a="x v=1', 'm,a\\="b=c v="d"']
+  const body = `# a v="b\n${lines[0]}\r\n\n  ${lines[1]}  \n${lines.slice(2).join('\n')}\n #b`
+  expect(splitLines(body)).toEqual(lines)
 })
 
 test('times of other units become nanoseconds, and nothing else changes', () => {

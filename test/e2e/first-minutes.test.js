@@ -128,9 +128,9 @@ describeWith(missingPrograms(['curl', 'mosquitto_pub']), 'in the first five minu
     const [header, ...lines] = readFileSync(join(demo.directory, 'kitchen.csv'), 'utf8')
       .trimEnd()
       .split('\n')
-    expect(header).toBe('sensor,metric,t,v')
+    expect(header).toBe('sensor,metric,t,v,kind')
     expect(lines).toHaveLength(LIVE_TRIES + 1)
-    expect(lines.every((line) => /^kitchen,temperature,\S+,21\.5$/.test(line))).toBe(true)
+    expect(lines.every((line) => /^kitchen,temperature,\S+,21\.5,number$/.test(line))).toBe(true)
   })
 })
 

@@ -1,12 +1,9 @@
 /** A dry run: what an import would store, summed up in memory of limited size. */
 
-import { KIND } from '@sandglass/common/measurement'
+import { KIND_NAMES } from '@sandglass/common/measurement'
 
 /** Series that are told one by one; of others only how many measurements they have together. */
 const SERIES_MAX = 1_000
-
-/** @type {ReadonlyMap<number, string>} */
-const KIND_NAMES = new Map(Object.entries(KIND).map(([name, kind]) => [kind, name]))
 
 /** @typedef {import('@sandglass/common/measurement').Measurement} Measurement */
 /**

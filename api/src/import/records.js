@@ -7,7 +7,9 @@
  */
 
 import { pipeline, Readable } from 'node:stream'
-import { columnName, rowObject } from '@sandglass/common/bodies'
+import { columnNames, columnsOf, csvOptions, rowObject, separatorOf } from '@sandglass/common/csv'
+import { parseJson } from '@sandglass/common/json'
+import { PayloadError, textOf } from '@sandglass/common/payload'
 import { invalid, Problem } from '@sandglass/common/problem'
 import { parse } from 'csv-parse'
 
@@ -17,8 +19,6 @@ export const RECORD_BYTES_MAX = 524_288
 /** Most bytes that are looked through for the end of the first line. */
 const HEADER_BYTES_MAX = 65_536
 
-const SEPARATORS = [',', ';', '\t', '|']
-const DECIMAL_COMMA = /^[+-]?\d+,\d+$/
 const NEWLINE = 10
 
 /**
@@ -77,15 +77,16 @@ export async function* ndjsonRecords(bytes) {
  */
 function lineRecord(line, length, pieces) {
   if (length > RECORD_BYTES_MAX) return { line, fault: `more than ${RECORD_BYTES_MAX} bytes` }
-  const text = Buffer.concat(pieces).toString().trim()
-  if (text === '') return undefined
   try {
-    const value = JSON.parse(line === 1 ? text.replace(/^\ufeff/, '') : text)
+    const text = textOf(Buffer.concat(pieces), 'json').trim()
+    if (text === '') return undefined
+    const value = parseJson(text)
     const isObject = typeof value === 'object' && value !== null && !Array.isArray(value)
-    if (isObject) return { line, object: value }
+    if (isObject) return { line, object: /** @type {Record<string, unknown>} */ (value) }
     return { line, fault: 'this is not an object such as {"sensor": "a", "t": 1, "metric": 1}' }
   } catch (error) {
-    return { line, fault: `this is not JSON: ${/** @type {Error} */ (error).message}` }
+    const { message } = /** @type {Error} */ (error)
+    return { line, fault: error instanceof PayloadError ? message : `this is not JSON: ${message}` }
   }
 }
 
@@ -98,38 +99,50 @@ function lineRecord(line, length, pieces) {
  * @throws {Problem}  The first line does not name columns that make measurements.
  */
 export async function csvRecords(bytes, sensor) {
-  const { all, separator } = await separated(bytes)
+  const check = new Utf8Check()
+  const { all, separator } = await separated(check.through(bytes))
   const parser = parse({
-    delimiter: separator,
-    bom: true,
+    ...csvOptions(separator),
     info: true,
-    trim: true,
-    relax_column_count: true,
-    skip_empty_lines: true,
     max_record_size: RECORD_BYTES_MAX,
   })
   // Its errors come to whoever reads the rows.
   pipeline(Readable.from(all), parser, () => {})
   const rows = parser[Symbol.asyncIterator]()
-  const names = await rows
-    .next()
-    .catch((error) => {
-      throw new Problem('invalid-body', `this is not CSV: ${error.message}`)
-    })
-    .then(({ value, done }) => columnNames(done ? [] : value.record, sensor))
-  const hasDecimalComma = separator === ';'
-  return csvRows(rows, (/** @type {string[]} */ record) => {
-    if (record.length !== names.length) {
-      return { fault: `${record.length} cells, but ${names.length} columns` }
+  const { value, done } = await rows.next().catch((error) => {
+    throw new Problem('invalid-body', `this is not CSV: ${error.message}`)
+  })
+  const columns = columnsOfFile(done ? [] : value.record, separator, sensor)
+  const { length } = columns.names
+  return csvRows(rows, (/** @type {string[]} */ row) => {
+    if (row.length !== length) return { fault: `${row.length} cells, but ${length} columns` }
+    if (!check.isWhole && row.some((cell) => cell.includes(REPLACEMENT))) {
+      return { fault: 'this is not UTF-8' }
     }
-    const cells = hasDecimalComma ? record.map(withPoint) : record
-    return { object: rowObject(names, cells) }
+    return { object: rowObject(columns, row) }
   })
 }
 
-/** @param {string} cell */
-function withPoint(cell) {
-  return DECIMAL_COMMA.test(cell) ? cell.replace(',', '.') : cell
+/** What stands in a text for bytes that are no character. */
+const REPLACEMENT = '\ufffd'
+
+/** Finds out whether bytes are UTF-8 while they go by; the text alone does not tell. */
+class Utf8Check {
+  /** Whether all so far were. */
+  isWhole = true
+
+  /** @param {Bytes} bytes  @returns {AsyncGenerator<Uint8Array>} */
+  async *through(bytes) {
+    const decoder = new TextDecoder('utf-8', { fatal: true })
+    for await (const chunk of bytes) {
+      try {
+        if (this.isWhole) decoder.decode(chunk, { stream: true })
+      } catch {
+        this.isWhole = false
+      }
+      yield chunk
+    }
+  }
 }
 
 /**
@@ -151,23 +164,25 @@ async function* csvRows(rows, understand) {
 
 /**
  * @param {string[]} header
+ * @param {string} separator
  * @param {string | undefined} sensor
  * @throws {Problem}
  */
-function columnNames(header, sensor) {
-  const names = header.map(columnName)
-  if (!names.includes('t')) names[0] = 't'
-  if (!names.includes('sensor') && sensor === undefined) {
-    throw invalid('sensor', 'is missing, and the first line of the CSV names no column sensor')
+function columnsOfFile(header, separator, sensor) {
+  try {
+    const names = columnNames(header)
+    if (!names.includes('t')) names[0] = 't'
+    if (!names.includes('sensor') && sensor === undefined) {
+      throw invalid('sensor', 'is missing, and the first line of the CSV names no column sensor')
+    }
+    if (names.every((name) => ['t', 'sensor', 'metric'].includes(name))) {
+      throw new Problem('invalid-body', `the CSV has no column of values: ${names.join()}`)
+    }
+    return columnsOf(names, separator)
+  } catch (error) {
+    if (!(error instanceof PayloadError)) throw error
+    throw new Problem('invalid-body', error.message)
   }
-  const twice = names.find((name, index) => names.indexOf(name) !== index)
-  if (twice !== undefined) {
-    throw new Problem('invalid-body', `two columns of the CSV are called "${twice}"`)
-  }
-  if (names.every((name) => ['t', 'sensor', 'metric'].includes(name))) {
-    throw new Problem('invalid-body', `the CSV has no column of values: ${header.join()}`)
-  }
-  return names
 }
 
 /**
@@ -188,8 +203,6 @@ async function separated(bytes) {
     if (value.includes(NEWLINE) || length > HEADER_BYTES_MAX) break
   }
   const [line] = Buffer.concat(read).toString().split('\n', 1)
-  const counts = SEPARATORS.map((mark) => line.split(mark).length)
-  const separator = SEPARATORS[counts.indexOf(Math.max(...counts))]
   async function* all() {
     try {
       yield* read
@@ -198,5 +211,5 @@ async function separated(bytes) {
       await source.return?.()
     }
   }
-  return { separator, all: all() }
+  return { separator: separatorOf(line), all: all() }
 }

@@ -1,8 +1,8 @@
 /** What a record of a file says, decided before anything is sent to be stored. Pure. */
 
-import { EVENT_AHEAD_MS_MAX, EVENT_MS_MIN } from '@sandglass/common/measurement'
-import { PayloadError, parseObject } from '@sandglass/common/payload'
-import { parseTime } from '@sandglass/common/time'
+import { jsonText } from '@sandglass/common/json'
+import { ageFault } from '@sandglass/common/measurement'
+import { PayloadError, parseRecord, timeOf } from '@sandglass/common/payload'
 
 /** @typedef {import('@sandglass/common/measurement').Measurement} Measurement */
 
@@ -24,23 +24,12 @@ import { parseTime } from '@sandglass/common/time'
  * @throws {PayloadError}  Why it is no measurement.
  */
 export function understand(object, sensor, nowMs) {
-  const t = timeOf(object.t, nowMs)
-  const payload = Buffer.from(JSON.stringify({ sensor, ...object, t }))
-  return { ...parseObject(payload), payload }
-}
-
-/** @param {unknown} t  @param {number} nowMs */
-function timeOf(t, nowMs) {
-  if (t === undefined || t === null) {
+  const t = timeOf(object.t)
+  if (t === undefined) {
     throw new PayloadError('time', 'it has no time, and could not be told apart when sent again')
   }
-  const timeMs = typeof t === 'string' || typeof t === 'number' ? parseTime(String(t)) : undefined
-  if (timeMs === undefined) {
-    throw new PayloadError('time', `${JSON.stringify(t)} is no time that is understood`)
-  }
-  if (timeMs < EVENT_MS_MIN) throw new PayloadError('time', `${t} is before the year 2000`)
-  if (timeMs > nowMs + EVENT_AHEAD_MS_MAX) {
-    throw new PayloadError('time', `${t} is more than 24 hours ahead`)
-  }
-  return timeMs
+  const fault = ageFault(t, nowMs)
+  if (fault !== undefined) throw new PayloadError('time', fault)
+  const record = { sensor, ...object, t }
+  return { ...parseRecord(record), payload: Buffer.from(jsonText(record)) }
 }

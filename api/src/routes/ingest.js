@@ -2,7 +2,7 @@
 
 import { bodyFormat, FORMAT, itemsOf, MEDIA_TYPES, parseItem } from '@sandglass/common/bodies'
 import { PRECISIONS } from '@sandglass/common/line-protocol'
-import { KIND } from '@sandglass/common/measurement'
+import { ageFault, KIND, KIND_NAMES, metricsFault } from '@sandglass/common/measurement'
 import { PayloadError, parsePayload } from '@sandglass/common/payload'
 import { Problem } from '@sandglass/common/problem'
 import { sensorId } from '@sandglass/common/sensor'
@@ -60,8 +60,6 @@ const replaySchema = {
     },
   },
 }
-
-const kindNames = Object.fromEntries(Object.entries(KIND).map(([name, kind]) => [kind, name]))
 
 const decodeSchema = {
   tags,
@@ -133,29 +131,35 @@ export default async function ingest(app, { ingest: client, topics = new Topics(
   app.get('/ping', hide, async (_request, reply) => reply.code(204).send())
 
   app.post('/v1/decode', { schema: decodeSchema }, async (/** @type {Decode} */ request) => {
-    const { topic, precision: unit } = request.query
-    const body = request.body ?? Buffer.alloc(0)
-    if (topic !== undefined) {
-      return decode([{ format: FORMAT.topic, payload: body }], { topics, topic })
-    }
-    const format = bodyFormat(request.headers['content-type'])
-    if (!format) {
-      throw new Problem('unsupported-media-type', `Content-Type must be one of ${consumes}`)
-    }
-    try {
-      return decode(itemsOf(format, body.toString(), unit))
-    } catch (error) {
-      if (error instanceof PayloadError) throw new Problem('invalid-body', error.message)
-      throw error
-    }
+    const { topic } = request.query
+    const payload = request.body ?? Buffer.alloc(0)
+    if (topic === undefined) return decode(itemsOfBody(request, payload))
+    return decode([{ format: FORMAT.topic, payload }], { topics, topic })
   })
 }
 
+/** @param {Decode} request  @param {Buffer} body  @throws {Problem} */
+function itemsOfBody({ headers, query }, body) {
+  const format = bodyFormat(headers['content-type'])
+  if (!format) {
+    throw new Problem('unsupported-media-type', `Content-Type must be one of ${consumes}`)
+  }
+  try {
+    return itemsOf(format, body, query.precision)
+  } catch (error) {
+    if (error instanceof PayloadError) throw new Problem('invalid-body', error.message)
+    throw error
+  }
+}
+
 /**
+ * What ingest would make of some items now, as far as they tell.
+ *
  * @param {import('@sandglass/common/bodies').Item[]} items
  * @param {{ topics: Topics, topic: string }} [by]  How an MQTT message of that topic is understood.
  */
 function decode(items, by) {
+  const nowMs = Date.now()
   /** @type {Record<string, unknown>[]} */
   const decoded = []
   /** @type {{ item: number, reason: string }[]} */
@@ -163,6 +167,7 @@ function decode(items, by) {
   for (const [item, one] of items.entries()) {
     try {
       const { sensor, measurements } = by ? message(by, one) : parseItem(one)
+      requireBelieved(measurements, nowMs)
       decoded.push(...measurements.map((measurement) => present(sensor, measurement)))
     } catch (error) {
       if (!(error instanceof PayloadError)) throw error
@@ -170,6 +175,22 @@ function decode(items, by) {
     }
   }
   return { items: decoded, refused: faults }
+}
+
+/**
+ * What ingest asks of measurements before it knows their sensor.
+ *
+ * @param {Measurement[]} measurements
+ * @param {number} nowMs
+ * @throws {PayloadError}
+ */
+function requireBelieved(measurements, nowMs) {
+  for (const { timeMs } of measurements) {
+    const age = ageFault(timeMs, nowMs)
+    if (age !== undefined) throw new PayloadError('time', age)
+  }
+  const many = metricsFault(new Set(measurements.map(({ metric }) => metric)).size)
+  if (many !== undefined) throw new PayloadError('value', many)
 }
 
 /** @param {{ topics: Topics, topic: string }} by  @param {{ payload: Buffer }} item */
@@ -180,8 +201,6 @@ function message({ topics, topic }, { payload }) {
 
 /** @param {string} sensor  @param {Measurement} measurement */
 function present(sensor, { metric, timeMs, kind, value }) {
-  return {
-    ...{ sensor, id: sensorId(sensor), metric, t: timeMs ?? null, kind: kindNames[kind] },
-    v: typeof value === 'bigint' ? String(value) : value,
-  }
+  const v = typeof value === 'bigint' ? String(value) : value
+  return { sensor, id: sensorId(sensor), metric, t: timeMs ?? null, kind: KIND_NAMES.get(kind), v }
 }

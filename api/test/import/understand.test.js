@@ -27,15 +27,16 @@ test('a record that names its sensor is of that sensor', () => {
 test.each([
   [{ a: 1 }, 'no time'],
   [{ t: null, a: 1 }, 'no time'],
-  [{ t: 'noon', a: 1 }, '"noon" is no time'],
-  [{ t: {}, a: 1 }, '{} is no time'],
-  [{ t: -1, a: 1 }, '-1 is no time'],
+  [{ t: 'noon', a: 1 }, 't is not a time but "noon"'],
+  [{ t: {}, a: 1 }, 't is not a time but an object'],
+  [{ t: -1, a: 1 }, '1969-12-31T23:59:59.999Z, before the year 2000'],
   [{ t: 5, a: 1 }, 'before the year 2000'],
   [{ t: NOW + 86_400_001, a: 1 }, 'more than 24 hours ahead'],
   [{ t: NOW }, 'no value'],
   [{ t: NOW, a: { b: 1 } }, 'value of a is not'],
   [{ t: NOW, metric: 'm' }, 'v is missing'],
-  [{ sensor: 'a/b', t: NOW, a: 1 }, 'forbidden character'],
+  [{ sensor: 'a/b', t: NOW, a: 1 }, 'the sensor must have'],
+  [{ t: NOW, a: Infinity }, 'too large for a double'],
 ])('%j is refused: %s', (object, reason) => {
   expect(() => understand(object, 's', NOW)).toThrow(reason)
 })

@@ -4,8 +4,7 @@
  * Pure.
  */
 
-import { FORMAT, parseItem } from '@sandglass/common/bodies'
-import { splitLines } from '@sandglass/common/line-protocol'
+import { lineItems, parseItem } from '@sandglass/common/bodies'
 import { PayloadError, parsePayload } from '@sandglass/common/payload'
 
 /** @typedef {import('@sandglass/common/topics').Topics} Topics */
@@ -30,7 +29,5 @@ export function carriesTime(topics, topic, payload) {
 /** @param {Topics} topics  @param {string} topic  @param {Buffer} payload */
 function measurementsOf(topics, topic, payload) {
   if (topics.carry(topic)) return parsePayload(topics.parse(topic).metric, payload)
-  return splitLines(payload.toString()).flatMap(
-    (line) => parseItem({ format: FORMAT.line, payload: Buffer.from(line) }).measurements,
-  )
+  return lineItems(payload).flatMap((item) => parseItem(item).measurements)
 }

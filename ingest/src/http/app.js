@@ -81,7 +81,7 @@ export function buildHttp(parts) {
       throw new Problem('unsupported-media-type', `Content-Type must be one of ${known}`)
     }
     requireRoom()
-    const items = itemsOf(format, textOf(request), request.query.precision)
+    const items = itemsOf(format, bytesOf(request), request.query.precision)
     leaseOf(request, bodies).takeItems(items.length)
     const { refused, ...counts } = await deliver(sink, items, {
       path: '/v1/measurements',
@@ -94,7 +94,7 @@ export function buildHttp(parts) {
   })
 
   app.post('/v1/dead-letters/replay', async (/** @type {Request} */ request, reply) => {
-    const ids = idsOf(textOf(request))
+    const ids = idsOf(bytesOf(request).toString())
     requireRoom()
     return reply.send(await replay(ids))
   })
@@ -104,7 +104,7 @@ export function buildHttp(parts) {
   for (const path of ['/api/v2/write', '/write']) {
     app.post(path, async (/** @type {Request} */ request, reply) => {
       requireRoom()
-      const items = itemsOf('line', textOf(request), request.query.precision)
+      const items = itemsOf('line', bytesOf(request), request.query.precision)
       leaseOf(request, bodies).takeItems(items.length)
       const { refused } = await deliver(sink, items, { path, client: clientOf(request) })
       if (refused.length === 0) return reply.code(204).send()
@@ -142,7 +142,7 @@ function clientOf({ headers, ip }) {
 }
 
 /**
- * Has bodies arrive as text, counted until the answer has left or the client is gone.
+ * Has bodies arrive unpacked, counted until the answer has left or the client is gone.
  *
  * @param {import('fastify').FastifyInstance} app
  * @param {import('../memory.js').MemoryShare} bodies
@@ -179,9 +179,10 @@ function endLease(request) {
   leases.get(request)?.end()
 }
 
-/** The body as text. @param {Request} request */
-function textOf({ body }) {
-  return /** @type {string | undefined} */ (body) ?? ''
+/** The body as it came; what is taken out of it says whether it is UTF-8. */
+/** @param {Request} request */
+function bytesOf({ body }) {
+  return /** @type {Buffer | undefined} */ (body) ?? Buffer.alloc(0)
 }
 
 /** @param {Error & { statusCode?: number }} error  @param {number} bodyBytesMax */

@@ -1,5 +1,5 @@
 /**
- * Bodies of requests: received, unpacked and turned into text, each step counted in the memory that
+ * Bodies of requests: received and unpacked, each step counted in the memory that
  * all bodies share. What is counted is given back when the answer has left.
  */
 
@@ -16,8 +16,6 @@ const TEXT_FACTOR = 3
 
 /** What an item costs, before it is a message, besides its text: in bytes. */
 const ITEM_BYTES = 250
-
-const UTF8 = new TextDecoder('utf-8', { fatal: true })
 
 /** @typedef {import('../memory.js').MemoryShare} MemoryShare */
 
@@ -61,7 +59,7 @@ export class BodyLease {
  * @param {string | undefined} encoding  The header `Content-Encoding`.
  * @param {BodyLease} lease
  * @param {number} bytesMax  Largest body as it arrives.
- * @returns {Promise<string>}
+ * @returns {Promise<Buffer>}
  * @throws {Problem | PayloadError}
  */
 export async function readBody(arriving, encoding, lease, bytesMax) {
@@ -72,12 +70,7 @@ export async function readBody(arriving, encoding, lease, bytesMax) {
     const detail = `a body has at most ${bytesMax} bytes (--body-bytes-max)`
     return new Problem('body-too-large', detail)
   })
-  const bytes = encoding === 'gzip' ? await unpack(limited, lease) : await collect(limited, lease)
-  try {
-    return UTF8.decode(bytes)
-  } catch {
-    throw new PayloadError('json', 'the body is not UTF-8')
-  }
+  return encoding === 'gzip' ? unpack(limited, lease) : collect(limited, lease)
 }
 
 /**

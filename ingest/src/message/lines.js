@@ -14,14 +14,15 @@ import { takeInPortions } from './portions.js'
  * @returns {boolean}  False where there is no line: nothing is called.
  */
 export function takeLines(message, accept, onDone) {
-  const lines = splitLines(message.payload.toString())
+  // A character for each byte, so that a line that is not UTF-8 is refused by itself.
+  const lines = splitLines(message.payload.toString('latin1'))
   if (lines.length === 0) return false
   const { session, qos } = message
   if (session && qos > 0) message.receipt = session.firstReceipt(message).receivedMs
   takeInPortions({
     count: lines.length,
     make: (at, origin) =>
-      derive(message, { origin, payload: Buffer.from(lines[at]), format: FORMAT.line }),
+      derive(message, { origin, payload: Buffer.from(lines[at], 'latin1'), format: FORMAT.line }),
     accept,
     onDone,
   })

@@ -1,10 +1,7 @@
 /** Which measurements are believed, before anything is written. */
 
-import { EVENT_AHEAD_MS_MAX, EVENT_MS_MIN } from '@sandglass/common/measurement'
+import { ageFault, metricsFault } from '@sandglass/common/measurement'
 import { Refusal } from './refusal.js'
-
-/** Most metrics of one sensor. */
-const SENSOR_METRICS_MAX = 1_000
 
 /** @typedef {import('./message.js').Message} Message */
 /** @typedef {import('../sensors/series.js').Sensor} Sensor */
@@ -22,21 +19,15 @@ export function validate(message, sensor, measurements) {
   /** @type {Set<string> | undefined} */
   let metricsNew
   for (const { metric, timeMs } of measurements) {
-    if (timeMs !== undefined && timeMs < EVENT_MS_MIN) {
-      return new Refusal('time', `t is ${timeMs}, before the year 2000: t is milliseconds`)
-    }
-    if (timeMs !== undefined && timeMs > message.receivedMs + EVENT_AHEAD_MS_MAX) {
-      return new Refusal('time', `t is ${timeMs}, more than 24 hours ahead: t is milliseconds`)
-    }
+    const age = ageFault(timeMs, message.receivedMs)
+    if (age !== undefined) return new Refusal('time', age)
     if (!sensor.series.has(metric)) {
       metricsNew ??= new Set()
       metricsNew.add(metric)
     }
   }
-  if (metricsNew && sensor.series.size + metricsNew.size > SENSOR_METRICS_MAX) {
-    return new Refusal('value', `a sensor has at most ${SENSOR_METRICS_MAX} metrics`)
-  }
-  return undefined
+  const many = metricsNew && metricsFault(sensor.series.size + metricsNew.size)
+  return many === undefined ? undefined : new Refusal('value', many)
 }
 
 /**
