@@ -149,7 +149,7 @@ const objectItem = (text) => ({ format: FORMAT.object, payload: Buffer.from(text
 
 /** @param {Buffer} body */
 function jsonItems(body) {
-  const text = textOf(body, 'json')
+  const text = textOf(body, 'json', 'the body')
   /** @type {unknown} */
   let value
   try {
@@ -165,7 +165,7 @@ function jsonItems(body) {
 
 /** @param {Buffer} body */
 function csvItems(body) {
-  const text = textOf(body, 'json')
+  const text = textOf(body, 'json', 'the body')
   const separator = separatorOf(text.split('\n', 1)[0])
   /** @type {string[][]} */
   let rows

@@ -176,9 +176,10 @@ function jsonOf(payload) {
  *
  * @param {Buffer} bytes
  * @param {PayloadFault} fault  If they are not UTF-8.
+ * @param {string} [what]  They are, for the message.
  * @throws {PayloadError}
  */
-export function textOf(bytes, fault) {
+export function textOf(bytes, fault, what = 'this') {
   const text = bytes.toString('latin1')
   // Nearly all texts are ASCII; only for others is it asked whether they are UTF-8.
   // biome-ignore lint/suspicious/noControlCharactersInRegex: the range of ASCII
@@ -186,7 +187,7 @@ export function textOf(bytes, fault) {
   try {
     return UTF8.decode(bytes)
   } catch {
-    throw new PayloadError(fault, 'this is not UTF-8')
+    throw new PayloadError(fault, `${what} is not UTF-8`)
   }
 }
 

@@ -263,8 +263,14 @@ describe('bodies', () => {
     ])
   })
 
-  test('that are not UTF-8 are refused as a whole', async () => {
+  test('that are not UTF-8 are refused: JSON as a whole, of lines those alone', async () => {
     await start()
+    const lines = Buffer.concat([Buffer.from('m,sensor=a v=1\nm,sensor='), Buffer.from([0xff, 10])])
+    const partial = await post('/v1/measurements', lines, { 'content-type': 'text/plain' })
+    expect(partial.json()).toMatchObject({
+      ...{ received: 2, stored: 1 },
+      refused: [{ item: 1, reason: 'this is not UTF-8' }],
+    })
     const body = Buffer.from([...Buffer.from('{"sensor":"s","m":"'), 0xff, ...Buffer.from('"}')])
     const answer = await post('/v1/measurements', body, json)
     expect([answer.statusCode, answer.json().detail]).toEqual([400, 'the body is not UTF-8'])

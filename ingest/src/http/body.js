@@ -1,6 +1,6 @@
 /**
- * Bodies of requests: received and unpacked, each step counted in the memory that
- * all bodies share. What is counted is given back when the answer has left.
+ * Bodies of requests: received and unpacked, each step counted in the memory that all bodies share.
+ * What is counted is given back when the answer has left.
  */
 
 import { pipeline } from 'node:stream/promises'
