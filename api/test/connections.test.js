@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { connect as connectTls } from 'node:tls'
 import { afterAll, afterEach, beforeAll, describe, expect, test } from '@jest/globals'
+import { sensorId } from '@sandglass/common/sensor'
 import { Registry } from 'prom-client'
 import { buildApp } from '../src/app.js'
 import { createFakeStore, NO_KEYS } from './support/fake-store.js'
@@ -168,6 +169,37 @@ describe('a request that comes too slowly', () => {
     expect(await (await answer).text()).toMatch(/"stored":5000,.*"done":true/)
     expect(await metric('sandglass_api_bodies_cut_total')).toBe(0)
   })
+})
+
+test.each(['..', '%2e%2e', '%2E.', '.', '%2e', '..%2f', '%2e%2e%2flatest', '%2e%2e%5c'])(
+  'the path of a sensor %s is never that of the fleet',
+  async (name) => {
+    const row = { metric: 'm', t: 1_767_225_600_000, seq: 0, value: 1 }
+    await start({ store: createFakeStore({ name: 's', rows: [row] }) })
+    for (const end of ['', '/latest', '/measurements', '/series?metric=m', '/status']) {
+      const heard = await say(
+        `GET /v1/sensors/${name}${end} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n`,
+      ).closed
+      expect([name, end, heard.split('\r\n')[0]]).toEqual([
+        ...[name, end, expect.stringMatching(/^HTTP\/1.1 40[04] /)],
+      ])
+    }
+  },
+)
+
+test('what was stored under the name .. is read and deleted, by its id and by its path', async () => {
+  const row = { metric: 'm', t: 1_767_225_600_000, seq: 0, value: 1 }
+  await start({ store: createFakeStore({ name: '..', rows: [row] }) })
+  const id = sensorId('..')
+  for (const name of [id, '%2e%2e']) {
+    const url = `/v1/sensors/${name}/latest`
+    const { items } = (await app.inject({ url, headers: { host: 'localhost' } })).json()
+    expect([name, items]).toMatchObject([name, [{ metric: 'm', v: 1 }]])
+  }
+  const { statusCode } = await app.inject({
+    ...{ method: 'DELETE', url: `/v1/sensors/${id}`, headers: { host: 'localhost' } },
+  })
+  expect(statusCode).toBe(204)
 })
 
 describe('with TLS', () => {
