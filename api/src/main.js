@@ -42,7 +42,7 @@ await run('api', async ({ logger, onStop }) => {
       streamsMax: settings.streamsMax,
     },
     isLoopback: isLoopback(settings.apiListen),
-    keys: new KeyStore({ database }),
+    keys: new KeyStore({ database, logger }),
     requireKeys,
     ...(apiTlsCert && apiTlsKey && { https: { cert: apiTlsCert, key: apiTlsKey } }),
     logger,

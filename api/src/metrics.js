@@ -51,13 +51,15 @@ export function createMetrics(registry, { isDatabaseUp, streams, keys, pace }) {
       this.inc(pace.cut)
     },
   })
+  const cut = new Counter({
+    name: 'sandglass_api_connections_cut_total',
+    help: 'Connections ended because TLS was not agreed on, or headers did not come in time.',
+    labelNames: /** @type {const} */ (['reason']),
+    registers,
+  })
+  for (const reason of ['tls', 'headers']) cut.inc({ reason }, 0)
   return {
-    cut: new Counter({
-      name: 'sandglass_api_connections_cut_total',
-      help: 'Connections ended because TLS was not agreed on, or headers did not come in time.',
-      labelNames: /** @type {const} */ (['reason']),
-      registers,
-    }),
+    cut,
     requests: new Counter({
       name: 'sandglass_api_requests_total',
       help: 'Requests answered.',

@@ -81,7 +81,8 @@ function listeners(options) {
   const isOurs = (/** @type {string} */ key) =>
     !(options.cqlHosts && key.startsWith('db')) && !(options.mqttUrl && key === 'mqttListen')
   return LISTENERS.filter(({ key }) => isOurs(key)).map(({ key, flag, what }) => ({
-    ...{ what, flag },
+    what,
+    flag,
     address: options[key],
   }))
 }

@@ -18,6 +18,9 @@ const KNOWN_MAX = 20_000
 /** Keys of which it is remembered that there are none. They never take the place of a known one. */
 const UNKNOWN_MAX = 4_000
 
+/** How often the log has an address that tries keys, in milliseconds. */
+const WARN_MS = 60_000
+
 /** @typedef {import('./keys.js').Grant} Grant */
 /** @typedef {{ hash: Buffer, grant: Grant, readMs: number }} Known */
 
@@ -52,6 +55,8 @@ export class KeyStore {
   #unknown = /** @type {Map<string, number>} */ (new Map())
   /** Look-ups under way, by id. @type {Map<string, Promise<Known | undefined>>} */
   #lookups = new Map()
+  #logger
+  #warnedMs = Number.NEGATIVE_INFINITY
 
   /** Keys that were not looked up because too many before them were unknown. */
   unasked = 0
@@ -61,8 +66,10 @@ export class KeyStore {
    * @param {KeyDatabase} parts.database
    * @param {() => number} [parts.now]  Milliseconds since the Unix epoch.
    * @param {() => number} [parts.monotonicMs]  Milliseconds of a clock that nobody sets.
+   * @param {Pick<import('pino').Logger, 'warn'>} [parts.logger]
    */
-  constructor({ database, now = Date.now, monotonicMs = () => performance.now() }) {
+  constructor({ database, now = Date.now, monotonicMs = () => performance.now(), logger }) {
+    this.#logger = logger
     this.#database = database
     this.#now = now
     this.#monotonicMs = monotonicMs
@@ -138,12 +145,7 @@ export class KeyStore {
    * @returns {Promise<Known | undefined>}
    */
   #lookUp(keyId, address) {
-    const giveBack =
-      address === undefined ? () => {} : this.#budget.take(address, this.#monotonicMs())
-    if (!giveBack) {
-      this.unasked++
-      throw new TooManyUnknownKeys('too many unknown keys were sent')
-    }
+    const giveBack = address === undefined ? () => {} : this.#pay(address)
     const lookup = this.#read(keyId).then(
       (known) => {
         if (known) giveBack()
@@ -157,6 +159,20 @@ export class KeyStore {
     const settled = lookup.finally(() => this.#lookups.delete(keyId))
     this.#lookups.set(keyId, settled)
     return settled
+  }
+
+  /** @param {string} address  @returns {() => void}  Gives back what it took. */
+  #pay(address) {
+    const nowMs = this.#monotonicMs()
+    const giveBack = this.#budget.take(address, nowMs)
+    if (giveBack) return giveBack
+    this.unasked++
+    if (nowMs - this.#warnedMs >= WARN_MS) {
+      this.#warnedMs = nowMs
+      const { unasked } = this
+      this.#logger?.warn({ address, unasked }, 'too many unknown keys: they are not looked up')
+    }
+    throw new TooManyUnknownKeys('too many unknown keys were sent')
   }
 
   /** @param {string} keyId  @returns {Promise<Known | undefined>} */

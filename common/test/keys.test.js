@@ -161,7 +161,11 @@ describe('keys that nobody knows', () => {
     )
 
   test('are looked up only so often for one address, then nobody asks the database', async () => {
-    const { keys, clock, database } = build()
+    const { clock, database, parts } = build()
+    /** @type {unknown[]} */
+    const warnings = []
+    const logger = { warn: (/** @type {unknown} */ about) => void warnings.push(about) }
+    const keys = new KeyStore({ ...parts, logger })
     const outcomes = []
     for (let n = 0; n < 4_000; n++) outcomes.push(await outcome(keys, '10.0.0.1'))
     expect(database.asked).toBe(200)
@@ -171,6 +175,10 @@ describe('keys that nobody knows', () => {
     clock.nowMs += 1_000
     for (let n = 0; n < 100; n++) await outcome(keys, '10.0.0.1')
     expect(database.asked).toBe(221)
+    expect(warnings).toEqual([{ address: '10.0.0.1', unasked: 1 }])
+    clock.nowMs += 60_000
+    for (let n = 0; n < 2_000; n++) await outcome(keys, '10.0.0.3')
+    expect(warnings.slice(1)).toMatchObject([{ address: '10.0.0.3' }])
   })
 
   test('lock out no key that is known, nor a new one of another address', async () => {

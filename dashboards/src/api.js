@@ -86,6 +86,26 @@ const requests = [
     width: 12,
     queries: { '{{route}}': percentile(0.99, 'sandglass_api_request_seconds', 'route') },
   }),
+  lines({
+    title: 'Cut off',
+    description: 'Handshakes of TLS, headers and bodies that did not come in time.',
+    unit: 'reqps',
+    width: 12,
+    queries: {
+      '{{reason}}': totalBy('reason', 'sandglass_api_connections_cut_total'),
+      body: total('sandglass_api_bodies_cut_total'),
+    },
+  }),
+  lines({
+    title: 'Keys not looked up',
+    description: 'Because too many before them were unknown: somebody tries keys.',
+    unit: 'reqps',
+    width: 12,
+    queries: {
+      api: total('sandglass_api_keys_unasked_total'),
+      ingest: total('sandglass_ingest_keys_unasked_total'),
+    },
+  }),
 ]
 
 /** The dashboard as Grafana takes it. */

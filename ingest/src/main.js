@@ -74,7 +74,7 @@ function openSource(sink, statuses, database, logger) {
     return outside({ sink, client, options: { share, topics, lineTopic, onEmpty }, logger })
   }
   const access = options.requireKeys
-    ? new Access({ keys: new KeyStore({ database }), topics })
+    ? new Access({ keys: new KeyStore({ database, logger }), topics })
     : undefined
   const identity = identityOf(options)
   const listens = listensOf(options)
