@@ -87,6 +87,27 @@ test('what cannot be taken apart is refused as a whole', () => {
   expect(() => itemsOf('csv', 'sensor,"m\n1,2')).toThrow('the body is not CSV')
 })
 
+test('JSON that is nested very deep is refused with its reason, wherever it stands', () => {
+  for (const leaf of ['1', '12345678901234567890']) {
+    const list = `${'['.repeat(10_000)}${leaf}${']'.repeat(10_000)}`
+    const object = `${'{"a":'.repeat(10_000)}${leaf}${'}'.repeat(10_000)}`
+    for (const deep of [list, object]) {
+      const bodies = [deep, `[${deep}]`, `{"sensor":"a","m":${deep}}`, `{"sensor":"a","t":${deep}}`]
+      for (const body of bodies) {
+        for (const format of /** @type {const} */ (['json', 'ndjson'])) {
+          expect(decoded(format, body)).toEqual([
+            expect.stringMatching(
+              /nested too deep|not an object|is not a number|not a time|missing/,
+            ),
+          ])
+        }
+      }
+      const cell = `"${deep.replaceAll('"', '""')}"`
+      expect(decoded('csv', `sensor,m\na,${cell}`)).toEqual([['a', ['m', undefined, deep]]])
+    }
+  }
+})
+
 test('the format is told by the media type alone', () => {
   expect(bodyFormat('Application/JSON; charset=utf-8')).toBe('json')
   expect(bodyFormat('text/plain; charset=utf-8')).toBe('line')

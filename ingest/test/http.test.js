@@ -166,6 +166,18 @@ describe('measurements', () => {
     },
   )
 
+  test.each(['/v1/measurements', '/v1/dead-letters/replay'])(
+    'that are nested very deep are refused on %s, and are no fault of ours',
+    async (url) => {
+      await start()
+      const deep = '['.repeat(10_000) + ']'.repeat(10_000)
+      for (const body of [deep, `{"sensor":"a","m":${deep}}`, `{"ids":${deep}}`]) {
+        const response = await post(url, body, { 'content-type': 'application/json' })
+        expect([response.statusCode, response.json().status]).toEqual([400, 400])
+      }
+    },
+  )
+
   test('wait outside while too much is held', async () => {
     await start({ heldBytesMax: 2_000 })
     ingest.storage.isManual = true
