@@ -14,6 +14,7 @@ import { BodyPace, PACE } from '@sandglass/common/body-pace'
 import { PROBLEM_TYPE, Problem } from '@sandglass/common/problem'
 import { Semaphore } from '@sandglass/common/semaphore'
 import Fastify, { LogController } from 'fastify'
+import { bodyShare, limitBodyMemory } from './body-memory.js'
 import { Catalog } from './catalog.js'
 import { answerClientError, endFailedHandshakes, serverOptions } from './connections.js'
 import { SeriesDownsampler } from './downsample/reader.js'
@@ -77,7 +78,9 @@ export async function buildApp(parts) {
   /** @type {Set<() => void>} */
   const streams = new Set()
   const pace = new BodyPace(limits.pace)
-  const metrics = createMetrics(parts.registry, { ...parts, pace, streams: () => streams.size })
+  const bodies = bodyShare(limits.bodyBytesMax)
+  const measured = { ...parts, pace, bodies, streams: () => streams.size }
+  const metrics = createMetrics(parts.registry, measured)
   const app = Fastify({
     ...serverOptions(parts.https, limits.pace ?? PACE, limits.handshakeMs),
     loggerInstance: /** @type {import('fastify').FastifyBaseLogger | undefined} */ (logger),
@@ -95,6 +98,7 @@ export async function buildApp(parts) {
   pace.watchServer(app.server, new Map([['/v1/import', IMPORT_BYTES_PER_S_MIN]]))
   measure(app, metrics)
   guard(app, parts)
+  limitBodyMemory(app, bodies, limits.bodyBytesMax)
   answerFailures(app)
   await describe(app, limits)
 

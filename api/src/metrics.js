@@ -14,8 +14,9 @@ const SECONDS = [0.001, 0.002, 0.003, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1
  * @param {() => number} state.streams
  * @param {{ unasked: number }} state.keys
  * @param {{ cut: number }} state.pace
+ * @param {{ bytes: number, refused: number }} state.bodies
  */
-export function createMetrics(registry, { isDatabaseUp, streams, keys, pace }) {
+export function createMetrics(registry, { isDatabaseUp, streams, keys, pace, bodies }) {
   const registers = [registry]
   new Gauge({
     name: 'sandglass_api_database_up',
@@ -49,6 +50,23 @@ export function createMetrics(registry, { isDatabaseUp, streams, keys, pace }) {
     collect() {
       this.reset()
       this.inc(pace.cut)
+    },
+  })
+  new Gauge({
+    name: 'sandglass_api_body_bytes',
+    help: 'Memory taken for the bodies of requests.',
+    registers,
+    collect() {
+      this.set(bodies.bytes)
+    },
+  })
+  new Counter({
+    name: 'sandglass_api_bodies_refused_total',
+    help: 'Requests refused because too many bodies came at once.',
+    registers,
+    collect() {
+      this.reset()
+      this.inc(bodies.refused)
     },
   })
   const cut = new Counter({

@@ -46,6 +46,7 @@ const CODES = {
   'ingest-away': { status: 503, title: 'Ingest does not answer' },
   'too-much-held': { status: 503, title: 'Too much waits for the database' },
   'too-many-exports': { status: 503, title: 'Too many exports run' },
+  'too-many-bodies': { status: 503, title: 'Too many bodies arrive at once' },
   'too-many-imports': { status: 503, title: 'Too many imports run' },
   'too-many-streams': { status: 503, title: 'All live streams are taken' },
 }

@@ -5,6 +5,8 @@
  * Bytes are real cost as far as it can be said: payloads and the objects that stand for them.
  */
 
+import { MemoryShare } from '@sandglass/common/memory-share'
+
 /** Size of the budget where nobody says otherwise, in bytes. */
 export const MEMORY_BYTES_MAX = 512 * 2 ** 20
 
@@ -36,43 +38,6 @@ const SHARES = Object.freeze({
 })
 
 /** @typedef {keyof typeof SHARES} ShareName */
-
-/** One kind of what is held. */
-export class MemoryShare {
-  /** What is taken, in bytes. */
-  bytes = 0
-  /** How often there was no room. */
-  refused = 0
-
-  /** @param {number} bytesMax */
-  constructor(bytesMax) {
-    this.bytesMax = bytesMax
-  }
-
-  get isFull() {
-    return this.bytes >= this.bytesMax
-  }
-
-  /** @param {number} bytes  @returns {boolean}  False if there is no room: nothing is taken. */
-  take(bytes) {
-    if (this.bytes + bytes > this.bytesMax) {
-      this.refused++
-      return false
-    }
-    this.bytes += bytes
-    return true
-  }
-
-  /** Counts what is held already, though it may be more than the share. @param {number} bytes */
-  add(bytes) {
-    this.bytes += bytes
-  }
-
-  /** @param {number} bytes  That were taken or added. */
-  give(bytes) {
-    this.bytes -= bytes
-  }
-}
 
 export class MemoryBudget {
   /** @type {Readonly<Record<ShareName, MemoryShare>>} */

@@ -1,8 +1,8 @@
 // What ingest remembers of sensors, and when it forgets them.
 
 import { beforeEach, describe, expect, test } from '@jest/globals'
+import { MemoryShare } from '@sandglass/common/memory-share'
 import { sensorId } from '@sandglass/common/sensor'
-import { MemoryShare } from '../src/memory.js'
 import { BELIEVED_MS_MAX, Registry } from '../src/sensors/registry.js'
 import { Rows } from '../src/write/rows.js'
 import { until } from './support/ingest.js'

@@ -23,6 +23,7 @@ const REFUSED_SHOWN_MAX = 100
 const REQUEST_MS_MAX = 30_000
 const REQUEST_LOOK_MS = 1_000
 
+/** @typedef {import('@sandglass/common/memory-share').MemoryShare} MemoryShare */
 /** @typedef {import('fastify').FastifyRequest<{ Querystring: { precision?: string } }>} Request */
 /** @typedef {import('./delivery.js').Sink} Sink */
 
@@ -33,7 +34,7 @@ const REQUEST_LOOK_MS = 1_000
  * @param {() => { ok: boolean, [detail: string]: unknown }} parts.health  200 if `ok`, else 503.
  * @param {() => unknown} parts.stats
  * @param {(ids: string[]) => Promise<import('./replay.js').Replayed>} parts.replay
- * @param {import('../memory.js').MemoryShare} parts.bodies  In which bodies are counted.
+ * @param {MemoryShare} parts.bodies  In which bodies are counted.
  * @param {number} parts.bodyBytesMax  Largest body as it arrives.
  * @param {number} [parts.requestMsMax]  How long a request may take to arrive whole.
  * @param {boolean} parts.isLoopback  Only this machine can reach it; then `Host` must say so too.
@@ -145,7 +146,7 @@ function clientOf({ headers, ip }) {
  * Has bodies arrive unpacked, counted until the answer has left or the client is gone.
  *
  * @param {import('fastify').FastifyInstance} app
- * @param {import('../memory.js').MemoryShare} bodies
+ * @param {import('@sandglass/common/memory-share').MemoryShare} bodies
  * @param {number} bodyBytesMax
  */
 function takeBodies(app, bodies, bodyBytesMax) {
@@ -167,7 +168,7 @@ function takeBodies(app, bodies, bodyBytesMax) {
 /** What the bodies of requests cost. @type {WeakMap<object, BodyLease>} */
 const leases = new WeakMap()
 
-/** @param {object} request  @param {import('../memory.js').MemoryShare} bodies */
+/** @param {object} request  @param {import('@sandglass/common/memory-share').MemoryShare} bodies */
 function leaseOf(request, bodies) {
   const lease = leases.get(request) ?? new BodyLease(bodies)
   leases.set(request, lease)

@@ -17,7 +17,7 @@ const TEXT_FACTOR = 3
 /** What an item costs, before it is a message, besides its text: in bytes. */
 const ITEM_BYTES = 250
 
-/** @typedef {import('../memory.js').MemoryShare} MemoryShare */
+/** @typedef {import('@sandglass/common/memory-share').MemoryShare} MemoryShare */
 
 /** The memory of one request's body. */
 export class BodyLease {
@@ -34,7 +34,7 @@ export class BodyLease {
   take(bytes) {
     if (this.#isEnded) throw new Problem('invalid-request', 'the client is gone')
     if (!this.#share.take(bytes)) {
-      throw new Problem('too-much-held', 'too many bodies at once: try again in a moment')
+      throw new Problem('too-many-bodies', 'too many bodies arrive at once: try again in a moment')
     }
     this.#bytes += bytes
   }

@@ -3,6 +3,7 @@
  * not fill the database with it. What is beyond that is acknowledged and counted, and not kept.
  */
 
+import { createHash } from 'node:crypto'
 import { deadLetterDay } from '@sandglass/common/measurement'
 
 /** Most clients that are told apart; those beyond share one budget. */
@@ -10,6 +11,15 @@ const CLIENTS_MAX = 50_000
 
 /** Stands for the clients beyond that. */
 const OTHERS = Symbol('other clients')
+
+/** Longest client id that is remembered as it is, in characters; of a longer one, the hash. */
+const NAME_LENGTH_MAX = 64
+
+/** @param {string} clientId */
+function nameOf(clientId) {
+  if (clientId.length <= NAME_LENGTH_MAX) return clientId
+  return createHash('sha256').update(clientId).digest('base64')
+}
 
 export class DeadLetterQuota {
   #limits
@@ -40,8 +50,9 @@ export class DeadLetterQuota {
       this.#day = day
       this.#clients.clear()
     }
-    const isKnown = this.#clients.has(clientId) || this.#clients.size < CLIENTS_MAX
-    const key = isKnown ? clientId : OTHERS
+    const name = nameOf(clientId)
+    const isKnown = this.#clients.has(name) || this.#clients.size < CLIENTS_MAX
+    const key = isKnown ? name : OTHERS
     const used = this.#clients.get(key) ?? { letters: 0, bytes: 0 }
     const { deadLettersMax, deadLetterBytesMax } = this.#limits
     if (used.letters >= deadLettersMax || used.bytes + bytes > deadLetterBytesMax) return false

@@ -8,6 +8,7 @@ import { Refusal } from './refusal.js'
 /** What a topic that is remembered costs besides its text, in bytes. */
 const ROUTE_BYTES = 250
 
+/** @typedef {import('@sandglass/common/memory-share').MemoryShare} MemoryShare */
 /** @typedef {import('./message.js').Message} Message */
 /** @typedef {import('../sensors/series.js').Sensor} Sensor */
 /** @typedef {import('@sandglass/common/measurement').Measurement} Measurement */
@@ -31,7 +32,7 @@ export class Decoder {
    * @param {object} parts
    * @param {import('@sandglass/common/topics').Topics} parts.topics  That carry measurements.
    * @param {string} parts.lineTopic  First levels of topics whose messages are line protocol.
-   * @param {import('../memory.js').MemoryShare} parts.share  For what is remembered of topics.
+   * @param {MemoryShare} parts.share  For what is remembered of topics.
    */
   constructor({ topics, lineTopic, share }) {
     this.#topics = topics

@@ -8,7 +8,7 @@
 
 /** @typedef {import('./message.js').Message} Message */
 
-/** @typedef {import('../memory.js').MemoryShare} MemoryShare */
+/** @typedef {import('@sandglass/common/memory-share').MemoryShare} MemoryShare */
 
 /** So many senders share the memory at least: one alone cannot fill it. */
 const SENDERS_AT_LEAST = 16

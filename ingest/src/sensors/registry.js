@@ -29,6 +29,7 @@ const SHORT_LOOKS_MAX = 20_000
 /** Most sensors beyond the limit that are remembered as such. */
 const REFUSED_MAX = 10_000
 
+/** @typedef {import('@sandglass/common/memory-share').MemoryShare} MemoryShare */
 /** @typedef {import('@sandglass/common/schema').Layout} Layout */
 /** @typedef {import('../message/message.js').Message} Message */
 /** @typedef {import('../write/row.js').Row} Row */
@@ -74,7 +75,7 @@ export class Registry {
    * @param {import('../write/rows.js').Rows} parts.rows
    * @param {number} parts.sensorsMax
    * @param {string} parts.className  Retention class of sensors that register themselves.
-   * @param {import('../memory.js').MemoryShare} parts.share  For what is remembered of sensors.
+   * @param {MemoryShare} parts.share  For what is remembered of sensors.
    * @param {() => number} [parts.now]  A clock that only goes forward, in milliseconds.
    * @param {() => number} [parts.wallNow]  Milliseconds since the Unix epoch.
    */

@@ -113,7 +113,7 @@ export class Sensor {
   /**
    * @param {string} id  UUID in lower case.
    * @param {string} name  As in the topic: a name, or the id.
-   * @param {import('../memory.js').MemoryShare} [share]  In which it is counted.
+   * @param {import('@sandglass/common/memory-share').MemoryShare} [share]  In which it is counted.
    */
   constructor(id, name, share) {
     this.#share = share

@@ -7,8 +7,8 @@
 
 import { sensorId } from '@sandglass/common/sensor'
 
-/** Most states that wait for the database; more are dropped, and counted. */
-export const STATUSES_WAITING_MAX = 10_000
+/** Most bytes of states that wait for the database; more are dropped, and counted. */
+export const STATUSES_BYTES_MAX = 4 * 2 ** 20
 
 /**
  * `online`; `offline`: it took its leave; `lost`: it did not; `unknown`: ingest itself stopped.
@@ -56,7 +56,7 @@ export function sensorOfPublisher(clientId, topic, topics) {
 export class Statuses {
   #rows
   #write
-  #waiting = 0
+  #waitingBytes = 0
 
   /**
    * @param {object} parts
@@ -72,14 +72,14 @@ export class Statuses {
 
   /** @param {Status} what */
   note(what) {
-    if (this.#waiting >= STATUSES_WAITING_MAX) {
+    const row = this.#rows.status(what)
+    if (this.#waitingBytes + row.bytes > STATUSES_BYTES_MAX) {
       this.dropped++
       return
     }
-    this.#waiting++
-    const row = this.#rows.status(what)
+    this.#waitingBytes += row.bytes
     row.onDone = () => {
-      this.#waiting--
+      this.#waitingBytes -= row.bytes
     }
     this.#write(row)
   }
