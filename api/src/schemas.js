@@ -2,6 +2,7 @@
 
 import { NAME_LENGTH_MAX } from '@sandglass/common/sensor'
 import { CURSOR_LENGTH_MAX } from './cursor.js'
+import { rewriteSchema } from './rewrites.js'
 
 /** Most tags of a sensor, and the longest key, value, type or unit, in characters. */
 const TAGS_MAX = 64
@@ -74,6 +75,7 @@ export const sensorInFull = {
       items: layout,
       description: 'How they are kept by event time, oldest first; what is to come is there, too.',
     },
+    rewrite: rewriteSchema,
   },
 }
 

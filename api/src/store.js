@@ -8,7 +8,12 @@
 import { kindOf, rowValue } from '@sandglass/common/measurement'
 import { Problem } from '@sandglass/common/problem'
 import { LEVELS, MARK, rollupTable, SLOT_MS, shardOf, startOf } from '@sandglass/common/rollup'
-import { CLASS_NAMES, measurementTable } from '@sandglass/common/schema'
+import {
+  CLASS_NAMES,
+  LAYOUT_COLUMNS,
+  layoutOfRow,
+  measurementTable,
+} from '@sandglass/common/schema'
 import cassandra from 'cassandra-driver'
 
 /** @typedef {import('@sandglass/common/database').Database} Database */
@@ -85,7 +90,7 @@ function statements(keyspace) {
     sensor: `SELECT ${SENSOR} FROM ${keyspace}.sensor WHERE sensor_id = ?`,
     hidden: `SELECT hidden FROM ${keyspace}.sensor WHERE sensor_id = ?`,
     sensors: `SELECT ${SENSOR} FROM ${keyspace}.sensor`,
-    layouts: `SELECT from_ts, class, bucket_s FROM ${keyspace}.layout WHERE sensor_id = ?`,
+    layouts: `SELECT from_ts, ${LAYOUT_COLUMNS} FROM ${keyspace}.layout WHERE sensor_id = ?`,
     series: `SELECT metric, first_ts, last_ts FROM ${keyspace}.series WHERE sensor_id = ?`,
     latest: `SELECT metric, ts, kind, ${VALUE}, received FROM ${keyspace}.latest
              WHERE sensor_id = ?`,
@@ -115,6 +120,8 @@ function statements(keyspace) {
     insertSensor: `INSERT INTO ${keyspace}.sensor
                    (sensor_id, name, type, unit, tags, hidden, created_at)
                    VALUES (?, ?, ?, ?, ?, ?, ?)`,
+    rewrite: `SELECT asked, class, state FROM ${keyspace}.rewrite WHERE sensor_id = ?`,
+    askRewrite: `INSERT INTO ${keyspace}.rewrite (sensor_id, asked, class) VALUES (?, ?, ?)`,
     updateSensor: `INSERT INTO ${keyspace}.sensor (sensor_id, type, unit, tags)
                    VALUES (?, ?, ?, ?)`,
     hideSensor: `INSERT INTO ${keyspace}.sensor (sensor_id, hidden) VALUES (?, ?)`,
@@ -153,11 +160,7 @@ export function createStore(database) {
 
     /** Oldest first. @param {string} sensorId  @returns {Promise<Layout[]>} */
     async layouts(sensorId) {
-      return (await ask(cql.layouts, [sensorId])).map((row) => ({
-        fromMs: row.from_ts.getTime(),
-        className: row.class,
-        bucketS: row.bucket_s,
-      }))
+      return (await ask(cql.layouts, [sensorId])).map(layoutOfRow)
     },
 
     /** @param {string} sensorId  @returns {Promise<Series[]>} */
@@ -311,6 +314,18 @@ function registry(ask, cql) {
     /** @param {string} sensorId  @param {Layout} layout */
     async addLayout(sensorId, { fromMs, className, bucketS }) {
       await ask(cql.insertLayout, [sensorId, fromMs, className, bucketS])
+    },
+
+    /** @param {string} sensorId  @returns {Promise<import('./rewrites.js').Rewrite | undefined>} */
+    async rewrite(sensorId) {
+      const [row] = await ask(cql.rewrite, [sensorId])
+      const state = row?.state ? JSON.parse(row.state) : undefined
+      return row?.asked && { askedMs: row.asked.getTime(), className: row.class ?? null, state }
+    },
+
+    /** None calls it off. @param {string} sensorId  @param {string | null} className */
+    async askRewrite(sensorId, className) {
+      await ask(cql.askRewrite, [sensorId, Date.now(), className])
     },
 
     /** @param {Sensor} sensor */

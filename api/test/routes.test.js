@@ -138,7 +138,7 @@ describe('the api', () => {
     const changed = (await ask('/v1/sensors/oven')).json()
     expect(changed).toMatchObject({ id, type: 'heat', unit: null, tags: body.tags })
     for (const query of ['q=OVE', 'type=heat', 'tag=room', 'tag=room:kitchen']) {
-      const { retention, layouts, ...listed } = changed
+      const { retention, layouts, rewrite, ...listed } = changed
       expect((await ask(`/v1/sensors?${query}`)).json().items).toEqual([listed])
     }
     expect((await ask('/v1/sensors?tag=room:hall')).json().items).toEqual([])
@@ -167,6 +167,11 @@ describe('the api', () => {
 
     // The same again adds nothing; another one comes after it; very many are refused.
     expect((await patch({ retention: '400d' })).json().layouts).toHaveLength(2)
+    expect(changed.rewrite).toBeNull()
+    // What is stored already, too: into the class that holds last.
+    const asked = (await patch({ rewrite: true })).json().rewrite
+    expect(asked).toMatchObject({ state: 'asked', retention: '400d', until: null, rows: 0 })
+    expect((await patch({ rewrite: false })).json().rewrite).toMatchObject({ retention: null })
     for (const retention of ['7d', '30d', '7d']) await patch({ retention })
     const { layouts } = (await patch({ type: 'oven' })).json()
     expect(layouts.map((/** @type {any} */ one) => one.from - from)).toEqual([

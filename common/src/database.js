@@ -7,7 +7,13 @@ import { EventEmitter } from 'node:events'
 import cassandra from 'cassandra-driver'
 import { guardControlConnection } from './control-connection.js'
 import { addresses, json, oneOf } from './options.js'
-import { CLASS_DEFAULT, measurementTable, schemaStatements } from './schema.js'
+import {
+  ADDED_COLUMNS,
+  CLASS_DEFAULT,
+  LAYOUT_COLUMNS,
+  measurementTable,
+  schemaStatements,
+} from './schema.js'
 
 /** @typedef {import('./options.js').OptionSpec<any>} OptionSpec */
 /** @typedef {import('cassandra-driver').Client} Client */
@@ -161,10 +167,29 @@ export class Database extends EventEmitter {
     for (const statement of schemaStatements(this.keyspace, this.#options.cqlReplication)) {
       await this.client.execute(statement, [], { prepare: false, readTimeout: 30_000 })
     }
+    await this.#addColumns()
+  }
+
+  /** Adds what tables lack that an earlier version created. */
+  async #addColumns() {
+    const query = `SELECT column_name FROM system_schema.columns
+                   WHERE keyspace_name = ? AND table_name = ?`
+    for (const table of new Set(ADDED_COLUMNS.map((one) => one.table))) {
+      const { rows } = await this.client.execute(query, [this.keyspace, table], { prepare: true })
+      const known = new Set(rows.map((row) => row.column_name))
+      for (const { column, type } of ADDED_COLUMNS.filter((one) => one.table === table)) {
+        if (known.has(column)) continue
+        const statement = `ALTER TABLE ${this.keyspace}.${table} ADD ${column} ${type}`
+        await this.client.execute(statement, [], { prepare: false, readTimeout: 30_000 })
+      }
+    }
   }
 
   /** Throws if the tables are those of an earlier version. */
   async #requireSchema() {
+    await this.client.execute(`SELECT ${LAYOUT_COLUMNS} FROM ${this.keyspace}.layout LIMIT 1`, [], {
+      prepare: false,
+    })
     const query = `SELECT seq FROM ${this.keyspace}.${measurementTable(CLASS_DEFAULT)} LIMIT 1`
     const { columns } = await this.client.execute(query, [], { prepare: false })
     if (columns[0].type.code === cassandra.types.dataTypes.bigint) return

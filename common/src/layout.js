@@ -1,6 +1,8 @@
 /**
  * How the layout of a sensor changes without hiding a row.
  *
+ * What is stored already is rewritten by ingest (`ingest/src/rewrite`, ADR 0021).
+ *
  * Writers and readers both choose by event time, so they agree on a row whenever both know the
  * layouts that begin before it. An event is taken up to {@link EVENT_AHEAD_MS_MAX} before its time;
  * a layout that begins later than that, and {@link LAYOUT_LEAD_MS} more, is therefore in the
@@ -59,6 +61,21 @@ export function layoutStart(nowMs) {
 /** The layouts that do not hold yet. @param {readonly Layout[]} layouts  @param {number} nowMs */
 export function layoutsAhead(layouts, nowMs) {
   return layouts.filter(({ fromMs }) => fromMs > nowMs)
+}
+
+/**
+ * Rows of a range that were received before this may have expired before they were rewritten into
+ * the class in which they are now.
+ *
+ * @param {readonly Layout[]} layouts  Ordered by `fromMs`.
+ * @param {import('./spans.js').Range} range
+ * @returns {number}  Milliseconds since the Unix epoch; -Infinity if there are none.
+ */
+export function lostBefore(layouts, { fromMs, toMs }) {
+  const overlapping = layouts.filter(
+    (layout, at) => layout.fromMs < toMs && (layouts[at + 1]?.fromMs ?? Infinity) > fromMs,
+  )
+  return Math.max(...overlapping.map(({ lostMs = Number.NEGATIVE_INFINITY }) => lostMs))
 }
 
 /**

@@ -36,12 +36,28 @@ export const CLASS_DEFAULT = '30d'
 
 /**
  * From which event time on a sensor's measurements lie in which table and bucket width. A sensor
- * has one or more; they are only ever added, so what was written stays readable.
+ * has one or more. New ones begin in the future; only a rewrite changes one of the past, after it
+ * has copied what lies there (ADR 0021).
  *
- * @typedef {object} Layout
- * @property {number} fromMs  Event time from which it holds, milliseconds since the Unix epoch.
+ * @typedef {Place & LayoutFields} Layout
+ */
+
+/**
+ * Where measurements lie: a table, the width of its partitions, and which copy.
+ *
+ * @typedef {object} Place
  * @property {string} className
  * @property {number} bucketS
+ * @property {number} [generation]  Counts rewrites of the sensor: each writes partitions of its
+ *   own. None is 0.
+ */
+
+/**
+ * @typedef {object} LayoutFields
+ * @property {number} fromMs  Event time from which it holds, milliseconds since the Unix epoch.
+ * @property {Place} [next]  What is stored now is stored there, too: it is being rewritten.
+ * @property {number} [lostMs]  Rows that were received before may have expired before they were
+ *   rewritten; milliseconds since the Unix epoch.
  */
 
 /** @param {string} name */
@@ -79,6 +95,55 @@ export function layoutAt(layouts, timeMs) {
  */
 export function bucketOf(bucketS, timeMs) {
   return Math.floor(timeMs / 1000 / bucketS) * bucketS
+}
+
+/**
+ * Between the numbers of the same bucket in two generations: far more than seconds since 1970, so
+ * that a reader of the table sees both.
+ */
+const GENERATION_STEP = 1e12
+
+/** Most generations of a sensor, so that the number of a bucket stays exact. */
+export const GENERATIONS_MAX = 9_000
+
+/** Added to the start of a bucket. @param {Place} place */
+export function generationOffset({ generation = 0 }) {
+  return generation * GENERATION_STEP
+}
+
+/**
+ * The column `bucket` of a row.
+ *
+ * @param {Place} place
+ * @param {number} timeMs  Of the event.
+ */
+export function bucketAt(place, timeMs) {
+  return bucketOf(place.bucketS, timeMs) + generationOffset(place)
+}
+
+/** The columns of `layout` besides its key. */
+export const LAYOUT_COLUMNS =
+  'class, bucket_s, generation, next_class, next_bucket_s, next_generation, lost_ts'
+
+/**
+ * A layout as it is stored.
+ *
+ * @param {any} row  With `from_ts` and {@link LAYOUT_COLUMNS}.
+ * @returns {Layout}
+ */
+export function layoutOfRow(row) {
+  /** @type {Layout} */
+  const layout = { fromMs: row.from_ts.getTime(), className: row.class, bucketS: row.bucket_s }
+  if (row.generation) layout.generation = row.generation
+  if (row.next_class) {
+    layout.next = {
+      className: row.next_class,
+      bucketS: row.next_bucket_s,
+      generation: row.next_generation,
+    }
+  }
+  if (row.lost_ts) layout.lostMs = row.lost_ts.getTime()
+  return layout
 }
 
 /** The table of a class's measurements, without its keyspace. @param {string} className */
@@ -131,6 +196,15 @@ function createRollupTable(keyspace, { name, ttlS, windowDays }) {
     AND default_time_to_live = ${ttlS} AND gc_grace_seconds = ${GC_GRACE_S}`
 }
 
+/** Columns that tables of earlier versions lack. All are of `layout`. */
+export const ADDED_COLUMNS = [
+  { table: 'layout', column: 'generation', type: 'int' },
+  { table: 'layout', column: 'next_class', type: 'text' },
+  { table: 'layout', column: 'next_bucket_s', type: 'int' },
+  { table: 'layout', column: 'next_generation', type: 'int' },
+  { table: 'layout', column: 'lost_ts', type: 'timestamp' },
+]
+
 /**
  * The statements that create everything, each harmless when it is there already.
  *
@@ -147,7 +221,10 @@ export function schemaStatements(keyspace, replication) {
       tags frozen<map<text, text>>, hidden boolean, created_at timestamp)`,
     `CREATE TABLE IF NOT EXISTS ${keyspace}.layout (
       sensor_id uuid, from_ts timestamp, class text, bucket_s int,
+      ${ADDED_COLUMNS.map(({ column, type }) => `${column} ${type}`).join(', ')},
       PRIMARY KEY (sensor_id, from_ts))`,
+    `CREATE TABLE IF NOT EXISTS ${keyspace}.rewrite (
+      sensor_id uuid PRIMARY KEY, asked timestamp, class text, state text)`,
     `CREATE TABLE IF NOT EXISTS ${keyspace}.series (
       sensor_id uuid, metric text, first_ts timestamp, last_ts timestamp,
       PRIMARY KEY (sensor_id, metric))`,

@@ -6,7 +6,7 @@
  * therefore computed.
  */
 
-import { bucketOf } from './schema.js'
+import { bucketOf, generationOffset } from './schema.js'
 
 /** @typedef {import('./schema.js').Layout} Layout */
 
@@ -56,21 +56,25 @@ function split(layouts, range) {
 }
 
 /** @param {Piece} piece  @returns {Generator<Span, void, undefined>} */
-function* forwards({ layout: { className, bucketS }, fromMs, toMs }) {
+function* forwards({ layout, fromMs, toMs }) {
+  const { className, bucketS } = layout
+  const offset = generationOffset(layout)
   for (let startMs = fromMs; startMs < toMs; ) {
     const bucket = bucketOf(bucketS, startMs)
     const endMs = Math.min((bucket + bucketS) * 1000, toMs)
-    yield { className, bucket, fromMs: startMs, toMs: endMs }
+    yield { className, bucket: bucket + offset, fromMs: startMs, toMs: endMs }
     startMs = endMs
   }
 }
 
 /** @param {Piece} piece  @returns {Generator<Span, void, undefined>} */
-function* backwards({ layout: { className, bucketS }, fromMs, toMs }) {
+function* backwards({ layout, fromMs, toMs }) {
+  const { className, bucketS } = layout
+  const offset = generationOffset(layout)
   for (let endMs = toMs; endMs > fromMs; ) {
     const bucket = bucketOf(bucketS, endMs - 1)
     const startMs = Math.max(bucket * 1000, fromMs)
-    yield { className, bucket, fromMs: startMs, toMs: endMs }
+    yield { className, bucket: bucket + offset, fromMs: startMs, toMs: endMs }
     endMs = startMs
   }
 }

@@ -50,7 +50,7 @@ const PAST_READS_MAX = 128
  * @param {() => number} [parts.now]  Milliseconds since the Unix epoch.
  */
 export function buildIngest({ storage, keyspace, limits, logger, recent = new Recent(), now }) {
-  const rows = new Rows(keyspace)
+  const rows = new Rows(keyspace, now)
   const counts = new Counts()
   const memory = new MemoryBudget(limits.memoryBytesMax, {
     inFlight: limits.heldBytesMax,

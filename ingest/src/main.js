@@ -16,6 +16,8 @@ import { replay } from './http/replay.js'
 import { buildIngest } from './ingest.js'
 import { registerMetrics, stats } from './metrics.js'
 import { identityOf, listensOf, options as specs } from './options.js'
+import { RewriteStore } from './rewrite/store.js'
+import { RewriteWorker } from './rewrite/worker.js'
 import { createRollupStore } from './rollup/store.js'
 import { RollupWorker } from './rollup/worker.js'
 import { BucketWidths, SAMPLE_MS } from './sensors/bucket-widths.js'
@@ -115,6 +117,45 @@ function openHttp({ parts, storage, metrics, external, database, stats: tell }) 
   })
 }
 
+/**
+ * What is done besides storing, now and then.
+ *
+ * @param {object} parts
+ * @param {import('./sensors/registry.js').Registry} parts.registry
+ * @param {Storage} parts.storage
+ * @param {string} parts.keyspace
+ * @param {import('pino').Logger} parts.logger
+ */
+function buildWork({ registry, storage, keyspace, logger }) {
+  const store = createRollupStore(storage, keyspace)
+  const rollups = new RollupWorker({ store, id: randomUUID(), logger })
+  const rewrites = new RewriteWorker({
+    store: new RewriteStore(storage, keyspace),
+    id: randomUUID(),
+    owns: (shard) => rollups.owns(shard),
+    logger,
+  })
+  const isAlone = () => rollups.shardCount === ROLLUP_SHARDS
+  const widths = new BucketWidths({ registry, store: storage, isAlone, logger })
+  return { rollups, rewrites, widths }
+}
+
+/**
+ * @param {ReturnType<typeof buildWork>} work
+ * @param {(name: string, stop: () => unknown) => void} onStop
+ */
+function startWork({ rollups, rewrites, widths }, onStop) {
+  void rollups.run()
+  onStop('rollups', () => rollups.stop())
+  void rewrites.run()
+  onStop('rewrites', () => rewrites.stop())
+  const widthsTimer = setInterval(() => void widths.turn(), SAMPLE_MS)
+  onStop('widths', () => {
+    clearInterval(widthsTimer)
+    widths.stop()
+  })
+}
+
 await run('ingest', async ({ logger, onStop }) => {
   requireLoopback('--ingest-http', options.ingestHttp, options.allowRemote)
   if (options.topicTemplates.touches(options.lineTopic)) {
@@ -137,15 +178,9 @@ await run('ingest', async ({ logger, onStop }) => {
     onStop('spool', () => spool.close())
   }
 
-  const rollups = new RollupWorker({
-    store: createRollupStore(storage, keyspace),
-    id: randomUUID(),
-    logger,
-  })
-  const isAlone = () => rollups.shardCount === ROLLUP_SHARDS
-  const widths = new BucketWidths({ registry, store: storage, isAlone, logger })
+  const work = buildWork({ registry, storage, keyspace, logger })
   const metrics = createRegistry('sandglass_ingest_')
-  const measured = { ...parts, ...source, rollups, widths, database }
+  const measured = { ...parts, ...source, ...work, database }
   registerMetrics(metrics, measured)
   const http = openHttp({
     parts,
@@ -183,13 +218,7 @@ await run('ingest', async ({ logger, onStop }) => {
   if (database.isSandglass) batcher.limits = SANDGLASS_LIMITS
   void registry.start()
   void drain?.run()
-  void rollups.run()
-  onStop('rollups', () => rollups.stop())
-  const widthsTimer = setInterval(() => void widths.turn(), SAMPLE_MS)
-  onStop('widths', () => {
-    clearInterval(widthsTimer)
-    widths.stop()
-  })
+  startWork(work, onStop)
   void repairLatest({ ...parts, storage, keyspace, logger })
   const { host, port } = options.ingestHttp
   logger.info({ mqtt, http: `${host}:${port}` }, 'ready')

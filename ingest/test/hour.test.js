@@ -106,7 +106,8 @@ async function open() {
     logger: pino({ level: 'silent' }),
   })
   const widths = { counts: { narrower: 0, wider: 0, failures: 0 } }
-  const measured = { ...parts, rollups, widths, database: { isUp: true } }
+  const rewrites = { counts: { rows: 0, expired: 0, deleted: 0, failures: 0 }, active: 0 }
+  const measured = { ...parts, rollups, rewrites, widths, database: { isUp: true } }
   const registry = createRegistry('sandglass_ingest_')
   registerMetrics(registry, measured)
   const clients = Array.from({ length: CLIENTS }, () => new RawClient(parts.port))

@@ -16,7 +16,8 @@ test('/stats and /metrics tell the same numbers, and they add up', async () => {
     ...{ registry: ingest.registry, store: ingest.storage, isAlone: () => true },
     logger: pino({ level: 'silent' }),
   })
-  const measured = { ...ingest, rollups, widths, database: { isUp: true } }
+  const rewrites = { counts: { rows: 0, expired: 0, deleted: 0, failures: 0 }, active: 0 }
+  const measured = { ...ingest, rollups, rewrites, widths, database: { isUp: true } }
   const registry = createRegistry('sandglass_ingest_')
   registerMetrics(registry, measured)
   const client = await new RawClient(ingest.port).connect()

@@ -10,7 +10,7 @@ const STATES = Object.values(STATE)
 const NEXT = {
   arrived: ['waiting', 'storing', 'refused', 'spooling', 'settled'],
   waiting: ['waiting', 'storing', 'refused', 'spooling'],
-  storing: ['refused', 'spooling', 'settled'],
+  storing: ['waiting', 'refused', 'spooling', 'settled'],
   refused: ['spooling', 'settled'],
   spooling: ['arrived', 'waiting', 'storing', 'refused', 'settled'],
   settled: [],

@@ -7,6 +7,7 @@ import { isSensorName, SENSOR_NAME_RULE, sensorId } from '@sandglass/common/sens
 import { decodeCursor, encodeCursor, foreign } from '../cursor.js'
 import { withinDeadline } from '../deadline.js'
 import { unknownSensor } from '../measurements.js'
+import { presentRewrite } from '../rewrites.js'
 import * as schemas from '../schemas.js'
 
 /** @typedef {import('../store.js').Sensor} Sensor */
@@ -15,7 +16,7 @@ import * as schemas from '../schemas.js'
 
 /** @typedef {{ Params: { sensor: string } }} One */
 /** @typedef {{ Body: About & { name: string, retention: string } }} Post */
-/** @typedef {One & { Body: About & { retention?: string } }} Patch */
+/** @typedef {One & { Body: About & { retention?: string, rewrite?: boolean } }} Patch */
 /** @typedef {import('@sandglass/common/schema').Layout} Layout */
 /**
  * @typedef {object} ListQuery
@@ -104,7 +105,14 @@ const patchSchema = {
         ...retentionWord,
         description:
           'How long its measurements are kept, from the event time on that the answer says: the ' +
-          'last of `layouts`, about a day ahead. What lies before stays as it is.',
+          'last of `layouts`, about a day ahead. What lies before stays as it is, but for `rewrite`.',
+      },
+      rewrite: {
+        type: 'boolean',
+        description:
+          'true: what is stored already is rewritten into that class, too, by ingest, while it is ' +
+          'read and written; a time to live goes on counting from when a row was stored. GET shows ' +
+          'how far that has come. false: calls that off; what is rewritten stays so.',
       },
     },
     minProperties: 1,
@@ -132,7 +140,13 @@ export default async function sensors(app, { store, catalog }) {
   }
 
   /** @param {Sensor} sensor */
-  const inFull = async (sensor) => presentInFull(sensor, await store.layouts(sensor.id))
+  const inFull = async (sensor) => {
+    const [layouts, rewrite] = await Promise.all([
+      store.layouts(sensor.id),
+      store.rewrite(sensor.id),
+    ])
+    return { ...presentInFull(sensor, layouts), rewrite: presentRewrite(rewrite) }
+  }
 
   app.get(
     '/v1/sensors',
@@ -173,8 +187,9 @@ export default async function sensors(app, { store, catalog }) {
     (/** @type {import('fastify').FastifyRequest<Patch>} */ request, reply) =>
       withinDeadline(reply, async () => {
         const sensor = await known(request.params.sensor)
-        const { retention, ...about } = request.body
+        const { retention, rewrite, ...about } = request.body
         if (retention !== undefined) await keepAs(store, sensor.id, retention)
+        if (rewrite !== undefined) await askRewrite(store, sensor.id, rewrite)
         if (Object.keys(about).length > 0) await store.updateSensor(sensor.id, about)
         catalog.expire()
         return inFull(await known(sensor.id))
@@ -251,6 +266,19 @@ async function keepAs(store, id, retention) {
     )
   }
   await store.addLayout(id, layout)
+}
+
+/**
+ * Has what is stored rewritten into the class that holds last.
+ *
+ * @param {import('../store.js').Store} store
+ * @param {string} id
+ * @param {boolean} isWanted
+ */
+async function askRewrite(store, id, isWanted) {
+  const last = (await store.layouts(id)).at(-1)
+  // Of a sensor that was never stored anything of, there is nothing to rewrite.
+  if (last) await store.askRewrite(id, isWanted ? last.className : null)
 }
 
 /** @param {Sensor} sensor  @param {readonly Layout[]} layouts */

@@ -39,6 +39,8 @@ export function createFakeStore({
   const id = sensorId(name)
   /** @type {Map<string, import('../../src/store.js').Sensor>} */
   const sensors = new Map()
+  /** What was asked for. @type {Map<string, import('../../src/rewrites.js').Rewrite>} */
+  const rewrites = new Map()
   /** Layouts of sensors that were registered. @type {Map<string, Layout[]>} */
   const others = new Map()
   put({ id, name, type: undefined, unit: undefined, tags: {}, hidden: false, createdMs: 1 })
@@ -76,6 +78,10 @@ export function createFakeStore({
   /** @satisfies {Store} */
   const store = {
     sensor: async (one) => sensors.get(one),
+    rewrite: async (one) => rewrites.get(one),
+    askRewrite: async (one, className) => {
+      rewrites.set(one, { askedMs: Date.now(), className, state: undefined })
+    },
     isKnown: async (one) => sensors.get(one)?.hidden === false,
     async *sensors() {
       yield [...sensors.values()]

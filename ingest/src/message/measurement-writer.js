@@ -3,7 +3,7 @@
  * to look for them, the hours to be summed up again, and the newest values.
  */
 
-import { bucketOf, layoutAt } from '@sandglass/common/schema'
+import { layoutAt } from '@sandglass/common/schema'
 import { cover } from '../sensors/coverage.js'
 import { PORTION } from './portions.js'
 
@@ -125,10 +125,10 @@ export class MeasurementWriter {
     const series = sensor.seriesOf(metric)
     if (message.arrival !== 'spool') sensor.count(receivedMs - timeMs, value)
     const layout = layoutAt(sensor.layouts, timeMs)
-    const bucketS = bucketOf(layout.bucketS, timeMs)
-    const what = { layout, bucketS, timeMs, seq, kind, value }
+    const what = { timeMs, seq, kind, value }
     series.sent(timeMs)
-    this.#write(this.#rows.measurement(message, series, what))
+    this.#write(this.#rows.measurement(message, series, layout, what))
+    if (layout.next) this.#write(this.#rows.copy(message, series, layout.next, what))
     for (const row of cover(this.#rows, series, timeMs, message)) this.#write(row)
     for (const row of this.#dirtyHours.note(series, kind, timeMs, message)) this.#write(row)
     if (this.#latest.note(series, { timeMs, seq, receivedMs, kind, value })) {

@@ -6,12 +6,13 @@
  * moment.
  */
 
+import { placedUntil } from '../sensors/placement.js'
 import { NONE_LEFT } from '../write/recent.js'
 import { takeLines } from './lines.js'
 import { PORTION } from './portions.js'
 import { Refusal } from './refusal.js'
 import { STATE } from './state.js'
-import { newestOf, validate } from './validate.js'
+import { timesOf, validate } from './validate.js'
 
 /** How often messages in flight are looked at when somebody waits for the last one, in ms. */
 const IDLE_MS = 20
@@ -219,9 +220,9 @@ export class Pipeline {
       this.#refuse(message, refusal)
       return
     }
-    const newestMs = newestOf(message, measurements)
-    if (newestMs >= sensor.layoutsUntilMs) {
-      this.#reach(message, sensor, measurements, newestMs)
+    const times = timesOf(message, measurements)
+    if (!this.#registry.knowsLayouts(sensor, times)) {
+      this.#reach(message, sensor, measurements, times.newestMs)
       return
     }
     const { seqs, unknown } = this.#measurements.place(message, sensor, measurements)
@@ -235,6 +236,7 @@ export class Pipeline {
     }
     message.move(STATE.storing)
     message.pending = 1
+    message.placedUntilMs = placedUntil(sensor, times.oldestMs)
     this.#measurements.store(message, sensor, measurements, seqs)
     this.#finish(message)
   }
@@ -310,6 +312,10 @@ export class Pipeline {
       this.#finish(message)
       return
     }
+    if (!isDead && this.#registry.isPlacedTooLate(message)) {
+      this.#placeAgain(message)
+      return
+    }
     if (!isDead && this.#dirtyHours.isTooLate(message)) {
       this.#markAgain(message)
       return
@@ -324,12 +330,24 @@ export class Pipeline {
 
   /** @param {Message} message */
   #markAgain(message) {
+    const { sensor, measurements } = this.#decodeAgain(message)
+    message.pending = 1
+    this.#measurements.markAgain(message, sensor, measurements)
+    this.#finish(message)
+  }
+
+  /** The rows are durable, but readers may look elsewhere by now. @param {Message} message */
+  #placeAgain(message) {
+    const { sensor, measurements } = this.#decodeAgain(message)
+    this.#wait(message, sensor, measurements)
+    this.#registry.ask(sensor)
+  }
+
+  /** @param {Message} message */
+  #decodeAgain(message) {
     const decoded = this.#decoder.decode(message)
     if (decoded instanceof Refusal) throw new Error(`it was decoded before: ${decoded.reason}`)
-    message.pending = 1
-    const sensor = this.#known(message, decoded.sensor)
-    this.#measurements.markAgain(message, sensor, decoded.measurements)
-    this.#finish(message)
+    return { sensor: this.#known(message, decoded.sensor), measurements: decoded.measurements }
   }
 
   /** @param {Message} message  @param {Refusal} refusal */

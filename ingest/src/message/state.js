@@ -11,7 +11,7 @@
  *
  * arrived  → waiting | storing | refused | spooling | settled
  * waiting  → waiting | storing | refused | spooling
- * storing  → refused | spooling | settled
+ * storing  → waiting | refused | spooling | settled
  * refused  → spooling | settled
  * spooling → settled, or back to the state from which it came
  * ```
@@ -32,7 +32,7 @@ export const STATE = Object.freeze({
 const NEXT = Object.freeze({
   arrived: new Set([STATE.waiting, STATE.storing, STATE.refused, STATE.spooling, STATE.settled]),
   waiting: new Set([STATE.waiting, STATE.storing, STATE.refused, STATE.spooling]),
-  storing: new Set([STATE.refused, STATE.spooling, STATE.settled]),
+  storing: new Set([STATE.waiting, STATE.refused, STATE.spooling, STATE.settled]),
   refused: new Set([STATE.spooling, STATE.settled]),
   spooling: new Set([STATE.arrived, STATE.waiting, STATE.storing, STATE.refused, STATE.settled]),
   settled: new Set(),

@@ -31,13 +31,17 @@ export function validate(message, sensor, measurements) {
 }
 
 /**
- * The latest time of a message's measurements, in milliseconds since the Unix epoch.
+ * The first and last time of a message's measurements, in milliseconds since the Unix epoch.
  *
  * @param {Message} message
  * @param {Measurement[]} measurements
  */
-export function newestOf({ firstReceivedMs }, measurements) {
+export function timesOf({ firstReceivedMs }, measurements) {
+  let oldestMs = Number.POSITIVE_INFINITY
   let newestMs = Number.NEGATIVE_INFINITY
-  for (const { timeMs = firstReceivedMs } of measurements) newestMs = Math.max(newestMs, timeMs)
-  return newestMs
+  for (const { timeMs = firstReceivedMs } of measurements) {
+    oldestMs = Math.min(oldestMs, timeMs)
+    newestMs = Math.max(newestMs, timeMs)
+  }
+  return { oldestMs, newestMs }
 }

@@ -2,7 +2,7 @@
 
 import { Aggregate } from '@sandglass/common/aggregate'
 import { HOUR_MS, rollupTable, startOf } from '@sandglass/common/rollup'
-import { bucketOf, measurementTable } from '@sandglass/common/schema'
+import { bucketOf, LAYOUT_COLUMNS, layoutOfRow, measurementTable } from '@sandglass/common/schema'
 import cassandra from 'cassandra-driver'
 
 /** Raw rows of a page: while one is decoded, nothing else happens. */
@@ -44,7 +44,7 @@ function statements(keyspace) {
     insert: (/** @type {string} */ level) =>
       `INSERT INTO ${keyspace}.${rollupTable(level)} (${ROLLUP})
        VALUES (${ROLLUP.split(', ').fill('?').join(', ')}) USING TIMESTAMP ?`,
-    layouts: `SELECT from_ts, class, bucket_s FROM ${keyspace}.layout WHERE sensor_id = ?`,
+    layouts: `SELECT from_ts, ${LAYOUT_COLUMNS} FROM ${keyspace}.layout WHERE sensor_id = ?`,
     series: `SELECT sensor_id, metric, first_ts, last_ts FROM ${keyspace}.series`,
     marks: `SELECT sensor_id, metric, ts FROM ${keyspace}.late_mark
             WHERE shard = ? AND slot = ? AND level = ?`,
@@ -71,11 +71,7 @@ export function createRollupStore(storage, keyspace) {
   return {
     /** Oldest first. @param {string} sensorId  @returns {Promise<Layout[]>} */
     async layouts(sensorId) {
-      return (await read(cql.layouts, [sensorId])).map((row) => ({
-        fromMs: row.from_ts.getTime(),
-        className: row.class,
-        bucketS: row.bucket_s,
-      }))
+      return (await read(cql.layouts, [sensorId])).map(layoutOfRow)
     },
 
     /**

@@ -4,6 +4,7 @@
  */
 
 import { Aggregate, rollupValue } from '@sandglass/common/aggregate'
+import { lostBefore } from '@sandglass/common/layout'
 import { EVENT_AHEAD_MS_MAX } from '@sandglass/common/measurement'
 import { DAY_MS, HOUR_MS, LEVELS, startOf } from '@sandglass/common/rollup'
 import { retentionClass } from '@sandglass/common/schema'
@@ -41,9 +42,10 @@ export async function rollHour(store, window, layouts, nowMs) {
   const ttlMs = Math.min(...ttlsS) * 1000 - EXPIRY_MARGIN_MS
   // No row was received longer before its time than clocks may be ahead.
   const receivedMsMin = startMs - EVENT_AHEAD_MS_MAX
-  const isOld = nowMs >= receivedMsMin + ttlMs
+  const goneMs = Math.max(nowMs - ttlMs, lostBefore(layouts, range))
+  const isOld = receivedMsMin <= goneMs
   const [existing] = isOld ? await store.rollups(HOURS, window, range.toMs) : []
-  if (existing && nowMs >= (existing.oldestMs ?? receivedMsMin) + ttlMs) return 'expired'
+  if (existing && (existing.oldestMs ?? receivedMsMin) <= goneMs) return 'expired'
 
   const hour = Aggregate.withSketch()
   /** @type {Map<number, Aggregate>} */

@@ -35,12 +35,19 @@ const RETRY_MS = 1_000
 /** Windows that are computed at the same time. */
 const WINDOWS_AT_ONCE = 2
 
+/**
+ * How long layouts are believed that were read, in milliseconds: far less than it takes until a
+ * rewrite deletes what they tell of (`READERS_MS`).
+ */
+const LAYOUTS_MS_MAX = 600_000
+
 /** Longest rest after a window, in milliseconds: live traffic goes first. */
 const REST_MS_MAX = 50
 
 /** @typedef {import('./store.js').RollupStore} RollupStore */
 /** @typedef {import('./store.js').Window} Window */
 /** @typedef {import('@sandglass/common/schema').Layout} Layout */
+/** @typedef {{ layouts: Layout[], readMs: number }} KnownLayouts */
 
 export class RollupWorker {
   /**
@@ -79,6 +86,11 @@ export class RollupWorker {
   get lagS() {
     if (this.done.size === 0) return 0
     return Math.max(0, this.now() - Math.min(...this.done.values())) / 1000
+  }
+
+  /** Whether a shard is ours. @param {number} shard */
+  owns(shard) {
+    return this.shards.includes(shard)
   }
 
   /** How many shards are ours. */
@@ -182,7 +194,7 @@ export class RollupWorker {
    * @returns {Promise<boolean>}  Whether there was something to do.
    */
   async workOff(shard, slotMs) {
-    /** @type {Map<string, Layout[]>} */
+    /** @type {Map<string, KnownLayouts>} */
     const layouts = new Map()
     /** @type {Map<string, Window>} */
     const days = new Map()
@@ -206,10 +218,13 @@ export class RollupWorker {
     return hadMarks
   }
 
-  /** @private @param {Window} window  @param {Map<string, Layout[]>} known */
+  /** @private @param {Window} window  @param {Map<string, KnownLayouts>} known */
   async rollHour(window, known) {
-    const layouts = known.get(window.sensorId) ?? (await this.store.layouts(window.sensorId))
-    known.set(window.sensorId, layouts)
+    const before = known.get(window.sensorId)
+    const isKnown = before && performance.now() - before.readMs < LAYOUTS_MS_MAX
+    const readMs = isKnown ? before.readMs : performance.now()
+    const layouts = isKnown ? before.layouts : await this.store.layouts(window.sensorId)
+    known.set(window.sensorId, { layouts, readMs })
     if (layouts.length === 0) return 'empty'
     const startMs = performance.now()
     const result = this.note(await rollHour(this.store, window, layouts, this.now()))

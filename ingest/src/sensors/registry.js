@@ -7,6 +7,7 @@
 import { layoutsKnownUntil } from '@sandglass/common/layout'
 import { firstLayout } from '@sandglass/common/schema'
 import { sensorId } from '@sandglass/common/sensor'
+import { isPlacedTooLate } from './placement.js'
 import { Sensor } from './series.js'
 
 /** How long what the database said is believed, in milliseconds. */
@@ -189,6 +190,21 @@ export class Registry {
   }
 
   /**
+   * Whether rows of a sensor can be placed without asking the database again.
+   *
+   * @param {Sensor} sensor
+   * @param {{ oldestMs: number, newestMs: number }} times  Of their events.
+   */
+  knowsLayouts(sensor, { oldestMs, newestMs }) {
+    return newestMs < sensor.layoutsUntilMs && !isPlacedTooLate(sensor, oldestMs, this.#wallNow())
+  }
+
+  /** Whether rows that are durable must be placed again. @param {Message} message */
+  isPlacedTooLate({ placedUntilMs }) {
+    return this.#wallNow() > placedUntilMs
+  }
+
+  /**
    * Asks the database about a sensor, whatever is known; those who wait for it hear of the answer.
    *
    * @param {Sensor} sensor
@@ -266,6 +282,7 @@ export class Registry {
     sensor.isHidden = known.isHidden
     if (known.isRegistered) sensor.isRegistered = true
     sensor.layoutsUntilMs = layoutsKnownUntil(startMs)
+    sensor.layoutsReadMs = startMs
     if (known.layouts.length > 0) sensor.layouts = known.layouts
     if (wasReady) return
     sensor.knows(known.lastTimes)

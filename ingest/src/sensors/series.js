@@ -129,6 +129,8 @@ export class Sensor {
     this.layouts = []
     /** Until which event time these are all there are, in milliseconds. */
     this.layoutsUntilMs = Number.NEGATIVE_INFINITY
+    /** When they were read, in milliseconds since the Unix epoch. */
+    this.layoutsReadMs = Number.NEGATIVE_INFINITY
     /** Rows of about now, and the bytes of their texts, since that was last looked at. */
     this.liveRows = 0
     this.liveTextBytes = 0

@@ -18,6 +18,7 @@
 import { deadLetterDay, KIND, VALUE_COLUMNS } from '@sandglass/common/measurement'
 import { MARK, shardOf } from '@sandglass/common/rollup'
 import {
+  bucketAt,
   bucketOf,
   CLASS_NAMES,
   DEAD_LETTER_SHARDS,
@@ -48,6 +49,7 @@ export const PAYLOAD_KEPT_BYTES_MAX = 64 * 1024
 /** @typedef {import('../sensors/series.js').Newest} Newest */
 /** @typedef {import('@sandglass/common/measurement').Value} Value */
 /** @typedef {import('@sandglass/common/schema').Layout} Layout */
+/** @typedef {import('@sandglass/common/schema').Place} Place */
 
 /** Microseconds since the Unix epoch. @param {number} ms */
 const timestampOf = (ms) => Long.fromNumber(ms * 1000)
@@ -67,9 +69,14 @@ export class Rows {
   #deadLetterMark
   /** Ids as the driver takes them, by sensor. @type {WeakMap<Sensor, SensorKeys>} */
   #keys = new WeakMap()
+  #now
 
-  /** @param {string} keyspace */
-  constructor(keyspace) {
+  /**
+   * @param {string} keyspace
+   * @param {() => number} [now]  Milliseconds since the Unix epoch.
+   */
+  constructor(keyspace, now = Date.now) {
+    this.#now = now
     /** @param {string} table  @param {string[]} columns */
     const insert = (table, columns) =>
       `INSERT INTO ${keyspace}.${table} (${columns.join(', ')}) ` +
@@ -106,29 +113,41 @@ export class Rows {
   /**
    * @param {Message} message
    * @param {Series} series
-   * @param {{ layout: Layout, bucketS: number, timeMs: number, seq: number, kind: number,
-   *   value: Value }} what
+   * @param {Place} place
+   * @param {{ timeMs: number, seq: number, kind: number, value: Value }} what
    */
-  measurement(message, series, { layout, bucketS, timeMs, seq, kind, value }) {
+  measurement(message, series, place, what) {
+    const row = this.copy(message, series, place, what)
+    row.series = series
+    row.timeMs = what.timeMs
+    return row
+  }
+
+  /**
+   * The same row in another place.
+   *
+   * @param {Message} message
+   * @param {Series} series
+   * @param {Place} place
+   * @param {{ timeMs: number, seq: number, kind: number, value: Value }} what
+   */
+  copy(message, series, place, { timeMs, seq, kind, value }) {
     const keys = this.#keysOf(series.sensor)
-    const bucket = keys.bucketOf(layout.className, bucketS)
+    const bucket = keys.bucketOf(place.className, bucketAt(place, timeMs))
     /** @type {unknown[]} */
     const params = [keys.uuid, bucket.long, series.metric, timeMs, Long.fromNumber(seq)]
     bindValue(params, kind, value)
     params.push(timestampOf(message.receivedMs))
-    let query = this.#measurementByClass[layout.className][kind]
-    const ttlS = retentionClass(layout.className).ttlS
-    const keptS = Math.floor((Date.now() - message.receivedMs) / 1000)
+    let query = this.#measurementByClass[place.className][kind]
+    const ttlS = retentionClass(place.className).ttlS
+    const keptS = Math.floor((this.#now() - message.receivedMs) / 1000)
     if (keptS > LATE_S && ttlS > 0) {
       // It came out of the spool, or was a dead letter: it has lived for a while already.
       params.push(Math.max(1, ttlS - keptS))
       query += ' AND TTL ?'
     }
     const bytes = textBytes(series.metric, value)
-    const row = new Row(query, params, bucket.partition, bytes, message)
-    row.series = series
-    row.timeMs = timeMs
-    return row
+    return new Row(query, params, bucket.partition, bytes, message)
   }
 
   /** @param {Series} series  @param {Newest} newest  @param {Value} value  Of it. */

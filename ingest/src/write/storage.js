@@ -5,7 +5,13 @@
 
 import { layoutTimestampUs } from '@sandglass/common/layout'
 import { EVENT_MS_MIN } from '@sandglass/common/measurement'
-import { bucketOf, layoutAt, measurementTable } from '@sandglass/common/schema'
+import {
+  bucketAt,
+  LAYOUT_COLUMNS,
+  layoutAt,
+  layoutOfRow,
+  measurementTable,
+} from '@sandglass/common/schema'
 import { spans } from '@sandglass/common/spans'
 import cassandra from 'cassandra-driver'
 import { COVER_MS, letterPlace } from './rows.js'
@@ -76,7 +82,7 @@ function counted(row) {
 /** @param {any} row  @returns {NewestRow} */
 function dated(row) {
   const { wv, wi, wb, ws, wlat } = row
-  const receivedMs = Number(String(wv ?? wi ?? wb ?? ws ?? wlat)) / 1000
+  const receivedMs = Math.floor(Number(String(wv ?? wi ?? wb ?? ws ?? wlat)) / 1000)
   return Object.assign(counted(row), { receivedMs })
 }
 
@@ -92,7 +98,7 @@ export class Storage {
     const { keyspace } = database
     this.#queries = {
       sensor: `SELECT hidden FROM ${keyspace}.sensor WHERE sensor_id = ?`,
-      layouts: `SELECT from_ts, class, bucket_s FROM ${keyspace}.layout WHERE sensor_id = ?`,
+      layouts: `SELECT from_ts, ${LAYOUT_COLUMNS} FROM ${keyspace}.layout WHERE sensor_id = ?`,
       addLayout: `INSERT INTO ${keyspace}.layout (sensor_id, from_ts, class, bucket_s)
                   VALUES (?, ?, ?, ?) USING TIMESTAMP ?`,
       sensors: `SELECT sensor_id FROM ${keyspace}.sensor`,
@@ -159,11 +165,7 @@ export class Storage {
 
   /** Of a sensor, oldest first. @param {string} id  @returns {Promise<Layout[]>} */
   async layouts(id) {
-    return (await this.read(this.#queries.layouts, [id])).map((row) => ({
-      fromMs: row.from_ts.getTime(),
-      className: row.class,
-      bucketS: row.bucket_s,
-    }))
+    return (await this.read(this.#queries.layouts, [id])).map(layoutOfRow)
   }
 
   /**
@@ -223,9 +225,9 @@ export class Storage {
    * @param {number} timeMs
    */
   async rowsAt({ id, layouts }, metric, timeMs) {
-    const { className, bucketS } = layoutAt(layouts, timeMs)
-    const bucket = bucketOf(bucketS, timeMs)
-    const query = `${this.#rowsOf(className)} AND ts = ?`
+    const layout = layoutAt(layouts, timeMs)
+    const bucket = bucketAt(layout, timeMs)
+    const query = `${this.#rowsOf(layout.className)} AND ts = ?`
     return (await this.read(query, [id, bucket, metric, timeMs])).map(counted)
   }
 

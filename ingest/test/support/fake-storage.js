@@ -47,11 +47,11 @@ export class FakeStorage {
       })
     }
     if (rows.some(this.refuses)) throw new FakeError('refuse')
-    for (const row of rows) this.#keep(row)
+    for (const row of rows) this.keep(row)
   }
 
   /** @param {Pick<Row, 'query' | 'params'>} row */
-  #keep({ query, params }) {
+  keep({ query, params }) {
     const match = /INTO \w+\.(\w+) \(([^)]*)\)/.exec(query)
     const [table, columns] = [match?.[1] ?? '', (match?.[2] ?? '').split(', ')]
     const values = Object.fromEntries(columns.map((column, at) => [column, params[at]]))
@@ -101,14 +101,14 @@ export class FakeStorage {
         .filter((row) => String(row.sensor_id) === id)
         .map(({ metric, last_ts: lastMs }) => [metric, lastMs]),
     )
-    const known = this.sensors.get(id) ?? this.#registered(id)
+    const known = this.sensors.get(id) ?? this.registered(id)
     return { ...known, lastTimes }
   }
 
   /** @param {string} id */
   async layouts(id) {
     if (this.isDown) throw new FakeError('retry')
-    return this.#registered(id).layouts
+    return this.registered(id).layouts
   }
 
   /** @param {string} id  @param {import('@sandglass/common/schema').Layout} layout */
@@ -124,11 +124,11 @@ export class FakeStorage {
   putLayout(id, { fromMs, className, bucketS }, timestampUs) {
     if (this.isDown) throw new FakeError('retry')
     const query = 'INSERT INTO k.layout (sensor_id, from_ts, class, bucket_s)'
-    this.#keep({ query, params: [id, fromMs, className, bucketS, timestampUs] })
+    this.keep({ query, params: [id, fromMs, className, bucketS, timestampUs] })
   }
 
   /** What the rows say of a sensor. @param {string} id */
-  #registered(id) {
+  registered(id) {
     const layouts = this.rowsOf('layout')
       .filter((row) => String(row.sensor_id) === id)
       .map((row) => ({ fromMs: row.from_ts, className: row.class, bucketS: row.bucket_s }))
