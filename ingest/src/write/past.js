@@ -53,7 +53,8 @@ export class Past {
     for (let pauseMs = RETRY_MS_MIN; isWanted(); pauseMs = Math.min(2 * pauseMs, RETRY_MS_MAX)) {
       try {
         await Promise.all(places.map((place) => this.#semaphore.run(() => this.#learnOne(place))))
-        return true
+        // It may have gone to the spool meanwhile.
+        return isWanted()
       } catch {
         await new Promise((resolve) => setTimeout(resolve, pauseMs))
       }
