@@ -196,14 +196,24 @@ function createRollupTable(keyspace, { name, ttlS, windowDays }) {
     AND default_time_to_live = ${ttlS} AND gc_grace_seconds = ${GC_GRACE_S}`
 }
 
-/** Columns that tables of earlier versions lack. All are of `layout`. */
+/** Columns that tables of earlier versions lack. */
 export const ADDED_COLUMNS = [
   { table: 'layout', column: 'generation', type: 'int' },
   { table: 'layout', column: 'next_class', type: 'text' },
   { table: 'layout', column: 'next_bucket_s', type: 'int' },
   { table: 'layout', column: 'next_generation', type: 'int' },
   { table: 'layout', column: 'lost_ts', type: 'timestamp' },
+  { table: 'dead_letter', column: 'format', type: 'tinyint' },
+  { table: 'dead_letter', column: 'rights', type: 'text' },
+  { table: 'dead_letter', column: 'retention', type: 'text' },
 ]
+
+/** As they stand in the statement that creates a table. @param {string} of */
+function addedTo(of) {
+  return ADDED_COLUMNS.filter(({ table }) => table === of)
+    .map(({ column, type }) => `${column} ${type}`)
+    .join(', ')
+}
 
 /**
  * The statements that create everything, each harmless when it is there already.
@@ -221,7 +231,7 @@ export function schemaStatements(keyspace, replication) {
       tags frozen<map<text, text>>, hidden boolean, created_at timestamp)`,
     `CREATE TABLE IF NOT EXISTS ${keyspace}.layout (
       sensor_id uuid, from_ts timestamp, class text, bucket_s int,
-      ${ADDED_COLUMNS.map(({ column, type }) => `${column} ${type}`).join(', ')},
+      ${addedTo('layout')},
       PRIMARY KEY (sensor_id, from_ts))`,
     `CREATE TABLE IF NOT EXISTS ${keyspace}.rewrite (
       sensor_id uuid PRIMARY KEY, asked timestamp, class text, state text)`,
@@ -254,7 +264,7 @@ export function schemaStatements(keyspace, replication) {
     ) WITH default_time_to_live = ${WORKER_TTL_S} AND gc_grace_seconds = ${GC_GRACE_S}`,
     `CREATE TABLE IF NOT EXISTS ${keyspace}.dead_letter (
       day int, shard smallint, id timeuuid, topic text, client text, payload blob, reason text,
-      received timestamp, replayed timestamp,
+      received timestamp, replayed timestamp, ${addedTo('dead_letter')},
       PRIMARY KEY ((day, shard), id)
     ) WITH CLUSTERING ORDER BY (id DESC)
       AND ${timeWindow('HOURS', 12)}

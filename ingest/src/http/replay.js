@@ -1,10 +1,12 @@
 /**
  * Dead letters once more: after what was wrong is mended, each is taken as if it came now, with the
- * time at which it was received then. One that is refused again stays the same dead letter.
+ * time at which it was received then and with the rights of its client. One that is refused again
+ * stays the same dead letter.
  */
 
 import { FORMAT } from '@sandglass/common/bodies'
 import { Message } from '../message/message.js'
+import { rightsFrom } from '../message/rights.js'
 import { PAYLOAD_KEPT_BYTES_MAX } from '../write/rows.js'
 
 /** @typedef {import('../write/row.js').Row} Row */
@@ -16,6 +18,9 @@ import { PAYLOAD_KEPT_BYTES_MAX } from '../write/rows.js'
  * @property {string} client
  * @property {Buffer} payload
  * @property {number} receivedMs  Milliseconds since the Unix epoch.
+ * @property {number | null | undefined} format  Of `FORMAT`; none in letters of earlier versions.
+ * @property {string | null | undefined} rights  Of its client, as `Rights` are stored.
+ * @property {string | null | undefined} retention  Of a sensor that it registers.
  */
 
 /**
@@ -63,7 +68,8 @@ export async function replay(ids, { reader, accept, rows, write }) {
  * @param {(message: Message) => void} accept
  * @returns {Promise<string | undefined>}  Why it is refused.
  */
-function once({ id, topic, client, payload, receivedMs }, accept) {
+function once(letter, accept) {
+  const { id, topic, client, payload, receivedMs, format, rights, retention } = letter
   if (payload.length >= PAYLOAD_KEPT_BYTES_MAX) {
     return Promise.resolve('its payload was cut when it was kept')
   }
@@ -76,7 +82,9 @@ function once({ id, topic, client, payload, receivedMs }, accept) {
         clientId: client,
         topic,
         payload,
-        format: formatOf(topic, payload),
+        format: format ?? guessedFormat(topic, payload),
+        rights: rightsFrom(rights),
+        retention: retention ?? undefined,
         receivedMs,
         arrivedMs: performance.now(),
         deadLetterId: id,
@@ -86,7 +94,7 @@ function once({ id, topic, client, payload, receivedMs }, accept) {
 }
 
 /** What a payload is, by where it came from. @param {string} topic  @param {Buffer} payload */
-function formatOf(topic, payload) {
+function guessedFormat(topic, payload) {
   if (topic.startsWith('sensors')) return FORMAT.topic
   const isObject = topic === '/v1/measurements' && payload.toString().trimStart().startsWith('{')
   return isObject ? FORMAT.object : FORMAT.line

@@ -40,9 +40,15 @@ export class Decoder {
     this.#share = share
   }
 
-  /** Whether a message is a measurement, or should have been. @param {Message} message */
-  takes({ format, topic }) {
-    return format !== FORMAT.topic || this.#routes.has(topic) || this.#topics.carry(topic)
+  /**
+   * Whether a message is a measurement, or should have been: a dead letter should, also when no
+   * template fits its topic any more.
+   *
+   * @param {Message} message
+   */
+  takes({ format, topic, arrival }) {
+    if (format !== FORMAT.topic || arrival === 'replay') return true
+    return this.#routes.has(topic) || this.#topics.carry(topic)
   }
 
   /** Whether a message is of several lines. @param {Message} message */

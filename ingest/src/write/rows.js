@@ -40,6 +40,11 @@ const YEAR_2100_MS = 4_102_444_800_000
 /** How far a measurement may lie outside first and last time of its series, in milliseconds. */
 export const COVER_MS = 600_000
 
+/** What every dead letter has. */
+const LETTER_COLUMNS = Object.freeze([
+  ...['day', 'shard', 'id', 'topic', 'client', 'payload', 'reason', 'received', 'format'],
+])
+
 /** Most bytes of a payload that a dead letter keeps. */
 export const PAYLOAD_KEPT_BYTES_MAX = 64 * 1024
 
@@ -65,6 +70,7 @@ export class Rows {
   #seriesLast
   #markInsert
   #statusInsert
+  /** With some columns more. @type {(more: string[]) => string} */
   #deadLetterInsert
   #deadLetterMark
   /** Ids as the driver takes them, by sensor. @type {WeakMap<Sensor, SensorKeys>} */
@@ -104,9 +110,7 @@ export class Rows {
     this.#statusInsert = insert('status', [
       ...['sensor_id', 'bucket', 'ts', 'state', 'client', 'reason'],
     ])
-    this.#deadLetterInsert = insert('dead_letter', [
-      ...['day', 'shard', 'id', 'topic', 'client', 'payload', 'reason', 'received'],
-    ])
+    this.#deadLetterInsert = (more) => insert('dead_letter', [...LETTER_COLUMNS, ...more])
     this.#deadLetterMark = insert('dead_letter', ['day', 'shard', 'id', 'replayed'])
   }
 
@@ -225,19 +229,23 @@ export class Rows {
 
   /** @param {Message} message  @param {string} reason */
   deadLetter(message, reason) {
-    const { topic, clientId, receivedMs } = message
+    const { topic, clientId, receivedMs, format } = message
     message.deadLetterId ??= TimeUuid.fromDate(new Date(receivedMs))
     const { day, shard, id } = letterPlace(message.deadLetterId)
     const payload = Buffer.from(message.payload.subarray(0, PAYLOAD_KEPT_BYTES_MAX))
     /** @type {unknown[]} */
-    const params = [day, shard, id, topic, clientId, payload, reason, receivedMs]
-    params.push(timestampOf(receivedMs))
+    const params = [day, shard, id, topic, clientId, payload, reason, receivedMs, format]
+    // A null that is written is a tombstone: what few letters have is left out in the others.
+    const few = Object.entries({ rights: message.rights.text, retention: message.retention })
+    const more = few.filter(([, text]) => text !== null && text !== undefined)
+    params.push(...more.map(([, text]) => text), timestampOf(receivedMs))
+    const query = this.#deadLetterInsert(more.map(([column]) => column))
     const bytes = topic.length + clientId.length + payload.length + reason.length
-    return new Row(this.#deadLetterInsert, params, `d${day}/${shard}`, bytes, message)
+    return new Row(query, params, `d${day}/${shard}`, bytes, message)
   }
 
   /**
-   * DirtyHours a dead letter.
+   * Marks a dead letter that was stored after all.
    *
    * @param {cassandra.types.TimeUuid} letterId
    * @param {number} nowMs  When it was stored after all, milliseconds since the Unix epoch.

@@ -102,7 +102,8 @@ export class Storage {
       addLayout: `INSERT INTO ${keyspace}.layout (sensor_id, from_ts, class, bucket_s)
                   VALUES (?, ?, ?, ?) USING TIMESTAMP ?`,
       sensors: `SELECT sensor_id FROM ${keyspace}.sensor`,
-      deadLetter: `SELECT topic, client, payload, received FROM ${keyspace}.dead_letter
+      deadLetter: `SELECT topic, client, payload, received, format, rights, retention
+                   FROM ${keyspace}.dead_letter
                    WHERE day = ? AND shard = ? AND id = ?`,
       series: `SELECT metric, last_ts FROM ${keyspace}.series WHERE sensor_id = ?`,
     }
@@ -190,8 +191,9 @@ export class Storage {
     const { day, shard } = place
     const [row] = await this.read(this.#queries.deadLetter, [day, shard, place.id])
     if (!row?.received) return undefined
-    const { topic, client, payload, received } = row
-    return { id: place.id, topic, client, payload, receivedMs: received.getTime() }
+    const { topic, client, payload, received, format, rights, retention } = row
+    const receivedMs = received.getTime()
+    return { id: place.id, topic, client, payload, receivedMs, format, rights, retention }
   }
 
   /**
