@@ -7,7 +7,6 @@
 
 import { kindOf, rowValue } from '@sandglass/common/measurement'
 import { Problem } from '@sandglass/common/problem'
-import { LEVELS, MARK, rollupTable, SLOT_MS, shardOf, startOf } from '@sandglass/common/rollup'
 import {
   CLASS_NAMES,
   LAYOUT_COLUMNS,
@@ -15,6 +14,7 @@ import {
   measurementTable,
 } from '@sandglass/common/schema'
 import cassandra from 'cassandra-driver'
+import { rollupQuestions } from './downsample/store.js'
 
 /** @typedef {import('@sandglass/common/database').Database} Database */
 /** @typedef {import('@sandglass/common/schema').Layout} Layout */
@@ -45,11 +45,6 @@ import cassandra from 'cassandra-driver'
 /** @typedef {{ metric: string, firstMs: number, lastMs: number }} Series */
 
 /**
- * @typedef {{ ts: Date, v: number | null, i: { toString(): string } | null,
- *   b: boolean | null }} NumberRow
- */
-
-/**
  * @typedef {object} Latest
  * @property {string} metric
  * @property {number} t  Event time, milliseconds since the Unix epoch.
@@ -73,9 +68,6 @@ import cassandra from 'cassandra-driver'
 /** Rows of one answer when a whole table is read. */
 const SCAN_ROWS = 1_000
 
-/** Slots that are asked about at once. */
-const SLOTS_AT_ONCE = 90
-
 const SENSOR = 'sensor_id, name, type, unit, tags, hidden, created_at'
 const VALUE = 'v, i, b, s, lat, lon'
 const DEAD_LETTER = 'id, topic, client, payload, reason, received, replayed'
@@ -98,23 +90,6 @@ function statements(keyspace) {
     asc: new Map(
       CLASS_NAMES.map((name) => [name, rows(name, ' ORDER BY metric DESC, ts ASC, seq ASC')]),
     ),
-    numbers: new Map(
-      CLASS_NAMES.map((name) => [
-        name,
-        `SELECT ts, v, i, b FROM ${keyspace}.${measurementTable(name)}
-         WHERE sensor_id = ? AND bucket = ? AND metric = ? AND ts >= ? AND ts < ?`,
-      ]),
-    ),
-    rollups: new Map(
-      LEVELS.map(({ name }) => [
-        name,
-        `SELECT ts, n, sum, min, max, first, last, sketch FROM ${keyspace}.${rollupTable(name)}
-         WHERE sensor_id = ? AND bucket = ? AND metric = ? AND ts >= ? AND ts < ?`,
-      ]),
-    ),
-    rollupProgress: `SELECT done FROM ${keyspace}.rollup_progress WHERE shard = ?`,
-    marks: `SELECT metric, ts FROM ${keyspace}.late_mark
-            WHERE shard = ? AND slot IN ? AND level = ${MARK.hour} AND sensor_id = ?`,
     insertLayout: `INSERT INTO ${keyspace}.layout (sensor_id, from_ts, class, bucket_s)
                    VALUES (?, ?, ?, ?)`,
     insertSensor: `INSERT INTO ${keyspace}.sensor
@@ -140,6 +115,9 @@ function statements(keyspace) {
 export function createStore(database) {
   const cql = statements(database.keyspace)
   const ask = asker(database)
+  /** @type {import('./downsample/store.js').Page} */
+  const page = (query, parameters, pageState) =>
+    execute(database, query, parameters, { fetchSize: SCAN_ROWS, pageState })
   return {
     /** @param {string} sensorId  @returns {Promise<Sensor | undefined>} */
     async sensor(sensorId) {
@@ -208,7 +186,7 @@ export function createStore(database) {
       }))
     },
 
-    ...rollups(database, ask, cql),
+    ...rollupQuestions(database.keyspace, ask, page),
     /**
      * When a device came and went, newest first.
      *
@@ -230,75 +208,6 @@ export function createStore(database) {
 
     ...registry(ask, cql),
     ...deadLetters(ask, cql),
-  }
-}
-
-/**
- * What series are summed up from.
- *
- * @param {Database} database
- * @param {ReturnType<typeof asker>} ask
- * @param {ReturnType<typeof statements>} cql
- */
-function rollups(database, ask, cql) {
-  return {
-    /**
-     * A page of raw rows of a series in a part of a partition, as far as they are numbers, newest
-     * first: of one millisecond, by falling `seq`.
-     *
-     * @param {string} sensorId
-     * @param {string} metric
-     * @param {Span} span
-     * @param {string} [pageState]  Of the page before.
-     * @returns {Promise<{ rows: NumberRow[], pageState: string | undefined }>}
-     */
-    async numbers(sensorId, metric, { className, bucket, fromMs, toMs }, pageState) {
-      const query = /** @type {string} */ (cql.numbers.get(className))
-      const parameters = [sensorId, bucket, metric, fromMs, toMs]
-      const page = await execute(database, query, parameters, { fetchSize: SCAN_ROWS, pageState })
-      return { rows: /** @type {any[]} */ (page.rows ?? []), pageState: page.pageState }
-    },
-
-    /**
-     * Rows of a level in a part of a partition.
-     *
-     * @param {string} sensorId
-     * @param {string} metric
-     * @param {import('@sandglass/common/spans').Range & { level: string, bucket: number }} part
-     */
-    async rollups(sensorId, metric, { level, bucket, fromMs, toMs }) {
-      const query = /** @type {string} */ (cql.rollups.get(level))
-      return ask(query, [sensorId, bucket, metric, fromMs, toMs])
-    },
-
-    /** Until when the slots of a sensor are worked off. @param {string} sensorId */
-    async rollupProgress(sensorId) {
-      const [row] = await ask(cql.rollupProgress, [shardOf(sensorId)])
-      return /** @type {number | undefined} */ (row?.done.getTime())
-    },
-
-    /**
-     * Hours of a sensor with a mark in a slot of a range, by metric.
-     *
-     * @param {string} sensorId
-     * @param {import('@sandglass/common/spans').Range} slots
-     * @returns {Promise<Map<string, Set<number>>>}
-     */
-    async markedHours(sensorId, { fromMs, toMs }) {
-      /** @type {number[]} */
-      const slots = []
-      for (let ms = startOf(fromMs, SLOT_MS); ms < toMs; ms += SLOT_MS) slots.push(ms)
-      /** @type {Map<string, Set<number>>} */
-      const found = new Map()
-      for (let at = 0; at < slots.length; at += SLOTS_AT_ONCE) {
-        const some = slots.slice(at, at + SLOTS_AT_ONCE)
-        for (const { metric, ts } of await ask(cql.marks, [shardOf(sensorId), some, sensorId])) {
-          const hours = found.get(metric) ?? new Set()
-          found.set(metric, hours.add(ts.getTime()))
-        }
-      }
-      return found
-    },
   }
 }
 

@@ -7,7 +7,7 @@ import { sensorId } from '@sandglass/common/sensor'
 import { Registry } from 'prom-client'
 import { buildApp } from '../src/app.js'
 import { SeriesDownsampler } from '../src/downsample/reader.js'
-import { finestMs, parseStep, stepFor, windowCount } from '../src/downsample/step.js'
+import { parseStep, stepFor, windowCount } from '../src/downsample/step.js'
 import { createFakeStore, NO_KEYS, seeded } from './support/fake-store.js'
 
 const NOW = Date.UTC(2026, 5, 15, 12, 34, 56)
@@ -44,12 +44,8 @@ describe('steps', () => {
     }
   })
 
-  test('nothing finer is kept than its time to live says', () => {
-    expect(finestMs(NOW - 1, NOW, 86_400)).toBe(1)
-    expect(finestMs(NOW - 2 * DAY_MS, NOW, 86_400)).toBe(MINUTE_MS)
-    expect(finestMs(NOW - 100 * DAY_MS, NOW, 86_400)).toBe(HOUR_MS)
-    expect(finestMs(NOW - 4_000 * DAY_MS, NOW, 86_400)).toBe(DAY_MS)
-    expect(finestMs(0, NOW, 0)).toBe(1)
+  test('one window before 1970 and one after are the least for both', () => {
+    expect(windowCount({ fromMs: -1, toMs: 1 }, stepFor({ fromMs: -1, toMs: 1 }, 1, 1))).toBe(2)
   })
 })
 

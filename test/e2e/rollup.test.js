@@ -17,6 +17,12 @@ const FROM = startOf(Date.now() - 5 * DAY_MS, DAY_MS)
 const TO = FROM + 3 * DAY_MS
 const EVERY_MS = 10_000
 
+/** A day of 2015, a row a minute. */
+const LONG_AGO = Date.UTC(2015, 4, 5)
+const imported = Array.from({ length: 1_440 }, (_, minute) => {
+  return { sensor: 'archive', metric: 'speed', t: LONG_AGO + minute * MINUTE_MS, v: minute }
+})
+
 /** @param {number} timeMs */
 const valueAt = (timeMs) => Math.round(2_000 * Math.sin(timeMs / 3_000_000)) / 100 + 0
 
@@ -30,6 +36,7 @@ beforeAll(async () => {
   stack = await startStack({ ingestEnv: UNSPOOLED })
   for (let t = FROM; t < TO; t += EVERY_MS) rows.set(t, valueAt(t))
   await publishAll(stack.apiUrl, [...rows].map(toLine))
+  await publishAll(stack.apiUrl, imported)
 })
 afterAll(() => stack?.end())
 
@@ -103,6 +110,27 @@ async function check() {
   return resolutions
 }
 
+/** An hour of 2015 is told as finely as it is stored, which is not as old. */
+async function checkLongAgo() {
+  const from = LONG_AGO + 10 * HOUR_MS
+  const hour = `metric=speed&from=${from}&to=${from + HOUR_MS}&agg=count,min`
+  const ask = (/** @type {string} */ query) =>
+    getJson(`${stack.apiUrl}/v1/sensors/archive/series?${hour}&${query}`)
+  const { step, items } = await ask('points=10')
+  expect(step).toBe(10 * MINUTE_MS)
+  expect(items).toEqual(
+    Array.from({ length: 6 }, (_, at) => {
+      return { t: from + at * 10 * MINUTE_MS, count: 10, min: 600 + at * 10 }
+    }),
+  )
+  expect((await ask('step=1h')).items).toEqual([{ t: from, count: 60, min: 600 }])
+  expect((await ask('step=60s')).items).toHaveLength(60)
+  const seconds = await ask('step=1s')
+  expect(seconds.items).toHaveLength(60)
+  expect(seconds.resolution).toBe('raw')
+  return (await ask('step=5m')).resolution
+}
+
 /** Waits until all marks of now are worked off. */
 async function settle() {
   const slotMs = startOf(Date.now(), SLOT_MS)
@@ -122,11 +150,13 @@ async function settle() {
 describe('rollups', () => {
   test('before anything is summed up, raw rows answer', async () => {
     expect(new Set(await check())).toEqual(new Set(['raw']))
+    expect(await checkLongAgo()).toBe('raw')
   })
 
   test('after a moment, rollups answer the same', async () => {
     await settle()
     expect(await check()).toEqual(['1m', '1m', '1m', '1m', '1h', '1h', '1d', '1d'])
+    expect(await checkLongAgo()).toBe('1m')
     const { items } = await getJson(
       `${stack.apiUrl}/v1/sensors/${SENSOR}/series?metric=speed&from=${FROM}&to=${TO}&step=1d&agg=p50,p90`,
     )

@@ -1,18 +1,17 @@
-/** Sums a series up in windows, from rollups and raw rows, within a budget of rows and time. */
+/** Sums series up in windows, from rollups and raw rows, within a budget of rows and time. */
 
-import { Aggregate, rollupValue } from '@sandglass/common/aggregate'
 import { Problem } from '@sandglass/common/problem'
-import { bucketOf, layoutAt, retentionClass } from '@sandglass/common/schema'
 import { Semaphore } from '@sandglass/common/semaphore'
-import { spans } from '@sandglass/common/spans'
-import { unknownSensor } from '../measurements.js'
-import { CLOCK_AHEAD_MS, joined, occupied } from '../ranges.js'
-import { plan } from './plan.js'
-import { finestMs, stepFor, widen, windowCount } from './step.js'
-import { Windows } from './windows.js'
+import { Budget, OverBudget } from './budget.js'
+import { readSensors } from './sensors.js'
+import { SeriesScan } from './series.js'
+import { GRAINS_MS, stepFor, widen, windowCount } from './step.js'
 
-/** Most rows that one request reads. */
-const ROWS_MAX = 200_000
+/** Most rows that one request reads for one answer. */
+export const ROWS_MAX = 200_000
+
+/** How long one request reads, in milliseconds. */
+export const READ_MS_MAX = 5_000
 
 /** Most windows of one series in an answer. */
 const WINDOWS_MAX = 10_000
@@ -22,9 +21,6 @@ export const POINTS_DEFAULT = 800
 
 /** Most queries that one request has in flight. */
 const QUERIES_AT_ONCE_MAX = 16
-
-/** Steps to which a request that may choose falls back when there are too many rows, in ms. */
-const FALLBACKS_MS = [60_000, 3_600_000, 86_400_000]
 
 /** @typedef {import('@sandglass/common/spans').Range} Range */
 /** @typedef {import('../store.js').Store} Store */
@@ -43,30 +39,28 @@ const FALLBACKS_MS = [60_000, 3_600_000, 86_400_000]
  * @typedef {object} Answer
  * @property {Range} range  What was read: moved outwards where finer rows are gone.
  * @property {number} stepMs
- * @property {Map<Series, Windows>} windows
+ * @property {Map<Series, import('./windows.js').Windows>} windows
  * @property {string} resolution  The coarsest that was read: `raw`, `1m`, `1h` or `1d`.
  */
-
-/** How long one answer is read, in milliseconds. */
-const READ_MS_MAX = 5_000
-
-class TooManyRows extends Error {}
 
 export class SeriesDownsampler {
   #store
   #gate
   #now
+  #clock
 
   /**
    * @param {object} parts
    * @param {Store} parts.store
    * @param {Semaphore} parts.gate  For the queries of all requests together.
    * @param {() => number} [parts.now]  Milliseconds since the Unix epoch.
+   * @param {() => number} [parts.clock]  Milliseconds, by a clock that only goes forward.
    */
-  constructor({ store, gate, now = Date.now }) {
+  constructor({ store, gate, now = Date.now, clock = performance.now.bind(performance) }) {
     this.#store = store
     this.#gate = gate
     this.#now = now
+    this.#clock = clock
   }
 
   /**
@@ -74,267 +68,172 @@ export class SeriesDownsampler {
    * @param {Question} question
    * @param {AbortSignal} signal  Aborted when nobody waits for the answer any more.
    * @returns {Promise<Answer>}
-   * @throws {Problem}  If a sensor is not there, or the answer would be too large.
+   * @throws {Problem}  If a sensor is not there, the answer would be too large, or nothing as fine
+   *   as the step is stored.
    */
   async read(series, question, signal) {
-    const ask = this.#asker(signal)
-    const sensors = new Map(
-      await Promise.all(
-        [...new Set(series.map(({ sensorId }) => sensorId))].map(
-          async (id) => /** @type {const} */ ([id, await this.#about(ask, id)]),
-        ),
-      ),
-    )
-    const asked = this.#range(question, series, sensors)
-    const finestAt = this.#finest([...sensors.values()])
-    const finest = finestIn(asked, sensors.values(), finestAt)
-    const untilMs = performance.now() + READ_MS_MAX
-    for (const stepMs of this.#steps(asked, question, finest)) {
-      const range = widen(asked, finestAt)
-      try {
-        const budget = { rows: ROWS_MAX, untilMs }
-        const parts = await Promise.all(
-          series.map(async (one) => {
-            const about = /** @type {About} */ (sensors.get(one.sensorId))
-            const what = { ...one, ...about, range, stepMs, needsSketch: question.needsSketch }
-            return this.#sum(ask, what, budget)
-          }),
-        )
-        const windows = new Map(parts.map((part, at) => [series[at], part.windows]))
-        return { range, stepMs, windows, resolution: coarsest(parts) }
-      } catch (error) {
-        if (!(error instanceof TooManyRows)) throw error
-      }
+    const budget = new Budget({ rows: ROWS_MAX, ms: READ_MS_MAX }, this.#clock)
+    try {
+      return await this.#read(series, question, budget, signal)
+    } catch (error) {
+      if (error instanceof OverBudget) throw tooMuch(question)
+      throw error
     }
-    throw tooMuch(question)
   }
 
   /**
-   * The finest windows of which something is kept from a time on, in milliseconds.
-   *
-   * @param {readonly About[]} sensors
-   */
-  #finest(sensors) {
-    const nowMs = this.#now()
-    return (/** @type {number} */ timeMs) =>
-      finestMs(timeMs, nowMs, shortest(sensors.map((one) => one.rawTtlS(timeMs))))
-  }
-
-  /** @param {AbortSignal} signal */
-  #asker(signal) {
-    const requestGate = new Semaphore(QUERIES_AT_ONCE_MAX)
-    /** @template T  @param {() => Promise<T>} query */
-    return (query) => requestGate.run(() => this.#gate.run(query, signal), signal)
-  }
-
-  /** @param {Ask} ask  @param {string} sensorId */
-  async #about(ask, sensorId) {
-    const [isKnown, layouts, series, progress] = await Promise.all([
-      ask(() => this.#store.isKnown(sensorId)),
-      ask(() => this.#store.layouts(sensorId)),
-      ask(() => this.#store.series(sensorId)),
-      this.#progress(ask, sensorId),
-    ])
-    if (!isKnown) throw unknownSensor()
-    /** @param {number} timeMs */
-    const rawTtlS = (timeMs) =>
-      layouts.length > 0 ? retentionClass(layoutAt(layouts, timeMs).className).ttlS : 0
-    return { layouts, rawTtlS, progress, extents: new Map(series.map((one) => [one.metric, one])) }
-  }
-
-  /** How far the rollups of a sensor have come, and which hours have changed since. */
-  /** @param {Ask} ask  @param {string} sensorId */
-  async #progress(ask, sensorId) {
-    const doneMs = await ask(() => this.#store.rollupProgress(sensorId))
-    if (doneMs === undefined) return { doneMs: Number.NEGATIVE_INFINITY, marks: NO_MARKS }
-    const untilMs = this.#now() + CLOCK_AHEAD_MS
-    const slots = { fromMs: doneMs, toMs: untilMs }
-    return { doneMs, marks: await ask(() => this.#store.markedHours(sensorId, slots)) }
-  }
-
-  /**
-   * @param {Question} question
    * @param {readonly Series[]} series
-   * @param {ReadonlyMap<string, About>} sensors
-   * @returns {Range}
-   */
-  #range({ fromMs, toMs }, series, sensors) {
-    const until = toMs ?? this.#now() + 1
-    if (fromMs !== undefined) return { fromMs, toMs: Math.max(until, fromMs) }
-    const firsts = series.map(
-      ({ sensorId, metric }) => sensors.get(sensorId)?.extents.get(metric)?.firstMs ?? until,
-    )
-    return { fromMs: Math.min(until, ...firsts), toMs: until }
-  }
-
-  /**
-   * The steps to try, one after the other.
-   *
-   * @param {Range} range
    * @param {Question} question
-   * @param {number} finest  The finest windows that are kept of all of the range, in milliseconds.
+   * @param {Budget} budget
+   * @param {AbortSignal} signal
+   * @returns {Promise<Answer>}
    */
-  #steps(range, { stepMs, points }, finest) {
-    if (stepMs === undefined) {
-      const first = stepFor(range, points, finest)
-      return [first, ...FALLBACKS_MS.filter((ms) => ms > first)]
+  async #read(series, question, budget, signal) {
+    const [store, nowMs, { needsSketch }] = [this.#store, this.#now(), question]
+    const ask = this.#asker(budget, signal)
+    const ids = new Set(series.map(({ sensorId }) => sensorId))
+    const sensors = await readSensors(store, ask, budget, ids, nowMs)
+    const scans = series.map((one) => {
+      const sensor = /** @type {import('./sensors.js').Sensor} */ (sensors.get(one.sensorId))
+      return new SeriesScan({ store, ask, budget, nowMs, needsSketch }, one, sensor)
+    })
+    const asked = rangeOf(question, scans, nowMs)
+    checkWindows(asked, question)
+    const range = await widened(asked, scans)
+    const { rows } = budget
+    /** @type {unknown} */
+    let failure
+    for (const stepMs of stepsOf(range, question)) {
+      try {
+        const parts = await summedUp(scans, range, stepMs)
+        if (parts) return answerOf(series, parts, range, stepMs)
+      } catch (error) {
+        if (!(error instanceof OverBudget)) throw error
+        failure = error
+      }
+      budget.restore(rows)
     }
-    if (windowCount(range, stepMs) > WINDOWS_MAX) {
-      const least = stepFor(range, WINDOWS_MAX, 1)
-      throw new Problem(
-        'invalid-parameter',
-        `step makes more than ${WINDOWS_MAX} windows: ${least}ms is the least for this range`,
-        { parameter: 'step' },
-      )
-    }
-    if (stepMs % finest !== 0) {
-      throw new Problem(
-        'invalid-parameter',
-        `step must be a multiple of ${finest}ms: nothing finer is kept from as long ago as from`,
-        { parameter: 'step' },
-      )
-    }
-    return [stepMs]
+    throw failure ?? tooFine(await finest(scans, range), question)
   }
 
-  /**
-   * @param {Ask} ask
-   * @param {Series & About & { range: Range, stepMs: number, needsSketch: boolean }} what
-   * @param {{ rows: number, untilMs: number }} budget
-   */
-  async #sum(ask, what, budget) {
-    const { sensorId, metric, layouts, progress, range, stepMs, needsSketch } = what
-    const windows = new Windows(stepMs, needsSketch)
-    /** @type {Set<string>} */
-    const levels = new Set()
-    if (layouts.length === 0) return { windows, levels }
-    const markedHours = progress.marks.get(metric) ?? NO_HOURS
-    const known = { doneMs: progress.doneMs, markedHours }
-    /** @param {number} rows */
-    const spend = (rows) => {
-      budget.rows -= rows
-      if (budget.rows < 0 || performance.now() > budget.untilMs) throw new TooManyRows()
-    }
-    /** Rows come newest first, and those of one millisecond by one read. */
-    let order = 0
-    /** @type {Promise<void>[]} */
-    const reads = []
-    const within = occupied(what.extents.get(metric), range, this.#now())
-    // A window of a rollup may begin before the first row that it sums up.
-    for (const whole of joined(within.map((one) => widen(one, () => stepMs)))) {
-      const clipped = {
-        fromMs: Math.max(whole.fromMs, range.fromMs),
-        toMs: Math.min(whole.toMs, range.toMs),
+  /** @param {Budget} budget  @param {AbortSignal} signal  @returns {import('./sensors.js').Ask} */
+  #asker(budget, signal) {
+    const requestGate = new Semaphore(QUERIES_AT_ONCE_MAX)
+    return (query) => {
+      const inTime = () => {
+        budget.spend(0)
+        return query()
       }
-      for (const piece of plan(clipped, stepMs, known, needsSketch)) {
-        levels.add(piece.level?.name ?? 'raw')
-        reads.push(
-          piece.level
-            ? this.#addRollups(ask, { sensorId, metric }, { ...piece, level: piece.level }, add)
-            : this.#addRaw(ask, { sensorId, metric }, layouts, piece, addRaw),
-        )
-      }
-    }
-    /** @param {Aggregate} aggregate */
-    function add(aggregate) {
-      spend(1)
-      windows.at(aggregate.firstMs).merge(aggregate)
-    }
-    /** @param {readonly import('../store.js').NumberRow[]} rows */
-    function addRaw(rows) {
-      spend(rows.length)
-      for (const row of rows) {
-        const value = rollupValue(row)
-        if (value === undefined) continue
-        const timeMs = row.ts.getTime()
-        windows.at(timeMs).add(timeMs, --order, value)
-      }
-    }
-    await Promise.all(reads)
-    return { windows, levels }
-  }
-
-  /**
-   * @param {Ask} ask
-   * @param {Series} series
-   * @param {Range & { level: import('@sandglass/common/rollup').Level }} piece
-   * @param {(aggregate: Aggregate) => void} add
-   */
-  async #addRollups(ask, { sensorId, metric }, { level, fromMs, toMs }, add) {
-    const bucketMs = level.bucketS * 1000
-    for (let startMs = fromMs; startMs < toMs; ) {
-      const bucket = bucketOf(level.bucketS, startMs)
-      const endMs = Math.min(bucket * 1000 + bucketMs, toMs)
-      const part = { level: level.name, bucket, fromMs: startMs, toMs: endMs }
-      for (const row of await ask(() => this.#store.rollups(sensorId, metric, part))) {
-        add(Aggregate.ofRow(/** @type {any} */ (row)))
-      }
-      startMs = endMs
-    }
-  }
-
-  /**
-   * @param {Ask} ask
-   * @param {Series} series
-   * @param {readonly import('@sandglass/common/schema').Layout[]} layouts
-   * @param {Range} piece
-   * @param {(rows: import('../store.js').NumberRow[]) => void} add
-   */
-  async #addRaw(ask, { sensorId, metric }, layouts, piece, add) {
-    for (const span of spans(layouts, [piece], 'asc')) {
-      /** @type {string | undefined} */
-      let pageState
-      do {
-        const state = pageState
-        const page = await ask(() => this.#store.numbers(sensorId, metric, span, state))
-        add(page.rows)
-        pageState = page.pageState
-      } while (pageState)
+      return requestGate.run(() => this.#gate.run(inTime, signal), signal)
     }
   }
 }
 
-/** @typedef {<T>(query: () => Promise<T>) => Promise<T>} Ask */
-/** @typedef {Awaited<ReturnType<Store['layouts']>>} Layouts */
-
 /**
- * @typedef {object} About  What is known of a sensor.
- * @property {Layouts} layouts
- * @property {(timeMs: number) => number} rawTtlS
- * @property {{ doneMs: number, marks: ReadonlyMap<string, ReadonlySet<number>> }} progress  Marked
- *   hours by metric.
- * @property {ReadonlyMap<string, import('../store.js').Series>} extents
+ * @param {Question} question
+ * @param {readonly SeriesScan[]} scans
+ * @param {number} nowMs
+ * @returns {Range}
  */
+function rangeOf({ fromMs, toMs }, scans, nowMs) {
+  const until = toMs ?? nowMs + 1
+  if (fromMs !== undefined) return { fromMs, toMs: Math.max(until, fromMs) }
+  return { fromMs: Math.min(until, ...scans.map(({ firstMs }) => firstMs ?? until)), toMs: until }
+}
 
-/** @type {ReadonlyMap<string, ReadonlySet<number>>} */
-const NO_MARKS = new Map()
-/** @type {ReadonlySet<number>} */
-const NO_HOURS = new Set()
+/** @param {Range} range  @param {Question} question */
+function checkWindows(range, { stepMs }) {
+  if (stepMs === undefined || windowCount(range, stepMs) <= WINDOWS_MAX) return
+  const least = stepFor(range, WINDOWS_MAX, 1)
+  throw new Problem(
+    'invalid-parameter',
+    `step makes more than ${WINDOWS_MAX} windows: ${least}ms is the least for this range`,
+    { parameter: 'step' },
+  )
+}
 
 /**
- * The finest windows that are kept of a whole range: where measurements go to another class, rows
- * may be gone that are younger than others.
+ * A range whose ends are moved outwards, where nothing is stored that would tell what lies within.
  *
  * @param {Range} range
- * @param {Iterable<About>} sensors
- * @param {(timeMs: number) => number} finestAt
+ * @param {readonly SeriesScan[]} scans
+ * @returns {Promise<Range>}
  */
-function finestIn(range, sensors, finestAt) {
-  const changes = [...sensors].flatMap(({ layouts }) => layouts.map(({ fromMs }) => fromMs))
-  const within = changes.filter((fromMs) => fromMs > range.fromMs && fromMs < range.toMs)
-  return Math.max(...[range.fromMs, ...within].map(finestAt))
+async function widened(range, scans) {
+  const { fromMs, toMs } = range
+  if (fromMs >= toMs) return range
+  const [first, last] = await Promise.all([
+    Promise.all(scans.map((scan) => scan.grainAt(range, fromMs))),
+    Promise.all(scans.map((scan) => scan.grainAt(range, toMs))),
+  ])
+  return {
+    fromMs: widen(range, Math.max(1, ...first)).fromMs,
+    toMs: widen(range, Math.max(1, ...last)).toMs,
+  }
 }
 
-/** The shortest of some times to live, of which 0 is for ever. @param {readonly number[]} ttlsS */
-function shortest(ttlsS) {
-  const finite = ttlsS.filter((ttlS) => ttlS > 0)
-  return finite.length > 0 ? Math.min(...finite) : 0
+/**
+ * The steps to try, one after the other: where the client leaves it to us, the least that makes so
+ * few windows, of raw rows or of each level.
+ *
+ * @param {Range} range
+ * @param {Question} question
+ */
+function stepsOf(range, { stepMs, points }) {
+  if (stepMs !== undefined) return [stepMs]
+  return [...new Set(GRAINS_MS.map((grainMs) => stepFor(range, points, grainMs)))]
 }
 
-/** @param {readonly { levels: ReadonlySet<string> }[]} parts */
-function coarsest(parts) {
+/**
+ * @param {readonly SeriesScan[]} scans
+ * @param {Range} range
+ * @param {number} stepMs
+ * @returns {Promise<import('./series.js').Sums[] | undefined>}  Undefined if something as fine is
+ *   not stored of all of them.
+ */
+async function summedUp(scans, range, stepMs) {
+  const plans = await Promise.all(scans.map((scan) => scan.plan(range, stepMs)))
+  if (plans.includes(undefined)) return undefined
+  return Promise.all(scans.map((scan, at) => scan.read(plans[at] ?? [], stepMs)))
+}
+
+/**
+ * @param {readonly Series[]} series
+ * @param {readonly import('./series.js').Sums[]} parts
+ * @param {Range} range
+ * @param {number} stepMs
+ * @returns {Answer}
+ */
+function answerOf(series, parts, range, stepMs) {
+  const windows = new Map(parts.map((part, at) => [series[at], part.windows]))
   const order = ['1d', '1h', '1m', 'raw']
-  return order.find((name) => parts.some(({ levels }) => levels.has(name))) ?? 'raw'
+  const coarsest = order.find((name) => parts.some(({ levels }) => levels.has(name)))
+  return { range, stepMs, windows, resolution: coarsest ?? 'raw' }
+}
+
+/**
+ * The finest that is stored of all of a range, of each series.
+ *
+ * @param {readonly SeriesScan[]} scans
+ * @param {Range} range
+ */
+async function finest(scans, range) {
+  for (const grainMs of GRAINS_MS) {
+    const plans = await Promise.all(scans.map((scan) => scan.plan(range, grainMs)))
+    if (!plans.includes(undefined)) return grainMs
+  }
+  throw new Error('a day is always stored')
+}
+
+/** @param {number} finestMs  @param {Question} question */
+function tooFine(finestMs, { needsSketch }) {
+  return new Problem(
+    'invalid-parameter',
+    `step must be a multiple of ${finestMs}ms: nothing finer is stored of all of this range${
+      needsSketch ? ' that percentiles can be had from' : ''
+    }`,
+    { parameter: 'step' },
+  )
 }
 
 /** @param {Question} question */

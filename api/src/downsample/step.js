@@ -28,6 +28,9 @@ const UNITS_MS = new Map([
 /** Longest window, in milliseconds. */
 const STEP_MS_MAX = 3_660 * D
 
+/** What is stored, from fine to coarse: raw rows, and windows of each level, in milliseconds. */
+export const GRAINS_MS = [1, ...LEVELS.map(({ windowMs }) => windowMs)]
+
 /** @typedef {import('@sandglass/common/spans').Range} Range */
 
 /**
@@ -55,34 +58,20 @@ export function windowCount({ fromMs, toMs }, stepMs) {
  *
  * @param {Range} range
  * @param {number} points
- * @param {number} stepMsMin
+ * @param {number} stepMsMin  One of {@link GRAINS_MS}: the length is a multiple of it.
  */
 export function stepFor(range, points, stepMsMin) {
   const found = LADDER_MS.find((ms) => ms >= stepMsMin && windowCount(range, ms) <= points)
   if (found !== undefined) return found
+  // Windows begin at 1970: no length makes one of what lies before and after.
+  const countMax = range.fromMs < 0 && range.toMs > 0 ? Math.max(points, 2) : points
   let days = Math.max(1, Math.floor((range.toMs - range.fromMs) / points / D))
-  while (windowCount(range, days * D) > points) days++
+  while (windowCount(range, days * D) > countMax) days++
   return days * D
 }
 
-/**
- * The finest windows of which something is kept from a time on.
- *
- * @param {number} fromMs
- * @param {number} nowMs
- * @param {number} rawTtlS  0 is for ever.
- * @returns {number}  Their length in milliseconds; 1 where raw rows are kept.
- */
-export function finestMs(fromMs, nowMs, rawTtlS) {
-  const ageMs = nowMs - fromMs
-  if (rawTtlS === 0 || ageMs < rawTtlS * 1000) return 1
-  const level = LEVELS.find(({ ttlS }) => ttlS === 0 || ageMs < ttlS * 1000)
-  return /** @type {import('@sandglass/common/rollup').Level} */ (level).windowMs
-}
-
 /** A range whose ends are moved outwards to whole windows. */
-/** @param {Range} range  @param {(timeMs: number) => number} lengthAt  In milliseconds. */
-export function widen({ fromMs, toMs }, lengthAt) {
-  const [first, last] = [lengthAt(fromMs), lengthAt(toMs)]
-  return { fromMs: startOf(fromMs, first), toMs: startOf(toMs + last - 1, last) }
+/** @param {Range} range  @param {number} lengthMs */
+export function widen({ fromMs, toMs }, lengthMs) {
+  return { fromMs: startOf(fromMs, lengthMs), toMs: startOf(toMs + lengthMs - 1, lengthMs) }
 }

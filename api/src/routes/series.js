@@ -76,7 +76,7 @@ const item = {
 }
 
 const aboutAnswer = {
-  from: { type: 'integer', description: 'Moved back to whole windows where finer rows are gone.' },
+  from: { type: 'integer', description: 'Moved back to a whole window where finer rows are gone.' },
   to: { type: 'integer' },
   step: { type: 'integer', description: 'Length of a window, in milliseconds.' },
   resolution: {
@@ -91,7 +91,9 @@ const oneSchema = {
   summary: 'A series summed up in windows',
   description:
     'Numbers, and true and false as 1 and 0. The answer is what the raw rows say, also where it ' +
-    'is read from rollups. Windows begin at whole multiples of their length since 1970.',
+    'is read from rollups. Windows begin at whole multiples of their length since 1970. They are ' +
+    'as short as asked where so much is stored, at any age of the events; otherwise longer, or ' +
+    '`step` is refused with the finest that can be had.',
   params: schemas.sensorParams,
   querystring: {
     type: 'object',

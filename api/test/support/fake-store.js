@@ -73,6 +73,20 @@ export function createFakeStore({
     return (order === 'desc' ? found.reverse() : found).slice(0, rowsMax)
   }
 
+  /**
+   * @param {string} one
+   * @param {string} metric
+   * @param {string} levelName
+   * @param {import('@sandglass/common/spans').Range} range
+   */
+  function rollupsOf(one, metric, levelName, range) {
+    const level = /** @type {import('@sandglass/common/rollup').Level} */ (
+      LEVELS.find(({ name: its }) => its === levelName)
+    )
+    const mine = rows.filter((row) => one === id && row.metric === metric)
+    return rolledUp(mine, level, range, rollups)
+  }
+
   const marked = () => rollups?.markedHours ?? new Set()
 
   /** @satisfies {Store} */
@@ -102,13 +116,22 @@ export function createFakeStore({
       const found = await readRows(one, metric, span, 'desc', Infinity)
       return { rows: found.map(numberRow), pageState: undefined }
     },
-    async rollups(one, metric, { level: levelName, fromMs, toMs }) {
-      const level = /** @type {import('@sandglass/common/rollup').Level} */ (
-        LEVELS.find((candidate) => candidate.name === levelName)
-      )
-      const mine = rows.filter((row) => one === id && row.metric === metric)
-      return rolledUp(mine, level, { fromMs, toMs }, rollups)
+    async datedNumbers(one, metric, span) {
+      const found = await readRows(one, metric, span, 'desc', Infinity)
+      const dated = found.map((row) => ({ ...numberRow(row), receivedMs: row.t }))
+      return { rows: dated, pageState: undefined }
     },
+    async hours(one, metric, part) {
+      return rollupsOf(one, metric, '1h', part).map((row) => {
+        const startMs = row.ts.getTime()
+        const leftMs = LEVELS[1].ttlS * 1000
+        return { startMs, aggregate: Aggregate.ofRow(row), oldestMs: startMs, leftMs }
+      })
+    },
+    async dayCounts(one, metric, part) {
+      return new Map(rollupsOf(one, metric, '1d', part).map(({ ts, n }) => [ts.getTime(), n]))
+    },
+    rollups: async (one, metric, { level, ...range }) => rollupsOf(one, metric, level, range),
     rollupProgress: async () => rollups?.doneMs,
     markedHours: async () =>
       new Map([...new Set(rows.map((row) => row.metric))].map((m) => [m, marked()])),
@@ -142,7 +165,7 @@ export function createFakeStore({
   return store
 }
 
-/** @param {Row} row  @returns {import('../../src/store.js').NumberRow} */
+/** @param {Row} row  @returns {import('../../src/downsample/store.js').NumberRow} */
 function numberRow({ t, value }) {
   const v = typeof value === 'number' ? value : null
   return { ts: new Date(t), v, i: null, b: typeof value === 'boolean' ? value : null }

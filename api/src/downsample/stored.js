@@ -1,0 +1,211 @@
+/**
+ * What is known to be stored of one series.
+ *
+ * A time to live counts from the write, and an event may be written at any age. By the age of an
+ * event alone it is therefore certain only that rows are still there ({@link Stored.certainFromMs},
+ * {@link Stored.rawCertainFromMs}), never that they are gone. Beyond that the rollups of an hour
+ * tell: when its first raw row was received, when it was written, and how many rows there were.
+ */
+
+import { EVENT_AHEAD_MS_MAX } from '@sandglass/common/measurement'
+import { believed, DAY_MS, HOUR_MS, LEVELS, startOf } from '@sandglass/common/rollup'
+import { retentionClass } from '@sandglass/common/schema'
+
+/**
+ * How long before they can expire rows count as gone, in milliseconds. Reading them takes a part of
+ * it, and clocks differ. Ingest stops computing an hour again twice as long before.
+ */
+const EXPIRY_MARGIN_MS = 30_000
+
+const [MINUTES, HOURS] = LEVELS
+
+/** @typedef {import('@sandglass/common/rollup').Level} Level */
+/** @typedef {import('@sandglass/common/schema').Layout} Layout */
+/** @typedef {import('@sandglass/common/spans').Range} Range */
+/** @typedef {import('./store.js').HourRow} HourRow */
+
+/**
+ * Until when slots are worked off, and which hours have changed in later ones: dirty hours.
+ *
+ * @typedef {object} Progress
+ * @property {number} doneMs  Negative infinity where it is not known which hours are dirty.
+ * @property {ReadonlySet<number>} dirtyHours
+ */
+
+/**
+ * Rollups of a day.
+ *
+ * @typedef {object} Day
+ * @property {ReadonlyMap<number, HourRow>} hours  By their start.
+ * @property {boolean} isPartial  Whether rollups of hours have expired that the day still counts.
+ */
+
+/** @typedef {'yes' | 'no' | 'unproved'} Answer */
+
+export class Stored {
+  /** Days whose rollups were read, by their start. @type {Map<number, Day>} */
+  #days = new Map()
+  /** Whether raw rows are what their hour counts, by hour. @type {Map<number, boolean>} */
+  #proofs = new Map()
+  #layouts
+  #nowMs
+  #progress
+
+  /**
+   * @param {readonly Layout[]} layouts  Of the sensor, at least one.
+   * @param {Progress} progress
+   * @param {number} nowMs
+   */
+  constructor(layouts, progress, nowMs) {
+    this.#layouts = layouts
+    this.#nowMs = nowMs
+    this.#progress = progress
+  }
+
+  /** Whole windows of clean hours in a range. @param {Level} level  @param {Range} range */
+  clean(level, range) {
+    return believed(level, range, this.#progress.doneMs, this.#progress.dirtyHours)
+  }
+
+  /** @param {number} hourMs */
+  isClean(hourMs) {
+    const { doneMs, dirtyHours } = this.#progress
+    return hourMs + HOUR_MS <= doneMs && !dirtyHours.has(hourMs)
+  }
+
+  /**
+   * The first hour, or of hours the first day, from which on all rollups of a level are there: none
+   * is written before its hour is over.
+   *
+   * @param {Level} level
+   */
+  certainFromMs({ ttlS, windowMs }) {
+    if (ttlS === 0) return Number.NEGATIVE_INFINITY
+    const unitMs = windowMs < HOUR_MS ? HOUR_MS : DAY_MS
+    return startOf(this.#nowMs - HOUR_MS - ttlS * 1000 + EXPIRY_MARGIN_MS, unitMs) + unitMs
+  }
+
+  /**
+   * The first hour of a layout from which on no raw row has expired: none was received longer
+   * before its time than clocks may be ahead.
+   *
+   * @param {Layout} layout
+   */
+  rawCertainFromMs(layout) {
+    return startOf(this.#goneMs(layout) + EVENT_AHEAD_MS_MAX, HOUR_MS) + HOUR_MS
+  }
+
+  /** Whether no raw row of a range can have expired, by its time. @param {Range} range */
+  isRawCertain(range) {
+    return this.byLayout(range).every(
+      ({ layout }) => startOf(range.fromMs, HOUR_MS) >= this.rawCertainFromMs(layout),
+    )
+  }
+
+  /**
+   * Parts of a range by where their raw rows lie.
+   *
+   * @param {Range} range
+   * @returns {(Range & { layout: Layout })[]}
+   */
+  byLayout(range) {
+    return this.#layouts
+      .map((layout, at) => ({
+        layout,
+        fromMs: Math.max(range.fromMs, at === 0 ? Number.NEGATIVE_INFINITY : layout.fromMs),
+        toMs: Math.min(range.toMs, this.#layouts[at + 1]?.fromMs ?? Number.POSITIVE_INFINITY),
+      }))
+      .filter(({ fromMs, toMs }) => fromMs < toMs)
+  }
+
+  /** What was read of a day; undefined where nothing was yet. @param {number} dayMs */
+  day(dayMs) {
+    return this.#days.get(dayMs)
+  }
+
+  /** Whether rollups of hours of a day can have expired. @param {number} dayMs */
+  needsDayRow(dayMs) {
+    return dayMs < this.certainFromMs(HOURS)
+  }
+
+  /**
+   * @param {Range} range  Whole days.
+   * @param {readonly HourRow[]} hours
+   * @param {ReadonlyMap<number, number>} counts  Of the rows of days, by their start.
+   */
+  addDays({ fromMs, toMs }, hours, counts) {
+    /** @type {Map<number, Map<number, HourRow>>} */
+    const byDay = new Map()
+    for (const row of hours) {
+      const dayMs = startOf(row.startMs, DAY_MS)
+      const rows = byDay.get(dayMs) ?? new Map()
+      byDay.set(dayMs, rows.set(row.startMs, row))
+    }
+    for (let dayMs = fromMs; dayMs < toMs; dayMs += DAY_MS) {
+      const rows = byDay.get(dayMs) ?? NO_HOURS
+      const count = [...rows.values()].reduce((sum, { aggregate }) => sum + aggregate.n, 0)
+      this.#days.set(dayMs, { hours: rows, isPartial: count < (counts.get(dayMs) ?? 0) })
+    }
+  }
+
+  /**
+   * Whether the minutes of an hour are all there: they were written when the hour was.
+   *
+   * @param {HourRow} hour
+   */
+  hasMinutes({ leftMs }) {
+    return leftMs - (HOURS.ttlS - MINUTES.ttlS) * 1000 > EXPIRY_MARGIN_MS
+  }
+
+  /**
+   * Whether the raw rows that an hour counts are all there.
+   *
+   * @param {HourRow} hour
+   * @returns {Answer}
+   */
+  hasRaw({ startMs, oldestMs, leftMs }) {
+    const layouts = this.byLayout({ fromMs: startMs, toMs: startMs + HOUR_MS })
+    const receivedMsMin = oldestMs ?? startMs - EVENT_AHEAD_MS_MAX
+    if (layouts.every(({ layout }) => receivedMsMin > this.#goneMs(layout))) return 'yes'
+    // Of those that were received last, too, everything may be gone.
+    const isGone = layouts.some(({ layout }) => this.#writtenMs(leftMs) < this.#goneMs(layout))
+    if (oldestMs !== undefined || isGone) return 'no'
+    const proof = this.#proofs.get(startMs)
+    if (proof === undefined) return 'unproved'
+    return proof ? 'yes' : 'no'
+  }
+
+  /**
+   * Compares the raw rows that are there with what was summed up. One that was received later may
+   * stand in for one that has expired.
+   *
+   * @param {number} hourMs
+   * @param {import('@sandglass/common/aggregate').Aggregate} raw
+   * @param {number} newestMs  When the newest of the rows was received.
+   */
+  prove(hourMs, raw, newestMs) {
+    const hour = this.#days.get(startOf(hourMs, DAY_MS))?.hours.get(hourMs)
+    const isSame =
+      hour !== undefined &&
+      newestMs <= this.#writtenMs(hour.leftMs) &&
+      SAME.every((key) => hour.aggregate[key] === raw[key])
+    this.#proofs.set(hourMs, isSame)
+  }
+
+  /** When an hour was written. @param {number} leftMs  How long it will live. */
+  #writtenMs(leftMs) {
+    return this.#nowMs + leftMs - HOURS.ttlS * 1000
+  }
+
+  /** Raw rows that were received until then may be gone. @param {Layout} layout */
+  #goneMs({ className, lostMs = Number.NEGATIVE_INFINITY }) {
+    const { ttlS } = retentionClass(className)
+    if (ttlS === 0) return lostMs
+    return Math.max(lostMs, this.#nowMs - ttlS * 1000 + EXPIRY_MARGIN_MS)
+  }
+}
+
+/** @type {ReadonlyMap<number, HourRow>} */
+const NO_HOURS = new Map()
+
+const SAME = /** @type {const} */ (['n', 'sum', 'min', 'max', 'first', 'last'])

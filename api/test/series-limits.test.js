@@ -1,0 +1,170 @@
+// What one answer of `series` may cost.
+import { describe, expect, test } from '@jest/globals'
+import { DAY_MS, HOUR_MS, MARK_TTL_S, SLOT_MS, startOf } from '@sandglass/common/rollup'
+import { Semaphore } from '@sandglass/common/semaphore'
+import { sensorId } from '@sandglass/common/sensor'
+import { READ_MS_MAX, ROWS_MAX, SeriesDownsampler } from '../src/downsample/reader.js'
+import { MARK_SLOTS_MAX } from '../src/downsample/sensors.js'
+import { createFakeStore } from './support/fake-store.js'
+
+const NOW = Date.UTC(2026, 5, 15, 12, 34, 56)
+const FROM = startOf(NOW - 5 * DAY_MS, DAY_MS)
+const SIGNAL = new AbortController().signal
+const PAGE_ROWS = 1_000
+const QUESTION = { fromMs: FROM, toMs: FROM + HOUR_MS, stepMs: 60_000, points: 1 }
+
+/**
+ * A series of which so many rows lie in one hour.
+ *
+ * @param {number} count
+ * @param {() => void} [onPage]
+ */
+function crowded(count, onPage = () => {}) {
+  const series = [{ metric: 'm', firstMs: FROM, lastMs: FROM + HOUR_MS - 1 }]
+  return {
+    ...createFakeStore(),
+    series: async () => series,
+    /** @type {import('../src/store.js').Store['numbers']} */
+    async numbers(_id, _metric, span, pageState) {
+      onPage()
+      if (span.fromMs > FROM) return { rows: [], pageState: undefined }
+      const from = Number(pageState ?? 0)
+      const rows = Array.from({ length: Math.min(PAGE_ROWS, count - from) }, (_, at) => {
+        return {
+          ts: new Date(FROM + HOUR_MS - 1 - ((from + at) % HOUR_MS)),
+          v: 1,
+          i: null,
+          b: null,
+        }
+      })
+      const isLast = from + PAGE_ROWS >= count
+      return { rows, pageState: isLast ? undefined : String(from + PAGE_ROWS) }
+    },
+  }
+}
+
+/** @param {import('../src/store.js').Store} store  @param {() => number} [clock] */
+async function count(store, clock = () => 0) {
+  const parts = { store, gate: new Semaphore(9), now: () => NOW, clock }
+  const series = { sensorId: sensorId('s'), metric: 'm' }
+  const question = { ...QUESTION, needsSketch: false }
+  const { windows, range } = await new SeriesDownsampler(parts).read([series], question, SIGNAL)
+  const items = windows.get(series)?.items(range, ['count'], 'none') ?? []
+  return items.reduce((sum, item) => sum + Number(item.count), 0)
+}
+
+test('as many rows as one answer may need are read, and one more is too many', async () => {
+  expect(await count(crowded(ROWS_MAX))).toBe(ROWS_MAX)
+  await expect(count(crowded(ROWS_MAX + 1))).rejects.toMatchObject({ code: 'too-many-rows' })
+})
+
+test('an answer that is not read in time is given up, also where it has few rows', async () => {
+  for (const [pages, isInTime] of /** @type {const} */ ([
+    [9, true],
+    [11, false],
+  ])) {
+    let ms = 1_000_000
+    const store = crowded(pages * PAGE_ROWS, () => {
+      ms += READ_MS_MAX / 10
+    })
+    const answer = count(store, () => ms)
+    if (isInTime) expect(await answer).toBe(pages * PAGE_ROWS)
+    else await expect(answer).rejects.toMatchObject({ code: 'too-many-rows' })
+  }
+})
+
+test('once the time is up, nothing more is asked', async () => {
+  let ms = 0
+  let asked = 0
+  const store = crowded(1)
+  const slow = {
+    ...store,
+    /** @param {string} id */
+    layouts: async (id) => {
+      ms += READ_MS_MAX + 1
+      asked++
+      return store.layouts(id)
+    },
+    isKnown: async () => true,
+  }
+  const parts = { store: slow, gate: new Semaphore(1), now: () => NOW, clock: () => ms }
+  const series = ['s', 't', 'u'].map((name) => ({ sensorId: sensorId(name), metric: 'm' }))
+  const question = { ...QUESTION, needsSketch: false }
+  const answer = new SeriesDownsampler(parts).read(series, question, SIGNAL)
+  await expect(answer).rejects.toMatchObject({ code: 'too-many-rows' })
+  expect(asked).toBe(1)
+})
+
+describe('marks', () => {
+  const rows = Array.from({ length: 120 }, (_, minute) => ({
+    ...{ metric: 'm', t: FROM + minute * 60_000, seq: 0, value: minute },
+  }))
+
+  /**
+   * Sensors whose rollups are behind, and lie where rows came later.
+   *
+   * @param {number} sensors
+   * @param {number} lagMs
+   */
+  async function behind(sensors, lagMs) {
+    const dirtyMs = FROM + HOUR_MS
+    const rollups = { doneMs: startOf(NOW - lagMs, SLOT_MS), markedHours: new Set([dirtyMs]) }
+    /** @type {Map<string, ReturnType<typeof createFakeStore>>} */
+    const stores = new Map()
+    for (let at = 0; at < sensors; at++) {
+      stores.set(sensorId(`s${at}`), createFakeStore({ name: `s${at}`, rows, rollups }))
+    }
+    let slots = 0
+    const [first] = stores.values()
+    /** @param {string} id */
+    const of = (id) => /** @type {typeof first} */ (stores.get(id))
+    /** @type {import('../src/store.js').Store} */
+    const store = {
+      ...first,
+      isKnown: (id) => of(id).isKnown(id),
+      layouts: (id) => of(id).layouts(id),
+      series: (id) => of(id).series(id),
+      numbers: (id, metric, span) => of(id).numbers(id, metric, span),
+      rollups: (id, metric, part) => of(id).rollups(id, metric, part),
+      hours: (id, metric, part) => of(id).hours(id, metric, part),
+      async markedHours(_id, { fromMs, toMs }) {
+        slots += Math.ceil((toMs - fromMs) / SLOT_MS)
+        const isThere = fromMs <= rollups.doneMs && toMs > rollups.doneMs
+        return new Map(isThere ? [['m', rollups.markedHours]] : [])
+      },
+    }
+    const parts = { store, gate: new Semaphore(9), now: () => NOW, clock: () => 0 }
+    const series = [...stores.keys()].map((id) => ({ sensorId: id, metric: 'm' }))
+    const question = { ...QUESTION, toMs: FROM + DAY_MS, stepMs: HOUR_MS, needsSketch: false }
+    const answer = await new SeriesDownsampler(parts).read(series, question, SIGNAL)
+    const sums = series.map((one) =>
+      answer.windows.get(one)?.items(answer.range, ['count', 'sum'], 'none'),
+    )
+    const right = [
+      { t: FROM, count: 60, sum: 1_770 },
+      { t: FROM + HOUR_MS, count: 60, sum: 5_370 },
+    ]
+    expect(sums).toEqual(series.map(() => right))
+    return { slots, resolution: answer.resolution }
+  }
+
+  test('are asked for while rollups keep up, of as many sensors as there may be', async () => {
+    expect(await behind(200, 90_000)).toMatchObject({ resolution: '1h' })
+  })
+
+  test('are asked for of one sensor as far back as they are kept', async () => {
+    const { slots, resolution } = await behind(1, 2.9 * DAY_MS)
+    expect(resolution).toBe('1h')
+    expect(slots).toBeGreaterThan((2.9 * DAY_MS) / SLOT_MS)
+  })
+
+  test('that are too many are not asked for: then raw rows answer, and the answer is right', async () => {
+    const { slots } = await behind(100, 8 * HOUR_MS)
+    expect(slots).toBeLessThanOrEqual(MARK_SLOTS_MAX)
+    expect(slots).toBeGreaterThan(MARK_SLOTS_MAX * 0.9)
+  })
+
+  test('that may have expired are as good as none: no rollup is believed', async () => {
+    expect(await behind(1, MARK_TTL_S * 1000 + DAY_MS)).toEqual({ slots: 0, resolution: 'raw' })
+  })
+})
