@@ -55,6 +55,7 @@ import stream from './routes/stream.js'
  * @property {import('prom-client').Registry} registry
  * @property {Limits} limits
  * @property {import('@sandglass/common/topics').Topics} [topics]  Of MQTT, that carry measurements.
+ * @property {string} [lineTopic]  First levels of MQTT topics whose messages are line protocol.
  * @property {boolean} isLoopback  Only this machine can reach it: then `Host` must say so too, or
  *   a foreign page could reach it by a name of its own.
  * @property {import('@sandglass/common/key-store').KeyStore} keys

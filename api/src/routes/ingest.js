@@ -1,12 +1,19 @@
 /** Measurements over HTTP, and what they would become; how ingest is. */
 
-import { bodyFormat, FORMAT, itemsOf, MEDIA_TYPES, parseItem } from '@sandglass/common/bodies'
+import {
+  bodyFormat,
+  FORMAT,
+  itemsOf,
+  lineItems,
+  MEDIA_TYPES,
+  parseItem,
+} from '@sandglass/common/bodies'
 import { PRECISIONS } from '@sandglass/common/line-protocol'
 import { ageFault, KIND, KIND_NAMES, metricsFault } from '@sandglass/common/measurement'
 import { PayloadError, parsePayload } from '@sandglass/common/payload'
 import { Problem } from '@sandglass/common/problem'
 import { sensorId } from '@sandglass/common/sensor'
-import { Topics } from '@sandglass/common/topics'
+import { isLineTopic, LINE_TOPIC_DEFAULT, Topics } from '@sandglass/common/topics'
 import { clientOf } from '../auth.js'
 import * as schemas from '../schemas.js'
 
@@ -106,7 +113,8 @@ const statsSchema = {
  * @param {import('fastify').FastifyInstance} app
  * @param {import('../app.js').Parts} parts
  */
-export default async function ingest(app, { ingest: client, topics = new Topics() }) {
+export default async function ingest(app, parts) {
+  const { ingest: client, topics = new Topics(), lineTopic = LINE_TOPIC_DEFAULT } = parts
   // Ingest takes bodies apart, and so does decoding: here they are bytes.
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
@@ -134,12 +142,17 @@ export default async function ingest(app, { ingest: client, topics = new Topics(
     const { topic } = request.query
     const payload = request.body ?? Buffer.alloc(0)
     if (topic === undefined) return decode(itemsOfBody(request, payload))
+    const isOfLines = isLineTopic(lineTopic, topic) && !topics.carry(topic)
+    if (isOfLines) return decode(lineItems(payload))
     return decode([{ format: FORMAT.topic, payload }], { topics, topic })
   })
 }
 
 /** @param {Decode} request  @param {Buffer} body  @throws {Problem} */
 function itemsOfBody({ headers, query }, body) {
+  if ((headers['content-encoding'] ?? 'identity') !== 'identity') {
+    throw new Problem('unsupported-media-type', 'send what is to be decoded unpacked')
+  }
   const format = bodyFormat(headers['content-type'])
   if (!format) {
     throw new Problem('unsupported-media-type', `Content-Type must be one of ${consumes}`)
