@@ -326,7 +326,11 @@ describe('memory of subscribers', () => {
     await until(() => one.ids('puback').length === 100)
     await until(() => ingest.broker.dropped > 0 && ingest.memory.shares.fanout.bytes === 0)
     expect(queues.bytes).toBeLessThanOrEqual(queues.bytesMax / 8)
-    const back = await connected('away', { clean: false })
+    const back = client()
+    back.send({
+      ...{ cmd: 'connect', protocolId: 'MQTT', protocolVersion: 4, clean: false },
+      ...{ clientId: 'away', keepalive: 0 },
+    })
     await until(() => heard(back).length === 100 - ingest.broker.dropped)
     for (const { messageId } of back.packets.filter(({ cmd }) => cmd === 'publish')) {
       back.send({ cmd: 'puback', messageId })
