@@ -36,7 +36,7 @@ const PAST_READS_MAX = 128
  *   memoryBytesMax?: number, heldBytesMax?: number, qos0BytesMax?: number, sensorsMax: number,
  *   retentionClass: string, lineTopic: string, spoolDir: string, spoolBytesMax: number,
  *   spoolAfterMs: number, deadLettersMax: number, deadLetterBytesMax: number,
- *   shareSensors?: boolean, topicTemplates?: Topics }} IngestLimits
+ *   shareSensors?: boolean, rewriteWaitS?: number, topicTemplates?: Topics }} IngestLimits
  */
 
 /**
@@ -64,12 +64,12 @@ export function buildIngest({ storage, keyspace, limits, logger, recent = new Re
   const past = new Past({ reader: storage, recent, semaphore: new Semaphore(PAST_READS_MAX) })
   const places = limits.shareSensors ? new Hashed() : recent
   const dirtyHours = new DirtyHours({ rows, now })
-  const { sensorsMax, retentionClass: className } = limits
   const registry = new Registry({
     reader: storage,
     rows,
-    sensorsMax,
-    className,
+    sensorsMax: limits.sensorsMax,
+    className: limits.retentionClass,
+    rewriteWaitS: limits.rewriteWaitS,
     share: memory.shares.sensors,
     wallNow: now,
   })

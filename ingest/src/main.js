@@ -143,6 +143,7 @@ function buildWork({ registry, storage, keyspace, logger }) {
     store: new RewriteStore(storage, keyspace),
     id: randomUUID(),
     owns: (shard) => rollups.owns(shard),
+    settleMs: Number(options.rewriteWaitS) * 1000,
     logger,
   })
   const isAlone = () => rollups.shardCount === ROLLUP_SHARDS

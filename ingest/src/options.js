@@ -15,6 +15,7 @@ import {
 import { CLASS_DEFAULT, CLASS_NAMES } from '@sandglass/common/schema'
 import { lineTopic, topicTemplates } from '@sandglass/common/topics'
 import { UNPACKED_BYTES_MAX } from './http/body.js'
+import { SETTLE_MS } from './sensors/placement.js'
 
 const KIB = 1024
 const MIB = 1024 * KIB
@@ -199,6 +200,12 @@ export const options = [
     help: `how long new sensors' measurements are kept: ${CLASS_NAMES.join(', ')}`,
     default: CLASS_DEFAULT,
     parse: oneOf(CLASS_NAMES),
+  },
+  {
+    flag: '--rewrite-wait-s <n>',
+    help: 'how long a rewrite into another class waits until all processes know of it',
+    default: `${SETTLE_MS / 1000}`,
+    parse: integer(1, 86_400),
   },
   ...databaseOptions,
   requireKeys,
