@@ -132,13 +132,14 @@ function openHttp({ parts, storage, metrics, external, database, stats: tell }) 
  *
  * @param {object} parts
  * @param {import('./sensors/registry.js').Registry} parts.registry
+ * @param {import('./rollup/slot-clock.js').SlotClock} parts.slotClock
  * @param {Storage} parts.storage
  * @param {string} parts.keyspace
  * @param {import('pino').Logger} parts.logger
  */
-function buildWork({ registry, storage, keyspace, logger }) {
+function buildWork({ registry, slotClock: clock, storage, keyspace, logger }) {
   const store = createRollupStore(storage, keyspace)
-  const rollups = new RollupWorker({ store, id: randomUUID(), logger })
+  const rollups = new RollupWorker({ store, id: randomUUID(), clock, logger })
   const rewrites = new RewriteWorker({
     store: new RewriteStore(storage, keyspace),
     id: randomUUID(),
@@ -189,7 +190,7 @@ await run('ingest', async ({ logger, onStop }) => {
     onStop('spool', () => spool.close())
   }
 
-  const work = buildWork({ registry, storage, keyspace, logger })
+  const work = buildWork({ ...parts, storage, keyspace, logger })
   const metrics = createRegistry('sandglass_ingest_')
   const measured = { ...parts, ...source, ...work, database }
   registerMetrics(metrics, measured)

@@ -290,7 +290,13 @@ function registerRollups(registry, { dirtyHours, rollups }) {
   counter('rollup_failures_total', 'times that the work on rollups had to wait', () => {
     return rollups.counts.failures
   })
-  counter('rollup_late_marks_total', 'marks of hours that were over', () => dirtyHours.late)
+  counter('rollup_begun_total', 'parts of the work of which all hours were marked dirty', () => {
+    return rollups.counts.begun
+  })
+  gauge('rollup_clock_wait_seconds', 'how far the clock is behind the slots worked off', () => {
+    return rollups.clockWaitS
+  })
+  counter('rollup_late_marks_total', 'hours marked dirty that were over', () => dirtyHours.late)
   counter('rollup_again_total', 'messages durable too late for their marks', () => dirtyHours.again)
 }
 
