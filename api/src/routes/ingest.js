@@ -46,8 +46,9 @@ const storeSchema = {
   summary: 'Stores measurements; answers when they are durable',
   description:
     'JSON: `{"sensor":"kitchen","t":1767225600000,"temperature":21.5}`, or an array of these; ' +
-    'NDJSON: one a line; CSV: columns `sensor`, `t` and one a metric; text: InfluxDB line ' +
-    'protocol. Each is stored or refused by itself; refused ones are dead letters, and make it 400.',
+    'NDJSON: one a line; CSV: columns `sensor`, `t` and one a metric, or `sensor`, `metric`, `t`, ' +
+    '`v` and `kind`; text: InfluxDB line protocol. Each is stored or refused by itself; refused ' +
+    'ones are dead letters, and make it 400.',
   querystring: { type: 'object', properties: { precision }, additionalProperties: false },
   response: { 200: outcome },
 }
