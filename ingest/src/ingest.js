@@ -13,7 +13,6 @@ import { InFlight } from './message/in-flight.js'
 import { MeasurementWriter } from './message/measurement-writer.js'
 import { Pipeline } from './message/pipeline.js'
 import { DirtyHours } from './rollup/dirty-hours.js'
-import { SlotClock } from './rollup/slot-clock.js'
 import { Latest } from './sensors/latest.js'
 import { Registry } from './sensors/registry.js'
 import { Statuses } from './sensors/statuses.js'
@@ -37,7 +36,7 @@ const PAST_READS_MAX = 128
  *   memoryBytesMax?: number, heldBytesMax?: number, qos0BytesMax?: number, sensorsMax: number,
  *   retentionClass: string, lineTopic: string, spoolDir: string, spoolBytesMax: number,
  *   spoolAfterMs: number, deadLettersMax: number, deadLetterBytesMax: number,
- *   shareSensors?: boolean, rewriteWaitS?: number, topicTemplates?: Topics }} IngestLimits
+ *   shareSensors?: boolean, topicTemplates?: Topics }} IngestLimits
  */
 
 /**
@@ -49,17 +48,8 @@ const PAST_READS_MAX = 128
  * @param {import('pino').Logger} parts.logger
  * @param {Recent} [parts.recent]
  * @param {() => number} [parts.now]  Milliseconds since the Unix epoch.
- * @param {SlotClock} [parts.slotClock]
  */
-export function buildIngest({
-  storage,
-  keyspace,
-  limits,
-  logger,
-  recent = new Recent(),
-  ...clocks
-}) {
-  const { now, slotClock = new SlotClock({ now }) } = clocks
+export function buildIngest({ storage, keyspace, limits, logger, recent = new Recent(), now }) {
   const rows = new Rows(keyspace, now)
   const counts = new Counts()
   const memory = new MemoryBudget(limits.memoryBytesMax, {
@@ -67,17 +57,19 @@ export function buildIngest({
     qos0: limits.qos0BytesMax,
   })
   const inFlight = new InFlight(memory.shares)
-  const spool = spoolOf(limits, logger)
-  const diversion = spool && new Diversion({ spool, afterMs: limits.spoolAfterMs })
+  const { spoolDir: directory, spoolBytesMax, spoolAfterMs: afterMs } = limits
+  const spool =
+    spoolBytesMax > 0 ? new Spool({ directory, bytesMax: spoolBytesMax, logger }) : undefined
+  const diversion = spool && new Diversion({ spool, afterMs })
   const past = new Past({ reader: storage, recent, semaphore: new Semaphore(PAST_READS_MAX) })
   const places = limits.shareSensors ? new Hashed() : recent
-  const dirtyHours = new DirtyHours({ rows, clock: slotClock })
+  const dirtyHours = new DirtyHours({ rows, now })
+  const { sensorsMax, retentionClass: className } = limits
   const registry = new Registry({
-    reader: readerAfter(slotClock, storage),
+    reader: storage,
     rows,
-    sensorsMax: limits.sensorsMax,
-    className: limits.retentionClass,
-    rewriteWaitS: limits.rewriteWaitS,
+    sensorsMax,
+    className,
     share: memory.shares.sensors,
     wallNow: now,
   })
@@ -133,7 +125,6 @@ export function buildIngest({
     diversion,
     drain,
     dirtyHours,
-    slotClock,
     statuses: new Statuses({ rows, write }),
   }
 }
@@ -166,28 +157,6 @@ function outcomeOf({ counts, diversion, logger, pipeline }) {
   }
 }
 
-/** @param {IngestLimits} limits  @param {import('pino').Logger} logger */
-function spoolOf({ spoolDir: directory, spoolBytesMax: bytesMax }, logger) {
-  return bytesMax > 0 ? new Spool({ directory, bytesMax, logger }) : undefined
-}
-
-/**
- * Sensors are read only once hours can be marked dirty: nothing is stored before.
- *
- * @param {SlotClock} slotClock
- * @param {import('./sensors/registry.js').SensorReader} storage
- * @returns {import('./sensors/registry.js').SensorReader}
- */
-function readerAfter(slotClock, storage) {
-  return {
-    async readSensor(id) {
-      await slotClock.ready
-      return storage.readSensor(id)
-    },
-    countSensors: () => storage.countSensors(),
-  }
-}
-
 /**
  * @param {Spool} spool
  * @param {Pipeline} pipeline
@@ -197,13 +166,23 @@ function joinSpool(spool, pipeline, counts) {
   spool.outcome = {
     durable: (messages) => pipeline.spooled(messages),
     failed: (messages) => pipeline.notSpooled(messages),
-  }
-  return new Drain({
-    spool,
-    accept: (message) => pipeline.take(message),
-    lost: (messages) => {
+    lost(messages) {
       counts.spooled -= messages
       counts.lost += messages
     },
-  })
+  }
+  return new Drain({ spool, accept: (message) => pipeline.take(message) })
+}
+
+/**
+ * Opens the spool and counts what an earlier run left there.
+ *
+ * @param {Spool} spool
+ * @param {Counts} counts
+ */
+export async function openSpool(spool, counts) {
+  const { messages, lost } = await spool.open()
+  counts.recovered = messages
+  counts.spooled = messages - lost
+  counts.lost = lost
 }

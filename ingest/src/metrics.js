@@ -182,36 +182,8 @@ function registerServer(registry, { server, broker, statuses }) {
     'MQTT connections over the limit',
     () => server?.refused ?? 0,
   )
-  counter('keys_ended_total', 'keys that were revoked, changed or expired while in use', () => {
-    return server?.keysEnded ?? 0
-  })
-  gauge('sessions', 'MQTT clients of which something is remembered', () => {
-    return server?.sessions.count ?? 0
-  })
-  counter('sessions_evicted_total', 'sessions ended because they took too much memory', () => {
-    return server?.sessions.evicted ?? 0
-  })
-  counter('subscriptions_refused_total', 'subscriptions and wills that were too much', () => {
-    return server?.sessions.subscriptionsRefused ?? 0
-  })
-  registerCut(registry, server)
   counter('fanout_dropped_total', 'messages that subscribers had no room for', () => {
     return broker?.dropped ?? 0
-  })
-}
-
-/** @param {import('prom-client').Registry} registry  @param {MqttServer | undefined} server */
-function registerCut(registry, server) {
-  new Counter({
-    name: `${PREFIX}connections_cut_total`,
-    help: 'MQTT connections ended by their own fault, by reason',
-    labelNames: ['reason'],
-    registers: [registry],
-    collect() {
-      this.reset()
-      this.inc({ reason: 'handshake' }, server?.handshakesFailed ?? 0)
-      this.inc({ reason: 'memory' }, server?.cutOff ?? 0)
-    },
   })
 }
 
@@ -257,7 +229,13 @@ function registerSpool(registry, { counts, spool }) {
   counter('messages_recovered_total', 'messages that an earlier run left in the spool', () => {
     return counts.recovered
   })
-  counter('messages_lost_total', 'messages in the spool that could not be read', () => counts.lost)
+  counter(
+    'messages_lost_total',
+    'messages that the spool lost: their file is damaged or gone',
+    () => {
+      return counts.lost
+    },
+  )
   gauge('spool_bytes', 'bytes on disk of the spool', () => spool?.bytes ?? 0)
   gauge('spool_bytes_max', 'most bytes on disk of the spool', () => spool?.bytesMax ?? 0)
   gauge('spool_age_seconds', 'how long ago the oldest message of the spool arrived', () => {
@@ -266,7 +244,14 @@ function registerSpool(registry, { counts, spool }) {
   counter('spool_failures_total', 'attempts to write to the spool that failed', () => {
     return spool?.failures ?? 0
   })
-  counter('spool_damaged_total', 'files of the spool of which a part could not be read', () => {
+  counter(
+    'spool_read_failures_total',
+    'attempts to read the spool that failed and are repeated',
+    () => {
+      return spool?.readFailures ?? 0
+    },
+  )
+  counter('spool_damaged_total', 'files of the spool that are damaged, cut or missing', () => {
     return spool?.damaged ?? 0
   })
 }
@@ -290,13 +275,7 @@ function registerRollups(registry, { dirtyHours, rollups }) {
   counter('rollup_failures_total', 'times that the work on rollups had to wait', () => {
     return rollups.counts.failures
   })
-  counter('rollup_begun_total', 'parts of the work of which all hours were marked dirty', () => {
-    return rollups.counts.begun
-  })
-  gauge('rollup_clock_wait_seconds', 'how far the clock is behind the slots worked off', () => {
-    return rollups.clockWaitS
-  })
-  counter('rollup_late_marks_total', 'hours marked dirty that were over', () => dirtyHours.late)
+  counter('rollup_late_marks_total', 'marks of hours that were over', () => dirtyHours.late)
   counter('rollup_again_total', 'messages durable too late for their marks', () => dirtyHours.again)
 }
 

@@ -5,11 +5,10 @@
 
 import { Broker } from './broker/broker.js'
 import { MqttServer } from './broker/server.js'
-import { Sessions } from './broker/sessions.js'
+import { Session, Sessions } from './broker/session.js'
 import { External } from './external/external.js'
 
 /** @typedef {import('./broker/server.js').Sink} Sink */
-/** @typedef {import('./memory.js').MemoryBudget} MemoryBudget */
 /** @typedef {import('pino').Logger} Logger */
 
 /**
@@ -27,7 +26,6 @@ import { External } from './external/external.js'
  *
  * @param {object} parts
  * @param {Sink} parts.sink
- * @param {MemoryBudget} parts.memory
  * @param {import('./broker/server.js').ServerLimits} parts.limits
  * @param {import('./broker/listener.js').Listen[]} parts.listens  The first is told.
  * @param {import('./broker/listener.js').Identity} [parts.identity]  For TLS.
@@ -35,17 +33,14 @@ import { External } from './external/external.js'
  * @param {import('./sensors/statuses.js').Statuses} parts.statuses
  * @param {import('@sandglass/common/topics').Topics} parts.topics
  * @param {Logger} parts.logger
- * @param {import('./broker/server.js').Clock} [parts.clock]
  */
-export function inside({ memory, listens, identity, ...parts }) {
-  const { shares } = memory
-  const broker = new Broker({ shares, logger: parts.logger })
-  const server = new MqttServer({ ...parts, broker, shares })
+export function inside({ sink, limits, listens, identity, access, statuses, topics, logger }) {
+  const broker = new Broker({ logger })
+  const server = new MqttServer({ broker, sink, limits, access, statuses, topics, logger })
   return {
-    broker,
-    server,
+    ...{ broker, server },
     async start() {
-      await broker.start(server.sessions)
+      await broker.start()
       /** @type {string[]} */
       const places = []
       for (const one of listens) {
@@ -67,15 +62,13 @@ export function inside({ memory, listens, identity, ...parts }) {
  *
  * @param {object} parts
  * @param {Sink} parts.sink
- * @param {MemoryBudget} parts.memory
  * @param {import('./external/client.js').ClientOptions} parts.client
  * @param {import('./external/external.js').ExternalOptions} parts.options
  * @param {Logger} parts.logger
  */
-export function outside({ sink, memory, client, options, logger }) {
-  const sessions = new Sessions({ share: memory.shares.sessions })
+export function outside({ sink, client, options, logger }) {
   // A broker does not say who published: its messages have its address for a client.
-  const session = sessions.create(undefined, client.url, performance.now())
+  const session = new Session(client.url, new Sessions())
   const external = new External({ sink, session, client, options, logger })
   return {
     external,

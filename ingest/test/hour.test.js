@@ -9,6 +9,7 @@ import { HOUR_MS, startOf } from '@sandglass/common/rollup'
 import { retentionClass } from '@sandglass/common/schema'
 import { sensorId } from '@sandglass/common/sensor'
 import pino from 'pino'
+import { openSpool } from '../src/ingest.js'
 import { registerMetrics, stats } from '../src/metrics.js'
 import { createRollupStore } from '../src/rollup/store.js'
 import { RollupWorker } from '../src/rollup/worker.js'
@@ -90,8 +91,7 @@ async function open() {
   const { spool, drain, diversion, inFlight, measurements, places, counts, batcher } = parts
   if (!spool || !drain || !diversion) throw new Error('there is no spool')
   batcher.limits = SANDGLASS_LIMITS
-  counts.recovered = await spool.open()
-  counts.spooled = counts.recovered
+  await openSpool(spool, counts)
   void drain.run()
   const timers = [
     setInterval(() => diversion.look(inFlight, performance.now()), 100),

@@ -1,21 +1,11 @@
-import {
-  appendFileSync,
-  mkdirSync,
-  mkdtempSync,
-  readdirSync,
-  readFileSync,
-  rmSync,
-  writeFileSync,
-} from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
-import pino from 'pino'
+import { readFileSync } from 'node:fs'
 import { Message } from '../src/message/message.js'
-import { ALIGN_BYTES, allocateBlock, findBlocks, sealBlock } from '../src/spool/block.js'
+import { EVERY_SENSOR, NO_SENSOR, Rights } from '../src/message/rights.js'
+import { makeBlock } from '../src/spool/block.js'
 import { Diversion } from '../src/spool/diversion.js'
 import { readRecords, recordBytes, writeRecord } from '../src/spool/record.js'
-import { Spool } from '../src/spool/spool.js'
-import { until } from './support/ingest.js'
+import { scanSegment } from '../src/spool/scan.js'
+import { survey } from '../src/spool/survey.js'
 
 const T = Date.UTC(2026, 0, 1)
 const origin = { settled: () => {} }
@@ -23,50 +13,78 @@ const origin = { settled: () => {} }
 /** @param {Partial<ConstructorParameters<typeof Message>[0]>} [parts] */
 function message(parts = {}) {
   return new Message({
-    ...{ origin, clientId: 'c', session: undefined, visit: 1, topic: 'sensors/s/m', qos: 1 },
-    ...{ payload: Buffer.from('1'), dup: false, retain: false, packetId: 7, receivedMs: T },
-    ...{ arrivedMs: performance.now(), ...parts },
+    origin,
+    clientId: 'c',
+    topic: 'sensors/s/m',
+    payload: Buffer.from('1'),
+    receivedMs: T,
+    arrivedMs: performance.now(),
+    ...parts,
   })
 }
 
 /** @param {Message[]} messages */
 function recordsOf(messages) {
-  const bytes = messages.reduce((sum, one) => sum + recordBytes(one), 0)
-  const out = Buffer.alloc(bytes)
-  let at = 0
-  for (const one of messages) at = writeRecord(out, at, one)
-  expect(at).toBe(bytes)
-  return out
+  const records = messages.map(writeRecord)
+  expect(records.map(({ length }) => length)).toEqual(messages.map(recordBytes))
+  return Buffer.concat(records)
 }
 
 /** What must come back. @param {Message} one */
-const essence = ({ clientId, topic, payload, qos, retain, receivedMs, firstReceivedMs }) => ({
-  ...{ clientId, topic, payload: payload.toString('hex'), qos, retain },
-  ...{ receivedMs, firstReceivedMs },
+const essence = (one) => ({
+  clientId: one.clientId,
+  topic: one.topic,
+  payload: one.payload.toString('hex'),
+  format: one.format,
+  qos: one.qos,
+  retain: one.retain,
+  rights: one.rights.text,
+  retention: one.retention,
+  receivedMs: one.receivedMs,
+  firstReceivedMs: one.firstReceivedMs,
+  deadLetterId: String(one.deadLetterId),
 })
 
 describe('a record', () => {
+  const sensorId = '00112233-4455-8677-8899-aabbccddeeff'
+
   test('gives back all of its message, whatever that is', () => {
-    const texts = ['', 'x', 'größe/温度', 'a'.repeat(60_000)]
+    // 30,000 bytes that are not UTF-8 become 90,000.
+    const texts = ['', 'x', 'größe/温度', 'a'.repeat(60_000), '\ufffd'.repeat(30_000)]
+    const all = [EVERY_SENSOR, NO_SENSOR, new Rights('one', sensorId)]
     const messages = texts.flatMap((text) =>
       /** @type {const} */ ([0, 1, 2]).map((qos) =>
         message({
-          ...{ clientId: text, topic: `sensors/${text}`, payload: Buffer.from(text), qos },
-          ...{ retain: qos === 2, firstReceivedMs: T - 5 },
+          clientId: text,
+          topic: `sensors/${text}`,
+          payload: Buffer.from(text),
+          qos,
+          retain: qos === 2,
+          format: qos,
+          rights: all[qos],
+          retention: qos === 1 ? 'keep' : undefined,
+          firstReceivedMs: T - 5,
         }),
       ),
     )
-    const back = readRecords(recordsOf(messages), origin)
+    const back = [...readRecords(recordsOf(messages), 2, origin)]
     expect(back.map(essence)).toEqual(messages.map(essence))
-    expect(back.map(({ deadLetterId }) => String(deadLetterId))).toEqual(
-      messages.map(({ deadLetterId }) => String(deadLetterId)),
-    )
     expect(back.every(({ arrival }) => arrival === 'spool')).toBe(true)
   })
 
+  test('does not keep the block in memory that it was read from', () => {
+    const [back] = readRecords(
+      recordsOf([message({ payload: Buffer.alloc(99_999) }), message()]),
+      2,
+      origin,
+    )
+    expect(back.payload.length).toBe(99_999)
+    expect(back.payload.buffer.byteLength).toBeLessThan(100_000)
+  })
+
   test('is as docs/format/spool.md shows it', () => {
-    const bytes = recordsOf([message()])
-    bytes.fill(0xee, 28, 44)
+    const bytes = recordsOf([message({ rights: new Rights('one', sensorId), retention: 'keep' })])
+    bytes.fill(0xee, 36, 52)
     expect(bytes.toString('hex').replace(/(..)/g, '$1 ').trim()).toBe(documented('spool.md').record)
   })
 })
@@ -79,52 +97,124 @@ function documented(name) {
   return { record: bytes.filter(Boolean).join(' ').replace(/ +/g, ' ').trim() }
 }
 
-/** A segment of blocks with one record each. @param {number} blocks */
-function segmentOf(blocks) {
+const SPOOL_ID = '0123456789abcdef0123456789abcdef'
+
+/** A segment of blocks with one record each. @param {number} blocks  @param {number} number */
+function segmentOf(blocks, number, segmentPosition = 100) {
   let file = Buffer.alloc(0)
   for (let index = 0; index < blocks; index++) {
-    const payload = recordsOf([message({ payload: Buffer.from(`${index}`) })])
-    const made = allocateBlock(payload.length)
-    payload.copy(made.payload)
-    const about = { segment: 3, offset: file.length, messages: 1, firstReceivedMs: T + index }
-    sealBlock(made.block, payload.length, about)
-    file = Buffer.concat([file, made.block])
+    const record = writeRecord(message({ payload: Buffer.from(`${index}`) }))
+    const place = { spoolId: SPOOL_ID, segment: number, offset: file.length }
+    const about = { position: segmentPosition + index, segmentPosition, firstReceivedMs: T + index }
+    file = Buffer.concat([file, makeBlock([record], place, about)])
   }
   return file
 }
 
 /** Of one of these blocks: header and record. */
-const CONTENT_BYTES = 40 + recordBytes(message())
+const CONTENT_BYTES = 64 + recordBytes(message())
 
 describe('a segment', () => {
-  const file = segmentOf(4)
+  const file = segmentOf(4, 3)
   const size = file.length / 4
+  const positions = (/** @type {Buffer} */ bytes) => scanSegment(bytes, 3, SPOOL_ID).positions
 
-  test('that is cut anywhere gives the blocks before the cut', () => {
+  test('that is cut anywhere gives the blocks before the cut, and is not called damaged', () => {
     for (let length = 0; length < file.length; length++) {
-      const { blocks, isDamaged } = findBlocks(file.subarray(0, length), 3)
       // The padding of the last one may be missing.
       const whole = Math.floor((length + size - CONTENT_BYTES) / size)
-      expect([blocks.length, isDamaged]).toEqual([whole, false])
+      const scan = scanSegment(file.subarray(0, length), 3, SPOOL_ID)
+      expect(scan.positions).toEqual([100, 101, 102, 103].slice(0, whole))
+      // A header is never cut by a crash, as it lies in one sector.
+      const isHeaderCut = length % size > 0 && length % size < 64
+      expect(scan.isDamaged).toBe(isHeaderCut)
     }
   })
 
-  test('of which one byte is wrong gives the other blocks, and says so unless it is the last', () => {
+  test('of which one byte is wrong gives the other blocks, and tells when that was no crash', () => {
     for (let at = 0; at < file.length; at++) {
       const bad = Buffer.from(file)
       bad[at] ^= 0x10
-      const { blocks, isDamaged } = findBlocks(bad, 3)
+      const scan = scanSegment(bad, 3, SPOOL_ID)
       // Nothing depends on padding.
       const hurt = at % size < CONTENT_BYTES ? Math.floor(at / size) : undefined
-      expect(blocks.map(({ offset }) => offset / size)).toEqual(
-        [0, 1, 2, 3].filter((index) => index !== hurt),
-      )
-      expect(isDamaged).toBe(hurt !== undefined && hurt < 3)
+      expect(scan.positions).toEqual([100, 101, 102, 103].filter((one) => one - 100 !== hurt))
+      expect([at, scan.isDamaged]).toEqual([at, hurt === 3])
+      expect(scan.tailEnd).toBe(hurt === 3 && at % size >= 64 ? 104 : undefined)
     }
   })
 
-  test('of another number has no blocks', () => {
-    expect(findBlocks(file, 4).blocks).toEqual([])
+  test('whose last block misses a sector may have been torn by a crash', () => {
+    const record = writeRecord(message({ payload: Buffer.alloc(3_000, 'x') }))
+    const place = { spoolId: SPOOL_ID, segment: 3, offset: 0 }
+    const about = { position: 5, segmentPosition: 5, firstReceivedMs: T }
+    const whole = makeBlock([record], place, about)
+    for (let from = 512; from < 3_000; from += 512) {
+      const torn = Buffer.from(whole).fill(0, from, from + 512)
+      expect(scanSegment(torn, 3, SPOOL_ID)).toMatchObject({ isDamaged: false, positions: [] })
+      // That part of a sector is gone is no crash.
+      const bad = Buffer.from(whole).fill(0, from + 1, from + 512)
+      expect(scanSegment(bad, 3, SPOOL_ID)).toMatchObject({ isDamaged: true, tailEnd: 6 })
+    }
+  })
+
+  test('of another number, place or spool has no blocks', () => {
+    expect(scanSegment(file, 4, SPOOL_ID).positions).toEqual([])
+    expect(scanSegment(file, 3, SPOOL_ID.replace('0', '1')).positions).toEqual([])
+    expect(positions(Buffer.concat([Buffer.alloc(64), file]))).toEqual([])
+  })
+})
+
+describe('what is missing is counted', () => {
+  const head = { startPosition: 0, endPosition: 12, lastSegment: 2, lastPosition: 8 }
+  const scans = () => [0, 1, 2].map((n) => scanSegment(segmentOf(4, n, n * 4), n, SPOOL_ID))
+
+  test('where segments are whole: nothing', () => {
+    const found = survey(head, scans())
+    expect([found.messages, found.lost, found.endPosition]).toEqual([12, 0, 12])
+  })
+
+  test.each([
+    ['the first', 0],
+    ['one in the middle', 1],
+    ['the last', 2],
+  ])('where a file is missing: %s', (_, gone) => {
+    const found = survey(
+      head,
+      scans().filter(({ number }) => number !== gone),
+    )
+    expect([found.messages, found.lost, found.endPosition]).toEqual([8, 4, 12])
+  })
+
+  test.each([0, 1, 2])('where a file is cut: %i', (cut) => {
+    const all = scans()
+    all[cut] = scanSegment(segmentOf(1, cut, cut * 4), cut, SPOOL_ID)
+    const found = survey(head, all)
+    expect([found.messages, found.lost]).toEqual([9, 3])
+    expect(found.segments.map(({ isDamaged }) => isDamaged)).toEqual(
+      [0, 1, 2].map((n) => n === cut),
+    )
+    expect(found.segments[cut].lost).toBe(3)
+  })
+
+  test('where all files are missing', () => {
+    expect(survey(head, [])).toMatchObject({ messages: 0, lost: 12, endPosition: 12 })
+  })
+
+  test('where HEAD is missing: what lies between the segments', () => {
+    const found = survey(
+      undefined,
+      scans().filter(({ number }) => number !== 1),
+    )
+    expect([found.startPosition, found.messages, found.lost]).toEqual([0, 8, 4])
+  })
+
+  test('but not what failed: the segment after it begins where that did', () => {
+    const [first, , last] = scans()
+    const failed = scanSegment(segmentOf(6, 1, 4), 1, SPOOL_ID)
+    expect(survey(head, [first, failed, last])).toMatchObject({ messages: 12, lost: 0 })
+    // Even where the segment after it is gone.
+    expect(survey(head, [first, failed])).toMatchObject({ messages: 8, lost: 4 })
   })
 })
 
@@ -136,150 +226,4 @@ test('what came out of the spool, or is a replay, does not go into it', () => {
   expect(diversion.takes(message())).toBe(true)
   expect(diversion.takes(message({ arrival: 'spool' }))).toBe(false)
   expect(diversion.takes(message({ arrival: 'replay' }))).toBe(false)
-})
-
-describe('the spool', () => {
-  /** @type {string} */
-  let directory
-  /** @type {Spool[]} */
-  let opened = []
-  let nowMs = 0
-
-  beforeEach(() => {
-    directory = mkdtempSync(join(tmpdir(), 'sandglass-spool-'))
-    nowMs = 0
-  })
-  afterEach(async () => {
-    for (const spool of opened) await spool.close()
-    opened = []
-    rmSync(directory, { recursive: true, force: true })
-  })
-
-  /** @param {{ bytesMax?: number }} [settings] */
-  async function open({ bytesMax = 2 ** 30 } = {}) {
-    const logger = pino({ level: 'silent' })
-    const spool = new Spool({ directory, bytesMax, logger, now: () => nowMs })
-    /** @type {Message[]} */
-    const durable = []
-    /** @type {Message[]} */
-    const failed = []
-    spool.outcome = {
-      durable: (messages) => durable.push(...messages),
-      failed: (messages) => failed.push(...messages),
-    }
-    const found = await spool.open()
-    opened.push(spool)
-    return { spool, durable, failed, found }
-  }
-
-  /** Reads everything. @param {Spool} spool  @param {number} count */
-  async function take(spool, count) {
-    const values = []
-    while (values.length < count) {
-      const taken = await spool.next()
-      if (!taken?.payload) throw new Error('nothing to read')
-      for (const one of readRecords(taken.payload, origin)) values.push(Number(one.payload))
-      await spool.finish(taken)
-    }
-    return values
-  }
-
-  const segments = () => readdirSync(directory).filter((name) => name.startsWith('spool-'))
-
-  /** @param {number} from  @param {number} to */
-  const numbered = (from, to) =>
-    Array.from({ length: to - from }, (_, index) =>
-      message({ payload: Buffer.from(`${from + index}`) }),
-    )
-
-  test('gives back what was added, in order, and leaves no file behind', async () => {
-    const { spool, durable } = await open()
-    for (const one of numbered(0, 500)) spool.add(one)
-    await until(() => durable.length === 500)
-    for (const one of numbered(500, 1_000)) spool.add(one)
-    expect(await take(spool, 1_000)).toEqual(Array.from({ length: 1_000 }, (_, index) => index))
-    await until(() => segments().length === 0)
-    expect(spool.bytes).toBe(0)
-  })
-
-  test('has what was durable after a restart, and what was not done yet once more', async () => {
-    const first = await open({ bytesMax: 2 ** 20 })
-    // Three segments, of an eighth of the cap each.
-    for (let at = 0; at < 6; at++) {
-      for (const one of numbered(at * 500, at * 500 + 500)) first.spool.add(one)
-      await until(() => first.durable.length === (at + 1) * 500)
-    }
-    expect(segments().length).toBeGreaterThan(1)
-    await take(first.spool, 500)
-    await first.spool.close()
-    const second = await open({ bytesMax: 2 ** 20 })
-    expect(second.found).toBeGreaterThanOrEqual(2_500)
-    const values = await take(second.spool, second.found)
-    expect(values.slice(-2_500)).toEqual(Array.from({ length: 2_500 }, (_, index) => 500 + index))
-    await until(() => segments().length === 0)
-  })
-
-  test('is full at its cap, and has room again when it was read', async () => {
-    const { spool, durable } = await open({ bytesMax: 2 ** 20 })
-    let added = 0
-    const large = () => message({ payload: Buffer.alloc(10_000, '1') })
-    for (; spool.hasRoom(large()); added++) spool.add(large())
-    await until(() => durable.length === added)
-    expect(spool.bytes).toBeLessThanOrEqual(2 ** 20 + 1_000 * ALIGN_BYTES)
-    expect(spool.hasRoom(large())).toBe(false)
-    await take(spool, added)
-    expect(spool.hasRoom(large())).toBe(true)
-  })
-
-  test('gives back what it cannot write, waits a while, and goes on', async () => {
-    const { spool, durable, failed } = await open()
-    rmSync(directory, { recursive: true })
-    for (const one of numbered(0, 3)) spool.add(one)
-    await until(() => failed.length === 3)
-    expect(spool.failures).toBe(1)
-    expect(spool.hasRoom(message())).toBe(false)
-    nowMs += 10_000
-    expect(spool.hasRoom(message())).toBe(true)
-    mkdirSync(directory)
-    for (const one of numbered(3, 5)) spool.add(one)
-    await until(() => durable.length === 2)
-    expect(await take(spool, 2)).toEqual([3, 4])
-  })
-
-  test('forgets what a crash tore at the end of a file', async () => {
-    const first = await open()
-    for (const one of numbered(0, 3)) first.spool.add(one)
-    await until(() => first.durable.length === 3)
-    await first.spool.close()
-    appendFileSync(join(directory, segments()[0]), segmentOf(1).subarray(0, 70))
-    const second = await open()
-    expect([second.found, second.spool.damaged]).toEqual([3, 0])
-    expect(await take(second.spool, 3)).toEqual([0, 1, 2])
-  })
-
-  test('keeps a file that is damaged aside, and says so, and gives what is whole', async () => {
-    const first = await open()
-    for (let block = 0; block < 3; block++) {
-      first.spool.add(numbered(block, block + 1)[0])
-      await until(() => first.durable.length === block + 1)
-    }
-    await first.spool.close()
-    const path = join(directory, segments()[0])
-    const file = readFileSync(path)
-    file[file.length / 3 + 50] ^= 1
-    writeFileSync(path, file)
-    const { spool, found } = await open()
-    expect([found, spool.damaged]).toEqual([2, 1])
-    expect(await take(spool, 2)).toEqual([0, 2])
-    await until(() => segments().every((name) => name.endsWith('.damaged')))
-    expect(readFileSync(`${path}.damaged`).equals(file)).toBe(true)
-  })
-
-  test('belongs to one process, and to a version that knows it', async () => {
-    const { spool } = await open()
-    await expect(open()).rejects.toThrow('--spool-dir')
-    await spool.close()
-    writeFileSync(join(directory, 'FORMAT'), 'sandglass spool 9\n')
-    await expect(open()).rejects.toThrow('"sandglass spool 9", this version knows')
-  })
 })

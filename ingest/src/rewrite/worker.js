@@ -4,7 +4,7 @@
  */
 
 import { shardOf } from '@sandglass/common/rollup'
-import { Rewrite, TakenOver, timesOf } from './rewrite.js'
+import { Rewrite, TakenOver } from './rewrite.js'
 
 /** How often it is looked what is asked for, in milliseconds. */
 const TURN_MS = 5_000
@@ -50,7 +50,7 @@ export class RewriteWorker {
    * @param {() => number} [parts.now]  A clock that only goes forward, in milliseconds.
    * @param {() => number} [parts.wallNow]  Milliseconds since the Unix epoch.
    * @param {(ms: number) => Promise<void>} [parts.sleep]
-   * @param {number} [parts.settleMs]  How long it waits until all know of it, in milliseconds.
+   * @param {import('./rewrite.js').Times} [parts.times]
    */
   constructor(parts) {
     this.#store = parts.store
@@ -60,13 +60,14 @@ export class RewriteWorker {
     this.#now = parts.now ?? (() => performance.now())
     this.#wallNow = parts.wallNow ?? Date.now
     this.#sleep = parts.sleep ?? sleepMs
-    this.#times = timesOf(parts.settleMs)
+    this.#times = parts.times
   }
 
   /** Works until it is stopped. */
   async run() {
     while (!this.#isStopped) {
-      if (!(await this.turn())) await this.#sleep(TURN_MS)
+      await this.turn()
+      await this.#sleep(TURN_MS)
     }
   }
 
@@ -74,27 +75,25 @@ export class RewriteWorker {
     this.#isStopped = true
   }
 
-  /** Does what is due. @returns {Promise<boolean>}  Whether there is more. */
+  /** Does what is due. */
   async turn() {
-    let hasMore = false
     try {
       const jobs = (await this.#store.jobs()).filter((job) => !isOver(job))
       this.active = jobs.length
       for (const { sensorId } of jobs) {
-        if (this.#isStopped) return false
-        if (await this.#advance(sensorId)) hasMore = true
+        if (this.#isStopped) return
+        await this.#advance(sensorId)
       }
     } catch (error) {
       this.#failed(error)
     }
-    return hasMore
   }
 
-  /** @param {string} sensorId  @returns {Promise<boolean>}  Whether it can go on at once. */
+  /** @param {string} sensorId */
   async #advance(sensorId) {
     if (!this.#owns(shardOf(sensorId))) {
       this.#ours.delete(sensorId)
-      return false
+      return
     }
     const ours = this.#ours.get(sensorId) ?? { rewrite: this.#begin(sensorId), dueMs: 0 }
     this.#ours.set(sensorId, ours)
@@ -103,18 +102,15 @@ export class RewriteWorker {
       const job = await this.#store.job(sensorId)
       if (!job || isOver(job)) {
         this.#ours.delete(sensorId)
-        return false
+        return
       }
       const isNew = ours.rewrite.askedMs !== job.askedMs
-      if (!isNew && this.#now() < ours.dueMs) return false
-      const backMs = await ours.rewrite.step(job)
-      ours.dueMs = this.#now() + backMs
-      return backMs === 0
+      if (!isNew && this.#now() < ours.dueMs) return
+      ours.dueMs = this.#now() + (await ours.rewrite.step(job))
     } catch (error) {
       if (error instanceof TakenOver) this.#ours.delete(sensorId)
       else this.#failed(error)
       ours.dueMs = this.#now() + RETRY_MS
-      return false
     }
   }
 

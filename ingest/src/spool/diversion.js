@@ -8,6 +8,9 @@ import { STATE } from '../message/state.js'
 /** @typedef {import('../message/message.js').Message} Message */
 
 export class Diversion {
+  #spool
+  #afterMs
+
   /** Whether messages take it. */
   isOpen = false
 
@@ -17,10 +20,8 @@ export class Diversion {
    * @param {number} parts.afterMs  How long a message waits for the database, in milliseconds.
    */
   constructor({ spool, afterMs }) {
-    /** @private */
-    this.spool = spool
-    /** @private */
-    this.afterMs = afterMs
+    this.#spool = spool
+    this.#afterMs = afterMs
   }
 
   /**
@@ -31,14 +32,14 @@ export class Diversion {
    */
   look(inFlight, nowMs) {
     const { oldestMs } = inFlight
-    if (oldestMs !== undefined && nowMs - oldestMs > this.afterMs) this.isOpen = true
+    if (oldestMs !== undefined && nowMs - oldestMs > this.#afterMs) this.isOpen = true
     if (!this.isOpen) return
     for (const message of inFlight.all()) if (this.takes(message)) this.add(message)
   }
 
   /** An attempt to write succeeded. @param {number} tookMs */
   wrote(tookMs) {
-    if (tookMs < this.afterMs) this.isOpen = false
+    if (tookMs < this.#afterMs) this.isOpen = false
   }
 
   /**
@@ -49,7 +50,7 @@ export class Diversion {
    */
   takes(message) {
     if (!this.isOpen || message.arrival !== 'live' || message.state === STATE.spooling) return false
-    return this.spool.hasRoom(message)
+    return this.#spool.hasRoom(message)
   }
 
   /** Adds a message that it takes; nothing else waits for it from now on. */
@@ -59,6 +60,6 @@ export class Diversion {
     message.asked++
     message.waitsFor?.waiters.delete(message)
     message.waitsFor = undefined
-    this.spool.add(message)
+    this.#spool.add(message)
   }
 }

@@ -5,7 +5,10 @@
 
 import { readRecords } from './record.js'
 
-/** Messages that are on their way from the spool to the database at once, in number and bytes. */
+/**
+ * Messages on their way from the spool to the database at once, in number and in bytes of memory.
+ * One block is held besides, while its messages are given.
+ */
 const MESSAGES_MAX = 1_000
 const BYTES_MAX = 4 * 2 ** 20
 
@@ -13,63 +16,56 @@ const BYTES_MAX = 4 * 2 ** 20
 /** @typedef {import('./spool.js').Taken} Taken */
 
 export class Drain {
-  /** @private */
-  messages = 0
-  /** @private */
-  bytes = 0
-  /** @private @type {(() => void) | undefined} */
-  wake
+  #spool
+  #accept
+  #messages = 0
+  #bytes = 0
+  /** @type {(() => void) | undefined} */
+  #wake
 
   /**
    * @param {object} parts
    * @param {import('./spool.js').Spool} parts.spool
    * @param {(message: Message) => void} parts.accept  Settles it some time later.
-   * @param {(messages: number) => void} parts.lost  So many messages cannot be read.
    */
-  constructor({ spool, accept, lost }) {
-    /** @private */
-    this.spool = spool
-    /** @private */
-    this.accept = accept
-    /** @private */
-    this.lost = lost
+  constructor({ spool, accept }) {
+    this.#spool = spool
+    this.#accept = accept
+  }
+
+  /** Memory of the messages that are on their way, in bytes. */
+  get bytes() {
+    return this.#bytes
   }
 
   /** Runs until the spool is closed. */
   async run() {
     for (;;) {
-      const taken = await this.spool.next()
+      const taken = await this.#spool.next()
       if (!taken) return
-      if (taken.payload) await this.give(taken, taken.payload)
-      else await this.lose(taken)
+      await this.#give(taken)
     }
   }
 
-  /** @private @param {Taken} taken  @param {Buffer} payload */
-  async give(taken, payload) {
-    let left = taken.block.messages
+  /** @param {Taken} taken */
+  async #give(taken) {
+    let left = taken.messages
     const settled = (/** @type {Message} */ message) => {
-      this.messages--
-      this.bytes -= message.bytes
-      this.wake?.()
+      this.#messages--
+      this.#bytes -= message.bytes
+      this.#wake?.()
       left--
-      if (left === 0) void this.spool.finish(taken)
+      if (left === 0) void this.#spool.finish(taken)
     }
-    for (const message of readRecords(payload, { settled })) {
-      while (this.messages >= MESSAGES_MAX || this.bytes >= BYTES_MAX) {
+    for (const message of readRecords(taken.payload, taken.version, { settled })) {
+      while (this.#messages >= MESSAGES_MAX || this.#bytes >= BYTES_MAX) {
         await new Promise((/** @type {(value?: undefined) => void} */ resolve) => {
-          this.wake = resolve
+          this.#wake = resolve
         })
       }
-      this.messages++
-      this.bytes += message.bytes
-      this.accept(message)
+      this.#messages++
+      this.#bytes += message.bytes
+      this.#accept(message)
     }
-  }
-
-  /** @private @param {Taken} taken */
-  async lose(taken) {
-    this.lost(taken.block.messages)
-    await this.spool.finish(taken)
   }
 }

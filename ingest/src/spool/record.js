@@ -7,88 +7,128 @@
 import cassandra from 'cassandra-driver'
 import { Message } from '../message/message.js'
 import { rightsFrom } from '../message/rights.js'
+import { readRecord1 } from './format-1.js'
 
 const { TimeUuid } = cassandra.types
 
 /** @typedef {import('../message/message.js').Origin} Origin */
 
+/**
+ * @typedef {object} Fields  What a record says.
+ * @property {number} end  Where it ends, in its block.
+ * @property {number} qos
+ * @property {boolean} retain
+ * @property {string | null} rights  Of `Rights`.
+ * @property {string | undefined} retention
+ * @property {number} format
+ * @property {string} topic
+ * @property {string} clientId
+ * @property {Buffer} payload  A copy: a part would keep its whole block in memory.
+ * @property {number} receivedMs
+ * @property {number} firstReceivedMs
+ * @property {Buffer} deadLetterId
+ */
+
 /** Bytes of a record before its texts: numbers, lengths and the id of its dead letter. */
-const FIXED_BYTES = 44
+const FIXED_BYTES = 52
+
+/** Stands for the length of rights that are every sensor. */
+const EVERY_SENSOR_BYTES = 0xffff
 
 /** @param {Message} message */
-export function recordBytes({ topic, clientId, payload }) {
-  return FIXED_BYTES + Buffer.byteLength(topic) + Buffer.byteLength(clientId) + payload.length
+export function recordBytes({ topic, clientId, rights, retention = '', payload }) {
+  const texts = Buffer.byteLength(topic) + Buffer.byteLength(clientId)
+  return FIXED_BYTES + (rights.text?.length ?? 0) + retention.length + texts + payload.length
 }
 
 /**
- * Writes a record.
- *
- * @param {Buffer} out  With room for `recordBytes`.
- * @param {number} at  Where it begins.
  * @param {Message} message  Gets an id for its dead letter if it has none.
- * @returns {number}  Where it ends.
+ * @returns {Buffer}
  */
-export function writeRecord(out, at, message) {
-  const { topic, clientId, payload, qos, retain, rights, receivedMs } = message
-  message.deadLetterId ??= TimeUuid.fromDate(new Date(receivedMs))
-  const { buffer: id } = /** @type {any} */ (message.deadLetterId)
-  let end = at + FIXED_BYTES
-  end += out.write(topic, end)
-  const topicBytes = end - at - FIXED_BYTES
-  const clientAt = end
-  end += out.write(clientId, end)
-  const clientBytes = end - clientAt
-  end += payload.copy(out, end)
-  out.writeUInt32LE(end - at - 4, at)
-  out.writeUInt8(qos | (retain ? 4 : 0) | (rights.kind === 'none' ? 8 : 0), at + 4)
-  out.writeUInt8(message.format, at + 5)
-  out.writeUInt16LE(topicBytes, at + 6)
-  out.writeUInt16LE(clientBytes, at + 8)
-  out.writeUInt16LE(0, at + 10)
-  out.writeDoubleLE(receivedMs, at + 12)
-  out.writeDoubleLE(message.firstReceivedMs, at + 20)
-  id.copy(out, at + 28)
-  return end
+export function writeRecord(message) {
+  const { qos, retain, format, rights, retention = '', topic, clientId, payload } = message
+  message.deadLetterId ??= TimeUuid.fromDate(new Date(message.receivedMs))
+  const { buffer: deadLetterId } = /** @type {any} */ (message.deadLetterId)
+  const texts = [rights.text ?? '', retention, topic, clientId].map((text) => Buffer.from(text))
+  const fixed = Buffer.alloc(FIXED_BYTES)
+  const record = Buffer.concat([fixed, ...texts, payload])
+  record.writeUInt32LE(record.length - 4, 0)
+  record.writeUInt8(qos | (retain ? 4 : 0), 4)
+  record.writeUInt8(format, 5)
+  record.writeUInt16LE(rights.text === null ? EVERY_SENSOR_BYTES : texts[0].length, 6)
+  record.writeUInt16LE(texts[1].length, 8)
+  record.writeUInt32LE(texts[2].length, 12)
+  record.writeUInt32LE(texts[3].length, 16)
+  record.writeDoubleLE(message.receivedMs, 20)
+  record.writeDoubleLE(message.firstReceivedMs, 28)
+  deadLetterId.copy(record, 36)
+  return record
 }
 
 /**
- * Reads the records of a block.
+ * Reads the records of a block, one when it is asked for.
  *
- * @param {Buffer} payload  Of one block, whose checksum is right.
+ * @param {Buffer} payload  Of one block, whose digest is right.
+ * @param {1 | 2} version
  * @param {Origin} origin  Hears of each message when it is durable in the database.
- * @returns {Message[]}
+ * @returns {Generator<Message>}
  */
-export function readRecords(payload, origin) {
-  /** @type {Message[]} */
-  const messages = []
+export function* readRecords(payload, version, origin) {
+  const read = version === 1 ? readRecord1 : readRecord2
   for (let at = 0; at < payload.length; ) {
-    const end = at + 4 + payload.readUInt32LE(at)
-    messages.push(readRecord(payload, at, end, origin))
-    at = end
+    const fields = read(payload, at)
+    yield messageOf(fields, origin)
+    at = fields.end
   }
-  return messages
 }
 
-/** @param {Buffer} from  @param {number} at  @param {number} end  @param {Origin} origin */
-function readRecord(from, at, end, origin) {
+/** @param {Buffer} from  @param {number} at  @returns {Fields} */
+function readRecord2(from, at) {
   const flags = from.readUInt8(at + 4)
-  const topicAt = at + FIXED_BYTES
-  const clientAt = topicAt + from.readUInt16LE(at + 6)
-  const payloadAt = clientAt + from.readUInt16LE(at + 8)
-  const receivedMs = from.readDoubleLE(at + 12)
+  const rightsBytes = from.readUInt16LE(at + 6)
+  const isEverySensor = rightsBytes === EVERY_SENSOR_BYTES
+  let end = at + FIXED_BYTES
+  const text = (/** @type {number} */ bytes) => {
+    end += bytes
+    return from.toString('utf8', end - bytes, end)
+  }
+  const rights = isEverySensor ? null : text(rightsBytes)
+  const retention = text(from.readUInt16LE(at + 8)) || undefined
+  const topic = text(from.readUInt32LE(at + 12))
+  const clientId = text(from.readUInt32LE(at + 16))
+  const recordEnd = at + 4 + from.readUInt32LE(at)
+  return {
+    end: recordEnd,
+    qos: flags & 3,
+    retain: (flags & 4) !== 0,
+    rights,
+    retention,
+    format: from.readUInt8(at + 5),
+    topic,
+    clientId,
+    payload: Buffer.from(from.subarray(end, recordEnd)),
+    receivedMs: from.readDoubleLE(at + 20),
+    firstReceivedMs: from.readDoubleLE(at + 28),
+    deadLetterId: Buffer.from(from.subarray(at + 36, at + 52)),
+  }
+}
+
+/** @param {Fields} fields  @param {Origin} origin */
+function messageOf(fields, origin) {
   return new Message({
     origin,
     arrival: 'spool',
-    clientId: from.toString('utf8', clientAt, payloadAt),
-    topic: from.toString('utf8', topicAt, clientAt),
-    payload: from.subarray(payloadAt, end),
-    format: from.readUInt8(at + 5),
-    qos: /** @type {0 | 1 | 2} */ (flags & 3),
-    retain: (flags & 4) !== 0,
-    rights: rightsFrom((flags & 8) !== 0 ? '' : null),
-    receivedMs,
-    arrivedMs: performance.now() - (Date.now() - receivedMs),
-    firstReceivedMs: from.readDoubleLE(at + 20),
-    deadLetterId: new TimeUuid(Buffer.from(from.subarray(at + 28, at + 44))),
+    clientId: fields.clientId,
+    rights: rightsFrom(fields.rights),
+    retention: fields.retention,
+    topic: fields.topic,
+    payload: fields.payload,
+    format: fields.format,
+    qos: /** @type {0 | 1 | 2} */ (fields.qos),
+    retain: fields.retain,
+    receivedMs: fields.receivedMs,
+    arrivedMs: performance.now() - (Date.now() - fields.receivedMs),
+    firstReceivedMs: fields.firstReceivedMs,
+    deadLetterId: new TimeUuid(fields.deadLetterId),
   })
 }
