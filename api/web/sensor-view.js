@@ -19,7 +19,7 @@ const CONNECTION_MS = 5_000
 /** What the state of a device's connection is, before the time since when it is so. */
 const CONNECTIONS = new Map([
   ['online', 'Connected since'],
-  ['offline', 'It took its leave:'],
+  ['offline', 'It disconnected:'],
   ['lost', 'Its connection was lost:'],
   ['unknown', 'Nobody knows whether it is connected since'],
 ])

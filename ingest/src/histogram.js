@@ -1,5 +1,5 @@
 /**
- * How values are distributed, in buckets that grow by an eighth: quantiles are exact to 13 %. Since
+ * A histogram of values, in buckets that grow by an eighth: quantiles are exact to 13 %. Since
  * the start for Prometheus, and over the last while for people.
  */
 

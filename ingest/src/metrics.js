@@ -88,7 +88,7 @@ export function registerMetrics(registry, measured) {
     help: 'from the arrival of a message to its being durable',
     bounds: LATENCY_BOUNDS_S,
     scale: 1000,
-    distribution: counts.publishToStored,
+    values: counts.publishToStored,
   })
   counter('events_ahead_total', 'events whose time was ahead of ours when they arrived', () => {
     return counts.ahead
@@ -104,14 +104,14 @@ export function registerMetrics(registry, measured) {
     help: 'from the time of an event to its arrival',
     bounds: LATE_BOUNDS_S,
     scale: 1,
-    distribution: counts.late,
+    values: counts.late,
   })
   registerHistogram(registry, {
     name: `${PREFIX}request_rows`,
     help: 'rows of a request to the database',
     bounds: ROWS_BOUNDS,
     scale: 1,
-    distribution: counts.requestRows,
+    values: counts.requestRows,
   })
 }
 
@@ -333,9 +333,9 @@ function registerDeadLetters(registry, counts) {
 /**
  * @param {import('prom-client').Registry} registry
  * @param {{ name: string, help: string, bounds: number[], scale: number,
- *   distribution: Histogram }} histogram  `scale` is a bound's size in the distribution's unit.
+ *   values: Histogram }} histogram  `scale` is the size of a bound in the unit of the values.
  */
-function registerHistogram(registry, { name, help, bounds, scale, distribution }) {
+function registerHistogram(registry, { name, help, bounds, scale, values }) {
   const metric = {
     name,
     get: async () => ({
@@ -344,11 +344,11 @@ function registerHistogram(registry, { name, help, bounds, scale, distribution }
         ...bounds.map((bound) => ({
           metricName: `${name}_bucket`,
           labels: { le: bound },
-          value: distribution.countUpTo(bound * scale),
+          value: values.countUpTo(bound * scale),
         })),
-        { metricName: `${name}_bucket`, labels: { le: '+Inf' }, value: distribution.count },
-        { metricName: `${name}_sum`, labels: {}, value: distribution.sum / scale },
-        { metricName: `${name}_count`, labels: {}, value: distribution.count },
+        { metricName: `${name}_bucket`, labels: { le: '+Inf' }, value: values.count },
+        { metricName: `${name}_sum`, labels: {}, value: values.sum / scale },
+        { metricName: `${name}_count`, labels: {}, value: values.count },
       ],
     }),
   }

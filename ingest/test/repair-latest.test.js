@@ -68,7 +68,7 @@ function storageOf({ raw, lastMs, layouts = HOURLY, latest }) {
 }
 
 /** What is written to `latest`. @param {Parameters<typeof storageOf>[0]} content */
-async function heal(content) {
+async function repair(content) {
   const storage = storageOf(content)
   const write = jest.fn()
   const logger = pino({ level: 'silent' })
@@ -81,12 +81,12 @@ async function heal(content) {
 
 test('a newest raw row that latest does not have is written there as it would have been', async () => {
   const row = { timeMs: NOW - 60_000, v: 5, receivedMs: NOW - 59_000, seq: 2 }
-  const healed = {
+  const repaired = {
     ...{ t: row.timeMs, received: row.receivedMs, v: 5, timestamp: row.timeMs * 1000 + 2 },
   }
   const shown = { ts: row.timeMs - 1, received: NOW }
   for (const latest of [undefined, shown]) {
-    expect(await heal({ raw: [row], lastMs: row.timeMs, latest })).toEqual([healed])
+    expect(await repair({ raw: [row], lastMs: row.timeMs, latest })).toEqual([repaired])
   }
 })
 
@@ -94,19 +94,19 @@ test('where latest is up to date or newer nothing is written', async () => {
   const raw = [{ timeMs: NOW - 60_000, v: 5 }]
   for (const ts of [NOW - 60_000, NOW]) {
     const latest = { ts, received: ts + 5 }
-    expect(await heal({ raw, lastMs: NOW - 60_000, latest })).toEqual([])
+    expect(await repair({ raw, lastMs: NOW - 60_000, latest })).toEqual([])
   }
 })
 
-test('a series that has been silent for long is healed, too', async () => {
+test('a series that has been silent for long is repaired, too', async () => {
   const timeMs = NOW - 400 * DAY_MS
   const raw = [{ timeMs, v: 5, receivedMs: NOW }]
-  expect(await heal({ raw, lastMs: timeMs })).toMatchObject([{ t: timeMs, v: 5 }])
+  expect(await repair({ raw, lastMs: timeMs })).toMatchObject([{ t: timeMs, v: 5 }])
 })
 
 test('where the last time was stored and its row was not, the row before is found', async () => {
   const raw = [{ timeMs: NOW - 3 * HOUR_MS, v: 4 }]
-  expect(await heal({ raw, lastMs: NOW })).toMatchObject([{ v: 4 }])
+  expect(await repair({ raw, lastMs: NOW })).toMatchObject([{ v: 4 }])
 })
 
 test('an event that was ahead of our clock does not push out one that came later', async () => {
@@ -116,12 +116,12 @@ test('an event that was ahead of our clock does not push out one that came later
     { timeMs: NOW - 10_000, v: 2, receivedMs: NOW - 10_000 },
   ]
   const lastMs = NOW + 20 * 60_000
-  expect(await heal({ raw, lastMs })).toMatchObject([{ v: 2 }])
+  expect(await repair({ raw, lastMs })).toMatchObject([{ v: 2 }])
   const latest = { ts: NOW - 10_000, received: NOW - 10_000 }
-  expect(await heal({ raw, lastMs, latest })).toEqual([])
+  expect(await repair({ raw, lastMs, latest })).toEqual([])
   // What was ahead is the newest while nothing came after it.
-  const healed = [{ v: 9, timestamp: (NOW - 50_000) * 1000 }]
-  expect(await heal({ raw: raw.slice(0, 2), lastMs })).toMatchObject(healed)
+  const repaired = [{ v: 9, timestamp: (NOW - 50_000) * 1000 }]
+  expect(await repair({ raw: raw.slice(0, 2), lastMs })).toMatchObject(repaired)
 })
 
 describe('where a layout has just begun to hold', () => {
@@ -144,7 +144,7 @@ describe('where a layout has just begun to hold', () => {
     const before = { timeMs: fromMs - 60_000, v: 2 }
     const after = { timeMs: fromMs + 60_000, v: 3 }
     const lastMs = before.timeMs
-    expect(await heal({ raw: [old, before], lastMs, layouts })).toMatchObject([{ v: 2 }])
-    expect(await heal({ raw: [old, before, after], lastMs, layouts })).toMatchObject([{ v: 3 }])
+    expect(await repair({ raw: [old, before], lastMs, layouts })).toMatchObject([{ v: 2 }])
+    expect(await repair({ raw: [old, before, after], lastMs, layouts })).toMatchObject([{ v: 3 }])
   })
 })

@@ -105,13 +105,13 @@ test('what latest lost is there again after a start, whatever kind it is', async
     const read = await getJson(`${stack.apiUrl}/v1/sensors/${SENSOR}/latest`)
     return read.items
   }
-  await until('latest is healed', async () => (await latest()).length === items.length)
-  const healed = Object.fromEntries(
+  await until('latest is repaired', async () => (await latest()).length === items.length)
+  const repaired = Object.fromEntries(
     (await latest()).map((/** @type {any} */ one) => [one.metric, one]),
   )
   for (const [metric, v] of Object.entries(NEWEST)) {
-    expect(healed[metric]).toMatchObject({ metric, t, v })
-    expect(healed[metric].received).toBeGreaterThanOrEqual(t)
+    expect(repaired[metric]).toMatchObject({ metric, t, v })
+    expect(repaired[metric].received).toBeGreaterThanOrEqual(t)
   }
 })
 

@@ -74,6 +74,28 @@ describe('a file', () => {
   })
 })
 
+/** Words of our own, and what the field says. @type {[RegExp, string][]} */
+const WORDS = [
+  [/\bdetour/i, 'diversion'],
+  [/\bheal(s|ed|ing)?\b/i, 'repair'],
+  [/\b(takes?|took) (its|their) leave\b/i, 'disconnect'],
+  [/\bletter budget/i, 'dead-letter quota'],
+]
+
+test('says what the field says', () => {
+  const documents = files('*.md').filter((path) => !/docs\/adr|CHANGELOG/.test(path))
+  const sources = SOURCES.filter((path) => path !== 'test/tidy/source.test.js')
+  const own = broken(
+    (_, text) =>
+      WORDS.flatMap(([word, field]) => {
+        const found = word.exec(text)
+        return found ? [`"${found[0]}": say ${field}`] : []
+      }),
+    [...sources, ...documents],
+  )
+  expect(own).toEqual([])
+})
+
 describe('an import', () => {
   test('stays within its workspace; only common is shared', () => {
     const crossing = broken((path, text) => {

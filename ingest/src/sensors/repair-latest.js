@@ -36,24 +36,27 @@ const RETRY_MS = 2_000
  */
 export async function repairLatest({ storage, rows, write, logger, keyspace }) {
   const startMs = performance.now()
-  let healed = 0
+  let repaired = 0
   const sensors = sensorsOf(storage, keyspace)
-  const heal = async () => {
+  const repair = async () => {
     for (;;) {
       const { value, done } = await sensors.next()
       if (done) return
       for await (const row of stale(storage, rows, keyspace, value)) {
         write(row)
-        healed++
+        repaired++
       }
     }
   }
   try {
-    await Promise.all(Array.from({ length: READS_MAX }, heal))
-    logger.info({ series: healed, ms: Math.round(performance.now() - startMs) }, 'latest is healed')
+    await Promise.all(Array.from({ length: READS_MAX }, repair))
+    logger.info(
+      { series: repaired, ms: Math.round(performance.now() - startMs) },
+      'latest is repaired',
+    )
   } catch (error) {
     const { message } = /** @type {Error} */ (error)
-    logger.warn({ reason: message, retryMs: RETRY_MS }, 'latest could not be healed yet')
+    logger.warn({ reason: message, retryMs: RETRY_MS }, 'latest could not be repaired yet')
     setTimeout(() => {
       void repairLatest({ storage, rows, write, logger, keyspace })
     }, RETRY_MS).unref()

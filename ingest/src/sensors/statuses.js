@@ -11,7 +11,7 @@ import { sensorId } from '@sandglass/common/sensor'
 export const STATUSES_BYTES_MAX = 4 * 2 ** 20
 
 /**
- * `online`; `offline`: it took its leave; `lost`: it did not; `unknown`: ingest itself stopped.
+ * `online`; `offline`: it disconnected; `lost`: its connection broke; `unknown`: ingest stopped.
  *
  * @typedef {'online' | 'offline' | 'lost' | 'unknown'} State
  */
