@@ -10,7 +10,7 @@ import rateLimit from '@fastify/rate-limit'
 import fastifyStatic from '@fastify/static'
 import swagger from '@fastify/swagger'
 import swaggerUi from '@fastify/swagger-ui'
-import { BodyPace, PACE } from '@sandglass/common/body-pace'
+import { PACE, Pace } from '@sandglass/common/pace'
 import { PROBLEM_TYPE, Problem } from '@sandglass/common/problem'
 import { Semaphore } from '@sandglass/common/semaphore'
 import Fastify, { LogController } from 'fastify'
@@ -43,7 +43,7 @@ import stream from './routes/stream.js'
  * @property {number} bodyBytesMax
  * @property {number} importBytesMax  Of a file, unpacked.
  * @property {number} streamsMax  Live streams at once.
- * @property {import('@sandglass/common/body-pace').PaceLimits} [pace]  Of bodies and headers.
+ * @property {import('@sandglass/common/pace').PaceLimits} [pace]  Of bodies and headers.
  * @property {number} [handshakeMs]  Longest handshake of TLS.
  */
 
@@ -55,6 +55,7 @@ import stream from './routes/stream.js'
  * @property {import('prom-client').Registry} registry
  * @property {Limits} limits
  * @property {import('@sandglass/common/topics').Topics} [topics]  Of MQTT, that carry measurements.
+ * @property {string} [lineTopic]  First levels of MQTT topics whose messages are line protocol.
  * @property {boolean} isLoopback  Only this machine can reach it: then `Host` must say so too, or
  *   a foreign page could reach it by a name of its own.
  * @property {import('@sandglass/common/key-store').KeyStore} keys
@@ -77,7 +78,7 @@ export async function buildApp(parts) {
   const { logger, limits } = parts
   /** @type {Set<() => void>} */
   const streams = new Set()
-  const pace = new BodyPace(limits.pace)
+  const pace = new Pace(limits.pace)
   const bodies = bodyShare(limits.bodyBytesMax)
   const measured = { ...parts, pace, bodies, streams: () => streams.size }
   const metrics = createMetrics(parts.registry, measured)

@@ -12,7 +12,7 @@ const HANDSHAKE_MS_MAX = 10_000
  * What the server under the application is made with.
  *
  * @param {{ cert: Buffer, key: Buffer } | undefined} identity  For TLS.
- * @param {Readonly<import('@sandglass/common/body-pace').PaceLimits>} pace
+ * @param {Readonly<import('@sandglass/common/pace').PaceLimits>} pace
  * @param {number} [handshakeMs]
  */
 export function serverOptions(identity, { headersMs, sweepMs }, handshakeMs = HANDSHAKE_MS_MAX) {

@@ -35,6 +35,7 @@ await run('api', async ({ logger, onStop }) => {
     ingest: createIngestClient(settings.ingestUrl),
     registry: createRegistry('sandglass_api_'),
     topics: settings.topicTemplates,
+    lineTopic: settings.lineTopic,
     limits: {
       requestsPerS: settings.rateLimit,
       bodyBytesMax: settings.bodyBytesMax,

@@ -13,7 +13,7 @@ const SECONDS = [0.001, 0.002, 0.003, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1
  * @param {() => boolean} state.isDatabaseUp
  * @param {() => number} state.streams
  * @param {{ unasked: number }} state.keys
- * @param {{ cut: number }} state.pace
+ * @param {{ bodiesCut: number, answersCut: number }} state.pace
  * @param {{ bytes: number, refused: number }} state.bodies
  */
 export function createMetrics(registry, { isDatabaseUp, streams, keys, pace, bodies }) {
@@ -49,7 +49,16 @@ export function createMetrics(registry, { isDatabaseUp, streams, keys, pace, bod
     registers,
     collect() {
       this.reset()
-      this.inc(pace.cut)
+      this.inc(pace.bodiesCut)
+    },
+  })
+  new Counter({
+    name: 'sandglass_api_answers_cut_total',
+    help: 'Answers that were not read.',
+    registers,
+    collect() {
+      this.reset()
+      this.inc(pace.answersCut)
     },
   })
   new Gauge({

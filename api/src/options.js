@@ -10,7 +10,7 @@ import {
   requireKeys,
   url,
 } from '@sandglass/common/options'
-import { topicTemplates } from '@sandglass/common/topics'
+import { lineTopic, topicTemplates } from '@sandglass/common/topics'
 
 /**
  * @typedef {import('@sandglass/common/database').DatabaseOptions & {
@@ -21,6 +21,7 @@ import { topicTemplates } from '@sandglass/common/topics'
  *   importBytesMax: number,
  *   streamsMax: number,
  *   topicTemplates: import('@sandglass/common/topics').Topics,
+ *   lineTopic: string,
  *   allowRemote: boolean,
  *   requireKeys: boolean,
  *   apiTlsCert?: Buffer,
@@ -74,6 +75,7 @@ export const options = [
   { flag: '--api-tls-key <file>', help: 'its key, in PEM', parse: contents },
   requireKeys,
   topicTemplates,
+  lineTopic,
   allowRemote,
   ...databaseOptions,
 ]

@@ -13,7 +13,10 @@ import { buildApp } from '../src/app.js'
 import { createFakeStore, NO_KEYS } from './support/fake-store.js'
 
 /** As in operation, but a hundred times faster. */
-const PACE = { headersMs: 200, graceMs: 200, bytesPerSMin: 20_000, sweepMs: 10 }
+const PACE = {
+  ...{ headersMs: 200, bodyMs: 200, answerMs: 200 },
+  ...{ bytesPerSMin: 20_000, sweepMs: 10 },
+}
 const LIMITS = { requestsPerS: 0, bodyBytesMax: 1e6, importBytesMax: 1e9, streamsMax: 1 }
 
 /** @type {Awaited<ReturnType<typeof buildApp>>} */
@@ -164,11 +167,31 @@ describe('a request that comes too slowly', () => {
     const row = `${JSON.stringify({ sensor: 's', t: 1_767_225_600_000, a: 'x'.repeat(2_000) })}\n`
     const url = `http://127.0.0.1:${port}/v1/import?format=ndjson`
     const answer = fetch(url, { method: 'POST', body: row.repeat(5_000) })
-    await delay(3 * PACE.graceMs)
+    await delay(3 * PACE.bodyMs)
     open()
     expect(await (await answer).text()).toMatch(/"stored":5000,.*"done":true/)
     expect(await metric('sandglass_api_bodies_cut_total')).toBe(0)
   })
+})
+
+test('an answer that is not read is closed, and an export has its place back', async () => {
+  // More than the buffers of a connection hold.
+  const rows = Array.from({ length: 400 }, (_, n) => ({
+    ...{ metric: 'm', t: 1_767_225_600_000 + n, seq: 0, value: 'x'.repeat(60_000) },
+  }))
+  const pace = { ...PACE, headersMs: 60_000 }
+  await start({ store: createFakeStore({ rows }), limits: { ...LIMITS, pace } })
+  const url = '/v1/export?format=csv&sensor=s'
+  for (let n = 0; n < 4; n++) {
+    say(`GET ${url} HTTP/1.1\r\nhost: localhost\r\n\r\n`).socket.pause()
+  }
+  const isCut = async () => (await metric('sandglass_api_answers_cut_total')) === 4
+  for (let tries = 0; !(await isCut()); tries++) {
+    expect(tries).toBeLessThan(1_000)
+    await delay(10)
+  }
+  const { statusCode } = await app.inject({ url, headers: { host: 'localhost' } })
+  expect(statusCode).toBe(200)
 })
 
 test.each(['..', '%2e%2e', '%2E.', '.', '%2e', '..%2f', '%2e%2e%2flatest', '%2e%2e%5c'])(

@@ -454,10 +454,18 @@ describe('measurements over HTTP', () => {
       items: [],
       refused: [{ item: 0, reason: 'a sensor has at most 1000 metrics' }],
     })
+    const lined = await decode('?topic=telegraf/host', 'm,sensor=a v=1i\nm v=x', 'x/y')
+    expect(lined.json()).toMatchObject({
+      items: [{ sensor: 'a', metric: 'm.v', kind: 'integer', v: 1 }],
+      refused: [{ item: 1 }],
+    })
     const wrong = await decode('?topic=elsewhere', '1', 'x/y')
     expect(wrong.json()).toMatchObject({ items: [], refused: [{ item: 0 }] })
     expectProblem(await decode('', '{', 'application/json'), 400)
     expectProblem(await decode('', '{', 'image/png'), 415)
+    const packed = { ...HOST, 'content-type': 'text/csv', 'content-encoding': 'gzip' }
+    const url = '/v1/decode'
+    expectProblem(await app.inject({ method: 'POST', url, payload: 'x', headers: packed }), 415)
     expectProblem(await decode('?precision=h', 'm v=1', 'text/plain'), 400)
     await app.close()
   })

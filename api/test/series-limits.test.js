@@ -55,7 +55,43 @@ async function count(store, clock = () => 0) {
 
 test('as many rows as one answer may need are read, and one more is too many', async () => {
   expect(await count(crowded(ROWS_MAX))).toBe(ROWS_MAX)
-  await expect(count(crowded(ROWS_MAX + 1))).rejects.toMatchObject({ code: 'too-many-rows' })
+  await expect(count(crowded(ROWS_MAX + 1))).rejects.toMatchObject({
+    code: 'too-many-rows',
+    message: expect.stringMatching(/rollups of 1 sensors are missing or behind/),
+  })
+})
+
+test('before longer windows are tried, nothing goes on reading for shorter ones', async () => {
+  const rows = Array.from({ length: 2 * 60 }, (_, minute) => ({
+    ...{ metric: minute % 2 ? 'slow' : 'large', t: FROM + minute * 30_000, seq: 0, value: 1 },
+  }))
+  const base = createFakeStore({ rows, rollups: { doneMs: NOW, markedHours: new Set() } })
+  let open = 0
+  /** @type {import('../src/store.js').Store} */
+  const store = {
+    ...base,
+    async numbers(id, metric, span) {
+      const page = await base.numbers(id, metric, span)
+      if (metric === 'large') return { rows: Array(ROWS_MAX + 1).fill(page.rows[0]), pageState: '' }
+      open++
+      for (let turn = 0; turn < 50; turn++) await new Promise(setImmediate)
+      open--
+      return page
+    },
+    async rollups(id, metric, part) {
+      expect(open).toBe(0)
+      return base.rollups(id, metric, part)
+    },
+  }
+  const parts = { store, gate: new Semaphore(9), now: () => NOW, clock: () => 0 }
+  const series = ['slow', 'large'].map((metric) => ({ sensorId: sensorId('s'), metric }))
+  const range = { fromMs: FROM, toMs: FROM + HOUR_MS }
+  const question = { ...range, stepMs: undefined, points: 500, needsSketch: false }
+  const answer = await new SeriesDownsampler(parts).read(series, question, SIGNAL)
+  expect(answer).toMatchObject({ stepMs: 60_000, resolution: '1m' })
+  for (const windows of answer.windows.values()) {
+    expect(windows.items(range, ['count'], 'none')).toHaveLength(60)
+  }
 })
 
 test('an answer that is not read in time is given up, also where it has few rows', async () => {

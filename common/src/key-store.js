@@ -10,7 +10,7 @@ import { LookupBudget } from './lookup-budget.js'
 export const KEY_BELIEVED_MS = 10_000
 
 /** How long a key that there was is believed in while the database is away, in milliseconds. */
-const KEY_BELIEVED_AWAY_MS = 24 * 3_600_000
+export const KEY_BELIEVED_AWAY_MS = 24 * 3_600_000
 
 /** Keys that are remembered: more than there are connections. */
 const KNOWN_MAX = 20_000
@@ -91,6 +91,34 @@ export class KeyStore {
     if (!known || !isSecret(known.hash, parts.secret)) return undefined
     const { expiresMs } = known.grant
     return expiresMs !== undefined && expiresMs <= this.#now() ? undefined : known.grant
+  }
+
+  /**
+   * What keys may do now: the database is asked, whatever it said lately.
+   *
+   * @param {readonly string[]} keyIds
+   * @returns {Promise<Map<string, Grant>>}  By id; without those that do not exist (any more).
+   * @throws {KeysAway}
+   */
+  async confirm(keyIds) {
+    if (!this.#database.isUp) throw new KeysAway('the database is away')
+    const readMs = this.#monotonicMs()
+    /** @type {Map<string, Grant>} */
+    const grants = new Map()
+    try {
+      const rows = await this.#ask(`SELECT ${COLUMNS} FROM $.credential WHERE key_id IN ?`, [
+        keyIds,
+      ])
+      for (const keyId of keyIds) this.#known.delete(keyId)
+      for (const row of rows) {
+        const known = { ...toKnown(row), readMs }
+        this.#known.set(row.key_id, known)
+        grants.set(row.key_id, known.grant)
+      }
+    } catch (error) {
+      throw new KeysAway('whether there are such keys cannot be asked now', { cause: error })
+    }
+    return grants
   }
 
   /**

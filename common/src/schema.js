@@ -255,7 +255,7 @@ export function schemaStatements(keyspace, replication) {
     `CREATE TABLE IF NOT EXISTS ${keyspace}.late_mark (
       shard smallint, slot timestamp, level tinyint, sensor_id uuid, metric text, ts timestamp,
       PRIMARY KEY ((shard, slot), level, sensor_id, metric, ts)
-    ) WITH ${timeWindow('HOURS', 6)}
+    ) WITH ${timeWindow('DAYS', 3)}
       AND default_time_to_live = ${MARK_TTL_S} AND gc_grace_seconds = ${GC_GRACE_S}`,
     `CREATE TABLE IF NOT EXISTS ${keyspace}.rollup_progress (
       shard smallint PRIMARY KEY, done timestamp)`,

@@ -209,3 +209,32 @@ export const topicTemplates = {
   default: '',
   parse: parseTopics,
 }
+
+/** Below which Telegraf publishes unless it is told otherwise. */
+export const LINE_TOPIC_DEFAULT = 'telegraf'
+
+/** @param {string} text */
+function parseLineTopic(text) {
+  if (text === '' || isMeasurementTopic(text) || /[+#$]|^\/|\/$/.test(text)) {
+    throw new SettingError('Give a topic without wildcards that is not below sensors.')
+  }
+  return text
+}
+
+/**
+ * Whether messages of a topic are line protocol, if they are not measurements otherwise.
+ *
+ * @param {string} first  Its first levels, as they are configured.
+ * @param {string} topic
+ */
+export function isLineTopic(first, topic) {
+  return topic === first || topic.startsWith(`${first}/`)
+}
+
+/** @type {import('./options.js').OptionSpec<string>} */
+export const lineTopic = {
+  flag: '--line-topic <topic>',
+  help: 'first levels of the topics whose messages are InfluxDB line protocol',
+  default: LINE_TOPIC_DEFAULT,
+  parse: parseLineTopic,
+}

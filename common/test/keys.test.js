@@ -26,6 +26,7 @@ function build() {
         }
         if (!query.startsWith('SELECT')) return { rows: [] }
         if (id === undefined) return { rows: [...rows.values()] }
+        if (Array.isArray(id)) return { rows: id.flatMap((one) => rows.get(one) ?? []) }
         return { rows: rows.has(id) ? [rows.get(id)] : [] }
       },
     },
@@ -79,6 +80,24 @@ test('a revoked key works for seconds at most, an expired one not at all', async
   expect(await keys.find(late.text, '10.0.0.1')).toBeDefined()
   clock.nowMs += 5
   expect(await keys.find(late.text, '10.0.0.1')).toBeUndefined()
+})
+
+test('many keys are confirmed by one question, which is asked each time', async () => {
+  const { keys, database, about } = build()
+  const all = await Promise.all(Array.from({ length: 5 }, () => keys.create(about)))
+  const ids = all.map(({ keyId }) => keyId)
+  const before = database.asked
+  expect([...(await keys.confirm(ids)).keys()]).toEqual(ids)
+  await keys.revoke(ids[2])
+  const left = ids.filter((id) => id !== ids[2])
+  expect([...(await keys.confirm(ids)).keys()]).toEqual(left)
+  expect(database.asked - before).toBe(4)
+  // What was said is believed where a client comes with it.
+  expect(await keys.find(all[3].text, '10.0.0.1')).toBeDefined()
+  expect(database.asked - before).toBe(4)
+  expect(await keys.find(all[2].text, '10.0.0.1')).toBeUndefined()
+  database.isUp = false
+  await expect(keys.confirm(ids)).rejects.toThrow(KeysAway)
 })
 
 test('a key is believed for ten seconds, and then asked for again', async () => {

@@ -88,12 +88,14 @@ const requests = [
   }),
   lines({
     title: 'Cut off',
-    description: 'Handshakes of TLS, headers and bodies that did not come in time.',
+    description:
+      'Handshakes of TLS, headers and bodies that did not come, answers not read in time.',
     unit: 'reqps',
     width: 12,
     queries: {
       '{{reason}}': totalBy('reason', 'sandglass_api_connections_cut_total'),
       body: total('sandglass_api_bodies_cut_total'),
+      answer: total('sandglass_api_answers_cut_total'),
     },
   }),
   lines({

@@ -55,6 +55,7 @@ const presence = [
       connected: 'sum(sandglass_ingest_connections)',
       'not read': 'sum(sandglass_ingest_connections_blocked)',
       'refused a second': total('sandglass_ingest_connections_refused_total'),
+      'cut off a second': total('sandglass_ingest_connections_cut_total'),
     },
   }),
   lines({

@@ -155,12 +155,15 @@ const rollups = [
   }),
   lines({
     title: 'Work',
-    description: 'Parts that each process does, and how often the work had to wait or be redone.',
+    description:
+      'Parts that each process does, how often the work had to wait or be redone, and parts of ' +
+      'which everything is computed anew.',
     unit: 'short',
     queries: {
       'parts of {{instance}}': 'sandglass_ingest_rollup_shards',
       'waits a second': total('sandglass_ingest_rollup_failures_total'),
       'marked again a second': total('sandglass_ingest_rollup_again_total'),
+      'anew a second': total('sandglass_ingest_rollup_begun_total'),
     },
   }),
 ]

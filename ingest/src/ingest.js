@@ -13,6 +13,7 @@ import { InFlight } from './message/in-flight.js'
 import { MeasurementWriter } from './message/measurement-writer.js'
 import { Pipeline } from './message/pipeline.js'
 import { DirtyHours } from './rollup/dirty-hours.js'
+import { SlotClock } from './rollup/slot-clock.js'
 import { Latest } from './sensors/latest.js'
 import { Registry } from './sensors/registry.js'
 import { Statuses } from './sensors/statuses.js'
@@ -36,7 +37,7 @@ const PAST_READS_MAX = 128
  *   memoryBytesMax?: number, heldBytesMax?: number, qos0BytesMax?: number, sensorsMax: number,
  *   retentionClass: string, lineTopic: string, spoolDir: string, spoolBytesMax: number,
  *   spoolAfterMs: number, deadLettersMax: number, deadLetterBytesMax: number,
- *   shareSensors?: boolean, topicTemplates?: Topics }} IngestLimits
+ *   shareSensors?: boolean, rewriteWaitS?: number, topicTemplates?: Topics }} IngestLimits
  */
 
 /**
@@ -48,8 +49,17 @@ const PAST_READS_MAX = 128
  * @param {import('pino').Logger} parts.logger
  * @param {Recent} [parts.recent]
  * @param {() => number} [parts.now]  Milliseconds since the Unix epoch.
+ * @param {SlotClock} [parts.slotClock]
  */
-export function buildIngest({ storage, keyspace, limits, logger, recent = new Recent(), now }) {
+export function buildIngest({
+  storage,
+  keyspace,
+  limits,
+  logger,
+  recent = new Recent(),
+  ...clocks
+}) {
+  const { now, slotClock = new SlotClock({ now }) } = clocks
   const rows = new Rows(keyspace, now)
   const counts = new Counts()
   const memory = new MemoryBudget(limits.memoryBytesMax, {
@@ -57,19 +67,17 @@ export function buildIngest({ storage, keyspace, limits, logger, recent = new Re
     qos0: limits.qos0BytesMax,
   })
   const inFlight = new InFlight(memory.shares)
-  const { spoolDir: directory, spoolBytesMax, spoolAfterMs: afterMs } = limits
-  const spool =
-    spoolBytesMax > 0 ? new Spool({ directory, bytesMax: spoolBytesMax, logger }) : undefined
-  const diversion = spool && new Diversion({ spool, afterMs })
+  const spool = spoolOf(limits, logger)
+  const diversion = spool && new Diversion({ spool, afterMs: limits.spoolAfterMs })
   const past = new Past({ reader: storage, recent, semaphore: new Semaphore(PAST_READS_MAX) })
   const places = limits.shareSensors ? new Hashed() : recent
-  const dirtyHours = new DirtyHours({ rows, now })
-  const { sensorsMax, retentionClass: className } = limits
+  const dirtyHours = new DirtyHours({ rows, clock: slotClock })
   const registry = new Registry({
-    reader: storage,
+    reader: readerAfter(slotClock, storage),
     rows,
-    sensorsMax,
-    className,
+    sensorsMax: limits.sensorsMax,
+    className: limits.retentionClass,
+    rewriteWaitS: limits.rewriteWaitS,
     share: memory.shares.sensors,
     wallNow: now,
   })
@@ -125,6 +133,7 @@ export function buildIngest({ storage, keyspace, limits, logger, recent = new Re
     diversion,
     drain,
     dirtyHours,
+    slotClock,
     statuses: new Statuses({ rows, write }),
   }
 }
@@ -154,6 +163,28 @@ function outcomeOf({ counts, diversion, logger, pipeline }) {
       counts.failures++
       logger.debug({ reason: error.message }, 'a request failed and is repeated')
     },
+  }
+}
+
+/** @param {IngestLimits} limits  @param {import('pino').Logger} logger */
+function spoolOf({ spoolDir: directory, spoolBytesMax: bytesMax }, logger) {
+  return bytesMax > 0 ? new Spool({ directory, bytesMax, logger }) : undefined
+}
+
+/**
+ * Sensors are read only once hours can be marked dirty: nothing is stored before.
+ *
+ * @param {SlotClock} slotClock
+ * @param {import('./sensors/registry.js').SensorReader} storage
+ * @returns {import('./sensors/registry.js').SensorReader}
+ */
+function readerAfter(slotClock, storage) {
+  return {
+    async readSensor(id) {
+      await slotClock.ready
+      return storage.readSensor(id)
+    },
+    countSensors: () => storage.countSensors(),
   }
 }
 

@@ -61,19 +61,19 @@ options.shareSensors ||= options.mqttUrl !== undefined
 const upOrDown = (isUp) => (isUp ? 'up' : 'down')
 
 /**
- * @param {import('./broker/server.js').Sink} sink
- * @param {import('./sensors/statuses.js').Statuses} statuses
+ * @param {ReturnType<typeof buildIngest>} parts
  * @param {Database} database
  * @param {import('pino').Logger} logger
  * @returns {import('./source.js').Source}
  */
-function openSource(sink, statuses, database, logger) {
+function openSource({ pipeline: sink, statuses, memory }, database, logger) {
   const { topicTemplates: topics } = options
   if (options.mqttUrl) {
     const client = clientOptionsOf(options, process.env, hostname())
     const { mqttShare: share, lineTopic } = options
     const onEmpty = options.mqttLeave ? () => process.kill(process.pid, 'SIGTERM') : undefined
-    return outside({ sink, client, options: { share, topics, lineTopic, onEmpty }, logger })
+    const external = { share, topics, lineTopic, onEmpty }
+    return outside({ sink, memory, client, options: external, logger })
   }
   const access = options.requireKeys
     ? new Access({ keys: new KeyStore({ database, logger }), topics })
@@ -85,7 +85,17 @@ function openSource(sink, statuses, database, logger) {
     const isOpen = !isLoopback(listen) && (kind === 'mqtt' || kind === 'ws')
     if (access && isOpen) logger.warn({ kind }, 'keys travel without encryption: listen with TLS')
   }
-  return inside({ sink, limits: options, listens, identity, access, statuses, topics, logger })
+  return inside({
+    sink,
+    memory,
+    limits: options,
+    listens,
+    identity,
+    access,
+    statuses,
+    topics,
+    logger,
+  })
 }
 
 /**
@@ -122,17 +132,19 @@ function openHttp({ parts, storage, metrics, external, database, stats: tell }) 
  *
  * @param {object} parts
  * @param {import('./sensors/registry.js').Registry} parts.registry
+ * @param {import('./rollup/slot-clock.js').SlotClock} parts.slotClock
  * @param {Storage} parts.storage
  * @param {string} parts.keyspace
  * @param {import('pino').Logger} parts.logger
  */
-function buildWork({ registry, storage, keyspace, logger }) {
+function buildWork({ registry, slotClock: clock, storage, keyspace, logger }) {
   const store = createRollupStore(storage, keyspace)
-  const rollups = new RollupWorker({ store, id: randomUUID(), logger })
+  const rollups = new RollupWorker({ store, id: randomUUID(), clock, logger })
   const rewrites = new RewriteWorker({
     store: new RewriteStore(storage, keyspace),
     id: randomUUID(),
     owns: (shard) => rollups.owns(shard),
+    settleMs: Number(options.rewriteWaitS) * 1000,
     logger,
   })
   const isAlone = () => rollups.shardCount === ROLLUP_SHARDS
@@ -166,9 +178,9 @@ await run('ingest', async ({ logger, onStop }) => {
   const { keyspace } = database
   const storage = new Storage(database)
   const parts = buildIngest({ storage, keyspace, limits: options, logger })
-  const { registry, measurements, writer, batcher, pipeline, places, counts } = parts
+  const { registry, measurements, writer, batcher, places, counts } = parts
   const { spool, diversion, drain, inFlight } = parts
-  const source = openSource(pipeline, parts.statuses, database, logger)
+  const source = openSource(parts, database, logger)
   const { external } = source
   onStop('writer', () => writer.stop())
   onStop('registry', () => registry.stop())
@@ -177,7 +189,7 @@ await run('ingest', async ({ logger, onStop }) => {
     onStop('spool', () => spool.close())
   }
 
-  const work = buildWork({ registry, storage, keyspace, logger })
+  const work = buildWork({ ...parts, storage, keyspace, logger })
   const metrics = createRegistry('sandglass_ingest_')
   const measured = { ...parts, ...source, ...work, database }
   registerMetrics(metrics, measured)

@@ -20,6 +20,7 @@ export const MEMORY_BYTES_MAX = 512 * 2 ** 20
  * packets    MQTT packets that have not arrived whole
  * bodies     bodies of HTTP requests, while they arrive, are unpacked and taken apart
  * fanout     messages on their way to subscribers
+ * outgoing   bytes that were written to MQTT clients and have not left
  * retained   retained messages
  * queues     messages for subscribers that are away
  * sessions   sessions and subscriptions, and what is remembered to recognise redeliveries
@@ -32,8 +33,9 @@ const SHARES = Object.freeze({
   packets: 1 / 16,
   bodies: 1 / 8,
   fanout: 1 / 32,
-  retained: 1 / 16,
-  queues: 1 / 16,
+  outgoing: 1 / 32,
+  retained: 3 / 64,
+  queues: 3 / 64,
   sessions: 1 / 16,
 })
 

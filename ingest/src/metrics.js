@@ -182,8 +182,36 @@ function registerServer(registry, { server, broker, statuses }) {
     'MQTT connections over the limit',
     () => server?.refused ?? 0,
   )
+  counter('keys_ended_total', 'keys that were revoked, changed or expired while in use', () => {
+    return server?.keysEnded ?? 0
+  })
+  gauge('sessions', 'MQTT clients of which something is remembered', () => {
+    return server?.sessions.count ?? 0
+  })
+  counter('sessions_evicted_total', 'sessions ended because they took too much memory', () => {
+    return server?.sessions.evicted ?? 0
+  })
+  counter('subscriptions_refused_total', 'subscriptions and wills that were too much', () => {
+    return server?.sessions.subscriptionsRefused ?? 0
+  })
+  registerCut(registry, server)
   counter('fanout_dropped_total', 'messages that subscribers had no room for', () => {
     return broker?.dropped ?? 0
+  })
+}
+
+/** @param {import('prom-client').Registry} registry  @param {MqttServer | undefined} server */
+function registerCut(registry, server) {
+  new Counter({
+    name: `${PREFIX}connections_cut_total`,
+    help: 'MQTT connections ended by their own fault, by reason',
+    labelNames: ['reason'],
+    registers: [registry],
+    collect() {
+      this.reset()
+      this.inc({ reason: 'handshake' }, server?.handshakesFailed ?? 0)
+      this.inc({ reason: 'memory' }, server?.cutOff ?? 0)
+    },
   })
 }
 
@@ -275,7 +303,13 @@ function registerRollups(registry, { dirtyHours, rollups }) {
   counter('rollup_failures_total', 'times that the work on rollups had to wait', () => {
     return rollups.counts.failures
   })
-  counter('rollup_late_marks_total', 'marks of hours that were over', () => dirtyHours.late)
+  counter('rollup_begun_total', 'parts of the work of which all hours were marked dirty', () => {
+    return rollups.counts.begun
+  })
+  gauge('rollup_clock_wait_seconds', 'how far the clock is behind the slots worked off', () => {
+    return rollups.clockWaitS
+  })
+  counter('rollup_late_marks_total', 'hours marked dirty that were over', () => dirtyHours.late)
   counter('rollup_again_total', 'messages durable too late for their marks', () => dirtyHours.again)
 }
 

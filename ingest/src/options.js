@@ -12,10 +12,10 @@ import {
   SettingError,
   url,
 } from '@sandglass/common/options'
-import { isMeasurementTopic } from '@sandglass/common/payload'
 import { CLASS_DEFAULT, CLASS_NAMES } from '@sandglass/common/schema'
-import { topicTemplates } from '@sandglass/common/topics'
+import { lineTopic, topicTemplates } from '@sandglass/common/topics'
 import { UNPACKED_BYTES_MAX } from './http/body.js'
+import { SETTLE_MS } from './sensors/placement.js'
 
 const KIB = 1024
 const MIB = 1024 * KIB
@@ -25,14 +25,6 @@ function spoolBytes(text) {
   const value = bytes(0, 1024 * 1024 * MIB)(text)
   if (value > 0 && value < MIB) throw new SettingError('Give 0, or at least 1MiB.')
   return value
-}
-
-/** @param {string} text */
-function lineTopic(text) {
-  if (text === '' || isMeasurementTopic(text) || /[+#$]|^\/|\/$/.test(text)) {
-    throw new SettingError('Give a topic without wildcards that is not below sensors.')
-  }
-  return text
 }
 
 /** @param {string} text */
@@ -133,12 +125,7 @@ export const options = [
     parse: bytes(KIB, UNPACKED_BYTES_MAX),
   },
   topicTemplates,
-  {
-    flag: '--line-topic <topic>',
-    help: 'first levels of the topics whose messages are InfluxDB line protocol',
-    default: 'telegraf',
-    parse: lineTopic,
-  },
+  lineTopic,
   {
     flag: '--packet-bytes-max <size>',
     help: 'largest MQTT packet; a connection that sends a larger one is closed',
@@ -213,6 +200,12 @@ export const options = [
     help: `how long new sensors' measurements are kept: ${CLASS_NAMES.join(', ')}`,
     default: CLASS_DEFAULT,
     parse: oneOf(CLASS_NAMES),
+  },
+  {
+    flag: '--rewrite-wait-s <n>',
+    help: 'how long a rewrite into another class waits until all processes know of it',
+    default: `${SETTLE_MS / 1000}`,
+    parse: integer(1, 86_400),
   },
   ...databaseOptions,
   requireKeys,

@@ -5,10 +5,11 @@
 
 import { Broker } from './broker/broker.js'
 import { MqttServer } from './broker/server.js'
-import { Session, Sessions } from './broker/session.js'
+import { Sessions } from './broker/sessions.js'
 import { External } from './external/external.js'
 
 /** @typedef {import('./broker/server.js').Sink} Sink */
+/** @typedef {import('./memory.js').MemoryBudget} MemoryBudget */
 /** @typedef {import('pino').Logger} Logger */
 
 /**
@@ -26,6 +27,7 @@ import { External } from './external/external.js'
  *
  * @param {object} parts
  * @param {Sink} parts.sink
+ * @param {MemoryBudget} parts.memory
  * @param {import('./broker/server.js').ServerLimits} parts.limits
  * @param {import('./broker/listener.js').Listen[]} parts.listens  The first is told.
  * @param {import('./broker/listener.js').Identity} [parts.identity]  For TLS.
@@ -33,14 +35,17 @@ import { External } from './external/external.js'
  * @param {import('./sensors/statuses.js').Statuses} parts.statuses
  * @param {import('@sandglass/common/topics').Topics} parts.topics
  * @param {Logger} parts.logger
+ * @param {import('./broker/server.js').Clock} [parts.clock]
  */
-export function inside({ sink, limits, listens, identity, access, statuses, topics, logger }) {
-  const broker = new Broker({ logger })
-  const server = new MqttServer({ broker, sink, limits, access, statuses, topics, logger })
+export function inside({ memory, listens, identity, ...parts }) {
+  const { shares } = memory
+  const broker = new Broker({ shares, logger: parts.logger })
+  const server = new MqttServer({ ...parts, broker, shares })
   return {
-    ...{ broker, server },
+    broker,
+    server,
     async start() {
-      await broker.start()
+      await broker.start(server.sessions)
       /** @type {string[]} */
       const places = []
       for (const one of listens) {
@@ -62,13 +67,15 @@ export function inside({ sink, limits, listens, identity, access, statuses, topi
  *
  * @param {object} parts
  * @param {Sink} parts.sink
+ * @param {MemoryBudget} parts.memory
  * @param {import('./external/client.js').ClientOptions} parts.client
  * @param {import('./external/external.js').ExternalOptions} parts.options
  * @param {Logger} parts.logger
  */
-export function outside({ sink, client, options, logger }) {
+export function outside({ sink, memory, client, options, logger }) {
+  const sessions = new Sessions({ share: memory.shares.sessions })
   // A broker does not say who published: its messages have its address for a client.
-  const session = new Session(client.url, new Sessions())
+  const session = sessions.create(undefined, client.url, performance.now())
   const external = new External({ sink, session, client, options, logger })
   return {
     external,

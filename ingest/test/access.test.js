@@ -1,17 +1,15 @@
-import { execFileSync } from 'node:child_process'
-import { mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import { sensorId } from '@sandglass/common/sensor'
 import { parseTopics } from '@sandglass/common/topics'
 import mqtt from 'mqtt'
 import { WebSocket } from 'ws'
 import { Access, mayPublish, maySubscribe } from '../src/broker/access.js'
+import { createIdentity } from './support/identity.js'
 import { RawClient, startIngest, until } from './support/ingest.js'
 
 /** @param {string[]} scopes  @param {string} [sensor] */
 const grant = (scopes, sensor) => ({
-  ...{ keyId: 'k', name: 'n', scopes: new Set(scopes), expiresMs: undefined },
+  ...{ keyId: [...scopes, sensor].join(' '), name: 'n', scopes: new Set(scopes) },
+  expiresMs: undefined,
   sensorId: sensor === undefined ? undefined : sensorId(sensor),
 })
 
@@ -67,6 +65,9 @@ const access = () =>
       async find(text) {
         if (text === 'away') throw new Error('away')
         return KEYS[text]
+      },
+      async confirm() {
+        return new Map(Object.values(KEYS).map((one) => [one.keyId, one]))
       },
     },
   })
@@ -207,20 +208,11 @@ describe('when devices come and go', () => {
 })
 
 describe('TLS and WebSocket', () => {
-  /** @type {string} */
-  let directory
   /** @type {{ cert: Buffer, key: Buffer }} */
   let identity
   beforeAll(() => {
-    directory = mkdtempSync(join(tmpdir(), 'sandglass-tls-'))
-    const [cert, key] = [join(directory, 'cert.pem'), join(directory, 'key.pem')]
-    const subject = ['-subj', '/CN=localhost', '-addext', 'subjectAltName=IP:127.0.0.1']
-    const curve = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes']
-    const args = ['req', '-x509', ...curve, '-keyout', key, '-out', cert, '-days', '2', ...subject]
-    execFileSync('openssl', args, { stdio: 'ignore' })
-    identity = { cert: readFileSync(cert), key: readFileSync(key) }
+    identity = createIdentity()
   })
-  afterAll(() => rmSync(directory, { recursive: true }))
 
   const kinds = /** @type {const} */ (['mqtt', 'mqtts', 'ws', 'wss'])
 

@@ -1,12 +1,13 @@
 import { SettingError } from '@sandglass/common/options'
 import { parseTopics } from '@sandglass/common/topics'
 import pino from 'pino'
-import { Session, Sessions } from '../src/broker/session.js'
+import { Sessions } from '../src/broker/sessions.js'
 import { Acknowledgements } from '../src/external/acknowledgements.js'
 import { External } from '../src/external/external.js'
 import { carriesTime } from '../src/external/retained.js'
 import { clientOptionsOf } from '../src/external/settings.js'
 import { buildIngest } from '../src/ingest.js'
+import { MemoryBudget } from '../src/memory.js'
 import { Message } from '../src/message/message.js'
 import { STATE } from '../src/message/state.js'
 import { options } from '../src/options.js'
@@ -163,7 +164,11 @@ describe('a broker that exists already', () => {
     reasons = []
     external = new External({
       sink,
-      session: new Session('broker', new Sessions()),
+      session: new Sessions({ share: new MemoryBudget().shares.sessions }).create(
+        undefined,
+        'broker',
+        0,
+      ),
       client: {
         ...{ url: String(broker.url), clientId: 'one', sessionS: 600, receiveMax: 200 },
         ...{ packetBytesMax: 100_000, username: 'u', password: 'p' },
@@ -366,6 +371,7 @@ test('a message without a time that a broker sends again is one measurement', as
   const parts = buildIngest({ storage, keyspace: KEYSPACE, limits: LIMITS, logger })
   const { external, ...source } = outside({
     sink: parts.pipeline,
+    memory: parts.memory,
     client: clientOptionsOf({ ...OPTIONS, mqttUrl: String(broker.url) }, {}, 'h'),
     options: { share: 'g', topics, lineTopic: 'telegraf' },
     logger,

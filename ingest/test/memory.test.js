@@ -1,12 +1,5 @@
 import { KIND } from '@sandglass/common/measurement'
-import {
-  CLIENT_RECEIPTS_MAX,
-  RECEIPT_MS_MAX,
-  RECEIPTS_MAX,
-  Sessions,
-} from '../src/broker/session.js'
 import { Histogram } from '../src/histogram.js'
-import { Message } from '../src/message/message.js'
 import { Latest } from '../src/sensors/latest.js'
 import { Sensor, Series } from '../src/sensors/series.js'
 import { GENERATION_MS_MAX, GENERATION_TIMES_MAX, NONE_LEFT, Recent } from '../src/write/recent.js'
@@ -110,89 +103,6 @@ describe('hashed values', () => {
     expect(rising[0]).toBe(0)
     expect(rising.at(-1)).toBe(999)
     expect(microsecondOf(Math.min(...seqs))).toBeGreaterThan(microsecondOf(COUNTED_MAX))
-  })
-})
-
-describe('sessions', () => {
-  /** @param {import('../src/broker/session.js').Session} session  @param {object} [parts] */
-  const message = (session, parts) =>
-    new Message({
-      ...{
-        origin: { settled: () => {} },
-        clientId: session.clientId,
-        session,
-        visit: session.visit,
-      },
-      ...{ topic: 't', payload: Buffer.from('5'), qos: 1, dup: false, retain: false, packetId: 1 },
-      ...{ receivedMs: 1_000, arrivedMs: 0, ...parts },
-    })
-
-  test('receipts of one client are bounded; the oldest are forgotten', () => {
-    const sessions = new Sessions()
-    const session = sessions.enter('c', true, {})
-    for (let packetId = 1; packetId <= CLIENT_RECEIPTS_MAX + 1; packetId++) {
-      session.firstReceipt(message(session, { packetId }))
-    }
-    expect(sessions.receipts.size).toBe(CLIENT_RECEIPTS_MAX)
-    const late = { dup: true, receivedMs: 2_000 }
-    expect(session.firstReceipt(message(session, { packetId: 1, ...late })).isRedelivery).toBe(
-      false,
-    )
-    expect(session.firstReceipt(message(session, { packetId: 9, ...late }))).toEqual({
-      ...{ receivedMs: 1_000, isRedelivery: true },
-    })
-  })
-
-  test('receipts of all clients are bounded; the oldest are forgotten, whoever they are of', () => {
-    const sessions = new Sessions()
-    const clients = Array.from({ length: RECEIPTS_MAX / CLIENT_RECEIPTS_MAX }, (_, at) =>
-      sessions.enter(`old-${at}`, true, {}),
-    )
-    for (const session of clients) {
-      for (let packetId = 1; packetId <= CLIENT_RECEIPTS_MAX; packetId++) {
-        session.firstReceipt(message(session, { packetId }))
-      }
-    }
-    const late = { dup: true, receivedMs: 2_000 }
-    const newcomer = sessions.enter('new', true, {})
-    newcomer.firstReceipt(message(newcomer, { receivedMs: 1_500 }))
-    expect(sessions.receipts.size).toBe(RECEIPTS_MAX)
-    expect(newcomer.firstReceipt(message(newcomer, late))).toEqual({
-      ...{ receivedMs: 1_500, isRedelivery: true },
-    })
-    const [oldest] = clients
-    const first = oldest.firstReceipt(message(oldest, { packetId: 1, ...late }))
-    expect(first.isRedelivery).toBe(false)
-    const last = oldest.firstReceipt(message(oldest, { packetId: CLIENT_RECEIPTS_MAX, ...late }))
-    expect(last.isRedelivery).toBe(true)
-  })
-
-  test('a session survives its connection for as long as a redelivery is recognised', () => {
-    const sessions = new Sessions()
-    const [first, second, other] = [{}, {}, {}]
-    const session = sessions.enter('c', true, first)
-    session.firstReceipt(message(session))
-    sessions.leave(session, first, 0)
-    expect(sessions.enter('c', true, second)).toBe(session)
-    sessions.leave(session, second, 0)
-    const later = sessions.enter('d', true, other)
-    sessions.leave(later, other, RECEIPT_MS_MAX + 1)
-    expect(sessions.enter('c', true, first)).not.toBe(session)
-    expect(sessions.receipts.size).toBe(0)
-  })
-
-  test('a connection that was replaced does not take the session away', () => {
-    const sessions = new Sessions()
-    const [first, second] = [{}, {}]
-    const session = sessions.enter('c', false, first)
-    session.noteUnreleased(5)
-    sessions.enter('c', false, second)
-    sessions.leave(session, first, 0)
-    expect(session.connection).toBe(second)
-    expect(session.unreleased.has(5)).toBe(true)
-    sessions.enter('c', true, first)
-    expect(session.unreleased.size).toBe(0)
-    expect(sessions.unreleasedCount).toBe(0)
   })
 })
 

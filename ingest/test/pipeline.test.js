@@ -74,7 +74,8 @@ describe('measurements', () => {
     // Without the DUP flag, with another payload, or too late it is a new measurement.
     await settle('sensors/s/m', '5', { packetId: 9, receivedMs: receivedMs + 1 })
     await settle('sensors/s/m', '6', { packetId: 9, dup: true, receivedMs: receivedMs + 2 })
-    await settle('sensors/s/m', '6', { packetId: 9, dup: true, receivedMs: receivedMs + 700_000 })
+    const later = { receivedMs: receivedMs + 700_000, arrivedMs: performance.now() + 700_000 }
+    await settle('sensors/s/m', '6', { packetId: 9, dup: true, ...later })
     expect(storage.rowsOf('measurement_30d')).toHaveLength(4)
   })
 

@@ -8,7 +8,7 @@ import { sensorId } from '@sandglass/common/sensor'
 import pino from 'pino'
 import { buildIngest } from '../src/ingest.js'
 import { Message } from '../src/message/message.js'
-import { CLAIM_MS, READERS_MS, Rewrite, SETTLE_MS, TakenOver } from '../src/rewrite/rewrite.js'
+import { Rewrite, TakenOver, timesOf } from '../src/rewrite/rewrite.js'
 import { isOver } from '../src/rewrite/worker.js'
 import { LIMITS } from './support/ingest.js'
 import { Killed, ModelDatabase, ModelRewriteStore } from './support/model-database.js'
@@ -33,7 +33,7 @@ const STAY_MS_MAX = 3 * HOUR_MS
 const EARLY_MS_MAX = 5_000
 
 /** How long a process stops at most. */
-const STOP_MS_MAX = CLAIM_MS - MINUTE_MS
+const STOP_MS_MAX = timesOf().claimMs - MINUTE_MS
 
 const logger = pino({ level: 'silent' })
 
@@ -248,10 +248,7 @@ class World {
       rest: async () => {},
       counts: { rows: 0, expired: 0, deleted: 0 },
       isStopped: () => false,
-      times: {
-        ...{ claimMs: CLAIM_MS, settleMs: SETTLE_MS, readersMs: READERS_MS },
-        sliceRows: 1 + this.random(30),
-      },
+      times: { ...timesOf(), sliceRows: 1 + this.random(30) },
     })
   }
 }

@@ -1,193 +1,117 @@
 import { randomInt } from 'node:crypto'
-import { Aggregate } from '@sandglass/common/aggregate'
 import {
-  believed,
   DAY_MS,
   HOUR_MS,
-  LEVELS,
-  MARK,
+  MARK_TTL_S,
   ROLLUP_SHARDS,
-  rollupTable,
   SLOT_GRACE_MS,
   SLOT_MS,
-  shardOf,
+  STEP_BACK_MS_MAX,
   startOf,
 } from '@sandglass/common/rollup'
-import { sensorId } from '@sandglass/common/sensor'
-import pino from 'pino'
-import { buildIngest } from '../src/ingest.js'
-import { Message } from '../src/message/message.js'
 import { shardsOf } from '../src/rollup/owners.js'
-import { RollupWorker } from '../src/rollup/worker.js'
-import { createFakeRollups } from './support/fake-rollups.js'
-import { FakeStorage } from './support/fake-storage.js'
-import { until } from './support/ingest.js'
 import { seeded } from './support/random.js'
+import { Model } from './support/rollup-model.js'
 
 const T = Date.UTC(2026, 0, 10, 12)
-const logger = pino({ level: 'silent' })
+const MINUTE_MS = 60_000
+const WEEK_MS = 7 * DAY_MS
 
-/** @returns {boolean} */
-const noFailure = () => false
+/** @typedef {import('./support/rollup-model.js').Process} Process */
 
-/** A platform whose clock the test moves. */
-function build({ fails = noFailure, retentionClass = '30d' } = {}) {
-  const clock = { nowMs: T }
-  const now = () => clock.nowMs
-  const storage = new FakeStorage()
-  const ingest = buildIngest({
-    ...{ storage, keyspace: 'k', logger, now },
-    limits: {
-      ...{ packetBytesMax: 1e6, clientMessagesMax: 1e6, connectionsMax: 10, sensorsMax: 1_000 },
-      ...{ heldBytesMax: 1e9, qos0BytesMax: 1e6, retentionClass, deadLettersMax: 1e6 },
-      ...{ lineTopic: 'telegraf', spoolDir: '', spoolBytesMax: 0, spoolAfterMs: 1e9 },
-      deadLetterBytesMax: 1e9,
-    },
-  })
-  const fake = createFakeRollups({ storage, now, fails })
-  /** @param {string} id */
-  const worker = (id) =>
-    new RollupWorker({ store: fake.store, id, logger, now, sleep: async () => {} })
-  /** @param {string} sensor  @param {number} timeMs  @param {unknown} v */
-  const publish = (sensor, timeMs, v) => {
-    const message = new Message({
-      ...{ origin: { settled() {} }, clientId: 'c', session: undefined, visit: 0, qos: 1 },
-      ...{ topic: `sensors/${sensor}/m`, payload: Buffer.from(JSON.stringify({ t: timeMs, v })) },
-      ...{ dup: false, retain: false, packetId: 1, receivedMs: clock.nowMs, arrivedMs: 0 },
-    })
-    ingest.pipeline.accept(message)
-    return message
-  }
-  /** Advances to when everything that was marked is worked off. @param {RollupWorker} one */
-  const settle = async (one) => {
-    clock.nowMs += SLOT_MS + SLOT_GRACE_MS
-    await one.turn()
-  }
-  return { ...ingest, ...fake, storage, clock, worker, publish, settle }
+const tick = () => new Promise((resolve) => setImmediate(resolve))
+
+/** One process that does all the work. @param {string} [className] */
+async function alone(className) {
+  const model = new Model({ startMs: T, className })
+  const process = model.process('a')
+  await process.turn()
+  return { model, process }
 }
 
-/** @typedef {ReturnType<typeof build>} Platform */
-
-/**
- * Everything that a reader would believe and that is not so.
- *
- * @param {Platform} platform
- * @param {{ sensor: string, timeMs: number, v: number, message: Message }[]} published
- */
-function lies({ storage, progress, rollups }, published) {
-  /** @type {string[]} */
-  const found = []
-  const marks = storage.rowsOf('late_mark').filter(({ level }) => level === MARK.hour)
-  for (const sensor of new Set(published.map((one) => one.sensor))) {
-    const id = sensorId(sensor)
-    const doneMs = progress.get(shardOf(id)) ?? 0
-    const marked = new Set(
-      marks
-        .filter((row) => String(row.sensor_id) === id && row.slot >= doneMs)
-        .map((row) => Number(row.ts)),
-    )
-    const ours = published.filter((one) => one.sensor === sensor)
-    for (const level of LEVELS) {
-      const { name, windowMs } = level
-      for (const startMs of new Set(ours.map(({ timeMs }) => startOf(timeMs, windowMs)))) {
-        const range = { fromMs: startMs, toMs: startMs + windowMs }
-        if (believed(level, range, doneMs, marked).length === 0) continue
-        const inside = ours.filter(({ timeMs }) => startOf(timeMs, windowMs) === startMs)
-        const told = rollups.get([rollupTable(name), id, 'm', startMs].join(' '))?.aggregate
-        const lie = difference(inside, told)
-        if (lie) found.push(`${name} of ${sensor} at ${new Date(startMs).toISOString()}: ${lie}`)
-      }
-    }
+/** @param {Process} process  @param {string} sensor  @param {number} timeMs  @param {number} v */
+async function store(process, sensor, timeMs, v) {
+  const message = process.publish(sensor, timeMs, v)
+  while (!message.isSettled) {
+    await tick()
+    process.land()
   }
-  return found
 }
 
-/** @param {{ timeMs: number, v: number, message: Message }[]} rows  @param {Aggregate} [told] */
-function difference(rows, told) {
-  const acknowledged = rows.filter(({ message }) => message.isSettled)
-  const n = told?.n ?? 0
-  if (n < acknowledged.length) return `${n} of ${acknowledged.length} rows`
-  if (n > rows.length) return `${n} rows, of ${rows.length}`
-  if (!told || n !== acknowledged.length || n !== rows.length) return undefined
-  const right = new Aggregate()
-  for (const { timeMs, v } of rows) right.add(timeMs, 0, v)
-  const { sum, min, max, first, last } = right
-  for (const [key, value] of Object.entries({ sum, min, max, first, last })) {
-    const its = told[/** @type {'sum'} */ (key)]
-    if (Math.abs(its - value) > 1e-6) return `${key} is ${its}, not ${value}`
-  }
-  return undefined
+/** Everything that is marked now is worked off. @param {Model} model  @param {Process} process */
+async function settle(model, process) {
+  model.pass(SLOT_MS + SLOT_GRACE_MS)
+  await process.turn()
+}
+
+/** It was killed a while ago, and starts. @param {Model} model  @param {Process} process */
+async function restart(model, process, offMs = 0) {
+  process.kill()
+  model.pass(offMs)
+  const next = model.process(`after ${model.steadyMs}`)
+  // Until the others count as gone.
+  await next.turn()
+  model.pass(MINUTE_MS)
+  await next.turn()
+  return next
 }
 
 test('an hour, its minutes and its day are summed up once they are over', async () => {
-  const platform = build()
-  const worker = platform.worker('a')
-  await worker.turn()
-  const message = platform.publish('s', T + 1_000, 5)
-  platform.publish('s', T + 61_000, 7)
-  await until(() => message.isSettled, 20_000)
-  const key = `${sensorId('s')} m`
-  await platform.settle(worker)
-  expect(platform.rollups.size).toBe(0)
-  platform.clock.nowMs = T + HOUR_MS
-  await platform.settle(worker)
-  expect(platform.rollups.get(`rollup_1m ${key} ${T}`)?.aggregate).toMatchObject({ n: 1, sum: 5 })
-  const hour = platform.rollups.get(`rollup_1h ${key} ${T}`)?.aggregate
+  const { model, process } = await alone()
+  await store(process, 's', T + 1_000, 5)
+  await store(process, 's', T + 61_000, 7)
+  await settle(model, process)
+  expect(model.rollup('s', '1m', T)).toBeUndefined()
+  model.wallMs = T + HOUR_MS
+  await settle(model, process)
+  expect(model.rollup('s', '1m', T)).toMatchObject({ n: 1, sum: 5 })
+  const hour = model.rollup('s', '1h', T)
   expect(hour).toMatchObject({ n: 2, sum: 12, min: 5, max: 7, first: 5, last: 7 })
   expect(hour?.sketch?.quantile(1)).toBeCloseTo(7, 0)
-  expect([...platform.rollups.keys()].filter((one) => one.startsWith('rollup_1d'))).toEqual([])
-  platform.clock.nowMs = startOf(T, DAY_MS) + DAY_MS
-  await platform.settle(worker)
-  const day = platform.rollups.get(`rollup_1d ${key} ${startOf(T, DAY_MS)}`)?.aggregate
-  expect(day).toMatchObject({ n: 2, sum: 12 })
+  expect(model.rollup('s', '1d', startOf(T, DAY_MS))).toBeUndefined()
+  model.wallMs = startOf(T, DAY_MS) + DAY_MS
+  await settle(model, process)
+  expect(model.rollup('s', '1d', startOf(T, DAY_MS))).toMatchObject({ n: 2, sum: 12 })
 })
 
 test('a row that is late by days is in the rollups a slot later', async () => {
-  const platform = build()
-  const worker = platform.worker('a')
-  await worker.turn()
+  const { model, process } = await alone()
   const timeMs = T - 5 * DAY_MS
-  /** @type {{ sensor: string, timeMs: number, v: number, message: Message }[]} */
-  const published = []
   for (const v of [1, 2]) {
-    const message = platform.publish('s', timeMs + v, v)
-    published.push({ sensor: 's', timeMs: timeMs + v, v, message })
-    await until(() => message.isSettled, 20_000)
-    expect(lies(platform, published)).toEqual([])
-    await platform.settle(worker)
-    expect(lies(platform, published)).toEqual([])
-    const dayMs = startOf(timeMs, DAY_MS)
-    const day = platform.rollups.get(`rollup_1d ${sensorId('s')} m ${dayMs}`)
-    expect(day?.aggregate.n).toBe(v)
+    await store(process, 's', timeMs + v, v)
+    expect(model.lies()).toEqual([])
+    await settle(model, process)
+    expect(model.lies()).toEqual([])
+    expect(model.rollup('s', '1d', startOf(timeMs, DAY_MS))?.n).toBe(v)
   }
 })
 
 test('an hour whose raw rows may be gone is left as it is, and counted', async () => {
-  const platform = build({ retentionClass: '7d' })
-  const { clock, rollups, settle, storage } = platform
-  /** @param {number} timeMs  @param {number} v */
-  const store = async (timeMs, v) => {
-    const message = platform.publish('s', timeMs, v)
-    await until(() => message.isSettled, 20_000)
-  }
-  const worker = platform.worker('a')
-  await worker.turn()
-  const key = `rollup_1h ${sensorId('s')} m ${T - 8 * DAY_MS}`
+  const { model, process } = await alone('7d')
+  const hourMs = T - 8 * DAY_MS
   // Imported today, it lives for seven days from now on: late rows of the same hour are taken in.
-  await store(T - 8 * DAY_MS, 1)
-  await settle(worker)
-  expect(rollups.get(key)?.aggregate.n).toBe(1)
-  await store(T - 8 * DAY_MS + 1, 2)
-  await settle(worker)
-  expect(rollups.get(key)?.aggregate.n).toBe(2)
-  clock.nowMs += 7 * DAY_MS
-  for (const [row, { table }] of storage.stored) {
-    if (table.startsWith('measurement')) storage.stored.delete(row)
+  for (const v of [1, 2]) {
+    await store(process, 's', hourMs + v, v)
+    await settle(model, process)
+    expect(model.rollup('s', '1h', hourMs)?.n).toBe(v)
   }
-  await store(T - 8 * DAY_MS + 2, 3)
-  await settle(worker)
-  expect(rollups.get(key)?.aggregate.n).toBe(2)
-  expect(worker.counts.expired).toBe(1)
+  model.pass(7 * DAY_MS)
+  await store(process, 's', hourMs + 3, 3)
+  await settle(model, process)
+  expect(model.rollup('s', '1h', hourMs)?.n).toBe(2)
+  expect(process.worker.counts.expired).toBe(1)
+})
+
+test('a row that comes shortly before the others of its hour expire is counted', async () => {
+  const { model, process } = await alone('7d')
+  await store(process, 's', T, 1)
+  model.pass(HOUR_MS)
+  await settle(model, process)
+  model.pass(7 * DAY_MS - 2 * HOUR_MS)
+  await store(process, 's', T + 1, 2)
+  await settle(model, process)
+  expect(model.rollup('s', '1h', T)?.n).toBe(2)
+  expect(model.faults()).toEqual([])
 })
 
 test('each part of the work has one process, and few change hands when one is gone', () => {
@@ -200,62 +124,277 @@ test('each part of the work has one process, and few change hands when one is go
   expect(shardsOf('z', ids)).toEqual([])
 })
 
-test('whatever is late, fails, dies or is slow, no rollup that is believed is wrong', async () => {
-  const seed = Number(process.env.SEED ?? randomInt(2 ** 31))
-  const fraction = seeded(seed)
-  const random = (/** @type {number} */ below) => Math.floor(fraction() * below)
-  let isFailing = true
-  const platform = build({ fails: () => isFailing && random(60) === 0 })
-  const { storage, clock } = platform
-  storage.isManual = true
-  let workers = [platform.worker('0'), platform.worker('1')]
-  /** @type {Set<Promise<void>>} */
-  const turns = new Set()
-  /** @type {{ sensor: string, timeMs: number, v: number, message: Message }[]} */
-  const published = []
-  const ages = [0, 0, 0, 5_000, 10 * 60_000, HOUR_MS, 3 * HOUR_MS, DAY_MS, -HOUR_MS]
-  let believed = 0
-  for (let step = 0; step < 4_000; step++) {
-    const chance = random(100)
-    if (chance < 40) {
-      const sensor = `s${random(3)}`
-      const timeMs = clock.nowMs - ages[random(ages.length)] - published.length
-      const v = random(1_000)
-      published.push({ sensor, timeMs, v, message: platform.publish(sensor, timeMs, v) })
-    } else if (chance < 70) {
-      // Some requests take minutes.
-      const [request] = storage.requests.splice(random(storage.requests.length || 1), 1)
-      request?.end()
-    } else if (chance < 80) {
-      clock.nowMs += random(4) === 0 ? random(20 * 60_000) : random(20_000)
-    } else if (chance < 98) {
-      const at = random(workers.length)
-      if (turns.size < 2) {
-        const turn = workers[at].turn().catch(() => {})
-        turns.add(turn)
-        void turn.then(() => turns.delete(turn))
+describe('after ingest was away', () => {
+  test.each([
+    ['a week', WEEK_MS],
+    ['two months', 60 * DAY_MS],
+  ])('for %s, hours of before are summed up, and believed only then', async (_, offMs) => {
+    const { model, process } = await alone('keep')
+    // Of this hour, of one long ago, and of one that is only to come.
+    await store(process, 's', T + 1, 1)
+    await store(process, 's', T - 400 * DAY_MS, 2)
+    await store(process, 's', T + 23 * HOUR_MS, 3)
+    process.kill()
+    model.pass(offMs)
+    expect(model.lies()).toEqual([])
+    const next = await restart(model, process)
+    expect(model.faults()).toEqual([])
+    expect(next.worker.counts.begun).toBe(0)
+    expect(next.worker.counts.windows).toBe(6)
+  })
+
+  test('for longer than marks are kept, nothing is believed until all is computed anew', async () => {
+    const { model, process } = await alone('keep')
+    await store(process, 's', T + 1, 1)
+    await store(process, 's', T - 40 * DAY_MS, 2)
+    process.kill()
+    model.pass(MARK_TTL_S * 1000 + WEEK_MS)
+    expect(model.lies()).toEqual([])
+    const next = await restart(model, process)
+    expect(model.lies()).toEqual([])
+    await settle(model, next)
+    expect(model.faults()).toEqual([])
+    expect(next.worker.counts.begun).toBe(1)
+  })
+
+  test('in the middle of an hour’s work, its day is summed up though its rows have expired', async () => {
+    const { model, process } = await alone('7d')
+    const timeMs = T - DAY_MS
+    await store(process, 's', timeMs, 1)
+    model.pass(SLOT_MS + SLOT_GRACE_MS)
+    void process.turn()
+    while (!model.rollup('s', '1h', timeMs)) await tick()
+    process.kill()
+    expect(model.rollup('s', '1d', startOf(timeMs, DAY_MS))).toBeUndefined()
+    await restart(model, process, 3 * WEEK_MS)
+    expect(model.rollup('s', '1d', startOf(timeMs, DAY_MS))?.n).toBe(1)
+    expect(model.faults()).toEqual([])
+  })
+})
+
+describe('after a version whose marks lived for three days', () => {
+  /** What such a version left. @param {Model} model  @param {number} doneMs */
+  function before(model, doneMs) {
+    for (let shard = 0; shard < ROLLUP_SHARDS; shard++) {
+      model.rollups.progressBefore.set(shard, doneMs)
+    }
+    model.rollups.progress.clear()
+    for (const marks of model.rollups.rows.marks.values()) {
+      for (const mark of marks.values()) mark.expiresMs -= MARK_TTL_S * 1000 - 3 * DAY_MS
+    }
+  }
+
+  test('marks of a moment ago are kept for longer', async () => {
+    const { model, process } = await alone('keep')
+    await store(process, 's', T + 1, 1)
+    process.kill()
+    before(model, T - 10 * MINUTE_MS)
+    const next = await restart(model, process)
+    expect(model.lies()).toEqual([])
+    const later = await restart(model, next, WEEK_MS)
+    expect(model.faults()).toEqual([])
+    expect([next.worker.counts.begun, later.worker.counts.begun]).toEqual([0, 0])
+  })
+
+  test('marks of days ago may be gone: all is computed anew', async () => {
+    const { model, process } = await alone('keep')
+    await store(process, 's', T + 1, 1)
+    process.kill()
+    before(model, T - 10 * MINUTE_MS)
+    const next = await restart(model, process, 4 * DAY_MS)
+    expect(model.lies()).toEqual([])
+    await settle(model, next)
+    expect(model.faults()).toEqual([])
+    expect(next.worker.counts.begun).toBe(1)
+  })
+})
+
+describe('when the clock steps', () => {
+  test('back by less than an hour, late rows are counted once it is where it was', async () => {
+    const { model, process } = await alone()
+    const hourMs = T - 5 * HOUR_MS
+    await store(process, 's', hourMs, 1)
+    await settle(model, process)
+    model.step(-50 * MINUTE_MS)
+    await store(process, 's', hourMs + 1, 2)
+    await settle(model, process)
+    expect(model.lies()).toEqual([])
+    const next = await restart(model, process)
+    await store(next, 's', hourMs + 2, 3)
+    await settle(model, next)
+    expect(model.lies()).toEqual([])
+    model.pass(HOUR_MS)
+    await next.turn()
+    expect(model.faults()).toEqual([])
+    expect(next.worker.counts.begun).toBe(0)
+  })
+
+  test('back by a month, nothing is believed until all is computed anew', async () => {
+    const { model, process } = await alone('keep')
+    await store(process, 's', T - HOUR_MS, 1)
+    await settle(model, process)
+    const late = process.publish('s', T - HOUR_MS + 1, 2)
+    await tick()
+    model.step(-30 * DAY_MS)
+    expect(model.lies()).toEqual([])
+    // Its mark lies a month ahead.
+    while (!late.isSettled) {
+      await tick()
+      process.land()
+    }
+    await store(process, 's', T - 31 * DAY_MS, 3)
+    expect(model.lies()).toEqual([])
+    await process.turn()
+    expect(model.lies()).toEqual([])
+    await settle(model, process)
+    model.pass(30 * DAY_MS + HOUR_MS)
+    await process.turn()
+    expect(model.faults()).toEqual([])
+  })
+
+  test('forward by a month and back, late rows are counted', async () => {
+    const { model, process } = await alone('keep')
+    const hourMs = T - 5 * HOUR_MS
+    await store(process, 's', hourMs, 1)
+    model.step(30 * DAY_MS)
+    await process.turn()
+    expect(model.rollup('s', '1h', hourMs)?.n).toBe(1)
+    model.step(-30 * DAY_MS)
+    await store(process, 's', hourMs + 1, 2)
+    expect(model.lies()).toEqual([])
+    await process.turn()
+    await settle(model, process)
+    expect(model.faults()).toEqual([])
+    expect(model.rollup('s', '1h', hourMs)?.n).toBe(2)
+  })
+})
+
+describe('whatever is late, fails, dies, stands still or is off', () => {
+  /** How old events are when they are published. */
+  const AGES_MS = [0, 0, 0, 5_000, 10 * MINUTE_MS, HOUR_MS, 3 * HOUR_MS, DAY_MS, -HOUR_MS]
+  const AGES_OF_IMPORTS_MS = [
+    3 * DAY_MS,
+    20 * DAY_MS,
+    400 * DAY_MS,
+    11 * 365 * DAY_MS,
+    -23 * HOUR_MS,
+  ]
+
+  /**
+   * @param {object} what
+   * @param {number} what.steps
+   * @param {number} what.leapMsMax  Longest time in which nothing happens.
+   * @param {boolean} what.hasSteps  Whether the clock steps.
+   * @param {readonly number[]} what.ages
+   */
+  async function history({ steps, leapMsMax, hasSteps, ages }) {
+    const seed = Number(process.env.SEED ?? randomInt(2 ** 31))
+    const fraction = seeded(seed)
+    const random = (/** @type {number} */ below) => Math.floor(fraction() * below)
+    const className = ['7d', '30d', 'keep'][random(3)]
+    const model = new Model({ startMs: T, className })
+    let isFailing = true
+    model.fails = () => isFailing && random(150) === 0
+    const start = () => model.process(`${random(1e9)}`, random(4_000) - 2_000)
+    let processes = [start(), start()]
+    const check = (/** @type {number} */ step) => {
+      expect({ seed, step, lies: model.lies() }).toEqual({ seed, step, lies: [] })
+    }
+    for (let step = 0; step < steps; step++) {
+      const chance = random(100)
+      const one = processes[random(processes.length)]
+      if (chance < 35) {
+        const timeMs = model.wallMs - ages[random(ages.length)] - model.published.length
+        if (one && !one.isStill) one.publish(`s${random(3)}`, timeMs, random(1_000))
+      } else if (chance < 60) {
+        // Some requests take minutes.
+        if (one?.requests) one.land(random(one.requests))
+      } else if (chance < 75) {
+        model.pass(random(4) === 0 ? random(20 * MINUTE_MS) : random(20_000))
+      } else if (chance < 92) {
+        const turn = one?.turn()
+        if (random(2)) await Promise.race([turn, ticks(random(400))])
+      } else if (chance < 94) {
+        one?.kill(() => random(2) === 0)
+        processes = processes.filter(({ isOff }) => !isOff)
+      } else if (chance < 97) {
+        if (processes.length < 3) processes.push(start())
+      } else if (chance === 97) {
+        if (one?.isStill) one.goOn()
+        else one?.stop()
+      } else if (chance === 98) {
+        if (hasSteps) await stepClock(model, processes, random)
+      } else if (random(3) === 0) {
+        model.pass(random(leapMsMax))
       }
-    } else if (chance === 98) {
-      // Killed: it neither leaves nor goes on.
-      workers = workers.map((one) => (random(2) ? one : platform.worker(`${step}`)))
+      await ticks(random(8))
+      if (step % 10 === 0) check(step)
     }
-    for (let ticks = random(6); ticks > 0; ticks--) await new Promise(setImmediate)
-    if (step % 20 === 0) {
-      expect({ seed, step, lies: lies(platform, published) }).toEqual({ seed, step, lies: [] })
+    isFailing = false
+    for (const one of processes) one.goOn()
+    const last = start()
+    processes.push(last)
+    await finish(model, processes, last)
+    expect({ seed, faults: model.faults() }).toEqual({ seed, faults: [] })
+    return { seed, model, className }
+  }
+
+  /**
+   * @param {Model} model
+   * @param {Process[]} processes
+   * @param {(below: number) => number} random
+   */
+  async function stepClock(model, processes, random) {
+    if (random(2)) return model.step(random(4) === 0 ? random(2 * DAY_MS) : random(2 * HOUR_MS))
+    const backMs = random(4) === 0 ? random(30 * DAY_MS) : random(HOUR_MS)
+    if (backMs < STEP_BACK_MS_MAX) return model.step(-backMs)
+    // While rollups lag behind, a long step back is noticed by processes only, a second later.
+    const done = [...model.rollups.progress.values()].map(({ doneMs }) => doneMs)
+    const isLagging = done.some((doneMs) => doneMs < model.wallMs - 3 * MINUTE_MS)
+    if (isLagging || processes.some(({ isStill }) => isStill)) return
+    model.step(-backMs)
+    // That it was so long is stored before the clock is near to where it was.
+    for (let turns = 0; turns < 100 && processes.length > 0; turns++) await processes[0].turn()
+  }
+
+  /** @param {number} count */
+  async function ticks(count) {
+    for (let left = count; left > 0; left--) await tick()
+  }
+
+  /** All is stored, the others are gone, and all is worked off. */
+  /** @param {Model} model  @param {Process[]} processes  @param {Process} last */
+  async function finish(model, processes, last) {
+    const isStored = () => processes.every((one) => one.requests === 0)
+    for (let quiet = 0; quiet < 20; quiet = isStored() ? quiet + 1 : 0) {
+      for (const one of processes) one.land()
+      await tick()
     }
+    for (const one of processes) if (one !== last) one.kill()
+    for (let minute = 0; minute < 5; minute++) {
+      await last.turn()
+      model.pass(MINUTE_MS)
+    }
+    // Whatever was marked ahead of its time.
+    model.pass(2 * DAY_MS)
+    await last.turn()
+    model.pass(SLOT_MS + SLOT_GRACE_MS)
+    await last.turn()
   }
-  storage.isManual = false
-  isFailing = false
-  for (const request of storage.requests.splice(0)) request.end()
-  await until(() => published.every(({ message }) => message.isSettled), 20_000)
-  await Promise.all(turns)
-  const [survivor] = workers
-  for (let turn = 0; turn < 400; turn++) {
-    clock.nowMs += 60_000 * (turn < 10 ? 1 : 10)
-    await survivor.turn().catch(() => {})
-  }
-  expect({ seed, lies: lies(platform, published) }).toEqual({ seed, lies: [] })
-  for (const { aggregate } of platform.rollups.values()) believed += aggregate.n
-  // Each row is in a minute, an hour and a day.
-  expect({ seed, believed }).toEqual({ seed, believed: 3 * published.length })
+
+  test('for minutes, no rollup that is believed is wrong', async () => {
+    const { seed, model } = await history({
+      ...{ steps: 3_000, leapMsMax: HOUR_MS, hasSteps: false, ages: AGES_MS },
+    })
+    expect({ seed, rows: model.published.length > 100 }).toEqual({ seed, rows: true })
+  })
+
+  test('for weeks, and the clock steps, no rollup that is believed is wrong', async () => {
+    const ages = [...AGES_MS, ...AGES_OF_IMPORTS_MS]
+    const { seed, model } = await history({
+      ...{ steps: 3_000, leapMsMax: 2 * WEEK_MS, hasSteps: true, ages },
+    })
+    const weeks = (model.wallMs - T) / WEEK_MS
+    expect({ seed, areWeeks: weeks > 3 }).toEqual({ seed, areWeeks: true })
+  })
 })

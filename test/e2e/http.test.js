@@ -57,11 +57,23 @@ describe('over HTTP', () => {
     async (format, type) => {
       const json = { 'content-type': 'application/json' }
       const odd = [
-        { sensor: 'table', metric: 'at', t: T, v: { lat: 1.5, lon: -2 } },
-        { sensor: 'table', metric: 'note', t: T, v: 'a "quoted", text\nof two lines' },
-        { sensor: 'table', metric: 'on', t: T, v: true },
-      ]
-      expect((await post('/v1/measurements', JSON.stringify(odd), json)).status).toBe(200)
+        { metric: 'at', v: '{"lat":1.5,"lon":-2}' },
+        ...[
+          '"a \\"quoted\\", text\\nof two lines"',
+          '""',
+          '" x "',
+          '"5"',
+          '"{\\"lat\\":1,\\"lon\\":2}"',
+        ].map((v, index) => ({ metric: `note${index}`, v })),
+        { metric: 'on', v: 'true' },
+        { metric: 'whole', v: '5,"kind":"integer"' },
+        { metric: 'long', v: '9007199254740993' },
+        { metric: 'large', v: '1e300' },
+      ].map(
+        ({ metric, v }) =>
+          `{"sensor":"table","metric":"${metric}","t":"2024-05-01T12:00Z","v":${v}}`,
+      )
+      expect((await post('/v1/measurements', `[${odd.join()}]`, json)).status).toBe(200)
       const response = await fetch(`${stack.apiUrl}/v1/export?sensor=table&format=${format}`)
       expect(response.headers.get('content-disposition')).toContain(`sandglass.${format}`)
       const text = (await response.text()).replaceAll(/^table|"table"/gm, (name) =>
@@ -78,6 +90,11 @@ describe('over HTTP', () => {
       const essence = (/** @type {typeof first} */ { items }) =>
         items.map(({ metric, timeMs, seq, value }) => ({ metric, timeMs, seq, value }))
       expect(essence(again)).toEqual(essence(first))
+      // With the kind of each value.
+      const asExported = async (/** @type {string} */ sensor) =>
+        (await fetch(`${stack.apiUrl}/v1/export?sensor=${sensor}&format=ndjson`)).text()
+      const [firstText, againText] = await Promise.all(['table', `again-${format}`].map(asExported))
+      expect(againText.replaceAll(`"again-${format}"`, '"table"')).toBe(firstText)
     },
     60_000,
   )
@@ -123,15 +140,22 @@ describe('over HTTP', () => {
   })
 
   test('what is no measurement is named, and what it would become is shown', async () => {
-    const body = '{"sensor":"http","t":1714564800000,"m":1}\n{"sensor":"http","t":"now","m":2}'
+    const bad = ['"t":"now","m":2', '"t":915148800,"m":2', '"m":1e999', '"t":1714564800000']
+    const lines = [`"t":1714564800000,"m":1`, ...bad].map((rest) => `{"sensor":"http",${rest}}`)
+    const body = lines.join('\n')
     const headers = { 'content-type': 'application/x-ndjson' }
     const decoded = await post('/v1/decode', body, headers)
     expect(decoded.answer).toMatchObject({
       items: [{ sensor: 'http', metric: 'm', t: T, v: 1 }],
-      refused: [{ item: 1, reason: expect.stringContaining('t is not') }],
+      refused: [
+        { item: 1, reason: expect.stringContaining('t is not a time but "now"') },
+        { item: 2, reason: 't is 1999-01-01T00:00:00.000Z, before the year 2000' },
+        { item: 3, reason: 'the value of m is too large for a double' },
+        { item: 4, reason: 'the object holds no value' },
+      ],
     })
     const { status, answer } = await post('/v1/measurements', body, headers)
-    expect([status, answer]).toMatchObject([400, { received: 2, stored: 1 }])
+    expect([status, answer]).toMatchObject([400, { received: 5, stored: 1 }])
     expect(answer.refused).toEqual(decoded.answer.refused)
   })
 

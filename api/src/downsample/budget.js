@@ -39,3 +39,15 @@ export class Budget {
     this.#rows = rows
   }
 }
+
+/**
+ * Waits for all, like `Promise.all`, and also where one fails: nothing goes on reading afterwards.
+ *
+ * @template T
+ * @param {readonly Promise<T>[]} promises
+ * @returns {Promise<T[]>}
+ */
+export async function allEnded(promises) {
+  await Promise.allSettled(promises)
+  return Promise.all(promises)
+}

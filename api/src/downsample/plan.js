@@ -94,8 +94,8 @@ function cutDirty(range, level, finer, work) {
 
 /** @param {Range} range  @param {Work} work */
 function cutRaw(range, work) {
-  for (const { layout, fromMs, toMs } of work.stored.byLayout(range)) {
-    const certainMs = between(fromMs, work.stored.rawCertainFromMs(layout), toMs)
+  for (const { fromMs, toMs, certainFromMs } of work.stored.byPlace(range)) {
+    const certainMs = between(fromMs, certainFromMs, toMs)
     byHour({ fromMs, toMs: certainMs }, work)
     add({ fromMs: certainMs, toMs, level: undefined }, work.plan)
   }
@@ -124,18 +124,18 @@ function byHour({ fromMs, toMs }, work) {
  * @param {Work} work
  */
 function addHour(hourMs, part, { hours, isPartial }, { usable, stored, plan: made }) {
-  const raw = { ...part, level: undefined }
-  const isRawCertain = stored.isRawCertain({ fromMs: hourMs, toMs: hourMs + HOUR_MS })
-  if (isPartial) {
-    if (isRawCertain) add(raw, made)
-    else made.isComplete = false
-    return
-  }
   const hour = hours.get(hourMs)
   const isClean = stored.isClean(hourMs)
-  if (!hour) {
+  const raw = { ...part, level: undefined }
+  if (!hour && !isPartial) {
     // Of a clean hour it means that there are no rows; of another, that only raw rows tell.
     if (!isClean) add(raw, made)
+    return
+  }
+  const isRawCertain = stored.isRawCertain({ fromMs: hourMs, toMs: hourMs + HOUR_MS })
+  if (!hour || isPartial) {
+    if (isRawCertain) add(raw, made)
+    else made.isComplete = false
     return
   }
   const hasRaw = isRawCertain ? 'yes' : stored.hasRaw(hour)

@@ -2,7 +2,7 @@
 
 import { Problem } from '@sandglass/common/problem'
 import { Semaphore } from '@sandglass/common/semaphore'
-import { Budget, OverBudget } from './budget.js'
+import { allEnded, Budget, OverBudget } from './budget.js'
 import { readSensors } from './sensors.js'
 import { SeriesScan } from './series.js'
 import { GRAINS_MS, stepFor, widen, windowCount } from './step.js'
@@ -73,47 +73,24 @@ export class SeriesDownsampler {
    */
   async read(series, question, signal) {
     const budget = new Budget({ rows: ROWS_MAX, ms: READ_MS_MAX }, this.#clock)
+    const ask = this.#asker(budget, signal)
+    const nowMs = this.#now()
+    const ids = new Set(series.map(({ sensorId }) => sensorId))
+    let unrolled = 0
     try {
-      return await this.#read(series, question, budget, signal)
+      const sensors = await readSensors(this.#store, ask, budget, ids, nowMs)
+      unrolled = [...sensors.values()].filter(({ doneMs }) => doneMs === -Infinity).length
+      const { needsSketch } = question
+      const context = { store: this.#store, ask, budget, nowMs, needsSketch }
+      const scans = series.map((one) => {
+        const sensor = /** @type {import('./sensors.js').Sensor} */ (sensors.get(one.sensorId))
+        return new SeriesScan(context, one, sensor)
+      })
+      return await answered(series, scans, question, context)
     } catch (error) {
-      if (error instanceof OverBudget) throw tooMuch(question)
+      if (error instanceof OverBudget) throw tooMuch(question, unrolled)
       throw error
     }
-  }
-
-  /**
-   * @param {readonly Series[]} series
-   * @param {Question} question
-   * @param {Budget} budget
-   * @param {AbortSignal} signal
-   * @returns {Promise<Answer>}
-   */
-  async #read(series, question, budget, signal) {
-    const [store, nowMs, { needsSketch }] = [this.#store, this.#now(), question]
-    const ask = this.#asker(budget, signal)
-    const ids = new Set(series.map(({ sensorId }) => sensorId))
-    const sensors = await readSensors(store, ask, budget, ids, nowMs)
-    const scans = series.map((one) => {
-      const sensor = /** @type {import('./sensors.js').Sensor} */ (sensors.get(one.sensorId))
-      return new SeriesScan({ store, ask, budget, nowMs, needsSketch }, one, sensor)
-    })
-    const asked = rangeOf(question, scans, nowMs)
-    checkWindows(asked, question)
-    const range = await widened(asked, scans)
-    const { rows } = budget
-    /** @type {unknown} */
-    let failure
-    for (const stepMs of stepsOf(range, question)) {
-      try {
-        const parts = await summedUp(scans, range, stepMs)
-        if (parts) return answerOf(series, parts, range, stepMs)
-      } catch (error) {
-        if (!(error instanceof OverBudget)) throw error
-        failure = error
-      }
-      budget.restore(rows)
-    }
-    throw failure ?? tooFine(await finest(scans, range), question)
   }
 
   /** @param {Budget} budget  @param {AbortSignal} signal  @returns {import('./sensors.js').Ask} */
@@ -127,6 +104,34 @@ export class SeriesDownsampler {
       return requestGate.run(() => this.#gate.run(inTime, signal), signal)
     }
   }
+}
+
+/**
+ * @param {readonly Series[]} series
+ * @param {readonly SeriesScan[]} scans  Of them.
+ * @param {Question} question
+ * @param {import('./series.js').Context} context
+ * @returns {Promise<Answer>}
+ * @throws {OverBudget}
+ */
+async function answered(series, scans, question, { budget, nowMs }) {
+  const asked = rangeOf(question, scans, nowMs)
+  checkWindows(asked, question)
+  const range = await widened(asked, scans)
+  const { rows } = budget
+  /** @type {unknown} */
+  let failure
+  for (const stepMs of stepsOf(range, question)) {
+    try {
+      const parts = await summedUp(scans, range, stepMs)
+      if (parts) return answerOf(series, parts, range, stepMs)
+    } catch (error) {
+      if (!(error instanceof OverBudget)) throw error
+      failure = error
+    }
+    budget.restore(rows)
+  }
+  throw failure ?? tooFine(await finest(scans, range), question)
 }
 
 /**
@@ -192,9 +197,9 @@ function stepsOf(range, { stepMs, points }) {
  *   not stored of all of them.
  */
 async function summedUp(scans, range, stepMs) {
-  const plans = await Promise.all(scans.map((scan) => scan.plan(range, stepMs)))
+  const plans = await allEnded(scans.map((scan) => scan.plan(range, stepMs)))
   if (plans.includes(undefined)) return undefined
-  return Promise.all(scans.map((scan, at) => scan.read(plans[at] ?? [], stepMs)))
+  return allEnded(scans.map((scan, at) => scan.read(plans[at] ?? [], stepMs)))
 }
 
 /**
@@ -236,13 +241,17 @@ function tooFine(finestMs, { needsSketch }) {
   )
 }
 
-/** @param {Question} question */
-function tooMuch({ stepMs, needsSketch }) {
+/** @param {Question} question  @param {number} unrolled  Sensors of which no rollup is believed. */
+function tooMuch({ stepMs, needsSketch }, unrolled) {
   const least = needsSketch ? 'step=1h, from which on percentiles are kept' : 'step=1m'
+  const coarser = stepMs === undefined ? 'fewer points' : `${least} or a multiple of it`
+  const why =
+    unrolled > 0
+      ? `; rollups of ${unrolled} sensors are missing or behind, so raw rows are read`
+      : ''
   return new Problem(
     'too-many-rows',
-    `this needs more than ${ROWS_MAX} rows or ${READ_MS_MAX / 1000} s: ask for a shorter range, fewer series, or ${
-      stepMs === undefined ? 'fewer points' : `${least} or a multiple of it`
-    }`,
+    `this needs more than ${ROWS_MAX} rows or ${READ_MS_MAX / 1000} s${why}: ask for a shorter ` +
+      `range, fewer series, or ${coarser}`,
   )
 }

@@ -1,19 +1,15 @@
 /** What is known of sensors before their series are read: layouts, extents, and dirty hours. */
 
-import { MARK_TTL_S, SLOT_MS, shardOf, startOf } from '@sandglass/common/rollup'
+import { SLOT_MS, shardOf, unfinishedSlots } from '@sandglass/common/rollup'
 import { unknownSensor } from '../measurements.js'
-import { CLOCK_AHEAD_MS } from '../ranges.js'
 import { SLOTS_MAX } from './store.js'
 
 /**
  * Most slots of marks that one request looks at, for all of its sensors together. Each is a
- * partition, which costs about as much as a row. One sensor needs eight of them while rollups keep
- * up, and one for each minute that they are behind.
+ * partition, which costs about as much as a row. One sensor needs 68 of them while rollups keep
+ * up, and one more for each minute that they are behind.
  */
 export const MARK_SLOTS_MAX = 20_000
-
-/** How long before they can expire marks count as gone, in milliseconds. */
-const MARK_MARGIN_MS = 60_000
 
 /** @typedef {import('../store.js').Store} Store */
 /** @typedef {import('../store.js').Series} Extent */
@@ -48,24 +44,25 @@ export async function readSensors(store, ask, budget, ids, nowMs) {
     const shard = shardOf(id)
     const asked = progress.get(shard) ?? ask(() => store.rollupProgress(id))
     progress.set(shard, asked)
-    return (await asked) ?? Number.NEGATIVE_INFINITY
+    return asked
   }
 
   /** @param {string} id  @returns {Promise<Pick<Sensor, 'doneMs' | 'dirtyHours'>>} */
   async function changes(id) {
     const doneMs = await doneOf(id)
-    const untilMs = nowMs + CLOCK_AHEAD_MS
-    const slots = (untilMs - startOf(doneMs, SLOT_MS)) / SLOT_MS
-    const areKept = doneMs >= nowMs - MARK_TTL_S * 1000 + MARK_MARGIN_MS
-    if (!areKept || slots > slotsLeft) return UNKNOWN
-    slotsLeft -= slots
+    const slots = unfinishedSlots(doneMs, nowMs)
+    if (doneMs === undefined || !slots) return UNKNOWN
+    const { fromMs, toMs } = slots
+    const count = Math.ceil((toMs - fromMs) / SLOT_MS)
+    if (count > slotsLeft) return UNKNOWN
+    slotsLeft -= count
     /** @type {Promise<Map<string, Set<number>>>[]} */
     const parts = []
-    for (let fromMs = startOf(doneMs, SLOT_MS); fromMs < untilMs; fromMs += SLOTS_MAX * SLOT_MS) {
-      const toMs = Math.min(fromMs + SLOTS_MAX * SLOT_MS, untilMs)
-      parts.push(ask(() => store.markedHours(id, { fromMs, toMs })))
+    for (let startMs = fromMs; startMs < toMs; startMs += SLOTS_MAX * SLOT_MS) {
+      const some = { fromMs: startMs, toMs: Math.min(startMs + SLOTS_MAX * SLOT_MS, toMs) }
+      parts.push(ask(() => store.markedHours(id, some)))
     }
-    budget.spend(Math.ceil(slots))
+    budget.spend(count)
     return { doneMs, dirtyHours: joined(await Promise.all(parts)) }
   }
 

@@ -5,6 +5,7 @@ import { DAY_MS, HOUR_MS, LEVELS, startOf } from '@sandglass/common/rollup'
 import { bucketOf } from '@sandglass/common/schema'
 import { spans } from '@sandglass/common/spans'
 import { joined, occupied } from '../ranges.js'
+import { allEnded } from './budget.js'
 import { plan } from './plan.js'
 import { GRAINS_MS, widen } from './step.js'
 import { Stored } from './stored.js'
@@ -126,7 +127,7 @@ export class SeriesScan {
       const timeMs = row.ts.getTime()
       windows.at(timeMs).add(timeMs, --order, value)
     }
-    await Promise.all(
+    await allEnded(
       pieces.map(({ level, ...range }) =>
         level ? this.#readRollups(level, range, windows) : this.#readRaw(range, add),
       ),
@@ -143,6 +144,7 @@ export class SeriesScan {
    */
   async #settled(range, stepMs, needsSketch) {
     for (;;) {
+      this.#context.budget.spend(0)
       const made = plan(range, stepMs, this.#stored, needsSketch)
       if (made.unread.size > 0) await this.#readDays(made.unread)
       else if (!made.isComplete) return undefined
@@ -153,8 +155,10 @@ export class SeriesScan {
 
   /** @param {ReadonlySet<number>} starts */
   async #readDays(starts) {
+    // One without rows costs something, too.
+    this.#context.budget.spend(starts.size)
     const days = joined([...starts].map((fromMs) => ({ fromMs, toMs: fromMs + DAY_MS })))
-    await Promise.all(
+    await allEnded(
       days.map(async (range) => {
         /** @type {import('./store.js').HourRow[]} */
         const hours = []

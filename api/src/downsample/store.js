@@ -1,7 +1,15 @@
 /** What is asked of the database to sum series up. */
 
 import { Aggregate } from '@sandglass/common/aggregate'
-import { LEVELS, MARK, rollupTable, SLOT_MS, shardOf, startOf } from '@sandglass/common/rollup'
+import {
+  LEVELS,
+  MARK,
+  progressKey,
+  rollupTable,
+  SLOT_MS,
+  shardOf,
+  startOf,
+} from '@sandglass/common/rollup'
 import { CLASS_NAMES, measurementTable } from '@sandglass/common/schema'
 
 /** @typedef {import('@sandglass/common/spans').Range} Range */
@@ -144,7 +152,7 @@ export function rollupQuestions(keyspace, ask, page) {
 
     /** Until when the slots of a sensor are worked off. @param {string} sensorId */
     async rollupProgress(sensorId) {
-      const [row] = await ask(cql.progress, [shardOf(sensorId)])
+      const [row] = await ask(cql.progress, [progressKey(shardOf(sensorId))])
       return /** @type {number | undefined} */ (row?.done.getTime())
     },
 

@@ -2,9 +2,9 @@
  * What is known to be stored of one series.
  *
  * A time to live counts from the write, and an event may be written at any age. By the age of an
- * event alone it is therefore certain only that rows are still there ({@link Stored.certainFromMs},
- * {@link Stored.rawCertainFromMs}), never that they are gone. Beyond that the rollups of an hour
- * tell: when its first raw row was received, when it was written, and how many rows there were.
+ * event alone it is therefore certain only that rows are still there, never that they are gone.
+ * Beyond that the rollups of an hour tell: when its first raw row was received, when it was
+ * written, and how many rows there were.
  */
 
 import { EVENT_AHEAD_MS_MAX } from '@sandglass/common/measurement'
@@ -40,6 +40,17 @@ const [MINUTES, HOURS] = LEVELS
  * @property {boolean} isPartial  Whether rollups of hours have expired that the day still counts.
  */
 
+/**
+ * Where raw rows lie between two event times.
+ *
+ * @typedef {object} Place
+ * @property {number} fromMs
+ * @property {number} toMs
+ * @property {number} goneMs  Rows that were received until then may be gone.
+ * @property {number} certainFromMs  The first hour from which on none is: none was received longer
+ *   before its time than clocks may be ahead.
+ */
+
 /** @typedef {'yes' | 'no' | 'unproved'} Answer */
 
 export class Stored {
@@ -47,7 +58,7 @@ export class Stored {
   #days = new Map()
   /** Whether raw rows are what their hour counts, by hour. @type {Map<number, boolean>} */
   #proofs = new Map()
-  #layouts
+  #places
   #nowMs
   #progress
 
@@ -57,7 +68,7 @@ export class Stored {
    * @param {number} nowMs
    */
   constructor(layouts, progress, nowMs) {
-    this.#layouts = layouts
+    this.#places = layouts.map((layout, at) => placeOf(layout, at, layouts, nowMs))
     this.#nowMs = nowMs
     this.#progress = progress
   }
@@ -85,20 +96,11 @@ export class Stored {
     return startOf(this.#nowMs - HOUR_MS - ttlS * 1000 + EXPIRY_MARGIN_MS, unitMs) + unitMs
   }
 
-  /**
-   * The first hour of a layout from which on no raw row has expired: none was received longer
-   * before its time than clocks may be ahead.
-   *
-   * @param {Layout} layout
-   */
-  rawCertainFromMs(layout) {
-    return startOf(this.#goneMs(layout) + EVENT_AHEAD_MS_MAX, HOUR_MS) + HOUR_MS
-  }
-
   /** Whether no raw row of a range can have expired, by its time. @param {Range} range */
-  isRawCertain(range) {
-    return this.byLayout(range).every(
-      ({ layout }) => startOf(range.fromMs, HOUR_MS) >= this.rawCertainFromMs(layout),
+  isRawCertain({ fromMs, toMs }) {
+    const hourMs = startOf(fromMs, HOUR_MS)
+    return this.#places.every(
+      (place) => place.toMs <= fromMs || place.fromMs >= toMs || hourMs >= place.certainFromMs,
     )
   }
 
@@ -106,16 +108,16 @@ export class Stored {
    * Parts of a range by where their raw rows lie.
    *
    * @param {Range} range
-   * @returns {(Range & { layout: Layout })[]}
+   * @returns {Place[]}
    */
-  byLayout(range) {
-    return this.#layouts
-      .map((layout, at) => ({
-        layout,
-        fromMs: Math.max(range.fromMs, at === 0 ? Number.NEGATIVE_INFINITY : layout.fromMs),
-        toMs: Math.min(range.toMs, this.#layouts[at + 1]?.fromMs ?? Number.POSITIVE_INFINITY),
+  byPlace({ fromMs, toMs }) {
+    return this.#places
+      .filter((place) => place.fromMs < toMs && place.toMs > fromMs)
+      .map((place) => ({
+        ...place,
+        fromMs: Math.max(place.fromMs, fromMs),
+        toMs: Math.min(place.toMs, toMs),
       }))
-      .filter(({ fromMs, toMs }) => fromMs < toMs)
   }
 
   /** What was read of a day; undefined where nothing was yet. @param {number} dayMs */
@@ -164,11 +166,11 @@ export class Stored {
    * @returns {Answer}
    */
   hasRaw({ startMs, oldestMs, leftMs }) {
-    const layouts = this.byLayout({ fromMs: startMs, toMs: startMs + HOUR_MS })
+    const places = this.byPlace({ fromMs: startMs, toMs: startMs + HOUR_MS })
     const receivedMsMin = oldestMs ?? startMs - EVENT_AHEAD_MS_MAX
-    if (layouts.every(({ layout }) => receivedMsMin > this.#goneMs(layout))) return 'yes'
+    if (places.every(({ goneMs }) => receivedMsMin > goneMs)) return 'yes'
     // Of those that were received last, too, everything may be gone.
-    const isGone = layouts.some(({ layout }) => this.#writtenMs(leftMs) < this.#goneMs(layout))
+    const isGone = places.some(({ goneMs }) => this.#writtenMs(leftMs) < goneMs)
     if (oldestMs !== undefined || isGone) return 'no'
     const proof = this.#proofs.get(startMs)
     if (proof === undefined) return 'unproved'
@@ -196,16 +198,28 @@ export class Stored {
   #writtenMs(leftMs) {
     return this.#nowMs + leftMs - HOURS.ttlS * 1000
   }
-
-  /** Raw rows that were received until then may be gone. @param {Layout} layout */
-  #goneMs({ className, lostMs = Number.NEGATIVE_INFINITY }) {
-    const { ttlS } = retentionClass(className)
-    if (ttlS === 0) return lostMs
-    return Math.max(lostMs, this.#nowMs - ttlS * 1000 + EXPIRY_MARGIN_MS)
-  }
 }
 
 /** @type {ReadonlyMap<number, HourRow>} */
 const NO_HOURS = new Map()
 
 const SAME = /** @type {const} */ (['n', 'sum', 'min', 'max', 'first', 'last'])
+
+/**
+ * @param {Layout} layout
+ * @param {number} at  Which one it is.
+ * @param {readonly Layout[]} layouts
+ * @param {number} nowMs
+ * @returns {Place}
+ */
+function placeOf({ className, fromMs, lostMs = Number.NEGATIVE_INFINITY }, at, layouts, nowMs) {
+  const { ttlS } = retentionClass(className)
+  const expiredMs = ttlS === 0 ? Number.NEGATIVE_INFINITY : nowMs - ttlS * 1000 + EXPIRY_MARGIN_MS
+  const goneMs = Math.max(lostMs, expiredMs)
+  return {
+    fromMs: at === 0 ? Number.NEGATIVE_INFINITY : fromMs,
+    toMs: layouts[at + 1]?.fromMs ?? Number.POSITIVE_INFINITY,
+    goneMs,
+    certainFromMs: startOf(goneMs + EVENT_AHEAD_MS_MAX, HOUR_MS) + HOUR_MS,
+  }
+}

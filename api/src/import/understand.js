@@ -31,5 +31,16 @@ export function understand(object, sensor, nowMs) {
   const fault = ageFault(t, nowMs)
   if (fault !== undefined) throw new PayloadError('time', fault)
   const record = { sensor, ...object, t }
-  return { ...parseRecord(record), payload: Buffer.from(jsonText(record)) }
+  const { sensor: name, measurements } = parseRecord(record)
+  return { sensor: name, measurements, payload: Buffer.from(jsonText(needed(record))) }
+}
+
+/**
+ * What of a record means something: in one that names its metric, other members do not.
+ *
+ * @param {Record<string, unknown>} record  That was understood.
+ */
+function needed(record) {
+  const { sensor, metric, t, v, kind } = record
+  return metric === undefined ? record : { sensor, metric, t, v, kind }
 }

@@ -1,12 +1,19 @@
 /** Measurements over HTTP, and what they would become; how ingest is. */
 
-import { bodyFormat, FORMAT, itemsOf, MEDIA_TYPES, parseItem } from '@sandglass/common/bodies'
+import {
+  bodyFormat,
+  FORMAT,
+  itemsOf,
+  lineItems,
+  MEDIA_TYPES,
+  parseItem,
+} from '@sandglass/common/bodies'
 import { PRECISIONS } from '@sandglass/common/line-protocol'
 import { ageFault, KIND, KIND_NAMES, metricsFault } from '@sandglass/common/measurement'
 import { PayloadError, parsePayload } from '@sandglass/common/payload'
 import { Problem } from '@sandglass/common/problem'
 import { sensorId } from '@sandglass/common/sensor'
-import { Topics } from '@sandglass/common/topics'
+import { isLineTopic, LINE_TOPIC_DEFAULT, Topics } from '@sandglass/common/topics'
 import { clientOf } from '../auth.js'
 import * as schemas from '../schemas.js'
 
@@ -39,8 +46,9 @@ const storeSchema = {
   summary: 'Stores measurements; answers when they are durable',
   description:
     'JSON: `{"sensor":"kitchen","t":1767225600000,"temperature":21.5}`, or an array of these; ' +
-    'NDJSON: one a line; CSV: columns `sensor`, `t` and one a metric; text: InfluxDB line ' +
-    'protocol. Each is stored or refused by itself; refused ones are dead letters, and make it 400.',
+    'NDJSON: one a line; CSV: columns `sensor`, `t` and one a metric, or `sensor`, `metric`, `t`, ' +
+    '`v` and `kind`; text: InfluxDB line protocol. Each is stored or refused by itself; refused ' +
+    'ones are dead letters, and make it 400.',
   querystring: { type: 'object', properties: { precision }, additionalProperties: false },
   response: { 200: outcome },
 }
@@ -106,7 +114,8 @@ const statsSchema = {
  * @param {import('fastify').FastifyInstance} app
  * @param {import('../app.js').Parts} parts
  */
-export default async function ingest(app, { ingest: client, topics = new Topics() }) {
+export default async function ingest(app, parts) {
+  const { ingest: client, topics = new Topics(), lineTopic = LINE_TOPIC_DEFAULT } = parts
   // Ingest takes bodies apart, and so does decoding: here they are bytes.
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
@@ -134,12 +143,17 @@ export default async function ingest(app, { ingest: client, topics = new Topics(
     const { topic } = request.query
     const payload = request.body ?? Buffer.alloc(0)
     if (topic === undefined) return decode(itemsOfBody(request, payload))
+    const isOfLines = isLineTopic(lineTopic, topic) && !topics.carry(topic)
+    if (isOfLines) return decode(lineItems(payload))
     return decode([{ format: FORMAT.topic, payload }], { topics, topic })
   })
 }
 
 /** @param {Decode} request  @param {Buffer} body  @throws {Problem} */
 function itemsOfBody({ headers, query }, body) {
+  if ((headers['content-encoding'] ?? 'identity') !== 'identity') {
+    throw new Problem('unsupported-media-type', 'send what is to be decoded unpacked')
+  }
   const format = bodyFormat(headers['content-type'])
   if (!format) {
     throw new Problem('unsupported-media-type', `Content-Type must be one of ${consumes}`)

@@ -173,11 +173,8 @@ export default async function series(app, { store, catalog, downsampler }) {
           const { question, names } = parseOptions(request.query)
           const answer = await downsampler.read([one], question, signal)
           const windows = /** @type {Windows} */ (answer.windows.get(one))
-          return {
-            ...{ sensor: one.sensorId, metric: one.metric },
-            ...about(answer),
-            items: windows.items(answer.range, names, request.query.fill),
-          }
+          const items = windows.items(answer.range, names, request.query.fill)
+          return { sensor: one.sensorId, metric: one.metric, ...about(answer), items }
         },
         DEADLINE_MS,
       ),

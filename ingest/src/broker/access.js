@@ -9,10 +9,16 @@ import { sensorId } from '@sandglass/common/sensor'
 /** @typedef {import('@sandglass/common/topics').Topics} Topics */
 
 /** Return codes of a CONNACK that refuses [MQTT-3.2.2.3]. */
-export const REFUSED = Object.freeze({ unavailable: 3, badPassword: 4, notAuthorized: 5 })
+export const REFUSED = Object.freeze({
+  protocol: 1,
+  identifier: 2,
+  unavailable: 3,
+  badPassword: 4,
+  notAuthorized: 5,
+})
 
 /**
- * What of a CONNECT is judged.
+ * What of a CONNECT decides about that.
  *
  * @typedef {object} Introduction
  * @property {string | undefined} password
@@ -53,44 +59,43 @@ function isOwn(id, topic, topics) {
 }
 
 export class Access {
-  #keys
   #topics
 
   /**
    * @param {object} parts
-   * @param {Pick<import('@sandglass/common/key-store').KeyStore, 'find' | 'unasked'>}
+   * @param {Pick<import('@sandglass/common/key-store').KeyStore, 'find' | 'confirm' | 'unasked'>}
    *   parts.keys
    * @param {Topics} parts.topics
    */
   constructor({ keys, topics }) {
-    this.#keys = keys
+    this.keys = keys
     this.#topics = topics
     /** Clients that were refused. */
     this.refused = 0
   }
 
   /**
-   * Judges a client.
+   * Whether a client may connect.
    *
    * @param {Introduction} introduction
    * @param {string} address  Where it comes from.
    * @returns {Promise<Grant | number>}  What it may do, or the code of {@link REFUSED}.
    */
   async admit(introduction, address) {
-    const answer = await this.#judge(introduction, address)
+    const answer = await this.#decide(introduction, address)
     if (typeof answer === 'number') this.refused++
     return answer
   }
 
   /** Keys that were not looked up because too many unknown ones were sent. */
   get unasked() {
-    return this.#keys.unasked
+    return this.keys.unasked
   }
 
   /** @param {Introduction} introduction  @param {string} address */
-  async #judge({ password, willTopic }, address) {
+  async #decide({ password, willTopic }, address) {
     try {
-      const grant = await this.#keys.find(password ?? '', address)
+      const grant = await this.keys.find(password ?? '', address)
       if (!grant) return REFUSED.badPassword
       const mayWill = willTopic === undefined || mayPublish(grant, willTopic, this.#topics)
       return mayWill ? grant : REFUSED.notAuthorized

@@ -8,43 +8,43 @@ const QUEUE_CUT = 64
 
 /** @template {{ readonly isSettled: boolean }} T */
 export class AcknowledgementQueue {
-  /** @private @type {T[]} */
-  queue = []
-  /** The first of the queue that was not taken. @private */
-  head = 0
+  /** @type {T[]} */
+  #queue = []
+  /** The first of the queue that was not taken. */
+  #head = 0
 
   /** How many were not taken yet. */
   get count() {
-    return this.queue.length - this.head
+    return this.#queue.length - this.#head
   }
 
-  /** Whose turn it is, settled or not. @returns {T | undefined} */
+  /** The next one, settled or not. @returns {T | undefined} */
   get first() {
-    return this.queue[this.head]
+    return this.#queue[this.#head]
   }
 
   /** @param {T} one */
   push(one) {
-    this.queue.push(one)
+    this.#queue.push(one)
   }
 
-  /** Whose turn it is, if it is settled. @returns {T | undefined} */
+  /** Takes the next one, if it is settled. @returns {T | undefined} */
   take() {
-    const one = this.queue[this.head]
+    const one = this.#queue[this.#head]
     if (!one?.isSettled) return undefined
-    this.head++
-    if (this.head === this.queue.length) {
+    this.#head++
+    if (this.#head === this.#queue.length) {
       this.clear()
-    } else if (this.head >= QUEUE_CUT && 2 * this.head >= this.queue.length) {
+    } else if (this.#head >= QUEUE_CUT && 2 * this.#head >= this.#queue.length) {
       // Gives back the memory of what is done with.
-      this.queue.splice(0, this.head)
-      this.head = 0
+      this.#queue.splice(0, this.#head)
+      this.#head = 0
     }
     return one
   }
 
   clear() {
-    this.queue.length = 0
-    this.head = 0
+    this.#queue.length = 0
+    this.#head = 0
   }
 }

@@ -7,90 +7,140 @@
 import { Aedes } from 'aedes'
 import createExchange from 'mqemitter'
 import { maySubscribe } from './access.js'
-import { boundedPersistence } from './persistence.js'
+import { BoundedPersistence } from './persistence.js'
 
 /** Messages that are delivered to subscribers at the same time; more wait. */
 const FANOUT_CONCURRENCY = 1_000
 
-/** Bytes that may wait for their fan-out before the server takes no more messages. */
-const FANOUT_BYTES_MAX = 16 * 2 ** 20
+/**
+ * Deliveries of messages at the same time: each takes about half a kilobyte until it is written.
+ * With many subscriptions fewer messages are delivered at once.
+ */
+const DELIVERIES_MAX = 50_000
+
+/** Longest client id, in bytes of UTF-8, with the name of a key before it. */
+const NAME_BYTES_MAX = 65_535
 
 /** @typedef {import('../message/message.js').Message} Message */
 /** @typedef {import('./port.js').Port} Port */
+/** @typedef {import('@sandglass/common/memory-share').MemoryShare} MemoryShare */
+
+/**
+ * @typedef {object} Subscriptions
+ * @property {(name: string) => { hasFilter: (filter: string) => boolean } | undefined} byName  A
+ *   session.
+ */
 
 export class Broker {
+  #aedes
+  #exchange
+  #fanout
+  #persistence
+  /** Listeners that are aedes's own. */
+  #ownListeners = 0
+  /** @type {Subscriptions} */
+  #sessions = { byName: () => undefined }
+
   /**
    * @param {object} parts
+   * @param {Record<'fanout' | 'retained' | 'queues', MemoryShare>} parts.shares
    * @param {import('pino').Logger} parts.logger
    */
-  constructor({ logger }) {
-    /** @private */
-    this.persistence = boundedPersistence()
-    /** @private */
-    this.exchange = countedExchange()
-    /** @private */
-    this.aedes = new Aedes({
-      persistence: this.persistence,
-      mq: this.exchange,
+  constructor({ shares, logger }) {
+    this.#fanout = shares.fanout
+    this.#persistence = new BoundedPersistence(
+      shares,
+      (name, filter) => this.#sessions.byName(name)?.hasFilter(filter) ?? false,
+    )
+    this.#exchange = countedExchange()
+    this.#aedes = new Aedes({
+      persistence: /** @type {any} */ (this.#persistence),
+      mq: this.#exchange,
       // The port never reports that it is full, so nothing is waited for.
       drainTimeout: 0,
+      maxClientsIdLength: NAME_BYTES_MAX,
     })
-    /** Listeners that are aedes's own. @private */
-    this.ownListeners = 0
-    /** Bytes of messages on their way to subscribers. */
-    this.fanoutBytes = 0
+    /** Messages of QoS 0 that were not given to subscribers, because too many are on their way. */
+    this.fanoutDropped = 0
     /** Called when the fan-out has room again. @type {() => void} */
     this.onRoom = () => {}
-    this.aedes.authorizeSubscribe = (client, subscription, done) => {
-      const { grant, server } = /** @type {Port} */ (client.conn).connection
-      done(null, maySubscribe(grant, subscription.topic, server.topics) ? subscription : null)
-    }
-    this.aedes.on('clientError', (client, error) => {
+    this.#authorize()
+    this.#aedes.on('clientError', (client, error) => {
       logger.debug({ client: client.id, reason: error.message }, 'client error')
     })
-    this.aedes.on('connectionError', (_client, error) => {
+    this.#aedes.on('connectionError', (_client, error) => {
       logger.debug({ reason: error.message }, 'connection error')
     })
-    this.aedes.on('connackSent', ({ returnCode }, client) => {
-      if (returnCode === 0) /** @type {Port} */ (client.conn).connection.opened(client)
+    this.#aedes.on('connackSent', ({ returnCode }, client) => {
+      if (returnCode === 0) connectionOf(client).opened()
     })
   }
 
-  /** Messages that offline subscribers or the retained store had no room for. */
+  /** Messages that subscribers, their queues or the retained messages had no room for. */
   get dropped() {
-    return this.persistence.dropped
+    const { queues, retainedRefused } = this.#persistence
+    return this.fanoutDropped + queues.dropped + retainedRefused
   }
 
-  async start() {
-    await this.aedes.listen()
-    this.ownListeners = this.exchange.listeners.size
+  /** @param {Subscriptions} sessions  Whose subscriptions are kept. */
+  async start(sessions) {
+    this.#sessions = sessions
+    await this.#aedes.listen()
+    this.#ownListeners = this.#exchange.listeners.size
   }
 
-  /** Whether anybody subscribed to anything. @private */
-  get hasSubscribers() {
-    return this.exchange.listeners.size > this.ownListeners || this.persistence.subscribers > 0
+  /** What a client may do is decided anew each time: the rights of its key may be gone. */
+  #authorize() {
+    this.#aedes.authorizeSubscribe = (client, subscription, done) => {
+      const isGranted = connectionOf(client).subscribe(subscription.topic)
+      done(null, isGranted ? subscription : null)
+    }
+    this.#aedes.authorizePublish = (client, will, done) => {
+      const isAllowed = client !== null && connectionOf(client).mayPublishWill(will.topic)
+      done(isAllowed ? null : new Error('its key does not allow the will'))
+    }
+    this.#aedes.authorizeForward = (client, packet) => {
+      const { grant, server } = connectionOf(client)
+      return maySubscribe(grant, packet.topic, server.topics) ? packet : null
+    }
+  }
+
+  /** Whether anybody subscribed to anything. */
+  get #hasSubscribers() {
+    return this.#exchange.listeners.size > this.#ownListeners || this.#persistence.subscribers > 0
   }
 
   /** Whether the fan-out is behind. */
   get isFull() {
-    return this.fanoutBytes > FANOUT_BYTES_MAX
+    return this.#fanout.isFull
   }
 
   /** A client connects. @param {Port} port */
   handle(port) {
-    return this.aedes.handle(port)
+    return this.#aedes.handle(port)
+  }
+
+  /** A session has ended. @param {string} name */
+  forget(name) {
+    this.#persistence.forget(name)
   }
 
   /**
-   * Gives a message to whoever subscribed, and keeps it if it is retained.
+   * Gives a message to whoever subscribed, and keeps it if it is retained. While too many are on
+   * their way those of QoS 0 are dropped; of the others the server takes no more.
    *
    * @param {Message} message
    */
   publish(message) {
     const { topic, payload, qos, retain, bytes } = message
     // Most installations have no subscriber, and finding that out anew would cost the most.
-    if (!retain && !this.hasSubscribers) return
-    this.fanoutBytes += bytes
+    if (!retain && !this.#hasSubscribers) return
+    if (qos > 0) {
+      this.#fanout.add(bytes)
+    } else if (!this.#fanout.take(bytes)) {
+      this.fanoutDropped++
+      return
+    }
     const packet = /** @type {import('aedes').PublishPacket} */ ({
       cmd: 'publish',
       topic,
@@ -100,16 +150,21 @@ export class Broker {
       dup: false,
     })
     // Errors (a topic of too many levels) concern the subscribers alone: it is stored or refused.
-    this.aedes.publish(packet, () => {
+    this.#aedes.publish(packet, () => {
       const wasFull = this.isFull
-      this.fanoutBytes -= bytes
+      this.#fanout.give(bytes)
       if (wasFull && !this.isFull) this.onRoom()
     })
   }
 
   async stop() {
-    await new Promise((resolve) => this.aedes.close(() => resolve(undefined)))
+    await new Promise((resolve) => this.#aedes.close(() => resolve(undefined)))
   }
+}
+
+/** @param {import('aedes').Client} client */
+function connectionOf(client) {
+  return /** @type {Port} */ (client.conn).connection
 }
 
 /** What aedes hands messages to subscribers with; it knows who listens. */
@@ -121,11 +176,16 @@ function countedExchange() {
   const { on, removeListener } = exchange
   /** @type {Map<Function, Set<string>>} Topics by listener. */
   const listeners = new Map()
+  const adapt = () => {
+    const most = Math.floor(DELIVERIES_MAX / listeners.size)
+    exchange.concurrency = Math.max(1, Math.min(FANOUT_CONCURRENCY, most))
+  }
   return Object.assign(exchange, {
     listeners,
     on(/** @type {string} */ topic, /** @type {Function} */ notify, /** @type {unknown} */ done) {
       const topics = listeners.get(notify) ?? new Set()
       listeners.set(notify, topics.add(topic))
+      adapt()
       return on.call(exchange, topic, notify, done)
     },
     removeListener(
@@ -136,6 +196,7 @@ function countedExchange() {
       const topics = listeners.get(notify)
       topics?.delete(topic)
       if (topics?.size === 0) listeners.delete(notify)
+      adapt()
       return removeListener.call(exchange, topic, notify, done)
     },
   })

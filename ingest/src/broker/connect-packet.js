@@ -1,24 +1,162 @@
-/** What a CONNECT says of its client, besides what the broker makes of it. */
+/**
+ * A CONNECT packet [MQTT-3.1]: taken apart strictly, and put together again for the broker behind,
+ * under the name of its session and without what we see to ourselves.
+ *
+ * ```text
+ * body := protocol: string, level: u8, flags: u8, keep-alive: u16 in seconds
+ *         client id: string, [will topic: string, will payload: bytes]
+ *         [user name: string], [password: bytes]
+ * string := bytes := length: u16, u8[length]
+ * ```
+ */
 
-import { parser } from 'mqtt-packet'
+import { generate } from 'mqtt-packet'
+import { REFUSED } from './access.js'
+import { isTopic, ProtocolError, readString } from './frame.js'
 
-/** @typedef {import('./access.js').Introduction & { clientId: string }} Introduction */
+const FLAG = Object.freeze({
+  reserved: 0x01,
+  clean: 0x02,
+  will: 0x04,
+  willQos: 0x18,
+  willRetain: 0x20,
+  password: 0x40,
+  username: 0x80,
+})
+
+/** Set in the level by brokers that connect as bridges. */
+const BRIDGE = 0x80
+
+/** Longest client id, in bytes: it is kept with sessions, dead letters and states of devices. */
+export const CLIENT_ID_BYTES_MAX = 1_024
+
+/** The same in MQTT 3.1, in characters. */
+const CLIENT_ID_MAX_31 = 23
+
+/** Memory that a will takes besides topic and payload, in bytes. */
+const WILL_BYTES = 512
+
+/** The name of the protocol by its level: MQTT 3.1 and 3.1.1. @type {Record<number, string>} */
+const PROTOCOLS = { 3: 'MQIsdp', 4: 'MQTT' }
 
 /**
- * @param {Buffer} packet
- * @returns {Introduction}  Empty where it is malformed: the broker says so.
+ * @typedef {object} Will
+ * @property {string} topic
+ * @property {Buffer} payload
+ * @property {0 | 1 | 2} qos
+ * @property {boolean} retain
  */
-export function introductionOf(packet) {
-  /** @type {Introduction} */
-  const introduction = { clientId: '', password: undefined, willTopic: undefined }
-  const reader = parser()
-  reader.on('error', () => {})
-  reader.on('packet', (connect) => {
-    if (connect.cmd !== 'connect') return
-    introduction.clientId = connect.clientId
-    introduction.password = connect.password?.toString()
-    introduction.willTopic = connect.will?.topic
+
+/**
+ * @typedef {object} Connect
+ * @property {number} level  Of the protocol: 3 or 4; another one has nothing behind it.
+ * @property {boolean} clean  Whether its session begins anew, and ends with the connection.
+ * @property {number} keepAliveS  0: none.
+ * @property {string} clientId  May be empty.
+ * @property {Will | undefined} will
+ * @property {string | undefined} password
+ */
+
+/**
+ * @param {Buffer} buffer
+ * @param {number} start  Where the body begins.
+ * @param {number} end
+ * @returns {Connect}
+ * @throws {ProtocolError}
+ */
+export function parseConnect(buffer, start, end) {
+  const protocol = readString(buffer, start, end, 'the name of the protocol')
+  let at = protocol.end
+  if (at + 4 > end) throw new ProtocolError('a CONNECT that is cut short')
+  const level = buffer[at] & ~BRIDGE
+  const flags = buffer[at + 1]
+  const keepAliveS = buffer.readUInt16BE(at + 2)
+  const clean = (flags & FLAG.clean) !== 0
+  at += 4
+  if (PROTOCOLS[level] !== protocol.text) {
+    return { level: 0, clean, keepAliveS, clientId: '', will: undefined, password: undefined }
+  }
+  checkFlags(flags)
+  const id = readString(buffer, at, end, 'the client id')
+  at = id.end
+  /** @type {Will | undefined} */
+  let will
+  if (flags & FLAG.will) {
+    const topic = readString(buffer, at, end, 'the topic of a will')
+    const payload = readBytes(buffer, topic.end, end)
+    const qos = /** @type {0 | 1 | 2} */ ((flags & FLAG.willQos) >> 3)
+    const retain = (flags & FLAG.willRetain) !== 0
+    will = { topic: topic.text, payload: payload.bytes, qos, retain }
+    at = payload.end
+  }
+  if (flags & FLAG.username) at = readString(buffer, at, end, 'the user name').end
+  let password
+  if (flags & FLAG.password) {
+    const bytes = readBytes(buffer, at, end)
+    password = bytes.bytes.toString()
+    at = bytes.end
+  }
+  // [MQTT-3.1.3-1]
+  if (at !== end) throw new ProtocolError('a CONNECT with more behind it')
+  return { level, clean, keepAliveS, clientId: id.text, will, password }
+}
+
+/** @param {number} flags */
+function checkFlags(flags) {
+  // [MQTT-3.1.2-3]
+  if (flags & FLAG.reserved) throw new ProtocolError('a reserved flag in a CONNECT')
+  // [MQTT-3.1.2-14]
+  if ((flags & FLAG.willQos) === FLAG.willQos) throw new ProtocolError('a will of QoS 3')
+  // [MQTT-3.1.2-11], [MQTT-3.1.2-13], [MQTT-3.1.2-15]
+  if (!(flags & FLAG.will) && flags & (FLAG.willQos | FLAG.willRetain)) {
+    throw new ProtocolError('flags of a will in a CONNECT without one')
+  }
+}
+
+/** @param {Buffer} buffer  @param {number} at  @param {number} end */
+function readBytes(buffer, at, end) {
+  const to = at + 2 > end ? end + 1 : at + 2 + buffer.readUInt16BE(at)
+  if (to > end) throw new ProtocolError('a CONNECT that is cut short')
+  return { bytes: buffer.subarray(at + 2, to), end: to }
+}
+
+/**
+ * Why a CONNECT is refused before anybody is asked.
+ *
+ * @param {Connect} connect
+ * @returns {number | undefined}  Of `REFUSED`.
+ */
+export function refusalOf({ level, clean, clientId, will }) {
+  if (level === 0) return REFUSED.protocol
+  // [MQTT-3.1.3-8]
+  if (clientId === '' && !clean) return REFUSED.identifier
+  if (Buffer.byteLength(clientId) > CLIENT_ID_BYTES_MAX) return REFUSED.identifier
+  if (level === 3 && clientId.length > CLIENT_ID_MAX_31) return REFUSED.identifier
+  // A topic that begins with $ is the broker's own.
+  if (will && (!isTopic(will.topic) || will.topic.startsWith('$'))) return REFUSED.notAuthorized
+  return undefined
+}
+
+/**
+ * What the broker behind gets: no keep-alive, which is ours to watch, since only we know when we
+ * are the ones who do not listen; and neither user name nor password.
+ *
+ * @param {Connect} connect
+ * @param {string} name  Of the session.
+ */
+export function connectFor({ clean, will }, name) {
+  return generate({
+    cmd: 'connect',
+    protocolId: 'MQTT',
+    protocolVersion: 4,
+    clean,
+    clientId: name,
+    keepalive: 0,
+    ...(will && { will }),
   })
-  reader.parse(packet)
-  return introduction
+}
+
+/** Bytes that a will costs while its client is connected. @param {Connect} connect */
+export function willBytes({ will }) {
+  return will === undefined ? 0 : WILL_BYTES + 2 * will.topic.length + will.payload.length
 }

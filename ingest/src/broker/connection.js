@@ -3,26 +3,28 @@
  *
  * A PUBLISH goes into the pipeline and its acknowledgement into a queue, from which it leaves, in
  * order of arrival, once the message is settled. Everything else is answered or passed to aedes at
- * once, so that a client whose messages are held is still served. A DISCONNECT waits its turn in
- * the queue: what was published before it is acknowledged before the connection closes.
+ * once, so that a client whose messages are in flight is still served. A DISCONNECT waits in the
+ * queue, too: what was published before it is acknowledged before the connection closes.
  *
  * Reading stops only at a limit. While it does, the client's keep-alive does not run: we are the
  * ones who do not listen.
  */
 
+import { randomUUID } from 'node:crypto'
 import { setTimeout as delay, setImmediate as turn } from 'node:timers/promises'
 import { Message } from '../message/message.js'
 import { EVERY_SENSOR, rightsOf } from '../message/rights.js'
 import { sensorOf, sensorOfPublisher } from '../sensors/statuses.js'
-import { mayPublish } from './access.js'
+import { mayPublish, maySubscribe, REFUSED } from './access.js'
 import { AcknowledgementQueue } from './acknowledgement-queue.js'
-import { introductionOf } from './connect-packet.js'
+import { connectFor, parseConnect, refusalOf, willBytes } from './connect-packet.js'
 import {
-  CONNACK_IDENTIFIER_REJECTED,
+  connackOf,
+  copyOf,
   Framer,
   PINGRESP,
   ProtocolError,
-  parseConnect,
+  parseFilters,
   parsePublish,
   pushAcknowledgement,
   TYPE,
@@ -42,6 +44,12 @@ const LINGER_MS_MAX = 5_000
  */
 const TAKE_OVER_MS = 200
 
+/**
+ * A payload that is less than this part of the chunk it arrived in is copied out of it: an eighth.
+ * A message in flight would otherwise keep all of the chunk, whatever else was in it.
+ */
+const COPY_SHARE = 8
+
 const DISCONNECT = Buffer.from([TYPE.disconnect << 4, 0])
 
 /** Why connections close when the service does. */
@@ -50,120 +58,137 @@ export const STOPPING = 'the service stops'
 /** @typedef {import('./server.js').MqttServer} MqttServer */
 /** @typedef {import('@sandglass/common/keys').Grant} Grant */
 /** @typedef {import('./session.js').Session} Session */
+/** @typedef {import('./connect-packet.js').Connect} Connect */
 /** @typedef {'fresh' | 'connecting' | 'open' | 'leaving' | 'closed'} Stage */
 
 /**
- * What waits for its turn: an acknowledgement, or the end.
+ * What is acknowledged in its order besides messages; a DISCONNECT, too.
  *
- * @typedef {object} Turn
- * @property {number} type  `puback`, `pubrec` or `disconnect`.
+ * @typedef {object} Due
+ * @property {number} type  `pubrec` or `disconnect`.
  * @property {number} packetId
  * @property {boolean} isSettled
  */
 
 export class Connection {
+  /** What its key allows; undefined where none is required. @type {Grant | undefined} */
+  grant = undefined
+  /** @type {Session | undefined} */
+  session = undefined
+  /** @type {Stage} */
+  stage = 'fresh'
+  /** Longest silence that the client allows us to expect, in milliseconds; 0: any. */
+  keepAliveMs = 0
+  /** Whether a limit keeps us from reading on. */
+  isBlocked = false
+  /** Whether the server has it among those to flush. */
+  isDirty = false
+  /** Bytes of incomplete packets that the server counts. */
+  heldBytes = 0
+  /** Bytes that were written and have not left. */
+  outgoingBytes = 0
+  /** What it may write. */
+  rights = EVERY_SENSOR
+  /** Bytes of its messages that are not durable. */
+  bytesInFlight = 0
+  #socket
+  #framer
+  /** @type {AcknowledgementQueue<Due | Message>} */
+  #acknowledgements = new AcknowledgementQueue()
+  /** @type {Port | undefined} */
+  #port
+  /** The sensor that it stands for. @type {string | undefined} */
+  #sensorId
+  /** The topic it published on last, and whether it may. */
+  #lastTopic = ''
+  #mayPublishLast = false
+  /** Which visit of the session this is. */
+  #visit = 0
+  /** Whether the client was ever let in. */
+  #wasOpen = false
+  /** Whether the client has closed its half. */
+  #isEnded = false
+  /** Whether its socket is closed. */
+  #isGone = false
+
   /** @param {import('./listener.js').Line} socket  @param {MqttServer} server */
   constructor(socket, server) {
-    /** @type {Stage} */
-    this.stage = 'fresh'
-    /** When the last packet arrived, milliseconds since the Unix epoch. */
-    this.heardMs = Date.now()
-    /** Longest silence that the client allows us to expect, in milliseconds; 0: any. */
-    this.keepAliveMs = 0
-    /** Whether a limit keeps us from reading on. */
-    this.isBlocked = false
-    /** Whether the server has it among those to flush. */
-    this.isDirty = false
-    /** @type {Session | undefined} */
-    this.session = undefined
-    /** What its key allows; undefined where none is required. @type {Grant | undefined} */
-    this.grant = undefined
-    /** What it may write. */
-    this.rights = EVERY_SENSOR
-    /** Bytes of its messages that are not durable. */
-    this.bytesInFlight = 0
-    /** The sensor that it stands for. @private @type {string | undefined} */
-    this.sensorId = undefined
-    /** The topic it published on last, and whether it may. @private */
-    this.lastTopic = ''
-    /** @private */
-    this.mayPublishLast = false
-    /** Which visit of the session this is. @private */
-    this.visit = 0
-    /** @private */
-    this.socket = socket
     this.server = server
-    /** @private */
-    this.framer = new Framer(server.limits.packetBytesMax)
-    /** Bytes of an incomplete packet that the server counts. */
-    this.waitingBytes = 0
-    /** @private @type {AcknowledgementQueue<Turn | Message>} */
-    this.turns = new AcknowledgementQueue()
-    /** @private @type {Port | undefined} */
-    this.port = undefined
-    /** Whether the client has closed its half. @private */
-    this.isEnded = false
-
+    /** When the last packet arrived, by the clock that only goes forward. */
+    this.heardMs = server.clockMs()
+    this.#socket = socket
+    this.#framer = new Framer(server.limits.packetBytesMax)
     socket.on('data', (chunk) => {
       if (this.stage === 'leaving' || this.stage === 'closed') return
-      this.framer.push(chunk)
+      this.#framer.push(chunk)
       this.read()
     })
+    socket.on('held', () => this.#countHeld())
     socket.on('end', () => {
-      this.isEnded = true
-      this.closeIfDone()
+      this.#isEnded = true
+      this.#closeIfDone()
     })
     socket.on('error', () => {})
-    socket.on('close', () => this.close('the connection is gone'))
+    socket.on('close', () => {
+      this.#isGone = true
+      this.server.countOutgoing(-this.outgoingBytes)
+      this.outgoingBytes = 0
+      this.close('the connection is gone')
+    })
   }
 
   /** Messages (and a DISCONNECT) that are not acknowledged yet. */
   get unacknowledged() {
-    return this.turns.count
+    return this.#acknowledgements.count
+  }
+
+  /** The session, while no other connection has taken it over. */
+  get #ownSession() {
+    return this.session?.connection === this ? this.session : undefined
   }
 
   /** Takes the packets that are there, up to a limit. */
   read() {
     // While it had to wait it was not listened to: its silence begins now.
-    if (this.isBlocked) this.heardMs = this.server.nowMs()
+    if (this.isBlocked) this.heardMs = this.server.clockMs()
     this.isBlocked = false
     try {
-      while (this.canRead()) {
-        const first = this.framer.peek()
+      while (this.#canRead()) {
+        const first = this.#framer.peek()
         if (first < 0) break
-        if (this.mustWait(first)) {
+        if (this.#mustWait(first)) {
           this.isBlocked = true
           break
         }
-        if (!this.framer.next()) break
-        this.heardMs = this.server.nowMs()
-        this.take(first >> 4, first & 0x0f)
+        if (!this.#framer.next()) break
+        this.heardMs = this.server.clockMs()
+        this.#take(first >> 4, first & 0x0f)
       }
-      this.countWaiting()
+      this.#framer.compact()
+      this.#countHeld()
     } catch (error) {
       if (!(error instanceof ProtocolError)) throw error
       this.close(error.message)
     }
-    this.closeIfDone()
+    this.#closeIfDone()
     if (this.stage === 'closed') return
-    if (this.isBlocked || this.stage === 'connecting') this.socket.pause()
-    else if (this.socket.isPaused()) this.socket.resume()
+    if (this.isBlocked || this.stage === 'connecting') this.#socket.pause()
+    else if (this.#socket.isPaused()) this.#socket.resume()
   }
 
-  /** Closes once the client has closed its half, and all it said is read and answered. @private */
-  closeIfDone() {
-    if (!this.isEnded || this.unacknowledged > 0 || this.isBlocked) return
-    if (this.stage === 'connecting' && this.framer.waitingBytes > 0) return
+  /** Closes once the client has closed its half, and all it said is read and answered. */
+  #closeIfDone() {
+    if (!this.#isEnded || this.unacknowledged > 0 || this.isBlocked) return
+    if (this.stage === 'connecting' && this.#framer.waitingBytes > 0) return
     this.close('the client closed the connection')
   }
 
-  /** @private */
-  canRead() {
+  #canRead() {
     return this.stage === 'fresh' || this.stage === 'open'
   }
 
-  /** Whether a packet with this first byte has to wait. @private @param {number} first */
-  mustWait(first) {
+  /** Whether a packet with this first byte has to wait. @param {number} first */
+  #mustWait(first) {
     if (first >> 4 !== TYPE.publish || (first & 0x06) === 0) return false
     if (this.unacknowledged >= this.server.limits.clientMessagesMax) return true
     if (this.unacknowledged > 0 && this.bytesInFlight >= this.server.clientBytesMax) return true
@@ -172,84 +197,106 @@ export class Connection {
     return true
   }
 
-  /** Tells the server how much of an incomplete packet waits here. @private */
-  countWaiting() {
-    const bytes = this.canRead() && !this.isBlocked ? this.framer.waitingBytes : 0
-    const moreBytes = bytes - this.waitingBytes
-    this.waitingBytes = bytes
-    this.server.countWaiting(moreBytes)
+  /** Tells the server how much memory is held by packets that are not whole, or must wait. */
+  #countHeld() {
+    if (this.stage === 'closed') return
+    const bytes = this.#framer.heldBytes + (this.#socket.heldBytes ?? 0)
+    const moreBytes = bytes - this.heldBytes
+    this.heldBytes = bytes
+    this.server.countHeld(moreBytes)
   }
 
-  /** @private @param {number} type  @param {number} flags */
-  take(type, flags) {
-    const { buffer, packetStart, bodyStart, packetEnd } = this.framer
+  /** @param {number} type  @param {number} flags */
+  #take(type, flags) {
+    const { buffer, packetStart, bodyStart, packetEnd } = this.#framer
     if (this.stage === 'fresh') {
       // [MQTT-3.1.0-1]
       if (type !== TYPE.connect) throw new ProtocolError('the first packet is not CONNECT')
-      this.connect(buffer.subarray(packetStart, packetEnd), bodyStart - packetStart)
+      this.#connect(parseConnect(buffer, bodyStart, packetEnd))
       return
     }
     switch (type) {
       case TYPE.publish:
-        this.publish(flags)
+        this.#publish(flags)
         break
       case TYPE.pingreq:
         this.send(PINGRESP)
         break
       case TYPE.pubrel:
-        this.release(flags)
+        this.#release(flags)
         break
       case TYPE.disconnect:
         this.stage = 'leaving'
-        this.turns.push({ type, packetId: 0, isSettled: true })
+        this.#acknowledgements.push({ type, packetId: 0, isSettled: true })
         this.server.markDirty(this)
         break
       case TYPE.connect:
         // [MQTT-3.1.0-2]
         throw new ProtocolError('a second CONNECT')
+      case TYPE.subscribe:
+      case TYPE.unsubscribe: {
+        const filters = parseFilters(buffer, bodyStart, packetEnd, type === TYPE.subscribe)
+        if (type === TYPE.unsubscribe) {
+          for (const filter of filters) this.#ownSession?.unsubscribe(filter)
+        }
+        this.#port?.push(buffer.subarray(packetStart, packetEnd))
+        break
+      }
       default:
-        this.port?.push(buffer.subarray(packetStart, packetEnd))
+        this.#port?.push(buffer.subarray(packetStart, packetEnd))
     }
   }
 
-  /** @private @param {Buffer} bytes  @param {number} bodyStart */
-  connect(bytes, bodyStart) {
-    const { keepAliveS, anonymousSession, packet } = parseConnect(bytes, bodyStart)
-    if (anonymousSession) {
-      this.send(CONNACK_IDENTIFIER_REJECTED)
-      throw new ProtocolError('a kept session without a client id')
+  /** @param {Connect} connect */
+  #connect(connect) {
+    const code = refusalOf(connect)
+    if (code !== undefined) {
+      this.#refuse(code, 'its CONNECT asks for what there is not')
+      return
     }
     // [MQTT-3.1.2-24]
-    this.keepAliveMs = keepAliveS * 1_500
+    this.keepAliveMs = connect.keepAliveS * 1_500
     this.stage = 'connecting'
-    void this.enter(introductionOf(bytes), packet)
+    void this.#enter(connect)
   }
 
-  /**
-   * @private
-   * @param {import('./connect-packet.js').Introduction} introduction
-   * @param {Buffer} packet
-   */
-  async enter(introduction, packet) {
-    const { access, sessions } = this.server
-    if (!(await this.stillWantsIn(0))) return
+  /** @param {number} code  Of `REFUSED`.  @param {string} reason */
+  #refuse(code, reason) {
+    this.send(connackOf(code))
+    this.close(reason)
+  }
+
+  /** @param {Connect} connect */
+  async #enter(connect) {
+    const { access, sessions, broker, topics } = this.server
+    const { will, clean, password } = connect
+    const clientId = connect.clientId === '' ? `auto-${randomUUID()}` : connect.clientId
+    if (!(await this.#stillWantsIn(0))) return
     if (access) {
-      const answer = await access.admit(introduction, this.socket.remoteAddress ?? '')
+      const answer = await access.admit(
+        { password, willTopic: will?.topic },
+        this.#socket.remoteAddress ?? '',
+      )
       if (this.stage !== 'connecting') return
       if (typeof answer === 'number') {
-        this.send(Buffer.from([0x20, 2, 0, answer]))
-        this.close('its key does not let it in')
+        this.#refuse(answer, 'its key does not let it in')
         return
       }
       this.grant = answer
       this.rights = rightsOf(answer)
     }
-    const isThere = sessions.isConnected(introduction.clientId)
-    if (isThere && !(await this.stillWantsIn(TAKE_OVER_MS))) return
-    this.sensorId = sensorOf(this.grant, introduction.willTopic, this.server.topics)
-    this.port = new Port(this)
-    this.server.broker.handle(this.port)
-    this.port.push(packet)
+    const isThere = sessions.isConnected(this.grant, clientId)
+    if (isThere && !(await this.#stillWantsIn(TAKE_OVER_MS))) return
+    this.session = this.server.enter(this, clientId, clean)
+    this.#visit = this.session.visit
+    if (!this.session.setWill(willBytes(connect))) {
+      this.#refuse(REFUSED.unavailable, 'its will takes too much memory')
+      return
+    }
+    this.#sensorId = sensorOf(this.grant, will?.topic, topics)
+    this.#port = new Port(this)
+    broker.handle(this.#port)
+    this.#port.push(connectFor(connect, this.session.name))
   }
 
   /**
@@ -257,39 +304,49 @@ export class Connection {
    * up is not worth the work of letting it in: where many come at once, those who still wait would
    * wait for that, and give up in their turn.
    *
-   * @private
    * @param {number} ms  How long it is given.
    */
-  async stillWantsIn(ms) {
+  async #stillWantsIn(ms) {
     if (ms > 0) await delay(ms, undefined, { ref: false })
     // Timers are before what has arrived in a turn of the loop; this is after it.
     await turn()
     return this.stage === 'connecting'
   }
 
-  /** aedes has accepted the client. @param {import('aedes').Client} client */
-  opened(client) {
+  /** aedes has accepted the client. */
+  opened() {
     if (this.stage !== 'connecting') return
     this.stage = 'open'
-    this.heardMs = this.server.nowMs()
-    this.session = this.server.sessions.enter(client.id, client.clean, this)
-    this.visit = this.session.visit
-    this.noteStatus('online', 'connected')
+    this.#wasOpen = true
+    this.heardMs = this.server.clockMs()
+    this.#noteStatus('online', 'connected')
     this.read()
   }
 
-  /** @private @param {number} flags */
-  publish(flags) {
+  /** The client asks for a subscription. @param {string} filter  @returns {boolean} */
+  subscribe(filter) {
+    if (!maySubscribe(this.grant, filter, this.server.topics)) return false
+    return this.#ownSession?.subscribe(filter) ?? false
+  }
+
+  /** Whether its will may still be published. @param {string} topic */
+  mayPublishWill(topic) {
+    const isOver = this.session?.owner.isOver ?? true
+    return !isOver && mayPublish(this.grant, topic, this.server.topics)
+  }
+
+  /** @param {number} flags */
+  #publish(flags) {
     const qos = /** @type {0 | 1 | 2} */ ((flags >> 1) & 3)
     // [MQTT-3.3.1-4]
     if (/** @type {number} */ (qos) === 3) throw new ProtocolError('a PUBLISH of QoS 3')
-    const { buffer, bodyStart, packetEnd } = this.framer
+    const { buffer, bodyStart, packetEnd } = this.#framer
     const { topic, packetId, payload } = parsePublish(buffer, qos, bodyStart, packetEnd)
-    const session = /** @type {Session} */ (this.session)
-    if (qos === 2 && session.unreleased.has(packetId)) {
+    const session = this.#ownSession
+    if (qos === 2 && session?.isUnreleased(packetId)) {
       // [MQTT-4.3.3-2]: it is stored; only its PUBREC was lost.
       this.server.noteDuplicate()
-      this.turns.push({ type: TYPE.pubrec, packetId, isSettled: true })
+      this.#acknowledgements.push({ type: TYPE.pubrec, packetId, isSettled: true })
       this.server.markDirty(this)
       return
     }
@@ -297,52 +354,52 @@ export class Connection {
       origin: this,
       sender: this,
       rights: this.rights,
-      isForSubscribers: this.mayPublish(topic),
-      clientId: session.clientId,
+      isForSubscribers: this.#mayPublish(topic),
+      clientId: this.session?.clientId ?? '',
       session,
-      visit: this.visit,
+      visit: this.#visit,
       topic,
-      payload,
+      payload: COPY_SHARE * payload.length < buffer.length ? copyOf(payload) : payload,
       qos,
       dup: (flags & 8) !== 0,
       retain: (flags & 1) !== 0,
       packetId,
-      receivedMs: this.heardMs,
-      arrivedMs: performance.now(),
+      receivedMs: this.server.wallMs(),
+      arrivedMs: this.heardMs,
     })
-    if (qos > 0) this.turns.push(message)
+    if (qos > 0) this.#acknowledgements.push(message)
     else this.server.forward(message)
     this.server.accept(message)
   }
 
-  /** Whether it may publish on a topic; most often it is the one of before. @private */
-  /** @param {string} topic */
-  mayPublish(topic) {
-    if (topic === this.lastTopic) return this.mayPublishLast
-    this.lastTopic = topic
-    this.mayPublishLast = mayPublish(this.grant, topic, this.server.topics)
-    if (this.sensorId === undefined && this.session) {
-      this.sensorId = sensorOfPublisher(this.session.clientId, topic, this.server.topics)
-      this.noteStatus('online', 'published')
+  /** Whether it may publish on a topic, most often the one of before. @param {string} topic */
+  #mayPublish(topic) {
+    if (topic === this.#lastTopic) return this.#mayPublishLast
+    this.#lastTopic = topic
+    this.#mayPublishLast = mayPublish(this.grant, topic, this.server.topics)
+    if (this.#sensorId === undefined && this.session) {
+      this.#sensorId = sensorOfPublisher(this.session.clientId, topic, this.server.topics)
+      this.#noteStatus('online', 'published')
     }
-    return this.mayPublishLast
+    return this.#mayPublishLast
   }
 
-  /** @private @param {import('../sensors/statuses.js').State} state  @param {string} reason */
-  noteStatus(state, reason) {
-    const { sensorId: id, session } = this
-    if (id !== undefined && session) {
-      this.server.noteStatus({ id, state, clientId: session.clientId, reason })
+  /** @param {import('../sensors/statuses.js').State} state  @param {string} reason */
+  #noteStatus(state, reason) {
+    const { session } = this
+    if (this.#sensorId !== undefined && session && this.#wasOpen) {
+      const { clientId } = session
+      this.server.noteStatus({ id: this.#sensorId, state, clientId, reason })
     }
   }
 
-  /** @private @param {number} flags */
-  release(flags) {
-    const { buffer, bodyStart, packetEnd } = this.framer
+  /** @param {number} flags */
+  #release(flags) {
+    const { buffer, bodyStart, packetEnd } = this.#framer
     // [MQTT-3.8.1-1]
     if (flags !== 2 || packetEnd - bodyStart !== 2) throw new ProtocolError('a malformed PUBREL')
     const packetId = buffer.readUInt16BE(bodyStart)
-    this.session?.release(packetId)
+    this.#ownSession?.release(packetId)
     /** @type {number[]} */
     const bytes = []
     pushAcknowledgement(bytes, TYPE.pubcomp, packetId)
@@ -351,60 +408,68 @@ export class Connection {
 
   /** A message is durable. @param {Message} message */
   settled(message) {
-    if (message.qos > 0 && this.turns.first === message) this.server.markDirty(this)
+    if (message.qos > 0 && this.#acknowledgements.first === message) this.server.markDirty(this)
   }
 
-  /** Sends the acknowledgements whose turn has come, and reads on if that made room. */
+  /** Sends the acknowledgements that are due, and reads on if that made room. */
   flush() {
     /** @type {number[]} */
     const bytes = []
     let hasLeft = false
-    for (let turn = this.turns.take(); turn; turn = this.turns.take()) {
-      if (turn instanceof Message) this.acknowledge(turn, bytes)
-      else if (turn.type === TYPE.disconnect) hasLeft = true
-      else pushAcknowledgement(bytes, turn.type, turn.packetId)
+    for (let one = this.#acknowledgements.take(); one; one = this.#acknowledgements.take()) {
+      if (one instanceof Message) this.#acknowledge(one, bytes)
+      else if (one.type === TYPE.disconnect) hasLeft = true
+      else pushAcknowledgement(bytes, one.type, one.packetId)
     }
     if (bytes.length > 0) this.send(Buffer.from(bytes))
     if (this.stage === 'closed') return
-    if (hasLeft) this.port?.push(DISCONNECT)
+    if (hasLeft) this.#port?.push(DISCONNECT)
     else if (this.isBlocked) this.read()
-    else this.closeIfDone()
+    else this.#closeIfDone()
   }
 
-  /** @private @param {Message} message  @param {number[]} bytes */
-  acknowledge(message, bytes) {
+  /** @param {Message} message  @param {number[]} bytes */
+  #acknowledge(message, bytes) {
     this.server.forward(message)
-    if (message.qos === 1) {
-      pushAcknowledgement(bytes, TYPE.puback, message.packetId)
-    } else if (this.session?.connection !== this) {
-      // Another connection has taken over: the packet ids are its own.
-    } else if (this.session.noteUnreleased(message.packetId)) {
-      pushAcknowledgement(bytes, TYPE.pubrec, message.packetId)
-    } else {
-      this.close('too many QoS 2 messages await their release')
-    }
+    // Where another connection has taken over, or this one is closed, nothing is acknowledged.
+    const session = this.#ownSession
+    if (!session) return
+    const { qos, packetId } = message
+    if (qos === 2 && !session.noteUnreleased(packetId)) return
+    pushAcknowledgement(bytes, qos === 1 ? TYPE.puback : TYPE.pubrec, packetId)
+    session.acknowledged(packetId, this.server.clockMs())
   }
 
   /** @param {Buffer} bytes */
   send(bytes) {
-    if (this.stage === 'closed' || this.socket.destroyed) return
-    this.socket.write(bytes)
-    if (this.socket.writableLength > OUTGOING_BYTES_MAX) {
-      this.socket.destroy()
-      this.close('the client does not read')
-    }
+    if (this.stage === 'closed' || this.#socket.destroyed) return
+    const { length } = bytes
+    this.outgoingBytes += length
+    this.#socket.write(bytes, () => {
+      if (this.#isGone) return
+      this.outgoingBytes -= length
+      this.server.countOutgoing(-length)
+    })
+    this.server.countOutgoing(length)
+    if (this.#socket.writableLength > OUTGOING_BYTES_MAX) this.cutOff()
   }
 
-  /** Takes no more packets; what is held may still be acknowledged. */
+  /** Closes the connection of a client that does not read. */
+  cutOff() {
+    this.#socket.destroy()
+    this.close('the client does not read')
+  }
+
+  /** Takes no more packets; what is in flight may still be acknowledged. */
   stopReading() {
     if (this.stage === 'closed') return
     this.stage = 'leaving'
     this.isBlocked = false
-    this.socket.pause()
+    this.#socket.pause()
   }
 
   /**
-   * Closes the connection, once. What was written is sent first; messages that are held go on
+   * Closes the connection, once. What was written is sent first; messages that are in flight go on
    * their way, without an acknowledgement.
    *
    * @param {string} [reason]
@@ -414,20 +479,21 @@ export class Connection {
     const isLeaving = this.stage === 'leaving'
     this.stage = 'closed'
     this.isBlocked = false
-    this.server.countWaiting(-this.waitingBytes)
+    this.server.countHeld(-this.heldBytes)
     const left = isLeaving ? 'offline' : 'lost'
-    this.noteStatus(reason === STOPPING ? 'unknown' : left, reason)
+    this.#noteStatus(reason === STOPPING ? 'unknown' : left, reason)
     this.server.removed(this, reason)
-    if (isLeaving && this.port && !this.port.destroyed) {
+    const port = this.#port
+    if (isLeaving && port && !port.destroyed) {
       // [MQTT-3.1.2-10]: after a DISCONNECT there is no will.
-      this.port.push(DISCONNECT)
-      this.port.push(null)
+      port.push(DISCONNECT)
+      port.push(null)
     } else {
-      this.port?.destroy()
+      port?.destroy()
     }
-    if (this.socket.destroyed) return
-    this.socket.resume()
-    this.socket.destroySoon()
-    setTimeout(() => this.socket.destroy(), LINGER_MS_MAX).unref()
+    if (this.#socket.destroyed) return
+    this.#socket.resume()
+    this.#socket.destroySoon()
+    setTimeout(() => this.#socket.destroy(), LINGER_MS_MAX).unref()
   }
 }

@@ -16,19 +16,22 @@ import { isUtf8 } from 'node:buffer'
 /** The packet types we look at [MQTT-2.2.1]. */
 export const TYPE = Object.freeze({
   connect: 1,
+  connack: 2,
   publish: 3,
   puback: 4,
   pubrec: 5,
   pubrel: 6,
   pubcomp: 7,
+  subscribe: 8,
+  unsubscribe: 10,
   pingreq: 12,
   disconnect: 14,
 })
 
 export const PINGRESP = Buffer.from([0xd0, 0])
 
-/** CONNACK, identifier rejected [MQTT-3.1.3-8]. */
-export const CONNACK_IDENTIFIER_REJECTED = Buffer.from([0x20, 2, 0, 2])
+/** A CONNACK that refuses. @param {number} code  Of `REFUSED`. */
+export const connackOf = (code) => Buffer.from([TYPE.connack << 4, 2, 0, code])
 
 /** Thrown for what a connection must be closed for. */
 export class ProtocolError extends Error {
@@ -37,59 +40,85 @@ export class ProtocolError extends Error {
 
 const EMPTY = Buffer.alloc(0)
 
+const WILDCARD = /[#+]/
+
+/** A chunk is let go of when less than this part of it still waits: an eighth. */
+const COMPACT_SHARE = 8
+
 /**
  * Cuts the bytes that arrive into packets. Bytes that wait for the rest of their packet are kept in
  * a buffer that at least doubles when it grows, so that a packet that arrives byte by byte costs no
  * more than its size, twice.
  */
 export class Framer {
+  #packetBytesMax
+  #start = 0
+  #end = 0
+  /** Whether `buffer` is ours to append to. */
+  #isOwned = false
+
   /** @param {number} packetBytesMax  Largest packet, header included. */
   constructor(packetBytesMax) {
-    this.packetBytesMax = packetBytesMax
+    this.#packetBytesMax = packetBytesMax
     /** Where the current packet lies, after {@link Framer.next}. @type {Buffer} */
     this.buffer = EMPTY
     this.packetStart = 0
     this.bodyStart = 0
     this.packetEnd = 0
-    /** @private */
-    this.start = 0
-    /** @private */
-    this.end = 0
-    /** Whether `buffer` is ours to append to. @private */
-    this.owned = false
   }
 
   /** Bytes that wait: for the rest of their packet, or to be looked at. */
   get waitingBytes() {
-    return this.end - this.start
+    return this.#end - this.#start
+  }
+
+  /** Bytes of memory that are kept because of them. */
+  get heldBytes() {
+    return this.waitingBytes === 0 ? 0 : this.buffer.length
   }
 
   /** @param {Buffer} chunk  Ours from now on. */
   push(chunk) {
-    const waiting = this.end - this.start
+    const waiting = this.waitingBytes
     if (waiting === 0) {
       this.buffer = chunk
-      this.start = 0
-      this.end = chunk.length
-      this.owned = false
+      this.#start = 0
+      this.#end = chunk.length
+      this.#isOwned = false
       return
     }
-    if (!this.owned || this.end + chunk.length > this.buffer.length) {
-      // Bytes before `start` are left to the messages that still refer to them.
-      const grown = Buffer.allocUnsafeSlow(2 * (waiting + chunk.length))
-      this.buffer.copy(grown, 0, this.start, this.end)
-      this.buffer = grown
-      this.start = 0
-      this.end = waiting
-      this.owned = true
+    if (!this.#isOwned || this.#end + chunk.length > this.buffer.length) {
+      // Bytes before `#start` are left to the messages that still refer to them.
+      this.#move(2 * (waiting + chunk.length))
     }
-    chunk.copy(this.buffer, this.end)
-    this.end += chunk.length
+    chunk.copy(this.buffer, this.#end)
+    this.#end += chunk.length
+  }
+
+  /**
+   * Lets go of the chunk in which a few last bytes lie: one byte of a packet must not keep 64 KiB
+   * of others, which are done with.
+   */
+  compact() {
+    const waiting = this.waitingBytes
+    if (waiting === 0) this.buffer = EMPTY
+    else if (COMPACT_SHARE * waiting < this.buffer.length) this.#move(waiting)
+  }
+
+  /** @param {number} bytes */
+  #move(bytes) {
+    const waiting = this.waitingBytes
+    const moved = Buffer.allocUnsafeSlow(bytes)
+    this.buffer.copy(moved, 0, this.#start, this.#end)
+    this.buffer = moved
+    this.#start = 0
+    this.#end = waiting
+    this.#isOwned = true
   }
 
   /** The first byte of the next packet (type and flags), -1 where there is none yet. */
   peek() {
-    return this.start < this.end ? this.buffer[this.start] : -1
+    return this.#start < this.#end ? this.buffer[this.#start] : -1
   }
 
   /**
@@ -98,7 +127,9 @@ export class Framer {
    * @throws {ProtocolError}  If it is too large, or its length is malformed.
    */
   next() {
-    const { buffer, start, end } = this
+    const { buffer } = this
+    const start = this.#start
+    const end = this.#end
     let length = 0
     let at = start + 1
     for (let shift = 0; ; shift += 7) {
@@ -108,14 +139,14 @@ export class Framer {
       if (byte < 0x80) break
       if (shift === 21) throw new ProtocolError('the length of a packet is malformed')
     }
-    if (at - start + length > this.packetBytesMax) {
+    if (at - start + length > this.#packetBytesMax) {
       throw new ProtocolError(`a packet of ${length} bytes is over the limit`)
     }
     if (at + length > end) return false
     this.packetStart = start
     this.bodyStart = at
     this.packetEnd = at + length
-    this.start = this.packetEnd
+    this.#start = this.packetEnd
     return true
   }
 }
@@ -145,52 +176,82 @@ export function parsePublish(buffer, qos, start, end) {
   if (topicEnd === topicStart || payloadStart > end) {
     throw new ProtocolError('a PUBLISH without a topic or cut short')
   }
-  const topic = buffer.toString('utf8', topicStart, topicEnd)
-  // [MQTT-1.5.3-1] [MQTT-1.5.3-2] [MQTT-3.3.2-2]
-  // biome-ignore lint/suspicious/noControlCharactersInRegex: it is what is refused
-  if (/[#+\u0000\ufffd]/.test(topic)) checkTopic(topic, buffer.subarray(topicStart, topicEnd))
+  const topic = textOf(buffer, topicStart, topicEnd, 'the topic of a PUBLISH')
+  // [MQTT-3.3.2-2]
+  if (WILDCARD.test(topic)) throw new ProtocolError('a wildcard in the topic of a PUBLISH')
   const packetId = qos > 0 ? buffer.readUInt16BE(topicEnd) : 0
   // [MQTT-2.3.1-1]
   if (qos > 0 && packetId === 0) throw new ProtocolError('a PUBLISH with packet id 0')
   return { topic, packetId, payload: buffer.subarray(payloadStart, end) }
 }
 
-/** @param {string} topic  @param {Buffer} bytes */
-function checkTopic(topic, bytes) {
-  if (/[#+\0]/.test(topic))
-    throw new ProtocolError('a wildcard or U+0000 in the topic of a PUBLISH')
-  if (!isUtf8(bytes)) throw new ProtocolError('the topic of a PUBLISH is not UTF-8')
+/**
+ * The filters of a SUBSCRIBE or UNSUBSCRIBE, each checked as a string and as a filter.
+ *
+ * @param {Buffer} buffer
+ * @param {number} start  Where the body begins.
+ * @param {number} end
+ * @param {boolean} hasQos  Whether each is followed by a byte with its QoS: in a SUBSCRIBE.
+ * @returns {string[]}
+ * @throws {ProtocolError}
+ */
+export function parseFilters(buffer, start, end, hasQos) {
+  /** @type {string[]} */
+  const filters = []
+  // The packet id comes first.
+  for (let at = start + 2; at < end; ) {
+    const filter = readString(buffer, at, end, 'a topic filter')
+    checkFilter(filter.text)
+    filters.push(filter.text)
+    at = filter.end
+    // [MQTT-3-8.3-4]
+    if (hasQos && (at === end || buffer[at++] > 2)) throw new ProtocolError('a SUBSCRIBE of QoS 3')
+  }
+  // [MQTT-3.8.3-3]
+  if (filters.length === 0) throw new ProtocolError('a SUBSCRIBE or UNSUBSCRIBE without a filter')
+  return filters
+}
+
+/** [MQTT-4.7.1-2], [MQTT-4.7.1-3], [MQTT-4.7.3-1] @param {string} filter */
+function checkFilter(filter) {
+  const levels = filter.split('/')
+  const isWrong = levels.some((level, at) =>
+    level.length > 1 ? WILDCARD.test(level) : level === '#' && at < levels.length - 1,
+  )
+  if (filter === '' || isWrong) throw new ProtocolError('a topic filter that is none')
 }
 
 /**
- * What of a CONNECT packet is ours to know.
+ * A string with its length before it.
  *
- * @typedef {object} Connect
- * @property {number} keepAliveS  0: none.
- * @property {boolean} anonymousSession  A kept session without a client id, which is not allowed.
- * @property {Buffer} packet  A copy that asks for no keep-alive.
+ * @param {Buffer} buffer
+ * @param {number} at
+ * @param {number} end  Of what it must lie in.
+ * @param {string} what
+ * @returns {{ text: string, end: number }}
+ * @throws {ProtocolError}
  */
+export function readString(buffer, at, end, what) {
+  const textEnd = at + 2 > end ? end + 1 : at + 2 + buffer.readUInt16BE(at)
+  if (textEnd > end) throw new ProtocolError(`${what} is cut short`)
+  return { text: textOf(buffer, at + 2, textEnd, what), end: textEnd }
+}
 
-/**
- * Reads the keep-alive of a CONNECT and takes it out, so that one clock watches a connection: ours,
- * which knows when we ourselves stopped reading. What is malformed is left to the broker.
- *
- * @param {Buffer} packet  The whole packet, which is not changed.
- * @param {number} bodyStart
- * @returns {Connect}
- */
-export function parseConnect(packet, bodyStart) {
-  const copy = Buffer.from(packet)
-  const nothing = { keepAliveS: 0, anonymousSession: false, packet: copy }
-  if (packet.length < bodyStart + 2) return nothing
-  const flagsAt = bodyStart + 2 + packet.readUInt16BE(bodyStart) + 1
-  if (packet.length < flagsAt + 5) return nothing
-  const keepAliveS = copy.readUInt16BE(flagsAt + 1)
-  copy.writeUInt16BE(0, flagsAt + 1)
-  const clean = (copy[flagsAt] & 0x02) !== 0
-  const is311 = copy[flagsAt - 1] === 4
-  const anonymousSession = is311 && !clean && copy.readUInt16BE(flagsAt + 3) === 0
-  return { keepAliveS, anonymousSession, packet: copy }
+/** Whether something may be the topic of a message. @param {string} topic */
+export function isTopic(topic) {
+  return topic !== '' && !WILDCARD.test(topic)
+}
+
+/** @param {Buffer} buffer  @param {number} start  @param {number} end  @param {string} what */
+function textOf(buffer, start, end, what) {
+  const text = buffer.toString('utf8', start, end)
+  // Bytes that are not UTF-8 become U+FFFD, which may also be meant.
+  if (/\ufffd/.test(text) && !isUtf8(buffer.subarray(start, end))) {
+    throw new ProtocolError(`${what} is not UTF-8`) // [MQTT-1.5.3-1]
+  }
+  // [MQTT-1.5.3-2]
+  if (text.includes('\0')) throw new ProtocolError(`${what} has U+0000`)
+  return text
 }
 
 /**
@@ -202,4 +263,11 @@ export function parseConnect(packet, bodyStart) {
  */
 export function pushAcknowledgement(into, type, packetId) {
   into.push(type << 4, 2, packetId >> 8, packetId & 0xff)
+}
+
+/** Bytes in memory of their own, of which no other ones are kept alive. @param {Buffer} bytes */
+export function copyOf(bytes) {
+  const copy = Buffer.allocUnsafeSlow(bytes.length)
+  bytes.copy(copy)
+  return copy
 }

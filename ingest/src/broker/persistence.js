@@ -1,144 +1,182 @@
 /**
- * What aedes keeps in memory, with limits: its own store has none, so that one subscriber that went
- * away for the night, or one publisher of retained messages, would fill the memory.
+ * What aedes keeps in memory, within limits: its own store has none, so that one subscriber that
+ * went away for the night, or one publisher of retained messages, would fill the memory.
+ *
+ * A client is known here by the name of its session.
  */
 
-import memory from 'aedes-persistence'
+import { Readable } from 'node:stream'
+import aedesPersistence from 'aedes-persistence'
+import { copyOf } from './frame.js'
+import { OfflineQueues } from './offline-queues.js'
 
-/** Most messages that wait for one subscriber; what comes after is dropped, as mosquitto does. */
-const QUEUE_MESSAGES_MAX = 1_000
+// What a packet is among the parts of aedes.
+const createStore = /** @type {any} */ (aedesPersistence)
+const { Packet } = createStore
 
-/** Most retained messages, and their payloads in bytes. */
-const RETAINED_MESSAGES_MAX = 100_000
-const RETAINED_BYTES_MAX = 32 * 2 ** 20
+/** Memory that a retained message takes besides topic and payload, in bytes. */
+const RETAINED_BYTES = 512
 
-/** @typedef {{ clientId: string }} Subscriber */
+/** @typedef {import('./offline-queues.js').Packet} Queued */
 /** @typedef {{ id: string }} Client */
-/** @typedef {{ topic: string, payload: Buffer }} Packet */
+/** @typedef {{ clientId: string, topic: string }} Subscriber */
+/** @typedef {{ topic: string, qos: number }} Subscription */
 
-/** A store for aedes; `dropped` counts what it had no room for. */
-export function boundedPersistence() {
-  const store = /** @type {any} */ (memory)()
-  /** @type {Map<string, number>} Messages that wait, by client. */
-  const waiting = new Map()
-  const retained = new RetainedBytes()
-  const inner = bound(store)
-  const { storeRetained, outgoingEnqueueCombi, outgoingUpdate, outgoingClearMessageId } = inner
-  const countSubscribers = async () => {
-    bounded.subscribers = (await store.countOffline()).clientsCount
-  }
-  const bounded = Object.assign(store, {
-    dropped: 0,
-    /** Clients whose subscriptions outlive their connection. */
-    subscribers: 0,
+/**
+ * @typedef {object} Shares
+ * @property {import('@sandglass/common/memory-share').MemoryShare} retained
+ * @property {import('@sandglass/common/memory-share').MemoryShare} queues
+ */
 
-    /** @param {Client} client  @param {unknown[]} subscriptions */
-    async addSubscriptions(client, subscriptions) {
-      await inner.addSubscriptions(client, subscriptions)
-      await countSubscribers()
-    },
+export class BoundedPersistence {
+  #store = createStore()
+  #retained
+  /** Bytes of retained messages, by topic. @type {Map<string, number>} */
+  #retainedBytes = new Map()
+  #isGranted
+  /** Sessions with subscriptions that outlive their connections. @type {Set<string>} */
+  #subscribers = new Set()
 
-    /** @param {Client} client  @param {unknown[]} subscriptions */
-    async removeSubscriptions(client, subscriptions) {
-      await inner.removeSubscriptions(client, subscriptions)
-      await countSubscribers()
-    },
-
-    /** @param {Client} client */
-    async cleanSubscriptions(client) {
-      await inner.cleanSubscriptions(client)
-      await countSubscribers()
-    },
-
-    /** @param {Packet} packet */
-    async storeRetained(packet) {
-      if (!retained.take(packet)) {
-        bounded.dropped++
-        return
-      }
-      await storeRetained(owned(packet))
-    },
-
-    /** @param {Subscriber[]} subscribers  @param {Packet} packet */
-    async outgoingEnqueueCombi(subscribers, packet) {
-      if (subscribers.length === 0) return
-      const taken = subscribers.filter(({ clientId }) => {
-        const count = waiting.get(clientId) ?? 0
-        if (count >= QUEUE_MESSAGES_MAX) return false
-        waiting.set(clientId, count + 1)
-        return true
-      })
-      bounded.dropped += subscribers.length - taken.length
-      await outgoingEnqueueCombi(taken, owned(packet))
-    },
-
-    /** @param {Subscriber} subscriber  @param {Packet} packet */
-    async outgoingEnqueue(subscriber, packet) {
-      await bounded.outgoingEnqueueCombi([subscriber], packet)
-    },
-
-    /** @param {Client} client  @param {Packet} packet */
-    async outgoingUpdate(client, packet) {
-      // A message that was not queued is delivered once, and not again after a reconnection.
-      await outgoingUpdate(client, packet).catch(() => {})
-    },
-
-    /** @param {Client} client  @param {Packet} packet */
-    async outgoingClearMessageId(client, packet) {
-      const cleared = await outgoingClearMessageId(client, packet)
-      const count = (waiting.get(client.id) ?? 0) - (cleared ? 1 : 0)
-      if (count > 0) waiting.set(client.id, count)
-      else waiting.delete(client.id)
-      return cleared
-    },
-  })
-  return bounded
-}
-
-/** How much is retained. */
-class RetainedBytes {
-  constructor() {
-    /** @private @type {Map<string, number>} By topic. */
-    this.bytesOf = new Map()
-    /** @private */
-    this.bytes = 0
+  /**
+   * @param {Shares} shares
+   * @param {(name: string, filter: string) => boolean} isGranted  Whether a session has a
+   *   subscription. aedes stores all of a SUBSCRIBE once one of them is granted.
+   */
+  constructor({ retained, queues }, isGranted) {
+    this.#retained = retained
+    this.#isGranted = isGranted
+    this.queues = new OfflineQueues(queues, (packet) => new Packet(packet))
+    /** Retained messages that there was no room for. */
+    this.retainedRefused = 0
   }
 
-  /** Counts a message in the place of its topic's last; false if there is no room for it. */
-  /** @param {Packet} packet  An empty payload takes the last one away [MQTT-3.3.1-10]. */
-  take({ topic, payload }) {
-    const moreBytes = payload.length - (this.bytesOf.get(topic) ?? 0)
-    const isFull =
-      this.bytes + moreBytes > RETAINED_BYTES_MAX ||
-      (this.bytesOf.size >= RETAINED_MESSAGES_MAX && !this.bytesOf.has(topic))
-    if (isFull && payload.length > 0) return false
-    this.bytes += moreBytes
-    if (payload.length > 0) this.bytesOf.set(topic, payload.length)
-    else this.bytesOf.delete(topic)
-    return true
+  /** How many sessions have subscriptions that outlive their connections. */
+  get subscribers() {
+    return this.#subscribers.size
   }
-}
 
-/** @param {any} store */
-function bound(store) {
-  return {
-    addSubscriptions: store.addSubscriptions.bind(store),
-    removeSubscriptions: store.removeSubscriptions.bind(store),
-    cleanSubscriptions: store.cleanSubscriptions.bind(store),
-    storeRetained: store.storeRetained.bind(store),
-    outgoingEnqueueCombi: store.outgoingEnqueueCombi.bind(store),
-    outgoingUpdate: store.outgoingUpdate.bind(store),
-    outgoingClearMessageId: store.outgoingClearMessageId.bind(store),
+  /** @param {import('aedes').Aedes} broker */
+  async setup(broker) {
+    await this.#store.setup(broker)
+  }
+
+  /** @param {Queued} packet  An empty payload takes the last one away [MQTT-3.3.1-10]. */
+  async storeRetained(packet) {
+    const { topic, payload } = packet
+    const before = this.#retainedBytes.get(topic) ?? 0
+    const bytes = payload.length === 0 ? 0 : RETAINED_BYTES + 2 * topic.length + payload.length
+    this.#retained.give(before)
+    if (bytes > 0 && !this.#retained.take(bytes)) {
+      this.#retained.add(before)
+      this.retainedRefused++
+      return
+    }
+    if (bytes > 0) this.#retainedBytes.set(topic, bytes)
+    else this.#retainedBytes.delete(topic)
+    await this.#store.storeRetained(owned(packet))
+  }
+
+  /** @param {string[]} filters */
+  createRetainedStreamCombi(filters) {
+    return this.#store.createRetainedStreamCombi(filters)
+  }
+
+  /** @param {Client} client  @param {Subscription[]} subscriptions */
+  async addSubscriptions({ id }, subscriptions) {
+    const granted = subscriptions.filter(({ topic }) => this.#isGranted(id, topic))
+    if (granted.length === 0) return
+    this.#subscribers.add(id)
+    await this.#store.addSubscriptions({ id }, granted)
+  }
+
+  /** @param {Client} client  @param {string[]} filters */
+  async removeSubscriptions({ id }, filters) {
+    await this.#store.removeSubscriptions({ id }, filters)
+  }
+
+  /** @param {Client} client */
+  async cleanSubscriptions({ id }) {
+    this.#subscribers.delete(id)
+    await this.#store.cleanSubscriptions({ id })
+  }
+
+  /** @param {Client} client */
+  async subscriptionsByClient({ id }) {
+    return this.#store.subscriptionsByClient({ id })
+  }
+
+  /** @param {string} topic */
+  async subscriptionsByTopic(topic) {
+    return this.#store.subscriptionsByTopic(topic)
+  }
+
+  /** Forgets a session. @param {string} name */
+  forget(name) {
+    this.queues.forget(name)
+    void this.cleanSubscriptions({ id: name })
+  }
+
+  /** @param {Subscriber[]} subscribers  @param {Queued} packet */
+  async outgoingEnqueueCombi(subscribers, packet) {
+    // One whose session has ended meanwhile is none any more.
+    const names = subscribers
+      .map(({ clientId }) => clientId)
+      .filter((id) => this.#subscribers.has(id))
+    if (names.length > 0) this.queues.add(names, owned(packet))
+  }
+
+  /** @param {Subscriber} subscriber  @param {Queued} packet */
+  async outgoingEnqueue(subscriber, packet) {
+    await this.outgoingEnqueueCombi([subscriber], packet)
+  }
+
+  /** @param {Client} client  @param {Queued} packet */
+  async outgoingUpdate({ id }, packet) {
+    // A message that was not queued is delivered once, and not again after a reconnection.
+    this.queues.update(id, packet)
+  }
+
+  /** @param {Client} client  @param {Queued} packet */
+  async outgoingClearMessageId({ id }, { messageId }) {
+    return this.queues.remove(id, messageId)
+  }
+
+  /** @param {Client} client */
+  outgoingStream({ id }) {
+    return Readable.from(this.queues.packets(id))
+  }
+
+  /** No PUBLISH comes to aedes by a connection. */
+  async cleanIncoming() {}
+
+  /** @param {Client} client  @param {Queued} packet */
+  async putWill(client, packet) {
+    await this.#store.putWill(client, packet)
+  }
+
+  /** @param {Client} client */
+  async delWill(client) {
+    return this.#store.delWill(client)
+  }
+
+  /**
+   * Wills that other brokers left behind. There is none; and a step of the clock, by which aedes
+   * tells whether a broker lives, must not have it take ourselves for one.
+   */
+  streamWill() {
+    return Readable.from([])
   }
 }
 
 /**
- * A packet that does not keep the whole chunk alive in which its payload arrived.
+ * A packet that does not keep the whole chunk alive in which its payload arrived, nor a part of a
+ * pool.
  *
- * @param {Packet} packet
+ * @template {Queued} P
+ * @param {P} packet
+ * @returns {P}
  */
 function owned(packet) {
-  return Object.assign(Object.create(Object.getPrototypeOf(packet)), packet, {
-    payload: Buffer.from(packet.payload),
-  })
+  const own = { payload: copyOf(packet.payload) }
+  return Object.assign(Object.create(Object.getPrototypeOf(packet)), packet, own)
 }

@@ -4,8 +4,9 @@
 
 import { once } from 'node:events'
 import { Connection, STOPPING } from './connection.js'
+import { KeyWatch } from './key-watch.js'
 import { createListener } from './listener.js'
-import { Sessions } from './session.js'
+import { Sessions } from './sessions.js'
 
 /** How often keep-alives are looked at, in milliseconds. */
 const SWEEP_MS = 1_000
@@ -13,9 +14,14 @@ const SWEEP_MS = 1_000
 /** How long a new connection may take to send its CONNECT, in milliseconds. */
 const CONNECT_MS_MAX = 30_000
 
-/** Bytes of packets that have not arrived whole, of all connections together. */
-const WAITING_BYTES_MAX = 64 * 2 ** 20
+/** How long connections may take to close when the service stops, in milliseconds. */
+const STOP_MS_MAX = 2_000
 
+/** How often sessions whose clients have been away for too long are ended, in milliseconds. */
+const AGE_MS = 60_000
+
+/** @typedef {import('node:net').Socket} Socket */
+/** @typedef {import('@sandglass/common/memory-share').MemoryShare} MemoryShare */
 /** @typedef {import('../message/message.js').Message} Message */
 /** @typedef {import('../sensors/statuses.js').Status} Status */
 
@@ -24,6 +30,7 @@ const WAITING_BYTES_MAX = 64 * 2 ** 20
  * @property {number} packetBytesMax  Largest packet, in bytes.
  * @property {number} clientMessagesMax  Most unacknowledged messages of one client.
  * @property {number} connectionsMax
+ * @property {number} [handshakeMsMax]  Longest handshake of TLS, or upgrade, in milliseconds.
  */
 
 /**
@@ -33,65 +40,98 @@ const WAITING_BYTES_MAX = 64 * 2 ** 20
  * @property {(message: Message) => void} accept  Calls `message.origin.settled` some time later.
  * @property {number} senderBytesMax  Most bytes in flight of one sender of them.
  * @property {boolean} isFull  Whether no more messages of QoS 1 and 2 should be given.
- * @property {(msMax: number) => Promise<void>} idle  Resolves when nothing is held, or at
+ * @property {(msMax: number) => Promise<void>} idle  Resolves when nothing is in flight, or at
  *   the latest after so many milliseconds.
  * @property {() => void} onRoom  Called when it has room again; the server sets it.
  */
 
+/**
+ * @typedef {object} Clock
+ * @property {() => number} wallMs  Milliseconds since the Unix epoch.
+ * @property {() => number} clockMs  Milliseconds by the clock that only goes forward.
+ */
+
+/** @type {Clock} */
+const CLOCK = { wallMs: () => Date.now(), clockMs: () => performance.now() }
+
 export class MqttServer {
+  #sink
+  #statuses
+  #shares
+  #logger
+  #clock
+  #keyWatch
+  /** @type {Set<Connection>} */
+  #connections = new Set()
+  /** What has connected, whether or not it has said a word. @type {Set<Socket>} */
+  #sockets = new Set()
+  /** Connections that have something to send. @type {Connection[]} */
+  #dirty = []
+  /** Connections that wait for the shared limit. @type {Set<Connection>} */
+  #waiting = new Set()
+  /** @type {NodeJS.Timeout | undefined} */
+  #sweeper
+  #sweptMs = 0
+  #agedMs = 0
+  /** @type {import('node:net').Server[]} */
+  #servers = []
+
   /**
    * @param {object} parts
    * @param {import('./broker.js').Broker} parts.broker
    * @param {Sink} parts.sink
+   * @param {Record<'packets' | 'outgoing' | 'sessions', MemoryShare>} parts.shares
    * @param {ServerLimits} parts.limits
    * @param {import('./access.js').Access} [parts.access]  Undefined: everybody may do everything.
    * @param {import('../sensors/statuses.js').Statuses} [parts.statuses]
    * @param {import('@sandglass/common/topics').Topics} parts.topics
    * @param {import('pino').Logger} parts.logger
+   * @param {Clock} [parts.clock]
    */
-  constructor({ broker, sink, limits, access, statuses, topics, logger }) {
+  constructor(parts) {
+    const { broker, sink, shares, limits, access, clock = CLOCK } = parts
     this.broker = broker
     this.limits = limits
     this.access = access
-    this.topics = topics
-    /** @private */
-    this.statuses = statuses
-    this.sessions = new Sessions()
+    this.topics = parts.topics
+    this.sessions = new Sessions({
+      share: shares.sessions,
+      onEnd: ({ name }) => broker.forget(name),
+    })
     /** Redeliveries of QoS 2 that were recognised by their packet id. */
     this.duplicates = 0
     /** Connections that were refused because there are too many. */
     this.refused = 0
-    /** @private */
-    this.sink = sink
-    /** @private */
-    this.logger = logger
-    /** @private @type {Set<Connection>} */
-    this.connections = new Set()
-    /** Connections that have something to send. @private @type {Connection[]} */
-    this.dirty = []
-    /** Connections that wait for the shared limit. @private @type {Set<Connection>} */
-    this.waiting = new Set()
-    /** @private */
-    this.waitingBytes = 0
-    /** @private @type {NodeJS.Timeout | undefined} */
-    this.sweeper = undefined
-    /** @private */
-    this.sweptMs = 0
-    /** @private */
-    this.servers = /** @type {import('node:net').Server[]} */ ([])
-    sink.onRoom = () => this.resume()
-    broker.onRoom = () => this.resume()
+    /** Connections that failed before they could say anything in MQTT. */
+    this.handshakesFailed = 0
+    /** Connections that were closed because what they have us hold takes too much memory. */
+    this.cutOff = 0
+    this.#statuses = parts.statuses
+    this.#sink = sink
+    this.#shares = shares
+    this.#logger = parts.logger
+    this.#clock = clock
+    const { wallMs, clockMs } = clock
+    this.#keyWatch =
+      access && new KeyWatch({ keys: access.keys, sessions: this.sessions, wallMs, clockMs })
+    sink.onRoom = () => this.#resume()
+    broker.onRoom = () => this.#resume()
+  }
+
+  /** Keys that lost their connections and sessions. */
+  get keysEnded() {
+    return this.#keyWatch?.ended ?? 0
   }
 
   /** Open connections. */
   get connectionCount() {
-    return this.connections.size
+    return this.#connections.size
   }
 
   /** Connections that are not read because of a limit. */
   get blockedCount() {
     let count = 0
-    for (const { isBlocked } of this.connections) if (isBlocked) count++
+    for (const { isBlocked } of this.#connections) if (isBlocked) count++
     return count
   }
 
@@ -103,54 +143,84 @@ export class MqttServer {
    * @returns {Promise<number>}  The port.
    */
   async start(what, identity) {
-    const { packetBytesMax, connectionsMax } = this.limits
-    const asksForKeys = this.access !== undefined
-    const onLine = (/** @type {import('./listener.js').Line} */ line) => this.add(line)
-    const server = createListener(what, { identity, packetBytesMax, asksForKeys, onLine })
+    const { packetBytesMax, connectionsMax, handshakeMsMax } = this.limits
+    const server = createListener(what, {
+      identity,
+      packetBytesMax,
+      handshakeMsMax,
+      asksForKeys: this.access !== undefined,
+      onSocket: (socket) => this.#addSocket(socket),
+      onLine: (line) => this.#connections.add(new Connection(line, this)),
+      onFailed: () => this.handshakesFailed++,
+    })
     server.maxConnections = connectionsMax
     server.on('drop', () => this.refused++)
     server.listen({ ...what.listen, backlog: 4_096 })
     await once(server, 'listening')
-    this.servers.push(server)
-    this.sweptMs = this.nowMs()
-    this.sweeper ??= setInterval(() => this.sweep(), SWEEP_MS)
+    this.#servers.push(server)
+    this.#sweptMs = this.clockMs()
+    this.#sweeper ??= setInterval(() => this.sweep(), SWEEP_MS)
     return /** @type {import('node:net').AddressInfo} */ (server.address()).port
   }
 
-  /** @private @param {import('./listener.js').Line} line */
-  add(line) {
-    if (this.connections.size < this.limits.connectionsMax) {
-      this.connections.add(new Connection(line, this))
+  /** Those who have not said anything yet count, too: they cost the same. @param {Socket} socket */
+  #addSocket(socket) {
+    if (this.#sockets.size >= this.limits.connectionsMax) {
+      this.refused++
+      socket.destroy()
       return
     }
-    this.refused++
-    line.on('error', () => {})
-    line.destroy()
+    this.#sockets.add(socket)
+    socket.on('close', () => this.#sockets.delete(socket))
+  }
+
+  /**
+   * The session of a client that connects with a key that was found to be good.
+   *
+   * @param {Connection} connection
+   * @param {string} clientId
+   * @param {boolean} clean  Whether the session begins anew, and ends with the connection.
+   */
+  enter(connection, clientId, clean) {
+    const session = this.sessions.enter(
+      connection.grant,
+      clientId,
+      clean,
+      connection,
+      this.clockMs(),
+    )
+    if (!session.owner.isConfirmed) this.#keyWatch?.lookSoon()
+    return session
   }
 
   /** A device came or went. @param {Omit<Status, 'timeMs'>} what */
   noteStatus(what) {
-    this.statuses?.note({ ...what, timeMs: this.nowMs() })
+    this.#statuses?.note({ ...what, timeMs: this.wallMs() })
   }
 
   /** Milliseconds since the Unix epoch. */
-  nowMs() {
-    return Date.now()
+  wallMs() {
+    return this.#clock.wallMs()
+  }
+
+  /** Milliseconds by the clock that only goes forward, which no step of the other one moves. */
+  clockMs() {
+    return this.#clock.clockMs()
   }
 
   /** Most bytes in flight of one client; then it is not read until there are less. */
   get clientBytesMax() {
-    return this.sink.senderBytesMax
+    return this.#sink.senderBytesMax
   }
 
   /** Whether messages of QoS 1 and 2 must wait, whoever sends them. */
   get isFull() {
-    return this.sink.isFull || this.broker.isFull
+    return this.#sink.isFull || this.broker.isFull
   }
 
   /** @param {Message} message */
   accept(message) {
-    this.sink.accept(message)
+    this.#sink.accept(message)
   }
 
   /**
@@ -172,13 +242,12 @@ export class MqttServer {
   markDirty(connection) {
     if (connection.isDirty) return
     connection.isDirty = true
-    if (this.dirty.push(connection) === 1) queueMicrotask(() => this.flush())
+    if (this.#dirty.push(connection) === 1) queueMicrotask(() => this.#flush())
   }
 
-  /** @private */
-  flush() {
-    const { dirty } = this
-    this.dirty = []
+  #flush() {
+    const dirty = this.#dirty
+    this.#dirty = []
     for (const connection of dirty) {
       connection.isDirty = false
       connection.flush()
@@ -187,54 +256,88 @@ export class MqttServer {
 
   /** @param {Connection} connection */
   waitForRoom(connection) {
-    this.waiting.add(connection)
+    this.#waiting.add(connection)
   }
 
-  /** Lets those read on that waited for room, the longest waiting first. @private */
-  resume() {
-    for (const connection of this.waiting) {
+  /** Lets those read on that waited for room, the longest waiting first. */
+  #resume() {
+    for (const connection of this.#waiting) {
       if (this.isFull) return
-      this.waiting.delete(connection)
+      this.#waiting.delete(connection)
       connection.read()
     }
   }
 
   /**
-   * Counts bytes of incomplete packets.
+   * Counts bytes of packets that are not whole, or must wait. If they are too many, the connection
+   * that has most of them is the one to lose: of those that wait for us only if there is no other.
    *
    * @param {number} bytes  More, or less if negative.
    */
-  countWaiting(bytes) {
-    this.waitingBytes += bytes
-    if (bytes > 0 && this.waitingBytes > WAITING_BYTES_MAX) this.closeLargest()
+  countHeld(bytes) {
+    const { packets } = this.#shares
+    packets.add(bytes)
+    if (bytes <= 0) return
+    while (packets.bytes > packets.bytesMax) {
+      const largest =
+        this.#most('heldBytes', ({ isBlocked }) => !isBlocked) ?? this.#most('heldBytes')
+      if (!largest) return
+      this.cutOff++
+      largest.close('incomplete packets take too much memory')
+    }
   }
 
-  /** Too much is incomplete: the connection that has most of it is the one to lose. @private */
-  closeLargest() {
-    let largest
-    for (const connection of this.connections) {
-      if (connection.waitingBytes >= (largest?.waitingBytes ?? 0)) largest = connection
+  /**
+   * Counts bytes that were written and have not left. If they are too many, the connection that has
+   * most of them is cut off.
+   *
+   * @param {number} bytes  More, or less if negative.
+   */
+  countOutgoing(bytes) {
+    const { outgoing } = this.#shares
+    outgoing.add(bytes)
+    if (bytes <= 0 || outgoing.bytes <= outgoing.bytesMax) return
+    const largest = this.#most('outgoingBytes')
+    if (!largest) return
+    this.cutOff++
+    largest.cutOff()
+  }
+
+  /**
+   * @param {'heldBytes' | 'outgoingBytes'} kind
+   * @param {(connection: Connection) => boolean} [isMeant]
+   */
+  #most(kind, isMeant = () => true) {
+    /** @type {Connection | undefined} */
+    let most
+    for (const connection of this.#connections) {
+      if (connection[kind] > (most?.[kind] ?? 0) && isMeant(connection)) most = connection
     }
-    largest?.close('incomplete packets take too much memory')
+    return most
   }
 
   /** @param {Connection} connection  @param {string} reason */
   removed(connection, reason) {
-    this.connections.delete(connection)
-    this.waiting.delete(connection)
-    const { session } = connection
-    if (session) this.sessions.leave(session, connection, this.nowMs())
-    this.logger.debug({ client: session?.clientId, reason }, 'connection closed')
+    this.#connections.delete(connection)
+    this.#waiting.delete(connection)
+    const { session, heardMs } = connection
+    if (session) this.sessions.leave(session, connection, heardMs, this.clockMs())
+    this.#logger.debug({ client: session?.clientId, reason }, 'connection closed')
   }
 
-  /** Closes whoever was silent for too long. @private */
+  /** Closes whoever was silent for too long, or has a key that is good no more. */
   sweep() {
-    const nowMs = this.nowMs()
-    const isLate = nowMs - this.sweptMs > 2 * SWEEP_MS
-    this.sweptMs = nowMs
+    const nowMs = this.clockMs()
+    const isLate = nowMs - this.#sweptMs > 2 * SWEEP_MS
+    this.#sweptMs = nowMs
+    this.#keyWatch?.look()
+    if (nowMs - this.#agedMs >= AGE_MS) {
+      this.#agedMs = nowMs
+      this.sessions.age(nowMs)
+    }
     // We were the ones who did not listen: what was sent meanwhile is read first.
     if (isLate) return
-    for (const connection of this.connections) {
+    for (const connection of this.#connections) {
       const { stage, keepAliveMs, heardMs, isBlocked } = connection
       const silentMs = nowMs - heardMs
       if (stage === 'fresh' && silentMs > CONNECT_MS_MAX) {
@@ -249,16 +352,21 @@ export class MqttServer {
    * Takes no more connections and messages, acknowledges what becomes durable meanwhile, and closes
    * the connections.
    *
-   * @param {number} holdMsMax  Longest wait for messages that are held, in milliseconds.
+   * @param {number} holdMsMax  Longest wait for messages that are in flight, in milliseconds.
    */
   async stop(holdMsMax) {
-    clearInterval(this.sweeper)
-    const closed = this.servers.map((server) => once(server, 'close'))
-    for (const server of this.servers) server.close()
-    for (const connection of this.connections) connection.stopReading()
-    await this.sink.idle(holdMsMax)
-    this.flush()
-    for (const connection of this.connections) connection.close(STOPPING)
+    clearInterval(this.#sweeper)
+    this.#keyWatch?.stop()
+    const closed = this.#servers.map((server) => once(server, 'close'))
+    for (const server of this.#servers) server.close()
+    for (const connection of this.#connections) connection.stopReading()
+    await this.#sink.idle(holdMsMax)
+    this.#flush()
+    for (const connection of this.#connections) connection.close(STOPPING)
+    const timer = setTimeout(() => {
+      for (const socket of this.#sockets) socket.destroy()
+    }, STOP_MS_MAX)
     await Promise.all(closed)
+    clearTimeout(timer)
   }
 }

@@ -64,16 +64,22 @@ const REASONS = {
  */
 
 export class BrokerClient {
+  /** Calls back for the message after which we stopped reading. */
+  #kept = /** @type {(() => void) | undefined} */ (undefined)
+  /** @type {NodeJS.Timeout | undefined} */
+  #pinger
+  #client
+
   /** @param {ClientOptions} options  @param {Handlers} handlers */
   constructor(options, handlers) {
     const { url, clientId, username, password, ca, cert, key, sessionS } = options
-    /** Calls back for the message after which we stopped reading. @private */
-    this.kept = /** @type {(() => void) | undefined} */ (undefined)
-    /** @private @type {NodeJS.Timeout | undefined} */
-    this.pinger = undefined
-    /** @private */
-    this.client = mqtt.connect(url, {
-      ...{ clientId, username, password, ca, cert, key },
+    this.#client = mqtt.connect(url, {
+      clientId,
+      username,
+      password,
+      ca,
+      cert,
+      key,
       protocolVersion: 5,
       clean: false,
       resubscribe: false,
@@ -87,45 +93,45 @@ export class BrokerClient {
         maximumPacketSize: options.packetBytesMax,
       },
     })
-    this.client.handleMessage = (packet, done) => {
+    this.#client.handleMessage = (packet, done) => {
       const next = () => done(packet.qos > 0 ? UNACKNOWLEDGED : undefined)
-      if (handlers.message(packet, this.client.stream)) next()
-      else this.keep(next)
+      if (handlers.message(packet, this.#client.stream)) next()
+      else this.#keep(next)
     }
-    this.client.on('connect', () => {
+    this.#client.on('connect', () => {
       // A few acknowledgements must not wait until the broker's host confirms those before them.
-      const socket = /** @type {import('node:net').Socket} */ (this.client.stream)
+      const socket = /** @type {import('node:net').Socket} */ (this.#client.stream)
       socket.setNoDelay(true)
       handlers.connected()
     })
-    this.client.on('close', () => {
+    this.#client.on('close', () => {
       // What is behind the message on that connection comes again on the next one.
-      this.kept = undefined
-      clearInterval(this.pinger)
+      this.#kept = undefined
+      clearInterval(this.#pinger)
       handlers.closed()
     })
-    this.client.on('error', (error) => handlers.failed(reasonOf(error)))
-    this.client.on('disconnect', ({ reasonCode = 0, properties }) => {
+    this.#client.on('error', (error) => handlers.failed(reasonOf(error)))
+    this.#client.on('disconnect', ({ reasonCode = 0, properties }) => {
       const text = properties?.reasonString ?? REASONS[reasonCode] ?? reasonCode
       handlers.failed(`the broker ends the connection: ${text}`)
     })
   }
 
-  /** Reads no more. @private @param {() => void} next */
-  keep(next) {
-    this.kept = next
-    const everyMs = (this.client.keepalive * 1_000) / 3
-    this.pinger = setInterval(() => {
-      this.client.sendPing()
-      this.client.reschedulePing(true)
+  /** Reads no more. @param {() => void} next */
+  #keep(next) {
+    this.#kept = next
+    const everyMs = (this.#client.keepalive * 1_000) / 3
+    this.#pinger = setInterval(() => {
+      this.#client.sendPing()
+      this.#client.reschedulePing(true)
     }, everyMs)
   }
 
   /** Reads on. */
   resume() {
-    const { kept } = this
-    this.kept = undefined
-    clearInterval(this.pinger)
+    const kept = this.#kept
+    this.#kept = undefined
+    clearInterval(this.#pinger)
     kept?.()
   }
 
@@ -138,7 +144,7 @@ export class BrokerClient {
   async subscribe(filters) {
     // Retained messages come once: when the subscription is new.
     const options = /** @type {const} */ ({ qos: 1, rap: false, rh: 1 })
-    const granted = await this.client.subscribeAsync(filters, options)
+    const granted = await this.#client.subscribeAsync(filters, options)
     const lower = granted.find(({ qos }) => qos !== 1)
     if (lower) throw new Error(`the broker gives ${lower.topic} with QoS ${lower.qos} only`)
   }
@@ -149,18 +155,18 @@ export class BrokerClient {
    * @param {string[]} filters
    */
   async unsubscribe(filters) {
-    await this.client.unsubscribeAsync(filters)
+    await this.#client.unsubscribeAsync(filters)
   }
 
   /** Says goodbye. @param {{ keepsSession: boolean }} how  Whether the broker keeps the session. */
   async end({ keepsSession }) {
-    clearInterval(this.pinger)
-    if (!this.client.connected) {
-      await this.client.endAsync(true)
+    clearInterval(this.#pinger)
+    if (!this.#client.connected) {
+      await this.#client.endAsync(true)
       return
     }
-    const timer = setTimeout(() => this.client.stream.destroy(), END_MS_MAX)
-    await this.client.endAsync(keepsSession ? {} : { properties: { sessionExpiryInterval: 0 } })
+    const timer = setTimeout(() => this.#client.stream.destroy(), END_MS_MAX)
+    await this.#client.endAsync(keepsSession ? {} : { properties: { sessionExpiryInterval: 0 } })
     clearTimeout(timer)
   }
 }

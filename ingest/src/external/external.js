@@ -38,6 +38,31 @@ const EMPTY_MS = 3_000
  */
 
 export class External {
+  #sink
+  #session
+  #logger
+  #clientOptions
+  #topics
+  #filters
+  #resubscribeMs
+  #onEmpty
+  #emptyMs
+  /** Whether nothing is left for us, and nothing more will come. */
+  #isEmpty = false
+  /** When the last message came, by the clock that only goes forward. */
+  #heardMs = 0
+  /** @type {BrokerClient | undefined} */
+  #client
+  /** Of the connection there is. @type {Acknowledgements | undefined} */
+  #acknowledgements
+  #isStopping = false
+  /** The last reason why there is no connection; said once. */
+  #failure = ''
+  /** Of the connection there is; another one without it, and with the next. */
+  #epoch = 0
+  /** @type {NodeJS.Timeout | undefined} */
+  #timer
+
   /**
    * @param {object} parts
    * @param {Sink} parts.sink
@@ -57,63 +82,35 @@ export class External {
     this.redeliveries = 0
     /** Retained messages without a time of their own. */
     this.retainedIgnored = 0
-    /** @private */
-    this.sink = sink
-    /** @private */
-    this.session = session
-    /** @private */
-    this.logger = logger
-    /** @private */
-    this.clientOptions = client
-    /** @private */
-    this.topics = topics
-    /** @private */
-    this.filters = [...topics.filters, `${lineTopic}/#`].map((filter) =>
+    this.#sink = sink
+    this.#session = session
+    this.#logger = logger
+    this.#clientOptions = client
+    this.#topics = topics
+    this.#filters = [...topics.filters, `${lineTopic}/#`].map((filter) =>
       share === '' ? filter : `$share/${share}/${filter}`,
     )
-    /** @private */
-    this.resubscribeMs = resubscribeMs
-    /** @private */
-    this.onEmpty = onEmpty
-    /** @private */
-    this.emptyMs = emptyMs
-    /** Whether nothing is left for us, and nothing more will come. @private */
-    this.isEmpty = false
-    /** When the last message came, by the clock that only goes forward. @private */
-    this.heardMs = 0
-    /** @private @type {BrokerClient | undefined} */
-    this.client = undefined
-    /** Of the connection there is. @private @type {Acknowledgements | undefined} */
-    this.acknowledgements = undefined
-    /** @private */
-    this.isStopping = false
-    /** The last reason why there is no connection; said once. @private */
-    this.failure = ''
-    /** Of the connection there is; another one without it, and with the next. @private */
-    this.epoch = 0
-    /** @private @type {NodeJS.Timeout | undefined} */
-    this.timer = undefined
-    sink.onRoom = () => this.readOn()
+    this.#resubscribeMs = resubscribeMs
+    this.#onEmpty = onEmpty
+    this.#emptyMs = emptyMs
+    sink.onRoom = () => this.#readOn()
   }
 
   /**
    * Whether more messages may be read. mosquitto 2.0.11 forgets the receive maximum [MQTT-3.3.4-9]
    * after a reconnection: what it sends beyond that stays in the connection.
-   *
-   * @private
    */
-  get hasRoom() {
-    return !this.sink.isFull && this.unacknowledged < this.clientOptions.receiveMax
+  get #hasRoom() {
+    return !this.#sink.isFull && this.unacknowledged < this.#clientOptions.receiveMax
   }
 
-  /** @private */
-  readOn() {
-    if (this.hasRoom) this.client?.resume()
+  #readOn() {
+    if (this.#hasRoom) this.#client?.resume()
   }
 
   /** Messages that are not acknowledged. */
   get unacknowledged() {
-    return this.acknowledgements?.count ?? 0
+    return this.#acknowledgements?.count ?? 0
   }
 
   /** Connections that were made after the first one. */
@@ -123,132 +120,137 @@ export class External {
 
   /** Connects, and goes on trying. */
   start() {
-    this.client = new BrokerClient(this.clientOptions, {
-      message: (packet, stream) => this.take(packet, stream),
-      connected: () => this.connected(),
-      closed: () => this.closed(),
-      failed: (reason) => this.failed(reason),
+    this.#client = new BrokerClient(this.#clientOptions, {
+      message: (packet, stream) => this.#take(packet, stream),
+      connected: () => this.#connected(),
+      closed: () => this.#closed(),
+      failed: (reason) => this.#failed(reason),
     })
   }
 
-  /** @private */
-  connected() {
+  #connected() {
     this.connects++
-    this.session.visit++
-    this.epoch++
-    void (this.onEmpty ? this.leave(this.epoch) : this.subscribe(this.epoch))
+    this.#epoch++
+    void (this.#onEmpty ? this.#leave(this.#epoch) : this.#subscribe(this.#epoch))
   }
 
   /**
    * Subscribes on every connection, also where the session goes on: mosquitto keeps sessions over a
    * restart, but not shared subscriptions.
    *
-   * @private
    * @param {number} epoch
    */
-  async subscribe(epoch) {
+  async #subscribe(epoch) {
     try {
-      await this.client?.subscribe(this.filters)
-      if (this.epoch !== epoch) return
+      await this.#client?.subscribe(this.#filters)
+      if (this.#epoch !== epoch) return
       this.isConnected = true
-      this.failure = ''
-      this.logger.info({ broker: this.session.clientId, topics: this.filters }, 'subscribed')
+      this.#failure = ''
+      this.#logger.info({ broker: this.#session.clientId, topics: this.#filters }, 'subscribed')
     } catch (error) {
-      if (this.epoch !== epoch || this.isStopping) return
-      this.failed(/** @type {Error} */ (error).message)
-      this.timer = setTimeout(() => this.subscribe(epoch), this.resubscribeMs)
+      if (this.#epoch !== epoch || this.#isStopping) return
+      this.#failed(/** @type {Error} */ (error).message)
+      this.#timer = setTimeout(() => this.#subscribe(epoch), this.#resubscribeMs)
     }
   }
 
   /**
    * Waits until the broker has nothing left for us.
    *
-   * @private
    * @param {number} epoch
    */
-  async leave(epoch) {
+  async #leave(epoch) {
     try {
-      await this.client?.unsubscribe(this.filters)
+      await this.#client?.unsubscribe(this.#filters)
     } catch (error) {
-      if (this.epoch === epoch) this.failed(/** @type {Error} */ (error).message)
+      if (this.#epoch === epoch) this.#failed(/** @type {Error} */ (error).message)
       return
     }
-    if (this.epoch !== epoch) return
+    if (this.#epoch !== epoch) return
     this.isConnected = true
-    this.heardMs = performance.now()
-    this.lookForMore()
+    this.#heardMs = performance.now()
+    this.#lookForMore()
   }
 
-  /** @private */
-  lookForMore() {
-    const leftMs = this.heardMs + this.emptyMs - performance.now()
+  #lookForMore() {
+    const leftMs = this.#heardMs + this.#emptyMs - performance.now()
     if (leftMs > 0 || this.unacknowledged > 0) {
-      this.timer = setTimeout(() => this.lookForMore(), Math.max(leftMs, this.emptyMs / 10))
+      this.#timer = setTimeout(() => this.#lookForMore(), Math.max(leftMs, this.#emptyMs / 10))
       return
     }
-    this.isEmpty = true
-    this.logger.info({ broker: this.session.clientId }, 'nothing is left: the session ends')
-    this.onEmpty?.()
+    this.#isEmpty = true
+    this.#logger.info({ broker: this.#session.clientId }, 'nothing is left: the session ends')
+    this.#onEmpty?.()
   }
 
-  /** @private */
-  closed() {
-    clearTimeout(this.timer)
-    this.epoch++
+  #closed() {
+    clearTimeout(this.#timer)
+    this.#epoch++
     this.isConnected = false
-    this.acknowledgements?.close()
-    this.acknowledgements = undefined
+    if (!this.#acknowledgements) return
+    this.#acknowledgements.close()
+    this.#acknowledgements = undefined
+    this.#session.closed(this.#heardMs)
   }
 
-  /** @private @param {string} reason */
-  failed(reason) {
-    if (reason === this.failure || this.isStopping) return
-    this.failure = reason
-    this.logger.warn({ broker: this.session.clientId, reason }, 'no messages from the broker')
+  /** @param {string} reason */
+  #failed(reason) {
+    if (reason === this.#failure || this.#isStopping) return
+    this.#failure = reason
+    this.#logger.warn({ broker: this.#session.clientId, reason }, 'no messages from the broker')
   }
 
   /**
-   * @private
    * @param {Packet} packet
    * @param {Stream} stream  The connection by which it came.
    * @returns {boolean}  Whether there is room for more.
    */
-  take(packet, stream) {
+  #take(packet, stream) {
     // What comes while we stop is not acknowledged, and comes again to whoever is next.
-    if (this.isStopping) return true
-    const acknowledgements = this.acknowledgementsOf(stream)
-    const message = this.messageOf(packet, acknowledgements)
-    this.heardMs = message.arrivedMs
+    if (this.#isStopping) return true
+    const acknowledgements = this.#acknowledgementsOf(stream)
+    const message = this.#messageOf(packet, acknowledgements)
+    this.#heardMs = message.arrivedMs
     if (message.qos > 0) acknowledgements.add(message)
     if (message.dup) this.redeliveries++
-    if (packet.retain && !carriesTime(this.topics, message.topic, message.payload)) {
+    if (packet.retain && !carriesTime(this.#topics, message.topic, message.payload)) {
       this.retainedIgnored++
       message.move(STATE.settled)
       acknowledgements.settled(message)
     } else {
-      this.sink.accept(message)
+      this.#sink.accept(message)
     }
-    return message.qos === 0 || this.hasRoom
+    return message.qos === 0 || this.#hasRoom
   }
 
-  /** @private @param {Stream} stream */
-  acknowledgementsOf(stream) {
+  /** @param {Stream} stream */
+  #acknowledgementsOf(stream) {
     // Messages of a session that goes on may come before we hear that it does.
-    if (this.acknowledgements?.stream !== stream) {
-      this.acknowledgements?.close()
-      this.acknowledgements = new Acknowledgements(stream, () => this.readOn())
+    if (this.#acknowledgements?.stream !== stream) {
+      this.#acknowledgements?.close()
+      const session = this.#session
+      this.#acknowledgements = new Acknowledgements(stream, () => this.#readOn(), session)
+      session.opened(this.#acknowledgements)
     }
-    return this.acknowledgements
+    return this.#acknowledgements
   }
 
-  /** @private @param {Packet} packet  @param {Acknowledgements} origin */
-  messageOf({ topic, payload, qos, dup, messageId }, origin) {
-    const { session } = this
+  /** @param {Packet} packet  @param {Acknowledgements} origin */
+  #messageOf({ topic, payload, qos, dup, messageId }, origin) {
+    const session = this.#session
     return new Message({
-      ...{ origin, clientId: session.clientId, session, visit: session.visit, topic },
+      origin,
+      clientId: session.clientId,
+      session,
+      visit: session.visit,
+      topic,
       payload: /** @type {Buffer} */ (payload),
-      ...{ qos, dup, retain: false, packetId: messageId ?? 0 },
-      ...{ receivedMs: Date.now(), arrivedMs: performance.now() },
+      qos,
+      dup,
+      retain: false,
+      packetId: messageId ?? 0,
+      receivedMs: Date.now(),
+      arrivedMs: performance.now(),
     })
   }
 
@@ -256,15 +258,15 @@ export class External {
    * Takes no more messages, acknowledges what becomes durable meanwhile, and leaves. The broker
    * keeps the session, unless nothing is left in it and we will not be back.
    *
-   * @param {number} holdMsMax  Longest wait for messages that are held, in milliseconds.
+   * @param {number} holdMsMax  Longest wait for messages in flight, in milliseconds.
    */
   async stop(holdMsMax) {
-    this.isStopping = true
-    clearTimeout(this.timer)
-    this.client?.resume()
-    await this.sink.idle(holdMsMax)
-    this.acknowledgements?.flush()
-    this.acknowledgements?.close()
-    await this.client?.end({ keepsSession: !this.isEmpty })
+    this.#isStopping = true
+    clearTimeout(this.#timer)
+    this.#client?.resume()
+    await this.#sink.idle(holdMsMax)
+    this.#acknowledgements?.flush()
+    this.#acknowledgements?.close()
+    await this.#client?.end({ keepsSession: !this.#isEmpty })
   }
 }

@@ -42,9 +42,16 @@ export function clientOptionsOf(options, env, host) {
     throw new SettingError('--mqtt-client-cert and --mqtt-client-key are given together')
   }
   return {
-    ...{ url: mqttUrl, clientId: clientIdOf(options, host), sessionS: options.mqttSessionS },
-    ...{ receiveMax: options.clientMessagesMax, packetBytesMax: options.packetBytesMax },
-    ...{ username: env.MQTT_USERNAME, password: env.MQTT_PASSWORD, ca, cert, key },
+    url: mqttUrl,
+    clientId: clientIdOf(options, host),
+    sessionS: options.mqttSessionS,
+    receiveMax: options.clientMessagesMax,
+    packetBytesMax: options.packetBytesMax,
+    username: env.MQTT_USERNAME,
+    password: env.MQTT_PASSWORD,
+    ca,
+    cert,
+    key,
   }
 }
 

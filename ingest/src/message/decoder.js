@@ -3,6 +3,7 @@
 import { FORMAT, parseItem } from '@sandglass/common/bodies'
 import { PayloadError, parsePayload } from '@sandglass/common/payload'
 import { sensorId } from '@sandglass/common/sensor'
+import { isLineTopic } from '@sandglass/common/topics'
 import { Refusal } from './refusal.js'
 
 /** What a topic that is remembered costs besides its text, in bytes. */
@@ -53,7 +54,7 @@ export class Decoder {
 
   /** Whether a message is of several lines. @param {Message} message */
   isOfLines({ topic }) {
-    return topic === this.#lineTopic || topic.startsWith(`${this.#lineTopic}/`)
+    return isLineTopic(this.#lineTopic, topic)
   }
 
   /**

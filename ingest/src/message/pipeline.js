@@ -6,7 +6,6 @@
  * moment.
  */
 
-import { placedUntil } from '../sensors/placement.js'
 import { NONE_LEFT } from '../write/recent.js'
 import { takeLines } from './lines.js'
 import { PORTION } from './portions.js'
@@ -236,7 +235,7 @@ export class Pipeline {
     }
     message.move(STATE.storing)
     message.pending = 1
-    message.placedUntilMs = placedUntil(sensor, times.oldestMs)
+    message.placedUntilMs = this.#registry.placedUntil(sensor, times.oldestMs)
     this.#measurements.store(message, sensor, measurements, seqs)
     this.#finish(message)
   }

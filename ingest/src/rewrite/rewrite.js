@@ -22,7 +22,7 @@ import {
   generationOffset,
   retentionClass,
 } from '@sandglass/common/schema'
-import { PLACED_MS_MAX, SETTLED_MS } from '../sensors/placement.js'
+import { SETTLE_MS, SETTLED_MS } from '../sensors/placement.js'
 import {
   announced,
   generationAfter,
@@ -36,14 +36,9 @@ import {
 } from './layouts.js'
 import { ttlLeftS } from './store.js'
 
-/** Longer than a process stops between two requests, by far; in milliseconds. */
-export const CLAIM_MS = 600_000
-
-/** Longer than a process places rows by what it read before, by far; in milliseconds. */
-export const SETTLE_MS = 2.5 * PLACED_MS_MAX
-
-/** Longer than anybody reads by layouts that were read before, by far; in milliseconds. */
-export const READERS_MS = HOUR_MS
+/** How much longer it waits for whoever did it before, and for readers of older layouts. */
+const CLAIM_FACTOR = 2
+const READERS_FACTOR = 12
 
 /** How old events are at least that are rewritten, in milliseconds: of now too many come. */
 const REWRITTEN_AGE_MS = 2 * SETTLED_MS
@@ -85,15 +80,20 @@ const LATER_MS = 60_000
  */
 
 /** How long it waits, and how much it does at once. */
-/** @typedef {{ claimMs: number, settleMs: number, readersMs: number,
- *   sliceRows: number }} Times */
+/** @typedef {{ claimMs: number, settleMs: number, readersMs: number, sliceRows: number }} Times */
 
-/** @type {Times} */
-const TIMES = {
-  claimMs: CLAIM_MS,
-  settleMs: SETTLE_MS,
-  readersMs: READERS_MS,
-  sliceRows: SLICE_ROWS,
+/**
+ * @param {number} [settleMs]  Longer than a process places rows by layouts that it read before.
+ * @returns {Times}  With those also longer than a process stops between two requests, and than
+ *   anybody reads by layouts that he read before, by far.
+ */
+export function timesOf(settleMs = SETTLE_MS) {
+  return {
+    claimMs: CLAIM_FACTOR * settleMs,
+    settleMs,
+    readersMs: READERS_FACTOR * settleMs,
+    sliceRows: SLICE_ROWS,
+  }
 }
 
 /** Another process goes on with it. */
@@ -126,7 +126,7 @@ export class Rewrite {
    * @param {(ms: number) => Promise<void>} parts.rest
    * @param {{ rows: number, expired: number, deleted: number }} parts.counts
    * @param {() => boolean} parts.isStopped
-   * @param {Times} [parts.times]
+   * @param {Times} parts.times
    */
   constructor(parts) {
     this.#store = parts.store
@@ -137,7 +137,7 @@ export class Rewrite {
     this.#rest = parts.rest
     this.#counts = parts.counts
     this.#isStopped = parts.isStopped
-    this.#times = parts.times ?? TIMES
+    this.#times = parts.times
   }
 
   /** Which wish it works on. */

@@ -4,7 +4,7 @@
  */
 
 import { shardOf } from '@sandglass/common/rollup'
-import { Rewrite, TakenOver } from './rewrite.js'
+import { Rewrite, TakenOver, timesOf } from './rewrite.js'
 
 /** How often it is looked what is asked for, in milliseconds. */
 const TURN_MS = 5_000
@@ -50,7 +50,7 @@ export class RewriteWorker {
    * @param {() => number} [parts.now]  A clock that only goes forward, in milliseconds.
    * @param {() => number} [parts.wallNow]  Milliseconds since the Unix epoch.
    * @param {(ms: number) => Promise<void>} [parts.sleep]
-   * @param {import('./rewrite.js').Times} [parts.times]
+   * @param {number} [parts.settleMs]  How long it waits until all know of it, in milliseconds.
    */
   constructor(parts) {
     this.#store = parts.store
@@ -60,14 +60,13 @@ export class RewriteWorker {
     this.#now = parts.now ?? (() => performance.now())
     this.#wallNow = parts.wallNow ?? Date.now
     this.#sleep = parts.sleep ?? sleepMs
-    this.#times = parts.times
+    this.#times = timesOf(parts.settleMs)
   }
 
   /** Works until it is stopped. */
   async run() {
     while (!this.#isStopped) {
-      await this.turn()
-      await this.#sleep(TURN_MS)
+      if (!(await this.turn())) await this.#sleep(TURN_MS)
     }
   }
 
@@ -75,25 +74,27 @@ export class RewriteWorker {
     this.#isStopped = true
   }
 
-  /** Does what is due. */
+  /** Does what is due. @returns {Promise<boolean>}  Whether there is more. */
   async turn() {
+    let hasMore = false
     try {
       const jobs = (await this.#store.jobs()).filter((job) => !isOver(job))
       this.active = jobs.length
       for (const { sensorId } of jobs) {
-        if (this.#isStopped) return
-        await this.#advance(sensorId)
+        if (this.#isStopped) return false
+        if (await this.#advance(sensorId)) hasMore = true
       }
     } catch (error) {
       this.#failed(error)
     }
+    return hasMore
   }
 
-  /** @param {string} sensorId */
+  /** @param {string} sensorId  @returns {Promise<boolean>}  Whether it can go on at once. */
   async #advance(sensorId) {
     if (!this.#owns(shardOf(sensorId))) {
       this.#ours.delete(sensorId)
-      return
+      return false
     }
     const ours = this.#ours.get(sensorId) ?? { rewrite: this.#begin(sensorId), dueMs: 0 }
     this.#ours.set(sensorId, ours)
@@ -102,15 +103,18 @@ export class RewriteWorker {
       const job = await this.#store.job(sensorId)
       if (!job || isOver(job)) {
         this.#ours.delete(sensorId)
-        return
+        return false
       }
       const isNew = ours.rewrite.askedMs !== job.askedMs
-      if (!isNew && this.#now() < ours.dueMs) return
-      ours.dueMs = this.#now() + (await ours.rewrite.step(job))
+      if (!isNew && this.#now() < ours.dueMs) return false
+      const backMs = await ours.rewrite.step(job)
+      ours.dueMs = this.#now() + backMs
+      return backMs === 0
     } catch (error) {
       if (error instanceof TakenOver) this.#ours.delete(sensorId)
       else this.#failed(error)
       ours.dueMs = this.#now() + RETRY_MS
+      return false
     }
   }
 

@@ -1,14 +1,15 @@
 /**
- * Marks the hours of a series in which rows are stored, so that the rollups of them are computed
+ * Marks the hours of a series dirty in which rows are stored, so that their rollups are computed
  * (again). A mark is durable before the message that asked for it is acknowledged.
  *
  * What arrives within its hour shares one mark, in the slot in which the hour ends. What is late
- * has its mark in the slot of the present, and shares it until that is nearly worked off. A row
- * that becomes durable after that is marked once more: nobody would see it otherwise.
+ * has its mark in the slot of the present, and shares it until that is nearly worked off. A worker
+ * may have read the hour before a row that becomes durable later: it is marked once more.
  */
 
 import { KIND } from '@sandglass/common/measurement'
 import { HOUR_MS, markedUntil, slotFor, startOf } from '@sandglass/common/rollup'
+import { SlotClock } from './slot-clock.js'
 
 /** @typedef {import('../message/message.js').Message} Message */
 /** @typedef {import('../write/row.js').Row} Row */
@@ -21,20 +22,21 @@ const KINDS = new Set([KIND.number, KIND.integer, KIND.boolean])
 const NONE = []
 
 export class DirtyHours {
+  /** Marks of hours that were over. */
+  late = 0
+  /** Messages that became durable too late for their marks. */
+  again = 0
+  #rows
+  #clock
+
   /**
    * @param {object} parts
    * @param {import('../write/rows.js').Rows} parts.rows
-   * @param {() => number} [parts.now]  Milliseconds since the Unix epoch.
+   * @param {SlotClock} [parts.clock]
    */
-  constructor({ rows, now = Date.now }) {
-    /** DirtyHours of hours that were over. */
-    this.late = 0
-    /** Rows that became durable too late for their mark. */
-    this.again = 0
-    /** @private */
-    this.rows = rows
-    /** @private */
-    this.now = now
+  constructor({ rows, clock = new SlotClock() }) {
+    this.#rows = rows
+    this.#clock = clock
   }
 
   /**
@@ -47,22 +49,22 @@ export class DirtyHours {
   note(series, kind, timeMs, message) {
     if (!KINDS.has(kind)) return NONE
     for (const row of series.markRows) row.holdBack(message)
-    const nowMs = this.now()
     const hourMs = startOf(timeMs, HOUR_MS)
     const { mark } = series
     if (mark?.hourMs !== hourMs) {
       series.mark = series.markBefore
       series.markBefore = mark
     }
-    if (series.mark?.hourMs === hourMs && nowMs < series.mark.untilMs) {
+    if (series.mark?.hourMs === hourMs && !this.#clock.isPast(series.mark.untilMs)) {
       message.markedUntilMs = Math.min(message.markedUntilMs, series.mark.untilMs)
       return NONE
     }
+    const nowMs = this.#clock.now()
     const slotMs = slotFor(hourMs + HOUR_MS, nowMs)
     if (nowMs >= hourMs + HOUR_MS) this.late++
-    series.mark = { hourMs, untilMs: markedUntil(slotMs) }
+    series.mark = { hourMs, untilMs: this.#clock.deadline(markedUntil(slotMs)) }
     message.markedUntilMs = Math.min(message.markedUntilMs, series.mark.untilMs)
-    const row = this.rows.mark(series, hourMs, slotMs, message)
+    const row = this.#rows.mark(series, hourMs, slotMs, message)
     series.markRows.push(row)
     row.onDone = () => {
       series.markRows = series.markRows.filter((other) => other !== row)
@@ -76,7 +78,8 @@ export class DirtyHours {
    * @param {Message} message
    */
   isTooLate(message) {
-    if (this.now() < message.markedUntilMs) return false
+    if (message.markedUntilMs === Number.POSITIVE_INFINITY) return false
+    if (!this.#clock.isPast(message.markedUntilMs)) return false
     this.again++
     message.markedUntilMs = Number.POSITIVE_INFINITY
     return true

@@ -27,14 +27,18 @@ const [MINUTES, HOURS, DAYS] = LEVELS
 /** Raw rows begin to expire this long before they should, as far as we trust clocks, in ms. */
 const EXPIRY_MARGIN_MS = 60_000
 
+/** Longer than reading an hour takes: rows may expire meanwhile. */
+const READING_MS_MAX = HOUR_MS
+
 /**
  * @param {RollupStore} store
  * @param {Window} window  An hour.
  * @param {readonly Layout[]} layouts  Of the sensor, at least one.
- * @param {number} nowMs
+ * @param {number} version  Of rollups of one window, that of the higher version stays.
+ * @param {() => number} now  Milliseconds since the Unix epoch.
  * @returns {Promise<Result>}
  */
-export async function rollHour(store, window, layouts, nowMs) {
+export async function rollHour(store, window, layouts, version, now) {
   const { startMs } = window
   const range = { fromMs: startMs, toMs: startMs + HOUR_MS }
   const parts = [...spans(layouts, [range], 'desc')]
@@ -42,44 +46,57 @@ export async function rollHour(store, window, layouts, nowMs) {
   const ttlMs = Math.min(...ttlsS) * 1000 - EXPIRY_MARGIN_MS
   // No row was received longer before its time than clocks may be ahead.
   const receivedMsMin = startMs - EVENT_AHEAD_MS_MAX
-  const goneMs = Math.max(nowMs - ttlMs, lostBefore(layouts, range))
-  const isOld = receivedMsMin <= goneMs
+  const lostMs = lostBefore(layouts, range)
+  /** Raw rows that were received before may be gone. */
+  const goneMs = () => Math.max(now() - ttlMs, lostMs)
+  const isOld = receivedMsMin <= goneMs() + READING_MS_MAX
   const [existing] = isOld ? await store.rollups(HOURS, window, range.toMs) : []
-  if (existing && (existing.oldestMs ?? receivedMsMin) <= goneMs) return 'expired'
+  const isExpired = () => existing && (existing.oldestMs ?? receivedMsMin) <= goneMs()
+  if (isExpired()) return 'expired'
 
-  const hour = Aggregate.withSketch()
-  /** @type {Map<number, Aggregate>} */
-  const minutes = new Map()
-  let oldestMs = Number.POSITIVE_INFINITY
-  let order = 0
-  for (const part of parts) {
-    for await (const row of store.raw(window, part, isOld)) {
-      const value = rollupValue(/** @type {any} */ (row))
-      if (value === undefined) continue
-      const timeMs = row.ts.getTime()
-      order--
-      hour.add(timeMs, order, value)
-      at(minutes, startOf(timeMs, MINUTES.windowMs)).add(timeMs, order, value)
-      if (isOld) oldestMs = Math.min(oldestMs, receiptMs(row))
-    }
-  }
+  const { hour, minutes, oldestMs } = await sumUp(store, window, parts)
   if (hour.n === 0) return 'empty'
-  const finer = [...minutes].map(([minuteMs, aggregate]) => ({
-    ...{ startMs: minuteMs, aggregate, oldestMs: undefined },
-  }))
-  await store.write(MINUTES, window, finer, nowMs)
-  const row = { startMs, aggregate: hour, oldestMs: isOld ? oldestMs : undefined }
-  await store.write(HOURS, window, [row], nowMs)
+  if (isExpired()) return 'expired'
+  await store.write(MINUTES, window, minutes, version)
+  await store.write(HOURS, window, [{ startMs, aggregate: hour, oldestMs }], version)
   return 'written'
 }
 
 /**
  * @param {RollupStore} store
+ * @param {Window} window  An hour.
+ * @param {readonly import('@sandglass/common/spans').Span[]} parts  Where its raw rows lie.
+ */
+async function sumUp(store, window, parts) {
+  const hour = Aggregate.withSketch()
+  /** @type {Map<number, Aggregate>} */
+  const byMinute = new Map()
+  let oldestMs = Number.POSITIVE_INFINITY
+  let order = 0
+  for (const part of parts) {
+    for await (const row of store.raw(window, part)) {
+      const value = rollupValue(/** @type {any} */ (row))
+      if (value === undefined) continue
+      const timeMs = row.ts.getTime()
+      order--
+      hour.add(timeMs, order, value)
+      at(byMinute, startOf(timeMs, MINUTES.windowMs)).add(timeMs, order, value)
+      oldestMs = Math.min(oldestMs, receiptMs(row))
+    }
+  }
+  const minutes = [...byMinute].map(([startMs, aggregate]) => {
+    return { startMs, aggregate, oldestMs: undefined }
+  })
+  return { hour, minutes, oldestMs }
+}
+
+/**
+ * @param {RollupStore} store
  * @param {Window} window  A day.
- * @param {number} nowMs
+ * @param {number} version
  * @returns {Promise<Result>}
  */
-export async function rollDay(store, window, nowMs) {
+export async function rollDay(store, window, version) {
   const { startMs } = window
   const day = Aggregate.withSketch()
   for (const { aggregate } of await store.rollups(HOURS, window, startMs + DAY_MS)) {
@@ -89,7 +106,7 @@ export async function rollDay(store, window, nowMs) {
   // Hours are only ever added, so one that counts less has lost some.
   const [existing] = await store.rollups(DAYS, window, startMs + 1)
   if (existing && existing.aggregate.n > day.n) return 'expired'
-  await store.write(DAYS, window, [{ startMs, aggregate: day, oldestMs: undefined }], nowMs)
+  await store.write(DAYS, window, [{ startMs, aggregate: day, oldestMs: undefined }], version)
   return 'written'
 }
 
@@ -105,5 +122,6 @@ function at(windows, startMs) {
 
 /** When a row was received, in milliseconds. @param {import('./store.js').RawRow} row */
 function receiptMs({ wv, wi, wb }) {
-  return Number(String(wv ?? wi ?? wb)) / 1000
+  const microseconds = /** @type {{ toNumber(): number }} */ (wv ?? wi ?? wb)
+  return Math.floor(microseconds.toNumber() / 1000)
 }

@@ -7,24 +7,28 @@
  * placed again before it is acknowledged. Events of about now are never rewritten (ADR 0021).
  */
 
-/** How long ago the layouts were read at most when a row of the past is durable, in ms. */
-export const PLACED_MS_MAX = 120_000
+/** How long a rewrite waits until everybody knows of it (`--rewrite-wait-s`), in milliseconds. */
+export const SETTLE_MS = 300_000
+
+/** As a share of that: how old layouts are at most when a row of the past is durable. */
+const PLACED_SHARE = 0.4
 
 /** How old an event is at least before its place can change, in milliseconds. */
 export const SETTLED_MS = 1_800_000
 
-/** How much of that time is left to become durable when a row is placed, in milliseconds. */
-const ROOM_MS = 30_000
+/** The same when such a row is placed: the rest is left to become durable. */
+const PLACING_SHARE = 0.3
 
 /** @typedef {import('./series.js').Sensor} Sensor */
 
 /**
  * @param {Sensor} sensor
  * @param {number} oldestMs  The earliest event time.
+ * @param {number} settleMs
  * @returns {number}  Milliseconds since the Unix epoch.
  */
-export function placedUntil({ layoutsReadMs }, oldestMs) {
-  return Math.max(layoutsReadMs + PLACED_MS_MAX, oldestMs + SETTLED_MS)
+export function placedUntil({ layoutsReadMs }, oldestMs, settleMs) {
+  return Math.max(layoutsReadMs + PLACED_SHARE * settleMs, oldestMs + SETTLED_MS)
 }
 
 /**
@@ -33,7 +37,8 @@ export function placedUntil({ layoutsReadMs }, oldestMs) {
  * @param {Sensor} sensor
  * @param {number} oldestMs
  * @param {number} nowMs
+ * @param {number} settleMs
  */
-export function isPlacedTooLate(sensor, oldestMs, nowMs) {
-  return nowMs + ROOM_MS > placedUntil(sensor, oldestMs)
+export function isPlacedTooLate({ layoutsReadMs }, oldestMs, nowMs, settleMs) {
+  return nowMs > Math.max(layoutsReadMs + PLACING_SHARE * settleMs, oldestMs + SETTLED_MS / 2)
 }

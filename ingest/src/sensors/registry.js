@@ -7,7 +7,7 @@
 import { layoutsKnownUntil } from '@sandglass/common/layout'
 import { firstLayout } from '@sandglass/common/schema'
 import { sensorId } from '@sandglass/common/sensor'
-import { isPlacedTooLate } from './placement.js'
+import { isPlacedTooLate, placedUntil, SETTLE_MS } from './placement.js'
 import { Sensor } from './series.js'
 
 /** How long what the database said is believed, in milliseconds. */
@@ -59,6 +59,7 @@ export class Registry {
   #share
   #now
   #wallNow
+  #settleMs
   /** @type {Map<string, Sensor>} */
   #sensors = new Map()
   /** Those that are looked at next, whether they are idle. @type {Iterator<Sensor>} */
@@ -78,6 +79,7 @@ export class Registry {
    * @param {string} parts.className  Retention class of sensors that register themselves.
    * @param {MemoryShare} parts.share  For what is remembered of sensors.
    * @param {() => number} [parts.now]  A clock that only goes forward, in milliseconds.
+   * @param {number} [parts.rewriteWaitS]  How long a rewrite waits until all know of it.
    * @param {() => number} [parts.wallNow]  Milliseconds since the Unix epoch.
    */
   constructor(parts) {
@@ -92,6 +94,7 @@ export class Registry {
     this.#share = share
     this.#now = now
     this.#wallNow = wallNow
+    this.#settleMs = parts.rewriteWaitS ? parts.rewriteWaitS * 1000 : SETTLE_MS
     this.#cursor = this.#sensors.values()
   }
 
@@ -196,7 +199,18 @@ export class Registry {
    * @param {{ oldestMs: number, newestMs: number }} times  Of their events.
    */
   knowsLayouts(sensor, { oldestMs, newestMs }) {
-    return newestMs < sensor.layoutsUntilMs && !isPlacedTooLate(sensor, oldestMs, this.#wallNow())
+    if (newestMs >= sensor.layoutsUntilMs) return false
+    return !isPlacedTooLate(sensor, oldestMs, this.#wallNow(), this.#settleMs)
+  }
+
+  /**
+   * Until when rows may become durable that are placed now, in milliseconds since the Unix epoch.
+   *
+   * @param {Sensor} sensor
+   * @param {number} oldestMs  The earliest event time.
+   */
+  placedUntil(sensor, oldestMs) {
+    return placedUntil(sensor, oldestMs, this.#settleMs)
   }
 
   /** Whether rows that are durable must be placed again. @param {Message} message */

@@ -8,7 +8,7 @@
  * status                                     its own time
  * latest                                     the smaller of event time and time of receipt
  * series.last_ts                             the time itself: the largest wins
- * mark                                       its slot
+ * mark of a dirty hour                       its slot
  * series.first_ts                            counted down from the year 2100: the smallest wins
  * ```
  *
@@ -16,7 +16,7 @@
  */
 
 import { deadLetterDay, KIND, VALUE_COLUMNS } from '@sandglass/common/measurement'
-import { MARK, shardOf } from '@sandglass/common/rollup'
+import { MARK, MARK_TTL_S, markTimestampUs, shardOf } from '@sandglass/common/rollup'
 import {
   bucketAt,
   bucketOf,
@@ -106,7 +106,8 @@ export class Rows {
     this.#firstLayout = insert('layout', ['sensor_id', 'from_ts', 'class', 'bucket_s'])
     this.#seriesFirst = insert('series', ['sensor_id', 'metric', 'first_ts'])
     this.#seriesLast = insert('series', ['sensor_id', 'metric', 'last_ts'])
-    this.#markInsert = insert('late_mark', ['shard', 'slot', 'level', 'sensor_id', 'metric', 'ts'])
+    const markKey = ['shard', 'slot', 'level', 'sensor_id', 'metric', 'ts']
+    this.#markInsert = `${insert('late_mark', markKey)} AND TTL ?`
     this.#statusInsert = insert('status', [
       ...['sensor_id', 'bucket', 'ts', 'state', 'client', 'reason'],
     ])
@@ -199,7 +200,7 @@ export class Rows {
   }
 
   /**
-   * A mark of an hour of a series.
+   * Marks an hour of a series dirty.
    *
    * @param {Series} series
    * @param {number} hourMs
@@ -209,7 +210,8 @@ export class Rows {
   mark(series, hourMs, slotMs, message) {
     const { uuid, shard } = this.#keysOf(series.sensor)
     /** @type {unknown[]} */
-    const params = [shard, slotMs, MARK.hour, uuid, series.metric, hourMs, timestampOf(slotMs)]
+    const params = [shard, slotMs, MARK.hour, uuid, series.metric, hourMs]
+    params.push(Long.fromNumber(markTimestampUs(slotMs)), MARK_TTL_S)
     const partition = `k${shard}/${slotMs}`
     return new Row(this.#markInsert, params, partition, series.metric.length, message)
   }

@@ -1,7 +1,7 @@
 /** A pipeline over a database in memory, and what a test does with it. */
 
 import pino from 'pino'
-import { Sessions } from '../../src/broker/session.js'
+import { Sessions } from '../../src/broker/sessions.js'
 import { buildIngest } from '../../src/ingest.js'
 import { Message } from '../../src/message/message.js'
 import { FakeStorage } from './fake-storage.js'
@@ -28,7 +28,13 @@ export function build(limits = {}, storage = new FakeStorage(), recent = undefin
   /** @type {Message[]} */
   const settled = []
   const origin = { settled: (/** @type {Message} */ message) => settled.push(message) }
-  const session = new Sessions().enter('c', true, origin)
+  const session = new Sessions({ share: ingest.memory.shares.sessions }).enter(
+    undefined,
+    'c',
+    true,
+    { ...origin, close() {} },
+    0,
+  )
   /** @param {string} topic  @param {unknown} payload  @param {Partial<MessageParts>} [parts] */
   const accept = (topic, payload, parts = {}) => {
     const text = typeof payload === 'string' ? payload : JSON.stringify(payload)
