@@ -104,7 +104,8 @@ describe('keys', () => {
     })
   })
 
-  test('one that was revoked is refused within seconds', async () => {
+  test('one that was revoked is refused within seconds, on open connections, too', async () => {
+    const [reader, writer] = [await connect(keys.read, 'r'), await connect(keys.write, 'w')]
     const listed = await command('list')
     expect(listed.split('\n')).toHaveLength(4)
     for (const key of Object.values(keys)) expect(listed).not.toContain(key.slice(SECRET_AT))
@@ -112,5 +113,10 @@ describe('keys', () => {
     await until('it is refused', async () => (await ask('/v1/sensors', keys.read)).status === 401, {
       deadlineMs: 20_000,
     })
+    await until('its connection is closed', () => !reader.connected, { deadlineMs: 20_000 })
+    await expect(connect(keys.read, 'r')).rejects.toThrow('password')
+    // The others were asked for, too, and are good.
+    await writer.publishAsync('sensors/pump/pressure', '5', { qos: 1 })
+    await writer.endAsync()
   })
 })

@@ -64,7 +64,6 @@ export function createListener({ kind, listen }, parts) {
     server.on('tlsClientError', fail)
   } else {
     const slow = {
-      headersTimeout: handshakeMsMax,
       requestTimeout: handshakeMsMax,
       connectionsCheckingInterval: Math.min(HANDSHAKE_LOOK_MS, handshakeMsMax),
     }
