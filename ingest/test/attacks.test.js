@@ -180,6 +180,12 @@ describe('memory of packets', () => {
     const [message] = ingest.inFlight.all()
     expect(message.payload.toString()).toBe('1')
     expect(message.payload.buffer.byteLength).toBe(1)
+
+    // Where they are dense their chunk is what they cost, and nothing is copied.
+    for (const id of numbers(50)) one.publish(id + 1, { payload: `"${'x'.repeat(500)}"` })
+    await until(() => ingest.inFlight.count === 51)
+    const last = [...ingest.inFlight.all()].at(-1)
+    expect(last?.payload.buffer.byteLength).toBeGreaterThan(502)
   })
 
   test('packets that do not end cost the connection that has most of them', async () => {

@@ -19,8 +19,8 @@ import { mayPublish, maySubscribe, REFUSED } from './access.js'
 import { AcknowledgementQueue } from './acknowledgement-queue.js'
 import { connectFor, parseConnect, refusalOf, willBytes } from './connect-packet.js'
 import {
+  ChunkMessages,
   connackOf,
-  copyOf,
   Framer,
   PINGRESP,
   ProtocolError,
@@ -43,12 +43,6 @@ const LINGER_MS_MAX = 5_000
  * of its connection follows it, and it must not cost the client the connection that it has now.
  */
 const TAKE_OVER_MS = 200
-
-/**
- * A payload that is less than this part of the chunk it arrived in is copied out of it: an eighth.
- * A message in flight would otherwise keep all of the chunk, whatever else was in it.
- */
-const COPY_SHARE = 8
 
 const DISCONNECT = Buffer.from([TYPE.disconnect << 4, 0])
 
@@ -93,6 +87,7 @@ export class Connection {
   bytesInFlight = 0
   #socket
   #framer
+  #chunkMessages = new ChunkMessages()
   /** @type {AcknowledgementQueue<Due | Message>} */
   #acknowledgements = new AcknowledgementQueue()
   /** @type {Port | undefined} */
@@ -164,6 +159,7 @@ export class Connection {
         this.heardMs = this.server.clockMs()
         this.#take(first >> 4, first & 0x0f)
       }
+      this.#chunkMessages.end(this.#framer.buffer)
       this.#framer.compact()
       this.#countHeld()
     } catch (error) {
@@ -359,7 +355,7 @@ export class Connection {
       session,
       visit: this.#visit,
       topic,
-      payload: COPY_SHARE * payload.length < buffer.length ? copyOf(payload) : payload,
+      payload,
       qos,
       dup: (flags & 8) !== 0,
       retain: (flags & 1) !== 0,
@@ -370,6 +366,7 @@ export class Connection {
     if (qos > 0) this.#acknowledgements.push(message)
     else this.server.forward(message)
     this.server.accept(message)
+    this.#chunkMessages.add(message, buffer)
   }
 
   /** Whether it may publish on a topic, most often the one of before. @param {string} topic */

@@ -42,6 +42,11 @@ const EMPTY = Buffer.alloc(0)
 
 const WILDCARD = /[#+]/
 
+/** Payloads that are less than this part of their chunk are copied: an eighth. */
+const COPY_SHARE = 8
+
+/** @typedef {import('../message/message.js').Message} Message */
+
 /** A chunk is let go of when less than this part of it still waits: an eighth. */
 const COMPACT_SHARE = 8
 
@@ -270,4 +275,34 @@ export function copyOf(bytes) {
   const copy = Buffer.allocUnsafeSlow(bytes.length)
   bytes.copy(copy)
   return copy
+}
+
+/**
+ * The messages of a chunk of bytes, whose payloads are views of it: any of them keeps all of it in
+ * memory. Where they are dense that costs nothing, and saves the copying. Where they are few among
+ * much else, as small ones among PINGREQs, their payloads are copied out of it.
+ */
+export class ChunkMessages {
+  /** @type {Message[]} */
+  #messages = []
+  #bytes = 0
+
+  /** @param {Message} message  @param {Buffer} chunk  In which its payload lies. */
+  add(message, chunk) {
+    const { length } = message.payload
+    this.#bytes += length
+    if (COPY_SHARE * length < chunk.length) this.#messages.push(message)
+  }
+
+  /** No more of the chunk is read for now. @param {Buffer} chunk */
+  end(chunk) {
+    if (this.#messages.length > 0) {
+      const isSparse = COPY_SHARE * this.#bytes < chunk.length
+      for (const message of isSparse ? this.#messages : []) {
+        if (!message.isSettled) message.payload = copyOf(message.payload)
+      }
+      this.#messages = []
+    }
+    this.#bytes = 0
+  }
 }
