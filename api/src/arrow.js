@@ -5,6 +5,7 @@
  * sensor     dictionary<int32, utf8>    id
  * name       dictionary<int32, utf8>
  * metric     dictionary<int32, utf8>
+ * about      dictionary<int32, utf8>    retention, type, unit and tags of the sensor, as JSON
  * t          timestamp[ms, UTC]         when it was measured
  * seq        int64                      0, or higher for further values of one millisecond
  * number     float64 ─┐
@@ -41,7 +42,7 @@ import {
 /** @typedef {import('./merge.js').Row} Row */
 
 const word = (/** @type {number} */ id) => new Dictionary(new Utf8(), new Int32(), id)
-const WORDS = { sensor: word(0), name: word(1), metric: word(2) }
+const WORDS = { sensor: word(0), name: word(1), metric: word(2), about: word(3) }
 const TIME = new TimestampMillisecond('UTC')
 const SEQ = new Int64()
 
@@ -94,12 +95,20 @@ class Chunks extends AsyncByteQueue {
 /** One stream, part by part. */
 export class ArrowStream {
   #chunks = new Chunks()
+  /** Of the sensor whose rows come. */
+  #about = '{}'
   #writer = new RecordBatchStreamWriter({ autoDestroy: false })
 
   /** The schema. */
   head() {
     this.#writer.reset(this.#chunks, SCHEMA)
     return this.#chunks.take()
+  }
+
+  /** @param {unknown} _sensor  @param {import('./about.js').Told} about */
+  about(_sensor, about) {
+    this.#about = JSON.stringify(about)
+    return ''
   }
 
   /**
@@ -115,6 +124,7 @@ export class ArrowStream {
       words(WORDS.sensor, [id], new Int32Array(length)),
       words(WORDS.name, [name], new Int32Array(length)),
       metrics(rows),
+      words(WORDS.about, [this.#about], new Int32Array(length)),
       makeData({ type: TIME, length, nullCount: 0, data: times(rows) }),
       makeData({ type: SEQ, length, nullCount: 0, data: seqs(rows) }),
       ...VALUES.map((column) => values(column, rows, kinds.has(column.kind))),

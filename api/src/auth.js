@@ -80,6 +80,11 @@ export function clientOf(request) {
   return grant ? `key ${grant.keyId}` : request.ip
 }
 
+/** Whether a request may change what is known of sensors. @param {object} request */
+export function mayManage(request) {
+  return grants.get(request)?.scopes.has('manage') ?? true
+}
+
 /** @param {KeyStore} keys  @param {string} text  @param {string} address */
 async function find(keys, text, address) {
   try {

@@ -22,11 +22,13 @@ const RETRY_MS = 500
 
 /** @typedef {import('./merge.js').Row} Row */
 /** @typedef {{ id: string, name: string }} Named */
+/** @typedef {import('./about.js').Told} Told */
 /**
  * What an export is made of, in its order.
  *
  * @typedef {object} Parts
  * @property {() => string | Uint8Array} head
+ * @property {(sensor: Named, about: Told) => string | Uint8Array} about  Before its first rows.
  * @property {(sensor: Named, rows: Row[]) => string | Uint8Array} rows
  * @property {() => string | Uint8Array} tail
  */
@@ -43,6 +45,7 @@ const MUST_BE_QUOTED = /^$|^\s|\s$/
 /** @type {Parts} */
 const CSV = {
   head: () => 'sensor,metric,t,v,kind\n',
+  about: ({ name }, about) => stringify([[name, '', '', JSON.stringify(about), 'about']]),
   rows: ({ name }, rows) =>
     stringify(
       rows.map(({ metric, t, kind, value }) => [
@@ -60,6 +63,7 @@ const CSV = {
 /** @type {Parts} */
 const NDJSON = {
   head: () => '',
+  about: ({ name }, about) => `${JSON.stringify({ sensor: name, about })}\n`,
   rows: ({ name }, rows) => {
     const sensor = JSON.stringify(name)
     return rows
@@ -105,17 +109,20 @@ function isTold(kind, value) {
  * @param {object} parts
  * @param {Format} parts.format
  * @param {AsyncIterable<Named> | Iterable<Named>} parts.sensors
+ * @param {(sensor: any) => Promise<Told>} [parts.aboutOf]  What is told of each sensor besides.
  * @param {import('./measurements.js').MeasurementReader} parts.reader
  * @param {{ metrics: string[] | undefined, fromMs: number | undefined,
  *   toMs: number | undefined }} parts.question
  * @param {AbortSignal} parts.signal  Aborted when nobody reads on.
  * @returns {AsyncGenerator<string | Uint8Array>}
  */
-export async function* exported({ format, sensors, reader, question, signal }) {
+export async function* exported({ format, sensors, aboutOf, reader, question, signal }) {
   const parts = await format.begin()
   const head = parts.head()
   if (head.length > 0) yield head
-  for await (const { id, name } of sensors) {
+  for await (const sensor of sensors) {
+    const { id, name } = sensor
+    let isTold = false
     /** @type {import('./measurements.js').Position | undefined} */
     let after
     do {
@@ -124,6 +131,12 @@ export async function* exported({ format, sensors, reader, question, signal }) {
       const page = await patiently(read, signal)
       // Deleted while its turn came.
       if (!page) break
+      if (aboutOf && page.rows.length > 0 && !isTold) {
+        isTold = true
+        const about = await patiently(() => aboutOf(sensor), signal)
+        const text = parts.about({ id, name }, about ?? {})
+        if (text.length > 0) yield text
+      }
       if (page.rows.length > 0) yield parts.rows({ id, name }, page.rows)
       after = page.next
     } while (after)

@@ -1,6 +1,6 @@
 /** Asks ingest how it is, and hands it what is to be stored: it alone writes measurements. */
 
-import { CLIENT_HEADER } from '@sandglass/common/bodies'
+import { CLIENT_HEADER, KEPT_HEADER } from '@sandglass/common/bodies'
 import { Problem } from '@sandglass/common/problem'
 
 /** How long ingest may take to answer, in milliseconds: for its counts, and for what it stores. */
@@ -15,6 +15,7 @@ const HEADERS = ['content-type', 'content-encoding']
  * @property {number} status
  * @property {string | undefined} type
  * @property {string | undefined} retryAfter
+ * @property {string} [kept]  How many sensors keep their class, where the body cannot say it.
  * @property {string} body
  */
 
@@ -56,6 +57,7 @@ export function createIngestClient(ingestUrl) {
           status: response.status,
           type: response.headers.get('content-type') ?? undefined,
           retryAfter: response.headers.get('retry-after') ?? undefined,
+          kept: response.headers.get(KEPT_HEADER) ?? undefined,
           body: await response.text(),
         }
       })

@@ -48,7 +48,9 @@ test('an Arrow export says what the NDJSON export says, in batches of a limited 
 
   const table = tableFromIPC(response.rawPayload)
   const { body } = await inject(store, '/v1/export?sensor=s&format=ndjson')
-  const lines = /** @type {any[]} */ (body.trimEnd().split('\n').map(parseJson))
+  const [told, ...lines] = /** @type {any[]} */ (body.trimEnd().split('\n').map(parseJson))
+  const abouts = new Set(table.toArray().map(({ about }) => about))
+  expect(abouts).toEqual(new Set([JSON.stringify(told.about)]))
   const exact = lines.map((one) => (one.kind === 'integer' ? { ...one, v: BigInt(one.v) } : one))
   expect(table.toArray().map(essence)).toEqual(exact)
   expect(table.toArray().map(({ seq }) => Number(seq))).toEqual(many.map(({ seq }) => seq))
@@ -60,7 +62,7 @@ test('the columns have types of their own, and only that of the kind is set', as
   const bytes = [stream.head(), stream.rows(SENSOR, many.slice(0, 6)), stream.tail()]
   const table = tableFromIPC(Buffer.concat(bytes))
   expect(table.schema.fields.map(({ name, type }) => `${name} ${type}`)).toEqual([
-    ...['sensor', 'name', 'metric'].map((name) => `${name} Dictionary<Int32, Utf8>`),
+    ...['sensor', 'name', 'metric', 'about'].map((name) => `${name} Dictionary<Int32, Utf8>`),
     ...['t Timestamp<MILLISECOND, UTC>', 'seq Int64', 'number Float64', 'integer Int64'],
     ...['boolean Bool', 'text Utf8', 'lat Float64', 'lon Float64'],
   ])
@@ -99,5 +101,5 @@ test('each sensor has its own name in every batch', () => {
 test('an export of nothing is a table without rows', async () => {
   const { rawPayload } = await inject(createFakeStore(), '/v1/export?sensor=s&format=arrow')
   expect(tableFromIPC(rawPayload).numRows).toBe(0)
-  expect(tableFromIPC(rawPayload).schema.fields).toHaveLength(11)
+  expect(tableFromIPC(rawPayload).schema.fields).toHaveLength(12)
 })

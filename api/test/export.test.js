@@ -31,7 +31,9 @@ test('all rows come, oldest first, more than one page of them', async () => {
   expect(response.headers['content-type']).toBe('text/csv; charset=utf-8')
   const lines = response.body.trim().split('\n')
   expect(lines[0]).toBe('sensor,metric,t,v,kind')
-  expect(lines.slice(1)).toEqual(many.map(({ t, value }) => `s,m,${t},${value},number`))
+  // What is known of the sensor comes before its rows.
+  expect(lines[1]).toBe('s,,,"{""retention"":""30d""}",about')
+  expect(lines.slice(2)).toEqual(many.map(({ t, value }) => `s,m,${t},${value},number`))
   await app.close()
 })
 
@@ -44,13 +46,14 @@ test('range, metric and sensors are those that are asked for', async () => {
   const app = await build(createFakeStore({ rows }))
   const ask = async (/** @type {string} */ query) =>
     (await app.inject({ url: `/v1/export?format=ndjson&${query}`, headers: HOST })).body
+  const about = '{"sensor":"s","about":{"retention":"30d"}}\n'
   expect(await ask('')).toBe(
-    `{"sensor":"s","metric":"a","t":${T},"v":1}\n` +
+    `${about}{"sensor":"s","metric":"a","t":${T},"v":1}\n` +
       `{"sensor":"s","metric":"b","t":${T},"v":"x \\"y\\", z"}\n` +
       `{"sensor":"s","metric":"b","t":${T + 5},"v":${2n ** 62n},"kind":"integer"}\n`,
   )
   expect(await ask(`metric=b&from=${T + 1}`)).toBe(
-    `{"sensor":"s","metric":"b","t":${T + 5},"v":${2n ** 62n},"kind":"integer"}\n`,
+    `${about}{"sensor":"s","metric":"b","t":${T + 5},"v":${2n ** 62n},"kind":"integer"}\n`,
   )
   expect(await ask('type=none')).toBe('')
   await app.close()
@@ -79,7 +82,7 @@ test('a database that is away for a moment is waited for', async () => {
   }
   const app = await build(store)
   const { body } = await app.inject({ url: '/v1/export?sensor=s', headers: HOST })
-  expect(body.trim().split('\n')).toHaveLength(many.length + 1)
+  expect(body.trim().split('\n')).toHaveLength(many.length + 2)
   await app.close()
 })
 

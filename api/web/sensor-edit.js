@@ -1,10 +1,12 @@
-/** The dialog in which type, unit and tags of a sensor are changed. */
+/** The dialog in which type, unit, tags and retention of a sensor are changed. */
 
 import { part } from './dom.js'
 import { RestError, sensorPath } from './rest.js'
 
 /** @typedef {{ name: string, type: string | null, unit: string | null,
- *   tags: Record<string, string> }} About */
+ *   tags: Record<string, string>, retention: string,
+ *   layouts: { from: number, retention: string }[],
+ *   rewrite: import('./retention.js').Rewrite | null }} About */
 
 export class SensorEdit {
   #context
@@ -12,6 +14,7 @@ export class SensorEdit {
   #form
   #error
   #sensor = ''
+  #retention = ''
   #onSaved
 
   /**
@@ -33,12 +36,16 @@ export class SensorEdit {
   }
 
   /** @param {About} about  What is known now. */
-  open({ name, type, unit, tags }) {
+  open({ name, type, unit, tags, layouts }) {
     this.#sensor = name
     this.#error.textContent = ''
     this.#set('type', type ?? '')
     this.#set('unit', unit ?? '')
     this.#set('tags', printTags(tags))
+    this.#retention = layouts.at(-1)?.retention ?? ''
+    this.#set('retention', this.#retention)
+    const all = /** @type {HTMLInputElement} */ (this.#form.elements.namedItem('rewrite'))
+    all.checked = false
     this.#dialog.showModal()
   }
 
@@ -46,6 +53,12 @@ export class SensorEdit {
   #set(name, value) {
     const field = /** @type {HTMLInputElement} */ (this.#form.elements.namedItem(name))
     field.value = value
+  }
+
+  /** Of retention, only what is new. @param {string} retention  @param {boolean} all */
+  #kept(retention, all) {
+    const isNew = retention !== '' && retention !== this.#retention
+    return { ...(isNew && { retention }), ...(all && { rewrite: true }) }
   }
 
   async #save() {
@@ -56,6 +69,7 @@ export class SensorEdit {
         type: word('type'),
         unit: word('unit'),
         tags: parseTags(String(data.get('tags'))),
+        ...this.#kept(String(data.get('retention')), data.has('rewrite')),
       }
       const { rest, signal } = this.#context
       this.#onSaved(await rest.send('PATCH', sensorPath(this.#sensor), body, signal))

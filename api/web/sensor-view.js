@@ -9,6 +9,7 @@ import { localField, moveRange, rangeQuery, readRange, refreshMs, SPANS } from '
 import { RangeChart } from './range-chart.js'
 import { attempt, repeat } from './repeat.js'
 import { sensorPath } from './rest.js'
+import { isUnderWay, printKept } from './retention.js'
 import { routeHash } from './route.js'
 import { SensorEdit } from './sensor-edit.js'
 import { listenToExports, showExports, showRows } from './sensor-rows.js'
@@ -81,11 +82,12 @@ export class SensorView {
     const fail = (/** @type {import('./rest.js').RestError} */ error) => this.#fail(error)
     const latest = async () => {
       const path = sensorPath(this.#name)
+      const known = this.#about && !isUnderWay(this.#about.rewrite) ? this.#about : undefined
       const [about, { items }] = await Promise.all([
-        this.#about ?? rest.get(path, signal),
+        known ?? rest.get(path, signal),
         rest.get(`${path}/latest`, signal),
       ])
-      if (!this.#about) this.#showAbout(about)
+      if (!known) this.#showAbout(about)
       const isFirst = this.#latest.length === 0
       this.#showLatest(items)
       if (isFirst && items.length > 0) await this.#showMetric()
@@ -148,6 +150,7 @@ export class SensorView {
     const words = Object.entries(tags).map(([key, value]) => `${key}:${value}`)
     const known = [type, unit && `in ${unit}`, ...words].filter(Boolean).join(' · ')
     setText(part(this.element, 'about'), known || 'No type, unit or tags are known.')
+    setText(part(this.element, 'kept'), printKept(about, Date.now()))
     this.#showLatest(this.#latest)
   }
 

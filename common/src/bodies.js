@@ -19,6 +19,9 @@ import { PayloadError, parseObject, textOf } from './payload.js'
 /** The header in which the api tells ingest in whose name it sends a body. */
 export const CLIENT_HEADER = 'x-sandglass-client'
 
+/** In an answer without a body: how many sensors keep another class than was asked for. */
+export const KEPT_HEADER = 'sandglass-kept-sensors'
+
 /** @typedef {import('./measurement.js').Measurement} Measurement */
 
 /** How the bytes of an item, or of a message, are to be understood. The numbers are stored. */

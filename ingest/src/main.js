@@ -120,7 +120,7 @@ function openHttp({ parts, storage, metrics, external, database, stats: tell }) 
       ...(external && { broker: upOrDown(external.isConnected) }),
     }),
     stats: tell,
-    replay: (ids) => replay(ids, { ...parts, reader: storage, accept }),
+    replay: (ids, retention) => replay(ids, { ...parts, reader: storage, accept, retention }),
     bodies: parts.memory.shares.bodies,
     bodyBytesMax: options.bodyBytesMax,
     isLoopback: isLoopback(options.ingestHttp),

@@ -413,6 +413,7 @@ export function stats(measured) {
     spoolBytes: spool?.bytes ?? 0,
     publishToStoredMs: { p50: publishToStored.quantile(0.5), p99: publishToStored.quantile(0.99) },
     rollupLagS: rollups.lagS,
+    retentionClass: measured.registry.className,
     database: database.isUp ? 'up' : 'down',
     uptimeS: Math.floor(process.uptime()),
   }

@@ -32,7 +32,8 @@ async function start(limits, isLoopback = true, requestMsMax = undefined) {
     registry: createRegistry('sandglass_test_'),
     health: () => ({ ok: isWell }),
     stats: () => ({ received: ingest.counts.received }),
-    replay: (ids) => replay(ids, { ...ingest, reader: ingest.storage, accept }),
+    replay: (ids, retention) =>
+      replay(ids, { ...ingest, reader: ingest.storage, accept, retention }),
     isLoopback,
   })
 }
@@ -384,4 +385,40 @@ test('metrics, health and counts are told; health is 503 while it is not well', 
   isWell = true
   expect([sick.statusCode, sick.json()]).toEqual([503, { ok: false }])
   expect((await get('/nothing')).statusCode).toBe(404)
+})
+
+describe('retention', () => {
+  beforeEach(() => start())
+  const json = { 'content-type': 'application/json' }
+  const classes = () => ingest.storage.rowsOf('layout').map((row) => row.class)
+  const body = `{"sensor":"a","t":${T},"m":1}`
+
+  test('is that of sensors which register themselves by a request; others keep theirs', async () => {
+    const first = await post('/v1/measurements?retention=keep', body, json)
+    expect(first.json()).toEqual({ received: 1, stored: 1, refused: [] })
+    expect(classes()).toEqual(['keep'])
+    expect(ingest.storage.rowsOf('measurement_keep')).toHaveLength(1)
+    const again = await post('/v1/measurements?retention=7d', body, json)
+    expect(again.json()).toMatchObject({ kept: [{ sensor: 'a', retention: 'keep' }] })
+    const line = await post('/api/v2/write?precision=ms&retention=7d', `m,sensor=a value=2 ${T}`)
+    expect([line.statusCode, line.headers['sandglass-kept-sensors']]).toEqual([204, '1'])
+    expect(classes()).toEqual(['keep'])
+  })
+
+  test('that there is not is refused, and names those there are', async () => {
+    const { statusCode, body: text } = await post('/v1/measurements?retention=5d', body, json)
+    expect([statusCode, text.includes('must be one of 7d, 30d')]).toEqual([400, true])
+    expect(classes()).toEqual([])
+  })
+
+  test('is that of sensors of dead letters which are replayed', async () => {
+    const early = `{"sensor":"a","t":${Date.now() + 90_000_000},"m":1}`
+    await post('/v1/measurements', early, json)
+    const [{ id }] = ingest.storage.rowsOf('dead_letter')
+    const letter = ingest.storage.rowsOf('dead_letter')[0]
+    letter.payload = Buffer.from(body)
+    const ids = JSON.stringify({ ids: [String(id)] })
+    const answer = await post('/v1/dead-letters/replay?retention=400d', ids, json)
+    expect([answer.json().replayed, classes()]).toEqual([1, ['400d']])
+  })
 })

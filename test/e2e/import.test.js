@@ -101,6 +101,35 @@ describe('a large file', () => {
     for (const sensor of SENSORS) expect(await stored(sensor)).toEqual(expected(sensor))
   }, 240_000)
 
+  test('carries retention, type, unit and tags, under another name, too', async () => {
+    const about = { type: 'oven', unit: '°C', tags: { hall: '3' } }
+    const json = { 'content-type': 'application/json' }
+    const body = JSON.stringify({ name: 'kept', retention: 'keep', ...about })
+    await fetch(`${stack.apiUrl}/v1/sensors`, { method: 'POST', headers: json, body })
+    const rows = [`{"sensor":"kept","a":1,"t":${T}}`, `{"sensor":"kept","b":"x","t":${T}}`]
+    expect(await send('format=ndjson', rows.join('\n'))).toMatchObject({
+      ...{ done: true, retention: [{ retention: 'keep', expires: null }] },
+    })
+    for (const format of ['csv', 'ndjson']) {
+      const response = await fetch(`${stack.apiUrl}/v1/export?sensor=kept&format=${format}`)
+      const name = `again-${format}`
+      const text = (await response.text()).replaceAll(/^kept|"kept"/gm, (one) =>
+        one.replace('kept', name),
+      )
+      const last = await send(`format=${format}`, text)
+      expect(last).toMatchObject({ done: true, rows: 2, stored: 2 })
+      expect(last.retention).toMatchObject([{ retention: 'keep', expires: null }])
+      const sensor = await (await fetch(`${stack.apiUrl}/v1/sensors/${name}`)).json()
+      expect(sensor).toMatchObject({ retention: 'keep', ...about })
+    }
+    const plain = `{"sensor":"plain","a":1,"t":${T}}`
+    const dry = await send('format=ndjson&dry_run=true&retention=400d', plain)
+    expect(dry.retention).toMatchObject([{ retention: '400d', new_sensors: 1, measurements: 1 }])
+    await send('format=ndjson&retention=400d', plain)
+    const sensor = await (await fetch(`${stack.apiUrl}/v1/sensors/plain`)).json()
+    expect(sensor.retention).toBe('400d')
+  })
+
   test('is exported, and imported under another name as it is', async () => {
     for (const format of ['csv', 'ndjson']) {
       const response = await fetch(`${stack.apiUrl}/v1/export?sensor=roof&format=${format}`)

@@ -10,6 +10,7 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { PayloadError } from '@sandglass/common/payload'
 import { Problem } from '@sandglass/common/problem'
+import { isAbout, parseAbout } from '../about.js'
 import { REFUSED_SHOWN_MAX } from './progress.js'
 
 /** Records of one batch, and their bytes: less than ingest takes in one body. */
@@ -19,6 +20,9 @@ const BATCH_BYTES_MAX = 786_432
 /** How long an import waits for an ingest that is away or full, in ms, and how often it asks. */
 const PATIENCE_MS = 30_000
 const RETRY_MS = 500
+
+/** What is waited for: ingest, and the database where what is known of sensors is restored. */
+const AWAY = new Set(['ingest-away', 'database-away'])
 
 /** Answers of ingest that another attempt may change. */
 const AGAIN = new Set([408, 429, 502, 503, 504])
@@ -66,10 +70,12 @@ class Batch {
  * @param {AsyncIterable<FileRecord>} parts.records
  * @param {(object: Record<string, unknown>) => Understood} parts.understand
  * @param {(items: Items) => Promise<Sent>} parts.send
+ * @param {(told: ReturnType<typeof parseAbout>) => Promise<void>} parts.restore  What is known of a
+ *   sensor, before its rows.
  * @param {(decided: Decided) => void} parts.onDecided
  * @throws  What `records` or `send` threw; what came before it is decided.
  */
-export async function importRecords({ records, understand, send, onDecided }) {
+export async function importRecords({ records, understand, send, restore, onDecided }) {
   /** @param {Batch} batch */
   const finish = async ({ items, line, rows, refused, refusedRows }) => {
     const sent = items.length > 0 ? await send(items) : undefined
@@ -93,7 +99,8 @@ export async function importRecords({ records, understand, send, onDecided }) {
   let failed
   try {
     for await (const record of records) {
-      decide(batch, record, understand)
+      if (record.object && isAbout(record.object)) await tell(batch, record, restore)
+      else decide(batch, record, understand)
       if (batch.isFull) await next()
     }
   } catch (error) {
@@ -127,19 +134,37 @@ function decide(batch, { line, object, fault }, understand) {
 }
 
 /**
+ * @param {Batch} batch
+ * @param {FileRecord} record  That tells of a sensor.
+ * @param {(told: ReturnType<typeof parseAbout>) => Promise<void>} restore
+ */
+async function tell(batch, { line, object = {} }, restore) {
+  batch.line = line
+  try {
+    await restore(parseAbout(object))
+  } catch (error) {
+    if (!(error instanceof PayloadError)) throw error
+    batch.rows += 1
+    batch.refuse(line, error.message)
+  }
+}
+
+/**
  * What sends batches to ingest, and waits for it if it is away or full.
  *
  * @param {import('../ingest-client.js').IngestClient} ingest
  * @param {string} client  In whose name.
  * @param {AbortSignal} signal
+ * @param {string} [retention]  Of sensors that are new.
  * @returns {(items: Items) => Promise<Sent>}
  */
-export function sendToIngest(ingest, client, signal) {
+export function sendToIngest(ingest, client, signal, retention) {
+  const query = retention === undefined ? '' : `?retention=${retention}`
   return async (items) => {
     const body = Buffer.concat(
       items.flatMap(({ understood }) => [understood.payload, Buffer.from('\n')]),
     )
-    const answer = await patiently(() => post(ingest, client, body), signal)
+    const answer = await patiently(() => post(ingest, client, query, body), signal)
     const { stored, refused } = answer
     return {
       stored,
@@ -152,13 +177,14 @@ export function sendToIngest(ingest, client, signal) {
 /**
  * @param {import('../ingest-client.js').IngestClient} ingest
  * @param {string} client
+ * @param {string} query
  * @param {Buffer} body
  * @returns {Promise<{ stored: number, refused: { item: number, reason: string }[] }>}
  * @throws {Problem}
  */
-async function post(ingest, client, body) {
+async function post(ingest, client, query, body) {
   const headers = { 'content-type': 'application/x-ndjson' }
-  const answer = await ingest.post('/v1/measurements', headers, body, client)
+  const answer = await ingest.post(`/v1/measurements${query}`, headers, body, client)
   const says = JSON.parse(answer.body)
   // 400 says that some are refused, and which.
   if (Array.isArray(says.refused)) return says
@@ -172,13 +198,13 @@ async function post(ingest, client, body) {
  * @param {AbortSignal} signal
  * @returns {Promise<T>}
  */
-async function patiently(ask, signal) {
+export async function patiently(ask, signal) {
   const untilMs = performance.now() + PATIENCE_MS
   for (;;) {
     try {
       return await ask()
     } catch (error) {
-      const isAway = error instanceof Problem && error.code === 'ingest-away'
+      const isAway = error instanceof Problem && AWAY.has(error.code)
       if (!isAway || performance.now() > untilMs) throw error
       await delay(RETRY_MS, undefined, { signal })
     }

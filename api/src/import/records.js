@@ -114,13 +114,32 @@ export async function csvRecords(bytes, sensor) {
   })
   const columns = columnsOfFile(done ? [] : value.record, separator, sensor)
   const { length } = columns.names
+  const kindAt = columns.names.indexOf('kind')
   return csvRows(rows, (/** @type {string[]} */ row) => {
     if (row.length !== length) return { fault: `${row.length} cells, but ${length} columns` }
     if (!check.isWhole && row.some((cell) => cell.includes(REPLACEMENT))) {
       return { fault: 'this is not UTF-8' }
     }
+    if (columns.isLong && row[kindAt] === ABOUT) return aboutOf(row, columns.names)
     return { object: rowObject(columns, row) }
   })
+}
+
+/** What the column `kind` says of a row that tells of a sensor, as an export begins with one. */
+const ABOUT = 'about'
+
+/**
+ * @param {string[]} row
+ * @param {string[]} names
+ * @returns {Pick<FileRecord, 'object' | 'fault'>}
+ */
+function aboutOf(row, names) {
+  const [sensor, text] = [row[names.indexOf('sensor')], row[names.indexOf('v')]]
+  try {
+    return { object: { sensor, about: parseJson(text) } }
+  } catch {
+    return { fault: 'v is not JSON, which a row of kind about has' }
+  }
 }
 
 /** What stands in a text for bytes that are no character. */

@@ -3,6 +3,7 @@
 import { Readable } from 'node:stream'
 import { Problem } from '@sandglass/common/problem'
 import { sensorId } from '@sandglass/common/sensor'
+import { aboutOf } from '../about.js'
 import { withinDeadline } from '../deadline.js'
 import { exported, FORMATS } from '../export.js'
 import { parseRange, unknownSensor } from '../measurements.js'
@@ -89,7 +90,16 @@ export default async function exports(app, { store, catalog, reader }) {
         ? await withinDeadline(reply, () => named(names))
         : fitting({ type, tags })
       const format = FORMATS[name]
-      const parts = { format, sensors, reader, question, signal: controller.signal }
+      const aboutSensor = async (/** @type {import('../store.js').Sensor} */ sensor) =>
+        aboutOf(sensor, await store.layouts(sensor.id))
+      const parts = {
+        format,
+        sensors,
+        aboutOf: aboutSensor,
+        reader,
+        question,
+        signal: controller.signal,
+      }
       reply.type(format.type)
       reply.header('content-disposition', `attachment; filename="sandglass.${format.ending}"`)
       return reply.send(Readable.from(exported(parts)))

@@ -3,8 +3,11 @@
 import { PassThrough, pipeline } from 'node:stream'
 import { createGunzip } from 'node:zlib'
 import { Problem } from '@sandglass/common/problem'
-import { clientOf } from '../auth.js'
-import { importRecords, sendToIngest } from '../import/import.js'
+import { CLASS_DEFAULT, CLASS_NAMES } from '@sandglass/common/schema'
+import { restore } from '../about.js'
+import { clientOf, mayManage } from '../auth.js'
+import { importRecords, patiently, sendToIngest } from '../import/import.js'
+import { Keeping } from '../import/keeping.js'
 import { Preview } from '../import/preview.js'
 import { Progress } from '../import/progress.js'
 import { csvRecords, FileError, ndjsonRecords } from '../import/records.js'
@@ -22,6 +25,7 @@ const PROGRESS_MS = 1_000
  * @property {'csv' | 'ndjson'} format
  * @property {boolean} dry_run
  * @property {string} [sensor]
+ * @property {string} [retention]
  * @property {number} from_line
  */
 
@@ -46,6 +50,27 @@ const progress = {
       type: 'object',
       description: 'If it was not: why not, and from which line to go on.',
     },
+    retention: {
+      type: 'array',
+      description: 'By class: how much, of how many sensors, and when that expires, in words, too.',
+      items: {
+        type: 'object',
+        properties: {
+          retention: { type: 'string' },
+          sensors: count,
+          new_sensors: count,
+          measurements: count,
+          expires: { ...count, nullable: true, description: 'null: never.' },
+          says: { type: 'string' },
+        },
+      },
+    },
+    kept: { type: 'array', description: 'Sensors that exist, and keep another class than asked.' },
+    kept_note: { type: 'string' },
+    retention_unknown: {
+      ...count,
+      description: 'Of so many it is not known: the database was away.',
+    },
     preview: { type: 'object', description: 'Of a dry run: series, how many, from when to when.' },
   },
 }
@@ -65,6 +90,13 @@ const schema = {
       format: { type: 'string', enum: ['csv', 'ndjson'] },
       dry_run: { type: 'boolean', default: false, description: 'Says what it would store.' },
       sensor: { ...schemas.sensorName, description: 'Of lines that name none.' },
+      retention: {
+        type: 'string',
+        enum: CLASS_NAMES,
+        description:
+          'How long measurements of new sensors are kept; else as the file tells, else as ingest ' +
+          'does. Sensors that exist keep their class: `kept` names them.',
+      },
       from_line: {
         type: 'integer',
         minimum: 1,
@@ -85,9 +117,9 @@ const schema = {
 
 /**
  * @param {import('fastify').FastifyInstance} app
- * @param {import('../app.js').Parts} parts
+ * @param {import('../app.js').Parts & { catalog: import('../catalog.js').Catalog }} parts
  */
-export default async function imports(app, { ingest, limits }) {
+export default async function imports(app, { ingest, limits, store, catalog }) {
   let running = 0
   // A body is read by whom it is for, as it arrives.
   app.removeAllContentTypeParsers()
@@ -114,24 +146,50 @@ export default async function imports(app, { ingest, limits }) {
     })
     const state = new Progress(query.from_line - 1)
     const preview = query.dry_run ? new Preview() : undefined
+    const newClass = await newClassOf(ingest)
+    const keeping = new Keeping({ store, wanted: query.retention, newClass })
     const answer = new ProgressAnswer(state)
+    const send = preview
+      ? (/** @type {import('../import/import.js').Items} */ items) => preview.take(items)
+      : sendToIngest(ingest, clientOf(request), controller.signal, query.retention)
     void importRecords({
       records: from(records, query.from_line),
       understand: (object) => understand(object, query.sensor, Date.now()),
-      send: preview
-        ? (items) => preview.take(items)
-        : sendToIngest(ingest, clientOf(request), controller.signal),
+      send: async (items) => {
+        await keeping.note(items)
+        return send(items)
+      },
+      restore: async (told) => {
+        const retention = keeping.classOf(told.sensor, told.about.retention)
+        if (preview) return
+        const how = { retention, mayChange: mayManage(request) }
+        await patiently(() => restore(store, told, how), controller.signal)
+        catalog.expire()
+      },
       onDecided: (decided) => state.add(decided),
     }).then(
-      () => answer.end({ done: true, preview }),
+      () => answer.end({ done: true, ...keeping.toJSON(), preview }),
       (error) => {
-        answer.end({ done: false, problem: explain(error, state.nextLine), preview })
+        const problem = explain(error, state.nextLine)
+        answer.end({ done: false, problem, ...keeping.toJSON(), preview })
         if (!isKnown(error)) request.log.error({ err: error }, 'an import failed')
         drain(request)
       },
     )
     return reply.type('application/x-ndjson; charset=utf-8').send(answer.stream)
   })
+}
+
+/**
+ * The class of sensors that register themselves.
+ *
+ * @param {import('../ingest-client.js').IngestClient} ingest
+ */
+async function newClassOf(ingest) {
+  /** @type {Record<string, unknown>} */
+  const none = {}
+  const { retentionClass = CLASS_DEFAULT } = await ingest.stats().catch(() => none)
+  return String(retentionClass)
 }
 
 /**

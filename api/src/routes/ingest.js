@@ -4,6 +4,7 @@ import {
   bodyFormat,
   FORMAT,
   itemsOf,
+  KEPT_HEADER,
   lineItems,
   MEDIA_TYPES,
   parseItem,
@@ -12,6 +13,7 @@ import { PRECISIONS } from '@sandglass/common/line-protocol'
 import { ageFault, KIND, KIND_NAMES, metricsFault } from '@sandglass/common/measurement'
 import { PayloadError, parsePayload } from '@sandglass/common/payload'
 import { Problem } from '@sandglass/common/problem'
+import { CLASS_NAMES } from '@sandglass/common/schema'
 import { sensorId } from '@sandglass/common/sensor'
 import { isLineTopic, LINE_TOPIC_DEFAULT, Topics } from '@sandglass/common/topics'
 import { clientOf } from '../auth.js'
@@ -31,13 +33,32 @@ const precision = {
   default: 'ns',
   description: 'Of the times of line protocol.',
 }
+const retention = {
+  type: 'string',
+  enum: CLASS_NAMES,
+  description:
+    'How long measurements of sensors are kept that register themselves by this request. Sensors ' +
+    'that exist keep their class; `kept` in the answer names them.',
+}
+const kept = {
+  ...schemas.objects({ sensor: { type: 'string' }, retention: { type: 'string' } }),
+  description:
+    'Sensors that exist with another class than `retention`, and keep it: the first of ' +
+    '`kept_sensors`. PATCH /v1/sensors/{sensor} with `retention`, and `rewrite`, changes it.',
+}
 const refused = {
   ...schemas.objects({ item: { type: 'integer' }, reason: { type: 'string' } }),
   description: 'What is no measurement: its place in the body, from 0, and why.',
 }
 const outcome = {
   type: 'object',
-  properties: { received: { type: 'integer' }, stored: { type: 'integer' }, refused },
+  properties: {
+    received: { type: 'integer' },
+    stored: { type: 'integer' },
+    refused,
+    kept,
+    kept_sensors: { type: 'integer' },
+  },
 }
 
 const storeSchema = {
@@ -49,13 +70,18 @@ const storeSchema = {
     'NDJSON: one a line; CSV: columns `sensor`, `t` and one a metric, or `sensor`, `metric`, `t`, ' +
     '`v` and `kind`; text: InfluxDB line protocol. Each is stored or refused by itself; refused ' +
     'ones are dead letters, and make it 400.',
-  querystring: { type: 'object', properties: { precision }, additionalProperties: false },
+  querystring: {
+    type: 'object',
+    properties: { precision, retention },
+    additionalProperties: false,
+  },
   response: { 200: outcome },
 }
 
 const replaySchema = {
   tags,
   consumes: ['application/json'],
+  querystring: { type: 'object', properties: { retention }, additionalProperties: false },
   summary: 'Takes dead letters once more: `{"ids": ["…"]}`; those that are stored now are marked',
   response: {
     200: {
@@ -128,6 +154,7 @@ export default async function ingest(app, parts) {
     const answer = await client.post(url, headers, body, clientOf(request))
     reply.code(answer.status)
     if (answer.retryAfter) reply.header('retry-after', answer.retryAfter)
+    if (answer.kept) reply.header(KEPT_HEADER, answer.kept)
     if (answer.type) reply.type(answer.type)
     // It is text already: no serializer is to look at it.
     return reply.serializer((/** @type {string} */ text) => text).send(answer.body)

@@ -3,6 +3,7 @@ import { gzipSync } from 'node:zlib'
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
 import { parseItem } from '@sandglass/common/bodies'
 import { Problem } from '@sandglass/common/problem'
+import { sensorId } from '@sandglass/common/sensor'
 import { Registry } from 'prom-client'
 import { buildApp } from '../../src/app.js'
 import { createFakeStore, NO_KEYS } from '../support/fake-store.js'
@@ -26,8 +27,12 @@ class FakeIngest {
 
   stats = async () => ({})
 
-  /** @param {string} _url  @param {object} _headers  @param {Buffer | undefined} body */
-  async post(_url, _headers, body) {
+  /** @type {string[]} */
+  urls = []
+
+  /** @param {string} to  @param {object} _headers  @param {Buffer | undefined} body */
+  async post(to, _headers, body) {
+    this.urls.push(to)
     const lines = String(body).trimEnd().split('\n')
     const says = await this.answer(lines)
     this.batches.push(lines)
@@ -45,6 +50,8 @@ class FakeIngest {
 
 /** @type {FakeIngest} */
 let ingest
+/** @type {import('../../src/store.js').Store} */
+let store
 /** @type {Awaited<ReturnType<typeof buildApp>>} */
 let app
 /** @type {string} */
@@ -52,8 +59,9 @@ let url
 
 beforeEach(async () => {
   ingest = new FakeIngest()
+  store = createFakeStore()
   app = await buildApp({
-    store: createFakeStore(),
+    store,
     isDatabaseUp: () => false,
     ingest,
     registry: new Registry(),
@@ -93,12 +101,80 @@ describe('an import', () => {
     expect(status).toBe(200)
     expect(last).toEqual({
       ...{ line: 12_346, rows: 12_345, stored: 12_345, refused_rows: 0, refused: [], done: true },
+      retention: [
+        {
+          ...{ retention: '30d', sensors: 1, new_sensors: 0, measurements: 12_345 },
+          expires: expect.any(Number),
+          says: expect.stringMatching(/^12345 measurements of 1 sensors \(0 new\) expire on 2/),
+        },
+      ],
     })
     expect(ingest.rows).toEqual(
       Array.from({ length: 12_345 }, (_, index) => ['s', 'a', T + index, index]),
     )
     expect(ingest.batches.length).toBeGreaterThan(2)
     for (const batch of ingest.batches) expect(batch.length).toBeLessThanOrEqual(5_000)
+  })
+
+  test('says when rows will expire, of sensors that exist and of new ones', async () => {
+    const rows = ['s', 'new', 'new', 'told'].map((sensor, at) => ({ sensor, a: at, t: T }))
+    const told = { sensor: 'told', about: { retention: 'keep', unit: '°C', tags: { a: 'b' } } }
+    const file = [rows[0], rows[1], rows[2], told, rows[3]]
+      .map((line) => JSON.stringify(line))
+      .join('\n')
+    for (const query of ['dry_run=true', 'from_line=1']) {
+      const { last } = await send(`format=ndjson&${query}`, file)
+      expect(last).toMatchObject({ done: true, rows: 4, stored: 4, refused_rows: 0 })
+      const shown = last.retention.map((/** @type {any} */ one) => [
+        ...[one.retention, one.sensors, one.new_sensors, one.measurements],
+        one.expires && Math.round((one.expires - Date.now()) / 86_400_000),
+      ])
+      expect(shown.slice(0, 1)).toEqual([['30d', 2, 1, 3, 30]])
+      expect(shown.slice(1)).toEqual([['keep', 1, query === 'dry_run=true' ? 1 : 0, 1, null]])
+      expect(last.retention[1].says).toContain('are kept for ever')
+    }
+    // A dry run changes nothing; the other one has restored what the file told.
+    const sensor = await store.sensor(sensorId('told'))
+    expect(sensor).toMatchObject({ name: 'told', unit: '°C', tags: { a: 'b' } })
+    expect(await store.layouts(sensorId('told'))).toMatchObject([{ className: 'keep' }])
+  })
+
+  test('gives new sensors the class that is asked for, and names those that keep theirs', async () => {
+    const file = ['s', 'new'].map((sensor) => JSON.stringify({ sensor, a: 1, t: T })).join('\n')
+    const { last } = await send('format=ndjson&retention=400d', file)
+    expect(ingest.urls).toEqual(['/v1/measurements?retention=400d'])
+    expect(last.kept).toEqual([{ sensor: 's', retention: '30d' }])
+    expect(last.kept_note).toContain('PATCH /v1/sensors/{sensor}')
+    expect(last.retention).toMatchObject([{ retention: '30d' }, { retention: '400d' }])
+    expect((await send('format=ndjson&retention=5d', file)).status).toBe(400)
+  })
+
+  test('never overwrites what a person has said, nor gives back a sensor that was deleted', async () => {
+    const about = { retention: 'keep', type: 'oven', tags: { old: 'yes' } }
+    const line = (/** @type {string} */ sensor) => `${JSON.stringify({ sensor, about })}\n`
+    const known = { id: sensorId('mine'), name: 'mine', type: undefined, createdMs: 1 }
+    await store.putSensor({ ...known, unit: 'W', tags: {}, hidden: false })
+    await store.putSensor({
+      ...{ ...known, id: sensorId('gone'), name: 'gone', unit: undefined, tags: {}, hidden: true },
+    })
+    const row = JSON.stringify({ sensor: 's', a: 1, t: T })
+    const csvRow = `s,,,"${JSON.stringify(about).replaceAll('"', '""')}",about\n`
+    await send('format=ndjson', line('mine') + line('gone') + row)
+    expect(await store.sensor(known.id)).toMatchObject({ type: undefined, unit: 'W', tags: {} })
+    expect(await store.sensor(sensorId('gone'))).toMatchObject({ hidden: true, type: undefined })
+    // Of a sensor without words they are restored, as a CSV tells them, too.
+    const { last } = await send(
+      'format=csv',
+      `sensor,metric,t,v,kind\n${csvRow}s,a,${T},1,number\n`,
+    )
+    expect(last).toMatchObject({ rows: 1, stored: 1, refused_rows: 0 })
+    expect(await store.sensor(sensorId('s'))).toMatchObject({ type: 'oven', tags: { old: 'yes' } })
+    expect(await store.layouts(sensorId('s'))).toMatchObject([{ className: '30d' }])
+    const wrong = JSON.stringify({ sensor: 'x', about: { retention: 'always' } })
+    const refused = (await send('format=ndjson', `${wrong}\n${row}`)).last
+    expect(refused.refused).toMatchObject([
+      { line: 1, reason: expect.stringContaining('about.retention must be one of') },
+    ])
   })
 
   test('takes gzip, and what was exported as it is', async () => {

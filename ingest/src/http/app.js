@@ -3,10 +3,17 @@
  * Telegraf, and what ingest tells about itself. An answer says what is durable, as a PUBACK does.
  */
 
-import { bodyFormat, CLIENT_HEADER, itemsOf, MEDIA_TYPES } from '@sandglass/common/bodies'
+import {
+  bodyFormat,
+  CLIENT_HEADER,
+  itemsOf,
+  KEPT_HEADER,
+  MEDIA_TYPES,
+} from '@sandglass/common/bodies'
 import { foreignRequest } from '@sandglass/common/origin'
 import { PayloadError } from '@sandglass/common/payload'
-import { PROBLEM_TYPE, Problem } from '@sandglass/common/problem'
+import { invalid, PROBLEM_TYPE, Problem } from '@sandglass/common/problem'
+import { CLASS_NAMES } from '@sandglass/common/schema'
 import Fastify from 'fastify'
 import { BodyLease, readBody } from './body.js'
 import { deliver } from './delivery.js'
@@ -19,12 +26,16 @@ const TIME_UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-1[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12
 /** Refused items that an answer tells of. */
 const REFUSED_SHOWN_MAX = 100
 
+/** Sensors of which an answer tells that they keep their class. */
+const KEPT_SHOWN_MAX = 100
+
 /** How long a request may take to arrive whole, and how often that is looked at, in ms. */
 const REQUEST_MS_MAX = 30_000
 const REQUEST_LOOK_MS = 1_000
 
 /** @typedef {import('@sandglass/common/memory-share').MemoryShare} MemoryShare */
-/** @typedef {import('fastify').FastifyRequest<{ Querystring: { precision?: string } }>} Request */
+/** @typedef {import('fastify').FastifyRequest<{ Querystring: {
+ *   precision?: string, retention?: string } }>} Request */
 /** @typedef {import('./delivery.js').Sink} Sink */
 
 /**
@@ -33,7 +44,8 @@ const REQUEST_LOOK_MS = 1_000
  * @param {import('prom-client').Registry} parts.registry
  * @param {() => { ok: boolean, [detail: string]: unknown }} parts.health  200 if `ok`, else 503.
  * @param {() => unknown} parts.stats
- * @param {(ids: string[]) => Promise<import('./replay.js').Replayed>} parts.replay
+ * @param {(ids: string[],
+ *   retention?: string) => Promise<import('./replay.js').Replayed>} parts.replay
  * @param {MemoryShare} parts.bodies  In which bodies are counted.
  * @param {number} parts.bodyBytesMax  Largest body as it arrives.
  * @param {number} [parts.requestMsMax]  How long a request may take to arrive whole.
@@ -84,11 +96,12 @@ export function buildHttp(parts) {
     requireRoom()
     const items = itemsOf(format, bytesOf(request), request.query.precision)
     leaseOf(request, bodies).takeItems(items.length)
-    const { refused, ...counts } = await deliver(sink, items, {
+    const { refused, kept, ...counts } = await deliver(sink, items, {
       path: '/v1/measurements',
       client: clientOf(request),
+      retention: retentionOf(request),
     })
-    const members = { ...counts, refused: refused.slice(0, REFUSED_SHOWN_MAX) }
+    const members = { ...counts, refused: refused.slice(0, REFUSED_SHOWN_MAX), ...tell(kept) }
     if (refused.length === 0) return reply.send(members)
     const detail = `${refused.length} of ${items.length} are refused, and are dead letters`
     throw new Problem('refused-items', detail, { members })
@@ -97,7 +110,7 @@ export function buildHttp(parts) {
   app.post('/v1/dead-letters/replay', async (/** @type {Request} */ request, reply) => {
     const ids = idsOf(bytesOf(request).toString())
     requireRoom()
-    return reply.send(await replay(ids))
+    return reply.send(await replay(ids, retentionOf(request)))
   })
 
   // What Telegraf's outputs `influxdb_v2` and `influxdb` ask.
@@ -107,7 +120,11 @@ export function buildHttp(parts) {
       requireRoom()
       const items = itemsOf('line', bytesOf(request), request.query.precision)
       leaseOf(request, bodies).takeItems(items.length)
-      const { refused } = await deliver(sink, items, { path, client: clientOf(request) })
+      const retention = retentionOf(request)
+      const client = clientOf(request)
+      const { refused, kept } = await deliver(sink, items, { path, client, retention })
+      // An answer to Telegraf has no body.
+      if (kept.length > 0) reply.header(KEPT_HEADER, kept.length)
       if (refused.length === 0) return reply.code(204).send()
       const [{ item, reason }] = refused
       const message = `partial write: ${refused.length} lines are refused; line ${item + 1}: ${reason}`
@@ -115,6 +132,17 @@ export function buildHttp(parts) {
     })
   }
   return app
+}
+
+/** The class of sensors that register themselves by a request. @param {Request} request */
+function retentionOf({ query: { retention } }) {
+  if (retention === undefined || CLASS_NAMES.includes(retention)) return retention
+  throw invalid('retention', `must be one of ${CLASS_NAMES.join(', ')}`)
+}
+
+/** What a wish of a class could not change. @param {import('./delivery.js').Kept[]} kept */
+function tell(kept) {
+  return kept.length > 0 ? { kept: kept.slice(0, KEPT_SHOWN_MAX), kept_sensors: kept.length } : {}
 }
 
 /** @param {string} body  JSON. @returns {string[]} */

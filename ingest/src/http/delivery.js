@@ -4,6 +4,7 @@ import { Message } from '../message/message.js'
 import { takeInPortions } from '../message/portions.js'
 
 /** @typedef {import('@sandglass/common/bodies').Item} Item */
+/** @typedef {{ sensor: string, retention: string }} Kept */
 
 /**
  * @typedef {object} Sink
@@ -17,6 +18,7 @@ import { takeInPortions } from '../message/portions.js'
  * @property {number} stored  Of these: durable, in the database or in the spool.
  * @property {{ item: number, reason: string }[]} refused  The others, by their place in the body,
  *   from 0. They are dead letters.
+ * @property {Kept[]} kept  Sensors that exist and keep another class than was wished.
  */
 
 /**
@@ -27,12 +29,15 @@ import { takeInPortions } from '../message/portions.js'
  * @param {object} from
  * @param {string} from.path  By which they came: what dead letters have for a topic.
  * @param {string} from.client  Who sent them.
+ * @param {string} [from.retention]  Class of sensors that register themselves by them.
  * @returns {Promise<Delivered>}
  */
-export async function deliver(sink, items, { path, client }) {
+export async function deliver(sink, items, { path, client, retention }) {
   /** @type {Delivered} */
-  const delivered = { received: items.length, stored: 0, refused: [] }
+  const delivered = { received: items.length, stored: 0, refused: [], kept: [] }
   if (items.length === 0) return delivered
+  /** @type {Map<string, Kept>} */
+  const kept = new Map()
   const receivedMs = Date.now()
   const arrivedMs = performance.now()
   await new Promise((/** @type {(value?: undefined) => void} */ resolve) => {
@@ -42,6 +47,7 @@ export async function deliver(sink, items, { path, client }) {
         new Message({
           origin,
           clientId: client,
+          retention,
           topic: path,
           payload: items[at].payload,
           format: items[at].format,
@@ -49,7 +55,8 @@ export async function deliver(sink, items, { path, client }) {
           arrivedMs,
         }),
       accept: (message) => sink.accept(message),
-      onSettled({ refusal }, item) {
+      onSettled({ refusal, keptAs }, item) {
+        if (keptAs) kept.set(keptAs.sensor, keptAs)
         if (refusal) delivered.refused.push({ item, reason: refusal.reason })
         else delivered.stored++
       },
@@ -58,5 +65,6 @@ export async function deliver(sink, items, { path, client }) {
     })
   })
   delivered.refused.sort((a, b) => a.item - b.item)
+  delivered.kept = [...kept.values()]
   return delivered
 }

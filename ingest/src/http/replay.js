@@ -37,13 +37,15 @@ import { PAYLOAD_KEPT_BYTES_MAX } from '../write/rows.js'
  * @param {(message: Message) => void} parts.accept
  * @param {import('../write/rows.js').Rows} parts.rows
  * @param {(row: Row) => void} parts.write
+ * @param {string} [parts.retention]  Class of sensors that register themselves by them, now.
  * @returns {Promise<Replayed>}
  */
-export async function replay(ids, { reader, accept, rows, write }) {
+export async function replay(ids, { reader, accept, rows, write, retention }) {
   /** @type {Replayed} */
   const outcome = { replayed: 0, refused: [], unknown: [] }
   for (const id of new Set(ids)) {
     const letter = await reader.deadLetter(id)
+    if (letter && retention !== undefined) letter.retention = retention
     if (!letter) {
       outcome.unknown.push(id)
       continue

@@ -99,6 +99,12 @@ export class Message {
     this.receipt = parts.firstReceivedMs
     /** When its dirty hours must be marked again, milliseconds since the Unix epoch. */
     this.markedUntilMs = Number.POSITIVE_INFINITY
+    /**
+     * The sensor and its class, where that is another one than was wished.
+     *
+     * @type {{ sensor: string, retention: string } | undefined}
+     */
+    this.keptAs = undefined
     /** Until when its rows are for certain where readers look, in ms since the Unix epoch. */
     this.placedUntilMs = Number.POSITIVE_INFINITY
     /** Whose it is, if that is known. @type {import('../sensors/series.js').Sensor | undefined} */

@@ -55,7 +55,6 @@ const REFUSED_MAX = 10_000
 export class Registry {
   #reader
   #rows
-  #className
   #share
   #now
   #wallNow
@@ -90,7 +89,8 @@ export class Registry {
     this.count = 0
     this.#reader = reader
     this.#rows = rows
-    this.#className = className
+    /** Of sensors that register themselves and wish none. */
+    this.className = className
     this.#share = share
     this.#now = now
     this.#wallNow = wallNow
@@ -247,9 +247,13 @@ export class Registry {
     }
     // Of the two rows a crash may have left either.
     if (sensor.layouts.length === 0) {
-      const layout = firstLayout(message.retention ?? this.#className)
+      const layout = firstLayout(message.retention ?? this.className)
       sensor.layouts = [layout]
       added.push(this.#rows.layout(sensor, layout, message))
+    }
+    const { className } = sensor.layouts[sensor.layouts.length - 1]
+    if (message.retention !== undefined && className !== message.retention) {
+      message.keptAs = { sensor: sensor.name, retention: className }
     }
     sensor.registrationRows.push(...added)
     for (const row of added) {
