@@ -113,7 +113,10 @@ test('whatever is summed up already, the answer is what raw rows say', async () 
 test('a class whose rows are gone sooner makes all of a range coarser, and nothing is missing', async () => {
   const fromMs = NOW - 40 * DAY_MS
   const rows = Array.from({ length: 6_000 }, (_, n) => ({
-    ...{ metric: 'm', t: fromMs + n * 600_000, seq: 0, value: n },
+    metric: 'm',
+    t: fromMs + n * 600_000,
+    seq: 0,
+    value: n,
   }))
   const changeMs = NOW - 20 * DAY_MS
   const layouts = [
@@ -151,7 +154,10 @@ const NAMES = ['count', 'sum', 'min', 'max', 'first', 'last']
 
 test('coarse windows come from rollups: few rows answer for many', async () => {
   const rows = Array.from({ length: 20_000 }, (_, n) => ({
-    ...{ metric: 'm', t: NOW - 20 * DAY_MS + n * 80_000, seq: 0, value: n },
+    metric: 'm',
+    t: NOW - 20 * DAY_MS + n * 80_000,
+    seq: 0,
+    value: n,
   }))
   const store = createFakeStore({ rows, rollups: { doneMs: NOW, markedHours: new Set() } })
   let read = 0
@@ -187,7 +193,10 @@ test('coarse windows come from rollups: few rows answer for many', async () => {
 describe('over HTTP', () => {
   const T = startOf(Date.now() - 2 * DAY_MS, DAY_MS)
   const rows = [0, 1, 2, 6, 7].map((minute) => ({
-    ...{ metric: 'm', t: T + minute * MINUTE_MS, seq: 0, value: minute },
+    metric: 'm',
+    t: T + minute * MINUTE_MS,
+    seq: 0,
+    value: minute,
   }))
   /** @type {Awaited<ReturnType<typeof buildApp>>} */
   let app
@@ -213,8 +222,12 @@ describe('over HTTP', () => {
   test('a series has its windows, and says how they were made', async () => {
     const answer = (await ask('step=5m&agg=avg,max,count,first,last')).json()
     expect(answer).toEqual({
-      ...{ sensor: ID, metric: 'm', from: T, to: T + 10 * MINUTE_MS },
-      ...{ step: 300_000, resolution: 'raw' },
+      sensor: ID,
+      metric: 'm',
+      from: T,
+      to: T + 10 * MINUTE_MS,
+      step: 300_000,
+      resolution: 'raw',
       items: [
         { t: T, avg: 1, max: 2, count: 3, first: 0, last: 2 },
         { t: T + 5 * MINUTE_MS, avg: 6.5, max: 7, count: 2, first: 6, last: 7 },
@@ -257,7 +270,9 @@ describe('over HTTP', () => {
     const body = { sensors: ['s'], metrics: ['m', 'none'], from: `${T}`, step: '1h', agg: 'sum' }
     const query = (/** @type {object} */ more) =>
       app.inject({
-        ...{ method: 'POST', url: '/v1/query', headers: { host: 'localhost' } },
+        method: 'POST',
+        url: '/v1/query',
+        headers: { host: 'localhost' },
         payload: { ...body, ...more },
       })
     const items = [{ t: T, sum: 16 }]

@@ -4,7 +4,7 @@
  * levels, and at last from the raw rows.
  *
  * Where its age alone does not tell whether everything is still there, the plan asks for rollups of
- * those days, or for a proof that the raw rows of an hour are complete, and is made again.
+ * those days, and is made again.
  */
 
 import { DAY_MS, HOUR_MS, LEVELS, startOf } from '@sandglass/common/rollup'
@@ -18,7 +18,6 @@ import { DAY_MS, HOUR_MS, LEVELS, startOf } from '@sandglass/common/rollup'
  * @typedef {object} Plan
  * @property {Piece[]} pieces  Oldest first and apart from each other. What they leave out is empty.
  * @property {Set<number>} unread  Starts of days whose rollups must be read first.
- * @property {number[]} unproved  Starts of hours whose raw rows must be compared first.
  * @property {boolean} isComplete  Whether windows of this length can be had at all.
  */
 
@@ -38,7 +37,7 @@ export function plan(range, stepMs, stored, needsSketch) {
     ({ name, windowMs }) => stepMs % windowMs === 0 && !(needsSketch && name === '1m'),
   ).reverse()
   /** @type {Plan} */
-  const made = { pieces: [], unread: new Set(), unproved: [], isComplete: true }
+  const made = { pieces: [], unread: new Set(), isComplete: true }
   cut(range, usable, { usable, stored, plan: made })
   return made
 }
@@ -138,15 +137,14 @@ function addHour(hourMs, part, { hours, isPartial }, { usable, stored, plan: mad
     else made.isComplete = false
     return
   }
-  const hasRaw = isRawCertain ? 'yes' : stored.hasRaw(hour)
+  const hasRaw = isRawCertain || stored.hasRaw(hour)
   // A dirty hour whose raw rows have begun to expire stays as it was summed up.
   const level =
-    isClean || hasRaw !== 'yes'
+    isClean || !hasRaw
       ? usable.find((one) => isWhole(part, one) && (one === HOURS || stored.hasMinutes(hour)))
       : undefined
   if (level) add({ ...part, level }, made)
-  else if (hasRaw === 'yes') add(raw, made)
-  else if (hasRaw === 'unproved' && isClean) made.unproved.push(hourMs)
+  else if (hasRaw) add(raw, made)
   else made.isComplete = false
 }
 

@@ -6,10 +6,10 @@ import { SLOTS_MAX } from './store.js'
 
 /**
  * Most slots of marks that one request looks at, for all of its sensors together. Each is a
- * partition, which costs about as much as a row. One sensor needs 68 of them while rollups keep
- * up, and one more for each minute that they are behind.
+ * partition, which costs about as much as a row: all of them about a second. One sensor needs 68
+ * while rollups keep up, and one more for each minute that they are behind.
  */
-export const MARK_SLOTS_MAX = 20_000
+export const MARK_SLOTS_MAX = 40_000
 
 /** @typedef {import('../store.js').Store} Store */
 /** @typedef {import('../store.js').Series} Extent */

@@ -147,9 +147,7 @@ export class SeriesScan {
       this.#context.budget.spend(0)
       const made = plan(range, stepMs, this.#stored, needsSketch)
       if (made.unread.size > 0) await this.#readDays(made.unread)
-      else if (!made.isComplete) return undefined
-      else if (made.unproved.length > 0) await this.#prove(made.unproved[0])
-      else return made.pieces
+      else return made.isComplete ? made.pieces : undefined
     }
   }
 
@@ -178,22 +176,6 @@ export class SeriesScan {
         this.#stored.addDays(range, hours, counts)
       }),
     )
-  }
-
-  /** Reads the raw rows of an hour, to compare them with its rollup. @param {number} hourMs */
-  async #prove(hourMs) {
-    const aggregate = new Aggregate()
-    let newestMs = Number.NEGATIVE_INFINITY
-    let order = 0
-    const range = { fromMs: hourMs, toMs: hourMs + HOUR_MS }
-    const { store } = this.#context
-    await this.#eachPage(range, store.datedNumbers, (row) => {
-      const value = rollupValue(row)
-      if (value === undefined) return
-      aggregate.add(row.ts.getTime(), --order, value)
-      newestMs = Math.max(newestMs, row.receivedMs)
-    })
-    this.#stored.prove(hourMs, aggregate, newestMs)
   }
 
   /** @param {Level} level  @param {Range} range  @param {Windows} windows */

@@ -35,26 +35,24 @@ import { CLASS_NAMES, measurementTable } from '@sandglass/common/schema'
  * @typedef {object} HourRow  Without its sketch.
  * @property {number} startMs
  * @property {Aggregate} aggregate
- * @property {number | undefined} oldestMs  When the first of its raw rows was received, where that
- *   is known: never longer before their time than clocks may be ahead.
+ * @property {number} [oldestMs]  When the first of its raw rows was received; undefined where an
+ *   earlier version summed it up.
  * @property {number} leftMs  How long it will live: so it was written when it had all of its time.
  */
 
 /** @param {string} keyspace */
 function statements(keyspace) {
-  /** @param {string} className  @param {string} columns */
-  const raw = (className, columns) =>
-    `SELECT ts, v, i, b${columns} FROM ${keyspace}.${measurementTable(className)}
+  /** @param {string} className */
+  const raw = (className) =>
+    `SELECT ts, v, i, b FROM ${keyspace}.${measurementTable(className)}
      WHERE sensor_id = ? AND bucket = ? AND metric = ? AND ts >= ? AND ts < ?`
   /** @param {string} level  @param {string} columns */
   const rollup = (level, columns) =>
     `SELECT ts, n${columns} FROM ${keyspace}.${rollupTable(level)}
      WHERE sensor_id = ? AND bucket = ? AND metric = ? AND ts >= ? AND ts < ?`
   const sums = ', sum, min, max, first, last'
-  const dates = ', writetime(v) AS wv, writetime(i) AS wi, writetime(b) AS wb'
   return {
-    numbers: new Map(CLASS_NAMES.map((name) => [name, raw(name, '')])),
-    dated: new Map(CLASS_NAMES.map((name) => [name, raw(name, dates)])),
+    numbers: new Map(CLASS_NAMES.map((name) => [name, raw(name)])),
     rollups: new Map(LEVELS.map(({ name }) => [name, rollup(name, `${sums}, sketch`)])),
     hours: rollup('1h', `${sums}, oldest, ttl(n) AS left_s`),
     dayCounts: rollup('1d', ''),
@@ -86,25 +84,6 @@ export function rollupQuestions(keyspace, ask, page) {
       const query = /** @type {string} */ (cql.numbers.get(className))
       const found = await page(query, [sensorId, bucket, metric, fromMs, toMs], pageState)
       return { rows: /** @type {any[]} */ (found.rows ?? []), pageState: found.pageState }
-    },
-
-    /**
-     * The same, and when each was received.
-     *
-     * @param {string} sensorId
-     * @param {string} metric
-     * @param {Span} span
-     * @param {string} [pageState]
-     * @returns {Promise<{ rows: (NumberRow & { receivedMs: number })[],
-     *   pageState: string | undefined }>}
-     */
-    async datedNumbers(sensorId, metric, { className, bucket, fromMs, toMs }, pageState) {
-      const query = /** @type {string} */ (cql.dated.get(className))
-      const found = await page(query, [sensorId, bucket, metric, fromMs, toMs], pageState)
-      const rows = /** @type {any[]} */ (found.rows ?? []).map(({ ts, v, i, b, wv, wi, wb }) => {
-        return { ts, v, i, b, receivedMs: millisecondsOf(wv ?? wi ?? wb) }
-      })
-      return { rows, pageState: found.pageState }
     },
 
     /**
@@ -180,8 +159,3 @@ export function rollupQuestions(keyspace, ask, page) {
 
 /** Most slots of one question. */
 export const SLOTS_MAX = 90
-
-/** @param {{ toString(): string }} writetime  In microseconds. */
-function millisecondsOf(writetime) {
-  return Number(writetime.toString()) / 1000
-}

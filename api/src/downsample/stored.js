@@ -3,8 +3,8 @@
  *
  * A time to live counts from the write, and an event may be written at any age. By the age of an
  * event alone it is therefore certain only that rows are still there, never that they are gone.
- * Beyond that the rollups of an hour tell: when its first raw row was received, when it was
- * written, and how many rows there were.
+ * Beyond that the rollups of an hour tell: when its first raw row was received, and when it was
+ * written.
  */
 
 import { EVENT_AHEAD_MS_MAX } from '@sandglass/common/measurement'
@@ -51,13 +51,9 @@ const [MINUTES, HOURS] = LEVELS
  *   before its time than clocks may be ahead.
  */
 
-/** @typedef {'yes' | 'no' | 'unproved'} Answer */
-
 export class Stored {
   /** Days whose rollups were read, by their start. @type {Map<number, Day>} */
   #days = new Map()
-  /** Whether raw rows are what their hour counts, by hour. @type {Map<number, boolean>} */
-  #proofs = new Map()
   #places
   #nowMs
   #progress
@@ -163,47 +159,15 @@ export class Stored {
    * Whether the raw rows that an hour counts are all there.
    *
    * @param {HourRow} hour
-   * @returns {Answer}
    */
-  hasRaw({ startMs, oldestMs, leftMs }) {
+  hasRaw({ startMs, oldestMs = startMs - EVENT_AHEAD_MS_MAX }) {
     const places = this.byPlace({ fromMs: startMs, toMs: startMs + HOUR_MS })
-    const receivedMsMin = oldestMs ?? startMs - EVENT_AHEAD_MS_MAX
-    if (places.every(({ goneMs }) => receivedMsMin > goneMs)) return 'yes'
-    // Of those that were received last, too, everything may be gone.
-    const isGone = places.some(({ goneMs }) => this.#writtenMs(leftMs) < goneMs)
-    if (oldestMs !== undefined || isGone) return 'no'
-    const proof = this.#proofs.get(startMs)
-    if (proof === undefined) return 'unproved'
-    return proof ? 'yes' : 'no'
-  }
-
-  /**
-   * Compares the raw rows that are there with what was summed up. One that was received later may
-   * stand in for one that has expired.
-   *
-   * @param {number} hourMs
-   * @param {import('@sandglass/common/aggregate').Aggregate} raw
-   * @param {number} newestMs  When the newest of the rows was received.
-   */
-  prove(hourMs, raw, newestMs) {
-    const hour = this.#days.get(startOf(hourMs, DAY_MS))?.hours.get(hourMs)
-    const isSame =
-      hour !== undefined &&
-      newestMs <= this.#writtenMs(hour.leftMs) &&
-      SAME.every((key) => hour.aggregate[key] === raw[key])
-    this.#proofs.set(hourMs, isSame)
-  }
-
-  /** When an hour was written. @param {number} leftMs  How long it will live. */
-  #writtenMs(leftMs) {
-    return this.#nowMs + leftMs - HOURS.ttlS * 1000
+    return places.every(({ goneMs }) => oldestMs > goneMs)
   }
 }
 
 /** @type {ReadonlyMap<number, HourRow>} */
 const NO_HOURS = new Map()
-
-const SAME = /** @type {const} */ (['n', 'sum', 'min', 'max', 'first', 'last'])
 
 /**
  * @param {Layout} layout

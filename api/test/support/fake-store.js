@@ -116,11 +116,6 @@ export function createFakeStore({
       const found = await readRows(one, metric, span, 'desc', Infinity)
       return { rows: found.map(numberRow), pageState: undefined }
     },
-    async datedNumbers(one, metric, span) {
-      const found = await readRows(one, metric, span, 'desc', Infinity)
-      const dated = found.map((row) => ({ ...numberRow(row), receivedMs: row.t }))
-      return { rows: dated, pageState: undefined }
-    },
     async hours(one, metric, part) {
       return rollupsOf(one, metric, '1h', part).map((row) => {
         const startMs = row.ts.getTime()

@@ -55,10 +55,10 @@ export class StoredHistory {
   /**
    * @param {number} nowMs
    * @param {Layout[]} layouts
-   * @param {boolean} [isDated]  Whether each hour says when its first row was received, not only
-   *   one of which rows may expire.
+   * @param {boolean} [isDated]  Whether each hour says when its first row was received. In an
+   *   earlier version only those did of which rows might have expired.
    */
-  constructor(nowMs, layouts, isDated = false) {
+  constructor(nowMs, layouts, isDated = true) {
     this.nowMs = nowMs
     this.isDated = isDated
     /** Whether the last request asked for marks; not where they are too many, or may be gone. */
@@ -309,7 +309,11 @@ export class StoredHistory {
         })
         .sort((a, b) => b.t - a.t || b.seq - a.seq)
         .map(({ t, value, receivedMs }) => ({
-          ...{ ts: new Date(t), v: value, i: null, b: null, receivedMs },
+          ts: new Date(t),
+          v: value,
+          i: null,
+          b: null,
+          receivedMs,
         }))
     /** @param {string} level  @param {import('@sandglass/common/spans').Range} range */
     const rollupsOf = (level, { fromMs, toMs }) =>
@@ -322,7 +326,6 @@ export class StoredHistory {
       layouts: async () => this.layouts,
       series: async () => [{ metric: METRIC, firstMs: this.firstMs, lastMs: this.lastMs }],
       numbers: async (_id, _metric, span) => ({ rows: rowsOf(span), pageState: undefined }),
-      datedNumbers: async (_id, _metric, span) => ({ rows: rowsOf(span), pageState: undefined }),
       rollups: async (_id, _metric, { level, ...range }) =>
         rollupsOf(level, range).map(({ startMs, aggregate }) => {
           const sketch = level === '1m' ? null : aggregate.sketch?.encode()

@@ -6,6 +6,7 @@
  */
 
 import { Readable } from 'node:stream'
+import { matchesTopic } from '@sandglass/common/topic-match'
 import aedesPersistence from 'aedes-persistence'
 import { copyOf } from './frame.js'
 import { OfflineQueues } from './offline-queues.js'
@@ -31,8 +32,8 @@ const RETAINED_BYTES = 512
 export class BoundedPersistence {
   #store = createStore()
   #retained
-  /** Bytes of retained messages, by topic. @type {Map<string, number>} */
-  #retainedBytes = new Map()
+  /** And the bytes of each, by topic. @type {Map<string, { packet: Queued, bytes: number }>} */
+  #retainedByTopic = new Map()
   #isGranted
   /** Sessions with subscriptions that outlive their connections. @type {Set<string>} */
   #subscribers = new Set()
@@ -63,7 +64,7 @@ export class BoundedPersistence {
   /** @param {Queued} packet  An empty payload takes the last one away [MQTT-3.3.1-10]. */
   async storeRetained(packet) {
     const { topic, payload } = packet
-    const before = this.#retainedBytes.get(topic) ?? 0
+    const before = this.#retainedByTopic.get(topic)?.bytes ?? 0
     const bytes = payload.length === 0 ? 0 : RETAINED_BYTES + 2 * topic.length + payload.length
     this.#retained.give(before)
     if (bytes > 0 && !this.#retained.take(bytes)) {
@@ -71,14 +72,22 @@ export class BoundedPersistence {
       this.retainedRefused++
       return
     }
-    if (bytes > 0) this.#retainedBytes.set(topic, bytes)
-    else this.#retainedBytes.delete(topic)
-    await this.#store.storeRetained(owned(packet))
+    if (bytes > 0) this.#retainedByTopic.set(topic, { packet: owned(packet), bytes })
+    else this.#retainedByTopic.delete(topic)
   }
 
   /** @param {string[]} filters */
   createRetainedStreamCombi(filters) {
-    return this.#store.createRetainedStreamCombi(filters)
+    return Readable.from(this.#retainedFor(filters))
+  }
+
+  /** @param {string[]} filters */
+  *#retainedFor(filters) {
+    for (const filter of filters) {
+      for (const [topic, { packet }] of this.#retainedByTopic) {
+        if (matchesTopic(filter, topic)) yield packet
+      }
+    }
   }
 
   /** @param {Client} client  @param {Subscription[]} subscriptions */
