@@ -10,6 +10,7 @@ import {
   HOUR_MS,
   LEVELS,
   MARK,
+  STEP_BACK_WAIT_MS_MAX,
   shardOf,
   startOf,
   unfinishedSlots,
@@ -38,6 +39,8 @@ export class Model {
   steadyMs = 0
   /** The latest that the wall clock said: what had expired then is not expected again. */
   latestMs
+  /** Where the clocks by which hours are marked may stand still. */
+  peakMs = Number.NEGATIVE_INFINITY
   storage = new FakeStorage()
   /** @type {Published[]} */
   published = []
@@ -48,6 +51,7 @@ export class Model {
   constructor({ startMs, className = '30d' }) {
     this.wallMs = startMs
     this.latestMs = startMs
+    this.peakMs = startMs
     this.className = className
     this.now = () => this.wallMs
     this.steadyNow = () => this.steadyMs
@@ -68,6 +72,8 @@ export class Model {
   /** The wall clock steps. @param {number} ms */
   step(ms) {
     this.wallMs += ms
+    const isFar = this.wallMs < this.peakMs - STEP_BACK_WAIT_MS_MAX
+    this.peakMs = isFar ? this.wallMs : Math.max(this.peakMs, this.wallMs)
     this.latestMs = Math.max(this.latestMs, this.wallMs)
   }
 
