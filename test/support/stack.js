@@ -137,12 +137,13 @@ export class Stack {
    * One more api, with an address of its own; it is not started.
    *
    * @param {string} name
+   * @param {Record<string, string>} [apiEnv]
    */
-  async addApi(name) {
+  async addApi(name, apiEnv = {}) {
     const listen = `${HOST}:${await freePort(HOST)}`
     const url = `http://${listen}`
     const part = new Part({
-      ...this.#describe('api', { apiEnv: { API_LISTEN: listen } }),
+      ...this.#describe('api', { apiEnv: { API_LISTEN: listen, ...apiEnv } }),
       ...{ name, logFile: join(this.#place.directory, `${name}.log`), healthUrl: `${url}/health` },
     })
     this.#parts.set(name, part)
