@@ -136,10 +136,22 @@ function linesOf(body) {
     const to = newline < 0 ? body.length : newline
     const line = body.subarray(from, to)
     // A copy: one line that is stored late would keep the whole body in memory.
-    if (!isBlank(line)) lines.push(Buffer.from(line))
+    if (!isBlank(line) && !isAbout(line)) lines.push(Buffer.from(line))
     from = to + 1
   }
   return lines
+}
+
+/** What an export tells of a sensor: an import restores it, here it is no measurement. */
+const ABOUT = /^\{"sensor":"(?:[^"\\]|\\.)*","about":\{/
+const ABOUT_KIND = 'about'
+
+/** Longest head of a line that is looked at for that, in bytes. */
+const ABOUT_BYTES_MAX = 1_024
+
+/** @param {Buffer} line */
+function isAbout(line) {
+  return ABOUT.test(line.toString('utf8', 0, ABOUT_BYTES_MAX))
 }
 
 /** @param {Buffer} line */
@@ -184,7 +196,9 @@ function csvItems(body) {
   if (!columns.names.includes('sensor')) {
     throw new PayloadError('topic', 'the first line of the CSV names no column sensor')
   }
-  return limited(more).map((cells) =>
+  const kindAt = columns.isLong ? columns.names.indexOf('kind') : -1
+  const said = more.filter((cells) => kindAt < 0 || cells[kindAt] !== ABOUT_KIND)
+  return limited(said).map((cells) =>
     // A row of another length says nothing for certain; as a text it is refused.
     objectItem(jsonText(cells.length === length ? rowObject(columns, cells) : cells.join())),
   )
