@@ -113,3 +113,13 @@ test('the format is told by the media type alone', () => {
   expect(bodyFormat('text/plain; charset=utf-8')).toBe('line')
   expect([bodyFormat(undefined), bodyFormat('image/png')]).toEqual([undefined, undefined])
 })
+
+test('what an export tells of its sensors is passed over; a metric of that name is not', () => {
+  const told = '{"sensor":"a \\"b","about":{"retention":"keep"}}'
+  const value = '{"sensor":"a","about":5,"t":1767225600000}'
+  expect(itemsOf('ndjson', `${told}\n${value}`)).toHaveLength(1)
+  const csv =
+    'sensor,metric,t,v,kind\na,,,"{""retention"":""keep""}",about\na,m,1767225600000,1,number\n'
+  expect(itemsOf('csv', csv)).toHaveLength(1)
+  expect(itemsOf('csv', 'sensor,t,kind\na,1767225600000,about\n')).toHaveLength(1)
+})
