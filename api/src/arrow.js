@@ -58,7 +58,10 @@ const VALUES = [
   { name: 'boolean', type: new Bool(), kind: KIND.boolean, cell: same },
   { name: 'text', type: new Utf8(), kind: KIND.text, cell: same },
   ...['lat', 'lon'].map((name) => ({
-    ...{ name, type: new Float64(), kind: KIND.location, array: Float64Array },
+    name,
+    type: new Float64(),
+    kind: KIND.location,
+    array: Float64Array,
     cell: (/** @type {any} */ place) => place[name],
   })),
 ]
@@ -193,7 +196,10 @@ function values({ type, kind, array, cell }, rows, isThere) {
 function words(type, dictionary, data) {
   const { length } = data
   return makeData({
-    ...{ type, length, nullCount: 0, data },
+    type,
+    length,
+    nullCount: 0,
+    data,
     dictionary: vectorFromArray(dictionary, new Utf8()),
   })
 }

@@ -8,7 +8,10 @@ import { createFakeStore } from './support/fake-store.js'
 
 /** @param {string[]} scopes  @param {string} [sensorId] */
 const grant = (scopes, sensorId) => ({
-  ...{ keyId: scopes.join(), name: `a key to ${scopes}`, scopes: new Set(scopes), sensorId },
+  keyId: scopes.join(),
+  name: `a key to ${scopes}`,
+  scopes: new Set(scopes),
+  sensorId,
   expiresMs: undefined,
 })
 
@@ -66,7 +69,8 @@ describe('with keys', () => {
   /** @param {string} method  @param {string} url  @param {string} [key] */
   const ask = (method, url, key) =>
     app.inject({
-      ...{ method: /** @type {'GET'} */ (method), url },
+      method: /** @type {'GET'} */ (method),
+      url,
       headers: { host: 'localhost', ...(key && { authorization: `Bearer ${key}` }) },
       ...(method === 'POST' && { payload: {} }),
     })
@@ -139,7 +143,9 @@ describe('with keys', () => {
   test('keys are made and told once, listed without secrets, and taken back', async () => {
     const make = (/** @type {object} */ payload) =>
       app.inject({
-        ...{ method: 'POST', url: '/v1/keys', payload },
+        method: 'POST',
+        url: '/v1/keys',
+        payload,
         headers: { host: 'localhost', authorization: 'Bearer admin' },
       })
     const made = await make({ name: 'n', scopes: ['read'], expires: '2100-01-01' })

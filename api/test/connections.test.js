@@ -14,8 +14,11 @@ import { createFakeStore, NO_KEYS } from './support/fake-store.js'
 
 /** Bodies and answers are waited for a hundred times shorter than in operation. */
 const PACE = {
-  ...{ headersMs: 60_000, bodyMs: 200, answerMs: 200 },
-  ...{ bytesPerSMin: 20_000, sweepMs: 10 },
+  headersMs: 60_000,
+  bodyMs: 200,
+  answerMs: 200,
+  bytesPerSMin: 20_000,
+  sweepMs: 10,
 }
 const LIMITS = { requestsPerS: 0, bodyBytesMax: 1e6, importBytesMax: 1e9, streamsMax: 1 }
 
@@ -177,7 +180,10 @@ describe('a request that comes too slowly', () => {
 test('an answer that is not read is closed, and an export has its place back', async () => {
   // More than the buffers of a connection hold.
   const rows = Array.from({ length: 400 }, (_, n) => ({
-    ...{ metric: 'm', t: 1_767_225_600_000 + n, seq: 0, value: 'x'.repeat(60_000) },
+    metric: 'm',
+    t: 1_767_225_600_000 + n,
+    seq: 0,
+    value: 'x'.repeat(60_000),
   }))
   await start({ store: createFakeStore({ rows }) })
   const url = '/v1/export?format=csv&sensor=s'
@@ -219,7 +225,9 @@ test('what was stored under the name .. is read and deleted, by its id and by it
     expect([name, items]).toMatchObject([name, [{ metric: 'm', v: 1 }]])
   }
   const { statusCode } = await app.inject({
-    ...{ method: 'DELETE', url: `/v1/sensors/${id}`, headers: { host: 'localhost' } },
+    method: 'DELETE',
+    url: `/v1/sensors/${id}`,
+    headers: { host: 'localhost' },
   })
   expect(statusCode).toBe(204)
 })

@@ -22,7 +22,11 @@ const build = (store) =>
   })
 
 const many = Array.from({ length: 12_000 }, (_, index) => ({
-  ...{ metric: 'm', t: T + index, seq: 0, kind: KIND.number, value: index / 2 },
+  metric: 'm',
+  t: T + index,
+  seq: 0,
+  kind: KIND.number,
+  value: index / 2,
 }))
 
 test('all rows come, oldest first, more than one page of them', async () => {

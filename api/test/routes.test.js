@@ -310,7 +310,9 @@ describe('a page of another origin', () => {
     for (const [method, url] of changes) {
       const ask = (/** @type {Record<string, string>} */ headers) =>
         app.inject({
-          ...{ method: /** @type {'POST'} */ (method), url, payload: 'm,sensor=s value=1' },
+          method: /** @type {'POST'} */ (method),
+          url,
+          payload: 'm,sensor=s value=1',
           headers: { host, 'content-type': 'text/plain', ...headers },
         })
       for (const foreign of [
@@ -432,8 +434,12 @@ describe('measurements over HTTP', () => {
     const json = await decode('?topic=sensors/kitchen/m', '{"t":1767225600000,"v":21.5}', 'x/y')
     const [item] = json.json().items
     expect(item).toEqual({
-      ...{ sensor: 'kitchen', id: expect.stringMatching(/^[0-9a-f-]{36}$/), metric: 'm' },
-      ...{ t: 1_767_225_600_000, kind: 'number', v: 21.5 },
+      sensor: 'kitchen',
+      id: expect.stringMatching(/^[0-9a-f-]{36}$/),
+      metric: 'm',
+      t: 1_767_225_600_000,
+      kind: 'number',
+      v: 21.5,
     })
     const lines = 'm,sensor=a value=9223372036854775807i\nm v=x'
     const line = await decode('?precision=s', lines, 'text/plain')

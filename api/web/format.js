@@ -3,8 +3,13 @@
 const COUNT = new Intl.NumberFormat('en')
 const RATE = new Intl.NumberFormat('en', { maximumFractionDigits: 1 })
 const MOMENT = new Intl.DateTimeFormat(undefined, {
-  ...{ year: 'numeric', month: 'short', day: 'numeric' },
-  ...{ hour: '2-digit', minute: '2-digit', second: '2-digit', hourCycle: 'h23' },
+  year: 'numeric',
+  month: 'short',
+  day: 'numeric',
+  hour: '2-digit',
+  minute: '2-digit',
+  second: '2-digit',
+  hourCycle: 'h23',
 })
 
 /** Longest text of a value that a line of a table shows, in characters. */

@@ -71,7 +71,8 @@ export class HealthView {
     showFigures(part(this.element, 'parts'), [
       { name: 'Api', value: isApiAway ? 'away' : 'up', isBad: isApiAway },
       {
-        ...{ name: 'Database, for the api', isBad: database !== 'up' },
+        name: 'Database, for the api',
+        isBad: database !== 'up',
         value: isApiAway ? 'not known' : database,
       },
       { name: 'Ingest', value: isIngestThere ? 'up' : 'away', isBad: !isIngestThere },

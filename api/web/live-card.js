@@ -32,7 +32,9 @@ export class LiveCard {
   /** @param {string} sensor  @param {string} metric */
   constructor(sensor, metric) {
     this.#box = element('div', {
-      ...{ class: 'chart', role: 'img', 'aria-label': `Chart of ${metric} of ${sensor}` },
+      class: 'chart',
+      role: 'img',
+      'aria-label': `Chart of ${metric} of ${sensor}`,
     })
     this.element = element(
       'article',

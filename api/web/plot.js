@@ -1,10 +1,15 @@
 /** uPlot in the page's colours: what every chart of it has in common. */
 
 const CLOCK = new Intl.DateTimeFormat(undefined, {
-  ...{ hour: '2-digit', minute: '2-digit', hourCycle: 'h23' },
+  hour: '2-digit',
+  minute: '2-digit',
+  hourCycle: 'h23',
 })
 const EXACT = new Intl.DateTimeFormat(undefined, {
-  ...{ hour: '2-digit', minute: '2-digit', second: '2-digit', hourCycle: 'h23' },
+  hour: '2-digit',
+  minute: '2-digit',
+  second: '2-digit',
+  hourCycle: 'h23',
 })
 const DAY = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short' })
 const MONTH = new Intl.DateTimeFormat(undefined, { month: 'short', year: 'numeric' })

@@ -71,7 +71,11 @@ export async function showRows({ rest, signal }, root, { question, hashOf, isWan
 export function showExports(root, { sensor, metric, range }) {
   for (const [format, ending] of FORMATS) {
     const query = new URLSearchParams({
-      ...{ format, sensor, metric, from: `${range.fromMs}`, to: `${range.toMs}` },
+      format,
+      sensor,
+      metric,
+      from: `${range.fromMs}`,
+      to: `${range.toMs}`,
     })
     const anchor = part(root, format)
     anchor.setAttribute('href', `v1/export?${query}`)

@@ -195,8 +195,11 @@ export class SensorView {
     const isWanted = () => asked === this.#asked && !signal.aborted
     const range = this.#range()
     const question = {
-      ...{ sensor: this.#name, unit: this.#about?.unit ?? null, metric: this.#metric },
-      ...{ range, cursor: this.#query.get('rows') },
+      sensor: this.#name,
+      unit: this.#about?.unit ?? null,
+      metric: this.#metric,
+      range,
+      cursor: this.#query.get('rows'),
     }
     showExports(this.element, question)
     const hashOf = (/** @type {string | undefined} */ rows) => this.#hash({ rows })
@@ -247,7 +250,11 @@ export class SensorView {
   async #showSeries({ sensor, unit, metric, range: { fromMs, toMs } }, isWanted) {
     const { rest, signal } = this.#context
     const query = new URLSearchParams({
-      ...{ metric, from: `${fromMs}`, to: `${toMs}`, points: `${POINTS}`, agg: 'avg,min,max' },
+      metric,
+      from: `${fromMs}`,
+      to: `${toMs}`,
+      points: `${POINTS}`,
+      agg: 'avg,min,max',
     })
     const answer = await rest.get(`${sensorPath(sensor)}/series?${query}`, signal)
     if (!isWanted()) return

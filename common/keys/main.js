@@ -86,7 +86,9 @@ program
   .action(({ name, scopes, sensor, expires }) =>
     withKeys(program.opts(), async (keys) => {
       const { text } = await keys.create({
-        ...{ name, scopes: new Set(scopes), expiresMs: expires },
+        name,
+        scopes: new Set(scopes),
+        expiresMs: expires,
         sensorId: sensor === undefined ? undefined : sensorId(sensor),
       })
       console.log(text)

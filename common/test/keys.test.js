@@ -148,7 +148,9 @@ test('a clock that is set back makes no key believed for longer', async () => {
   const { database, about } = build()
   const clock = { nowMs: 1e12, monotonicMs: 0 }
   const keys = new KeyStore({
-    ...{ database, now: () => clock.nowMs, monotonicMs: () => clock.monotonicMs },
+    database,
+    now: () => clock.nowMs,
+    monotonicMs: () => clock.monotonicMs,
   })
   const { text, keyId } = await keys.create(about)
   expect(await keys.find(text, '10.0.0.1')).toBeDefined()

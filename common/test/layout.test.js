@@ -14,7 +14,9 @@ import { firstLayout, RETENTION_CLASSES } from '../src/schema.js'
 const HOUR_MS = 3_600_000
 const NOW = Date.UTC(2026, 0, 1, 12, 34)
 const layout = (/** @type {number} */ fromMs, className = '30d', bucketS = 86_400) => ({
-  ...{ fromMs, className, bucketS },
+  fromMs,
+  className,
+  bucketS,
 })
 
 test('a layout begins later than any event that is taken now, and than what is known now', () => {

@@ -59,7 +59,10 @@ test('a change is let in from the own host, and from programs, which name no ori
             const headers = { host, origin, 'sec-fetch-site': site }
             const code = foreignRequest({ method, headers }, isLocal)?.code
             expect({ method, ...headers, isLocal, code }).toEqual({
-              ...{ method, ...headers, isLocal, code: expected },
+              method,
+              ...headers,
+              isLocal,
+              code: expected,
             })
             codes.add(code)
           }

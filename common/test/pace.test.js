@@ -15,7 +15,10 @@ function build() {
   const pace = new Pace(LIMITS, () => clock.nowMs)
   /** @type {any} */
   const body = {
-    ...{ complete: false, destroyed: false, readableFlowing: true, readableLength: 0 },
+    complete: false,
+    destroyed: false,
+    readableFlowing: true,
+    readableLength: 0,
     socket: { bytesRead: 300 },
     listeners: 1,
     /** @type {any[]} */

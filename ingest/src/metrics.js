@@ -373,7 +373,10 @@ function registerHistogram(registry, { name, help, bounds, scale, values }) {
   const metric = {
     name,
     get: async () => ({
-      ...{ name, help, type: 'histogram', aggregator: 'sum' },
+      name,
+      help,
+      type: 'histogram',
+      aggregator: 'sum',
       values: [
         ...bounds.map((bound) => ({
           metricName: `${name}_bucket`,

@@ -8,7 +8,9 @@ import { RawClient, startIngest, until } from './support/ingest.js'
 
 /** @param {string[]} scopes  @param {string} [sensor] */
 const grant = (scopes, sensor) => ({
-  ...{ keyId: [...scopes, sensor].join(' '), name: 'n', scopes: new Set(scopes) },
+  keyId: [...scopes, sensor].join(' '),
+  name: 'n',
+  scopes: new Set(scopes),
   expiresMs: undefined,
   sensorId: sensor === undefined ? undefined : sensorId(sensor),
 })
@@ -88,8 +90,14 @@ function connect(key, fields = {}) {
   clients.push(one)
   const password = key === undefined ? {} : { username: 'u', password: Buffer.from(key) }
   one.send({
-    ...{ cmd: 'connect', protocolId: 'MQTT', protocolVersion: 4, clean: true },
-    ...{ clientId: `c${clients.length}`, keepalive: 0, ...password, ...fields },
+    cmd: 'connect',
+    protocolId: 'MQTT',
+    protocolVersion: 4,
+    clean: true,
+    clientId: `c${clients.length}`,
+    keepalive: 0,
+    ...password,
+    ...fields,
   })
   return one
 }
@@ -222,7 +230,10 @@ describe('TLS and WebSocket', () => {
     ingest = await startIngest({}, { access: access(), listens, identity })
     for (const [at, kind] of kinds.entries()) {
       const client = await mqtt.connectAsync(`${kind}://127.0.0.1:${ingest.ports[at]}`, {
-        ...{ clientId: kind, username: 'u', password: 'writer', ca: identity.cert },
+        clientId: kind,
+        username: 'u',
+        password: 'writer',
+        ca: identity.cert,
       })
       await client.publishAsync(`sensors/${kind}/m`, '5', { qos: 1 })
       const large = JSON.stringify('y'.repeat(60_000))

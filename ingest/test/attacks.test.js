@@ -294,8 +294,13 @@ describe('memory of subscribers', () => {
     await connected('first', { will })
     const second = client()
     second.send({
-      ...{ cmd: 'connect', protocolId: 'MQTT', protocolVersion: 4, clean: true },
-      ...{ clientId: 'second', keepalive: 0, will },
+      cmd: 'connect',
+      protocolId: 'MQTT',
+      protocolVersion: 4,
+      clean: true,
+      clientId: 'second',
+      keepalive: 0,
+      will,
     })
     await until(() => second.isClosed)
     expect(second.packets).toMatchObject([{ cmd: 'connack', returnCode: 3 }])
@@ -334,8 +339,12 @@ describe('memory of subscribers', () => {
     expect(queues.bytes).toBeLessThanOrEqual(queues.bytesMax / 8)
     const back = client()
     back.send({
-      ...{ cmd: 'connect', protocolId: 'MQTT', protocolVersion: 4, clean: false },
-      ...{ clientId: 'away', keepalive: 0 },
+      cmd: 'connect',
+      protocolId: 'MQTT',
+      protocolVersion: 4,
+      clean: false,
+      clientId: 'away',
+      keepalive: 0,
     })
     await until(() => heard(back).length === 100 - ingest.broker.dropped)
     for (const { messageId } of back.packets.filter(({ cmd }) => cmd === 'publish')) {

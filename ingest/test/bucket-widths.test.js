@@ -61,8 +61,11 @@ function build({ isAlone = true, storage = new FakeStorage() } = {}) {
   const sensor = new Sensor('0d1b3c5e-0000-4000-8000-000000000001', 's')
   sensor.state = 'ready'
   const widths = new BucketWidths({
-    ...{ registry: { all: () => [sensor] }, store: storage, isAlone: () => isAlone },
-    ...{ logger: pino({ level: 'silent' }), now: () => clock.nowMs },
+    registry: { all: () => [sensor] },
+    store: storage,
+    isAlone: () => isAlone,
+    logger: pino({ level: 'silent' }),
+    now: () => clock.nowMs,
   })
   /** Sends so many rows a second for some samples, and hears what others decide. */
   /** @param {number} rowsPerS  @param {number} [samples] */

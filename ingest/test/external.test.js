@@ -17,8 +17,13 @@ import { KEYSPACE, LIMITS, pause, until } from './support/ingest.js'
 import { RawBroker } from './support/raw-broker.js'
 
 const OPTIONS = {
-  ...{ mqttUrl: 'mqtt://b:1883', mqttShare: 'g', mqttSessionS: 60, clientMessagesMax: 10 },
-  ...{ packetBytesMax: 1_000, spoolDir: '/a/spool', spoolBytesMax: 1 },
+  mqttUrl: 'mqtt://b:1883',
+  mqttShare: 'g',
+  mqttSessionS: 60,
+  clientMessagesMax: 10,
+  packetBytesMax: 1_000,
+  spoolDir: '/a/spool',
+  spoolBytesMax: 1,
 }
 
 /** Numbers from 1. @param {number} count */
@@ -55,8 +60,15 @@ class Sink {
 }
 
 const MESSAGE = {
-  ...{ clientId: 'b', session: undefined, visit: 1, topic: 'sensors/s', dup: false, retain: false },
-  ...{ payload: Buffer.from('1'), receivedMs: 0, arrivedMs: 0 },
+  clientId: 'b',
+  session: undefined,
+  visit: 1,
+  topic: 'sensors/s',
+  dup: false,
+  retain: false,
+  payload: Buffer.from('1'),
+  receivedMs: 0,
+  arrivedMs: 0,
 }
 
 describe('the acknowledgements of a connection', () => {
@@ -170,9 +182,17 @@ describe('a broker that exists already', () => {
         0,
       ),
       client: {
-        ...{ url: String(broker.url), clientId: 'one', sessionS: 600, receiveMax: 200 },
-        ...{ packetBytesMax: 100_000, username: 'u', password: 'p' },
-        ...{ ca: undefined, cert: undefined, key: undefined, ...client },
+        url: String(broker.url),
+        clientId: 'one',
+        sessionS: 600,
+        receiveMax: 200,
+        packetBytesMax: 100_000,
+        username: 'u',
+        password: 'p',
+        ca: undefined,
+        cert: undefined,
+        key: undefined,
+        ...client,
       },
       options: { share, topics, lineTopic: 'lines', onEmpty, resubscribeMs: 20, emptyMs: 100 },
       logger: pino({ level: 'warn' }, { write: (line) => reasons.push(JSON.parse(line).reason) }),
@@ -186,9 +206,14 @@ describe('a broker that exists already', () => {
     await until(() => external.isConnected)
     expect(connection.of('connect')).toMatchObject([
       {
-        ...{ clientId: 'one', clean: false, protocolVersion: 5, username: 'u' },
+        clientId: 'one',
+        clean: false,
+        protocolVersion: 5,
+        username: 'u',
         properties: {
-          ...{ sessionExpiryInterval: 600, receiveMaximum: 200, maximumPacketSize: 100_000 },
+          sessionExpiryInterval: 600,
+          receiveMaximum: 200,
+          maximumPacketSize: 100_000,
         },
       },
     ])
@@ -462,7 +487,12 @@ describe('the name by which a broker knows a process', () => {
     expect(() => idOf({ ...secure, mqttClientCert: cert })).toThrow(/together/)
     const env = { MQTT_USERNAME: 'u', MQTT_PASSWORD: 'p' }
     expect(clientOptionsOf({ ...OPTIONS, ...secure, mqttCa: cert }, env, 'h')).toMatchObject({
-      ...{ url: 'mqtts://b', username: 'u', password: 'p', ca: cert, sessionS: 60, receiveMax: 10 },
+      url: 'mqtts://b',
+      username: 'u',
+      password: 'p',
+      ca: cert,
+      sessionS: 60,
+      receiveMax: 10,
     })
   })
 })

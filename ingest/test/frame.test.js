@@ -12,8 +12,12 @@ function* packets(framer) {
 describe('framer', () => {
   const parts = [0, 1, 125, 126, 127, 128, 16_400].map((length) =>
     generate({
-      ...{ cmd: 'publish', topic: 'a', payload: Buffer.alloc(length, 7), qos: 0 },
-      ...{ dup: false, retain: false },
+      cmd: 'publish',
+      topic: 'a',
+      payload: Buffer.alloc(length, 7),
+      qos: 0,
+      dup: false,
+      retain: false,
     }),
   )
   const bytes = Buffer.concat(parts)
@@ -79,16 +83,24 @@ describe('a chunk', () => {
 })
 
 const parts130 = generate({
-  ...{ cmd: 'publish', topic: 'a', payload: Buffer.alloc(127, 7), qos: 0 },
-  ...{ dup: false, retain: false },
+  cmd: 'publish',
+  topic: 'a',
+  payload: Buffer.alloc(127, 7),
+  qos: 0,
+  dup: false,
+  retain: false,
 })
 
 /** @param {object} fields */
 const connectOf = (fields) =>
   generate(
     /** @type {any} */ ({
-      ...{ cmd: 'connect', protocolId: 'MQTT', protocolVersion: 4, clean: true },
-      ...{ clientId: 'abc', ...fields },
+      cmd: 'connect',
+      protocolId: 'MQTT',
+      protocolVersion: 4,
+      clean: true,
+      clientId: 'abc',
+      ...fields,
     }),
   )
 
@@ -100,7 +112,12 @@ describe('CONNECT', () => {
   test('is taken apart, and goes on under another name, with its will alone', () => {
     const connect = parseConnect(bytes, 2, bytes.length)
     expect(connect).toEqual({
-      ...{ level: 4, clean: true, keepAliveS: 300, clientId: 'abc', will, password: 'p' },
+      level: 4,
+      clean: true,
+      keepAliveS: 300,
+      clientId: 'abc',
+      will,
+      password: 'p',
     })
     expect(connectFor(connect, 'k/abc')).toEqual(
       connectOf({ clientId: 'k/abc', will, keepalive: 0 }),

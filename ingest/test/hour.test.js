@@ -102,7 +102,8 @@ async function open() {
     }, 250),
   ]
   const rollups = new RollupWorker({
-    ...{ store: createRollupStore(/** @type {any} */ ({ read() {} }), 'k'), id: 'me' },
+    store: createRollupStore(/** @type {any} */ ({ read() {} }), 'k'),
+    id: 'me',
     logger: pino({ level: 'silent' }),
   })
   const widths = { counts: { narrower: 0, wider: 0, failures: 0 } }
@@ -113,14 +114,19 @@ async function open() {
   const clients = Array.from({ length: CLIENTS }, () => new RawClient(parts.port))
   for (const [at, client] of clients.entries()) {
     client.send({
-      ...{ cmd: 'connect', protocolId: 'MQTT', protocolVersion: 4, clean: true },
-      ...{ clientId: `client-${at}`, keepalive: 0 },
+      cmd: 'connect',
+      protocolId: 'MQTT',
+      protocolVersion: 4,
+      clean: true,
+      clientId: `client-${at}`,
+      keepalive: 0,
     })
     await real(() => client.packets.some(({ cmd }) => cmd === 'connack'))
     client.packets.length = 0
   }
   return {
-    ...{ counts, clients },
+    counts,
+    clients,
     stats: () => stats(measured),
     async ageS() {
       const metric = registry.getSingleMetric('sandglass_ingest_spool_age_seconds')

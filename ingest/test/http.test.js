@@ -104,8 +104,12 @@ describe('measurements', () => {
     expect([response.statusCode, response.json()]).toEqual([
       400,
       {
-        ...{ type: 'urn:sandglass:problem:refused-items', title: expect.any(String), status: 400 },
-        ...{ detail: expect.stringContaining('2 of 3'), received: 3, stored: 1 },
+        type: 'urn:sandglass:problem:refused-items',
+        title: expect.any(String),
+        status: 400,
+        detail: expect.stringContaining('2 of 3'),
+        received: 3,
+        stored: 1,
         refused: [
           { item: 1, reason: expect.stringContaining('JSON') },
           { item: 2, reason: expect.stringContaining('year 2000') },
@@ -152,7 +156,8 @@ describe('measurements', () => {
         ]
         for (const foreign of headers) {
           const response = await post(url, `m v=1 ${T}000000`, {
-            ...{ 'content-type': 'text/plain', ...foreign },
+            'content-type': 'text/plain',
+            ...foreign,
           })
           expect([response.statusCode, response.json().type]).toEqual([
             ...[403, 'urn:sandglass:problem:foreign-origin'],
@@ -203,7 +208,8 @@ describe('Telegraf', () => {
       await start()
       const lines = `cpu,host=h,cpu=cpu0 idle=98.5,n=7i ${T}000000\ncpu,host=h,cpu=cpu1 idle=1 ${T}000000\n`
       const response = await post(url, gzipSync(lines), {
-        ...{ 'content-type': 'text/plain; charset=utf-8', 'content-encoding': 'gzip' },
+        'content-type': 'text/plain; charset=utf-8',
+        'content-encoding': 'gzip',
       })
       expect([response.statusCode, response.body]).toEqual([204, ''])
       expect(values()).toEqual([
@@ -281,7 +287,8 @@ describe('bodies', () => {
     const lines = Buffer.concat([Buffer.from('m,sensor=a v=1\nm,sensor='), Buffer.from([0xff, 10])])
     const partial = await post('/v1/measurements', lines, { 'content-type': 'text/plain' })
     expect(partial.json()).toMatchObject({
-      ...{ received: 2, stored: 1 },
+      received: 2,
+      stored: 1,
       refused: [{ item: 1, reason: 'this is not UTF-8' }],
     })
     const body = Buffer.from([...Buffer.from('{"sensor":"s","m":"'), 0xff, ...Buffer.from('"}')])

@@ -16,7 +16,9 @@ function build() {
   const row = { key_id: keyId, hash, name: 'n', scopes: ['write'], sensor_id: null, expires: null }
   let asked = 0
   const database = {
-    ...{ keyspace: 'k', isUp: true, asked: () => asked },
+    keyspace: 'k',
+    isUp: true,
+    asked: () => asked,
     client: {
       /** @param {string} _query  @param {any[]} params */
       async execute(_query, [id]) {

@@ -55,7 +55,10 @@ afterEach(async () => {
 function key(scopes, sensor, expiresMs) {
   const { keyId, text, hash } = createKey()
   rows.set(keyId, {
-    ...{ key_id: keyId, hash, name: 'n', scopes },
+    key_id: keyId,
+    hash,
+    name: 'n',
+    scopes,
     sensor_id: sensor === undefined ? null : sensorId(sensor),
     expires: expiresMs === undefined ? null : new Date(expiresMs),
   })
@@ -68,9 +71,15 @@ function connect({ text }, fields = {}) {
   clients.push(one)
   one.send(
     /** @type {any} */ ({
-      ...{ cmd: 'connect', protocolId: 'MQTT', protocolVersion: 4, clean: true },
-      ...{ clientId: `c${clients.length}`, keepalive: 0, username: 'u' },
-      ...{ password: Buffer.from(text), ...fields },
+      cmd: 'connect',
+      protocolId: 'MQTT',
+      protocolVersion: 4,
+      clean: true,
+      clientId: `c${clients.length}`,
+      keepalive: 0,
+      username: 'u',
+      password: Buffer.from(text),
+      ...fields,
     }),
   )
   return one

@@ -37,9 +37,18 @@ function build(random) {
     const publish = (aheadMs, v, receivedMs = now()) => {
       const payload = Buffer.from(JSON.stringify({ t: receivedMs + aheadMs, v }))
       const message = new Message({
-        ...{ origin: { settled() {} }, clientId: 'c', session: undefined, visit: 0, qos: 1 },
-        ...{ topic: 'sensors/s/m', payload, dup: false, retain: false, packetId: 1 },
-        ...{ receivedMs, arrivedMs: 0 },
+        origin: { settled() {} },
+        clientId: 'c',
+        session: undefined,
+        visit: 0,
+        qos: 1,
+        topic: 'sensors/s/m',
+        payload,
+        dup: false,
+        retain: false,
+        packetId: 1,
+        receivedMs,
+        arrivedMs: 0,
       })
       ingest.pipeline.accept(message)
       return message

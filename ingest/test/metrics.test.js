@@ -9,11 +9,14 @@ import { RawClient, startIngest, until } from './support/ingest.js'
 test('/stats and /metrics tell the same numbers, and they add up', async () => {
   const ingest = await startIngest()
   const rollups = new RollupWorker({
-    ...{ store: createRollupStore(/** @type {any} */ ({ read() {} }), 'k'), id: 'me' },
+    store: createRollupStore(/** @type {any} */ ({ read() {} }), 'k'),
+    id: 'me',
     logger: pino({ level: 'silent' }),
   })
   const widths = new BucketWidths({
-    ...{ registry: ingest.registry, store: ingest.storage, isAlone: () => true },
+    registry: ingest.registry,
+    store: ingest.storage,
+    isAlone: () => true,
     logger: pino({ level: 'silent' }),
   })
   const rewrites = { counts: { rows: 0, expired: 0, deleted: 0, failures: 0 }, active: 0 }
@@ -30,8 +33,15 @@ test('/stats and /metrics tell the same numbers, and they add up', async () => {
 
   const shown = stats(measured)
   expect(shown).toMatchObject({
-    ...{ received: 5, stored: 3, deadLettered: 1, held: 1, droppedQos0: 0, connections: 1 },
-    ...{ duplicates: 0, database: 'up', rollupLagS: rollups.lagS },
+    received: 5,
+    stored: 3,
+    deadLettered: 1,
+    held: 1,
+    droppedQos0: 0,
+    connections: 1,
+    duplicates: 0,
+    database: 'up',
+    rollupLagS: rollups.lagS,
   })
   expect(shown.publishToStoredMs.p99).toBeGreaterThanOrEqual(
     shown.publishToStoredMs.p50 ?? Infinity,

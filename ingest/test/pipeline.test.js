@@ -51,7 +51,10 @@ describe('measurements', () => {
       ]
     })
     expect(Object.fromEntries(values)).toEqual({
-      ...{ n: { v: 1 }, b: { b: false }, s: { s: 'x' }, at: { lat: 1, lon: 2 } },
+      n: { v: 1 },
+      b: { b: false },
+      s: { s: 'x' },
+      at: { lat: 1, lon: 2 },
     })
   })
 
@@ -119,7 +122,8 @@ describe('measurements', () => {
   test('a layout that begins later holds from its time on', async () => {
     const { settle, storage } = build()
     storage.sensors.set(sensorId('s'), {
-      ...{ isRegistered: true, isHidden: false },
+      isRegistered: true,
+      isHidden: false,
       layouts: [
         { fromMs: 0, className: '30d', bucketS: 86_400 },
         { fromMs: T, className: '7d', bucketS: 3_600 },
@@ -182,9 +186,19 @@ describe('topics that templates describe', () => {
     const later = build()
     const { receivedMs } = await settle('plant/a/press/force', '5')
     const message = new Message({
-      ...{ origin: { settled() {} }, clientId: 'c', session: undefined, visit: 0, qos: 1 },
-      ...{ topic: 'plant/a/press/force', payload: Buffer.from('5'), dup: false, retain: false },
-      ...{ packetId: 0, receivedMs, arrivedMs: 0, arrival: 'spool' },
+      origin: { settled() {} },
+      clientId: 'c',
+      session: undefined,
+      visit: 0,
+      qos: 1,
+      topic: 'plant/a/press/force',
+      payload: Buffer.from('5'),
+      dup: false,
+      retain: false,
+      packetId: 0,
+      receivedMs,
+      arrivedMs: 0,
+      arrival: 'spool',
     })
     later.counts.spooled = 1
     later.pipeline.take(message)
@@ -228,7 +242,8 @@ describe('sensors', () => {
   test('a deleted sensor stores nothing', async () => {
     const { settle, storage, counts } = build()
     storage.sensors.set(sensorId('s'), {
-      ...{ isRegistered: true, isHidden: true },
+      isRegistered: true,
+      isHidden: true,
       layouts: [{ fromMs: 0, className: '30d', bucketS: 86_400 }],
     })
     await settle('sensors/s/m', '1')
@@ -352,7 +367,9 @@ test.each([
     unsettled = counts.received - settled.length
     expect({ seed, unsettled }).toEqual({ seed, unsettled: 0 })
     expect({ seed, bytes: inFlight.bytes, spoolBytes: spool?.bytes ?? 0 }).toEqual({
-      ...{ seed, bytes: 0, spoolBytes: 0 },
+      seed,
+      bytes: 0,
+      spoolBytes: 0,
     })
     await spool?.close()
     rmSync(spoolDir, { recursive: true })

@@ -22,8 +22,14 @@ function build(bytesMax = 1e9) {
 
 /** @param {object} [fields]  @returns {any} */
 const message = (fields) => ({
-  ...{ packetId: 1, qos: 1, dup: false, topic: 't', payload: Buffer.from('5') },
-  ...{ receivedMs: 1_000, arrivedMs: 0, ...fields },
+  packetId: 1,
+  qos: 1,
+  dup: false,
+  topic: 't',
+  payload: Buffer.from('5'),
+  receivedMs: 1_000,
+  arrivedMs: 0,
+  ...fields,
 })
 
 const both = [false, true]

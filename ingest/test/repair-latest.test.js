@@ -32,7 +32,9 @@ function storageOf({ raw, lastMs, layouts = HOURLY, latest }) {
     }
     if (query.includes('k.layout')) {
       return layouts.map(({ fromMs, className, bucketS }) => ({
-        ...{ from_ts: new Date(fromMs), class: className, bucket_s: bucketS },
+        from_ts: new Date(fromMs),
+        class: className,
+        bucket_s: bucketS,
       }))
     }
     if (query.includes('k.latest')) {
@@ -50,13 +52,11 @@ function storageOf({ raw, lastMs, layouts = HOURLY, latest }) {
       .sort((a, b) => b.timeMs - a.timeMs || (b.seq ?? 0) - (a.seq ?? 0))
       .slice(0, Number(/LIMIT (\d+)/.exec(query)?.[1]))
       .map(({ timeMs, v, receivedMs = timeMs, seq = 0 }) => ({
-        ...{
-          ...none,
-          ts: new Date(timeMs),
-          seq: Long.fromNumber(seq),
-          v,
-          wv: String(receivedMs * 1000),
-        },
+        ...none,
+        ts: new Date(timeMs),
+        seq: Long.fromNumber(seq),
+        v,
+        wv: String(receivedMs * 1000),
       }))
   }
   const client = {
@@ -82,7 +82,10 @@ async function repair(content) {
 test('a newest raw row that latest does not have is written there as it would have been', async () => {
   const row = { timeMs: NOW - 60_000, v: 5, receivedMs: NOW - 59_000, seq: 2 }
   const repaired = {
-    ...{ t: row.timeMs, received: row.receivedMs, v: 5, timestamp: row.timeMs * 1000 + 2 },
+    t: row.timeMs,
+    received: row.receivedMs,
+    v: 5,
+    timestamp: row.timeMs * 1000 + 2,
   }
   const shown = { ts: row.timeMs - 1, received: NOW }
   for (const latest of [undefined, shown]) {

@@ -94,9 +94,18 @@ class World {
     // Some of one millisecond.
     const ts = Math.floor((receivedMs + aheadMs) / 1000) * 1000
     const message = new Message({
-      ...{ origin: { settled() {} }, clientId: 'c', session: undefined, visit: 0, qos: 1 },
-      ...{ topic: 'sensors/s/m', payload: Buffer.from(JSON.stringify({ t: ts, v: value })) },
-      ...{ dup: false, retain: false, packetId: 1, receivedMs, arrivedMs: 0 },
+      origin: { settled() {} },
+      clientId: 'c',
+      session: undefined,
+      visit: 0,
+      qos: 1,
+      topic: 'sensors/s/m',
+      payload: Buffer.from(JSON.stringify({ t: ts, v: value })),
+      dup: false,
+      retain: false,
+      packetId: 1,
+      receivedMs,
+      arrivedMs: 0,
     })
     this.sent.push({ ts, value, receivedMs, message, overMs: 0, fate: 'there' })
     this.processes[this.random(this.processes.length)].pipeline.accept(message)

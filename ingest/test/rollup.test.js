@@ -437,7 +437,10 @@ describe('whatever is late, fails, dies, stands still or is off', () => {
 
   test('for minutes, no rollup that is believed is wrong', async () => {
     const { seed, model } = await history({
-      ...{ steps: 3_000, leapMsMax: HOUR_MS, hasSteps: false, ages: AGES_MS },
+      steps: 3_000,
+      leapMsMax: HOUR_MS,
+      hasSteps: false,
+      ages: AGES_MS,
     })
     expect({ seed, rows: model.published.length > 100 }).toEqual({ seed, rows: true })
   })
@@ -445,7 +448,10 @@ describe('whatever is late, fails, dies, stands still or is off', () => {
   test('for weeks, and the clock steps, no rollup that is believed is wrong', async () => {
     const ages = [...AGES_MS, ...AGES_OF_IMPORTS_MS]
     const { seed, model } = await history({
-      ...{ steps: 3_000, leapMsMax: 2 * WEEK_MS, hasSteps: true, ages },
+      steps: 3_000,
+      leapMsMax: 2 * WEEK_MS,
+      hasSteps: true,
+      ages,
     })
     const weeks = model.steadyMs / WEEK_MS
     expect({ seed, areWeeks: weeks > 6 }).toEqual({ seed, areWeeks: true })

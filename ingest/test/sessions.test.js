@@ -16,7 +16,11 @@ import {
 
 /** @param {string} keyId  @param {object} [fields] */
 const grant = (keyId, fields) => ({
-  ...{ keyId, name: 'n', scopes: new Set(['write']), sensorId: undefined, expiresMs: undefined },
+  keyId,
+  name: 'n',
+  scopes: new Set(['write']),
+  sensorId: undefined,
+  expiresMs: undefined,
   ...fields,
 })
 
@@ -224,8 +228,12 @@ describe('QoS 2 packet ids that are not released', () => {
 
 /** @param {string} topic  @param {number} bytes  @returns {any} */
 const packet = (topic, bytes, counter = 0) => ({
-  ...{ cmd: 'publish', topic, payload: Buffer.alloc(bytes), qos: 1 },
-  ...{ brokerId: 'b', brokerCounter: counter },
+  cmd: 'publish',
+  topic,
+  payload: Buffer.alloc(bytes),
+  qos: 1,
+  brokerId: 'b',
+  brokerCounter: counter,
 })
 
 describe('messages for subscribers that are away', () => {

@@ -181,11 +181,15 @@ describe('whatever is damaged', () => {
         const { lost, messages } = found
         const most = missing.length + whole.lost + uncounted
         expect({ seed, at, lost, messages }).toEqual({
-          ...{ seed, at, messages: after.size + lost },
+          seed,
+          at,
+          messages: after.size + lost,
           lost: Math.min(Math.max(lost, promised.length - revived.length), most),
         })
         expect({ seed, at, isNoted: found.life.spool.damaged > 0 || lost === 0 }).toEqual({
-          ...{ seed, at, isNoted: true },
+          seed,
+          at,
+          isNoted: true,
         })
         lostInAll += lost
         files = bad
@@ -216,7 +220,8 @@ describe('whatever is damaged', () => {
       const [now, ...later] = counts
       const rest = (now?.messages ?? 0) - (now?.lost ?? 0)
       expect({ seed, later }).toEqual({
-        ...{ seed, later: [0, 1].map(() => ({ messages: rest, lost: 0 })) },
+        seed,
+        later: [0, 1].map(() => ({ messages: rest, lost: 0 })),
       })
     }
   })

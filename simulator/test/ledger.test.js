@@ -5,7 +5,12 @@ import { entryOf, Ledger } from '../src/ledger.js'
 
 /** @param {Partial<import('../src/plan.js').Planned>} message */
 const message = (message) => ({
-  ...{ sensor: 0, turn: 0, topic: 'sensors/s', payload: '', isCopy: false, values: { a: 1 } },
+  sensor: 0,
+  turn: 0,
+  topic: 'sensors/s',
+  payload: '',
+  isCopy: false,
+  values: { a: 1 },
   ...message,
 })
 

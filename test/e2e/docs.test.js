@@ -102,7 +102,9 @@ for (const page of PAGES) {
         DB_PROGRAM: ENGINE,
         // A page reads at once what was acknowledged.
         ...SPOOLED_LATE,
-        ...{ PIP_NO_INDEX: '1', PIP_FIND_LINKS: WHEELS, PIP_DISABLE_PIP_VERSION_CHECK: '1' },
+        PIP_NO_INDEX: '1',
+        PIP_FIND_LINKS: WHEELS,
+        PIP_DISABLE_PIP_VERSION_CHECK: '1',
       })
       // A page that starts nothing is for whoever has a platform that runs.
       const isStarted = (/** @type {Step} */ { text }) =>

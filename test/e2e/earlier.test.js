@@ -41,13 +41,16 @@ test('whose tables lack columns gets them, and dead letters are kept and replaye
   }
   await expect(client.execute(`SELECT format FROM ${keyspace}.dead_letter`)).rejects.toThrow()
   const part = await stack.addIngest('added', {
-    ...{ CQL_KEYSPACE: keyspace, MQTT_LISTEN: '127.0.0.1:0' },
+    CQL_KEYSPACE: keyspace,
+    MQTT_LISTEN: '127.0.0.1:0',
   })
   await part.start()
   const url = part.options.healthUrl.replace('/health', '')
   const post = (/** @type {string} */ path, /** @type {string} */ body) =>
     fetch(`${url}${path}`, {
-      ...{ method: 'POST', headers: { 'content-type': 'application/json' }, body },
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body,
     })
   expect((await post('/v1/measurements', '{"sensor":"a"}')).status).toBe(400)
   const { rows } = await client.execute(`SELECT id, format, rights FROM ${keyspace}.dead_letter`)

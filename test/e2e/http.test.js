@@ -27,7 +27,8 @@ describe('over HTTP', () => {
    */
   async function post(path, body, headers) {
     const response = await fetch(`${stack.apiUrl}${path}`, {
-      ...{ method: 'POST', headers },
+      method: 'POST',
+      headers,
       body: typeof body === 'string' ? body : new Uint8Array(body),
     })
     const text = await response.text()
@@ -118,7 +119,12 @@ describe('over HTTP', () => {
     const table = tableFromIPC(new Uint8Array(await arrow.arrayBuffer()))
     expect(
       table.toArray().map(({ name, metric, t, number, integer, boolean }) => ({
-        ...{ name, metric, t: Number(t), number, integer, boolean },
+        name,
+        metric,
+        t: Number(t),
+        number,
+        integer,
+        boolean,
       })),
     ).toEqual([
       { ...box, metric: 'disk.free', integer: 2n ** 53n + 1n, boolean: null },

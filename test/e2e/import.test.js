@@ -108,7 +108,8 @@ describe('a large file', () => {
     await fetch(`${stack.apiUrl}/v1/sensors`, { method: 'POST', headers: json, body })
     const rows = [`{"sensor":"kept","a":1,"t":${T}}`, `{"sensor":"kept","b":"x","t":${T}}`]
     expect(await send('format=ndjson', rows.join('\n'))).toMatchObject({
-      ...{ done: true, retention: [{ retention: 'keep', expires: null }] },
+      done: true,
+      retention: [{ retention: 'keep', expires: null }],
     })
     for (const format of ['csv', 'ndjson']) {
       const response = await fetch(`${stack.apiUrl}/v1/export?sensor=kept&format=${format}`)

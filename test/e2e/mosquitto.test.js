@@ -320,14 +320,19 @@ describeWith(missingPrograms(TOOLS), 'mosquitto over TLS, with passwords', () =>
 
   test('gives a process of its own what is retained with a time, and what is live', async () => {
     const client = await mqtt.connectAsync(env.MQTT_URL, {
-      ...{ ca: readFileSync(certificate), username: 'sandglass', password: 'secret' },
+      ca: readFileSync(certificate),
+      username: 'sandglass',
+      password: 'secret',
     })
     /** @param {string} topic  @param {string} payload  @param {boolean} retain */
     const say = (topic, payload, retain) => client.publishAsync(topic, payload, { qos: 1, retain })
     await say('sensors/kept/timed', `{"t":${START_MS},"v":1}`, true)
     await say('sensors/kept/timeless', '2', true)
     const part = await stack.addIngest('alone', {
-      ...{ ...env, MQTT_PASSWORD: 'secret', MQTT_CA: certificate, MQTT_SHARE: '' },
+      ...env,
+      MQTT_PASSWORD: 'secret',
+      MQTT_CA: certificate,
+      MQTT_SHARE: '',
     })
     await part.start()
     await until('one is left out', () => metric(part, 'broker_retained_ignored_total'))

@@ -53,12 +53,16 @@ describeWith(missingPrograms(['chromium']), 'the page', () => {
   async function fill() {
     const nowMs = Date.now()
     const day = Array.from({ length: 1_440 }, (_, minute) => ({
-      ...{ sensor: 'kitchen', t: nowMs - (minute + 1) * MINUTE_MS, open: minute % 2 === 0 },
+      sensor: 'kitchen',
+      t: nowMs - (minute + 1) * MINUTE_MS,
+      open: minute % 2 === 0,
       temperature: 20 + 4 * Math.sin(minute / 200) + (minute % 7) / 10,
     }))
     const fleet = Array.from({ length: SENSORS }, (_, index) => ({
-      ...{ sensor: `unit-${String(index).padStart(4, '0')}`, metric: 'level' },
-      ...{ t: nowMs - 60 * MINUTE_MS, v: index },
+      sensor: `unit-${String(index).padStart(4, '0')}`,
+      metric: 'level',
+      t: nowMs - 60 * MINUTE_MS,
+      v: index,
     }))
     await publishAll(stack.apiUrl, [...day, ...fleet])
     await stack.emptied()

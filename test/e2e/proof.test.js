@@ -84,7 +84,12 @@ describe(`${CLIENTS * MESSAGES_PER_CLIENT} messages of ${CLIENTS} clients, the d
     expect(await stack.stats()).toMatchObject({
       received: CLIENTS * MESSAGES_PER_CLIENT,
       stored: CLIENTS * MESSAGES_PER_CLIENT,
-      ...{ recovered: 0, deadLettered: 0, spooled: 0, held: 0, droppedQos0: 0, lost: 0 },
+      recovered: 0,
+      deadLettered: 0,
+      spooled: 0,
+      held: 0,
+      droppedQos0: 0,
+      lost: 0,
     })
   })
 

@@ -92,7 +92,8 @@ test('nothing is lost, twice or another while it is rewritten, and it is kept', 
   const before = new Map((await stored('7d')).map(({ key, written }) => [key, written]))
   expect(before.size).toBeGreaterThan(1_450)
   expect((await patch({ retention: 'keep', rewrite: true })).rewrite).toMatchObject({
-    ...{ state: 'asked', retention: 'keep' },
+    state: 'asked',
+    retention: 'keep',
   })
 
   let late = 0

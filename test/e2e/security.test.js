@@ -50,7 +50,7 @@ async function ask(path, key, init = {}) {
 function connect(password, clientId) {
   return mqtt.connectAsync(
     stack.mqttUrl,
-    { ...{ username: 'any', password, clientId, reconnectPeriod: 0 } },
+    { username: 'any', password, clientId, reconnectPeriod: 0 },
     false,
   )
 }

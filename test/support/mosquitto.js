@@ -30,7 +30,11 @@ export class Mosquitto {
     writeFileSync(file, configuration(data, port, more))
     this.#database = join(data, 'mosquitto.db')
     this.#part = new Part({
-      ...{ name: 'mosquitto', directory, command: 'mosquitto', args: ['-c', file], env: {} },
+      name: 'mosquitto',
+      directory,
+      command: 'mosquitto',
+      args: ['-c', file],
+      env: {},
       logFile: join(directory, 'mosquitto.log'),
       healthUrl: '',
     })

@@ -29,7 +29,10 @@ describe('a page', () => {
     expect(stepsOf(page)).toEqual([
       { kind: 'type', line: 3, language: 'sh', text: 'echo 1\n', expected: '1\n' },
       {
-        ...{ kind: 'save', line: 13, language: 'python', name: 'publish.py' },
+        kind: 'save',
+        line: 13,
+        language: 'python',
+        name: 'publish.py',
         text: '# publish.py\nprint(2)\n',
       },
       { kind: 'look', line: 18, language: 'toml', text: '[outputs]\n' },

@@ -60,7 +60,10 @@ export class Publisher {
   /** @param {PublisherOptions} options */
   constructor(options) {
     this.#options = {
-      ...{ keepAliveS: 30, inFlightMax: 20, clean: false, reconnectMsMax: RECONNECT_MS },
+      keepAliveS: 30,
+      inFlightMax: 20,
+      clean: false,
+      reconnectMsMax: RECONNECT_MS,
       ...options,
     }
   }

@@ -127,7 +127,9 @@ export class Stack {
       ...this.#describe('ingest', {
         ingestEnv: { INGEST_HTTP: http, SPOOL_DIR: spool, ...ingestEnv },
       }),
-      ...{ name, logFile: join(directory, `${name}.log`), healthUrl: `http://${http}/health` },
+      name,
+      logFile: join(directory, `${name}.log`),
+      healthUrl: `http://${http}/health`,
     })
     this.#parts.set(name, part)
     return part
@@ -144,7 +146,9 @@ export class Stack {
     const url = `http://${listen}`
     const part = new Part({
       ...this.#describe('api', { apiEnv: { API_LISTEN: listen, ...apiEnv } }),
-      ...{ name, logFile: join(this.#place.directory, `${name}.log`), healthUrl: `${url}/health` },
+      name,
+      logFile: join(this.#place.directory, `${name}.log`),
+      healthUrl: `${url}/health`,
     })
     this.#parts.set(name, part)
     return { part, url }

@@ -96,6 +96,17 @@ test('says what the field says', () => {
   expect(own).toEqual([])
 })
 
+test('an object says its members plainly, and a class hides what is private', () => {
+  const packed = broken(
+    (path, text) => {
+      if (path === 'test/tidy/source.test.js') return []
+      return ['...{', '@private'].filter((mark) => text.includes(mark))
+    },
+    [...SCRIPTS],
+  )
+  expect(packed).toEqual([])
+})
+
 describe('an import', () => {
   test('stays within its workspace; only common is shared', () => {
     const crossing = broken((path, text) => {

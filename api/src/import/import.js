@@ -80,7 +80,9 @@ export async function importRecords({ records, understand, send, restore, onDeci
   const finish = async ({ items, line, rows, refused, refusedRows }) => {
     const sent = items.length > 0 ? await send(items) : undefined
     onDecided({
-      ...{ line, rows, stored: sent?.stored ?? 0 },
+      line,
+      rows,
+      stored: sent?.stored ?? 0,
       refusedRows: refusedRows + (sent?.refusedRows ?? 0),
       refused: [...refused, ...(sent?.refused ?? [])].sort((a, b) => a.line - b.line),
     })

@@ -75,8 +75,11 @@ export default async function keysRoutes(app, { keys }) {
   app.get('/v1/keys', { schema: listSchema }, (_request, reply) =>
     withinDeadline(reply, async () => ({
       items: (await keys.list()).map(({ keyId, name, scopes, sensorId: sensor, expiresMs }) => ({
-        ...{ id: keyId, name, scopes: [...scopes] },
-        ...{ sensor: sensor ?? null, expires: expiresMs ?? null },
+        id: keyId,
+        name,
+        scopes: [...scopes],
+        sensor: sensor ?? null,
+        expires: expiresMs ?? null,
       })),
     })),
   )
@@ -93,7 +96,9 @@ export default async function keysRoutes(app, { keys }) {
         }
         if (sensor !== undefined && !isSensorName(sensor)) throw invalid('sensor', SENSOR_NAME_RULE)
         const { keyId, text } = await keys.create({
-          ...{ name, scopes: new Set(scopes), expiresMs },
+          name,
+          scopes: new Set(scopes),
+          expiresMs,
           sensorId: sensor === undefined ? undefined : sensorId(sensor),
         })
         return reply.code(201).send({ id: keyId, key: text })

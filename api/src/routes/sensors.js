@@ -287,7 +287,9 @@ function presentInFull(sensor, layouts) {
     ...present(sensor),
     retention: layouts.length > 0 ? layoutAt(layouts, Date.now()).className : CLASS_DEFAULT,
     layouts: layouts.map(({ fromMs, className, bucketS }) => ({
-      ...{ from: fromMs, retention: className, bucketS },
+      from: fromMs,
+      retention: className,
+      bucketS,
     })),
   }
 }

@@ -15,7 +15,10 @@ const BYTES_MAX = 4_000_000
 
 /** @param {number} status  @param {object} body  @returns {Answer} */
 const answer = (status, body) => ({
-  ...{ status, type: undefined, retryAfter: undefined, body: JSON.stringify(body) },
+  status,
+  type: undefined,
+  retryAfter: undefined,
+  body: JSON.stringify(body),
 })
 
 /** Ingest as the api sees it: what it was sent, and what it says to that. */
@@ -80,7 +83,8 @@ afterEach(() => app.close())
  */
 async function send(query, body, headers = {}) {
   const response = await fetch(`${url}?${query}`, {
-    ...{ method: 'POST', headers },
+    method: 'POST',
+    headers,
     body: typeof body === 'string' ? body : new Uint8Array(body),
   })
   const text = await response.text()
@@ -100,10 +104,18 @@ describe('an import', () => {
     const { status, last } = await send('format=csv&sensor=s', `time,a\n${csv(0, 12_345)}`)
     expect(status).toBe(200)
     expect(last).toEqual({
-      ...{ line: 12_346, rows: 12_345, stored: 12_345, refused_rows: 0, refused: [], done: true },
+      line: 12_346,
+      rows: 12_345,
+      stored: 12_345,
+      refused_rows: 0,
+      refused: [],
+      done: true,
       retention: [
         {
-          ...{ retention: '30d', sensors: 1, new_sensors: 0, measurements: 12_345 },
+          retention: '30d',
+          sensors: 1,
+          new_sensors: 0,
+          measurements: 12_345,
           expires: expect.any(Number),
           says: expect.stringMatching(/^12345 measurements of 1 sensors \(0 new\) expire on 2/),
         },
@@ -155,7 +167,12 @@ describe('an import', () => {
     const known = { id: sensorId('mine'), name: 'mine', type: undefined, createdMs: 1 }
     await store.putSensor({ ...known, unit: 'W', tags: {}, hidden: false })
     await store.putSensor({
-      ...{ ...known, id: sensorId('gone'), name: 'gone', unit: undefined, tags: {}, hidden: true },
+      ...known,
+      id: sensorId('gone'),
+      name: 'gone',
+      unit: undefined,
+      tags: {},
+      hidden: true,
     })
     const row = JSON.stringify({ sensor: 's', a: 1, t: T })
     const csvRow = `s,,,"${JSON.stringify(about).replaceAll('"', '""')}",about\n`
@@ -200,7 +217,8 @@ describe('an import', () => {
     ingest.answer = (lines) =>
       answer(400, {
         detail: 'one is refused',
-        ...{ received: lines.length, stored: lines.length - 1 },
+        received: lines.length,
+        stored: lines.length - 1,
         refused: [{ item: 1, reason: 'the sensor was deleted' }],
       })
     const { last } = await send('format=csv&sensor=s', `t,a\n${T},1\nnoon,2\n\n${T + 1},3\n4\n`)
@@ -226,7 +244,10 @@ describe('an import', () => {
     const { last } = await send('format=csv&sensor=s&dry_run=true', text)
     expect(last).toMatchObject({ done: true, line: 5, rows: 4, stored: 3, refused_rows: 1 })
     expect(last.preview).toEqual({
-      ...{ measurements: 4, from: T, last: T + 5, in_other_series: 0 },
+      measurements: 4,
+      from: T,
+      last: T + 5,
+      in_other_series: 0,
       series: [
         { sensor: 's', metric: 'a', measurements: 3, kinds: { number: 2, boolean: 1 } },
         { sensor: 's', metric: 'b', measurements: 1, kinds: { text: 1 } },

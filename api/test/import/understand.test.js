@@ -28,7 +28,11 @@ test('what a record holds besides is left out, however deep it is', () => {
   const deep = JSON.parse(`${'['.repeat(50_000)}${']'.repeat(50_000)}`)
   const record = { metric: 'm', t: NOW, v: 1, kind: 'integer', deep }
   expect(JSON.parse(understand(record, 's', NOW).payload.toString())).toEqual({
-    ...{ sensor: 's', metric: 'm', t: NOW, v: 1, kind: 'integer' },
+    sensor: 's',
+    metric: 'm',
+    t: NOW,
+    v: 1,
+    kind: 'integer',
   })
 })
 

@@ -81,8 +81,13 @@ export class RawClient {
   /** @param {Partial<import('mqtt-packet').IConnectPacket>} [fields] */
   async connect(fields = {}) {
     this.send({
-      ...{ cmd: 'connect', protocolId: 'MQTT', protocolVersion: 4, clean: true },
-      ...{ clientId: 'raw', keepalive: 0, ...fields },
+      cmd: 'connect',
+      protocolId: 'MQTT',
+      protocolVersion: 4,
+      clean: true,
+      clientId: 'raw',
+      keepalive: 0,
+      ...fields,
     })
     await until(() => this.packets.some(({ cmd }) => cmd === 'connack'))
     this.packets.length = 0
@@ -114,8 +119,14 @@ export class RawClient {
  */
 export function publish(messageId, fields = {}) {
   return {
-    ...{ cmd: 'publish', topic: 'sensors/s/m', payload: `${messageId}`, qos: 1 },
-    ...{ dup: false, retain: false, messageId, ...fields },
+    cmd: 'publish',
+    topic: 'sensors/s/m',
+    payload: `${messageId}`,
+    qos: 1,
+    dup: false,
+    retain: false,
+    messageId,
+    ...fields,
   }
 }
 

@@ -249,7 +249,12 @@ export class ModelRewriteStore {
         .slice(at, at + 3)
         .filter(({ untilMs }) => untilMs > this.database.clock.nowMs)
       yield page.map(({ metric, ts, seq, value, timestamp }) => ({
-        ...{ metric, timeMs: ts, seq, kind: 1, values: [value], bytes: 1 },
+        metric,
+        timeMs: ts,
+        seq,
+        kind: 1,
+        values: [value],
+        bytes: 1,
         receivedMs: Math.floor(timestamp / 1000),
       }))
     }

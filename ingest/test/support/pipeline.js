@@ -16,13 +16,22 @@ import { until } from './ingest.js'
  */
 export function build(limits = {}, storage = new FakeStorage(), recent = undefined) {
   const ingest = buildIngest({
-    ...{ storage, recent },
+    storage,
+    recent,
     keyspace: 'k',
     logger: pino({ level: 'silent' }),
     limits: {
-      ...{ sensorsMax: 1_000, heldBytesMax: 1e6, qos0BytesMax: 1e6, retentionClass: '30d' },
-      ...{ deadLettersMax: 1e6, deadLetterBytesMax: 1e9 },
-      ...{ lineTopic: 'telegraf', spoolDir: '', spoolBytesMax: 0, spoolAfterMs: 1_000, ...limits },
+      sensorsMax: 1_000,
+      heldBytesMax: 1e6,
+      qos0BytesMax: 1e6,
+      retentionClass: '30d',
+      deadLettersMax: 1e6,
+      deadLetterBytesMax: 1e9,
+      lineTopic: 'telegraf',
+      spoolDir: '',
+      spoolBytesMax: 0,
+      spoolAfterMs: 1_000,
+      ...limits,
     },
   })
   /** @type {Message[]} */
@@ -39,9 +48,19 @@ export function build(limits = {}, storage = new FakeStorage(), recent = undefin
   const accept = (topic, payload, parts = {}) => {
     const text = typeof payload === 'string' ? payload : JSON.stringify(payload)
     const message = new Message({
-      ...{ origin, clientId: 'c', session, visit: session.visit, topic, qos: 1, dup: false },
-      ...{ payload: Buffer.from(text), retain: false, packetId: settled.length + 1 },
-      ...{ receivedMs: Date.now(), arrivedMs: performance.now(), ...parts },
+      origin,
+      clientId: 'c',
+      session,
+      visit: session.visit,
+      topic,
+      qos: 1,
+      dup: false,
+      payload: Buffer.from(text),
+      retain: false,
+      packetId: settled.length + 1,
+      receivedMs: Date.now(),
+      arrivedMs: performance.now(),
+      ...parts,
     })
     ingest.pipeline.accept(message)
     return message

@@ -84,8 +84,14 @@ class RawConnection {
   /** @param {number} messageId  @param {Partial<import('mqtt-packet').IPublishPacket>} [fields] */
   publish(messageId, fields = {}) {
     this.send({
-      ...{ cmd: 'publish', topic: 'sensors/s/m', payload: `${messageId}`, qos: 1 },
-      ...{ dup: false, retain: false, messageId, ...fields },
+      cmd: 'publish',
+      topic: 'sensors/s/m',
+      payload: `${messageId}`,
+      qos: 1,
+      dup: false,
+      retain: false,
+      messageId,
+      ...fields,
     })
   }
 

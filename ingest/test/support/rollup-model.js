@@ -224,9 +224,18 @@ export class Process {
   /** @param {string} sensor  @param {number} timeMs  @param {number} v */
   publish(sensor, timeMs, v) {
     const message = new Message({
-      ...{ origin: { settled() {} }, clientId: 'c', session: undefined, visit: 0, qos: 1 },
-      ...{ topic: `sensors/${sensor}/m`, payload: Buffer.from(JSON.stringify({ t: timeMs, v })) },
-      ...{ dup: false, retain: false, packetId: 1, receivedMs: this.#model.wallMs, arrivedMs: 0 },
+      origin: { settled() {} },
+      clientId: 'c',
+      session: undefined,
+      visit: 0,
+      qos: 1,
+      topic: `sensors/${sensor}/m`,
+      payload: Buffer.from(JSON.stringify({ t: timeMs, v })),
+      dup: false,
+      retain: false,
+      packetId: 1,
+      receivedMs: this.#model.wallMs,
+      arrivedMs: 0,
     })
     this.#model.published.push({ sensor, timeMs, v, message })
     this.ingest.pipeline.accept(message)
