@@ -11,6 +11,7 @@ import {
   startOf,
 } from '@sandglass/common/rollup'
 import { sensorId } from '@sandglass/common/sensor'
+import { Message } from '../src/message/message.js'
 import { shardsOf } from '../src/rollup/owners.js'
 import { seeded } from './support/random.js'
 import { Model } from './support/rollup-model.js'
@@ -86,6 +87,31 @@ test('a row that is late by days is in the rollups a slot later', async () => {
     expect(model.lies()).toEqual([])
     expect(model.rollup('s', '1d', startOf(timeMs, DAY_MS))?.n).toBe(v)
   }
+})
+
+test('rows of a message that is refused in part are summed up, however late they are', async () => {
+  const { model, process } = await alone()
+  const hourMs = T - 5 * DAY_MS
+  model.storage.refuses = ({ params }) => params.includes('refused')
+  const message = new Message({
+    origin: { settled() {} },
+    clientId: 'c',
+    topic: 'sensors/s',
+    payload: Buffer.from(JSON.stringify({ t: hourMs, m: 1, text: 'refused' })),
+    receivedMs: model.wallMs,
+    arrivedMs: 0,
+  })
+  process.ingest.pipeline.accept(message)
+  while (process.requests === 0) await tick()
+  // The slot of its mark is worked off before the mark, and its rows, are durable.
+  await settle(model, process)
+  while (!message.isSettled) {
+    process.land()
+    await tick()
+  }
+  expect(message.refusal?.kind).toBe('database')
+  await settle(model, process)
+  expect(model.rollup('s', '1h', hourMs)?.n).toBe(1)
 })
 
 test('an hour whose raw rows may be gone is left as it is, and counted', async () => {

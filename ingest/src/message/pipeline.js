@@ -301,6 +301,11 @@ export class Pipeline {
     // One that is given to the spool is settled there, and its rows may still come back.
     if (message.pending > 0 || message.state === STATE.spooling || message.isSettled) return
     const isDead = message.state === STATE.refused
+    // One that the database refuses in part has rows all the same, which a rollup may have missed.
+    if (!isDead && this.#dirtyHours.isTooLate(message)) {
+      this.#markAgain(message)
+      return
+    }
     if (message.refusal && !isDead) {
       this.#refuse(message, message.refusal)
       return
@@ -313,10 +318,6 @@ export class Pipeline {
     }
     if (!isDead && this.#registry.isPlacedTooLate(message)) {
       this.#placeAgain(message)
-      return
-    }
-    if (!isDead && this.#dirtyHours.isTooLate(message)) {
-      this.#markAgain(message)
       return
     }
     if (isDead) this.#counts.deadLetter(/** @type {Refusal} */ (message.refusal).kind)
