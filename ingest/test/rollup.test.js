@@ -142,6 +142,23 @@ test('a row that comes shortly before the others of its hour expire is counted',
   expect(model.faults()).toEqual([])
 })
 
+test.each([
+  ['in an hour of its own', 5 * HOUR_MS, 1],
+  ['in hours that count more than those that are gone', 5 * HOUR_MS, 7],
+  ['in an hour that is gone', 1_000, 1],
+])('a day that outlives its hours has what comes late, %s', async (_, lateMs, count) => {
+  const { model, process } = await alone('keep')
+  const dayMs = startOf(T - 1_200 * DAY_MS, DAY_MS)
+  for (const v of [1, 2, 3]) await store(process, 's', dayMs + v * HOUR_MS, v)
+  await store(process, 's', dayMs, 4)
+  await settle(model, process)
+  // As if they had been written three years ago.
+  model.rollups.rollupsOf('1h', { sensorId: sensorId('s'), metric: 'm' }).clear()
+  for (let at = 0; at < count; at++) await store(process, 's', dayMs + lateMs + at, 10)
+  await settle(model, process)
+  expect(model.rollup('s', '1d', dayMs)).toMatchObject({ n: 4 + count, sum: 10 + 10 * count })
+})
+
 test('each part of the work has one process, and few change hands when one is gone', () => {
   const ids = ['a', 'b', 'c']
   const all = ids.flatMap((id) => shardsOf(id, ids))

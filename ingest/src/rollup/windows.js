@@ -94,17 +94,26 @@ async function sumUp(store, window, parts) {
  * @param {RollupStore} store
  * @param {Window} window  A day.
  * @param {number} version
+ * @param {object} more
+ * @param {(hour: Window) => Promise<unknown>} more.sumUpHour  From its raw rows, if it can be.
+ * @param {() => number} more.now  Milliseconds since the Unix epoch.
  * @returns {Promise<Result>}
  */
-export async function rollDay(store, window, version) {
+export async function rollDay(store, window, version, { sumUpHour, now }) {
   const { startMs } = window
+  const [existing] = await store.rollups(DAYS, window, startMs + 1)
+  // A day outlives its hours. Raw rows that are kept as long say what those said.
+  if (existing && startMs + HOURS.ttlS * 1000 - EXPIRY_MARGIN_MS <= now()) {
+    for (let hourMs = startMs; hourMs < startMs + DAY_MS; hourMs += HOUR_MS) {
+      await sumUpHour({ ...window, startMs: hourMs })
+    }
+  }
   const day = Aggregate.withSketch()
   for (const { aggregate } of await store.rollups(HOURS, window, startMs + DAY_MS)) {
     day.merge(aggregate)
   }
   if (day.n === 0) return 'empty'
   // Hours are only ever added, so one that counts less has lost some.
-  const [existing] = await store.rollups(DAYS, window, startMs + 1)
   if (existing && existing.aggregate.n > day.n) return 'expired'
   await store.write(DAYS, window, [{ startMs, aggregate: day, oldestMs: undefined }], version)
   return 'written'

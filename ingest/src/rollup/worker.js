@@ -308,7 +308,9 @@ export class RollupWorker {
       days.set(`${day.sensorId} ${day.startMs} ${day.metric}`, day)
     })
     await this.#pool(generate(days.values()), async (day) => {
-      this.#note(await rollDay(this.#store, day, version))
+      const sumUpHour = (/** @type {Window} */ hour) => this.#rollHour(hour, layouts, version)
+      const now = () => this.#clock.wallNow()
+      this.#note(await rollDay(this.#store, day, version, { sumUpHour, now }))
     })
   }
 
