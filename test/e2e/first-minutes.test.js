@@ -125,10 +125,11 @@ describeWith(missingPrograms(['curl', 'mosquitto_pub']), 'in the first five minu
 
   test('everything can be taken away as CSV', async () => {
     await readme.run(readme.command('kitchen.csv'))
-    const [header, ...lines] = readFileSync(join(demo.directory, 'kitchen.csv'), 'utf8')
+    const [header, about, ...lines] = readFileSync(join(demo.directory, 'kitchen.csv'), 'utf8')
       .trimEnd()
       .split('\n')
     expect(header).toBe('sensor,metric,t,v,kind')
+    expect(about).toMatch(/^kitchen,,,"{""retention"":""30d"".*}",about$/)
     expect(lines).toHaveLength(LIVE_TRIES + 1)
     expect(lines.every((line) => /^kitchen,temperature,\S+,21\.5,number$/.test(line))).toBe(true)
   })

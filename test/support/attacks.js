@@ -372,8 +372,12 @@ async function startHandshakes({ host, mqtts, apiTlsUrl }, signal) {
   return { openOf }
 }
 
+/** How long a body that comes byte by byte goes on if nobody ends it, in milliseconds. */
+const SLOW_MS_MAX = 90_000
+
 /** Bodies that come byte by byte: they are closed, or answered. @type {Attack} */
-async function sendSlowBodies({ ingestUrl, apiUrl, apiTlsUrl, key }, signal) {
+async function sendSlowBodies({ ingestUrl, apiUrl, apiTlsUrl, key }) {
+  const untilMs = performance.now() + SLOW_MS_MAX
   const paths = [
     ...Array(40).fill(`${ingestUrl}/v1/measurements`),
     ...Array(40).fill(`${apiUrl}/v1/measurements`),
@@ -398,9 +402,9 @@ async function sendSlowBodies({ ingestUrl, apiUrl, apiTlsUrl, key }, signal) {
       request.on('close', () => {
         isOver = true
       })
-      while (!signal.aborted && !isOver) {
+      while (!isOver && performance.now() < untilMs) {
         request.write('[')
-        await pause(1_000, signal)
+        await delay(1_000)
       }
       if (isOver) open -= 1
       request.destroy()
