@@ -12,7 +12,7 @@
 
 import { parse } from 'csv-parse/sync'
 import { columnNames, columnsOf, csvOptions, rowObject, separatorOf } from './csv.js'
-import { elementTexts, jsonText } from './json.js'
+import { countCommas, elementTexts, jsonText } from './json.js'
 import { PRECISIONS, parseLine, splitLines, toNanoseconds } from './line-protocol.js'
 import { PayloadError, parseObject, textOf } from './payload.js'
 
@@ -29,6 +29,12 @@ export const FORMAT = Object.freeze({ topic: 0, object: 1, line: 2 })
 
 /** Most items of a body: each is held until it is durable, and costs more than its bytes. */
 const ITEMS_MAX = 50_000
+
+/** Most values of a JSON body: while more are read, nobody else is served. */
+const VALUES_MAX = 500_000
+
+/** Largest item, in bytes, for the same reason. */
+const ITEM_BYTES_MAX = 2 ** 20
 
 const NEWLINE = 10
 
@@ -112,6 +118,9 @@ export function lineItems(body, precision = 'ns') {
  * @throws {PayloadError}
  */
 export function parseItem({ format, payload }) {
+  if (payload.length > ITEM_BYTES_MAX) {
+    throw new PayloadError('value', `this has more than ${ITEM_BYTES_MAX} bytes`)
+  }
   return format === FORMAT.line ? parseLine(textOf(payload, 'line')) : parseObject(payload)
 }
 
@@ -123,7 +132,7 @@ export function parseItem({ format, payload }) {
  */
 function limited(items) {
   if (items.length <= ITEMS_MAX) return items
-  const fault = `the body has ${items.length} items, more than ${ITEMS_MAX}: send several bodies`
+  const fault = `the body has more than ${ITEMS_MAX} items: send several bodies`
   throw new PayloadError('json', fault)
 }
 
@@ -165,6 +174,9 @@ const objectItem = (text) => ({ format: FORMAT.object, payload: Buffer.from(text
 /** @param {Buffer} body */
 function jsonItems(body) {
   const text = textOf(body, 'json', 'the body')
+  if (countCommas(text, VALUES_MAX) > VALUES_MAX) {
+    throw new PayloadError('json', `the body has more than ${VALUES_MAX} values: send several`)
+  }
   /** @type {unknown} */
   let value
   try {
@@ -185,7 +197,8 @@ function csvItems(body) {
   /** @type {string[][]} */
   let rows
   try {
-    rows = parse(text, csvOptions(separator))
+    // With the header, and one more than may be.
+    rows = parse(text, { ...csvOptions(separator), to: ITEMS_MAX + 2 })
   } catch (error) {
     const { message } = /** @type {Error} */ (error)
     throw new PayloadError('json', `the body is not CSV: ${message}`)

@@ -105,10 +105,27 @@ export function elementTexts(text) {
   return elements
 }
 
+/**
+ * How many commas a text has outside of its strings: one less than it has values, or more.
+ *
+ * @param {string} text  Of JSON, or not.
+ * @param {number} max  More are not counted.
+ */
+export function countCommas(text, max) {
+  let count = 0
+  for (let at = 0; at < text.length && count <= max; at++) {
+    const code = text.charCodeAt(at)
+    if (code === QUOTE) at = stringEnd(text, at)
+    else if (code === COMMA) count++
+  }
+  return count
+}
+
 /** Where a string ends that begins here. @param {string} text  @param {number} from */
 function stringEnd(text, from) {
   for (let at = from + 1; ; at++) {
     at = text.indexOf('"', at)
+    if (at < 0) return text.length
     let first = at
     while (text.charCodeAt(first - 1) === BACKSLASH) first--
     if ((at - first) % 2 === 0) return at

@@ -81,7 +81,7 @@ test('each item is refused by itself', () => {
 
 test('what cannot be taken apart is refused as a whole', () => {
   expect(() => itemsOf('json', '{')).toThrow('the body is not JSON')
-  expect(() => itemsOf('line', 'm v=1\n'.repeat(50_001))).toThrow('50001 items, more than 50000')
+  expect(() => itemsOf('line', 'm v=1\n'.repeat(50_001))).toThrow('more than 50000 items')
   expect(() => itemsOf('csv', `sensor,m\n${'a,1\n'.repeat(50_001)}`)).toThrow('more than 50000')
   expect(() => itemsOf('csv', 'a,b\n1,2')).toThrow('no column sensor')
   expect(() => itemsOf('csv', 'sensor,"m\n1,2')).toThrow('the body is not CSV')
@@ -122,4 +122,31 @@ test('what an export tells of its sensors is passed over; a metric of that name 
     'sensor,metric,t,v,kind\na,,,"{""retention"":""keep""}",about\na,m,1767225600000,1,number\n'
   expect(itemsOf('csv', csv)).toHaveLength(1)
   expect(itemsOf('csv', 'sensor,t,kind\na,1767225600000,about\n')).toHaveLength(1)
+})
+
+describe('a body that takes long to read', () => {
+  const ones = (/** @type {number} */ count) => `[${'1,'.repeat(count - 1)}1]`
+
+  test.each([
+    ['many values', ones(600_000), 'more than 500000 values'],
+    ['many values in one item', `[${ones(600_000)}]`, 'more than 500000 values'],
+    ['many items', ones(60_000), 'more than 50000 items'],
+    ['a string without an end', `["${'a'.repeat(100)}`, 'not JSON'],
+  ])('is refused as a whole: %s', (_, body, reason) => {
+    expect(() => itemsOf('json', body)).toThrow(reason)
+  })
+
+  test('is taken with commas in texts, and as many rows of CSV as there may be', () => {
+    expect(
+      itemsOf('json', `[{"sensor":"s","m":"${',"'.replace('"', '\\"').repeat(600_000)}"}]`),
+    ).toHaveLength(1)
+    const rows = (/** @type {number} */ count) => `sensor,m\n${'s,1\n'.repeat(count)}`
+    expect(itemsOf('csv', rows(50_000))).toHaveLength(50_000)
+    expect(() => itemsOf('csv', rows(50_001))).toThrow('more than 50000 items')
+  })
+
+  test('by one large item has that refused', () => {
+    const payload = Buffer.from(JSON.stringify({ sensor: 's', m: ['x'.repeat(2 ** 20)] }))
+    expect(() => parseItem({ format: 1, payload })).toThrow('more than 1048576 bytes')
+  })
 })
