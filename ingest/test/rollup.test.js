@@ -11,7 +11,6 @@ import {
   startOf,
 } from '@sandglass/common/rollup'
 import { sensorId } from '@sandglass/common/sensor'
-import { Message } from '../src/message/message.js'
 import { shardsOf } from '../src/rollup/owners.js'
 import { seeded } from './support/random.js'
 import { Model } from './support/rollup-model.js'
@@ -89,31 +88,6 @@ test('a row that is late by days is in the rollups a slot later', async () => {
   }
 })
 
-test('rows of a message that is refused in part are summed up, however late they are', async () => {
-  const { model, process } = await alone()
-  const hourMs = T - 5 * DAY_MS
-  model.storage.refuses = ({ params }) => params.includes('refused')
-  const message = new Message({
-    origin: { settled() {} },
-    clientId: 'c',
-    topic: 'sensors/s',
-    payload: Buffer.from(JSON.stringify({ t: hourMs, m: 1, text: 'refused' })),
-    receivedMs: model.wallMs,
-    arrivedMs: 0,
-  })
-  process.ingest.pipeline.accept(message)
-  while (process.requests === 0) await tick()
-  // The slot of its mark is worked off before the mark, and its rows, are durable.
-  await settle(model, process)
-  while (!message.isSettled) {
-    process.land()
-    await tick()
-  }
-  expect(message.refusal?.kind).toBe('database')
-  await settle(model, process)
-  expect(model.rollup('s', '1h', hourMs)?.n).toBe(1)
-})
-
 test('an hour whose raw rows may be gone is left as it is, and counted', async () => {
   const { model, process } = await alone('7d')
   const hourMs = T - 8 * DAY_MS
@@ -140,23 +114,6 @@ test('a row that comes shortly before the others of its hour expire is counted',
   await settle(model, process)
   expect(model.rollup('s', '1h', T)?.n).toBe(2)
   expect(model.faults()).toEqual([])
-})
-
-test.each([
-  ['in an hour of its own', 5 * HOUR_MS, 1],
-  ['in hours that count more than those that are gone', 5 * HOUR_MS, 7],
-  ['in an hour that is gone', 1_000, 1],
-])('a day that outlives its hours has what comes late, %s', async (_, lateMs, count) => {
-  const { model, process } = await alone('keep')
-  const dayMs = startOf(T - 1_200 * DAY_MS, DAY_MS)
-  for (const v of [1, 2, 3]) await store(process, 's', dayMs + v * HOUR_MS, v)
-  await store(process, 's', dayMs, 4)
-  await settle(model, process)
-  // As if they had been written three years ago.
-  model.rollups.rollupsOf('1h', { sensorId: sensorId('s'), metric: 'm' }).clear()
-  for (let at = 0; at < count; at++) await store(process, 's', dayMs + lateMs + at, 10)
-  await settle(model, process)
-  expect(model.rollup('s', '1d', dayMs)).toMatchObject({ n: 4 + count, sum: 10 + 10 * count })
 })
 
 test('each part of the work has one process, and few change hands when one is gone', () => {
