@@ -119,8 +119,8 @@ export class HealthView {
     return [
       { name: 'Messages a second', value: rate === undefined || rate < 0 ? '–' : printRate(rate) },
       { name: 'Connections', value: printCount(stats.connections) },
-      { name: 'Stored within, half', value: duration(p50) },
-      { name: 'Stored within, 99 %', value: duration(p99) },
+      { name: 'Median time to storage', value: duration(p50) },
+      { name: '99th percentile', value: duration(p99) },
       { name: 'Held in memory', value: printBytes(stats.heldBytes) },
       { name: 'Spool', value: printBytes(stats.spoolBytes), isBad: stats.spooled > 0 },
       { name: 'Rollups behind', value: duration(lagS * 1_000), isBad: lagS > LAG_S_MAX },

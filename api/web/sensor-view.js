@@ -20,9 +20,9 @@ const CONNECTION_MS = 5_000
 /** What the state of a device's connection is, before the time since when it is so. */
 const CONNECTIONS = new Map([
   ['online', 'Connected since'],
-  ['offline', 'It disconnected:'],
-  ['lost', 'Its connection was lost:'],
-  ['unknown', 'Nobody knows whether it is connected since'],
+  ['offline', 'Disconnected since'],
+  ['lost', 'Connection lost since'],
+  ['unknown', 'Connection state unknown since'],
 ])
 
 /** Windows of a chart; more than its pixels tell nothing. */

@@ -274,7 +274,7 @@ describeWith(missingPrograms(['chromium']), 'the page', () => {
       await device.publishAsync('sensors/hall/humidity', '41', { qos: 1 })
       await page.getByText(/^Connected since .*\d$/).waitFor()
       await device.endAsync()
-      await page.getByText(/^It disconnected: .*\d$/).waitFor()
+      await page.getByText(/^Disconnected since .*\d$/).waitFor()
     })
 
     test('says that there is none of that name', async () => {
