@@ -18,6 +18,9 @@ import { buildEngine, installPackages } from './setup.js'
 /** Test files at a time: those of the whole platform mostly wait. */
 const WORKERS = 3
 
+/** Tests that promise a time to whoever is attacked: beside others they would judge the machine. */
+const ALONE = 'e2e/attack'
+
 const root = fileURLToPath(new URL('../..', import.meta.url))
 
 /** @typedef {{ passed: number, failed: number, skipped: number }} Counts */
@@ -91,6 +94,21 @@ function show([program, ...args], { cwd = root, env = {} } = {}) {
   })
 }
 
+/** Runs tests of Node, and counts them. @param {string[]} args */
+async function runJest(args) {
+  const directory = mkdtempSync(join(tmpdir(), 'sandglass-jest-'))
+  const file = join(directory, 'report.json')
+  const env = {
+    NODE_OPTIONS: '--experimental-vm-modules --disable-warning=ExperimentalWarning',
+  }
+  const jest = ['node_modules/.bin/jest', '--json', `--outputFile=${file}`, ...args]
+  const { code } = await show([process.execPath, ...jest], { env })
+  const counts = countJest(JSON.parse(readFileSync(file, 'utf8')))
+  rmSync(directory, { recursive: true })
+  if (code !== 0 && counts.failed === 0) counts.failed = 1
+  return counts
+}
+
 async function main() {
   checkMachine({ platform: process.platform, nodeVersion: process.versions.node })
   checkTools(root)
@@ -107,17 +125,22 @@ async function main() {
   const rust = countCargo(cargo.output)
   if (cargo.code !== 0 && rust.failed === 0) rust.failed = 1
 
-  const directory = mkdtempSync(join(tmpdir(), 'sandglass-jest-'))
-  const file = join(directory, 'report.json')
-  const env = {
-    NODE_OPTIONS: '--experimental-vm-modules --disable-warning=ExperimentalWarning',
+  const chosen = process.argv.slice(2)
+  const runs =
+    chosen.length > 0
+      ? [[`--maxWorkers=${WORKERS}`, ...chosen]]
+      : [
+          [`--maxWorkers=${WORKERS}`, '--testPathIgnorePatterns', ALONE],
+          ['--runInBand', '--testPathPatterns', ALONE],
+        ]
+  const node = { passed: 0, failed: 0, skipped: 0, notRun: /** @type {string[]} */ ([]) }
+  for (const args of runs) {
+    const counts = await runJest(args)
+    node.passed += counts.passed
+    node.failed += counts.failed
+    node.skipped += counts.skipped
+    node.notRun.push(...counts.notRun)
   }
-  const report = ['--json', `--outputFile=${file}`]
-  const jest = ['node_modules/.bin/jest', `--maxWorkers=${WORKERS}`, ...report]
-  const { code } = await show([process.execPath, ...jest, ...process.argv.slice(2)], { env })
-  const node = countJest(JSON.parse(readFileSync(file, 'utf8')))
-  rmSync(directory, { recursive: true })
-  if (code !== 0 && node.failed === 0) node.failed = 1
 
   process.stdout.write(`\nRust: ${sentence(rust)}\nNode: ${sentence(node)}\n`)
   for (const name of node.notRun) process.stdout.write(`  ${name}\n`)
