@@ -135,6 +135,8 @@ export class Segment {
   async readNext() {
     const isFirst = this.#next < this.#offsets.length
     const index = isFirst ? this.#next++ : /** @type {number} */ (this.#again.shift())
+    // From now on it is needed: while it is being read the file must not seem to be done with.
+    this.outstanding++
     const offset = this.#offsets[index]
     const end = this.#offsets[index + 1] ?? this.#blocksEnd
     const bytes = Buffer.alloc(end - offset)
@@ -144,6 +146,7 @@ export class Segment {
       length = await this.#file.read(bytes, offset)
     } catch (error) {
       this.#again.push(index)
+      this.outstanding--
       throw error
     }
     const messages = this.#counts[index]

@@ -257,7 +257,6 @@ export class Spool {
       }
       const block = await this.#read(segment)
       if (this.#isClosed || !block) continue
-      segment.outstanding++
       await this.#segments.closeRead(segment)
       const { payload, messages } = block
       if (payload) return { ...block, payload, segment }
