@@ -1,40 +1,13 @@
 // Rows that are late for their rollup: durable late, or of a day whose hours are gone.
-import { DAY_MS, HOUR_MS, SLOT_GRACE_MS, SLOT_MS, startOf } from '@sandglass/common/rollup'
+import { DAY_MS, HOUR_MS, startOf } from '@sandglass/common/rollup'
 import { sensorId } from '@sandglass/common/sensor'
 import { Message } from '../src/message/message.js'
-import { Model } from './support/rollup-model.js'
+import { alone, settle, store, tick } from './support/rollup-model.js'
 
 const T = Date.UTC(2026, 0, 10, 12)
 
-/** @typedef {import('./support/rollup-model.js').Process} Process */
-
-const tick = () => new Promise((resolve) => setImmediate(resolve))
-
-/** One process that does all the work. @param {string} [className] */
-async function alone(className) {
-  const model = new Model({ startMs: T, className })
-  const process = model.process('a')
-  await process.turn()
-  return { model, process }
-}
-
-/** @param {Process} process  @param {string} sensor  @param {number} timeMs  @param {number} v */
-async function store(process, sensor, timeMs, v) {
-  const message = process.publish(sensor, timeMs, v)
-  while (!message.isSettled) {
-    await tick()
-    process.land()
-  }
-}
-
-/** Everything that is marked now is worked off. @param {Model} model  @param {Process} process */
-async function settle(model, process) {
-  model.pass(SLOT_MS + SLOT_GRACE_MS)
-  await process.turn()
-}
-
 test('rows of a message that is refused in part are summed up, however late they are', async () => {
-  const { model, process } = await alone()
+  const { model, process } = await alone(T)
   const hourMs = T - 5 * DAY_MS
   model.storage.refuses = ({ params }) => params.includes('refused')
   const message = new Message({
@@ -63,7 +36,7 @@ test.each([
   ['in hours that count more than those that are gone', 5 * HOUR_MS, 7],
   ['in an hour that is gone', 1_000, 1],
 ])('a day that outlives its hours has what comes late, %s', async (_, lateMs, count) => {
-  const { model, process } = await alone('keep')
+  const { model, process } = await alone(T, 'keep')
   const dayMs = startOf(T - 1_200 * DAY_MS, DAY_MS)
   for (const v of [1, 2, 3]) await store(process, 's', dayMs + v * HOUR_MS, v)
   await store(process, 's', dayMs, 4)

@@ -13,38 +13,13 @@ import {
 import { sensorId } from '@sandglass/common/sensor'
 import { shardsOf } from '../src/rollup/owners.js'
 import { seeded } from './support/random.js'
-import { Model } from './support/rollup-model.js'
+import { alone, Model, settle, store, tick } from './support/rollup-model.js'
 
 const T = Date.UTC(2026, 0, 10, 12)
 const MINUTE_MS = 60_000
 const WEEK_MS = 7 * DAY_MS
 
 /** @typedef {import('./support/rollup-model.js').Process} Process */
-
-const tick = () => new Promise((resolve) => setImmediate(resolve))
-
-/** One process that does all the work. @param {string} [className] */
-async function alone(className) {
-  const model = new Model({ startMs: T, className })
-  const process = model.process('a')
-  await process.turn()
-  return { model, process }
-}
-
-/** @param {Process} process  @param {string} sensor  @param {number} timeMs  @param {number} v */
-async function store(process, sensor, timeMs, v) {
-  const message = process.publish(sensor, timeMs, v)
-  while (!message.isSettled) {
-    await tick()
-    process.land()
-  }
-}
-
-/** Everything that is marked now is worked off. @param {Model} model  @param {Process} process */
-async function settle(model, process) {
-  model.pass(SLOT_MS + SLOT_GRACE_MS)
-  await process.turn()
-}
 
 /** It was killed a while ago, and starts. @param {Model} model  @param {Process} process */
 async function restart(model, process, offMs = 0) {
@@ -59,7 +34,7 @@ async function restart(model, process, offMs = 0) {
 }
 
 test('an hour, its minutes and its day are summed up once they are over', async () => {
-  const { model, process } = await alone()
+  const { model, process } = await alone(T)
   await store(process, 's', T + 1_000, 5)
   await store(process, 's', T + 61_000, 7)
   await settle(model, process)
@@ -77,7 +52,7 @@ test('an hour, its minutes and its day are summed up once they are over', async 
 })
 
 test('a row that is late by days is in the rollups a slot later', async () => {
-  const { model, process } = await alone()
+  const { model, process } = await alone(T)
   const timeMs = T - 5 * DAY_MS
   for (const v of [1, 2]) {
     await store(process, 's', timeMs + v, v)
@@ -89,7 +64,7 @@ test('a row that is late by days is in the rollups a slot later', async () => {
 })
 
 test('an hour whose raw rows may be gone is left as it is, and counted', async () => {
-  const { model, process } = await alone('7d')
+  const { model, process } = await alone(T, '7d')
   const hourMs = T - 8 * DAY_MS
   // Imported today, it lives for seven days from now on: late rows of the same hour are taken in.
   for (const v of [1, 2]) {
@@ -105,7 +80,7 @@ test('an hour whose raw rows may be gone is left as it is, and counted', async (
 })
 
 test('a row that comes shortly before the others of its hour expire is counted', async () => {
-  const { model, process } = await alone('7d')
+  const { model, process } = await alone(T, '7d')
   await store(process, 's', T, 1)
   model.pass(HOUR_MS)
   await settle(model, process)
@@ -131,7 +106,7 @@ describe('after ingest was away', () => {
     ['a week', WEEK_MS],
     ['two months', 60 * DAY_MS],
   ])('for %s, hours of before are summed up, and believed only then', async (_, offMs) => {
-    const { model, process } = await alone('keep')
+    const { model, process } = await alone(T, 'keep')
     // Of this hour, of one long ago, and of one that is only to come.
     await store(process, 's', T + 1, 1)
     await store(process, 's', T - 400 * DAY_MS, 2)
@@ -146,7 +121,7 @@ describe('after ingest was away', () => {
   })
 
   test('for longer than marks are kept, nothing is believed until all is computed anew', async () => {
-    const { model, process } = await alone('keep')
+    const { model, process } = await alone(T, 'keep')
     await store(process, 's', T + 1, 1)
     await store(process, 's', T - 40 * DAY_MS, 2)
     process.kill()
@@ -160,7 +135,7 @@ describe('after ingest was away', () => {
   })
 
   test('in the middle of an hour’s work, its day is summed up though its rows have expired', async () => {
-    const { model, process } = await alone('7d')
+    const { model, process } = await alone(T, '7d')
     const timeMs = T - DAY_MS
     await store(process, 's', timeMs, 1)
     model.pass(SLOT_MS + SLOT_GRACE_MS)
@@ -187,7 +162,7 @@ describe('after a version whose marks lived for three days', () => {
   }
 
   test('marks of a moment ago are kept for longer', async () => {
-    const { model, process } = await alone('keep')
+    const { model, process } = await alone(T, 'keep')
     await store(process, 's', T + 1, 1)
     process.kill()
     before(model, T - 10 * MINUTE_MS)
@@ -199,7 +174,7 @@ describe('after a version whose marks lived for three days', () => {
   })
 
   test('marks of days ago may be gone: all is computed anew', async () => {
-    const { model, process } = await alone('keep')
+    const { model, process } = await alone(T, 'keep')
     await store(process, 's', T + 1, 1)
     process.kill()
     before(model, T - 10 * MINUTE_MS)
@@ -213,7 +188,7 @@ describe('after a version whose marks lived for three days', () => {
 
 describe('when the clock steps', () => {
   test('back by less than an hour, late rows are counted once it is where it was', async () => {
-    const { model, process } = await alone()
+    const { model, process } = await alone(T)
     const hourMs = T - 5 * HOUR_MS
     await store(process, 's', hourMs, 1)
     await settle(model, process)
@@ -232,7 +207,7 @@ describe('when the clock steps', () => {
   })
 
   test('back, a process that starts stores nothing before it knows what was worked off', async () => {
-    const { model, process } = await alone()
+    const { model, process } = await alone(T)
     const hourMs = T - 5 * HOUR_MS
     await store(process, 's', hourMs, 1)
     await settle(model, process)
@@ -257,7 +232,7 @@ describe('when the clock steps', () => {
   })
 
   test('back in the middle of the work, that is done again', async () => {
-    const { model, process } = await alone()
+    const { model, process } = await alone(T)
     const hourMs = T - 5 * HOUR_MS
     // Of the first part of the work: no other tells that the clock was ahead.
     const names = Array.from({ length: 1_000 }, (_, at) => `s${at}`)
@@ -281,7 +256,7 @@ describe('when the clock steps', () => {
   })
 
   test('back by a month, nothing is believed until all is computed anew', async () => {
-    const { model, process } = await alone('keep')
+    const { model, process } = await alone(T, 'keep')
     await store(process, 's', T - HOUR_MS, 1)
     await settle(model, process)
     const late = process.publish('s', T - HOUR_MS + 1, 2)
@@ -304,7 +279,7 @@ describe('when the clock steps', () => {
   })
 
   test('forward by a month and back, late rows are counted', async () => {
-    const { model, process } = await alone('keep')
+    const { model, process } = await alone(T, 'keep')
     const hourMs = T - 5 * HOUR_MS
     await store(process, 's', hourMs, 1)
     model.step(30 * DAY_MS)

@@ -246,16 +246,16 @@ export class Rewrite {
         : rewriteUntil(layouts, className, startOf(state.askedMs, HOUR_MS))
     const toMs = Math.min(pastMs, untilMs)
     const wanted = className ?? ''
-    const isToDo = (/** @type {number} */ endMs) =>
+    const isDue = (/** @type {number} */ endMs) =>
       layouts.some((layout) => layout.className !== wanted && layout.fromMs < endMs)
     const generation = generationAfter(layouts, state.generation)
     const change = announced(layouts, wanted, toMs, generation)
     const stampUs = Math.max(state.stampUs, writtenUs, this.#wallNow() * 1000) + 1
-    if (!isToDo(toMs)) {
+    if (!isDue(toMs)) {
       if (change.put.length > 0) await this.#store.change(this.#sensorId, change, stampUs)
       if (state.left.length > 0) return this.#enter(state, 'wait')
       if (className === null) return this.#enter(state, 'cancelled', Infinity)
-      return this.#enter(state, isToDo(untilMs) ? 'later' : 'done', LATER_MS)
+      return this.#enter(state, isDue(untilMs) ? 'later' : 'done', LATER_MS)
     }
     // What would be small pieces of the last day is done at once, when it is over.
     const isRest = state.untilMs !== null && untilMs > pastMs && state.left.length === 0

@@ -10,6 +10,8 @@ import {
   HOUR_MS,
   LEVELS,
   MARK,
+  SLOT_GRACE_MS,
+  SLOT_MS,
   STEP_BACK_WAIT_MS_MAX,
   shardOf,
   startOf,
@@ -328,4 +330,29 @@ export class Process {
       yield row
     }
   }
+}
+
+export const tick = () => new Promise((resolve) => setImmediate(resolve))
+
+/** One process that does all the work. @param {number} startMs  @param {string} [className] */
+export async function alone(startMs, className) {
+  const model = new Model({ startMs, className })
+  const process = model.process('a')
+  await process.turn()
+  return { model, process }
+}
+
+/** @param {Process} process  @param {string} sensor  @param {number} timeMs  @param {number} v */
+export async function store(process, sensor, timeMs, v) {
+  const message = process.publish(sensor, timeMs, v)
+  while (!message.isSettled) {
+    await tick()
+    process.land()
+  }
+}
+
+/** Everything that is marked now is worked off. @param {Model} model  @param {Process} process */
+export async function settle(model, process) {
+  model.pass(SLOT_MS + SLOT_GRACE_MS)
+  await process.turn()
 }
