@@ -6,15 +6,12 @@
 //! [`Store::poll`] once a turn.
 
 mod background;
-mod cache;
-mod cursor;
-mod flush;
 mod metrics;
 mod open;
 mod read;
 mod request;
-mod running;
 mod table;
+mod turn;
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -25,10 +22,10 @@ pub use request::{Done, Fatal, Page, PageRow, Partitions, Position, ReadRequest,
 
 use self::{
     background::{Journal, Task},
-    cache::{BlockId, Cache},
     open::Sequential,
-    running::Job,
+    read::{PendingRead, cache::Cache},
     table::{Sstable, Table},
+    turn::Job,
 };
 use crate::{
     commitlog::{CommitLog, LogConfig, NotStaged, SegmentId},
@@ -164,16 +161,6 @@ pub struct Store {
     active_bytes: usize,
     flushing_bytes: usize,
     metrics: StoreMetrics,
-}
-
-/// A read that waits for blocks.
-struct PendingRead {
-    tag: Tag,
-    request: ReadRequest,
-    page: Page,
-    /// Blocks that were read for it and may not be in the cache any more.
-    held: HashMap<BlockId, Arc<crate::sstable::Block>>,
-    waiting: usize,
 }
 
 impl std::fmt::Debug for Store {
@@ -331,41 +318,6 @@ impl Store {
                 if self.log.no_space() { Refused::NoSpace } else { Refused::Overloaded }
             }
         }
-    }
-
-    /// Reads rows: fills `page` at once (true), or answers later with [`Done::Read`] (false).
-    ///
-    /// # Errors
-    ///
-    /// If the table is not known: it was dropped.
-    pub fn read(
-        &mut self,
-        tag: Tag,
-        request: &ReadRequest,
-        page: &mut Page,
-    ) -> std::result::Result<bool, Refused> {
-        page.clear();
-        self.metrics.reads += 1;
-        let mut request = request.clone();
-        if let Partitions::Range { from, to } = &mut request.partitions {
-            // Sstables of another number of shards may hold rows that are not ours.
-            let own = range_of(self.shard, self.config.shards);
-            (*from, *to) = ((*from).max(*own.start()), (*to).min(*own.end()));
-        }
-        let missing = self.read_on(&mut request, page, &HashMap::new())?;
-        if missing.is_empty() {
-            self.metrics.rows_returned += page.len() as u64;
-            return Ok(true);
-        }
-        self.metrics.reads_from_disk += 1;
-        let is_scan = matches!(request.partitions, Partitions::Range { .. });
-        self.metrics.scans_filling_cache += u64::from(is_scan && !request.bypass_cache);
-        self.reads_begun += 1;
-        let page = std::mem::take(page);
-        let pending = PendingRead { tag, request, page, held: HashMap::new(), waiting: 0 };
-        self.reads.insert(self.reads_begun, pending);
-        self.fetch(self.reads_begun, &missing);
-        Ok(false)
     }
 
     /// Stops taking writes, and flushes what is in memory.

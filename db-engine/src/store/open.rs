@@ -13,7 +13,7 @@ use std::{
 
 use super::{
     StoreConfig, Table,
-    flush::{Encoded, Encoder, Output},
+    background::{Encoded, Encoder, Output},
     table::extent,
 };
 use crate::{

@@ -7,7 +7,7 @@
 
 use std::{collections::BTreeMap, io, ops::Bound, sync::Arc};
 
-use super::Table;
+use super::super::Table;
 use crate::{
     io::{Buffer, FileId},
     memtable::{Memtable, PartitionView},
@@ -24,7 +24,7 @@ const WINDOWS_MAX: usize = 100;
 
 /// A file that a flush writes.
 #[derive(Debug)]
-pub(super) struct Output {
+pub(in crate::store) struct Output {
     pub summary: Summary,
     pub index: Index,
     /// All its bytes, one piece after the other; each lent to the device while it is written.
@@ -43,7 +43,7 @@ struct WindowWriter {
 
 /// Turns frozen memtables into the bytes of sstables, a piece at a time.
 #[derive(Debug)]
-pub(super) struct Encoder {
+pub(in crate::store) struct Encoder {
     epoch: u32,
     shard: u16,
     sources: Vec<(TableNumber, Option<i64>, Arc<Memtable>)>,
@@ -59,7 +59,7 @@ pub(super) struct Encoder {
 
 /// What a flush comes to.
 #[derive(Debug, Default)]
-pub(super) struct Encoded {
+pub(in crate::store) struct Encoded {
     pub outputs: Vec<Output>,
     /// The number of the next file.
     pub next_file: u32,

@@ -1,108 +1,18 @@
-//! Reading: rows of memtables and sstables, merged in order.
-//!
-//! A read goes through its sources side by side, as far as the blocks it needs are in memory. If
-//! one is missing it is asked for, and when it is there the read goes on after the last row that it
-//! looked at. So nothing waits, and no read holds more than a block of each sstable.
+//! Merging: all versions of a row become one, in the order of reading.
 
-use std::{cmp::Ordering, sync::Arc};
+use std::cmp::Ordering;
 
 use super::{
-    Page, Partitions, ReadRequest,
+    super::{Page, Position},
+    DEAD_ROWS_MAX, FindBlock, Progress,
     cache::BlockId,
-    cursor::{Cursor, Peek, Slice},
-    table::Table,
+    cursor::{Cursor, Peek},
+    slice::Slice,
 };
 use crate::{
     mutation::{Deletion, RowView, Token, merge, shadow},
-    sstable::{Block, BlockRow},
+    sstable::BlockRow,
 };
-
-/// Rows that are not live, after which a page is cut: so a read of much that was deleted or has
-/// expired is many short ones.
-pub(super) const DEAD_ROWS_MAX: usize = 10_000;
-
-/// Finds a block in memory.
-pub(super) type Find<'a> = dyn FnMut(BlockId) -> Option<Arc<Block>> + 'a;
-
-/// How far a read came.
-#[derive(Debug, PartialEq, Eq)]
-pub(super) enum Progress {
-    /// The page is complete.
-    Complete,
-    /// These blocks must be in memory first. The page has all rows before, the request says where
-    /// to go on.
-    Missing(Vec<BlockId>),
-}
-
-/// What one read costs.
-#[derive(Debug, Default)]
-pub(super) struct Cost {
-    pub rows_scanned: u64,
-}
-
-/// Reads rows into `page`, up to the limits of the request.
-pub(super) fn read(
-    table: &mut Table,
-    request: &mut ReadRequest,
-    page: &mut Page,
-    find: &mut Find<'_>,
-    cost: &mut Cost,
-) -> Progress {
-    let slice = Slice::of(request);
-    if matches!(request.partitions, Partitions::Range { .. }) {
-        table.active.sort();
-    }
-    let memtables = [Some(&table.active), table.flushing.as_deref()];
-    let mut cursors: Vec<Cursor<'_>> =
-        memtables.into_iter().flatten().filter_map(|memtable| slice.memory(memtable)).collect();
-    let mut deletion = None;
-    if let Some((token, key)) = slice.partition() {
-        for memtable in memtables.into_iter().flatten() {
-            deletion = deletion.max(memtable.partition(token, key).and_then(|p| p.deletion));
-        }
-    }
-    // Of one row, all may be known before the oldest sstables are looked at.
-    let columns = request.columns.as_deref().filter(|_| slice.is_row());
-    let settled = |cursor: &Cursor<'_>| {
-        let Peek::Row(BlockRow { row: Some((_, row)), .. }) = cursor.peek(&slice) else {
-            return None;
-        };
-        RowView::parse(row).ok()?.settled_since(columns?, slice.now_s)
-    };
-    let mut since = cursors.iter().filter_map(settled).max();
-    let mut missing = Vec::new();
-    for sstable in &table.sstables {
-        let is_known = since.is_some_and(|since| sstable.summary.timestamp_max < since);
-        if is_known || (columns.is_some() && !missing.is_empty()) {
-            break;
-        }
-        if let Some(cursor) = slice.disk(sstable, find, &mut deletion, &mut missing) {
-            since = since.max(settled(&cursor));
-            cursors.push(cursor);
-        }
-    }
-    if !missing.is_empty() {
-        return Progress::Missing(missing);
-    }
-    let mut merge = Merge {
-        cursors,
-        deletion,
-        partition: None,
-        slice,
-        find,
-        last: Scratch::default(),
-        at_row: Vec::new(),
-        dead: 0,
-    };
-    let (progress, scanned) = merge.run(request.rows_max, request.bytes_max, page);
-    cost.rows_scanned += scanned;
-    if let Progress::Missing(_) = progress
-        && let Some(position) = merge.last.position()
-    {
-        request.after = Some(position);
-    }
-    progress
-}
 
 /// The last row that was merged, in memory that is used again.
 #[derive(Default)]
@@ -133,14 +43,14 @@ impl Scratch {
         std::mem::swap(&mut self.row, &mut self.other);
     }
 
-    fn position(&self) -> Option<super::Position> {
+    fn position(&self) -> Option<Position> {
         let token = self.token?;
-        Some(super::Position { token, key: self.key.clone(), ck: self.ck.clone() })
+        Some(Position { token, key: self.key.clone(), ck: self.ck.clone() })
     }
 }
 
 /// What one step of a merge came to.
-enum Step {
+enum Merged {
     /// Nothing is left.
     End,
     /// There is something; it was only looked at, or was the deletion of a partition.
@@ -151,37 +61,60 @@ enum Step {
     Missing(Vec<BlockId>),
 }
 
-struct Merge<'a, 'f, 'c> {
+pub(super) struct Merge<'a, 'f, 'c> {
     cursors: Vec<Cursor<'a>>,
     /// Of the partition at hand.
     deletion: Option<Deletion>,
     partition: Option<(Token, Vec<u8>)>,
     slice: Slice,
-    find: &'f mut Find<'c>,
+    find: &'f mut FindBlock<'c>,
     last: Scratch,
     /// Which cursors are at the row that is being merged.
     at_row: Vec<usize>,
     dead: usize,
 }
 
-impl Merge<'_, '_, '_> {
-    fn run(&mut self, rows_max: usize, bytes_max: usize, page: &mut Page) -> (Progress, u64) {
+impl<'a, 'f, 'c> Merge<'a, 'f, 'c> {
+    pub fn new(
+        cursors: Vec<Cursor<'a>>,
+        deletion: Option<Deletion>,
+        slice: Slice,
+        find: &'f mut FindBlock<'c>,
+    ) -> Self {
+        Self {
+            cursors,
+            deletion,
+            partition: None,
+            slice,
+            find,
+            last: Scratch::default(),
+            at_row: Vec::new(),
+            dead: 0,
+        }
+    }
+
+    /// The place of the last row that was merged.
+    pub fn position(&self) -> Option<Position> {
+        self.last.position()
+    }
+
+    pub fn run(&mut self, rows_max: usize, bytes_max: usize, page: &mut Page) -> (Progress, u64) {
         let mut scanned = 0;
         loop {
             let full = page.len() >= rows_max
                 || (page.bytes() >= bytes_max && !page.is_empty())
                 || self.dead >= DEAD_ROWS_MAX;
             match self.step(full) {
-                Step::More | Step::Missing(_) if full => {
+                Merged::More | Merged::Missing(_) if full => {
                     if let Some(token) = self.last.token {
                         page.cut(token, &self.last.key, &self.last.ck);
                     }
                     return (Progress::Complete, scanned);
                 }
-                Step::End => return (Progress::Complete, scanned),
-                Step::Missing(missing) => return (Progress::Missing(missing), scanned),
-                Step::More => {}
-                Step::Row(versions) => {
+                Merged::End => return (Progress::Complete, scanned),
+                Merged::Missing(missing) => return (Progress::Missing(missing), scanned),
+                Merged::More => {}
+                Merged::Row(versions) => {
                     scanned += versions;
                     self.finish_row(page);
                 }
@@ -190,7 +123,7 @@ impl Merge<'_, '_, '_> {
     }
 
     /// Merges all versions of the next row, unless it should only look whether there is one.
-    fn step(&mut self, only_look: bool) -> Step {
+    fn step(&mut self, only_look: bool) -> Merged {
         let mut missing = Vec::new();
         let mut next: Option<BlockRow<'_>> = None;
         self.at_row.clear();
@@ -211,11 +144,11 @@ impl Merge<'_, '_, '_> {
             }
         }
         if !missing.is_empty() {
-            return Step::Missing(missing);
+            return Merged::Missing(missing);
         }
-        let Some(next) = next else { return Step::End };
+        let Some(next) = next else { return Merged::End };
         if only_look {
-            return Step::More;
+            return Merged::More;
         }
         let partition = (next.token, next.key);
         if self.partition.as_ref().map(|(token, key)| (*token, key.as_slice())) != Some(partition) {
@@ -242,7 +175,7 @@ impl Merge<'_, '_, '_> {
         for number in &self.at_row {
             self.cursors[*number].advance(self.slice.reverse, self.find);
         }
-        if versions == 0 { Step::More } else { Step::Row(versions as u64) }
+        if versions == 0 { Merged::More } else { Merged::Row(versions as u64) }
     }
 
     fn finish_row(&mut self, page: &mut Page) {

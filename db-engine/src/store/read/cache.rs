@@ -11,11 +11,11 @@ use hashbrown::HashMap;
 use crate::sstable::{Block, SstableId};
 
 /// Which block of which sstable.
-pub(super) type BlockId = (SstableId, usize);
+pub(in crate::store) type BlockId = (SstableId, usize);
 
 /// Blocks that were read lately.
 #[derive(Debug, Default)]
-pub(super) struct Cache {
+pub(in crate::store) struct Cache {
     young: HashMap<BlockId, Arc<Block>>,
     old: HashMap<BlockId, Arc<Block>>,
     young_bytes: usize,

@@ -1,0 +1,212 @@
+//! The background tasks of a store: flushing, and removing what has expired. One at a time, as a
+//! script of operations.
+
+mod encoder;
+mod journal;
+mod script;
+
+use std::sync::Arc;
+
+use self::script::ScriptStep;
+pub(super) use self::{
+    encoder::{Encoded, Encoder, Output},
+    journal::Journal,
+    script::Script,
+};
+use super::{Fatal, Store, table::Sstable, turn::Job};
+use crate::{
+    error::{Error, is_no_space},
+    io::{Completion, Operation, Outcome},
+    mutation::token::shard_of,
+    sstable::SstableId,
+};
+
+/// After the disk was found full, the pause before the next attempt, in microseconds.
+pub(in crate::store) const NO_SPACE_PAUSE_US: i64 = 1_000_000;
+
+/// What is being done.
+#[derive(Debug, Default)]
+pub(in crate::store) enum Task {
+    #[default]
+    Idle,
+    /// Memtables are being encoded, a piece each turn.
+    Encode(Encoder, Committed),
+    /// Files are being written.
+    Write(Script),
+    /// Nothing before this moment: the disk was full.
+    Pause(Script, i64),
+}
+
+/// Up to where the log will not be needed once a flush is over.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::store) struct Committed {
+    /// All writes up to this block.
+    pub sequence: u64,
+}
+
+impl Store {
+    pub(super) fn flush_due_us(&self) -> Option<i64> {
+        let since_us = self.unflushed_since_us?;
+        let is_large = self.active_bytes >= self.config.memtable_bytes_max / 2
+            || self.log.sealed_bytes() >= self.config.log_bytes_max;
+        if is_large || (self.closing && self.log.is_idle()) {
+            return Some(i64::MIN);
+        }
+        Some(since_us.saturating_add(self.config.data_lifetime_us))
+    }
+
+    pub(super) fn expiry_due_us(&self) -> Option<i64> {
+        let is_own = |token| shard_of(token, self.config.shards) == self.shard;
+        let first_s = self.tables.values().filter_map(|table| table.expires_s(is_own)).min()?;
+        Some(first_s.saturating_mul(1_000_000).max(self.next_expiry_check_us))
+    }
+
+    pub(super) fn choose_task(&mut self, now_us: i64) {
+        if let Task::Pause(_, until_us) = &self.task
+            && now_us >= *until_us
+            && let Task::Pause(script, _) = std::mem::take(&mut self.task)
+        {
+            self.task = Task::Write(script);
+            self.submit_step();
+        }
+        if !matches!(self.task, Task::Idle) {
+            return;
+        }
+        if self.flush_due_us().is_some_and(|due_us| now_us >= due_us) {
+            self.begin_flush();
+        } else if !self.unwanted.is_empty() {
+            self.task = Task::Write(Script::remove(std::mem::take(&mut self.unwanted)));
+            self.submit_step();
+        } else if self.expiry_due_us().is_some_and(|due_us| now_us >= due_us) {
+            self.begin_expiry(now_us);
+        }
+    }
+
+    fn begin_flush(&mut self) {
+        for table in self.tables.values_mut().filter(|table| !table.active.is_empty()) {
+            table.flushing = Some(std::mem::take(&mut table.active).freeze());
+        }
+        self.flushing_bytes = std::mem::take(&mut self.active_bytes);
+        self.unflushed_since_us = None;
+        let (owner, spare) = ((self.epoch, self.shard), std::mem::take(&mut self.spare_pieces));
+        let piece_bytes = self.config.flush_write_bytes;
+        let encoder = Encoder::new(owner, self.next_file, &self.tables, piece_bytes, spare);
+        self.task = Task::Encode(encoder, Committed { sequence: self.applied });
+    }
+
+    fn begin_expiry(&mut self, now_us: i64) {
+        self.next_expiry_check_us = now_us.saturating_add(self.config.expiry_check_us);
+        let second = now_us.div_euclid(1_000_000);
+        let is_own = |token| shard_of(token, self.config.shards) == self.shard;
+        let expired: Vec<SstableId> =
+            self.tables.values().flat_map(|table| table.expired(second, is_own)).collect();
+        if !expired.is_empty() {
+            self.metrics.sstables_expired += expired.len() as u64;
+            self.task = Task::Write(Script::remove(expired));
+            self.submit_step();
+        }
+    }
+
+    /// Encodes some more of what is being flushed.
+    pub(super) fn encode(&mut self) -> Result<(), Fatal> {
+        let Task::Encode(flush, committed) = &mut self.task else { return Ok(()) };
+        let committed = *committed;
+        let encoded = flush.step().map_err(|error| Error::io("an sstable", error))?;
+        if let Some(Encoded { outputs, next_file, spare }) = encoded {
+            self.next_file = next_file;
+            self.spare_pieces = spare;
+            self.metrics.flush_bytes +=
+                outputs.iter().map(|output| output.summary.bytes).sum::<u64>();
+            self.task = Task::Write(Script::flush(outputs, committed));
+            self.submit_step();
+        }
+        Ok(())
+    }
+
+    fn submit_step(&mut self) {
+        let Task::Write(script) = &mut self.task else { return };
+        let sequence = script.committed.map_or(0, |committed| committed.sequence);
+        match script.operation(&self.journal, self.log.floor_after(sequence)) {
+            Some(operation) => self.submit(operation, Job::Task),
+            None => self.finish_task(),
+        }
+    }
+
+    /// A step of the task is over.
+    pub(super) fn step_over(&mut self, over: Completion) -> Result<(), Fatal> {
+        let Task::Write(script) = &mut self.task else { return Ok(()) };
+        let Some(step) = script.steps.front().copied() else { return Ok(()) };
+        if let (ScriptStep::Write(number, piece), Some(buffer)) = (step, over.buffer) {
+            script.outputs[number].pieces[piece] = buffer;
+        }
+        match over.result {
+            Ok(outcome) => {
+                if let (ScriptStep::Create(number), Outcome::Opened { file, .. }) = (step, outcome)
+                {
+                    script.outputs[number].file = Some(file);
+                }
+                script.steps.pop_front();
+                self.submit_step();
+                Ok(())
+            }
+            Err(error) if is_no_space(&error) => {
+                self.metrics.flushes_no_space += 1;
+                script.begin_again();
+                let until_us = self.clock.now_us().saturating_add(NO_SPACE_PAUSE_US);
+                if let Task::Write(script) = std::mem::take(&mut self.task) {
+                    self.task = Task::Pause(script, until_us);
+                }
+                Ok(())
+            }
+            Err(error) => Err(Error::io("an sstable or the manifest", error).into()),
+        }
+    }
+
+    /// All steps of the task are over: it counts.
+    fn finish_task(&mut self) {
+        let Task::Write(script) = std::mem::take(&mut self.task) else { return };
+        self.journal.length = script.journal_length;
+        for removed in &script.removed {
+            self.forget(*removed);
+        }
+        if script.committed.is_none() {
+            return;
+        }
+        self.metrics.flushes += 1;
+        for table in self.tables.values_mut() {
+            // The encoder, which shared it, is gone.
+            if let Some(memtable) = table.flushing.take().and_then(Arc::into_inner) {
+                memtable.recycle(&mut self.pool);
+            }
+        }
+        self.flushing_bytes = 0;
+        for mut output in script.outputs {
+            let room = self.config.spare_pieces_max().saturating_sub(self.spare_pieces.len());
+            self.spare_pieces.extend(output.pieces.drain(..).take(room));
+            let Some(file) = output.file else { continue };
+            if let Some(table) = self.tables.get_mut(&output.summary.table) {
+                let (summary, index) = (output.summary, output.index);
+                table.add(Sstable { summary, index, file });
+            } else {
+                // The table was dropped meanwhile.
+                self.unwanted.push(output.summary.id);
+                self.close(file);
+            }
+        }
+        for segment in self.log.release(script.log_floor) {
+            self.submit(Operation::Remove { name: segment.name() }, Job::Tidying);
+        }
+    }
+
+    fn forget(&mut self, id: SstableId) {
+        let mut files = Vec::new();
+        for table in self.tables.values_mut() {
+            let gone = table.sstables.extract_if(.., |sstable| sstable.summary.id == id);
+            files.extend(gone.map(|sstable| sstable.file));
+        }
+        for file in files {
+            self.close_sstable(id, file);
+        }
+        self.submit(Operation::Remove { name: id.file_name() }, Job::Tidying);
+    }
+}

@@ -1,0 +1,205 @@
+//! The turns of a store: what is submitted, and what completions lead to.
+
+use std::io;
+
+use super::{
+    Done, Fatal, Refused, Store, Tag,
+    background::{NO_SPACE_PAUSE_US, Task},
+    read::cache::BlockId,
+};
+use crate::{
+    commitlog::{EntryKind, Unwritten},
+    error::{Error, is_no_space},
+    io::{Buffer, Completion, FileId, Operation, Outcome},
+    mutation::mutations,
+    sstable::SstableId,
+};
+
+/// What an operation in flight is for.
+#[derive(Debug)]
+pub(super) enum Job {
+    /// A block of the log, submitted at this moment.
+    LogBlock { submitted_us: i64 },
+    /// The next segment of the log is being created.
+    Segment,
+    /// Its name is being made durable.
+    SegmentName(FileId),
+    /// A step of the task.
+    Task,
+    /// A block of an sstable for reads.
+    Block { id: BlockId, offset: u64, reads: Vec<u64> },
+    /// Nobody waits for it.
+    Tidying,
+}
+
+impl Store {
+    /// Ends a turn: the block that was staged goes to the log unless one is on its way, and
+    /// background work goes on by a little.
+    pub fn turn_end(&mut self) {
+        let now_us = self.clock.now_us();
+        if let Some(submitted) = self.log.submit() {
+            self.submit(submitted.operation, Job::LogBlock { submitted_us: now_us });
+            if let Some(file) = submitted.close {
+                self.close(file);
+            }
+        }
+        if now_us >= self.segment_pause_until_us
+            && let Some(segment) = self.log.wants_segment().filter(|_| !self.closing)
+        {
+            self.log.segment_begun();
+            let preallocate_bytes = self.config.log_segment_bytes;
+            let operation = Operation::Create { name: segment.name(), preallocate_bytes };
+            self.submit(operation, Job::Segment);
+        }
+        self.choose_task(now_us);
+    }
+
+    /// Takes note of all that is over: applies what is durable to the memtables, answers, and goes
+    /// on with what waited.
+    ///
+    /// # Errors
+    ///
+    /// If this shard cannot go on; see [`Fatal`].
+    pub fn poll(&mut self, done: &mut Vec<Done>) -> Result<(), Fatal> {
+        if self.fatal.is_none() {
+            self.fatal = self.poll_files().err();
+        }
+        // What was found durable before the failure stays unanswered: the client will ask again.
+        if let Some(fatal) = &self.fatal {
+            return Err(fatal.clone());
+        }
+        done.append(&mut self.done);
+        self.update_levels();
+        Ok(())
+    }
+
+    fn poll_files(&mut self) -> Result<(), Fatal> {
+        let mut completions = std::mem::take(&mut self.completions);
+        self.files.poll(&mut completions);
+        for completion in completions.drain(..) {
+            if let Some(job) = self.jobs.remove(&completion.ticket) {
+                self.complete(job, completion)?;
+            }
+        }
+        self.completions = completions;
+        self.encode()
+    }
+
+    /// The next moment at which the store wants a turn, in microseconds since the Unix epoch; a
+    /// moment that is over means at once, and `None` not before something happens.
+    #[must_use]
+    pub fn deadline_us(&self) -> Option<i64> {
+        let task = match &self.task {
+            Task::Encode(..) => Some(i64::MIN),
+            Task::Pause(_, until_us) => Some(*until_us),
+            Task::Write(_) => None,
+            Task::Idle if !self.unwanted.is_empty() => Some(i64::MIN),
+            Task::Idle => [self.flush_due_us(), self.expiry_due_us()].into_iter().flatten().min(),
+        };
+        let segment = self.log.no_space().then_some(self.segment_pause_until_us);
+        [task, segment].into_iter().flatten().min()
+    }
+
+    pub(super) fn submit(&mut self, operation: Operation, job: Job) {
+        let ticket = self.files.submit(operation);
+        self.jobs.insert(ticket, job);
+    }
+
+    pub(super) fn close(&mut self, file: FileId) {
+        self.submit(Operation::Close { file }, Job::Tidying);
+    }
+
+    /// Closes an sstable that is not used any more, once no read of it is in flight.
+    pub(super) fn close_sstable(&mut self, id: SstableId, file: FileId) {
+        let is_read = |job: &Job| matches!(job, Job::Block { id: (other, _), .. } if *other == id);
+        if self.jobs.values().any(is_read) {
+            self.unused.push((id, file));
+        } else {
+            self.close(file);
+        }
+    }
+
+    fn complete(&mut self, job: Job, over: Completion) -> Result<(), Fatal> {
+        let name = || format!("shard {}", self.shard);
+        match job {
+            Job::Tidying => Ok(()),
+            Job::LogBlock { submitted_us } => {
+                over.result.map_err(|error| Error::io("the commit log", error))?;
+                let buffer = over.buffer.unwrap_or_default();
+                self.block_written(buffer, submitted_us);
+                Ok(())
+            }
+            Job::Segment => match over.result {
+                Ok(Outcome::Opened { file, .. }) => {
+                    self.submit(Operation::SyncDirectory, Job::SegmentName(file));
+                    Ok(())
+                }
+                Err(error) if is_no_space(&error) => {
+                    self.segment_failed();
+                    Ok(())
+                }
+                Err(error) => Err(Error::io("the commit log", error).into()),
+                Ok(_) => Err(Error::io(name(), io::Error::other("no file was opened")).into()),
+            },
+            Job::SegmentName(file) => match over.result {
+                Ok(_) => {
+                    self.log.segment_ready(file);
+                    Ok(())
+                }
+                Err(error) if is_no_space(&error) => {
+                    self.close(file);
+                    self.segment_failed();
+                    Ok(())
+                }
+                Err(error) => Err(Error::io("the commit log", error).into()),
+            },
+            Job::Task => self.step_over(over),
+            Job::Block { id, offset, reads } => {
+                self.block_read(id, offset, &reads, over);
+                for (id, file) in std::mem::take(&mut self.unused) {
+                    self.close_sstable(id, file);
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// A block of the log is on the device: its writes happen.
+    fn block_written(&mut self, buffer: Buffer, submitted_us: i64) {
+        let now_us = self.clock.now_us();
+        self.metrics.log_blocks += 1;
+        self.metrics.log_block_bytes += buffer.len() as u64;
+        let took_us = now_us.saturating_sub(submitted_us).max(0);
+        self.metrics.log_block_us += took_us.cast_unsigned();
+        let (block, sequence) = self.log.written(buffer);
+        let mut tags = block.tags().iter().map(|tag| Tag(*tag));
+        for entry in block.entries() {
+            match entry.kind {
+                EntryKind::IntentDone { .. } => {}
+                EntryKind::Intent { .. } => self.done.extend(tags.next().map(Done::Intent)),
+                EntryKind::Write => {
+                    for mutation in mutations(entry.mutations).flatten() {
+                        if let Some(table) = self.tables.get_mut(&mutation.table()) {
+                            let before = table.active.bytes();
+                            table.active.apply(&mutation, &mut self.pool);
+                            self.active_bytes = self.active_bytes + table.active.bytes() - before;
+                        }
+                    }
+                    self.unflushed_since_us.get_or_insert(now_us);
+                    self.done.extend(tags.next().map(Done::Write));
+                }
+            }
+        }
+        drop(tags);
+        self.applied = sequence;
+        self.log.recycle(block);
+    }
+
+    fn segment_failed(&mut self) {
+        self.segment_pause_until_us = self.clock.now_us().saturating_add(NO_SPACE_PAUSE_US);
+        for Unwritten { tag, is_intent } in self.log.segment_failed() {
+            let failed = if is_intent { Done::IntentFailed } else { Done::WriteFailed };
+            self.done.push(failed(Tag(tag), Refused::NoSpace));
+        }
+    }
+}
