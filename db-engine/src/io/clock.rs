@@ -1,14 +1,21 @@
 //! The time.
 
 use std::{
-    sync::atomic::{AtomicI64, Ordering},
-    time::{SystemTime, UNIX_EPOCH},
+    sync::{
+        OnceLock,
+        atomic::{AtomicI64, AtomicU64, Ordering},
+    },
+    time::{Instant, SystemTime, UNIX_EPOCH},
 };
 
 /// Tells the time.
 pub trait Clock: Send + Sync {
     /// Microseconds since the Unix epoch.
     fn now_us(&self) -> i64;
+
+    /// Microseconds since some moment of this run: for durations, because it never goes back,
+    /// whatever is done to the date.
+    fn elapsed_us(&self) -> u64;
 
     /// Seconds since the Unix epoch.
     fn now_s(&self) -> i64 {
@@ -29,34 +36,46 @@ impl Clock for SystemClock {
             Err(before) => i64::try_from(before.duration().as_micros()).map_or(i64::MIN, |us| -us),
         }
     }
+
+    fn elapsed_us(&self) -> u64 {
+        static FIRST_ASKED: OnceLock<Instant> = OnceLock::new();
+        let elapsed = FIRST_ASKED.get_or_init(Instant::now).elapsed();
+        u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX)
+    }
 }
 
 /// A clock that stands still until it is moved: for simulations.
 #[derive(Debug, Default)]
 pub struct ManualClock {
     now_us: AtomicI64,
+    elapsed_us: AtomicU64,
 }
 
 impl ManualClock {
     /// A clock that shows this time.
     #[must_use]
     pub fn at(now_us: i64) -> Self {
-        Self { now_us: AtomicI64::new(now_us) }
+        Self { now_us: AtomicI64::new(now_us), elapsed_us: AtomicU64::new(0) }
     }
 
-    /// Makes it show another time, earlier or later.
+    /// Makes it show another time, earlier or later, without any time going by.
     pub fn set(&self, now_us: i64) {
         self.now_us.store(now_us, Ordering::Relaxed);
     }
 
-    /// Moves it forward.
+    /// Lets time go by.
     pub fn advance(&self, us: i64) {
         self.now_us.fetch_add(us, Ordering::Relaxed);
+        self.elapsed_us.fetch_add(u64::try_from(us).unwrap_or(0), Ordering::Relaxed);
     }
 }
 
 impl Clock for ManualClock {
     fn now_us(&self) -> i64 {
         self.now_us.load(Ordering::Relaxed)
+    }
+
+    fn elapsed_us(&self) -> u64 {
+        self.elapsed_us.load(Ordering::Relaxed)
     }
 }

@@ -8,7 +8,10 @@ use crate::{
     shard::session::{Place, Session},
 };
 use mio::net::TcpStream;
-use std::io::{ErrorKind, Read, Write};
+use std::{
+    fmt::Debug,
+    io::{self, ErrorKind, Read, Write},
+};
 
 /// Output memory that a connection keeps when everything is sent. A large page gives its memory
 /// back.
@@ -16,6 +19,21 @@ const OUTPUT_BYTES_KEPT: usize = 128 << 10;
 
 /// Bytes that a closing connection may still send before it is cut off.
 const LINGER_BYTES_MAX: usize = 1 << 20;
+
+/// The bytes of one client: its socket, or a pipe in memory. Never waits.
+pub trait Stream: Read + Write + Debug + Send {
+    /// Tells the client that nothing more will be sent.
+    ///
+    /// # Errors
+    /// The client has gone.
+    fn close_output(&mut self) -> io::Result<()>;
+}
+
+impl Stream for TcpStream {
+    fn close_output(&mut self) -> io::Result<()> {
+        self.shutdown(std::net::Shutdown::Write)
+    }
+}
 
 /// How far a connection is in being closed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -67,14 +85,14 @@ pub struct Connection {
     pub blocked: bool,
     /// Bytes that its next frame needs in all, header included.
     pub needed: usize,
-    stream: TcpStream,
+    stream: Box<dyn Stream>,
     sent: usize,
     lingered: usize,
 }
 
 impl Connection {
     /// A connection just accepted.
-    pub fn new(stream: TcpStream, place: Place) -> Self {
+    pub fn new(stream: Box<dyn Stream>, place: Place) -> Self {
         Self {
             session: Session::new(place),
             kept: Vec::new(),
@@ -87,11 +105,6 @@ impl Connection {
             sent: 0,
             lingered: 0,
         }
-    }
-
-    /// The socket, to be told to the poll.
-    pub fn stream(&mut self) -> &mut TcpStream {
-        &mut self.stream
     }
 
     /// Answers that are not sent yet, in bytes.
@@ -182,7 +195,7 @@ impl Connection {
 
     /// Closes our side once the last answer is sent.
     pub fn linger(&mut self) {
-        let closed = self.stream.shutdown(std::net::Shutdown::Write);
+        let closed = self.stream.close_output();
         self.life = if closed.is_ok() { Life::Lingering } else { Life::Closed };
         self.kept = Vec::new();
     }
@@ -202,7 +215,7 @@ impl Connection {
     }
 }
 
-fn failed(error: &std::io::Error) -> Received {
+fn failed(error: &io::Error) -> Received {
     match error.kind() {
         ErrorKind::WouldBlock => Received::Nothing,
         ErrorKind::Interrupted => Received::Kept { drained: false },

@@ -1,8 +1,7 @@
 //! The connections of one shard, by their place, and who of them has something to send.
 
-use super::connection::Connection;
+use super::connection::{Connection, Stream};
 use crate::shard::session::{Place, Session, Sessions};
-use mio::net::TcpStream;
 
 /// All connections of one shard.
 #[derive(Debug, Default)]
@@ -15,19 +14,26 @@ pub struct Connections {
 }
 
 impl Connections {
-    /// Gives a new connection a place. Places of closed ones are used again.
+    /// The number of the place that the next connection is given.
     ///
     /// # Panics
     /// There are 2^32 connections: their limit is far below.
-    pub fn insert(&mut self, stream: TcpStream) -> &mut Connection {
-        let index = self.free.pop().unwrap_or_else(|| {
+    #[must_use]
+    pub fn next_index(&self) -> u32 {
+        let next = || u32::try_from(self.slots.len()).expect("connections are limited");
+        self.free.last().copied().unwrap_or_else(next)
+    }
+
+    /// Gives a new connection a place. Places of closed ones are used again.
+    pub fn insert(&mut self, stream: Box<dyn Stream>) {
+        let index = self.next_index();
+        if self.free.pop().is_none() {
             self.slots.push(None);
-            u32::try_from(self.slots.len() - 1).expect("connections are limited")
-        });
+        }
         self.generation = self.generation.wrapping_add(1);
         self.open += 1;
         let place = Place { index, generation: self.generation };
-        self.slots[index as usize].insert(Connection::new(stream, place))
+        self.slots[index as usize] = Some(Connection::new(stream, place));
     }
 
     /// Forgets a connection, which closes its socket.

@@ -2,6 +2,7 @@
 
 mod connection;
 mod connections;
+mod event_loop;
 mod http;
 pub mod logger;
 mod reactor;
@@ -26,11 +27,13 @@ use crate::{
     },
     store::{self, Fatal, Store, StoreConfig},
 };
+pub use connection::Stream;
+use event_loop::{BELL, EventLoop};
 use http::{Control, Watched};
 use log::{error, info, warn};
 use md5::{Digest, Md5};
 use mio::{Poll, Waker};
-use reactor::{BELL, Limits, Reactor};
+pub use reactor::{Limits, Reactor};
 use std::{
     fmt, io,
     net::{SocketAddr, TcpListener},
@@ -41,7 +44,7 @@ use std::{
     },
     thread::JoinHandle,
 };
-use stop::Stop;
+pub use stop::Stop;
 use uuid::Uuid;
 
 /// Exit code when storage fails while we serve (`EX_IOERR`).
@@ -240,13 +243,13 @@ impl Parts<'_> {
         let control = spawn("control", move || control.run())?;
 
         let cql = self.cql_address;
-        let reactors = self.reactors(&metrics, &stop)?;
+        let event_loops = self.event_loops(&metrics, &stop)?;
         let mut threads = Vec::new();
-        for (number, reactor) in reactors.into_iter().enumerate() {
+        for (number, event_loop) in event_loops.into_iter().enumerate() {
             let running = Arc::clone(&running);
             let told = told.try_clone().map_err(unexpected)?;
             threads.push(spawn(&format!("shard-{number}"), move || {
-                if let Err(fatal) = reactor.run() {
+                if let Err(fatal) = event_loop.run() {
                     die(&fatal);
                 }
                 running.fetch_sub(1, SeqCst);
@@ -258,16 +261,16 @@ impl Parts<'_> {
         Ok(Server { cql, http: http_address, shards, threads, control })
     }
 
-    fn reactors(
+    fn event_loops(
         self,
         metrics: &[Arc<ShardMetrics>],
         stop: &Arc<Stop>,
-    ) -> Result<Vec<Reactor>, StartError> {
+    ) -> Result<Vec<EventLoop>, StartError> {
         let config = self.config;
         let node = Arc::new(node(config, self.cql_address));
         let limits = limits(config);
         let mut schema_files = Some(self.data.schema_files);
-        let mut reactors = Vec::new();
+        let mut event_loops = Vec::new();
         let sockets = self.polls.into_iter().zip(self.listeners);
         let stores = self.data.stores.into_iter().zip(0..);
         for (((store, number), (poll, listener)), metrics) in stores.zip(sockets).zip(metrics) {
@@ -285,10 +288,10 @@ impl Parts<'_> {
                 schema_files: schema_files.take(),
                 seed: Uuid::new_v4().as_u64_pair().0,
             });
-            let reactor = Reactor::new(poll, listener, shard, limits, Arc::clone(stop));
-            reactors.push(reactor.map_err(unexpected)?);
+            let reactor = Reactor::new(shard, limits, Arc::clone(stop));
+            event_loops.push(EventLoop::new(poll, listener, reactor).map_err(unexpected)?);
         }
-        Ok(reactors)
+        Ok(event_loops)
     }
 }
 

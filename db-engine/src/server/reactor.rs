@@ -1,15 +1,18 @@
-//! The event loop of one shard. A turn: wait; read every ready socket and run its frames; let the
-//! shard talk to its peers and its store; then one send for each connection that has answers.
+//! The connections of one shard and its turns. A turn: read every ready connection and run its
+//! frames; let the shard talk to its peers and its store; then one send for each connection that
+//! has answers.
 //!
 //! Nothing is sent between two frames: a send costs more than everything else a request costs.
-//! Without work the loop waits for ever, so an idle engine uses no processor at all.
+//! The reactor knows no sockets: the [event loop](super::event_loop) tells it which connections
+//! are ready, and a simulation does the same with connections in memory.
 
 use super::{
-    connection::{Connection, Life, Received},
+    connection::{Connection, Life, Received, Stream},
     connections::Connections,
     stop::Stop,
 };
 use crate::{
+    metrics::ShardMetrics,
     protocol::{
         code,
         frame::{HEADER_BYTES, Split, split},
@@ -18,21 +21,12 @@ use crate::{
     shard::{Shard, session::Session},
     store::Fatal,
 };
-use log::{debug, warn};
-use mio::{Events, Interest, Poll, Token, net::TcpListener};
+use log::debug;
 use std::{
-    io::{self, ErrorKind},
+    io,
     sync::Arc,
     time::{Duration, Instant},
 };
-
-/// The listening socket's token; connections have theirs from [`FIRST_CONNECTION`] on.
-const LISTENER: Token = Token(0);
-
-/// The token by which the shard's bell wakes its poll.
-pub const BELL: Token = Token(1);
-
-const FIRST_CONNECTION: usize = 2;
 
 /// Bytes of the buffer that all connections are read into.
 const SHARED_BYTES: usize = 64 << 10;
@@ -40,9 +34,6 @@ const SHARED_BYTES: usize = 64 << 10;
 /// Bytes that one connection is read in a turn, so that one that never stops sending does not
 /// keep the others waiting.
 const TURN_BYTES_MAX: usize = 1 << 20;
-
-/// How long to wait when the operating system has no descriptor left for a new connection.
-const ACCEPT_RETRY: Duration = Duration::from_millis(100);
 
 /// What one shard's connections may use.
 #[derive(Debug, Clone, Copy)]
@@ -60,11 +51,8 @@ pub struct Limits {
     pub request_bytes_max: usize,
 }
 
-/// One shard's loop and sockets.
+/// One shard and its connections.
 pub struct Reactor {
-    poll: Poll,
-    listener: Option<TcpListener>,
-    accept_again: bool,
     connections: Connections,
     shard: Shard,
     limits: Limits,
@@ -92,23 +80,10 @@ enum Stopping {
 }
 
 impl Reactor {
-    /// Puts a shard behind its listening socket. `poll` is the one its bell wakes.
-    ///
-    /// # Errors
-    /// The operating system has no room for another descriptor.
-    pub fn new(
-        poll: Poll,
-        listener: std::net::TcpListener,
-        shard: Shard,
-        limits: Limits,
-        stop: Arc<Stop>,
-    ) -> io::Result<Self> {
-        let mut listener = TcpListener::from_std(listener);
-        poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
-        Ok(Self {
-            poll,
-            listener: Some(listener),
-            accept_again: false,
+    /// A shard without connections.
+    #[must_use]
+    pub fn new(shard: Shard, limits: Limits, stop: Arc<Stop>) -> Self {
+        Self {
             connections: Connections::default(),
             shard,
             limits,
@@ -118,57 +93,25 @@ impl Reactor {
             kept_bytes: 0,
             stop,
             stopping: Stopping::No,
-        })
-    }
-
-    /// Serves until it is told to stop and everything is written.
-    ///
-    /// # Errors
-    /// Storage has failed: nothing more may be acknowledged.
-    ///
-    /// # Panics
-    /// The operating system refuses to wait, which leaves nothing to be done.
-    pub fn run(mut self) -> Result<(), Fatal> {
-        let mut events = Events::with_capacity(1024);
-        while self.stopping != Stopping::Flushing || !self.shard.is_idle() {
-            self.wait(&mut events);
-            self.shard.begin_turn();
-            for event in &events {
-                match event.token() {
-                    LISTENER => self.accept(),
-                    BELL => {} // what it rang for is looked at in every turn
-                    Token(token) => {
-                        let Ok(index) = u32::try_from(token - FIRST_CONNECTION) else { continue };
-                        if event.is_readable() {
-                            self.read(index);
-                        }
-                        if event.is_writable() {
-                            self.connections.touch(index);
-                        }
-                    }
-                }
-            }
-            if self.accept_again {
-                self.accept();
-            }
-            for index in std::mem::take(&mut self.waiting) {
-                if let Some(connection) = self.connections.get(index) {
-                    connection.waiting = false;
-                    self.read(index);
-                }
-            }
-            self.shard.turn(&mut self.connections)?;
-            self.send();
-            self.step_down();
         }
-        Ok(())
     }
 
-    fn wait(&mut self, events: &mut Events) {
+    /// Whether the shard was told to stop and everything is written.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.stopping == Stopping::Flushing && self.shard.is_idle()
+    }
+
+    /// Whether connections are taken: not any more once stopping has begun.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.stopping == Stopping::No
+    }
+
+    /// Said before waiting: for how long there is nothing to do unless something happens; `None`
+    /// for ever.
+    pub fn lie_down(&mut self) -> Option<Duration> {
         let mut timeout = self.shard.timeout();
-        if self.accept_again {
-            timeout = Some(timeout.map_or(ACCEPT_RETRY, |timeout| timeout.min(ACCEPT_RETRY)));
-        }
         if let Stopping::Answering { until } = self.stopping {
             let left = until.saturating_duration_since(Instant::now());
             timeout = Some(timeout.map_or(left, |timeout| timeout.min(left)));
@@ -176,55 +119,63 @@ impl Reactor {
         if !self.waiting.is_empty() || !self.shard.lie_down() {
             timeout = Some(Duration::ZERO);
         }
-        if timeout.is_none_or(|timeout| !timeout.is_zero()) {
-            self.shard.metrics().sleeps.add(1);
-        }
-        let polled = self.poll.poll(events, timeout);
+        timeout
+    }
+
+    /// Said after waiting, first in every turn.
+    pub fn get_up(&mut self) {
         self.shard.get_up();
-        match polled {
-            Err(error) if error.kind() == ErrorKind::Interrupted => events.clear(),
-            other => other.expect("epoll waits"),
+        self.shard.begin_turn();
+    }
+
+    /// Where the shard counts.
+    #[must_use]
+    pub fn metrics(&self) -> &ShardMetrics {
+        self.shard.metrics()
+    }
+
+    /// Takes over a new connection, unless there are as many as there may be. `watch` asks for
+    /// the events of its stream, which are to be told under the number it is given.
+    pub fn accept<S: Stream + 'static>(
+        &mut self,
+        mut stream: S,
+        watch: impl FnOnce(&mut S, u32) -> io::Result<()>,
+    ) {
+        if self.connections.open() >= self.limits.connections_max {
+            self.shard.metrics().refused.add(1);
+            let Some(silent) = self.connections.oldest_silent() else { return };
+            self.connections.remove(silent);
+        }
+        if watch(&mut stream, self.connections.next_index()).is_ok() {
+            self.connections.insert(Box::new(stream));
+            self.shard.metrics().accepted.add(1);
         }
     }
 
-    fn accept(&mut self) {
-        self.accept_again = false;
-        let Some(listener) = &self.listener else { return };
-        loop {
-            match listener.accept() {
-                Ok((stream, _)) => {
-                    if self.connections.open() >= self.limits.connections_max {
-                        self.shard.metrics().refused.add(1);
-                        let Some(silent) = self.connections.oldest_silent() else { continue };
-                        self.connections.remove(silent);
-                    }
-                    let connection = self.connections.insert(stream);
-                    let index = connection.session.place.index;
-                    let token = Token(index as usize + FIRST_CONNECTION);
-                    let both = Interest::READABLE | Interest::WRITABLE;
-                    let stream = connection.stream();
-                    let registered = stream
-                        .set_nodelay(true)
-                        .and_then(|()| self.poll.registry().register(stream, token, both));
-                    if registered.is_err() {
-                        self.connections.remove(index);
-                        continue;
-                    }
-                    self.shard.metrics().accepted.add(1);
-                }
-                Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
-                Err(error) => {
-                    // No event tells when a descriptor is free again.
-                    warn!(error:% = error; "a connection could not be accepted; trying again");
-                    self.accept_again = true;
-                    break;
-                }
+    /// Notes that a connection can be written to.
+    pub fn writable(&mut self, index: u32) {
+        self.connections.touch(index);
+    }
+
+    /// The rest of a turn, once every connection that is ready was read.
+    ///
+    /// # Errors
+    /// Storage has failed: nothing more may be acknowledged.
+    pub fn turn(&mut self) -> Result<(), Fatal> {
+        for index in std::mem::take(&mut self.waiting) {
+            if let Some(connection) = self.connections.get(index) {
+                connection.waiting = false;
+                self.read(index);
             }
         }
+        self.shard.turn(&mut self.connections)?;
+        self.send();
+        self.step_down();
+        Ok(())
     }
 
-    fn read(&mut self, index: u32) {
+    /// Reads a connection of which there is something to read, and runs its frames.
+    pub fn read(&mut self, index: u32) {
         let Some(connection) = self.connections.get(index) else { return };
         if connection.life == Life::Lingering {
             connection.drain(&mut self.shared);
@@ -344,8 +295,6 @@ impl Reactor {
         match self.stopping {
             Stopping::No => {
                 if let Some(until) = self.stop.requested() {
-                    self.listener = None;
-                    self.accept_again = false;
                     self.stopping = Stopping::Answering { until };
                     self.step_down();
                 }

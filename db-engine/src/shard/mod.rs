@@ -40,11 +40,7 @@ use session::{Address, Session};
 use shared::Shared;
 use slab::Slab;
 use statement::Plans;
-use std::{
-    collections::VecDeque,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
 use tag::Slot;
 use write::{Parts, Retry};
 
@@ -94,8 +90,7 @@ struct Core {
     node: Arc<NodeInfo>,
     metrics: Arc<ShardMetrics>,
     clock: Arc<dyn Clock>,
-    started: Instant,
-    /// Microseconds since `started`, as of the turn.
+    /// What the clock calls elapsed, as of the turn.
     turn_us: u64,
     random: u64,
     serving: u64,
@@ -135,7 +130,6 @@ impl Shard {
             node: parameters.node,
             metrics: parameters.metrics,
             clock: parameters.clock,
-            started: Instant::now(),
             turn_us: 0,
             random: parameters.seed,
             serving: 0,
@@ -244,8 +238,7 @@ impl Shard {
 
 impl Core {
     fn look_at_clock(&mut self) {
-        let elapsed = self.started.elapsed();
-        self.turn_us = u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX);
+        self.turn_us = self.clock.elapsed_us();
     }
 
     /// Seconds since the start.
