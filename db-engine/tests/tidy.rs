@@ -1,6 +1,7 @@
 //! The rules of the house that no other tool checks.
 
 use std::{
+    collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
 };
@@ -25,6 +26,9 @@ const LAYERS: &[&str] = &[
     "config",
     "error",
 ];
+
+/// The rooms of `cql` from the outside in, as [`LAYERS`].
+const CQL_ROOMS: &[&str] = &["execute", "prepare", "parse", "error"];
 
 /// The only files that may talk to the operating system behind the compiler's back.
 const UNSAFE_ALLOWED: &[&str] = &["src/io/disk.rs", "src/server/socket.rs"];
@@ -117,6 +121,99 @@ fn modules_use_only_those_below_them() {
         for used in used_modules(&text_of(&path)) {
             assert!(layer(&used) >= layer(own), "{}: {own} may not use {used}", path.display());
         }
+    }
+}
+
+/// The paths of a tree of imports (`a::{b, c::{d, e}}`), and what follows the tree.
+fn imports(tree: &str) -> (Vec<String>, &str) {
+    let (mut paths, mut rest) = (Vec::new(), tree.trim_start());
+    let end = rest.find(|c: char| !c.is_alphanumeric() && !"_:*".contains(c));
+    let (path, after) = rest.split_at(end.unwrap_or(rest.len()));
+    rest = after;
+    if let Some(mut group) = rest.strip_prefix('{') {
+        while !group.trim_start().starts_with('}') {
+            let (inner, after) = imports(group);
+            assert!(after.len() < group.len(), "cannot read the imports {group:.60}");
+            paths.extend(inner.into_iter().map(|inner| format!("{path}{inner}")));
+            group = after.trim_start().trim_start_matches(',');
+        }
+        rest = group.trim_start().strip_prefix('}').unwrap_or_default();
+    } else {
+        paths.push(path.to_string());
+    }
+    (paths, rest)
+}
+
+/// The files of `cql` that each of them uses: `prepare::select`, or `prepare` for its `mod.rs`.
+fn uses_within_cql() -> BTreeMap<String, Vec<String>> {
+    let root = Path::new("src/cql");
+    let files: BTreeMap<String, String> = sources(root)
+        .into_iter()
+        .filter(|path| path != &root.join("mod.rs") && path != &root.join("tests.rs"))
+        .map(|path| {
+            let name = path.strip_prefix(root).expect("path is in cql").with_extension("");
+            let name = name.to_string_lossy().replace('/', "::");
+            (name.trim_end_matches("::mod").to_string(), text_of(&path))
+        })
+        .collect();
+    let mut graph = BTreeMap::new();
+    for (file, text) in &files {
+        let code = text.split("#[cfg(test)]\nmod tests").next().unwrap_or_default();
+        assert!(!code.contains("super::"), "cql/{file}: imports are written from crate:: on");
+        let trees = code.split("\nuse ").skip(1).map(|tree| imports(tree).0);
+        let inline = code.split("crate::cql::").skip(1);
+        let inline = inline.map(|path| vec![format!("crate::cql::{}", imports(path).0[0])]);
+        let mut used = Vec::new();
+        for path in trees.chain(inline).flatten() {
+            let Some(mut path) = path.strip_prefix("crate::cql::") else { continue };
+            while !files.contains_key(path) {
+                let parent = path.rfind("::").unwrap_or_else(|| panic!("cql/{file} uses {path}"));
+                path = &path[..parent];
+            }
+            used.push(path.to_string());
+        }
+        if !file.contains("::") {
+            let children = files.keys().filter(|name| name.starts_with(&format!("{file}::")));
+            used.extend(children.cloned());
+        }
+        graph.insert(file.clone(), used);
+    }
+    graph
+}
+
+#[test]
+fn trees_of_imports_are_taken_apart() {
+    let (paths, rest) = imports("crate::{a::{self, b::C},\n    d,\n};\nuse x;");
+    assert_eq!(paths, ["crate::a::self", "crate::a::b::C", "crate::d"]);
+    assert_eq!(rest, ";\nuse x;");
+}
+
+#[test]
+fn cql_parses_then_prepares_then_executes() {
+    let room = |file: &str| {
+        let name = file.split("::").next().unwrap_or_default();
+        CQL_ROOMS.iter().position(|room| *room == name).unwrap_or_else(|| panic!("room {name}"))
+    };
+    let mut graph = uses_within_cql();
+    assert!(graph.values().map(Vec::len).sum::<usize>() > graph.len(), "imports are seen");
+    for (file, used) in &graph {
+        for used in used {
+            assert!(room(used) >= room(file), "cql/{file} may not use cql/{used}");
+        }
+    }
+    // Files that use no other file left are taken away, until none is left: no circle is.
+    while !graph.is_empty() {
+        let left = graph.len();
+        let free: Vec<String> = graph
+            .iter()
+            .filter(|(_, used)| used.is_empty())
+            .map(|(file, _)| file.clone())
+            .collect();
+        graph.retain(|file, _| !free.contains(file));
+        for used in graph.values_mut() {
+            used.retain(|file| !free.contains(file));
+        }
+        assert!(graph.len() < left, "files of cql use each other in a circle: {:?}", graph.keys());
     }
 }
 

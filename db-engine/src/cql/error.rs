@@ -75,6 +75,11 @@ impl CqlError {
     }
 }
 
+/// Refuses a statement that makes no sense with the schema as it is.
+pub(super) fn invalid<T>(message: impl Into<String>) -> Result<T, CqlError> {
+    Err(CqlError::invalid(message))
+}
+
 impl fmt::Display for CqlError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)

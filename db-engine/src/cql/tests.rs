@@ -53,7 +53,7 @@ impl Database {
             Ok(Plan::Ddl(ddl)) => self.catalog.apply(&ddl, Uuid::nil()).unwrap_err().to_string(),
             Ok(Plan::Write(plan)) => {
                 let mut out = Vec::new();
-                let bound = plan.bind(&[], &CONTEXT, &mut Scratch::default(), &mut out);
+                let bound = plan.bind(&[], &CONTEXT, &mut BindScratch::default(), &mut out);
                 bound.unwrap_err().message
             }
             Ok(_) => panic!("taken: {text}"),
@@ -64,9 +64,11 @@ impl Database {
         let mut out = Vec::new();
         match prepared(&self.catalog, text)?.plan {
             Plan::Write(plan) => {
-                plan.bind(values, &CONTEXT, &mut Scratch::default(), &mut out)?;
+                plan.bind(values, &CONTEXT, &mut BindScratch::default(), &mut out)?;
             }
-            Plan::Batch(plan) => plan.bind(values, &CONTEXT, &mut Scratch::default(), &mut out)?,
+            Plan::Batch(plan) => {
+                plan.bind(values, &CONTEXT, &mut BindScratch::default(), &mut out)?;
+            }
             _ => panic!("no write: {text}"),
         }
         for mutation in mutations(&out) {
@@ -396,7 +398,7 @@ fn rows_of_one_partition_that_follow_each_other_in_a_batch_are_one_mutation() {
         panic!("it is a batch")
     };
     let mut out = Vec::new();
-    plan.bind(&[], &CONTEXT, &mut Scratch::default(), &mut out).unwrap();
+    plan.bind(&[], &CONTEXT, &mut BindScratch::default(), &mut out).unwrap();
     let found: Vec<_> = mutations(&out)
         .map(|mutation| {
             let mutation = mutation.unwrap();

@@ -209,7 +209,7 @@ impl Core {
     pub(super) fn context(&mut self, timestamp_us: Option<i64>) -> BindContext {
         let now_us = self.clock.now_us();
         let timestamp_us = timestamp_us.unwrap_or_else(|| self.shared.timestamp_us(now_us));
-        BindContext { timestamp_us, now_us, random: self.random() }
+        BindContext { timestamp_us, now_us, random: self.random.next_u64() }
     }
 
     /// Runs a statement with the parameters of a QUERY or EXECUTE.

@@ -20,8 +20,8 @@ mod turn;
 mod write;
 
 use crate::{
-    cql::Scratch,
-    io::{Clock, Files},
+    cql::BindScratch,
+    io::{Clock, Files, Random},
     metrics::ShardMetrics,
     protocol::{
         Malformed, code,
@@ -92,7 +92,8 @@ struct Core {
     clock: Arc<dyn Clock>,
     /// What the clock calls elapsed, as of the turn.
     turn_us: u64,
-    random: u64,
+    /// What `uuid()` and `now()` are made of.
+    random: Random,
     serving: u64,
     writes: Slab<Parts>,
     reads: Slab<Option<Box<Reading>>>,
@@ -106,7 +107,7 @@ struct Core {
     parcels: Vec<Parcel>,
     mutations: Vec<u8>,
     split: Vec<Vec<u8>>,
-    scratch: Scratch,
+    scratch: BindScratch,
     page: Page,
     cells: Vec<u8>,
     lz4: Vec<u8>,
@@ -131,7 +132,7 @@ impl Shard {
             metrics: parameters.metrics,
             clock: parameters.clock,
             turn_us: 0,
-            random: parameters.seed,
+            random: Random(parameters.seed),
             serving: 0,
             writes: Slab::default(),
             reads: Slab::default(),
@@ -143,7 +144,7 @@ impl Shard {
             parcels: Vec::new(),
             mutations: Vec::new(),
             split: vec![Vec::new(); usize::from(shards)],
-            scratch: Scratch::default(),
+            scratch: BindScratch::default(),
             page: Page::default(),
             cells: Vec::new(),
             lz4: Vec::new(),
@@ -255,14 +256,5 @@ impl Core {
     /// Microseconds since a request came: less than 2^24, after which they begin anew.
     fn age_us(&self, address: Address) -> u64 {
         self.turn_us.wrapping_sub(u64::from(address.arrived_us)) & 0xFF_FFFF
-    }
-
-    /// A number that was not given before (splitmix64).
-    fn random(&mut self) -> u64 {
-        self.random = self.random.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.random;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
     }
 }

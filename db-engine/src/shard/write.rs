@@ -129,7 +129,7 @@ impl Shard {
             if let Err(error) = bound {
                 return Ok(Bound::Failed(error.into()));
             }
-            context.random = core.random();
+            context.random = core.random.next_u64();
         }
         self.core.metrics.writes.add(count);
         self.core.metrics.unprepared.add(u64::from(has_text));

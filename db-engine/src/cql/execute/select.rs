@@ -11,99 +11,27 @@
 //! let (rows, paging_state) = read.finish(plan, &mut out);
 //! ```
 
-use super::{
-    aggregate::Aggregate,
-    error::CqlError,
-    paging::PagingState,
-    plan::{BindContext, Found, Slot, check_count},
-    project::Source,
-    read::{Filter, Read, Slice, Steps},
-    write::{check_key, put_component},
-};
 use crate::{
-    mutation::{TableNumber, Token, token::token},
-    types::{Value, comparable},
+    cql::{
+        error::CqlError,
+        execute::{
+            context::BindContext,
+            paging::PagingState,
+            read::{CkRange, Filter, Read, Steps},
+            value::{check_count, check_key, positive, put_component},
+        },
+        prepare::{
+            input::Input,
+            plan::{Choice, Condition, Edge, PartitionSet, SelectPlan},
+        },
+    },
+    mutation::{Token, token::token},
+    types::{CqlType, Value, comparable},
 };
-use std::{ops::Bound, sync::Arc};
+use std::ops::Bound;
 
 /// Most combinations of the values of several `IN`.
 const COMBINATIONS_MAX: usize = 1_000;
-
-/// The value or values that a column is restricted to by `=` or `IN`.
-#[derive(Debug)]
-pub(super) enum Choice {
-    /// One value.
-    One(Slot),
-    /// A list in parentheses.
-    Several(Vec<Slot>),
-    /// `IN ?`: a bound list. The slot has the list's type, the item's slot the column's.
-    List(Slot, Slot),
-}
-
-/// One end of a range of clustering keys: values of some columns after the prefix, which all run
-/// in the same direction.
-#[derive(Debug)]
-pub(super) struct Edge {
-    pub slots: Vec<Slot>,
-    pub inclusive: bool,
-}
-
-/// A range of clustering keys by value: `>` or `>=`, and `<` or `<=`.
-#[derive(Debug, Default)]
-pub(super) struct Span {
-    pub lower: Option<Edge>,
-    pub upper: Option<Edge>,
-}
-
-/// Which partitions are read.
-#[derive(Debug)]
-pub(super) enum Partitions {
-    /// Those with these keys.
-    Keys(Vec<Choice>),
-    /// All, or those between two tokens; each end with whether it is inclusive.
-    Tokens { lower: Option<(Slot, bool)>, upper: Option<(Slot, bool)> },
-}
-
-/// A condition that is checked row by row.
-#[derive(Debug)]
-pub(super) struct Condition {
-    pub source: Source,
-    pub operator: super::ast::Operator,
-    pub choice: Choice,
-}
-
-/// A read of a table.
-#[derive(Debug)]
-#[allow(clippy::struct_excessive_bools)] // Each is a fact about the statement of its own.
-pub struct SelectPlan {
-    pub(super) table: TableNumber,
-    pub(super) partitions: Partitions,
-    /// Values of the first clustering columns.
-    pub(super) prefix: Vec<Choice>,
-    /// A range of what follows the prefix.
-    pub(super) span: Span,
-    /// Whether the column after the prefix is descending.
-    pub(super) descending: bool,
-    /// Whether there are more clustering columns than the prefix has.
-    pub(super) open: bool,
-    pub(super) conditions: Vec<Condition>,
-    pub(super) reverse: bool,
-    pub(super) distinct: bool,
-    /// Whether blocks that are read for it are to be forgotten.
-    pub(super) bypass_cache: bool,
-    pub(super) limit: Option<Slot>,
-    pub(super) per_partition_limit: Option<Slot>,
-    pub(super) sources: Vec<Source>,
-    /// One for each column of the result if rows are counted or summed up; else empty.
-    pub(super) aggregates: Vec<Aggregate>,
-    /// Numbers of the regular columns that are looked at, ascending.
-    pub(super) columns: Arc<[u16]>,
-    /// Whether the partition key has one column, and so is that column's value.
-    pub(super) single_key: bool,
-    /// Types of the clustering columns, and whether they are descending.
-    pub(super) clustering: Vec<(crate::types::CqlType, bool)>,
-    pub(super) markers: usize,
-}
 
 /// What a request says besides the values.
 #[derive(Debug, Clone, Copy)]
@@ -115,32 +43,6 @@ pub struct ReadOptions<'a> {
 }
 
 impl SelectPlan {
-    /// Whether it names a whole primary key, and so finds one row at most.
-    #[must_use]
-    pub fn is_of_one_row(&self) -> bool {
-        let is_one = |choice: &Choice| matches!(choice, Choice::One(_));
-        let Partitions::Keys(keys) = &self.partitions else { return false };
-        !self.open && keys.iter().chain(&self.prefix).all(is_one)
-    }
-
-    /// Whether rows are looked at and then left out.
-    #[must_use]
-    pub fn filters(&self) -> bool {
-        !self.conditions.is_empty()
-    }
-
-    /// Whether it names no partition: all are read, or those of a range of tokens.
-    #[must_use]
-    pub fn scans(&self) -> bool {
-        matches!(self.partitions, Partitions::Tokens { .. })
-    }
-
-    /// Whether blocks that are read for it are to be forgotten.
-    #[must_use]
-    pub fn bypasses_cache(&self) -> bool {
-        self.bypass_cache
-    }
-
     /// What to read for these values.
     ///
     /// # Errors
@@ -163,11 +65,11 @@ impl SelectPlan {
             None => None,
         };
         let steps = match &self.partitions {
-            Partitions::Keys(choices) => {
+            PartitionSet::Keys(choices) => {
                 let keys = self.keys(choices, values, context)?;
                 Steps::Keys { keys, slices: self.slices(values, context)? }
             }
-            Partitions::Tokens { lower, upper } => {
+            PartitionSet::Tokens { lower, upper } => {
                 tokens(lower.as_ref(), upper.as_ref(), values, context)?
             }
         };
@@ -227,7 +129,11 @@ impl SelectPlan {
     }
 
     /// The ranges of clustering keys to read in each partition, in the order of reading.
-    fn slices(&self, values: &[Value<'_>], context: &BindContext) -> Result<Vec<Slice>, CqlError> {
+    fn slices(
+        &self,
+        values: &[Value<'_>],
+        context: &BindContext,
+    ) -> Result<Vec<CkRange>, CqlError> {
         let mut prefixes = vec![Vec::new()];
         for choice in &self.prefix {
             if let Choice::One(slot) = choice {
@@ -266,7 +172,7 @@ impl SelectPlan {
         prefix: Vec<u8>,
         values: &[Value<'_>],
         context: &BindContext,
-    ) -> Result<Slice, CqlError> {
+    ) -> Result<CkRange, CqlError> {
         if !self.open {
             return Ok((Bound::Included(prefix.clone()), Bound::Included(prefix)));
         }
@@ -313,74 +219,13 @@ fn check_combinations(a: usize, b: usize) -> Result<(), CqlError> {
     )))
 }
 
-impl Choice {
-    /// All its values, each with the slot that says its type.
-    pub(super) fn resolve<'a>(
-        &'a self,
-        values: &[Value<'a>],
-        context: &BindContext,
-    ) -> Result<Vec<(&'a Slot, Vec<u8>)>, CqlError> {
-        match self {
-            Choice::One(slot) => Ok(vec![(slot, slot.find_key(values, context)?.into_owned())]),
-            Choice::Several(slots) => slots
-                .iter()
-                .map(|slot| Ok((slot, slot.find_key(values, context)?.into_owned())))
-                .collect(),
-            Choice::List(list, item) => {
-                let bytes = match list.find(values, context)? {
-                    Found::Bytes(bytes) => bytes,
-                    Found::Null => {
-                        return Err(CqlError::invalid(format!(
-                            "Invalid null value for column {}",
-                            item.name
-                        )));
-                    }
-                    Found::Unset => {
-                        return Err(CqlError::invalid(format!(
-                            "Invalid unset value for column {}",
-                            item.name
-                        )));
-                    }
-                };
-                let broken = |_| CqlError::invalid("Not enough bytes to read a list");
-                let mut items = crate::types::collection::Items(&bytes);
-                let count = items.count().map_err(broken)?;
-                let mut out = Vec::new();
-                for _ in 0..count {
-                    out.push((item, items.item().map_err(broken)?.unwrap_or_default().to_vec()));
-                }
-                Ok(out)
-            }
-        }
-    }
-}
-
-pub(super) fn positive(
-    slot: &Slot,
-    values: &[Value<'_>],
-    context: &BindContext,
-) -> Result<Option<u64>, CqlError> {
-    let bytes = match slot.find(values, context)? {
-        Found::Unset => return Ok(None),
-        Found::Null => return Err(CqlError::invalid("Invalid null value of limit")),
-        Found::Bytes(bytes) => bytes,
-    };
-    let Ok(limit) = <[u8; 4]>::try_from(&*bytes).map(i32::from_be_bytes) else {
-        return Err(CqlError::invalid("Invalid value of limit"));
-    };
-    match u64::try_from(limit) {
-        Ok(limit) if limit > 0 => Ok(Some(limit)),
-        _ => Err(CqlError::invalid("LIMIT must be strictly positive")),
-    }
-}
-
 fn tokens(
-    lower: Option<&(Slot, bool)>,
-    upper: Option<&(Slot, bool)>,
+    lower: Option<&(Input, bool)>,
+    upper: Option<&(Input, bool)>,
     values: &[Value<'_>],
     context: &BindContext,
 ) -> Result<Steps, CqlError> {
-    let token_of = |slot: &Slot| {
+    let token_of = |slot: &Input| {
         let bytes = slot.find_key(values, context)?;
         let token = <[u8; 8]>::try_from(&*bytes).map(i64::from_be_bytes);
         token.map_err(|_| CqlError::invalid("Invalid null token value"))
@@ -421,7 +266,7 @@ fn filter(
         Choice::One(slot) | Choice::List(_, slot) => slot.ty.clone(),
         Choice::Several(slots) => match slots.first() {
             Some(slot) => slot.ty.clone(),
-            None => crate::types::CqlType::Blob,
+            None => CqlType::Blob,
         },
     };
     Ok(Filter { source: condition.source.clone(), operator: condition.operator, codes, ty })

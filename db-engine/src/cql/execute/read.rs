@@ -1,13 +1,16 @@
 //! A read under way: which step is next, how much is still wanted, what came out so far.
 
-use super::{
-    ast::Operator,
-    error::CqlError,
-    paging::PagingState,
-    project::{Projector, Shape, Source},
-    select::SelectPlan,
-};
 use crate::{
+    cql::{
+        error::CqlError,
+        execute::{
+            aggregate::Total,
+            paging::PagingState,
+            project::{Projector, Shape},
+        },
+        parse::ast::Operator,
+        prepare::{plan::SelectPlan, source::Source},
+    },
     mutation::{
         Token,
         token::{range_of, shard_of},
@@ -18,7 +21,7 @@ use crate::{
 use std::{ops::Bound, sync::Arc};
 
 /// A range of encoded clustering keys.
-pub(super) type Slice = (Bound<Vec<u8>>, Bound<Vec<u8>>);
+pub(super) type CkRange = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
 /// Rows asked of storage at a time if the client wants no pages or rows are thrown away.
 const ROWS_A_REQUEST: usize = 5_000;
@@ -34,7 +37,7 @@ const FILTERED_ROWS_MAX: u64 = 10_000;
 #[derive(Debug)]
 pub(super) enum Steps {
     /// These ranges of each of these partitions.
-    Keys { keys: Vec<(Token, Vec<u8>)>, slices: Vec<Slice> },
+    Keys { keys: Vec<(Token, Vec<u8>)>, slices: Vec<CkRange> },
     /// All partitions with these tokens, both inclusive.
     Tokens { from: i64, to: i64 },
 }
@@ -73,7 +76,7 @@ pub struct Read {
     start: Option<usize>,
     over: bool,
     paused: Option<Position>,
-    totals: Vec<super::aggregate::Total>,
+    totals: Vec<Total>,
     scratch: Vec<u8>,
 }
 
@@ -106,7 +109,7 @@ impl Read {
             start: None,
             over: false,
             paused: None,
-            totals: plan.aggregates.iter().map(super::aggregate::Aggregate::begin).collect(),
+            totals: plan.aggregates.iter().map(Total::new).collect(),
             scratch: Vec::new(),
         }
     }
@@ -134,7 +137,7 @@ impl Read {
             Steps::Keys { keys, slices } => {
                 let key = keys.iter().position(|(_, key)| *key == position.key);
                 let key = key.ok_or_else(refused)?;
-                let passed = |slice: &Slice| {
+                let passed = |slice: &CkRange| {
                     if self.reverse {
                         match &slice.0 {
                             Bound::Included(from) | Bound::Excluded(from) => *from > position.ck,

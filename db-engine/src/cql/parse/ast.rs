@@ -202,7 +202,7 @@ impl Modification {
 
 /// `BEGIN BATCH … APPLY BATCH`.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Batch {
+pub struct BatchStatement {
     /// Whether `UNLOGGED` was said.
     pub unlogged: bool,
     /// `USING` of the whole.
@@ -219,7 +219,7 @@ pub enum Statement {
     /// `INSERT`, `UPDATE` or `DELETE`.
     Modify(Modification),
     /// `BEGIN BATCH`.
-    Batch(Batch),
+    Batch(BatchStatement),
     /// `USE`.
     Use(String),
     /// Changes the schema.

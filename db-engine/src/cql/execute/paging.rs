@@ -10,8 +10,8 @@
 //! `left` rows may still be returned of those that `LIMIT` allows, `partition_left` of the
 //! partition (`u64::MAX` for no limit). `checksum` is CRC-32 of all before it.
 
-use super::error::CqlError;
 use crate::{
+    cql::error::CqlError,
     mutation::{Token, token::token},
     store::Position,
 };

@@ -1,13 +1,17 @@
 //! INSERT, UPDATE and DELETE: statement and table → [`WritePlan`].
 
-use super::{
-    ast::{Delete, Insert, Modification, Operator, Relation, Target, Term, Update, Using},
-    error::CqlError,
-    plan::Slot,
-    prepare::{Binder, column},
-    write::{Action, WritePlan},
-};
 use crate::{
+    cql::{
+        error::CqlError,
+        parse::ast::{
+            Delete, Insert, Modification, Operator, Relation, Target, Term, Update, Using,
+        },
+        prepare::{
+            binder::{Binder, column},
+            input::Input,
+            plan::{Action, WritePlan},
+        },
+    },
     schema::{Column, ColumnKind, Table, system::is_system},
     types::CqlType,
 };
@@ -59,7 +63,7 @@ fn prepare_insert(
     binder: &mut Binder,
     plan: &mut WritePlan,
 ) -> Result<(), CqlError> {
-    let mut keys: Vec<(&Column, Slot)> = Vec::new();
+    let mut keys: Vec<(&Column, Input)> = Vec::new();
     let mut seen: Vec<&str> = Vec::new();
     for (name, term) in &insert.values {
         let column = column(table, name)?;
@@ -149,8 +153,8 @@ fn keys_of<'a>(
     relations: &[Relation],
     verb: &str,
     binder: &mut Binder,
-) -> Result<Vec<(&'a Column, Slot)>, CqlError> {
-    let mut keys: Vec<(&Column, Slot)> = Vec::new();
+) -> Result<Vec<(&'a Column, Input)>, CqlError> {
+    let mut keys: Vec<(&Column, Input)> = Vec::new();
     let mut others = Vec::new();
     for relation in relations {
         let name = match &relation.target {
@@ -199,7 +203,7 @@ fn keys_of<'a>(
 /// Puts key values in the order of the key; the partition key must be whole.
 fn place_keys(
     table: &Table,
-    mut keys: Vec<(&Column, Slot)>,
+    mut keys: Vec<(&Column, Input)>,
     plan: &mut WritePlan,
 ) -> Result<(), CqlError> {
     let mut take = |column: &Column| {

@@ -1,15 +1,17 @@
 //! `WHERE` of a SELECT: conditions → partitions, a range of clustering keys, and what is left to
 //! be checked row by row.
 
-use super::{
-    ast::{Operator, Relation, Target, Term},
-    error::CqlError,
-    plan::Slot,
-    prepare::{Binder, column},
-    project::Source,
-    select::{Choice, Condition, Edge, Partitions, Span},
-};
 use crate::{
+    cql::{
+        error::{CqlError, invalid},
+        parse::ast::{Operator, Relation, Target, Term},
+        prepare::{
+            binder::{Binder, column},
+            input::{Input, Operand},
+            plan::{Choice, Condition, Edge, PartitionSet, RangeInput},
+            source::Source,
+        },
+    },
     schema::{Column, ColumnKind, Table},
     types::{CqlType, literal::Literal},
 };
@@ -23,8 +25,8 @@ pub(super) const FILTERING: &str = "Cannot execute this query as it might involv
 #[derive(Default)]
 struct OfColumn {
     equal: Option<Choice>,
-    lower: Option<(Slot, bool)>,
-    upper: Option<(Slot, bool)>,
+    lower: Option<(Input, bool)>,
+    upper: Option<(Input, bool)>,
 }
 
 impl OfColumn {
@@ -35,9 +37,9 @@ impl OfColumn {
 
 /// A `WHERE`, sorted out.
 pub(super) struct Where {
-    pub partitions: Partitions,
+    pub partitions: PartitionSet,
     pub prefix: Vec<Choice>,
-    pub span: Span,
+    pub span: RangeInput,
     pub conditions: Vec<Condition>,
 }
 
@@ -47,12 +49,8 @@ pub(super) struct Sorter<'a> {
     columns: Vec<OfColumn>,
     /// Ends of a range over several columns: where it begins among the clustering columns.
     multi: Option<usize>,
-    span: Span,
+    span: RangeInput,
     token: OfColumn,
-}
-
-fn invalid<T>(text: impl Into<String>) -> Result<T, CqlError> {
-    Err(CqlError::invalid(text))
 }
 
 /// `IN`: its values.
@@ -79,7 +77,7 @@ pub(super) fn choice(
 impl<'a> Sorter<'a> {
     pub(super) fn new(table: &'a Table) -> Self {
         let columns = table.columns.iter().map(|_| OfColumn::default()).collect();
-        let (span, token) = (Span::default(), OfColumn::default());
+        let (span, token) = (RangeInput::default(), OfColumn::default());
         Sorter { table, columns, multi: None, span, token }
     }
 
@@ -124,7 +122,7 @@ impl<'a> Sorter<'a> {
     }
 
     /// `token(…)` of values.
-    fn token_of(&self, arguments: &[Term], binder: &mut Binder) -> Result<Slot, CqlError> {
+    fn token_of(&self, arguments: &[Term], binder: &mut Binder) -> Result<Input, CqlError> {
         let key = self.table.partition_key();
         if arguments.len() != key.len() {
             return invalid(format!(
@@ -139,9 +137,9 @@ impl<'a> Sorter<'a> {
             .zip(key)
             .map(|(term, column)| binder.of_column(term, column))
             .collect();
-        let operand = super::plan::Operand::Token(slots?);
+        let operand = Operand::Token(slots?);
         let (name, ty) = ("partition key token".to_string(), CqlType::Bigint);
-        Ok(Slot { name, ty, descending: false, operand })
+        Ok(Input { name, ty, descending: false, operand })
     }
 
     /// The columns of a condition on several: clustering columns that follow each other.
@@ -242,14 +240,14 @@ impl<'a> Sorter<'a> {
         let clustering = key..key + self.table.clustering().len();
         let partitions = self.partitions(key, &mut conditions, allow_filtering)?;
         let mut prefix = Vec::new();
-        if matches!(partitions, Partitions::Keys(_)) {
+        if matches!(partitions, PartitionSet::Keys(_)) {
             prefix = self.clustering(clustering, allow_filtering)?;
         } else if self.multi.is_some() {
             return Err(CqlError::unsupported("Filtering by several columns at once is"));
         }
         for (at, column) in self.table.columns.iter().enumerate() {
             let Some(of) = self.columns.get_mut(at).map(std::mem::take) else { continue };
-            push_conditions(&source(column), of, &mut conditions);
+            push_conditions(&Source::of(column), of, &mut conditions);
         }
         if !conditions.is_empty() && !allow_filtering {
             return invalid(FILTERING);
@@ -265,13 +263,13 @@ impl<'a> Sorter<'a> {
         key: usize,
         conditions: &mut Vec<Condition>,
         allow_filtering: bool,
-    ) -> Result<Partitions, CqlError> {
+    ) -> Result<PartitionSet, CqlError> {
         let of_key = self.columns.get_mut(..key).unwrap_or_default();
         if of_key.iter().all(|of| of.equal.is_some()) {
             if !self.token.is_empty() {
                 return Err(CqlError::unsupported("token() besides a whole partition key is"));
             }
-            return Ok(Partitions::Keys(
+            return Ok(PartitionSet::Keys(
                 of_key.iter_mut().filter_map(|of| of.equal.take()).collect(),
             ));
         }
@@ -280,15 +278,15 @@ impl<'a> Sorter<'a> {
                 return invalid(FILTERING);
             }
             for (of, column) in of_key.iter_mut().zip(&self.table.columns) {
-                push_conditions(&source(column), std::mem::take(of), conditions);
+                push_conditions(&Source::of(column), std::mem::take(of), conditions);
             }
         }
         let token = std::mem::take(&mut self.token);
         if let Some(Choice::One(slot)) = token.equal {
             let (lower, upper) = (Some((slot.clone(), true)), Some((slot, true)));
-            return Ok(Partitions::Tokens { lower, upper });
+            return Ok(PartitionSet::Tokens { lower, upper });
         }
-        Ok(Partitions::Tokens { lower: token.lower, upper: token.upper })
+        Ok(PartitionSet::Tokens { lower: token.lower, upper: token.upper })
     }
 
     /// Takes the conditions that make a range of clustering keys; gives the prefix.
@@ -333,11 +331,12 @@ impl<'a> Sorter<'a> {
                 continue;
             }
             ended = Some((column, !of.is_empty()));
-            let edge = |end: Option<(Slot, bool)>| {
+            let edge = |end: Option<(Input, bool)>| {
                 end.map(|(slot, inclusive)| Edge { slots: vec![slot], inclusive })
             };
             if self.multi.is_none() {
-                self.span = Span { lower: edge(of.lower.take()), upper: edge(of.upper.take()) };
+                self.span =
+                    RangeInput { lower: edge(of.lower.take()), upper: edge(of.upper.take()) };
             }
         }
         match self.multi {
@@ -360,7 +359,7 @@ impl<'a> Sorter<'a> {
 /// Sets one end of a range over several columns to a value of the first of them.
 fn add_edge(
     edge: &mut Option<Edge>,
-    end: Option<(Slot, bool)>,
+    end: Option<(Input, bool)>,
     which: &str,
     name: &str,
 ) -> Result<(), CqlError> {
@@ -378,14 +377,6 @@ fn orders(choice: &Choice) -> bool {
     match choice {
         Choice::One(slot) | Choice::List(_, slot) => slot.ty.has_order(),
         Choice::Several(slots) => slots.iter().all(|slot| slot.ty.has_order()),
-    }
-}
-
-fn source(column: &Column) -> Source {
-    match column.kind {
-        ColumnKind::PartitionKey => Source::Key(column.number.into()),
-        ColumnKind::Clustering => Source::Clustering(column.number.into()),
-        ColumnKind::Regular => Source::Cell(column.number),
     }
 }
 
@@ -424,7 +415,7 @@ fn add_to(
     Ok(())
 }
 
-fn set(of: &mut OfColumn, operator: Operator, slot: Slot, name: &str) -> Result<(), CqlError> {
+fn set(of: &mut OfColumn, operator: Operator, slot: Input, name: &str) -> Result<(), CqlError> {
     if of.equal.is_some() || (operator == Operator::Eq && !of.is_empty()) {
         return invalid(format!(
             "{name} cannot be restricted by more than one relation if it includes an Equal"

@@ -1,40 +1,11 @@
 //! A row of storage → the values that were asked for, in the wire form of a result.
 
 use crate::{
+    cql::prepare::source::Source,
     mutation::{Cell, RowView},
     store::PageRow,
     types::{CqlType, comparable},
 };
-
-/// Where a value of a result comes from.
-#[derive(Debug, Clone, PartialEq)]
-pub(super) enum Source {
-    /// A column of the partition key.
-    Key(usize),
-    /// A clustering column.
-    Clustering(usize),
-    /// The cell of a regular column.
-    Cell(u16),
-    /// When that cell was written.
-    WriteTime(u16),
-    /// How many seconds that cell has left.
-    Ttl(u16),
-    /// The partition's token.
-    Token,
-    /// The value of another source as a timestamp in milliseconds: `toTimestamp(timeuuid)`.
-    TimeOf(Box<Source>),
-}
-
-impl Source {
-    /// The number of the regular column that it looks at, if it does.
-    pub(super) fn column(&self) -> Option<u16> {
-        match self {
-            Source::Cell(column) | Source::WriteTime(column) | Source::Ttl(column) => Some(*column),
-            Source::TimeOf(inner) => inner.column(),
-            Source::Key(_) | Source::Clustering(_) | Source::Token => None,
-        }
-    }
-}
 
 /// What must be known of a table to take its rows apart.
 #[derive(Debug, Clone, Copy)]

@@ -1,44 +1,22 @@
 //! Writes: values → an encoded mutation. The path of every measurement, so nothing is allocated
 //! and nothing is decided here that preparing could decide.
 
-use super::{
-    error::CqlError,
-    plan::{BindContext, Found, Scratch, Slot, check_count},
-};
 use crate::{
-    mutation::{Builder, KEY_BYTES_MAX, MutationView, TableNumber, Token, Write, token::token},
+    cql::{
+        error::CqlError,
+        execute::{
+            context::{BindContext, BindScratch},
+            value::{Found, check_count, check_key, put_key},
+        },
+        prepare::{
+            input::Input,
+            plan::{Action, WritePlan},
+        },
+    },
+    mutation::{Builder, MutationView, TableNumber, Token, Write, token::token},
     schema::options::TTL_S_MAX,
     types::{Value, comparable},
 };
-
-/// What a write does to what its key names.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Action {
-    /// Sets cells; the row exists even if it has none.
-    Insert,
-    /// Sets or deletes cells.
-    Update,
-    /// Deletes the row.
-    DeleteRow,
-    /// Deletes the partition.
-    DeletePartition,
-}
-
-/// A write to one partition.
-#[derive(Debug)]
-pub struct WritePlan {
-    pub(super) table: TableNumber,
-    pub(super) action: Action,
-    pub(super) partition_key: Vec<Slot>,
-    pub(super) clustering: Vec<Slot>,
-    /// Column numbers, ascending, and their values.
-    pub(super) cells: Vec<(u16, Slot)>,
-    pub(super) timestamp: Option<Slot>,
-    pub(super) ttl: Option<Slot>,
-    pub(super) default_ttl_s: u32,
-    /// How many markers the statement has.
-    pub(super) markers: usize,
-}
 
 impl WritePlan {
     /// Appends the mutation that the statement with these values is; says which partition's.
@@ -51,7 +29,7 @@ impl WritePlan {
         &self,
         values: &[Value<'_>],
         context: &BindContext,
-        scratch: &mut Scratch,
+        scratch: &mut BindScratch,
         out: &mut Vec<u8>,
     ) -> Result<Token, CqlError> {
         self.bind_next(values, context, scratch, out, &mut None)
@@ -66,7 +44,7 @@ impl WritePlan {
         &self,
         values: &[Value<'_>],
         context: &BindContext,
-        scratch: &mut Scratch,
+        scratch: &mut BindScratch,
         out: &mut Vec<u8>,
         last: &mut Option<usize>,
     ) -> Result<Token, CqlError> {
@@ -79,7 +57,7 @@ impl WritePlan {
         &self,
         values: &[Value<'_>],
         context: &BindContext,
-        scratch: &mut Scratch,
+        scratch: &mut BindScratch,
         out: &mut Vec<u8>,
         last: &mut Option<usize>,
     ) -> Result<Token, CqlError> {
@@ -164,7 +142,7 @@ fn token_of(out: &[u8], start: usize, table: TableNumber, key: &[u8]) -> Option<
 
 /// The value of `USING TIMESTAMP`, in microseconds since the Unix epoch.
 pub(super) fn timestamp(
-    slot: &Slot,
+    slot: &Input,
     values: &[Value<'_>],
     context: &BindContext,
 ) -> Result<i64, CqlError> {
@@ -184,7 +162,7 @@ pub(super) fn timestamp(
 }
 
 /// The value of `USING TTL`, in seconds; none if it is unset.
-fn ttl(slot: &Slot, values: &[Value<'_>], context: &BindContext) -> Result<Option<u32>, CqlError> {
+fn ttl(slot: &Input, values: &[Value<'_>], context: &BindContext) -> Result<Option<u32>, CqlError> {
     let bytes = match slot.find(values, context)? {
         Found::Unset => return Ok(None),
         // Not the table's own, but none at all: as in Cassandra.
@@ -205,52 +183,8 @@ fn ttl(slot: &Slot, values: &[Value<'_>], context: &BindContext) -> Result<Optio
     }
 }
 
-/// Serializes a partition key: the value of its one column, or each value with its length (u16)
-/// before it and a zero after it.
-pub(super) fn put_key(
-    slots: &[Slot],
-    values: &[Value<'_>],
-    context: &BindContext,
-    out: &mut Vec<u8>,
-) -> Result<(), CqlError> {
-    out.clear();
-    if let [slot] = slots {
-        let value = slot.find_key(values, context)?;
-        if value.is_empty() {
-            return Err(CqlError::invalid("Key may not be empty"));
-        }
-        check_key(value.len())?;
-        out.extend_from_slice(&value);
-        return Ok(());
-    }
-    for slot in slots {
-        let value = slot.find_key(values, context)?;
-        put_component(&value, out)?;
-    }
-    check_key(out.len())
-}
-
-/// Appends one component of a composite partition key.
-pub(super) fn put_component(value: &[u8], out: &mut Vec<u8>) -> Result<(), CqlError> {
-    let Ok(length) = u16::try_from(value.len()) else {
-        return Err(too_long(value.len()));
-    };
-    out.extend_from_slice(&length.to_be_bytes());
-    out.extend_from_slice(value);
-    out.push(0);
-    Ok(())
-}
-
-fn too_long(length: usize) -> CqlError {
-    CqlError::invalid(format!("Key length of {length} is longer than maximum of {KEY_BYTES_MAX}"))
-}
-
-pub(super) fn check_key(length: usize) -> Result<(), CqlError> {
-    if length > KEY_BYTES_MAX { Err(too_long(length)) } else { Ok(()) }
-}
-
 fn put_clustering(
-    slots: &[Slot],
+    slots: &[Input],
     values: &[Value<'_>],
     context: &BindContext,
     out: &mut Vec<u8>,

@@ -1,6 +1,6 @@
 //! Text → tokens with their places.
 
-use super::error::CqlError;
+use crate::cql::error::CqlError;
 
 /// Longest statement, in bytes. A batch in one text is the longest that makes sense.
 pub const STATEMENT_BYTES_MAX: usize = 1 << 20;
@@ -36,7 +36,7 @@ pub enum Kind<'a> {
 
 /// A token and where it begins and ends, in bytes.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Token<'a> {
+pub struct Lexeme<'a> {
     /// What it is.
     pub kind: Kind<'a>,
     /// Its first byte.
@@ -63,7 +63,7 @@ pub fn place(text: &str, at: usize) -> String {
 ///
 /// # Errors
 /// If the text is too long, a string does not end, or a character has no meaning in CQL.
-pub fn tokens(text: &str) -> Result<Vec<Token<'_>>, CqlError> {
+pub fn tokens(text: &str) -> Result<Vec<Lexeme<'_>>, CqlError> {
     if text.len() > STATEMENT_BYTES_MAX {
         return Err(CqlError::invalid(format!(
             "A statement may have {STATEMENT_BYTES_MAX} bytes, this one has {}",
@@ -77,7 +77,7 @@ pub fn tokens(text: &str) -> Result<Vec<Token<'_>>, CqlError> {
         let rest = text.get(at..).unwrap_or_default();
         let (kind, length) = token(text, at, rest)?;
         let ends = kind == Kind::End;
-        out.push(Token { kind, start: at, end: at + length });
+        out.push(Lexeme { kind, start: at, end: at + length });
         at += length;
         if ends {
             return Ok(out);

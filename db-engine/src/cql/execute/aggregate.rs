@@ -1,28 +1,12 @@
 //! `count`, `min`, `max`, `sum` and `avg`: many rows become one.
 
-use super::project::{Projector, Source};
-use crate::types::{CqlType, collection, comparable};
-
-/// How rows are summed up.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    CountRows,
-    Count,
-    Min,
-    Max,
-    Sum,
-    Avg,
-    /// A column without a function: its value in the first row.
-    First,
-}
-
-/// One column of a result that has one row.
-#[derive(Debug, Clone)]
-pub(super) struct Aggregate {
-    pub kind: Kind,
-    pub source: Source,
-    pub ty: CqlType,
-}
+use crate::{
+    cql::{
+        execute::project::Projector,
+        prepare::source::{Aggregate, Fold},
+    },
+    types::{CqlType, collection, comparable},
+};
 
 /// What has been summed up so far.
 #[derive(Debug)]
@@ -33,26 +17,6 @@ pub(super) struct Total {
     integer: i64,
     /// Neumaier's compensated sum: the sum and what rounding took from it.
     float: (f64, f64),
-}
-
-impl Aggregate {
-    pub(super) fn begin(&self) -> Total {
-        let aggregate = self.clone();
-        Total { aggregate, count: 0, best: None, integer: 0, float: (0.0, 0.0) }
-    }
-
-    /// Whether `sum` and `avg` of the type are known.
-    pub(super) fn can_add(ty: &CqlType) -> bool {
-        matches!(
-            ty,
-            CqlType::Tinyint
-                | CqlType::Smallint
-                | CqlType::Int
-                | CqlType::Bigint
-                | CqlType::Float
-                | CqlType::Double
-        )
-    }
 }
 
 fn is_float(ty: &CqlType) -> bool {
@@ -73,8 +37,13 @@ fn float(bytes: &[u8]) -> f64 {
 }
 
 impl Total {
+    pub(super) fn new(aggregate: &Aggregate) -> Self {
+        let aggregate = aggregate.clone();
+        Total { aggregate, count: 0, best: None, integer: 0, float: (0.0, 0.0) }
+    }
+
     pub(super) fn add(&mut self, projector: &mut Projector<'_>, scratch: &mut Vec<u8>) {
-        if self.aggregate.kind == Kind::CountRows {
+        if self.aggregate.kind == Fold::CountRows {
             self.count += 1;
             return;
         }
@@ -83,17 +52,17 @@ impl Total {
             return;
         }
         match self.aggregate.kind {
-            Kind::Sum | Kind::Avg if scratch.is_empty() => return,
-            Kind::Sum | Kind::Avg if is_float(&self.aggregate.ty) => self.add_float(float(scratch)),
-            Kind::Sum | Kind::Avg => {
+            Fold::Sum | Fold::Avg if scratch.is_empty() => return,
+            Fold::Sum | Fold::Avg if is_float(&self.aggregate.ty) => self.add_float(float(scratch)),
+            Fold::Sum | Fold::Avg => {
                 self.integer = self.integer.wrapping_add(integer(scratch));
             }
-            Kind::First if self.best.is_none() => self.best = Some((Vec::new(), scratch.clone())),
-            Kind::Min | Kind::Max => {
+            Fold::First if self.best.is_none() => self.best = Some((Vec::new(), scratch.clone())),
+            Fold::Min | Fold::Max => {
                 let mut code = Vec::new();
                 if comparable::encode(&self.aggregate.ty, false, scratch, &mut code).is_ok() {
                     let better = self.best.as_ref().is_none_or(|(best, _)| {
-                        if self.aggregate.kind == Kind::Min { code < *best } else { code > *best }
+                        if self.aggregate.kind == Fold::Min { code < *best } else { code > *best }
                     });
                     if better {
                         self.best = Some((code, scratch.clone()));
@@ -117,11 +86,11 @@ impl Total {
     pub(super) fn put(&self, out: &mut Vec<u8>) {
         let item = |out: &mut Vec<u8>, bytes: &[u8]| collection::put_item(out, Some(bytes));
         match self.aggregate.kind {
-            Kind::CountRows | Kind::Count => item(out, &self.count.to_be_bytes()),
-            Kind::Min | Kind::Max | Kind::First => {
+            Fold::CountRows | Fold::Count => item(out, &self.count.to_be_bytes()),
+            Fold::Min | Fold::Max | Fold::First => {
                 collection::put_item(out, self.best.as_ref().map(|(_, value)| value.as_slice()));
             }
-            Kind::Sum | Kind::Avg => item(out, &self.number()),
+            Fold::Sum | Fold::Avg => item(out, &self.number()),
         }
     }
 
@@ -129,7 +98,7 @@ impl Total {
     /// rounded towards zero, as Cassandra's do.
     #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)]
     fn number(&self) -> Vec<u8> {
-        let average = self.aggregate.kind == Kind::Avg;
+        let average = self.aggregate.kind == Fold::Avg;
         let count = if average { self.count.max(1) } else { 1 };
         let total =
             if self.float.0.is_finite() { self.float.0 + self.float.1 } else { self.float.0 };

@@ -1,10 +1,12 @@
 //! Tokens → a statement that writes: INSERT, UPDATE, DELETE and BATCH.
 
-use super::{
-    ast::{Batch, Delete, Insert, Modification, Term, Update, Using},
+use crate::cql::{
     error::CqlError,
-    lexer::Kind,
-    parser::{Parsed, Parser},
+    parse::{
+        ast::{BatchStatement, Delete, Insert, Modification, Term, Update, Using},
+        cursor::{Parsed, Parser},
+        lexer::Kind,
+    },
 };
 
 /// Most writes in one batch text, Cassandra's and the protocol's limit.
@@ -120,7 +122,7 @@ impl Parser<'_> {
         }
     }
 
-    pub(super) fn batch(&mut self) -> Parsed<Batch> {
+    pub(super) fn batch(&mut self) -> Parsed<BatchStatement> {
         let unlogged = self.words("unlogged");
         if self.words("counter") {
             return Err(CqlError::unsupported("Counters are"));
@@ -136,6 +138,6 @@ impl Parser<'_> {
             }
         }
         self.expect_words("apply batch")?;
-        Ok(Batch { unlogged, using, writes })
+        Ok(BatchStatement { unlogged, using, writes })
     }
 }

@@ -1,30 +1,21 @@
 //! Reads of system tables: their rows are made, filtered and projected at once.
 
-use super::{
-    error::CqlError,
-    plan::{BindContext, check_count},
-    select::Choice,
-};
 use crate::{
+    cql::{
+        error::CqlError,
+        execute::{
+            context::BindContext,
+            value::{check_count, positive},
+        },
+        prepare::plan::SystemPlan,
+    },
     schema::{
-        Catalog, Table,
+        Catalog,
         system::{self, NodeInfo},
     },
     types::{Value, collection},
 };
-use std::{collections::BTreeSet, sync::Arc};
-
-/// A read of a system table. Its result is one page, whatever the page size asked for.
-#[derive(Debug)]
-pub struct SystemPlan {
-    pub(super) table: Arc<Table>,
-    /// Indexes of columns, and the values one of which they must have.
-    pub(super) conditions: Vec<(usize, Choice)>,
-    /// Indexes of the columns of the result; none for `count(*)`.
-    pub(super) columns: Option<Vec<usize>>,
-    pub(super) limit: Option<super::plan::Slot>,
-    pub(super) markers: usize,
-}
+use std::collections::BTreeSet;
 
 impl SystemPlan {
     /// Appends the rows of the result; says how many.
@@ -47,7 +38,7 @@ impl SystemPlan {
             wanted.push((*column, values));
         }
         let limit = match &self.limit {
-            Some(slot) => super::select::positive(slot, values, context)?,
+            Some(slot) => positive(slot, values, context)?,
             None => None,
         };
         let limit = limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX);

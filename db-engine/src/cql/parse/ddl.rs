@@ -1,12 +1,14 @@
 //! Tokens → a statement that changes the schema.
 
-use super::{
-    ast::{Statement, Term},
-    error::CqlError,
-    lexer::Kind,
-    parser::{Parsed, Parser},
-};
 use crate::{
+    cql::{
+        error::CqlError,
+        parse::{
+            ast::{Statement, Term},
+            cursor::{Parsed, Parser},
+            lexer::Kind,
+        },
+    },
     schema::{
         Ddl,
         ddl::{Alteration, Properties, Property},

@@ -1,17 +1,44 @@
 //! Tokens → a value: a constant, a bind marker or a call.
 
-use super::{
-    ast::Term,
-    error::CqlError,
-    lexer::Kind,
-    parser::{Parsed, Parser},
+use crate::{
+    cql::{
+        error::CqlError,
+        parse::{
+            ast::Term,
+            cursor::{Parsed, Parser},
+            lexer::Kind,
+        },
+    },
+    types::literal::Literal,
 };
-use crate::types::literal::Literal;
 
 impl Parser<'_> {
     /// A value.
     pub(super) fn term(&mut self) -> Parsed<Term> {
         self.term_at(0)
+    }
+
+    /// A whole number or a marker: all that may be said of a limit, TTL or timestamp.
+    pub(super) fn integer(&mut self) -> Parsed<Term> {
+        match self.peek() {
+            Kind::Integer(_) | Kind::Marker | Kind::NamedMarker(_) => self.term(),
+            _ => Err(self.unexpected()),
+        }
+    }
+
+    /// The duration of `USING TIMEOUT`, which ScyllaDB's drivers say with every system query.
+    /// Taken and not heeded: requests end sooner than any timeout that makes sense.
+    pub(super) fn timeout(&mut self) -> Parsed<()> {
+        match self.next() {
+            Kind::Duration(_) => Ok(()),
+            Kind::Marker | Kind::NamedMarker(_) => {
+                Err(CqlError::unsupported("A bind marker for USING TIMEOUT is"))
+            }
+            _ => {
+                self.at -= 1;
+                Err(self.unexpected())
+            }
+        }
     }
 
     fn term_at(&mut self, depth: usize) -> Parsed<Term> {

@@ -1,34 +1,19 @@
 //! `BEGIN BATCH … APPLY BATCH` as one text: several writes with common values.
 
-use super::{
-    error::CqlError,
-    plan::{BindContext, Scratch, Slot, check_count},
-    write::{WritePlan, timestamp},
+use crate::{
+    cql::{
+        error::CqlError,
+        execute::{
+            context::{BindContext, BindScratch},
+            value::check_count,
+            write::timestamp,
+        },
+        prepare::plan::BatchPlan,
+    },
+    types::Value,
 };
-use crate::types::Value;
-
-/// Several writes. Their mutations are to be applied all or none.
-#[derive(Debug)]
-pub struct BatchPlan {
-    pub(super) unlogged: bool,
-    pub(super) writes: Vec<WritePlan>,
-    pub(super) timestamp: Option<Slot>,
-    pub(super) markers: usize,
-}
 
 impl BatchPlan {
-    /// Whether `UNLOGGED` was said: its parts may become durable one by one.
-    #[must_use]
-    pub fn is_unlogged(&self) -> bool {
-        self.unlogged
-    }
-
-    /// How many writes it has.
-    #[must_use]
-    pub fn statements(&self) -> u64 {
-        self.writes.len() as u64
-    }
-
     /// Appends the mutations of all writes, each with its partition's token, in their order.
     ///
     /// Nothing is appended if it fails.
@@ -39,7 +24,7 @@ impl BatchPlan {
         &self,
         values: &[Value<'_>],
         context: &BindContext,
-        scratch: &mut Scratch,
+        scratch: &mut BindScratch,
         out: &mut Vec<u8>,
     ) -> Result<(), CqlError> {
         check_count(values, self.markers)?;

@@ -1,0 +1,18 @@
+//! A plan and values → mutations and reads, and what was read → the rows of a result.
+
+mod aggregate;
+mod batch;
+mod choice;
+mod context;
+mod functions;
+mod paging;
+mod project;
+mod read;
+mod select;
+mod system;
+mod value;
+mod write;
+
+pub use context::{BindContext, BindScratch};
+pub use read::Read;
+pub use select::ReadOptions;

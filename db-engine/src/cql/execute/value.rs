@@ -1,0 +1,148 @@
+//! Bound values: looked up, checked and brought into the form in which they are stored.
+
+use crate::{
+    cql::{
+        error::CqlError,
+        execute::{context::BindContext, functions},
+        prepare::input::{Input, Operand},
+    },
+    mutation::{KEY_BYTES_MAX, token::token},
+    types::{CqlType, Value, collection, validate::validate},
+};
+use std::borrow::Cow;
+
+/// A value that was looked up.
+pub(super) enum Found<'a> {
+    Null,
+    Unset,
+    Bytes(Cow<'a, [u8]>),
+}
+
+impl Input {
+    /// Looks the value up and checks it.
+    #[inline]
+    pub(super) fn find<'a>(
+        &'a self,
+        values: &[Value<'a>],
+        context: &BindContext,
+    ) -> Result<Found<'a>, CqlError> {
+        match &self.operand {
+            Operand::Bound(index) => match values.get(usize::from(*index)) {
+                Some(Value::Bytes(bytes)) => {
+                    validate(&self.ty, bytes)?;
+                    if matches!(self.ty, CqlType::Set(_) | CqlType::Map(..)) {
+                        return Ok(Found::Bytes(collection::canonical(&self.ty, bytes)?));
+                    }
+                    Ok(Found::Bytes(Cow::Borrowed(bytes)))
+                }
+                Some(Value::Null) => Ok(Found::Null),
+                Some(Value::Unset) => Ok(Found::Unset),
+                None => Err(CqlError::invalid("Invalid amount of bind variables")),
+            },
+            Operand::Constant(bytes) => Ok(Found::Bytes(Cow::Borrowed(bytes))),
+            Operand::Null => Ok(Found::Null),
+            Operand::Call(function, argument) => {
+                let value = functions::call(*function, argument, values, context)?;
+                Ok(value.map_or(Found::Null, |bytes| Found::Bytes(Cow::Owned(bytes))))
+            }
+            Operand::Token(slots) => {
+                let mut key = Vec::new();
+                put_key(slots, values, context, &mut key)?;
+                Ok(Found::Bytes(Cow::Owned(token(&key).0.to_be_bytes().to_vec())))
+            }
+        }
+    }
+
+    /// Looks up the value of a key column, which must be there.
+    #[inline]
+    pub(super) fn find_key<'a>(
+        &'a self,
+        values: &[Value<'a>],
+        context: &BindContext,
+    ) -> Result<Cow<'a, [u8]>, CqlError> {
+        match self.find(values, context)? {
+            Found::Bytes(bytes) => Ok(bytes),
+            Found::Null => Err(CqlError::invalid(format!(
+                "Invalid null value in condition for column {}",
+                self.name
+            ))),
+            Found::Unset => {
+                Err(CqlError::invalid(format!("Invalid unset value for column {}", self.name)))
+            }
+        }
+    }
+}
+
+/// Checks that as many values are given as there are markers.
+pub(super) fn check_count(values: &[Value<'_>], markers: usize) -> Result<(), CqlError> {
+    if values.len() == markers {
+        return Ok(());
+    }
+    Err(CqlError::invalid(format!(
+        "there were {markers} markers(?) in CQL but {} bound variables",
+        values.len()
+    )))
+}
+
+/// Serializes a partition key: the value of its one column, or each value with its length (u16)
+/// before it and a zero after it.
+pub(super) fn put_key(
+    slots: &[Input],
+    values: &[Value<'_>],
+    context: &BindContext,
+    out: &mut Vec<u8>,
+) -> Result<(), CqlError> {
+    out.clear();
+    if let [slot] = slots {
+        let value = slot.find_key(values, context)?;
+        if value.is_empty() {
+            return Err(CqlError::invalid("Key may not be empty"));
+        }
+        check_key(value.len())?;
+        out.extend_from_slice(&value);
+        return Ok(());
+    }
+    for slot in slots {
+        let value = slot.find_key(values, context)?;
+        put_component(&value, out)?;
+    }
+    check_key(out.len())
+}
+
+/// Appends one component of a composite partition key.
+pub(super) fn put_component(value: &[u8], out: &mut Vec<u8>) -> Result<(), CqlError> {
+    let Ok(length) = u16::try_from(value.len()) else {
+        return Err(too_long(value.len()));
+    };
+    out.extend_from_slice(&length.to_be_bytes());
+    out.extend_from_slice(value);
+    out.push(0);
+    Ok(())
+}
+
+fn too_long(length: usize) -> CqlError {
+    CqlError::invalid(format!("Key length of {length} is longer than maximum of {KEY_BYTES_MAX}"))
+}
+
+pub(super) fn check_key(length: usize) -> Result<(), CqlError> {
+    if length > KEY_BYTES_MAX { Err(too_long(length)) } else { Ok(()) }
+}
+
+pub(super) fn positive(
+    slot: &Input,
+    values: &[Value<'_>],
+    context: &BindContext,
+) -> Result<Option<u64>, CqlError> {
+    let bytes = match slot.find(values, context)? {
+        Found::Unset => return Ok(None),
+        Found::Null => return Err(CqlError::invalid("Invalid null value of limit")),
+        Found::Bytes(bytes) => bytes,
+    };
+    let Ok(limit) = <[u8; 4]>::try_from(&*bytes).map(i32::from_be_bytes) else {
+        return Err(CqlError::invalid("Invalid value of limit"));
+    };
+    match u64::try_from(limit) {
+        Ok(limit) if limit > 0 => Ok(Some(limit)),
+        _ => Err(CqlError::invalid("LIMIT must be strictly positive")),
+    }
+}

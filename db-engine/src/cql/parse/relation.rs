@@ -1,0 +1,79 @@
+//! Tokens → the conditions of a `WHERE`.
+
+use crate::cql::{
+    error::CqlError,
+    parse::{
+        ast::{Operator, Relation, Target, Term},
+        cursor::{Parsed, Parser},
+        lexer::Kind,
+    },
+};
+
+impl Parser<'_> {
+    pub(super) fn relations(&mut self) -> Parsed<Vec<Relation>> {
+        let mut relations = vec![self.relation()?];
+        while self.words("and") {
+            relations.push(self.relation()?);
+        }
+        Ok(relations)
+    }
+
+    fn relation(&mut self) -> Parsed<Relation> {
+        let target = if self.is_word(0, "token") && *self.peek_at(1) == Kind::Symbol("(") {
+            self.skip();
+            Target::Token(self.parenthesized(Self::name)?)
+        } else if *self.peek() == Kind::Symbol("(") {
+            Target::Columns(self.parenthesized(Self::name)?)
+        } else {
+            Target::Column(self.name()?)
+        };
+        let operator = self.operator()?;
+        let value = if operator == Operator::In { self.items()? } else { self.term()? };
+        Ok(Relation { target, operator, value })
+    }
+
+    fn operator(&mut self) -> Parsed<Operator> {
+        for (word, what) in [
+            ("contains", "CONTAINS is"),
+            ("like", "LIKE is"),
+            ("not", "NOT IN is"),
+            ("is", "IS NOT NULL is"),
+            ("between", "BETWEEN is"),
+        ] {
+            if self.is_word(0, word) {
+                return Err(CqlError::unsupported(what));
+            }
+        }
+        if self.words("in") {
+            return Ok(Operator::In);
+        }
+        let operator = match self.peek() {
+            Kind::Symbol("=") => Operator::Eq,
+            Kind::Symbol("<") => Operator::Lt,
+            Kind::Symbol("<=") => Operator::Le,
+            Kind::Symbol(">") => Operator::Gt,
+            Kind::Symbol(">=") => Operator::Ge,
+            Kind::Symbol("!=") => return Err(CqlError::unsupported("!= in a condition is")),
+            Kind::Symbol("[") => {
+                return Err(CqlError::unsupported("A condition on a part of a collection is"));
+            }
+            _ => return Err(self.unexpected()),
+        };
+        self.skip();
+        Ok(operator)
+    }
+
+    /// What follows `IN`: a marker, or terms in parentheses (perhaps none).
+    fn items(&mut self) -> Parsed<Term> {
+        if matches!(self.peek(), Kind::Marker | Kind::NamedMarker(_)) {
+            return self.term();
+        }
+        self.expect("(")?;
+        if self.symbol(")") {
+            return Ok(Term::Tuple(Vec::new()));
+        }
+        let items = self.list(Self::term)?;
+        self.expect(")")?;
+        Ok(Term::Tuple(items))
+    }
+}

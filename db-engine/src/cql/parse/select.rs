@@ -1,0 +1,99 @@
+//! Tokens → a query.
+
+use crate::cql::{
+    error::CqlError,
+    parse::{
+        ast::{Select, Selector},
+        cursor::{Parsed, Parser},
+        lexer::Kind,
+    },
+};
+
+impl Parser<'_> {
+    pub(super) fn select(&mut self) -> Parsed<Select> {
+        if self.is_word(0, "json")
+            && !self.is_word(1, "from")
+            && *self.peek_at(1) != Kind::Symbol(",")
+        {
+            return Err(CqlError::unsupported("SELECT JSON is"));
+        }
+        let mut select = Select { distinct: self.words("distinct"), ..Select::default() };
+        if !self.symbol("*") {
+            select.selectors = self.list(|parser| {
+                let selector = parser.selector(0)?;
+                let alias = if parser.words("as") { Some(parser.name()?) } else { None };
+                Ok((selector, alias))
+            })?;
+        }
+        self.expect_words("from")?;
+        select.from = self.table_name()?;
+        if self.words("where") {
+            select.relations = self.relations()?;
+        }
+        if self.words("group by") {
+            return Err(CqlError::unsupported("GROUP BY is"));
+        }
+        if self.words("order by") {
+            select.order = self.list(|parser| {
+                let name = parser.name()?;
+                let descending = parser.words("desc");
+                if !descending {
+                    parser.words("asc");
+                }
+                Ok((name, descending))
+            })?;
+        }
+        if self.words("per partition limit") {
+            select.per_partition_limit = Some(self.integer()?);
+        }
+        if self.words("limit") {
+            select.limit = Some(self.integer()?);
+        }
+        select.allow_filtering = self.words("allow filtering");
+        select.bypass_cache = self.words("bypass cache");
+        if self.words("using") {
+            self.expect_words("timeout")?;
+            self.timeout()?;
+        }
+        Ok(select)
+    }
+
+    fn selector(&mut self, depth: usize) -> Parsed<Selector> {
+        self.check_depth(depth)?;
+        let calls = *self.peek_at(1) == Kind::Symbol("(");
+        if calls && self.is_word(0, "count") {
+            let one = matches!(self.peek_at(2), Kind::Symbol("*") | Kind::Integer(_));
+            if one && *self.peek_at(3) == Kind::Symbol(")") {
+                self.at += 4;
+                return Ok(Selector::CountAll);
+            }
+        }
+        if calls && self.is_word(0, "cast") {
+            return Err(CqlError::unsupported("CAST in a selection is"));
+        }
+        if matches!(self.peek(), Kind::Marker | Kind::NamedMarker(_)) {
+            return Err(CqlError::invalid(
+                "Cannot infer type for term ? in selection clause (try using a cast to force a \
+                 type)",
+            ));
+        }
+        if calls && matches!(self.peek(), Kind::Word(_)) {
+            let name = match self.next() {
+                Kind::Word(word) => word.to_ascii_lowercase(),
+                _ => String::new(),
+            };
+            self.expect("(")?;
+            let mut arguments = Vec::new();
+            if !self.symbol(")") {
+                arguments = self.list(|parser| parser.selector(depth + 1))?;
+                self.expect(")")?;
+            }
+            return Ok(Selector::Call { name, arguments });
+        }
+        let name = self.name()?;
+        if self.symbol("[") || self.symbol(".") {
+            return Err(CqlError::unsupported("Selecting a part of a value is"));
+        }
+        Ok(Selector::Column(name))
+    }
+}

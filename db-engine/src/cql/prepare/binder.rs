@@ -1,0 +1,155 @@
+//! Gives the terms of a statement their types.
+
+use crate::{
+    cql::{
+        error::{CqlError, invalid},
+        parse::ast::Term,
+        prepare::{
+            input::{Function, Input, Operand},
+            plan::{Choice, ColumnSpec},
+        },
+    },
+    schema::{Column, Table},
+    types::{CqlType, literal},
+};
+
+/// Which marker gives the value of each column of the partition key; empty unless all do.
+pub(super) fn routing(slots: &[Input]) -> Vec<u16> {
+    let bound = |slot: &Input| match slot.operand {
+        Operand::Bound(index) => Some(index),
+        _ => None,
+    };
+    let all: Option<Vec<u16>> = slots.iter().map(bound).collect();
+    all.unwrap_or_default()
+}
+
+/// Finds a column that a statement names.
+pub(super) fn column<'a>(table: &'a Table, name: &str) -> Result<&'a Column, CqlError> {
+    table.column(name).ok_or_else(|| {
+        let table = format!("{}.{}", table.keyspace, table.name);
+        CqlError::invalid(format!("Undefined column name {name} in table {table}"))
+    })
+}
+
+/// Gives terms their types, and remembers what each bind marker stands for.
+#[derive(Default)]
+pub(super) struct Binder {
+    specs: Vec<Option<ColumnSpec>>,
+}
+
+impl Binder {
+    /// A value for something of this name and type.
+    pub(super) fn slot(
+        &mut self,
+        term: &Term,
+        name: &str,
+        ty: &CqlType,
+    ) -> Result<Input, CqlError> {
+        let operand = self.operand(term, name, ty)?;
+        Ok(Input { name: name.to_string(), ty: ty.clone(), descending: false, operand })
+    }
+
+    /// A value for a column.
+    pub(super) fn of_column(&mut self, term: &Term, column: &Column) -> Result<Input, CqlError> {
+        let mut slot = self.slot(term, &column.name, &column.ty)?;
+        slot.descending = column.descending;
+        Ok(slot)
+    }
+
+    /// The markers, in their order.
+    pub(super) fn finish(self) -> Vec<ColumnSpec> {
+        self.specs.into_iter().flatten().collect()
+    }
+
+    fn operand(&mut self, term: &Term, name: &str, ty: &CqlType) -> Result<Operand, CqlError> {
+        match term {
+            Term::Marker { index, name: own } => {
+                let at = usize::from(*index);
+                if self.specs.len() <= at {
+                    self.specs.resize(at + 1, None);
+                }
+                let name = own.as_deref().unwrap_or(name).to_string();
+                if let Some(spec) = self.specs.get_mut(at) {
+                    *spec = Some(ColumnSpec { name, ty: ty.clone() });
+                }
+                Ok(Operand::Bound(*index))
+            }
+            Term::Literal(value) => Ok(match literal::encode(ty, value, name)? {
+                Some(bytes) => Operand::Constant(bytes),
+                None => Operand::Null,
+            }),
+            Term::Tuple(items) => match items.as_slice() {
+                [item] => self.operand(item, name, ty),
+                _ => Err(CqlError::unsupported("Bind markers and functions inside a tuple are")),
+            },
+            Term::Call { name: function, arguments } => self.call(function, arguments, name, ty),
+        }
+    }
+
+    fn call(
+        &mut self,
+        function: &str,
+        arguments: &[Term],
+        name: &str,
+        ty: &CqlType,
+    ) -> Result<Operand, CqlError> {
+        let found =
+            of_now(function, arguments).or_else(|| Function::find(function, arguments.len()));
+        let Some((found, gives)) = found else {
+            return Err(CqlError::invalid(format!("Unknown function {function} called")));
+        };
+        let suits = gives == *ty || (gives == CqlType::Timeuuid && *ty == CqlType::Uuid);
+        if !suits {
+            return Err(CqlError::invalid(format!(
+                "Type error: cannot assign result of function system.{function} (type {gives}) to \
+                 {name} (type {ty})"
+            )));
+        }
+        let argument = match (found, arguments) {
+            (Function::MinTimeuuid | Function::MaxTimeuuid, [argument]) => {
+                let of = format!("arg0(system.{function})");
+                self.operand(argument, &of, &CqlType::Timestamp)?
+            }
+            _ => Operand::Null,
+        };
+        Ok(Operand::Call(found, Box::new(argument)))
+    }
+}
+
+/// `toTimestamp(now())` and its like: a function of this moment.
+fn of_now(function: &str, arguments: &[Term]) -> Option<(Function, CqlType)> {
+    match arguments {
+        [Term::Call { name, arguments }] if name == "now" && arguments.is_empty() => {}
+        _ => return None,
+    }
+    Some(match function {
+        "totimestamp" | "to_timestamp" | "dateof" => (Function::Timestamp, CqlType::Timestamp),
+        "tounixtimestamp" | "to_unix_timestamp" | "unixtimestampof" => {
+            (Function::Timestamp, CqlType::Bigint)
+        }
+        "todate" | "to_date" => (Function::Date, CqlType::Date),
+        _ => return None,
+    })
+}
+
+/// Refuses a constant limit as early as Cassandra does.
+pub(super) fn check_limit(slot: Option<&Input>) -> Result<(), CqlError> {
+    let Some(Input { operand: Operand::Constant(bytes), .. }) = slot else {
+        return Ok(());
+    };
+    match <[u8; 4]>::try_from(bytes.as_slice()).map(i32::from_be_bytes) {
+        Ok(1..) => Ok(()),
+        _ => invalid("LIMIT must be strictly positive"),
+    }
+}
+
+/// As [`routing`]; of an `IN` with markers, Cassandra names the last one.
+pub(super) fn routing_of(choices: &[Choice]) -> Vec<u16> {
+    let last = |choice: &Choice| match choice {
+        Choice::One(slot) => Some(slot.clone()),
+        Choice::Several(slots) => slots.last().cloned(),
+        Choice::List(..) => None,
+    };
+    let slots: Option<Vec<Input>> = choices.iter().map(last).collect();
+    slots.map(|slots| routing(&slots)).unwrap_or_default()
+}

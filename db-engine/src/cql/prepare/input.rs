@@ -1,0 +1,71 @@
+//! Where the values of a statement come from when it is executed.
+
+use crate::types::CqlType;
+
+/// Where a value comes from.
+#[derive(Debug, Clone, PartialEq)]
+pub(in crate::cql) enum Operand {
+    /// The value bound to this marker.
+    Bound(u16),
+    /// A constant, valid and in its stored form.
+    Constant(Vec<u8>),
+    /// `null`.
+    Null,
+    /// The value of a function.
+    Call(Function, Box<Operand>),
+    /// The token of a partition key with these values.
+    Token(Vec<Input>),
+}
+
+/// A function that is evaluated when a statement is executed. All but the last two have no
+/// argument.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::cql) enum Function {
+    /// A UUID of version 1 of this moment.
+    Now,
+    /// A random UUID.
+    Uuid,
+    /// This moment in milliseconds.
+    Timestamp,
+    /// Today.
+    Date,
+    /// The time of day.
+    Time,
+    /// The smallest UUID of version 1 of a timestamp.
+    MinTimeuuid,
+    /// The greatest UUID of version 1 of a timestamp.
+    MaxTimeuuid,
+}
+
+/// A value with the name and type of what it is for.
+#[derive(Debug, Clone, PartialEq)]
+pub(in crate::cql) struct Input {
+    /// The column, for messages.
+    pub name: String,
+    /// Its type.
+    pub ty: CqlType,
+    /// Whether it is a descending clustering column.
+    pub descending: bool,
+    /// Where the value comes from.
+    pub operand: Operand,
+}
+
+impl Function {
+    /// The function of this name and number of arguments; what it gives; what its argument is.
+    pub(in crate::cql) fn find(name: &str, arguments: usize) -> Option<(Function, CqlType)> {
+        Some(match (name, arguments) {
+            ("now" | "current_timeuuid" | "currenttimeuuid", 0) => {
+                (Function::Now, CqlType::Timeuuid)
+            }
+            ("uuid", 0) => (Function::Uuid, CqlType::Uuid),
+            ("currenttimestamp" | "current_timestamp", 0) => {
+                (Function::Timestamp, CqlType::Timestamp)
+            }
+            ("currentdate" | "current_date", 0) => (Function::Date, CqlType::Date),
+            ("currenttime" | "current_time", 0) => (Function::Time, CqlType::Time),
+            ("mintimeuuid" | "min_timeuuid", 1) => (Function::MinTimeuuid, CqlType::Timeuuid),
+            ("maxtimeuuid" | "max_timeuuid", 1) => (Function::MaxTimeuuid, CqlType::Timeuuid),
+            _ => return None,
+        })
+    }
+}

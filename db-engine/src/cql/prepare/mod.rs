@@ -1,0 +1,122 @@
+//! A statement and the schema → a plan: names are looked up and types settled.
+
+mod binder;
+mod conditions;
+pub(in crate::cql) mod input;
+pub(in crate::cql) mod plan;
+mod select;
+mod selection;
+pub(in crate::cql) mod source;
+mod system;
+mod write;
+
+use crate::{
+    cql::{
+        error::CqlError,
+        parse::ast::{BatchStatement, Statement},
+    },
+    schema::{Catalog, Table, TableName},
+    types::CqlType,
+};
+use binder::{Binder, routing};
+use plan::{BatchPlan, Plan, Prepared};
+use std::sync::Arc;
+
+/// Plans a statement. `keyspace` is the one in use on the connection.
+///
+/// # Errors
+/// In Cassandra's words, if the statement makes no sense with the schema as it is.
+pub fn prepare(
+    catalog: &Catalog,
+    keyspace: Option<&str>,
+    statement: Statement,
+) -> Result<Prepared, CqlError> {
+    match statement {
+        Statement::Select(select) => {
+            let table = find(catalog, keyspace, &select.from)?;
+            select::prepare(table, &select)
+        }
+        Statement::Modify(write) => {
+            let table = find(catalog, keyspace, write.table())?;
+            let mut binder = Binder::default();
+            let mut plan = write::prepare(table, &write, &mut binder)?;
+            let bind = binder.finish();
+            plan.markers = bind.len();
+            Ok(Prepared {
+                bind,
+                pk_indexes: routing(&plan.partition_key),
+                depends: vec![table.table_version()],
+                ..Prepared::new(Plan::Write(plan), &table.keyspace, &table.name)
+            })
+        }
+        Statement::Batch(batch) => prepare_batch(catalog, keyspace, &batch),
+        Statement::Use(name) => {
+            if !catalog.has_keyspace(&name) {
+                return Err(CqlError::invalid(format!("Keyspace '{name}' does not exist")));
+            }
+            Ok(Prepared::new(Plan::Use(name), "", ""))
+        }
+        Statement::Ddl(mut ddl) => {
+            if let Some(name) = ddl.table_mut()
+                && name.keyspace.is_none()
+            {
+                name.keyspace = Some(keyspace.ok_or_else(no_keyspace)?.to_string());
+            }
+            Ok(Prepared::new(Plan::Ddl(ddl), "", ""))
+        }
+    }
+}
+
+fn no_keyspace() -> CqlError {
+    CqlError::invalid(
+        "No keyspace has been specified. USE a keyspace, or explicitly specify keyspace.tablename",
+    )
+}
+
+fn find<'a>(
+    catalog: &'a Catalog,
+    keyspace: Option<&str>,
+    name: &TableName,
+) -> Result<&'a Arc<Table>, CqlError> {
+    let keyspace = name.keyspace.as_deref().or(keyspace).ok_or_else(no_keyspace)?;
+    Ok(catalog.table(keyspace, &name.name)?)
+}
+
+fn prepare_batch(
+    catalog: &Catalog,
+    keyspace: Option<&str>,
+    batch: &BatchStatement,
+) -> Result<Prepared, CqlError> {
+    let mut binder = Binder::default();
+    let timestamp = match &batch.using.timestamp {
+        Some(term) => Some(binder.slot(term, "[timestamp]", &CqlType::Bigint)?),
+        None => None,
+    };
+    if batch.using.ttl.is_some() {
+        return Err(CqlError::invalid("Global TTL on the BATCH statement is not supported."));
+    }
+    let (mut writes, mut depends) = (Vec::new(), Vec::new());
+    let (mut first, mut pk_indexes) = (None, Vec::new());
+    for write in &batch.writes {
+        if timestamp.is_some() && write.using().timestamp.is_some() {
+            return Err(CqlError::invalid(
+                "Timestamp must be set either on BATCH or individual statements",
+            ));
+        }
+        let table = find(catalog, keyspace, write.table())?;
+        let plan = write::prepare(table, write, &mut binder)?;
+        if writes.is_empty() {
+            first = Some(table);
+            pk_indexes = routing(&plan.partition_key);
+        }
+        depends.push(table.table_version());
+        writes.push(plan);
+    }
+    depends.dedup();
+    let bind = binder.finish();
+    let (unlogged, markers) = (batch.unlogged, bind.len());
+    let plan = Plan::Batch(BatchPlan { unlogged, writes, timestamp, markers });
+    let (keyspace, table) =
+        first.map_or(("", ""), |table| (table.keyspace.as_str(), table.name.as_str()));
+    Ok(Prepared { bind, pk_indexes, depends, ..Prepared::new(plan, keyspace, table) })
+}

@@ -1,0 +1,273 @@
+//! Statements with everything decided that can be decided before values are known.
+
+use crate::{
+    cql::{
+        error::CqlError,
+        parse::ast::Operator,
+        prepare::{
+            input::Input,
+            source::{Aggregate, Source},
+        },
+    },
+    mutation::TableNumber,
+    schema::{Catalog, Ddl, Table, TableVersion},
+    types::CqlType,
+};
+use std::sync::Arc;
+
+/// A bind marker or a column of a result, as clients are told of it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ColumnSpec {
+    /// Its name, as Cassandra would name it.
+    pub name: String,
+    /// The type of its values.
+    pub ty: CqlType,
+}
+
+/// A statement that can be executed any number of times.
+#[derive(Debug)]
+pub struct Prepared {
+    /// What is to be done.
+    pub plan: Plan,
+    /// The bind markers, in the order in which values are given.
+    pub bind: Vec<ColumnSpec>,
+    /// For each column of the partition key, which marker gives its value; empty if one is given
+    /// otherwise. Drivers route by it.
+    pub pk_indexes: Vec<u16>,
+    /// The columns of the result; empty if there are no rows.
+    pub result: Vec<ColumnSpec>,
+    /// The keyspace of `bind` and `result`.
+    pub keyspace: String,
+    /// The table of `bind` and `result`.
+    pub table: String,
+    /// The tables that it was planned with.
+    pub depends: Vec<TableVersion>,
+}
+
+impl Prepared {
+    /// A statement without markers and without rows in its result.
+    pub(in crate::cql) fn new(plan: Plan, keyspace: &str, table: &str) -> Self {
+        Prepared {
+            plan,
+            bind: Vec::new(),
+            pk_indexes: Vec::new(),
+            result: Vec::new(),
+            keyspace: keyspace.to_string(),
+            table: table.to_string(),
+            depends: Vec::new(),
+        }
+    }
+
+    /// Whether it may still be executed. If not, answer `UNPREPARED`: the client prepares again
+    /// and learns of the new columns.
+    #[must_use]
+    pub fn is_current(&self, catalog: &Catalog) -> bool {
+        self.depends.iter().all(|version| catalog.is_current(*version))
+    }
+
+    /// For values that come with names: for each marker, which of the values is meant.
+    ///
+    /// # Errors
+    /// In Cassandra's words, if a marker is not named.
+    pub fn order_of(&self, names: &[&str]) -> Result<Vec<usize>, CqlError> {
+        let find = |spec: &ColumnSpec| {
+            let found = names.iter().position(|name| *name == spec.name);
+            found.ok_or_else(|| CqlError::invalid("Invalid amount of bind variables"))
+        };
+        self.bind.iter().map(find).collect()
+    }
+}
+
+/// What a statement does.
+#[derive(Debug)]
+#[allow(clippy::large_enum_variant)] // One for each prepared statement, which is kept.
+pub enum Plan {
+    /// Writes to one partition of one table.
+    Write(WritePlan),
+    /// Several writes, given as one text.
+    Batch(BatchPlan),
+    /// Reads a table.
+    Select(SelectPlan),
+    /// Reads a system table.
+    System(SystemPlan),
+    /// Changes the schema. All tables have their keyspace.
+    Ddl(Ddl),
+    /// Makes this the keyspace of the connection. It exists.
+    Use(String),
+}
+
+impl Plan {
+    /// Whether it reads or writes rows of tables that clients have made.
+    #[must_use]
+    pub fn is_of_rows(&self) -> bool {
+        matches!(self, Self::Write(_) | Self::Batch(_) | Self::Select(_))
+    }
+}
+
+/// What a write does to what its key names.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::cql) enum Action {
+    /// Sets cells; the row exists even if it has none.
+    Insert,
+    /// Sets or deletes cells.
+    Update,
+    /// Deletes the row.
+    DeleteRow,
+    /// Deletes the partition.
+    DeletePartition,
+}
+
+/// A write to one partition.
+#[derive(Debug)]
+pub struct WritePlan {
+    pub(in crate::cql) table: TableNumber,
+    pub(in crate::cql) action: Action,
+    pub(in crate::cql) partition_key: Vec<Input>,
+    pub(in crate::cql) clustering: Vec<Input>,
+    /// Column numbers, ascending, and their values.
+    pub(in crate::cql) cells: Vec<(u16, Input)>,
+    pub(in crate::cql) timestamp: Option<Input>,
+    pub(in crate::cql) ttl: Option<Input>,
+    pub(in crate::cql) default_ttl_s: u32,
+    /// How many markers the statement has.
+    pub(in crate::cql) markers: usize,
+}
+
+/// Several writes. Their mutations are to be applied all or none.
+#[derive(Debug)]
+pub struct BatchPlan {
+    pub(in crate::cql) unlogged: bool,
+    pub(in crate::cql) writes: Vec<WritePlan>,
+    pub(in crate::cql) timestamp: Option<Input>,
+    pub(in crate::cql) markers: usize,
+}
+
+impl BatchPlan {
+    /// Whether `UNLOGGED` was said: its parts may become durable one by one.
+    #[must_use]
+    pub fn is_unlogged(&self) -> bool {
+        self.unlogged
+    }
+
+    /// How many writes it has.
+    #[must_use]
+    pub fn statements(&self) -> u64 {
+        self.writes.len() as u64
+    }
+}
+
+/// The value or values that a column is restricted to by `=` or `IN`.
+#[derive(Debug)]
+pub(in crate::cql) enum Choice {
+    /// One value.
+    One(Input),
+    /// A list in parentheses.
+    Several(Vec<Input>),
+    /// `IN ?`: a bound list. The slot has the list's type, the item's slot the column's.
+    List(Input, Input),
+}
+
+/// One end of a range of clustering keys: values of some columns after the prefix, which all run
+/// in the same direction.
+#[derive(Debug)]
+pub(in crate::cql) struct Edge {
+    pub slots: Vec<Input>,
+    pub inclusive: bool,
+}
+
+/// A range of clustering keys by value: `>` or `>=`, and `<` or `<=`.
+#[derive(Debug, Default)]
+pub(in crate::cql) struct RangeInput {
+    pub lower: Option<Edge>,
+    pub upper: Option<Edge>,
+}
+
+/// Which partitions are read.
+#[derive(Debug)]
+pub(in crate::cql) enum PartitionSet {
+    /// Those with these keys.
+    Keys(Vec<Choice>),
+    /// All, or those between two tokens; each end with whether it is inclusive.
+    Tokens { lower: Option<(Input, bool)>, upper: Option<(Input, bool)> },
+}
+
+/// A condition that is checked row by row.
+#[derive(Debug)]
+pub(in crate::cql) struct Condition {
+    pub source: Source,
+    pub operator: Operator,
+    pub choice: Choice,
+}
+
+/// A read of a table.
+#[derive(Debug)]
+#[allow(clippy::struct_excessive_bools)] // Each is a fact about the statement of its own.
+pub struct SelectPlan {
+    pub(in crate::cql) table: TableNumber,
+    pub(in crate::cql) partitions: PartitionSet,
+    /// Values of the first clustering columns.
+    pub(in crate::cql) prefix: Vec<Choice>,
+    /// A range of what follows the prefix.
+    pub(in crate::cql) span: RangeInput,
+    /// Whether the column after the prefix is descending.
+    pub(in crate::cql) descending: bool,
+    /// Whether there are more clustering columns than the prefix has.
+    pub(in crate::cql) open: bool,
+    pub(in crate::cql) conditions: Vec<Condition>,
+    pub(in crate::cql) reverse: bool,
+    pub(in crate::cql) distinct: bool,
+    /// Whether blocks that are read for it are to be forgotten.
+    pub(in crate::cql) bypass_cache: bool,
+    pub(in crate::cql) limit: Option<Input>,
+    pub(in crate::cql) per_partition_limit: Option<Input>,
+    pub(in crate::cql) sources: Vec<Source>,
+    /// One for each column of the result if rows are counted or summed up; else empty.
+    pub(in crate::cql) aggregates: Vec<Aggregate>,
+    /// Numbers of the regular columns that are looked at, ascending.
+    pub(in crate::cql) columns: Arc<[u16]>,
+    /// Whether the partition key has one column, and so is that column's value.
+    pub(in crate::cql) single_key: bool,
+    /// Types of the clustering columns, and whether they are descending.
+    pub(in crate::cql) clustering: Vec<(CqlType, bool)>,
+    pub(in crate::cql) markers: usize,
+}
+
+impl SelectPlan {
+    /// Whether it names a whole primary key, and so finds one row at most.
+    #[must_use]
+    pub fn is_of_one_row(&self) -> bool {
+        let is_one = |choice: &Choice| matches!(choice, Choice::One(_));
+        let PartitionSet::Keys(keys) = &self.partitions else { return false };
+        !self.open && keys.iter().chain(&self.prefix).all(is_one)
+    }
+
+    /// Whether rows are looked at and then left out.
+    #[must_use]
+    pub fn filters(&self) -> bool {
+        !self.conditions.is_empty()
+    }
+
+    /// Whether it names no partition: all are read, or those of a range of tokens.
+    #[must_use]
+    pub fn scans(&self) -> bool {
+        matches!(self.partitions, PartitionSet::Tokens { .. })
+    }
+
+    /// Whether blocks that are read for it are to be forgotten.
+    #[must_use]
+    pub fn bypasses_cache(&self) -> bool {
+        self.bypass_cache
+    }
+}
+
+/// A read of a system table. Its result is one page, whatever the page size asked for.
+#[derive(Debug)]
+pub struct SystemPlan {
+    pub(in crate::cql) table: Arc<Table>,
+    /// Indexes of columns, and the values one of which they must have.
+    pub(in crate::cql) conditions: Vec<(usize, Choice)>,
+    /// Indexes of the columns of the result; none for `count(*)`.
+    pub(in crate::cql) columns: Option<Vec<usize>>,
+    pub(in crate::cql) limit: Option<Input>,
+    pub(in crate::cql) markers: usize,
+}

@@ -1,0 +1,141 @@
+//! SELECT: statement and table → [`SelectPlan`].
+
+use crate::{
+    cql::{
+        error::{CqlError, invalid},
+        parse::ast::Select,
+        prepare::{
+            binder::{Binder, check_limit, column, routing_of},
+            conditions::{Sorter, Where},
+            plan::{Choice, PartitionSet, Plan, Prepared, SelectPlan},
+            selection::{Selected, check_distinct, selection},
+            source::{Fold, Source},
+            system::prepare_system,
+        },
+    },
+    schema::{ColumnKind, Table, system::is_system},
+    types::CqlType,
+};
+use std::{collections::BTreeSet, sync::Arc};
+
+pub(super) fn prepare(table: &Arc<Table>, select: &Select) -> Result<Prepared, CqlError> {
+    let selected = selection(table, select)?;
+    if is_system(&table.keyspace) {
+        return prepare_system(table, select, selected);
+    }
+    if select.distinct {
+        check_distinct(&selected)?;
+    }
+    let mut binder = Binder::default();
+    let mut sorter = Sorter::new(table);
+    for relation in &select.relations {
+        sorter.add(relation, &mut binder)?;
+    }
+    let per_partition_limit = match &select.per_partition_limit {
+        Some(term) => Some(binder.slot(term, "[per_partition_limit]", &CqlType::Int)?),
+        None => None,
+    };
+    let limit = match &select.limit {
+        Some(term) => Some(binder.slot(term, "[limit]", &CqlType::Int)?),
+        None => None,
+    };
+    check_limit(limit.as_ref())?;
+    check_limit(per_partition_limit.as_ref())?;
+    let Where { partitions, prefix, span, conditions } = sorter.finish(select.allow_filtering)?;
+    let reverse = order(table, select, &partitions, &prefix)?;
+    let pk_indexes = match &partitions {
+        PartitionSet::Keys(choices) => routing_of(choices),
+        PartitionSet::Tokens { .. } => Vec::new(),
+    };
+    let bind = binder.finish();
+    let clustering = table.clustering();
+    let next = clustering.get(prefix.len());
+    let sums_up = selected.iter().any(|item| item.kind != Fold::First);
+    let aggregates = selected.iter().map(Selected::aggregate).collect();
+    let sources = selected.iter().map(|item| &item.source);
+    let sources = sources.chain(conditions.iter().map(|condition| &condition.source));
+    let columns: BTreeSet<u16> = sources.filter_map(Source::column).collect();
+    let plan = SelectPlan {
+        table: table.number,
+        descending: next.is_some_and(|column| column.descending),
+        open: next.is_some(),
+        partitions,
+        prefix,
+        span,
+        conditions,
+        reverse,
+        distinct: select.distinct,
+        bypass_cache: select.bypass_cache,
+        limit,
+        per_partition_limit,
+        sources: selected.iter().map(|item| item.source.clone()).collect(),
+        aggregates: if sums_up { aggregates } else { Vec::new() },
+        columns: columns.into_iter().collect(),
+        single_key: table.partition_key().len() == 1,
+        clustering: clustering
+            .iter()
+            .map(|column| (column.ty.clone(), column.descending))
+            .collect(),
+        markers: bind.len(),
+    };
+    Ok(Prepared {
+        bind,
+        pk_indexes,
+        result: selected.into_iter().map(|item| item.spec).collect(),
+        depends: vec![table.table_version()],
+        ..Prepared::new(Plan::Select(plan), &table.keyspace, &table.name)
+    })
+}
+
+fn order(
+    table: &Table,
+    select: &Select,
+    partitions: &PartitionSet,
+    prefix: &[Choice],
+) -> Result<bool, CqlError> {
+    if select.order.is_empty() {
+        return Ok(false);
+    }
+    match partitions {
+        PartitionSet::Tokens { .. } => {
+            return invalid(
+                "ORDER BY is only supported when the partition key is restricted by an EQ or an \
+                 IN.",
+            );
+        }
+        PartitionSet::Keys(choices) => {
+            if !choices.iter().all(|choice| matches!(choice, Choice::One(_))) {
+                return Err(CqlError::unsupported("ORDER BY with IN on the partition key is"));
+            }
+        }
+    }
+    let mut reverse = None;
+    let mut expected = 0;
+    for (name, descending) in &select.order {
+        let column = column(table, name)?;
+        if column.kind != ColumnKind::Clustering {
+            return invalid(format!(
+                "Order by is currently only supported on the clustered columns of the PRIMARY \
+                 KEY, got {name}"
+            ));
+        }
+        let position = usize::from(column.number);
+        // What has one value only may be left out.
+        while expected < position && matches!(prefix.get(expected), Some(Choice::One(_))) {
+            expected += 1;
+        }
+        if expected != position {
+            return invalid(
+                "Order by currently only supports the ordering of columns following their \
+                 declared order in the PRIMARY KEY",
+            );
+        }
+        expected += 1;
+        let backwards = *descending != column.descending;
+        if reverse.is_some_and(|reverse| reverse != backwards) {
+            return invalid("Unsupported order by relation");
+        }
+        reverse = Some(backwards);
+    }
+    Ok(reverse.unwrap_or(false))
+}
