@@ -8,6 +8,7 @@ pub mod shard;
 pub mod protocol;
 pub mod cql;
 pub mod store;
+pub mod directory;
 pub mod sstable;
 pub mod commitlog;
 pub mod memtable;

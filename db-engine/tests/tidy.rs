@@ -14,6 +14,7 @@ const LAYERS: &[&str] = &[
     "protocol",
     "cql",
     "store",
+    "directory",
     "sstable",
     "commitlog",
     "memtable",

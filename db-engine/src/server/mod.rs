@@ -11,6 +11,7 @@ mod stop;
 
 use crate::{
     config::Config,
+    directory::catalog_file,
     error::Error,
     io::{
         Clock, Files, SystemClock,
@@ -20,7 +21,7 @@ use crate::{
     mutation::token::range_of,
     schema::system::NodeInfo,
     shard::{
-        self, Shard, catalog_file,
+        self, Shard,
         mailbox::{Bell, Mailbox},
         peers::{Letterbox, Peers},
         shared::Shared,

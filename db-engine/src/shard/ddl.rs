@@ -3,9 +3,10 @@
 //! A change is applied to the catalog, made durable, given to all shards, and only then answered:
 //! whoever has the answer can use the new schema on any connection, and it survives a crash.
 
-use super::{catalog_file::Replacement, failure::Failure, session::Address};
+use super::{failure::Failure, session::Address};
 use crate::{
     cql::CqlError,
+    directory::catalog_file::Replacement,
     io::{Completion, Files},
     protocol::code,
     schema::{Catalog, Ddl, SchemaChange},

@@ -257,6 +257,6 @@ fn unpack(id: SstableId, offset: u64, stored: &[u8]) -> io::Result<Vec<u8>> {
     lz4_flex::block::decompress(input.0, raw_bytes).map_err(|error| invalid(error.to_string()))
 }
 
-pub(super) fn invalid(what: impl Into<String>) -> io::Error {
+pub(crate) fn invalid(what: impl Into<String>) -> io::Error {
     io::Error::new(io::ErrorKind::InvalidData, what.into())
 }

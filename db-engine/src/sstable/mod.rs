@@ -10,12 +10,13 @@
 
 mod block;
 mod index;
-pub mod manifest;
 mod summary;
 mod writer;
 
+pub(crate) use block::invalid;
 pub use block::{Block, BlockRow};
 pub use index::{Footer, Index, Location, read_footer, read_index};
+pub(crate) use summary::SUMMARY_BYTES;
 pub use summary::{SstableId, Summary};
 pub use writer::Writer;
 

@@ -32,7 +32,7 @@ impl SstableId {
         (id.file_name() == name).then_some(id)
     }
 
-    pub(super) fn to_bytes(self) -> [u8; 10] {
+    pub(crate) fn to_bytes(self) -> [u8; 10] {
         let mut bytes = [0; 10];
         bytes[..4].copy_from_slice(&self.epoch.to_le_bytes());
         bytes[4..6].copy_from_slice(&self.shard.to_le_bytes());
@@ -68,7 +68,7 @@ pub struct Summary {
 }
 
 /// Bytes of an encoded [`Summary`].
-pub(super) const SUMMARY_BYTES: usize = 78;
+pub(crate) const SUMMARY_BYTES: usize = 78;
 
 impl Summary {
     /// Whether all its rows belong to the shard whose tokens these are: a shard's are one range.
@@ -76,7 +76,7 @@ impl Summary {
         is_own(self.token_first) && is_own(self.token_last)
     }
 
-    pub(super) fn encode(&self, out: &mut Vec<u8>) {
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         out.extend_from_slice(&self.id.to_bytes());
         out.extend_from_slice(&self.table.0.to_le_bytes());
         for number in [self.window, self.token_first.0, self.token_last.0] {
@@ -90,7 +90,7 @@ impl Summary {
         }
     }
 
-    pub(super) fn decode(bytes: &[u8; SUMMARY_BYTES]) -> Self {
+    pub(crate) fn decode(bytes: &[u8; SUMMARY_BYTES]) -> Self {
         let mut rest: &[u8] = bytes;
         let id = SstableId {
             epoch: u32::from_le_bytes(take(&mut rest)),

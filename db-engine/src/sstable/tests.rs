@@ -1,13 +1,6 @@
 use std::ops::Bound;
 
-use super::{
-    Block, FOOTER_BYTES, Index, SstableId, Summary, Writer,
-    manifest::{
-        Change, checkpoint_name, decode_checkpoint, decode_journal, encode_change,
-        encode_checkpoint, journal_name, parse_name,
-    },
-    read_footer, read_index,
-};
+use super::{Block, FOOTER_BYTES, Index, SstableId, Summary, Writer, read_footer, read_index};
 use crate::mutation::{Builder, Deletion, Item, MutationView, TableNumber, Token, Write};
 
 const ID: SstableId = SstableId { epoch: 3, shard: 1, sequence: 7 };
@@ -187,49 +180,4 @@ fn names_tell_what_a_file_is() {
     for name in ["sst-3-1-7", "sst-00000003-0001", "log-00000003-0001-00000007", "sst-x-y-z"] {
         assert_eq!(SstableId::from_file_name(name), None, "{name}");
     }
-    assert_eq!(parse_name(&checkpoint_name(4)), Some((4, None)));
-    assert_eq!(parse_name(&journal_name(4, 2)), Some((4, Some(2))));
-    for name in ["manifest-4", "manifest-00000004-2", "manifest-00000004.tmp", "manifest"] {
-        assert_eq!(parse_name(name), None, "{name}");
-    }
-}
-
-#[test]
-fn a_checkpoint_reads_back_and_a_damaged_one_does_not() {
-    let (_, summary) = file(1, 3);
-    let bytes = encode_checkpoint(6, &[summary, summary]);
-    assert_eq!(decode_checkpoint(6, &bytes).unwrap(), [summary, summary]);
-    assert!(decode_checkpoint(7, &bytes).is_err());
-    for length in 0..bytes.len() {
-        assert!(decode_checkpoint(6, &bytes[..length]).is_err(), "cut at {length}");
-    }
-    for bit in 0..bytes.len() * 8 {
-        let mut bytes = bytes.clone();
-        bytes[bit / 8] ^= 1 << (bit % 8);
-        assert!(decode_checkpoint(6, &bytes).is_err(), "bit {bit}");
-    }
-}
-
-#[test]
-fn a_journal_cut_anywhere_keeps_the_changes_before_the_cut() {
-    let (_, summary) = file(1, 3);
-    let changes = [
-        Change::Add(vec![summary, summary]),
-        Change::Flushed { floor: 4, sequence: 90 },
-        Change::Remove(vec![ID]),
-        Change::Add(vec![]),
-    ];
-    let mut bytes = Vec::new();
-    let mut ends = Vec::new();
-    for change in &changes {
-        encode_change(6, 1, bytes.len() as u64, change, &mut bytes);
-        ends.push(bytes.len());
-    }
-    for length in 0..=bytes.len() {
-        let whole = ends.iter().filter(|end| **end <= length).count();
-        assert_eq!(decode_journal(6, 1, &bytes[..length]), changes[..whole], "cut at {length}");
-    }
-    assert_eq!(decode_journal(6, 2, &bytes), [], "a journal of another shard");
-    bytes.resize(bytes.len() + 64, 0);
-    assert_eq!(decode_journal(6, 1, &bytes), changes, "zeros are no change");
 }

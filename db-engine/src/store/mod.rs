@@ -22,13 +22,13 @@ pub use request::{Done, Fatal, Page, PageRow, Partitions, Position, ReadRequest,
 
 use self::{
     background::{Journal, Task},
-    open::Sequential,
     read::{PendingRead, cache::Cache},
     table::{Sstable, Table},
     turn::Job,
 };
 use crate::{
     commitlog::{CommitLog, LogConfig, NotStaged, SegmentId},
+    directory::{Sequential, claim, manifest::journal_name},
     error::Result,
     io::{Buffer, Clock, Completion, FileId, Files, Ticket},
     memtable::Pool,
@@ -37,7 +37,7 @@ use crate::{
         token::{range_of, shard_of},
     },
     schema::TableSettings,
-    sstable::{SstableId, Summary, manifest::journal_name},
+    sstable::{SstableId, Summary},
 };
 
 /// The most bytes of mutations in one write, with the default size of segments of the log.
@@ -111,7 +111,7 @@ pub fn open(
     assert_eq!(files.len(), usize::from(config.shards), "each shard has its files");
     // The lock lives as long as the files that took it: those of the first shard.
     if let Some(first) = files.first_mut() {
-        open::claim(&mut Sequential(&mut **first))?;
+        claim(&mut Sequential(&mut **first))?;
     }
     let now_s = clock.now_us().div_euclid(1_000_000);
     let opened = open::recover(config, &mut Sequential(&mut *recovery), tables, now_s)?;

@@ -1,8 +1,8 @@
 //! The journal of the manifest to which a shard appends.
 
 use crate::{
+    directory::manifest::{Change, encode_change},
     io::{Buffer, FileId, Operation},
-    sstable::manifest::{Change, encode_change},
 };
 
 /// The journal of the manifest to which a shard appends.

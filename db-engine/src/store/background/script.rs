@@ -4,8 +4,9 @@ use std::collections::VecDeque;
 
 use super::{Committed, Journal, encoder::Output};
 use crate::{
+    directory::manifest::Change,
     io::Operation,
-    sstable::{SstableId, Summary, manifest::Change},
+    sstable::{SstableId, Summary},
 };
 
 /// What to do next, and when it counts.

@@ -6,8 +6,10 @@
 
 use std::io;
 
-use super::{SstableId, Summary, block::invalid, summary::SUMMARY_BYTES};
-use crate::mutation::Input;
+use crate::{
+    mutation::Input,
+    sstable::{SUMMARY_BYTES, SstableId, Summary, invalid},
+};
 
 const MAGIC: [u8; 8] = *b"SANDMAN1";
 
