@@ -9,8 +9,11 @@ import * as wire from './wire.js'
 
 /** Shortest pause before a lost connection is tried again, in milliseconds. */
 const RECONNECT_MS = 100
-/** Longest wait for the broker to accept a connection; then it is tried again, in milliseconds. */
-const CONNACK_MS_MAX = 15_000
+/**
+ * Longest wait for the broker to accept a connection, in milliseconds, as long as that of mqtt.js;
+ * then it is tried again.
+ */
+const CONNACK_MS_MAX = 30_000
 
 /**
  * @typedef {object} PublisherOptions
