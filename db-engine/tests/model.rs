@@ -13,7 +13,7 @@ use std::{
 
 use oracle::{CKS, COLUMNS, Cell, Cells, KEYS, Oracle, Row, bound, key_bytes, number, places};
 use sandglass_db::{
-    io::{Clock, ManualClock, Random, sim::SimDisk},
+    io::{Clock, ManualClock, Random, TimeSlice, sim::SimDisk},
     mutation::{
         Builder, RowBuilder, RowView, TableNumber, Write,
         token::{range_of, shard_of, token},
@@ -376,7 +376,10 @@ impl Test {
     ) -> Vec<Row> {
         let mut page = Page::default();
         let mut before = Vec::new();
-        if self.stores[usize::from(shard)].read(READ, request, &mut page).unwrap() {
+        if self.stores[usize::from(shard)]
+            .read(READ, request, &mut page, &mut TimeSlice::endless())
+            .unwrap()
+        {
             self.page = Some(page);
             return before;
         }

@@ -9,6 +9,7 @@
 mod buffer;
 mod clock;
 mod random;
+mod time_slice;
 pub mod disk;
 pub mod sim;
 
@@ -17,6 +18,7 @@ use std::io;
 pub use buffer::Buffer;
 pub use clock::{Clock, ManualClock, SystemClock};
 pub use random::Random;
+pub use time_slice::TimeSlice;
 
 /// Direct writes begin and end at multiples of this many bytes, in the file and in memory.
 pub const ALIGNMENT: usize = 4096;

@@ -12,7 +12,7 @@ mod rows;
 #[cfg(test)]
 mod tests;
 
-use std::{ops::Bound, sync::Arc};
+use std::{collections::BTreeMap, ops::Bound, sync::Arc};
 
 use hashbrown::HashTable;
 
@@ -21,18 +21,21 @@ use self::{
     arena::{Arena, HEADER_BYTES},
     rows::{ENTRY_BYTES, Rows},
 };
-use crate::mutation::{Deletion, Item, MutationView, RowView, Token, merge, shadow};
+use crate::{
+    io::TimeSlice,
+    mutation::{Deletion, Item, MutationView, RowView, Token, merge, shadow},
+};
 
 /// Bytes that a row takes besides its keys and values.
 const ROW_BYTES: usize = HEADER_BYTES + ENTRY_BYTES;
 
 /// Bytes that a partition takes besides its key and rows.
-const PARTITION_BYTES: usize = 160;
+const PARTITION_BYTES: usize = 210;
 
 #[derive(Debug)]
 struct Partition {
     token: Token,
-    key: Box<[u8]>,
+    key: Arc<[u8]>,
     /// No row holds anything that this covers.
     deletion: Option<Deletion>,
     rows: Rows,
@@ -57,8 +60,10 @@ pub struct Memtable {
     arena: Arena,
     partitions: Vec<Partition>,
     by_token: HashTable<u32>,
-    /// Places in `partitions`, ascending by token and key; complete if as long as `partitions`.
-    sorted: Vec<u32>,
+    /// Places in `partitions`, ascending by token and key. Kept in order all the time: sorting
+    /// some hundred thousand of them when a scan or a flush needs them would take tens of
+    /// milliseconds at once.
+    by_place: BTreeMap<(Token, Arc<[u8]>), u32>,
     bytes: usize,
     rows: usize,
     timestamp_min: Option<i64>,
@@ -95,13 +100,11 @@ impl Memtable {
         let number = u32::try_from(place).expect("memory ends before that");
         let hash_of = |place: &u32| partitions[*place as usize].token.0.cast_unsigned();
         self.by_token.insert_unique(hash, number, hash_of);
-        self.partitions.push(Partition {
-            token,
-            key: key.into(),
-            deletion: None,
-            rows: Rows::default(),
-        });
-        self.bytes += PARTITION_BYTES + key.len();
+        let bytes = key.len();
+        let key: Arc<[u8]> = key.into();
+        self.by_place.insert((token, Arc::clone(&key)), number);
+        self.partitions.push(Partition { token, key, deletion: None, rows: Rows::default() });
+        self.bytes += PARTITION_BYTES + bytes;
         place
     }
 
@@ -166,16 +169,22 @@ impl Memtable {
         });
     }
 
-    /// Puts it in order and shares it: nobody can write to it any more.
+    /// Shares it: nobody can write to it any more.
     #[must_use]
-    pub fn freeze(mut self) -> Arc<Self> {
-        self.sort();
+    pub fn freeze(self) -> Arc<Self> {
         Arc::new(self)
     }
 
-    /// Gives its memory back.
-    pub fn recycle(self, pool: &mut Pool) {
-        pool.put(self.arena);
+    /// Gives its memory back, as much of it as there is time for; returns whether that was all.
+    pub fn recycle(&mut self, pool: &mut Pool, slice: &mut TimeSlice<'_>) -> bool {
+        pool.put(std::mem::take(&mut self.arena));
+        while !slice.is_over() {
+            if self.partitions.pop().is_none() && self.by_place.pop_last().is_none() {
+                return true;
+            }
+            slice.count(0);
+        }
+        false
     }
 
     fn view<'a>(&'a self, partition: &'a Partition) -> PartitionView<'a> {
@@ -195,45 +204,15 @@ impl Memtable {
         Some(self.view(&self.partitions[*place as usize]))
     }
 
-    /// Puts the partitions in order, for [`Self::in_order`]. Cheap if there are no new ones.
-    ///
-    /// # Panics
-    ///
-    /// If there are more than 2^32 partitions.
-    pub fn sort(&mut self) {
-        if self.sorted.len() == self.partitions.len() {
-            return;
-        }
-        let count = u32::try_from(self.partitions.len()).expect("memory ends before that");
-        self.sorted = (0..count).collect();
-        let place = |number: &u32| {
-            let partition = &self.partitions[*number as usize];
-            (partition.token, &*partition.key)
-        };
-        self.sorted.sort_unstable_by(|a, b| place(a).cmp(&place(b)));
-    }
-
-    /// The partitions from this place on, ascending by token and key. [`Self::sort`] comes first.
+    /// The partitions from this place on, ascending by token and key.
     pub fn in_order<'a>(
         &'a self,
         token: Token,
         key: &[u8],
     ) -> impl Iterator<Item = PartitionView<'a>> + use<'a> {
-        debug_assert_eq!(self.sorted.len(), self.partitions.len(), "it is sorted");
-        let before = |number: &u32| {
-            let partition = &self.partitions[*number as usize];
-            (partition.token, &*partition.key) < (token, key)
-        };
-        let start = self.sorted.partition_point(before);
-        let view = |number: &u32| self.view(&self.partitions[*number as usize]);
-        self.sorted[start..].iter().map(view)
-    }
-
-    /// The partition with this number in their order. [`Self::sort`] comes first.
-    #[must_use]
-    pub fn nth(&self, number: usize) -> Option<PartitionView<'_>> {
-        let place = *self.sorted.get(number)?;
-        Some(self.view(&self.partitions[place as usize]))
+        let from = (token, Arc::from(key));
+        let places = self.by_place.range(from..).map(|(_, place)| *place as usize);
+        places.map(|place| self.view(&self.partitions[place]))
     }
 
     /// Bytes that it takes in memory, about.

@@ -31,10 +31,6 @@ use std::{
 /// Bytes of the buffer that all connections are read into.
 const SHARED_BYTES: usize = 64 << 10;
 
-/// Bytes that one connection is read in a turn, so that one that never stops sending does not
-/// keep the others waiting.
-const TURN_BYTES_MAX: usize = 1 << 20;
-
 /// What one shard's connections may use.
 #[derive(Debug, Clone, Copy)]
 #[allow(clippy::struct_field_names)] // each is the most of something
@@ -190,10 +186,11 @@ impl Reactor {
         }
         let kept_before = connection.kept.capacity();
         let metrics = self.shard.metrics_handle();
-        let mut read_bytes = 0;
         let mut drained = false;
+        self.shard.begin_client();
         run_kept(connection, &mut self.shard, &self.limits);
-        while !(connection.blocked || connection.session.broken || drained) {
+        while !(connection.blocked || connection.session.broken || drained) && self.shard.has_time()
+        {
             metrics.receives.add(1);
             let before = connection.kept.len();
             let length = match connection.receive(&mut self.shared) {
@@ -218,12 +215,11 @@ impl Reactor {
                 }
             };
             metrics.received_bytes.add(length as u64);
-            read_bytes += length;
-            if read_bytes >= TURN_BYTES_MAX && !drained {
-                connection.waiting = true;
-                self.waiting.push(index);
-                break;
-            }
+        }
+        let is_held_up = connection.blocked || connection.session.broken;
+        if !(is_held_up || connection.waiting || self.shard.has_time()) {
+            connection.waiting = true;
+            self.waiting.push(index);
         }
         let others = self.kept_bytes - kept_before;
         let kept = connection.kept.capacity();
@@ -331,7 +327,8 @@ fn run_kept(connection: &mut Connection, shard: &mut Shard, limits: &Limits) {
 }
 
 /// Runs the frames at the front of `bytes`; returns how many bytes they have. Stops early at a
-/// limit of the connection, which is then blocked, and at what breaks it.
+/// limit of the connection, which is then blocked, at what breaks it, and when the connection has
+/// had its share of the turn.
 fn run(connection: &mut Connection, shard: &mut Shard, limits: &Limits, bytes: &[u8]) -> usize {
     let mut at = 0;
     connection.needed = HEADER_BYTES;
@@ -368,6 +365,9 @@ fn run(connection: &mut Connection, shard: &mut Shard, limits: &Limits, bytes: &
         if full {
             connection.blocked = true;
             shard.metrics().blocked.add(1);
+            return at;
+        }
+        if !shard.has_time() {
             return at;
         }
     }

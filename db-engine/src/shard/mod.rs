@@ -10,6 +10,7 @@ mod failure;
 pub mod mailbox;
 pub mod peers;
 mod read;
+mod round_robin;
 pub mod session;
 pub mod shared;
 mod slab;
@@ -35,13 +36,16 @@ use crate::{
 use ddl::Changes;
 use peers::{Parcel, Peers};
 use read::Reading;
+use round_robin::RoundRobin;
 use session::{Address, Session};
 use shared::Shared;
 use slab::Slab;
 use statement::Plans;
-use std::{collections::VecDeque, sync::Arc, time::Duration};
-use tag::Slot;
+use std::{sync::Arc, time::Duration};
 use write::{Parts, Retry};
+
+/// Microseconds that the requests of one client take of a turn, before the next one is served.
+const CLIENT_US: u64 = 1_000;
 
 /// What a shard is made of.
 pub struct Parameters {
@@ -96,8 +100,10 @@ struct Core {
     serving: u64,
     writes: Slab<Parts>,
     reads: Slab<Option<Box<Reading>>>,
-    /// Reads that have done their share of a turn.
-    paused: VecDeque<Slot>,
+    /// Whose read goes on next.
+    round_robin: RoundRobin,
+    /// When the client that is served has had its share of the turn.
+    client_until_us: u64,
     retries: Vec<Retry>,
     changes: Option<Changes>,
     /// Another turn is wanted although nothing will ring.
@@ -135,7 +141,8 @@ impl Shard {
             serving: 0,
             writes: Slab::default(),
             reads: Slab::default(),
-            paused: VecDeque::new(),
+            round_robin: RoundRobin::default(),
+            client_until_us: 0,
             retries: Vec::new(),
             changes: parameters.schema_files.map(|files| Changes::new(files, shards)),
             again: true,
@@ -170,6 +177,19 @@ impl Shard {
     pub fn begin_turn(&mut self) {
         self.core.metrics.turns.add(1);
         self.core.look_at_clock();
+    }
+
+    /// Begins to serve a client.
+    pub fn begin_client(&mut self) {
+        let now_us = self.core.clock.elapsed_us();
+        self.core.client_until_us = now_us.saturating_add(CLIENT_US);
+    }
+
+    /// Whether the client that is served has some of its share of the turn left.
+    #[inline]
+    #[must_use]
+    pub fn has_time(&self) -> bool {
+        self.core.clock.elapsed_us() < self.core.client_until_us
     }
 
     /// How long the shard may wait if nothing rings; `None` for ever.

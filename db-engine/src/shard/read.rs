@@ -1,8 +1,9 @@
 //! Reads: page by page of the store, of this shard and of others, into one page of a result.
 //!
 //! The owner of a partition looks its rows up and merges them; the page itself changes hands
-//! without being copied, and the shard of the client projects it. A read that needs more than a
-//! few pages goes on in the next turn, so that a scan does not keep other clients waiting.
+//! without being copied, and the shard of the client projects it. A read that is not over in a
+//! moment goes on later, in turn with those of other clients, so that a scan does not keep them
+//! waiting.
 
 use super::{
     Core,
@@ -15,6 +16,7 @@ use super::{
 };
 use crate::{
     cql::{Plan, Read, SelectPlan},
+    io::TimeSlice,
     protocol::{
         code, compression,
         result::{self, Columns},
@@ -23,8 +25,14 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// Pages of the store that one read takes in one turn.
-const TURN_PAGES_MAX: usize = 4;
+/// Microseconds after which a read that was just asked for lets others go first.
+const FIRST_US: u64 = 100;
+
+/// Microseconds that a read may take when it goes on.
+const READ_US: u64 = 1_000;
+
+/// Microseconds of a turn in which reads go on, all together.
+const TURN_US: u64 = 2_000;
 
 /// Reads of one shard that wait for disk or for another shard. Above, more are refused.
 const WAITING_MAX: usize = 10_000;
@@ -40,7 +48,7 @@ pub(super) struct Reading {
 }
 
 /// How far a read has got.
-enum Step {
+enum ReadStep {
     /// All rows are there.
     Over,
     /// A page will come.
@@ -74,11 +82,16 @@ impl Core {
         if read.owner(self.shards).is_some_and(|owner| owner != self.shard) {
             self.metrics.misrouted.add(1);
         }
+        let slot = self.reads.insert(None);
+        if !self.round_robin.may_begin(session.place) {
+            self.round_robin.wait(session.place, slot);
+            self.keep(session, stream, slot, (statement, request.skip_metadata), read, Vec::new());
+            return Ok(());
+        }
         let mut cells = std::mem::take(&mut self.cells);
         cells.clear();
-        let slot = self.reads.insert(None);
-        match self.step(slot, plan, &mut read, &mut cells) {
-            Ok(Step::Over) => {
+        match self.step(slot, plan, &mut read, &mut cells, FIRST_US) {
+            Ok(ReadStep::Over) => {
                 self.reads.remove(slot);
                 let (count, state) = read.finish(&mut cells);
                 let skip = request.skip_metadata;
@@ -89,15 +102,10 @@ impl Core {
                 self.metrics.read_latency.record(0);
             }
             Ok(step) => {
-                let address = self.defer(session, stream);
-                let statement = Arc::clone(statement);
-                let skip_metadata = request.skip_metadata;
-                let reading = Reading { address, statement, read, skip_metadata, cells };
-                if let Some(place) = self.reads.get(slot) {
-                    *place = Some(Box::new(reading));
-                }
-                if matches!(step, Step::Paused) {
-                    self.paused.push_back(slot);
+                self.round_robin.begun(session.place);
+                self.keep(session, stream, slot, (statement, request.skip_metadata), read, cells);
+                if matches!(step, ReadStep::Paused) {
+                    self.round_robin.pause(session.place, slot);
                 }
             }
             Err(failure) => {
@@ -107,6 +115,24 @@ impl Core {
             }
         }
         Ok(())
+    }
+
+    /// Keeps a read that will be answered later.
+    fn keep(
+        &mut self,
+        session: &mut Session,
+        stream: i16,
+        slot: Slot,
+        (statement, skip_metadata): (&Arc<Statement>, bool),
+        read: Read,
+        cells: Vec<u8>,
+    ) {
+        let address = self.defer(session, stream);
+        let statement = Arc::clone(statement);
+        let reading = Reading { address, statement, read, skip_metadata, cells };
+        if let Some(place) = self.reads.get(slot) {
+            *place = Some(Box::new(reading));
+        }
     }
 
     /// Counts what a client could ask for in a way that costs less.
@@ -126,42 +152,51 @@ impl Core {
         }
     }
 
-    /// Reads pages until the result is whole, or a page must be waited for.
+    /// Reads pages until the result is whole, a page must be waited for, or the time is over.
     fn step(
         &mut self,
         slot: Slot,
         plan: &SelectPlan,
         read: &mut Read,
         cells: &mut Vec<u8>,
-    ) -> Result<Step, Failure> {
-        for _ in 0..TURN_PAGES_MAX {
-            let Some((owner, request)) = read.next(self.shards) else { return Ok(Step::Over) };
+        us: u64,
+    ) -> Result<ReadStep, Failure> {
+        let mut time = TimeSlice::new(&*self.clock, us);
+        loop {
+            let Some((owner, request)) = read.next(self.shards) else { return Ok(ReadStep::Over) };
+            if time.is_over() {
+                return Ok(ReadStep::Paused);
+            }
             if owner != self.shard {
                 self.peers.tell(owner, Message::Read { slot, request: Box::new(request) });
-                return Ok(Step::Waiting);
+                return Ok(ReadStep::Waiting);
             }
             let tag = Origin { shard: self.shard, waiter: Waiter::Read(slot) }.pack();
             let mut page = std::mem::take(&mut self.page);
             page.clear();
-            let ready = self.store.read(tag, &request, &mut page);
+            let ready = self.store.read(tag, &request, &mut page, &mut time);
             let accepted = match ready {
                 Ok(true) => read.accept(plan, &page, self.shards, cells).map_err(Failure::from),
-                Ok(false) => return Ok(Step::Waiting),
+                Ok(false) => return Ok(ReadStep::Waiting),
                 Err(error) => Err(failed(&error.to_string())),
             };
+            time.count(page.bytes());
             self.page = page;
             accepted?;
         }
-        Ok(Step::Paused)
     }
 
-    /// Goes on with reads that have paused.
+    /// Goes on with reads that have paused, as many as there is time for in a turn.
     pub(super) fn go_on(&mut self, sessions: &mut dyn Sessions) {
-        for _ in 0..self.paused.len() {
-            let Some(slot) = self.paused.pop_front() else { return };
+        let clock = Arc::clone(&self.clock);
+        let mut turn = TimeSlice::new(&*clock, TURN_US);
+        turn.look();
+        while !turn.is_over() {
+            let Some(slot) = self.round_robin.next() else { return };
             if let Some(reading) = self.reads.get(slot).and_then(Option::take) {
                 self.proceed(sessions, slot, reading, None);
             }
+            turn.look();
         }
     }
 
@@ -187,37 +222,41 @@ impl Core {
         let address = reading.address;
         let statement = Arc::clone(&reading.statement);
         let Plan::Select(plan) = &statement.prepared.plan else { return };
-        let accepted = match page {
+        let step = match page {
             // Nobody is there any more to read for.
             _ if sessions.answer(address.place).is_none() => {
                 self.reads.remove(slot);
                 self.serving -= 1;
+                self.round_robin.ended(address.place);
                 return;
             }
-            None => Ok(()),
+            None => self.step(slot, plan, &mut reading.read, &mut reading.cells, READ_US),
             Some(Ok(page)) => {
                 let (shards, cells) = (self.shards, &mut reading.cells);
-                reading.read.accept(plan, page, shards, cells).map_err(Failure::from)
+                let accepted = reading.read.accept(plan, page, shards, cells);
+                let is_over = reading.read.next(shards).is_none();
+                let step = if is_over { ReadStep::Over } else { ReadStep::Paused };
+                accepted.map(|()| step).map_err(Failure::from)
             }
             Some(Err(what)) => Err(failed(what)),
         };
-        let step =
-            accepted.and_then(|()| self.step(slot, plan, &mut reading.read, &mut reading.cells));
         match step {
-            Ok(Step::Over) => {
+            Ok(ReadStep::Over) => {
                 self.reads.remove(slot);
+                self.round_robin.ended(address.place);
                 self.read_over(sessions, &statement, *reading);
             }
             Ok(step) => {
                 if let Some(place) = self.reads.get(slot) {
                     *place = Some(reading);
                 }
-                if matches!(step, Step::Paused) {
-                    self.paused.push_back(slot);
+                if matches!(step, ReadStep::Paused) {
+                    self.round_robin.pause(address.place, slot);
                 }
             }
             Err(failure) => {
                 self.reads.remove(slot);
+                self.round_robin.ended(address.place);
                 self.answer_failure(sessions, address, &failure);
             }
         }
@@ -272,7 +311,8 @@ impl Core {
     pub(super) fn read_for(&mut self, shard: u16, slot: Slot, request: &ReadRequest) {
         let tag = Origin { shard, waiter: Waiter::Read(slot) }.pack();
         let mut page = Box::new(Page::default());
-        match self.store.read(tag, request, &mut page) {
+        let mut time = TimeSlice::new(&*self.clock, FIRST_US);
+        match self.store.read(tag, request, &mut page, &mut time) {
             Ok(true) => self.peers.tell(shard, Message::Page { slot, page: Ok(page) }),
             Ok(false) => {}
             Err(error) => {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 /// Which connection, of all that have ever been in its place.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Place {
     /// Its place in the shard's table of connections.
     pub index: u32,

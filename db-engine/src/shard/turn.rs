@@ -46,7 +46,7 @@ impl Shard {
 
 impl Core {
     pub(super) fn timeout(&self) -> Option<Duration> {
-        if self.again || !self.paused.is_empty() {
+        if self.again || !self.round_robin.is_empty() {
             return Some(Duration::ZERO);
         }
         let retry = if self.retries.is_empty() { None } else { Some(RETRY) };

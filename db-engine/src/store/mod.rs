@@ -22,7 +22,7 @@ pub use request::{Done, Fatal, Page, PageRow, Partitions, Position, ReadRequest,
 
 use self::{
     background::{Journal, Task},
-    read::{PendingRead, cache::Cache},
+    read::{Reads, cache::Cache},
     table::{Sstable, Table},
     turn::Job,
 };
@@ -31,7 +31,7 @@ use crate::{
     directory::{Sequential, claim, manifest::journal_name},
     error::Result,
     io::{Buffer, Clock, Completion, FileId, Files, Ticket},
-    memtable::Pool,
+    memtable::{Memtable, Pool},
     mutation::{
         TableNumber, mutations,
         token::{range_of, shard_of},
@@ -133,6 +133,8 @@ pub struct Store {
     journal: Journal,
     tables: BTreeMap<TableNumber, Table>,
     pool: Pool,
+    /// Memtables that are not needed any more, whose memory is given back bit by bit.
+    recycling: Vec<Memtable>,
     /// Memory for pieces of sstables.
     spare_pieces: Vec<Buffer>,
     cache: Cache,
@@ -140,8 +142,7 @@ pub struct Store {
     completions: Vec<Completion>,
     /// Answers that were found outside of [`Self::poll`].
     done: Vec<Done>,
-    reads: HashMap<u64, PendingRead>,
-    reads_begun: u64,
+    reads: Reads,
     /// Sstables that are not used any more but by reads in flight.
     unused: Vec<(SstableId, FileId)>,
     /// Sstables of tables that were dropped, of which the manifest still knows.
@@ -209,13 +210,13 @@ impl Store {
             journal,
             tables: all,
             pool: Pool::new(config.memtable_bytes_max / 2),
+            recycling: Vec::new(),
             spare_pieces: Vec::new(),
             cache: Cache::new(config.cache_bytes_max),
             jobs: HashMap::new(),
             completions: Vec::new(),
             done: Vec::new(),
-            reads: HashMap::new(),
-            reads_begun: 0,
+            reads: Reads::default(),
             unused: Vec::new(),
             unwanted: Vec::new(),
             task: Task::Idle,
@@ -251,6 +252,7 @@ impl Store {
         for sstable in table.sstables {
             self.close_sstable(sstable.summary.id, sstable.file);
         }
+        self.recycling.push(table.active);
     }
 
     /// Takes a write: one or more mutations of this shard's partitions, all or none. It is

@@ -192,6 +192,7 @@ struct Span {
 pub struct Page {
     bytes: Vec<u8>,
     spans: Vec<Span>,
+    dead: u64,
     position: Option<Position>,
 }
 
@@ -200,6 +201,7 @@ impl Page {
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.spans.clear();
+        self.dead = 0;
         self.position = None;
     }
 
@@ -257,6 +259,17 @@ impl Page {
         };
         let (ck, row) = (self.append(ck), self.append(row));
         self.spans.push(Span { token, key, ck, row });
+    }
+
+    /// How many rows and deletions of partitions were looked at for it that are not live.
+    #[must_use]
+    pub fn dead(&self) -> u64 {
+        self.dead
+    }
+
+    /// Counts one more of these.
+    pub fn add_dead(&mut self) {
+        self.dead += 1;
     }
 
     /// Says that the page was cut after this place in the order of reading.

@@ -6,7 +6,7 @@ use std::{
 
 use super::{Done, Page, ReadRequest, Store, StoreConfig, TableNumber, TableSettings, Tag, open};
 use crate::{
-    io::{Clock, ManualClock, sim::SimDisk},
+    io::{Clock, ManualClock, TimeSlice, sim::SimDisk},
     mutation::{Builder, Write, token},
 };
 
@@ -66,7 +66,7 @@ impl Machine {
     fn read(&self, store: &mut Store, request: &ReadRequest) -> Page {
         let mut page = Page::default();
         let request = ReadRequest { now_s: self.clock.now_us() / 1_000_000, ..request.clone() };
-        if store.read(Tag(0), &request, &mut page).unwrap() {
+        if store.read(Tag(0), &request, &mut page, &mut TimeSlice::endless()).unwrap() {
             return page;
         }
         match wait(store, |done| matches!(done, Done::Read(..) | Done::ReadFailed(..))) {

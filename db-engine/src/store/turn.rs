@@ -10,7 +10,7 @@ use super::{
 use crate::{
     commitlog::{EntryKind, Unwritten},
     error::{Error, is_no_space},
-    io::{Buffer, Completion, FileId, Operation, Outcome},
+    io::{Buffer, Completion, FileId, Operation, Outcome, Ticket},
     mutation::mutations,
     sstable::SstableId,
 };
@@ -82,6 +82,7 @@ impl Store {
             }
         }
         self.completions = completions;
+        self.read_ready();
         self.encode()
     }
 
@@ -89,6 +90,9 @@ impl Store {
     /// moment that is over means at once, and `None` not before something happens.
     #[must_use]
     pub fn deadline_us(&self) -> Option<i64> {
+        if self.reads.is_ready() || !self.recycling.is_empty() {
+            return Some(i64::MIN);
+        }
         let task = match &self.task {
             Task::Encode(..) => Some(i64::MIN),
             Task::Pause(_, until_us) => Some(*until_us),
@@ -100,9 +104,10 @@ impl Store {
         [task, segment].into_iter().flatten().min()
     }
 
-    pub(super) fn submit(&mut self, operation: Operation, job: Job) {
+    pub(super) fn submit(&mut self, operation: Operation, job: Job) -> Ticket {
         let ticket = self.files.submit(operation);
         self.jobs.insert(ticket, job);
+        ticket
     }
 
     pub(super) fn close(&mut self, file: FileId) {

@@ -9,7 +9,7 @@ use std::{
 
 use sandglass_db::{
     error::Error,
-    io::{Clock, ManualClock, sim::SimDisk},
+    io::{Clock, ManualClock, TimeSlice, sim::SimDisk},
     mutation::{Builder, RowView, TableNumber, Write, token},
     schema::TableSettings,
     store::{Done, Fatal, Page, ReadRequest, Refused, Store, StoreConfig, Tag, open},
@@ -255,7 +255,7 @@ pub fn rows(stores: &mut [Store], table: TableNumber, now_s: i64) -> BTreeMap<Ve
 
 pub fn read(store: &mut Store, request: &ReadRequest) -> Page {
     let mut page = Page::default();
-    if store.read(Tag(u128::MAX), request, &mut page).unwrap() {
+    if store.read(Tag(u128::MAX), request, &mut page, &mut TimeSlice::endless()).unwrap() {
         return page;
     }
     for _ in 0..TURNS_MAX {

@@ -23,14 +23,15 @@ use std::{ops::Bound, sync::Arc};
 /// A range of encoded clustering keys.
 pub(super) type CkRange = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
-/// Rows asked of storage at a time if the client wants no pages or rows are thrown away.
-const ROWS_A_REQUEST: usize = 5_000;
+/// Rows asked of storage at a time: about as many as are taken in within a millisecond, during
+/// which nothing else is done.
+const ROWS_A_REQUEST: usize = 1_000;
 /// Bytes after which a page ends even if it could have more rows.
 const PAGE_BYTES: usize = 1 << 20;
 /// Most bytes of a result that is not paged: the driver must take it as one message.
 const RESULT_BYTES_MAX: usize = 64 << 20;
-/// Rows looked at, but not wanted, after which a page ends, so that filtering does not keep a
-/// shard busy.
+/// Rows looked at that are not wanted, or not live, after which a page ends, so that a client hears
+/// of its read now and then.
 const FILTERED_ROWS_MAX: u64 = 10_000;
 
 /// What is left to read.
@@ -237,10 +238,11 @@ impl Read {
                 "The result has more than {RESULT_BYTES_MAX} bytes: ask for it in pages"
             )));
         }
+        self.filtered += page.dead();
         if let Some(position) = page.position() {
             self.after = Some(self.beyond(position.clone()));
             let tired = self.filtered >= FILTERED_ROWS_MAX || out.len() - start >= PAGE_BYTES;
-            if self.page_left.is_some() && (tired || page.is_empty()) {
+            if self.page_left.is_some() && tired {
                 self.paused.clone_from(&self.after);
             }
             return Ok(());

@@ -5,18 +5,20 @@
 //! then the log has everything; so a flush that finds the disk full throws away what it wrote and
 //! begins again later.
 
-use std::{collections::BTreeMap, io, ops::Bound, sync::Arc};
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    io,
+    ops::Bound,
+    sync::Arc,
+};
 
 use super::super::Table;
 use crate::{
-    io::{Buffer, FileId},
+    io::{Buffer, FileId, TimeSlice},
     memtable::{Memtable, PartitionView},
-    mutation::{RowView, TableNumber},
+    mutation::{RowView, TableNumber, Token},
     sstable::{FOOTER_BYTES, Index, SstableId, Summary, Writer, read_footer, read_index},
 };
-
-/// Rows encoded in one turn: about a millisecond, in which no request is served.
-const ROWS_PER_TURN: usize = 2_000;
 
 /// The most files that one table is split into. What is older than that many windows, which real
 /// devices do not send at once, shares a file.
@@ -38,7 +40,7 @@ struct WindowWriter {
     writer: Writer,
     pieces: Vec<Buffer>,
     /// The number of the partition that was begun last.
-    partition: Option<usize>,
+    partition: Option<u64>,
 }
 
 /// Turns frozen memtables into the bytes of sstables, a piece at a time.
@@ -47,9 +49,12 @@ pub(in crate::store) struct Encoder {
     epoch: u32,
     shard: u16,
     sources: Vec<(TableNumber, Option<i64>, Arc<Memtable>)>,
-    partition: usize,
-    /// The last row of the partition that is done.
-    done: Option<Vec<u8>>,
+    /// Partitions of the table at hand that were begun.
+    partition: u64,
+    /// The partition to go on with, and the last of its rows that was encoded.
+    at: Option<(Token, Vec<u8>, Option<Vec<u8>>)>,
+    /// All rows of the table at hand are encoded, and its files are to be ended.
+    rows_are_done: bool,
     writers: BTreeMap<i64, WindowWriter>,
     next_file: u32,
     piece_bytes: usize,
@@ -65,6 +70,25 @@ pub(in crate::store) struct Encoded {
     pub next_file: u32,
     /// Memory that was not needed.
     pub spare: Vec<Buffer>,
+}
+
+impl WindowWriter {
+    /// Begins a partition, by its number, unless it is the one at hand.
+    fn begin(&mut self, number: u64, partition: PartitionView<'_>) {
+        if self.partition != Some(number) {
+            self.partition = Some(number);
+            self.writer.partition(partition.token, partition.key, partition.deletion);
+        }
+    }
+
+    /// Takes the bytes that are ready from the writer.
+    fn take_output(&mut self, piece_bytes: usize, spare: &mut Vec<Buffer>) {
+        let output = self.writer.output();
+        if !output.is_empty() {
+            append(&mut self.pieces, output, piece_bytes, spare);
+            output.clear();
+        }
+    }
 }
 
 impl Encoder {
@@ -90,7 +114,8 @@ impl Encoder {
             shard,
             sources,
             partition: 0,
-            done: None,
+            at: None,
+            rows_are_done: false,
             writers: BTreeMap::new(),
             next_file,
             piece_bytes,
@@ -99,95 +124,115 @@ impl Encoder {
         }
     }
 
-    /// Encodes some more; all files once there is nothing left.
+    /// Encodes some more, until the time is over; all files once there is nothing left.
     ///
     /// # Errors
     ///
     /// If what was written does not read back: a bug, but better found here than in a year.
-    pub fn step(&mut self) -> io::Result<Option<Encoded>> {
-        let mut budget = ROWS_PER_TURN;
-        while budget > 0 {
-            let Some((table, window_us, memtable)) = self.sources.last().cloned() else {
-                return Ok(Some(Encoded {
-                    outputs: std::mem::take(&mut self.outputs),
-                    next_file: self.next_file,
-                    spare: std::mem::take(&mut self.spare),
-                }));
-            };
-            let Some(partition) = memtable.nth(self.partition) else {
-                self.finish_table()?;
-                continue;
-            };
-            if let Some(deletion) = partition.deletion.filter(|_| self.done.is_none()) {
-                let window = self.window(table, window_us, deletion.timestamp);
-                self.begin_partition(window, partition);
+    pub fn step(&mut self, slice: &mut TimeSlice<'_>) -> io::Result<Option<Encoded>> {
+        while let Some((table, window_us, memtable)) = self.sources.last().cloned() {
+            let mut spare = std::mem::take(&mut self.spare);
+            let encoded = self.encode_rows((table, window_us), &memtable, slice, &mut spare);
+            self.spare = spare;
+            if !encoded || !self.finish_files(slice)? {
+                return Ok(None);
             }
-            let mut taken = 0;
-            let mut last = None;
-            let done = self.done.take();
-            let from = done.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
-            for (ck, row) in partition.range(from, Bound::Unbounded).take(budget) {
-                taken += 1;
-                last = Some(ck);
+            self.sources.pop();
+            self.partition = 0;
+        }
+        Ok(Some(Encoded {
+            outputs: std::mem::take(&mut self.outputs),
+            next_file: self.next_file,
+            spare: std::mem::take(&mut self.spare),
+        }))
+    }
+
+    /// Goes on with the rows of a table, until the time is over; returns whether that was all.
+    fn encode_rows(
+        &mut self,
+        (table, window_us): (TableNumber, Option<i64>),
+        memtable: &Memtable,
+        slice: &mut TimeSlice<'_>,
+        spare: &mut Vec<Buffer>,
+    ) -> bool {
+        if self.rows_are_done {
+            return true;
+        }
+        let at = self.at.take();
+        let (token, key) = at.as_ref().map_or((Token(i64::MIN), &[][..]), |at| (at.0, &at.1));
+        let piece_bytes = self.piece_bytes;
+        let mut done = at.as_ref().and_then(|at| at.2.as_deref());
+        for partition in memtable.in_order(token, key) {
+            if slice.is_over() {
+                self.at = Some((partition.token, partition.key.to_vec(), None));
+                return false;
+            }
+            let is_new = done.is_none();
+            self.partition += u64::from(is_new);
+            if let Some(deletion) = partition.deletion.filter(|_| is_new) {
+                let number = self.partition;
+                self.writer((table, window_us), deletion.timestamp).begin(number, partition);
+            }
+            slice.count(partition.key.len());
+            let from = done.take().map_or(Bound::Unbounded, Bound::Excluded);
+            for (ck, row) in partition.range(from, Bound::Unbounded) {
                 let newest = RowView::parse(row).ok().and_then(|row| row.timestamps().max());
-                let window = self.window(table, window_us, newest.unwrap_or(0));
-                self.begin_partition(window, partition);
-                if let Some(open) = self.writers.get_mut(&window) {
-                    open.writer.row(ck, row);
-                    let output = open.writer.output();
-                    if !output.is_empty() {
-                        append(&mut open.pieces, output, self.piece_bytes, &mut self.spare);
-                        output.clear();
-                    }
+                let number = self.partition;
+                let open = self.writer((table, window_us), newest.unwrap_or(0));
+                open.begin(number, partition);
+                open.writer.row(ck, row);
+                open.take_output(piece_bytes, spare);
+                slice.count(ck.len() + row.len());
+                if slice.is_over() {
+                    let (token, key) = (partition.token, partition.key.to_vec());
+                    self.at = Some((token, key, Some(ck.to_vec())));
+                    return false;
                 }
             }
-            if taken < budget {
-                self.partition += 1;
-            } else {
-                self.done = last.map(<[u8]>::to_vec);
-            }
-            budget = budget.saturating_sub(taken.max(1));
         }
-        Ok(None)
+        self.rows_are_done = true;
+        true
     }
 
-    /// The window of this timestamp, with a writer for it.
-    fn window(&mut self, table: TableNumber, window_us: Option<i64>, timestamp: i64) -> i64 {
-        let window = window_us.map_or(0, |window_us| timestamp.div_euclid(window_us.max(1)));
-        if self.writers.contains_key(&window) {
-            return window;
-        }
-        if let Some((first, _)) = self.writers.first_key_value()
-            && self.writers.len() >= WINDOWS_MAX
+    /// The writer of the file that takes rows of this timestamp.
+    fn writer(
+        &mut self,
+        (table, window_us): (TableNumber, Option<i64>),
+        timestamp: i64,
+    ) -> &mut WindowWriter {
+        let mut window = window_us.map_or(0, |window_us| timestamp.div_euclid(window_us.max(1)));
+        if self.writers.len() >= WINDOWS_MAX
+            && !self.writers.contains_key(&window)
+            && let Some((first, _)) = self.writers.first_key_value()
         {
-            return *first;
+            window = *first;
         }
-        let id = SstableId { epoch: self.epoch, shard: self.shard, sequence: self.next_file };
-        self.next_file += 1;
-        let writer = Writer::new(id, table, window);
-        self.writers.insert(window, WindowWriter { writer, pieces: Vec::new(), partition: None });
-        window
+        match self.writers.entry(window) {
+            Entry::Occupied(open) => open.into_mut(),
+            Entry::Vacant(place) => {
+                let sequence = self.next_file;
+                let id = SstableId { epoch: self.epoch, shard: self.shard, sequence };
+                self.next_file += 1;
+                let writer = Writer::new(id, table, window);
+                place.insert(WindowWriter { writer, pieces: Vec::new(), partition: None })
+            }
+        }
     }
 
-    fn begin_partition(&mut self, window: i64, partition: PartitionView<'_>) {
-        let Some(open) = self.writers.get_mut(&window) else { return };
-        if open.partition == Some(self.partition) {
-            return;
-        }
-        open.partition = Some(self.partition);
-        open.writer.partition(partition.token, partition.key, partition.deletion);
-    }
-
-    fn finish_table(&mut self) -> io::Result<()> {
-        self.sources.pop();
-        self.partition = 0;
-        for (_, mut open) in std::mem::take(&mut self.writers) {
+    /// Ends the files of the table at hand, until the time is over; returns whether that was all.
+    fn finish_files(&mut self, slice: &mut TimeSlice<'_>) -> io::Result<bool> {
+        while !slice.is_over() {
+            let Some((_, mut open)) = self.writers.pop_first() else {
+                self.rows_are_done = false;
+                return Ok(true);
+            };
             let (summary, tail) = open.writer.finish();
             let index = open_index(&summary, &tail)?;
             append(&mut open.pieces, &tail, self.piece_bytes, &mut self.spare);
             self.outputs.push(Output { summary, index, pieces: open.pieces, file: None });
+            slice.look();
         }
-        Ok(())
+        Ok(false)
     }
 }
 

@@ -16,13 +16,16 @@ pub(super) use self::{
 use super::{Fatal, Store, table::Sstable, turn::Job};
 use crate::{
     error::{Error, is_no_space},
-    io::{Completion, Operation, Outcome},
+    io::{Completion, Operation, Outcome, TimeSlice},
     mutation::token::shard_of,
     sstable::SstableId,
 };
 
 /// After the disk was found full, the pause before the next attempt, in microseconds.
 pub(in crate::store) const NO_SPACE_PAUSE_US: i64 = 1_000_000;
+
+/// Microseconds of each turn that encoding takes.
+const TURN_US: u64 = 1_000;
 
 /// What is being done.
 #[derive(Debug, Default)]
@@ -107,11 +110,18 @@ impl Store {
         }
     }
 
-    /// Encodes some more of what is being flushed.
+    /// Encodes some more of what is being flushed, and gives back memory of what was.
     pub(super) fn encode(&mut self) -> Result<(), Fatal> {
+        let mut time = TimeSlice::new(&*self.clock, TURN_US);
+        while let Some(memtable) = self.recycling.last_mut() {
+            if !memtable.recycle(&mut self.pool, &mut time) {
+                return Ok(());
+            }
+            self.recycling.pop();
+        }
         let Task::Encode(flush, committed) = &mut self.task else { return Ok(()) };
         let committed = *committed;
-        let encoded = flush.step().map_err(|error| Error::io("an sstable", error))?;
+        let encoded = flush.step(&mut time).map_err(|error| Error::io("an sstable", error))?;
         if let Some(Encoded { outputs, next_file, spare }) = encoded {
             self.next_file = next_file;
             self.spare_pieces = spare;
@@ -127,7 +137,9 @@ impl Store {
         let Task::Write(script) = &mut self.task else { return };
         let sequence = script.committed.map_or(0, |committed| committed.sequence);
         match script.operation(&self.journal, self.log.floor_after(sequence)) {
-            Some(operation) => self.submit(operation, Job::Task),
+            Some(operation) => {
+                self.submit(operation, Job::Task);
+            }
             None => self.finish_task(),
         }
     }
@@ -175,9 +187,7 @@ impl Store {
         self.metrics.flushes += 1;
         for table in self.tables.values_mut() {
             // The encoder, which shared it, is gone.
-            if let Some(memtable) = table.flushing.take().and_then(Arc::into_inner) {
-                memtable.recycle(&mut self.pool);
-            }
+            self.recycling.extend(table.flushing.take().and_then(Arc::into_inner));
         }
         self.flushing_bytes = 0;
         for mut output in script.outputs {

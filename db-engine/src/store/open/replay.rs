@@ -9,6 +9,7 @@ use crate::{
     commitlog::{EntryKind, SegmentId, entries, replay::Replay},
     directory::{RunManifest, Sequential},
     error::{Error, Result},
+    io::TimeSlice,
     memtable::Pool,
     mutation::{TableNumber, mutations},
     schema::TableSettings,
@@ -146,7 +147,9 @@ impl<'a> Recovery<'a> {
         let (owner, piece_bytes) = ((self.epoch, NO_SHARD), self.config.flush_write_bytes);
         let mut encoder = Encoder::new(owner, self.next_file, &tables, piece_bytes, Vec::new());
         let Encoded { outputs, next_file, .. } = loop {
-            if let Some(done) = encoder.step().map_err(|error| Error::io(".", error))? {
+            if let Some(done) =
+                encoder.step(&mut TimeSlice::endless()).map_err(|error| Error::io(".", error))?
+            {
                 break done;
             }
         };
@@ -156,8 +159,8 @@ impl<'a> Recovery<'a> {
             self.written.push(summary);
         }
         for memtable in tables.into_values().filter_map(|table| table.flushing) {
-            if let Some(memtable) = Arc::into_inner(memtable) {
-                memtable.recycle(&mut self.pool);
+            if let Some(mut memtable) = Arc::into_inner(memtable) {
+                memtable.recycle(&mut self.pool, &mut TimeSlice::endless());
             }
         }
         Ok(())

@@ -3,18 +3,24 @@
 use std::cmp::Ordering;
 
 use super::{
-    super::{Page, Position},
+    super::{Page, Position, ReadRequest},
     DEAD_ROWS_MAX, FindBlock, Progress,
     cache::BlockId,
     cursor::{Cursor, Peek},
     slice::Slice,
 };
 use crate::{
+    io::TimeSlice,
     mutation::{Deletion, RowView, Token, merge, shadow},
     sstable::BlockRow,
+    types::comparable::ABOVE,
 };
 
-/// The last row that was merged, in memory that is used again.
+/// Looking at one more source for the next row takes as long as moving so many bytes.
+const CURSOR_COST_BYTES: usize = 16;
+
+/// The last row that was merged, in memory that is used again; or the end of a partition, if no
+/// row of it was.
 #[derive(Default)]
 struct Scratch {
     /// `None` before the first row.
@@ -71,7 +77,6 @@ pub(super) struct Merge<'a, 'f, 'c> {
     last: Scratch,
     /// Which cursors are at the row that is being merged.
     at_row: Vec<usize>,
-    dead: usize,
 }
 
 impl<'a, 'f, 'c> Merge<'a, 'f, 'c> {
@@ -89,7 +94,6 @@ impl<'a, 'f, 'c> Merge<'a, 'f, 'c> {
             find,
             last: Scratch::default(),
             at_row: Vec::new(),
-            dead: 0,
         }
     }
 
@@ -98,27 +102,35 @@ impl<'a, 'f, 'c> Merge<'a, 'f, 'c> {
         self.last.position()
     }
 
-    pub fn run(&mut self, rows_max: usize, bytes_max: usize, page: &mut Page) -> (Progress, u64) {
+    /// Merges rows into the page until it is full, or the time is over.
+    pub fn run(
+        &mut self,
+        request: &ReadRequest,
+        page: &mut Page,
+        slice: &mut TimeSlice<'_>,
+    ) -> (Progress, u64) {
         let mut scanned = 0;
         loop {
-            let full = page.len() >= rows_max
-                || (page.bytes() >= bytes_max && !page.is_empty())
-                || self.dead >= DEAD_ROWS_MAX;
-            match self.step(full) {
-                Merged::More | Merged::Missing(_) if full => {
-                    if let Some(token) = self.last.token {
-                        page.cut(token, &self.last.key, &self.last.ck);
-                    }
+            let full = page.len() >= request.rows_max
+                || (page.bytes() >= request.bytes_max && !page.is_empty())
+                || page.dead() >= DEAD_ROWS_MAX;
+            let place = self.last.token.filter(|_| full || slice.is_over());
+            match (self.step(place.is_some()), place) {
+                (Merged::More | Merged::Missing(_), Some(token)) if full => {
+                    page.cut(token, &self.last.key, &self.last.ck);
                     return (Progress::Complete, scanned);
                 }
-                Merged::End => return (Progress::Complete, scanned),
-                Merged::Missing(missing) => return (Progress::Missing(missing), scanned),
-                Merged::More => {}
-                Merged::Row(versions) => {
+                (Merged::More, Some(_)) => return (Progress::TimeIsOver, scanned),
+                (Merged::End, _) => return (Progress::Complete, scanned),
+                (Merged::Missing(missing), _) => return (Progress::Missing(missing), scanned),
+                (Merged::More, None) => page.add_dead(),
+                (Merged::Row(versions), _) => {
                     scanned += versions;
                     self.finish_row(page);
                 }
             }
+            let bytes = self.last.key.len() + self.last.row.len();
+            slice.count(bytes + CURSOR_COST_BYTES * self.cursors.len());
         }
     }
 
@@ -154,6 +166,14 @@ impl<'a, 'f, 'c> Merge<'a, 'f, 'c> {
         if self.partition.as_ref().map(|(token, key)| (*token, key.as_slice())) != Some(partition) {
             let is_known = self.partition.is_none() && self.slice.partition() == Some(partition);
             self.deletion = self.deletion.filter(|_| is_known);
+            // Nothing of the partition before is left: there is no need to see its deletion again.
+            if let Some((token, key)) = self.partition.take()
+                && (self.last.token, &self.last.key) != (Some(token), &key)
+            {
+                self.last.token = Some(token);
+                self.last.key = key;
+                replace(&mut self.last.ck, &[ABOVE]);
+            }
             self.partition = Some((next.token, next.key.to_vec()));
         }
         let versions = match next.row {
@@ -187,7 +207,7 @@ impl<'a, 'f, 'c> Merge<'a, 'f, 'c> {
             Some(token) if is_live => {
                 page.push(token, &self.last.key, &self.last.ck, &self.last.row);
             }
-            _ => self.dead += 1,
+            _ => page.add_dead(),
         }
     }
 }

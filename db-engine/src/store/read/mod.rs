@@ -12,22 +12,23 @@ mod slice;
 
 use std::sync::Arc;
 
-pub(super) use self::pending::PendingRead;
+pub(super) use self::pending::Reads;
 use self::{
     cache::BlockId,
     cursor::{Cursor, Peek},
     merge::Merge,
     slice::Slice,
 };
-use super::{Page, Partitions, ReadRequest, table::Table};
+use super::{Page, ReadRequest, table::Table};
 use crate::{
+    io::TimeSlice,
     mutation::RowView,
     sstable::{Block, BlockRow},
 };
 
 /// Rows that are not live, after which a page is cut: so a read of much that was deleted or has
 /// expired is many short ones.
-const DEAD_ROWS_MAX: usize = 10_000;
+const DEAD_ROWS_MAX: u64 = 10_000;
 
 /// Finds a block in memory.
 type FindBlock<'a> = dyn FnMut(BlockId) -> Option<Arc<Block>> + 'a;
@@ -40,6 +41,8 @@ enum Progress {
     /// These blocks must be in memory first. The page has all rows before, the request says where
     /// to go on.
     Missing(Vec<BlockId>),
+    /// The time is over. The page has all rows before, the request says where to go on.
+    TimeIsOver,
 }
 
 /// What one read costs.
@@ -50,16 +53,14 @@ struct Cost {
 
 /// Reads rows into `page`, up to the limits of the request.
 fn read(
-    table: &mut Table,
+    table: &Table,
     request: &mut ReadRequest,
     page: &mut Page,
     find: &mut FindBlock<'_>,
     cost: &mut Cost,
+    time: &mut TimeSlice<'_>,
 ) -> Progress {
     let slice = Slice::of(request);
-    if matches!(request.partitions, Partitions::Range { .. }) {
-        table.active.sort();
-    }
     let memtables = [Some(&table.active), table.flushing.as_deref()];
     let mut cursors: Vec<Cursor<'_>> =
         memtables.into_iter().flatten().filter_map(|memtable| slice.memory(memtable)).collect();
@@ -93,9 +94,9 @@ fn read(
         return Progress::Missing(missing);
     }
     let mut merge = Merge::new(cursors, deletion, slice, find);
-    let (progress, scanned) = merge.run(request.rows_max, request.bytes_max, page);
+    let (progress, scanned) = merge.run(request, page, time);
     cost.rows_scanned += scanned;
-    if let Progress::Missing(_) = progress
+    if progress != Progress::Complete
         && let Some(position) = merge.position()
     {
         request.after = Some(position);

@@ -1,6 +1,6 @@
-//! Reads that wait for blocks of sstables.
+//! Reads that wait: for blocks of sstables, or for their next share of time.
 
-use std::sync::Arc;
+use std::{collections::VecDeque, sync::Arc};
 
 use hashbrown::HashMap;
 
@@ -12,23 +12,55 @@ use super::{
 };
 use crate::{
     error::Error,
-    io::{Buffer, Completion, Operation},
+    io::{Buffer, Completion, Operation, Ticket, TimeSlice},
     mutation::token::range_of,
     sstable::Block,
 };
 
-/// A read that waits for blocks.
-pub(in crate::store) struct PendingRead {
+/// Microseconds that reads which have waited take in one turn, all together.
+const TURN_US: u64 = 1_000;
+
+/// Microseconds after which one of them lets the next one go on.
+const READ_US: u64 = 100;
+
+/// All reads that wait, by number.
+#[derive(Default)]
+pub(in crate::store) struct Reads {
+    all: HashMap<u64, PendingRead>,
+    begun: u64,
+    /// Reads whose blocks have come. They are first: most need only a moment.
+    fresh: VecDeque<u64>,
+    /// Reads that have used up a share of time and have more to do.
+    long: VecDeque<u64>,
+    /// Blocks that are being read from disk.
+    fetching: HashMap<BlockId, Ticket>,
+}
+
+/// A read that waits.
+struct PendingRead {
     tag: Tag,
     request: ReadRequest,
     page: Page,
     /// Blocks that were read for it and may not be in the cache any more.
-    held: HashMap<BlockId, Arc<Block>>,
+    pinned: HashMap<BlockId, Arc<Block>>,
+    /// How many blocks must come before it can go on.
     waiting: usize,
 }
 
+impl Reads {
+    pub fn is_empty(&self) -> bool {
+        self.all.is_empty()
+    }
+
+    /// Whether one of them can go on.
+    pub fn is_ready(&self) -> bool {
+        !self.fresh.is_empty() || !self.long.is_empty()
+    }
+}
+
 impl Store {
-    /// Reads rows: fills `page` at once (true), or answers later with [`Done::Read`] (false).
+    /// Reads rows: fills `page` at once (true), or answers later with [`Done::Read`] (false), if
+    /// blocks must be read from disk or the time is over before the page is complete.
     ///
     /// # Errors
     ///
@@ -38,6 +70,7 @@ impl Store {
         tag: Tag,
         request: &ReadRequest,
         page: &mut Page,
+        time: &mut TimeSlice<'_>,
     ) -> std::result::Result<bool, Refused> {
         page.clear();
         self.metrics.reads += 1;
@@ -47,70 +80,104 @@ impl Store {
             let own = range_of(self.shard, self.config.shards);
             (*from, *to) = ((*from).max(*own.start()), (*to).min(*own.end()));
         }
-        let missing = self.read_on(&mut request, page, &HashMap::new())?;
-        if missing.is_empty() {
+        let progress = self.read_on(&mut request, page, &HashMap::new(), time)?;
+        if progress == Progress::Complete {
             self.metrics.rows_returned += page.len() as u64;
             return Ok(true);
         }
-        self.metrics.reads_from_disk += 1;
-        let is_scan = matches!(request.partitions, Partitions::Range { .. });
-        self.metrics.scans_filling_cache += u64::from(is_scan && !request.bypass_cache);
-        self.reads_begun += 1;
+        if matches!(progress, Progress::Missing(_)) {
+            self.metrics.reads_from_disk += 1;
+            let is_scan = matches!(request.partitions, Partitions::Range { .. });
+            self.metrics.scans_filling_cache += u64::from(is_scan && !request.bypass_cache);
+        }
+        self.reads.begun += 1;
         let page = std::mem::take(page);
-        let pending = PendingRead { tag, request, page, held: HashMap::new(), waiting: 0 };
-        self.reads.insert(self.reads_begun, pending);
-        self.fetch(self.reads_begun, &missing);
+        let pending = PendingRead { tag, request, page, pinned: HashMap::new(), waiting: 0 };
+        self.wait(self.reads.begun, pending, progress);
         Ok(false)
     }
 
-    /// Reads as far as blocks are in memory; those that are missing.
+    /// Reads as far as blocks are in memory and time allows.
     fn read_on(
         &mut self,
         request: &mut ReadRequest,
         page: &mut Page,
-        held: &HashMap<BlockId, Arc<Block>>,
-    ) -> Result<Vec<BlockId>, Refused> {
-        let table = self.tables.get_mut(&request.table).ok_or(Refused::UnknownTable)?;
+        pinned: &HashMap<BlockId, Arc<Block>>,
+        time: &mut TimeSlice<'_>,
+    ) -> Result<Progress, Refused> {
+        let table = self.tables.get(&request.table).ok_or(Refused::UnknownTable)?;
         let mut cost = Cost::default();
         let (cache, metrics) = (&mut self.cache, &mut self.metrics);
         let mut find = |id: BlockId| {
-            let found = held.get(&id).cloned().or_else(|| cache.get(id));
+            let found = pinned.get(&id).cloned().or_else(|| cache.get(id));
             metrics.cache_hits += u64::from(found.is_some());
             found
         };
-        let progress = read(table, request, page, &mut find, &mut cost);
+        let progress = read(table, request, page, &mut find, &mut cost, time);
         self.metrics.rows_scanned += cost.rows_scanned;
+        Ok(progress)
+    }
+
+    /// Keeps a read until it can go on.
+    fn wait(&mut self, number: u64, pending: PendingRead, progress: Progress) {
+        self.reads.all.insert(number, pending);
         match progress {
-            Progress::Complete => Ok(Vec::new()),
-            Progress::Missing(missing) => Ok(missing),
+            Progress::Missing(missing) => self.fetch(number, &missing),
+            Progress::Complete | Progress::TimeIsOver => self.reads.long.push_back(number),
+        }
+    }
+
+    /// Goes on with reads whose blocks have come, and then with long ones: each for a moment, and
+    /// as many of them as there is time for in a turn.
+    pub(in crate::store) fn read_ready(&mut self) {
+        if !self.reads.is_ready() {
+            return;
+        }
+        let clock = Arc::clone(&self.clock);
+        let mut turn = TimeSlice::new(&*clock, TURN_US);
+        turn.look();
+        // Those that come back in this turn have had their moment.
+        let mut long_left = self.reads.long.len().max(1);
+        while !turn.is_over() {
+            let Some(number) = self.reads.fresh.pop_front() else { break };
+            self.resume(number, &mut TimeSlice::new(&*clock, READ_US));
+            turn.look();
+        }
+        // One of the long ones goes on however many fresh ones there are.
+        while long_left > 0 {
+            let Some(number) = self.reads.long.pop_front() else { return };
+            self.resume(number, &mut TimeSlice::new(&*clock, READ_US));
+            turn.look();
+            long_left = if turn.is_over() { 0 } else { long_left - 1 };
         }
     }
 
     /// Asks for blocks that a read waits for.
-    fn fetch(&mut self, read: u64, missing: &[BlockId]) {
+    fn fetch(&mut self, number: u64, missing: &[BlockId]) {
+        let Some(pending) = self.reads.all.get_mut(&number) else { return };
+        pending.waiting += missing.len();
+        let table = self.tables.get(&pending.request.table);
+        let sstables = table.map_or(&[][..], |table| &table.sstables);
+        let mut operations = Vec::new();
         for id in missing {
-            if let Some(pending) = self.reads.get_mut(&read) {
-                pending.waiting += 1;
-            }
-            let same = self.jobs.values_mut().find_map(|job| match job {
-                Job::Block { id: other, reads, .. } if other == id => Some(reads),
-                _ => None,
-            });
-            if let Some(reads) = same {
-                reads.push(read);
+            let ticket = self.reads.fetching.get(id);
+            if let Some(Job::Block { reads, .. }) = ticket.and_then(|job| self.jobs.get_mut(job)) {
+                reads.push(number);
                 continue;
             }
-            let sstables = self.tables.values().flat_map(|table| &table.sstables);
-            let sstable = sstables.into_iter().find(|sstable| sstable.summary.id == id.0);
-            let place = sstable.and_then(|sstable| {
-                sstable.index.location(id.1).map(|location| (sstable.file, location))
-            });
-            let Some((file, location)) = place else { continue };
-            self.metrics.cache_misses += 1;
+            let sstable = sstables.iter().find(|sstable| sstable.summary.id == id.0);
+            let sstable = sstable.expect("a missing block is one of an sstable of the table");
+            let location = sstable.index.location(id.1).expect("it is one of its blocks");
             let (offset, bytes) = (location.offset, location.bytes as usize);
             let buffer = Buffer::with_capacity(bytes);
-            let operation = Operation::Read { file, offset, bytes, buffer };
-            self.submit(operation, Job::Block { id: *id, offset, reads: vec![read] });
+            let operation = Operation::Read { file: sstable.file, offset, bytes, buffer };
+            operations.push((*id, offset, operation));
+        }
+        for (id, offset, operation) in operations {
+            self.metrics.cache_misses += 1;
+            let job = Job::Block { id, offset, reads: vec![number] };
+            let ticket = self.submit(operation, job);
+            self.reads.fetching.insert(id, ticket);
         }
     }
 
@@ -122,6 +189,7 @@ impl Store {
         reads: &[u64],
         over: Completion,
     ) {
+        self.reads.fetching.remove(&id);
         let bytes = over.buffer.unwrap_or_default();
         let decoded = match over.result {
             Ok(_) => Block::decode(id.0, offset, bytes.as_slice())
@@ -131,22 +199,23 @@ impl Store {
         match decoded.map(Arc::new).map_err(Arc::new) {
             Ok(block) => {
                 let is_kept = |read: &u64| {
-                    self.reads.get(read).is_none_or(|pending| !pending.request.bypass_cache)
+                    self.reads.all.get(read).is_none_or(|pending| !pending.request.bypass_cache)
                 };
                 if reads.iter().any(is_kept) {
                     self.cache.put(id, Arc::clone(&block));
                 }
-                for read in reads {
-                    if let Some(pending) = self.reads.get_mut(read) {
-                        pending.held.insert(id, Arc::clone(&block));
-                        pending.waiting -= 1;
+                for number in reads {
+                    let Some(pending) = self.reads.all.get_mut(number) else { continue };
+                    pending.pinned.insert(id, Arc::clone(&block));
+                    pending.waiting -= 1;
+                    if pending.waiting == 0 {
+                        self.reads.fresh.push_back(*number);
                     }
-                    self.resume(*read);
                 }
             }
             Err(error) => {
-                for read in reads {
-                    if let Some(pending) = self.reads.remove(read) {
+                for number in reads {
+                    if let Some(pending) = self.reads.all.remove(number) {
                         self.metrics.reads_failed += 1;
                         self.done.push(Done::ReadFailed(pending.tag, Arc::clone(&error)));
                     }
@@ -156,23 +225,19 @@ impl Store {
     }
 
     /// Goes on with a read that does not wait any more.
-    fn resume(&mut self, read: u64) {
-        if self.reads.get(&read).is_none_or(|pending| pending.waiting > 0) {
-            return;
-        }
-        let Some(mut pending) = self.reads.remove(&read) else { return };
-        let held = std::mem::take(&mut pending.held);
+    fn resume(&mut self, number: u64, time: &mut TimeSlice<'_>) {
+        let Some(mut pending) = self.reads.all.remove(&number) else { return };
+        let pinned = std::mem::take(&mut pending.pinned);
         let PendingRead { tag, request, page, .. } = &mut pending;
-        match self.read_on(request, page, &held) {
-            Ok(missing) if missing.is_empty() => {
+        match self.read_on(request, page, &pinned, time) {
+            Ok(Progress::Complete) => {
                 self.metrics.rows_returned += page.len() as u64;
                 self.done.push(Done::Read(*tag, Box::new(std::mem::take(page))));
             }
-            Ok(missing) => {
+            Ok(progress) => {
                 // Blocks that it may need again stay with it, however small the cache is.
-                pending.held = held;
-                self.reads.insert(read, pending);
-                self.fetch(read, &missing);
+                pending.pinned = pinned;
+                self.wait(number, pending, progress);
             }
             // The table was dropped while it was read: it has no rows.
             Err(_) => self.done.push(Done::Read(*tag, Box::default())),

@@ -82,24 +82,26 @@ impl Slice {
             }
             Partitions::Range { from, to } => {
                 let to = *to;
-                let (token, key, ck) = self.start(*from);
-                let after = self.after.as_ref().map(|_| (token, key.to_vec(), ck.to_vec()));
+                let (token, key, _) = self.start(*from);
+                let mut after = self.after.clone();
                 let rows = memtable
                     .in_order(token, key)
                     .take_while(move |partition| partition.token.0 <= to)
-                    .flat_map(|partition| {
+                    .flat_map(move |partition| {
                         let place = move |row| BlockRow {
                             token: partition.token,
                             key: partition.key,
                             deletion: partition.deletion,
                             row,
                         };
-                        let deleted = partition.deletion.map(|_| place(None));
-                        deleted.into_iter().chain(partition.rows().map(move |row| place(Some(row))))
-                    })
-                    .skip_while(move |row| {
-                        let after = after.as_ref();
-                        after.is_some_and(|(token, key, ck)| row.cmp_to(*token, key, ck).is_le())
+                        // Only the first partition can be the one in which the read goes on.
+                        let is_own = |after: &Position| *after.key == *partition.key;
+                        let after = after.take().filter(is_own).map(|after| after.ck);
+                        let deletion = partition.deletion.filter(|_| after.is_none());
+                        let deletion = deletion.map(|_| place(None));
+                        let from = after.as_deref().map_or(Bound::Unbounded, Bound::Excluded);
+                        let rows = partition.range(from, Bound::Unbounded);
+                        deletion.into_iter().chain(rows.map(move |row| place(Some(row))))
                     });
                 Box::new(rows)
             }

@@ -1,0 +1,94 @@
+//! A share of time for one piece of work.
+
+use super::Clock;
+
+/// Units of work between two looks at the clock: a few microseconds.
+const UNITS_PER_LOOK: u32 = 32;
+
+/// Bytes that count as one more unit of work.
+const BYTES_PER_UNIT: usize = 256;
+
+/// A share of time. The work that was given it counts units, about a row each, and stops soon
+/// after [`Self::is_over`] becomes true.
+///
+/// Time runs from the first look at the clock, so that work of a few rows costs no look at all.
+pub struct TimeSlice<'a> {
+    clock: Option<&'a dyn Clock>,
+    us: u64,
+    until_us: Option<u64>,
+    units_to_look: u32,
+    is_over: bool,
+}
+
+impl<'a> TimeSlice<'a> {
+    /// So many microseconds of this clock.
+    #[must_use]
+    pub fn new(clock: &'a dyn Clock, us: u64) -> Self {
+        let units_to_look = UNITS_PER_LOOK;
+        Self { clock: Some(clock), us, until_us: None, units_to_look, is_over: false }
+    }
+
+    /// All the time there is: where nobody waits.
+    #[must_use]
+    pub fn endless() -> Self {
+        let units_to_look = UNITS_PER_LOOK;
+        Self { clock: None, us: 0, until_us: None, units_to_look, is_over: false }
+    }
+
+    /// Counts one unit of work, and more if it moved many bytes.
+    #[inline]
+    pub fn count(&mut self, bytes: usize) {
+        let units = u32::try_from(bytes / BYTES_PER_UNIT).unwrap_or(u32::MAX).saturating_add(1);
+        self.units_to_look = self.units_to_look.saturating_sub(units);
+        if self.units_to_look == 0 {
+            self.look();
+        }
+    }
+
+    /// Looks at the clock.
+    pub fn look(&mut self) {
+        self.units_to_look = UNITS_PER_LOOK;
+        let Some(clock) = self.clock else { return };
+        let now_us = clock.elapsed_us();
+        let until_us = *self.until_us.get_or_insert(now_us.saturating_add(self.us));
+        self.is_over |= now_us >= until_us;
+    }
+
+    /// Whether the time was used up at the last look.
+    #[inline]
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.is_over
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{super::ManualClock, TimeSlice};
+
+    /// How many units of so many bytes fit into a slice, if each look takes a microsecond.
+    fn units(us: u64, bytes: usize) -> u32 {
+        let clock = ManualClock::ticking(0, 1);
+        let mut slice = TimeSlice::new(&clock, us);
+        let mut units = 0;
+        while !slice.is_over() {
+            slice.count(bytes);
+            units += 1;
+        }
+        units
+    }
+
+    #[test]
+    fn work_ends_with_its_time_and_bytes_are_work() {
+        assert!(units(10, 0) < units(20, 0));
+        assert!(units(10, 1 << 20) <= 11, "a look after each unit of a megabyte");
+        assert!(units(10, 1 << 20) < units(10, 0));
+    }
+
+    #[test]
+    fn an_endless_slice_does_not_end() {
+        let mut slice = TimeSlice::endless();
+        (0..10_000).for_each(|_| slice.count(1 << 20));
+        assert!(!slice.is_over());
+    }
+}

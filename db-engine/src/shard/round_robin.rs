@@ -1,0 +1,135 @@
+//! Which read goes on next: clients take turns, however many reads each of them has sent.
+
+use super::{session::Place, tag::Slot};
+use hashbrown::{HashMap, hash_map::Entry};
+use std::collections::VecDeque;
+
+/// Reads of one client that are under way at once. The others of its reads have not begun, so that
+/// they are in nobody's way: neither here, nor at the disk, nor on other shards.
+const UNDER_WAY_MAX: usize = 8;
+
+/// The reads of one client that were not answered at once.
+#[derive(Debug, Default)]
+struct Line {
+    under_way: usize,
+    /// Those under way that can go on.
+    paused: VecDeque<Slot>,
+    /// Those that have not begun.
+    waiting: VecDeque<Slot>,
+}
+
+/// The reads of all clients of a shard that were not answered at once.
+#[derive(Debug, Default)]
+pub struct RoundRobin {
+    lines: HashMap<Place, Line>,
+    /// Clients with reads that can go on: the next one first.
+    clients: VecDeque<Place>,
+}
+
+impl RoundRobin {
+    /// Whether another read of this client may begin.
+    #[inline]
+    pub fn may_begin(&self, client: Place) -> bool {
+        self.lines.is_empty()
+            || self.lines.get(&client).is_none_or(|line| line.under_way < UNDER_WAY_MAX)
+    }
+
+    /// A read has begun and was not answered at once.
+    pub fn begun(&mut self, client: Place) {
+        self.lines.entry(client).or_default().under_way += 1;
+    }
+
+    /// A read must wait until others of its client have ended.
+    pub fn wait(&mut self, client: Place, slot: Slot) {
+        self.lines.entry(client).or_default().waiting.push_back(slot);
+    }
+
+    /// A read that has begun lets others go on.
+    pub fn pause(&mut self, client: Place, slot: Slot) {
+        let paused = &mut self.lines.entry(client).or_default().paused;
+        if paused.is_empty() {
+            self.clients.push_back(client);
+        }
+        paused.push_back(slot);
+    }
+
+    /// A read that had begun has ended: another one of its client may begin.
+    pub fn ended(&mut self, client: Place) {
+        let Entry::Occupied(mut line) = self.lines.entry(client) else { return };
+        line.get_mut().under_way -= 1;
+        if let Some(next) = line.get_mut().waiting.pop_front() {
+            line.get_mut().under_way += 1;
+            self.pause(client, next);
+        } else if line.get().under_way == 0 {
+            line.remove();
+        }
+    }
+
+    /// The read that goes on next.
+    pub fn next(&mut self) -> Option<Slot> {
+        let client = self.clients.pop_front()?;
+        let paused = &mut self.lines.get_mut(&client)?.paused;
+        let slot = paused.pop_front()?;
+        if !paused.is_empty() {
+            self.clients.push_back(client);
+        }
+        Some(slot)
+    }
+
+    /// Whether no read can go on.
+    pub fn is_empty(&self) -> bool {
+        self.clients.is_empty()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(index: u32) -> Place {
+        Place { index, generation: 0 }
+    }
+
+    fn slot(index: u32) -> Slot {
+        Slot { index, generation: 0 }
+    }
+
+    #[test]
+    fn a_client_with_one_read_waits_for_one_of_each_other() {
+        let mut reads = RoundRobin::default();
+        for (client, count) in [(0, 8), (1, 1), (2, 8)] {
+            for number in 0..count {
+                assert!(reads.may_begin(place(client)));
+                reads.begun(place(client));
+                reads.pause(place(client), slot(client * 100 + number));
+            }
+        }
+        let next: Vec<u32> = (0..5).filter_map(|_| reads.next()).map(|slot| slot.index).collect();
+        assert_eq!(next, [0, 100, 200, 1, 201]);
+        while reads.next().is_some() {}
+        assert!(reads.is_empty());
+    }
+
+    #[test]
+    fn reads_of_a_client_begin_as_others_of_it_end() {
+        let mut reads = RoundRobin::default();
+        let mut begun = 0;
+        for number in 0..100 {
+            if reads.may_begin(place(7)) {
+                reads.begun(place(7));
+                begun += 1;
+            } else {
+                reads.wait(place(7), slot(number));
+            }
+        }
+        assert_eq!(begun, UNDER_WAY_MAX);
+        assert!(reads.is_empty(), "all that have begun wait for something");
+        for number in UNDER_WAY_MAX..100 {
+            reads.ended(place(7));
+            assert_eq!(reads.next(), Some(slot(u32::try_from(number).unwrap())));
+            assert!(!reads.may_begin(place(7)));
+        }
+        (0..UNDER_WAY_MAX).for_each(|_| reads.ended(place(7)));
+        assert!(reads.lines.is_empty(), "nothing of it is remembered");
+    }
+}
