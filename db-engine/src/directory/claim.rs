@@ -11,15 +11,36 @@ use crate::{
 const LOCK: &str = "LOCK";
 const FORMAT: &str = "FORMAT";
 const FORMAT_NEW: &str = "FORMAT.tmp";
+
 const FORMAT_MAGIC: [u8; 8] = *b"SANDGLDB";
 
 /// The version of all formats in a directory together.
-const FORMAT_VERSION: u32 = 1;
+pub(super) const FORMAT_VERSION: u32 = 2;
 
-/// Takes the directory, which must be ours or empty.
-pub(crate) fn claim(files: &mut Sequential<'_>) -> Result<()> {
-    let locked = files.complete(Operation::Lock { name: LOCK.into() });
-    if let Err(error) = locked.result {
+/// The oldest version that is read.
+const FORMAT_VERSION_MIN: u32 = 1;
+
+/// Takes the directory, which must be ours or empty: the version of its formats, if it has one.
+/// A directory that is refused gets no lock file.
+pub(super) fn claim(files: &mut Sequential<'_>) -> Result<Option<u32>> {
+    let names = files.names()?;
+    let is_early = |name: &String| [LOCK, FORMAT, FORMAT_NEW].contains(&name.as_str());
+    if let Some(name) = names.iter().find(|name| !is_early(name)) {
+        if !names.contains(FORMAT) {
+            let what = format!(
+                "the directory has no file {FORMAT}, so it is not a database, and it is not empty \
+                 either. Choose an empty or a new directory with --data-dir"
+            );
+            return Err(Error::Unusable { path: name.into(), what });
+        }
+        if !names.contains(LOCK) {
+            let what = "it is missing, so that an engine which still uses this directory could \
+                        not be noticed. Make sure that none does, and create an empty file of \
+                        this name";
+            return Err(Error::Unusable { path: LOCK.into(), what: what.into() });
+        }
+    }
+    if let Err(error) = files.complete(Operation::Lock { name: LOCK.into() }).result {
         if error.kind() != io::ErrorKind::WouldBlock {
             return Err(Error::io(LOCK, error));
         }
@@ -27,25 +48,21 @@ pub(crate) fn claim(files: &mut Sequential<'_>) -> Result<()> {
                     with --data-dir";
         return Err(Error::Unusable { path: LOCK.into(), what: what.into() });
     }
-    let names = files.names()?;
-    if names.contains(FORMAT) {
-        let bytes = files.read_file(FORMAT)?;
-        return check_format(bytes.as_slice());
+    if !files.names()?.contains(FORMAT) {
+        return Ok(None);
     }
-    if let Some(name) = names.iter().find(|name| ![LOCK, FORMAT_NEW].contains(&name.as_str())) {
-        let what = format!(
-            "the directory has no file {FORMAT}, so it is not a database, and it is not empty \
-             either. Choose an empty or a new directory with --data-dir"
-        );
-        return Err(Error::Unusable { path: name.into(), what });
-    }
+    check_format(files.read_file(FORMAT)?.as_slice()).map(Some)
+}
+
+/// Says that all formats here are of the version of now, or may be.
+pub(super) fn write_format(files: &mut Sequential<'_>) -> Result<()> {
     let mut bytes = FORMAT_MAGIC.to_vec();
     bytes.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
     bytes.extend_from_slice(&crc32fast::hash(&bytes).to_le_bytes());
     files.replace_file(FORMAT_NEW, FORMAT, &bytes)
 }
 
-fn check_format(bytes: &[u8]) -> Result<()> {
+fn check_format(bytes: &[u8]) -> Result<u32> {
     let unusable = |what: String| Err(Error::Unusable { path: FORMAT.into(), what });
     let Some((body, sum)) = bytes.split_last_chunk::<4>() else {
         return unusable("it is cut short. Restore the directory from a backup".into());
@@ -61,10 +78,18 @@ fn check_format(bytes: &[u8]) -> Result<()> {
              {FORMAT_VERSION}. Use the engine that wrote it, or a newer one"
         )),
         Some(version)
-            if version < FORMAT_VERSION || crc32fast::hash(body) != u32::from_le_bytes(*sum) =>
+            if version < FORMAT_VERSION_MIN
+                || crc32fast::hash(body) != u32::from_le_bytes(*sum) =>
         {
             unusable("it is damaged. Restore the directory from a backup".into())
         }
-        Some(_) => Ok(()),
+        Some(version) => Ok(version),
     }
+}
+
+/// A directory whose format was put back, while its files are of the version of now.
+pub(super) fn put_back() -> Error {
+    let what = "it says that the formats here are older than they are: it was put back. Restore \
+                this directory from a backup";
+    Error::Unusable { path: FORMAT.into(), what: what.into() }
 }

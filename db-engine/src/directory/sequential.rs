@@ -82,6 +82,7 @@ impl Sequential<'_> {
         }
     }
 
+    /// Removes a file.
     pub fn remove(&mut self, name: &str) -> Result<()> {
         self.run(name, Operation::Remove { name: name.into() })?;
         Ok(())

@@ -1,6 +1,9 @@
-use super::manifest::{
-    Change, checkpoint_name, decode_checkpoint, decode_journal, encode_change, encode_checkpoint,
-    journal_name, parse_name,
+use super::{
+    journal::read_journal,
+    manifest::{
+        CatalogMark, Change, Checkpoint, RunStart, checkpoint_name, decode_checkpoint,
+        encode_checkpoint, encode_record, journal_name, parse_name,
+    },
 };
 use crate::{
     mutation::{TableNumber, Token},
@@ -24,11 +27,16 @@ fn names_of_manifests_tell_what_they_are() {
     }
 }
 
+fn checkpoint() -> Checkpoint {
+    let catalog = CatalogMark { generation: 3, checksum: 9 };
+    let start = Some(RunStart { shards: 2, catalog, obsolete: vec![ID] });
+    Checkpoint { epoch: 6, start, sstables: vec![summary(), summary()] }
+}
+
 #[test]
 fn a_checkpoint_reads_back_and_a_damaged_one_does_not() {
-    let summary = summary();
-    let bytes = encode_checkpoint(6, &[summary, summary]);
-    assert_eq!(decode_checkpoint(6, &bytes).unwrap(), [summary, summary]);
+    let bytes = encode_checkpoint(&checkpoint());
+    assert_eq!(decode_checkpoint(6, &bytes).unwrap(), checkpoint());
     assert!(decode_checkpoint(7, &bytes).is_err());
     for length in 0..bytes.len() {
         assert!(decode_checkpoint(6, &bytes[..length]).is_err(), "cut at {length}");
@@ -41,25 +49,72 @@ fn a_checkpoint_reads_back_and_a_damaged_one_does_not() {
 }
 
 #[test]
-fn a_journal_cut_anywhere_keeps_the_changes_before_the_cut() {
-    let summary = summary();
-    let changes = [
-        Change::Add(vec![summary, summary]),
-        Change::Flushed { floor: 4, sequence: 90 },
-        Change::Remove(vec![ID]),
-        Change::Add(vec![]),
+fn a_checkpoint_of_the_first_version_is_read() {
+    let mut bytes = b"SANDMAN1".to_vec();
+    bytes.extend(6_u32.to_le_bytes());
+    bytes.extend(1_u32.to_le_bytes());
+    summary().encode(&mut bytes);
+    bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
+    let expected = Checkpoint { epoch: 6, start: None, sstables: vec![summary()] };
+    assert_eq!(decode_checkpoint(6, &bytes).unwrap(), expected);
+}
+
+/// A journal, the changes of each of its records, and where these end.
+fn journal() -> (Vec<u8>, Vec<Vec<Change>>, Vec<usize>) {
+    let records = vec![
+        vec![Change::Begun],
+        vec![Change::Add(vec![summary(), summary()]), Change::Flushed { floor: 4, sequence: 90 }],
+        vec![Change::Remove(vec![ID])],
+        vec![Change::Catalog(CatalogMark { generation: 4, checksum: 1 })],
+        vec![Change::Add(vec![])],
     ];
-    let mut bytes = Vec::new();
-    let mut ends = Vec::new();
-    for change in &changes {
-        encode_change(6, 1, bytes.len() as u64, change, &mut bytes);
+    let (mut bytes, mut ends) = (Vec::new(), Vec::new());
+    for changes in &records {
+        encode_record(6, 1, bytes.len() as u64, changes, &mut bytes);
         ends.push(bytes.len());
     }
+    (bytes, records, ends)
+}
+
+#[test]
+fn a_journal_cut_anywhere_keeps_the_records_before_the_cut() {
+    let (mut bytes, records, ends) = journal();
     for length in 0..=bytes.len() {
         let whole = ends.iter().filter(|end| **end <= length).count();
-        assert_eq!(decode_journal(6, 1, &bytes[..length]), changes[..whole], "cut at {length}");
+        let read = read_journal(6, 1, &bytes[..length], false).ok();
+        let expected = (whole > 0).then(|| records[..whole].concat());
+        assert_eq!(read, expected, "cut at {length}");
+        assert_eq!(read_journal(6, 1, &bytes[..length], true).unwrap(), records[..whole].concat());
     }
-    assert_eq!(decode_journal(6, 2, &bytes), [], "a journal of another shard");
+    assert!(read_journal(6, 2, &bytes, false).is_err(), "a journal of another shard");
     bytes.resize(bytes.len() + 64, 0);
-    assert_eq!(decode_journal(6, 1, &bytes), changes, "zeros are no change");
+    assert_eq!(read_journal(6, 1, &bytes, false).unwrap(), records.concat(), "zeros are no change");
+}
+
+#[test]
+fn damage_before_the_last_record_of_a_journal_is_refused_with_its_place() {
+    let (bytes, records, ends) = journal();
+    let last = ends[ends.len() - 2];
+    for bit in 0..bytes.len() * 8 {
+        let mut bytes = bytes.clone();
+        bytes[bit / 8] ^= 1 << (bit % 8);
+        let read = read_journal(6, 1, &bytes, false);
+        if bit / 8 >= last {
+            assert_eq!(read.unwrap(), records[..records.len() - 1].concat(), "bit {bit}");
+            continue;
+        }
+        let begins = ends.iter().rev().find(|end| **end <= bit / 8).copied().unwrap_or(0);
+        let error = read.expect_err("damaged").to_string();
+        assert!(error.contains(&format!("at byte {begins}:")), "bit {bit}: {error}");
+    }
+}
+
+#[test]
+fn a_journal_of_the_first_version_is_read() {
+    let mut bytes = Vec::new();
+    let changes = [Change::Add(vec![summary()]), Change::Flushed { floor: 1, sequence: 2 }];
+    for change in &changes {
+        encode_record(6, 1, bytes.len() as u64, std::slice::from_ref(change), &mut bytes);
+    }
+    assert_eq!(read_journal(6, 1, &bytes, true).unwrap(), changes);
 }

@@ -11,7 +11,7 @@ mod stop;
 
 use crate::{
     config::Config,
-    directory::catalog_file,
+    directory::CatalogFile,
     error::Error,
     io::{
         Clock, Files, SystemClock,
@@ -19,7 +19,7 @@ use crate::{
     },
     metrics::ShardMetrics,
     mutation::token::range_of,
-    schema::system::NodeInfo,
+    schema::{Catalog, system::NodeInfo},
     shard::{
         self, Shard,
         mailbox::{Bell, Mailbox},
@@ -150,7 +150,7 @@ fn bells(shards: u16) -> io::Result<(Vec<Poll>, Vec<Arc<Letterbox>>)> {
 struct Data {
     stores: Vec<Store>,
     shared: Arc<Shared>,
-    schema_files: Box<dyn Files>,
+    catalog_file: CatalogFile,
 }
 
 impl Data {
@@ -173,17 +173,16 @@ impl Data {
                 letterbox.bell().ring();
             })
         };
-        let catalog = catalog_file::load(&mut *open(&silent)?)?;
         let mut files = Vec::new();
         for letterbox in boxes {
             files.push(open(&ring(letterbox))?);
         }
-        let stores =
-            store::open(&store_config(config), files, open(&silent)?, clock, &catalog.stored())?;
+        // Changes of the schema are made by the first shard, so they ring for it.
+        let schema = open(&boxes.first().map_or(silent, ring))?;
+        let opened = store::open(&store_config(config), files, schema, clock, Catalog::stored)?;
         let prepared_max = usize::try_from(config.prepared_max).unwrap_or(usize::MAX);
-        let shared = Arc::new(Shared::new(catalog, prepared_max));
-        let first = boxes.first().map_or(silent, ring);
-        Ok(Self { stores, shared, schema_files: open(&first)? })
+        let shared = Arc::new(Shared::new(opened.catalog, prepared_max));
+        Ok(Self { stores: opened.stores, shared, catalog_file: opened.catalog_file })
     }
 }
 
@@ -270,7 +269,7 @@ impl Parts<'_> {
         let config = self.config;
         let node = Arc::new(node(config, self.cql_address));
         let limits = limits(config);
-        let mut schema_files = Some(self.data.schema_files);
+        let mut catalog_file = Some(self.data.catalog_file);
         let mut event_loops = Vec::new();
         let sockets = self.polls.into_iter().zip(self.listeners);
         let stores = self.data.stores.into_iter().zip(0..);
@@ -286,7 +285,7 @@ impl Parts<'_> {
                 metrics,
                 clock: Arc::clone(&self.clock),
                 frame_bytes_max: limits.frame_bytes_max,
-                schema_files: schema_files.take(),
+                catalog_file: catalog_file.take(),
                 seed: Uuid::new_v4().as_u64_pair().0,
             });
             let reactor = Reactor::new(shard, limits, Arc::clone(stop));

@@ -6,8 +6,8 @@
 use super::{failure::Failure, session::Address};
 use crate::{
     cql::CqlError,
-    directory::catalog_file::Replacement,
-    io::{Completion, Files},
+    directory::{CatalogFile, Replacement},
+    io::Completion,
     protocol::code,
     schema::{Catalog, Ddl, SchemaChange},
     store::Fatal,
@@ -65,7 +65,7 @@ enum Step {
 
 /// The changes that are under way.
 pub struct Changes {
-    files: Box<dyn Files>,
+    file: CatalogFile,
     waiting: VecDeque<Request>,
     current: Option<Current>,
     completions: Vec<Completion>,
@@ -73,11 +73,11 @@ pub struct Changes {
 }
 
 impl Changes {
-    /// No changes yet. The schema lies in the directory of `files`.
+    /// No changes yet. The schema lies in `file`.
     #[must_use]
-    pub fn new(files: Box<dyn Files>, shards: u16) -> Self {
+    pub fn new(file: CatalogFile, shards: u16) -> Self {
         let (waiting, completions) = (VecDeque::new(), Vec::new());
-        Self { files, waiting, current: None, completions, shards }
+        Self { file, waiting, current: None, completions, shards }
     }
 
     /// Whether nothing is under way.
@@ -111,7 +111,7 @@ impl Changes {
         let Some(changed) = applied.catalog else {
             return Some(answer(&request, Ok(applied.change)));
         };
-        let step = Step::Storing(Replacement::begin(&mut *self.files, &changed));
+        let step = Step::Storing(Replacement::begin(&mut self.file, &changed));
         let (catalog, change) = (Arc::new(changed), applied.change);
         self.current = Some(Current { request, catalog, change, step });
         None
@@ -122,7 +122,7 @@ impl Changes {
     /// # Errors
     /// The operating system failed in a way that leaves open what is on the device.
     pub fn poll(&mut self) -> Result<Option<Next>, Fatal> {
-        self.files.poll(&mut self.completions);
+        self.file.poll(&mut self.completions);
         let mut next = None;
         for completion in self.completions.drain(..) {
             let Some(mut current) = self.current.take() else { continue };
@@ -130,7 +130,7 @@ impl Changes {
                 self.current = Some(current);
                 continue;
             };
-            match replacement.proceed(&mut *self.files, completion) {
+            match replacement.proceed(&mut self.file, completion) {
                 Ok(false) => self.current = Some(current),
                 Ok(true) => {
                     match (&current.change, &current.request.ddl) {

@@ -21,7 +21,8 @@ mod write;
 
 use crate::{
     cql::BindScratch,
-    io::{Clock, Files, Random},
+    directory::CatalogFile,
+    io::{Clock, Random},
     metrics::ShardMetrics,
     protocol::{
         Malformed, code,
@@ -67,8 +68,8 @@ pub struct Parameters {
     pub clock: Arc<dyn Clock>,
     /// Longest body of a request, once it is decompressed.
     pub frame_bytes_max: usize,
-    /// For shard 0: files of the directory in which the schema lies.
-    pub schema_files: Option<Box<dyn Files>>,
+    /// For shard 0: where the schema is kept.
+    pub catalog_file: Option<CatalogFile>,
     /// Where its own random numbers begin.
     pub seed: u64,
 }
@@ -144,7 +145,7 @@ impl Shard {
             round_robin: RoundRobin::default(),
             client_until_us: 0,
             retries: Vec::new(),
-            changes: parameters.schema_files.map(|files| Changes::new(files, shards)),
+            changes: parameters.catalog_file.map(|file| Changes::new(file, shards)),
             again: true,
             done: Vec::new(),
             parcels: Vec::new(),

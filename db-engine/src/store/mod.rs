@@ -21,14 +21,14 @@ pub use metrics::StoreMetrics;
 pub use request::{Done, Fatal, Page, PageRow, Partitions, Position, ReadRequest, Refused, Tag};
 
 use self::{
-    background::{Journal, Task},
+    background::Task,
     read::{Reads, cache::Cache},
     table::{Sstable, Table},
     turn::Job,
 };
 use crate::{
     commitlog::{CommitLog, LogConfig, NotStaged, SegmentId},
-    directory::{Sequential, claim, manifest::journal_name},
+    directory::{CatalogFile, FoundDirectory, Journal, Sequential, manifest::NO_SHARD},
     error::Result,
     io::{Buffer, Clock, Completion, FileId, Files, Ticket},
     memtable::{Memtable, Pool},
@@ -36,7 +36,7 @@ use crate::{
         TableNumber, mutations,
         token::{range_of, shard_of},
     },
-    schema::TableSettings,
+    schema::{Catalog, TableSettings},
     sstable::{SstableId, Summary},
 };
 
@@ -88,38 +88,52 @@ impl StoreConfig {
     }
 }
 
+/// A directory that serves.
+pub struct OpenDirectory {
+    /// The data of each shard.
+    pub stores: Vec<Store>,
+    /// The schema.
+    pub catalog: Catalog,
+    /// Where it is kept.
+    pub catalog_file: CatalogFile,
+}
+
 /// Opens the directory, and brings back everything that was acknowledged: one store a shard.
 ///
-/// Files of tables that are not in `tables` are removed. `files` are those of the shards, in their
-/// order; `recovery` is used until this returns.
+/// Rows of tables that are not in `tables`, which is asked about the schema that was found, are
+/// removed. `files` are those of the shards, in their order; `schema` becomes that of the schema.
 ///
 /// # Errors
 ///
-/// If the directory is in use or of another format, if a file is damaged, or if the operating
-/// system fails. Nothing is lost by trying again.
+/// If the directory is in use or of another format, or if a file is damaged, missing or older than
+/// it was: then nothing has changed. Or if the operating system fails: then nothing is lost by
+/// trying again.
 ///
 /// # Panics
 ///
-/// If there are not as many `files` as shards.
+/// If there are not as many `files` as shards, or none.
 pub fn open(
     config: &StoreConfig,
     mut files: Vec<Box<dyn Files>>,
-    mut recovery: Box<dyn Files>,
+    mut schema: Box<dyn Files>,
     clock: &Arc<dyn Clock>,
-    tables: &BTreeMap<TableNumber, TableSettings>,
-) -> Result<Vec<Store>> {
+    tables: impl FnOnce(&Catalog) -> BTreeMap<TableNumber, TableSettings>,
+) -> Result<OpenDirectory> {
     assert_eq!(files.len(), usize::from(config.shards), "each shard has its files");
+    let mut sequential = Sequential(&mut *schema);
     // The lock lives as long as the files that took it: those of the first shard.
-    if let Some(first) = files.first_mut() {
-        claim(&mut Sequential(&mut **first))?;
-    }
+    let mut found = FoundDirectory::read(&mut *files[0], &mut sequential)?;
+    let catalog = found.take_catalog();
+    let tables = tables(&catalog);
     let now_s = clock.now_us().div_euclid(1_000_000);
-    let opened = open::recover(config, &mut Sequential(&mut *recovery), tables, now_s)?;
+    let opened = open::recover(config, &mut sequential, &found, &tables, now_s)?;
+    let journal = Journal::open(&mut sequential, opened.run.epoch, NO_SHARD)?;
     let mut stores = Vec::new();
     for (shard, files) in (0..config.shards).zip(files) {
-        stores.push(Store::open(config, shard, files, Arc::clone(clock), tables, &opened)?);
+        stores.push(Store::open(config, shard, files, Arc::clone(clock), &tables, &opened)?);
     }
-    Ok(stores)
+    let catalog_file = CatalogFile::new(schema, journal, opened.run.catalog);
+    Ok(OpenDirectory { stores, catalog, catalog_file })
 }
 
 /// The data of one shard.
@@ -179,10 +193,9 @@ impl Store {
         tables: &BTreeMap<TableNumber, TableSettings>,
         opened: &open::Opened,
     ) -> Result<Self> {
-        let epoch = opened.epoch;
+        let epoch = opened.run.epoch;
         let mut sequential = Sequential(&mut *files);
-        let journal = journal_name(epoch, shard);
-        let journal = Journal { epoch, shard, file: sequential.create(&journal, 0)?, length: 0 };
+        let journal = Journal::open(&mut sequential, epoch, shard)?;
         let segment = SegmentId { epoch, shard, number: 0 };
         let segment = sequential.create(&segment.name(), config.log_segment_bytes)?;
         let log_config = LogConfig { segment_bytes: config.log_segment_bytes };

@@ -8,6 +8,7 @@ use super::{Done, Page, ReadRequest, Store, StoreConfig, TableNumber, TableSetti
 use crate::{
     io::{Clock, ManualClock, TimeSlice, sim::SimDisk},
     mutation::{Builder, Write, token},
+    schema::Catalog,
 };
 
 const TABLE: TableNumber = TableNumber(7);
@@ -42,8 +43,9 @@ impl Machine {
     fn open(&self) -> Store {
         let clock: Arc<dyn Clock> = Arc::clone(&self.clock) as Arc<dyn Clock>;
         let files = vec![self.disk.files()];
-        let stores = open(&self.config, files, self.disk.files(), &clock, &self.tables);
-        stores.unwrap().pop().unwrap()
+        let tables = |_: &Catalog| self.tables.clone();
+        let opened = open(&self.config, files, self.disk.files(), &clock, tables);
+        opened.unwrap().stores.pop().unwrap()
     }
 
     /// Writes one cell of a row and waits until it is durable.
@@ -395,7 +397,9 @@ fn a_directory_in_use_or_of_another_kind_is_refused_with_the_remedy() {
     let machine = Machine::new();
     let clock: Arc<dyn Clock> = Arc::clone(&machine.clock) as Arc<dyn Clock>;
     let try_open = |disk: &SimDisk| {
-        open(&machine.config, vec![disk.files()], disk.files(), &clock, &machine.tables)
+        let tables = |_: &Catalog| machine.tables.clone();
+        open(&machine.config, vec![disk.files()], disk.files(), &clock, tables)
+            .map(|opened| opened.stores)
     };
     let store = machine.open();
     let error = try_open(&machine.disk).unwrap_err().to_string();
@@ -407,9 +411,9 @@ fn a_directory_in_use_or_of_another_kind_is_refused_with_the_remedy() {
     assert!(error.contains("--data-dir"), "{error}");
 
     let mut newer = machine.disk.contents();
-    newer.get_mut("FORMAT").unwrap()[8] = 2;
+    newer.get_mut("FORMAT").unwrap()[8] = 3;
     let error = try_open(&SimDisk::with(1, newer)).unwrap_err().to_string();
-    assert!(error.contains("has format 2"), "{error}");
+    assert!(error.contains("has format 3"), "{error}");
 
     let mut damaged = machine.disk.contents();
     damaged.get_mut("FORMAT").unwrap()[13] ^= 1;

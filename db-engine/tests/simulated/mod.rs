@@ -71,7 +71,7 @@ pub fn try_open_with(
 ) -> Result<Vec<Store>, Error> {
     let clock: Arc<dyn Clock> = Arc::clone(clock) as Arc<dyn Clock>;
     let files = (0..config.shards).map(|_| disk.files()).collect();
-    open(config, files, disk.files(), &clock, tables)
+    Ok(open(config, files, disk.files(), &clock, |_| tables.clone())?.stores)
 }
 
 /// The key of the row that write `number` alone has.

@@ -2,7 +2,6 @@
 //! script of operations.
 
 mod encoder;
-mod journal;
 mod script;
 
 use std::sync::Arc;
@@ -10,7 +9,6 @@ use std::sync::Arc;
 use self::script::ScriptStep;
 pub(super) use self::{
     encoder::{Encoded, Encoder, Output},
-    journal::Journal,
     script::Script,
 };
 use super::{Fatal, Store, table::Sstable, turn::Job};

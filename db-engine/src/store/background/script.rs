@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 
-use super::{Committed, Journal, encoder::Output};
+use super::{Committed, encoder::Output};
 use crate::{
-    directory::manifest::Change,
+    directory::{Journal, manifest::Change},
     io::Operation,
     sstable::{SstableId, Summary},
 };

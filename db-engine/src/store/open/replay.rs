@@ -7,7 +7,7 @@ use std::{
 
 use crate::{
     commitlog::{EntryKind, SegmentId, entries, replay::Replay},
-    directory::{RunManifest, Sequential},
+    directory::{RunManifest, Sequential, manifest::NO_SHARD},
     error::{Error, Result},
     io::TimeSlice,
     memtable::Pool,
@@ -20,10 +20,16 @@ use crate::{
     },
 };
 
-/// Sstables written while opening are those of no shard.
-const NO_SHARD: u16 = u16::MAX;
+/// What the logs are read for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Purpose {
+    /// To find out whether they can be read. Nothing is written.
+    Judge,
+    /// To bring back what is in them.
+    Apply,
+}
 
-/// Reads the logs of the manifest's run into memtables.
+/// Reads the logs of the manifest's run.
 pub(super) fn replay(
     files: &mut Sequential<'_>,
     names: &BTreeSet<String>,
@@ -64,6 +70,7 @@ pub(super) struct Recovery<'a> {
     config: &'a StoreConfig,
     epoch: u32,
     settings: &'a BTreeMap<TableNumber, TableSettings>,
+    purpose: Purpose,
     tables: BTreeMap<TableNumber, Table>,
     pool: Pool,
     /// Intents of the shard at hand that are not known to be done.
@@ -71,6 +78,8 @@ pub(super) struct Recovery<'a> {
     next_file: u32,
     /// The sstables of the new run.
     pub written: Vec<Summary>,
+    /// Whether the logs had anything.
+    pub has_blocks: bool,
 }
 
 impl<'a> Recovery<'a> {
@@ -78,21 +87,25 @@ impl<'a> Recovery<'a> {
         config: &'a StoreConfig,
         epoch: u32,
         settings: &'a BTreeMap<TableNumber, TableSettings>,
+        purpose: Purpose,
     ) -> Self {
         Self {
             config,
             epoch,
             settings,
+            purpose,
             tables: BTreeMap::new(),
             pool: Pool::new(config.memtable_bytes_max / 2),
             intents: BTreeMap::new(),
             next_file: 0,
             written: Vec::new(),
+            has_blocks: false,
         }
     }
 
     /// Applies a block; of one whose writes are in sstables, only what it says of intents.
     fn block(&mut self, segment: &SegmentId, payload: &[u8], is_flushed: bool) -> Result<()> {
+        self.has_blocks = true;
         for entry in entries(payload) {
             match entry.kind {
                 EntryKind::Write if is_flushed => {}
@@ -113,6 +126,9 @@ impl<'a> Recovery<'a> {
             let mutation = mutation
                 .and_then(|mutation| mutation.check().map(|()| mutation))
                 .map_err(|error| Error::corrupt(segment.name(), 0, error.to_string()))?;
+            if self.purpose == Purpose::Judge {
+                continue;
+            }
             // A table that was dropped is not missed.
             let Some(settings) = self.settings.get(&mutation.table()) else { continue };
             let new = || Table { settings: *settings, ..Table::default() };
