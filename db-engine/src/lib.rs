@@ -16,6 +16,7 @@ pub mod compaction;
 pub mod schema;
 pub mod mutation;
 pub mod types;
+pub mod trace;
 pub mod io;
 pub mod metrics;
 pub mod config;

@@ -90,7 +90,7 @@ const ERROR_CODES: [i32; 11] =
     [0x0000, 0x000A, 0x1001, 0x1100, 0x1200, 0x2000, 0x2100, 0x2200, 0x2300, 0x2400, 0x2500];
 
 /// The consistency levels, by the protocol's number.
-const LEVELS: [&str; 11] = [
+pub const LEVELS: [&str; 11] = [
     "ANY",
     "ONE",
     "TWO",
@@ -184,6 +184,8 @@ shard_metrics! {
     misrouted counter "cql_misrouted_queries_total"
         "Requests of one shard that came on a connection of another.";
     schema_changes counter "cql_schema_changes_total" "Changes of the schema.";
+    traces counter "tracing_sessions_total" "Requests that were traced.";
+    trace_bytes gauge "tracing_bytes" "Bytes of traces of all shards, as the first tells.";
     log_blocks counter "commitlog_blocks_total" "Blocks of writes made durable together.";
     log_bytes counter "commitlog_written_bytes_total" "Bytes written to the log.";
     log_block_us counter "commitlog_block_microseconds_total"

@@ -22,6 +22,7 @@ const LAYERS: &[&str] = &[
     "schema",
     "mutation",
     "types",
+    "trace",
     "io",
     "metrics",
     "config",

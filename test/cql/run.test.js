@@ -50,7 +50,7 @@ async function run(text, keyspace) {
       const got = await answer(client, keyspace, step.text)
       answers.set(step.line, got)
       const all = [got]
-      for (const size of step.text.startsWith('SELECT') ? sizes : []) {
+      for (const size of /^(SELECT|DESC)/.test(step.text) ? sizes : []) {
         all.push(await answer(client, keyspace, step.text, size))
       }
       const other = all.find((lines) => lines.join('\n') !== wanted.join('\n'))

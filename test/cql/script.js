@@ -7,6 +7,8 @@
 //     -- wait 2100                milliseconds to wait before the next statement
 //     -- pages 1 2 3              page sizes in which each further read is repeated
 //
+// Of what DESCRIBE answers the options that Sandglass does not have are left out.
+//
 // Other lines that begin with two dashes are for people. A statement may name its keyspace as KS.
 import cassandra from 'cassandra-driver'
 
@@ -35,6 +37,12 @@ export function parseScript(text) {
   }
   return steps
 }
+
+/** Options of Cassandra, at their defaults, that Sandglass does not have. */
+const NOT_OURS = /\n {4}AND (allow_auto_snapshot|incremental_backups) = true/g
+
+/** A description without those. @param {unknown} text */
+const ours = (text) => String(text).replaceAll(NOT_OURS, '')
 
 /** A value as the scripts write it. @param {unknown} value @returns {unknown} */
 function plain(value) {
@@ -65,6 +73,7 @@ function plain(value) {
 export async function answer(client, keyspace, statement, pageSize) {
   const text = statement.replaceAll(/\bKS\b/g, keyspace).replace(/;$/, '')
   const fetchSize = pageSize ?? 5000
+  const describes = /^DESC/.test(text)
   try {
     /** @type {string[]} */
     const rows = []
@@ -73,8 +82,11 @@ export async function answer(client, keyspace, statement, pageSize) {
       /** @type {cassandra.types.ResultSet} */
       const result = await client.execute(text, [], { fetchSize, pageState, prepare: false })
       if (!result.columns) return []
-      for (const row of result.rows ?? [])
-        rows.push(`--> ${JSON.stringify(row.values().map(plain))}`)
+      for (const row of result.rows ?? []) {
+        const values = row.values().map(plain)
+        const line = `--> ${JSON.stringify(describes ? values.map(ours) : values)}`
+        rows.push(describes ? line.replaceAll(keyspace, 'KS') : line)
+      }
       if (pageSize !== undefined && result.rows.length > pageSize)
         rows.push('--> too many in a page')
       pageState = result.pageState ?? undefined

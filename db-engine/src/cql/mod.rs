@@ -17,6 +17,8 @@ pub use error::{CqlError, ErrorCode};
 pub use execute::{BindContext, BindScratch, Read, ReadOptions};
 pub use parse::{ast::Statement, parse};
 pub use prepare::{
-    plan::{BatchPlan, ColumnSpec, Plan, Prepared, SelectPlan, SystemPlan, WritePlan},
+    plan::{
+        BatchPlan, ColumnSpec, DescribePlan, Plan, Prepared, SelectPlan, SystemPlan, WritePlan,
+    },
     prepare,
 };

@@ -10,7 +10,7 @@ use crate::{
     store::{Page, Partitions},
     types::{CqlType, Value, collection::Items},
 };
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 use uuid::Uuid;
 
 const NOW_US: i64 = 1_700_000_000_000_000;
@@ -321,6 +321,7 @@ fn system_tables_answer_prepared_questions() {
         cluster_name: "test".into(),
         version: "1.0".into(),
         tokens: vec![0],
+        traces: Arc::default(),
     };
     let ask = |text: &str, values: &[Value<'_>]| {
         let prepared = prepared(&database.catalog, text).unwrap();

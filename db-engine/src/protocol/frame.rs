@@ -22,7 +22,7 @@ pub const RESPONSE_BIT: u8 = 0x80;
 pub mod flag {
     /// The body is compressed with what STARTUP agreed on.
     pub const COMPRESSED: u8 = 0x01;
-    /// The client would like a trace; we keep none and say so by not setting it in the answer.
+    /// The client would like a trace. The body of the answer begins with its identifier.
     pub const TRACING: u8 = 0x02;
     /// The body begins with a bytes map that we skip.
     pub const CUSTOM_PAYLOAD: u8 = 0x04;
@@ -54,8 +54,6 @@ pub enum Split<'a> {
     Version {
         /// The version byte.
         version: u8,
-        /// To be repeated in the answer.
-        stream: i16,
     },
     /// A frame that is longer than we accept.
     TooLong {
@@ -78,7 +76,7 @@ pub fn split(buffer: &[u8], body_bytes_max: usize) -> Split<'_> {
     let [version, flags, s0, s1, opcode, l0, l1, l2, l3] = *header;
     let stream = i16::from_be_bytes([s0, s1]);
     if version != VERSION {
-        return Split::Version { version, stream };
+        return Split::Version { version };
     }
     let length = u32::from_be_bytes([l0, l1, l2, l3]);
     let bytes = match usize::try_from(length) {
@@ -117,7 +115,7 @@ mod tests {
             let mut bytes = OPTIONS;
             bytes[0] = version;
             bytes[5] = 0xFF; // its length may mean something else there
-            assert_eq!(split(&bytes, 16), Split::Version { version, stream: 0x1234 });
+            assert_eq!(split(&bytes, 16), Split::Version { version });
         }
     }
 

@@ -22,8 +22,7 @@ pub const VERSION: u8 = 4;
 /// What we call it in SUPPORTED and in the error that makes drivers fall back.
 pub const VERSION_NAME: &str = "4/v4";
 
-/// The CQL version that STARTUP may ask for and SUPPORTED offers.
-pub const CQL_VERSION: &str = "3.4.7";
+pub use crate::schema::system::CQL_VERSION;
 
 /// Bytes of a body that do not say what the specification says they must.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -111,6 +110,12 @@ impl Consistency {
     #[inline]
     pub fn number(self) -> u16 {
         self.0
+    }
+
+    /// Its name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        crate::metrics::LEVELS.get(usize::from(self.0)).copied().unwrap_or_default()
     }
 
     /// Why a write may not be made at this level, if it may not.

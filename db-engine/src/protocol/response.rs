@@ -50,6 +50,20 @@ pub fn end(out: &mut [u8], at: usize) {
     }
 }
 
+/// Puts the identifier of its trace into the answer that ends `out` and begins at `at`, before
+/// everything else that its body says.
+pub fn put_trace_id(out: &mut Vec<u8>, at: usize, id: &[u8; 16]) {
+    let body = at + HEADER_BYTES;
+    if body > out.len() {
+        return;
+    }
+    out.splice(body..body, id.iter().copied());
+    if let Some(flags) = out.get_mut(at + 1) {
+        *flags |= flag::TRACING;
+    }
+    end(out, at);
+}
+
 /// Appends READY.
 pub fn ready(out: &mut Vec<u8>, stream: i16) {
     begin(out, stream, opcode::READY);
@@ -118,13 +132,16 @@ pub fn unprepared(out: &mut Vec<u8>, stream: i16, id: &[u8]) {
 
 /// Appends the ERROR on which a driver opens a new connection with our version. Drivers look for
 /// its phrase as well as for its code.
-pub fn unsupported_version(out: &mut Vec<u8>, stream: i16, version: u8) {
+///
+/// It goes out on stream 0, on which all of them ask, but for gocql 2: that asks on stream 1, and
+/// falls back only if the answer comes on stream 0, as that of older Cassandras does.
+pub fn unsupported_version(out: &mut Vec<u8>, version: u8) {
     let version = version & !RESPONSE_BIT;
     let message = format!(
         "Invalid or unsupported protocol version ({version}); \
          supported versions are ({VERSION_NAME})"
     );
-    error(out, stream, code::PROTOCOL, &message);
+    error(out, 0, code::PROTOCOL, &message);
 }
 
 #[cfg(test)]
@@ -147,8 +164,8 @@ mod tests {
     #[test]
     fn the_phrase_that_drivers_look_for_is_there() {
         let mut out = Vec::new();
-        unsupported_version(&mut out, 7, 66);
-        assert_eq!(out[..5], [0x84, 0, 0, 7, 0]);
+        unsupported_version(&mut out, 66);
+        assert_eq!(out[..5], [0x84, 0, 0, 0, 0]);
         let mut reader = Reader::new(&out[9..]);
         assert_eq!(reader.int(), Ok(0x0A));
         let phrase = "Invalid or unsupported protocol version (66); supported versions are (4/v4)";
@@ -163,6 +180,18 @@ mod tests {
         end(&mut out, at);
         assert_eq!(out[..9], [0x84, 8, 0, 1, 8, 0, 0, 0, 12]);
         assert_eq!(out[9..], [0, 1, 0, 4, b's', b'l', b'o', b'w', 0, 0, 0, 1]);
+    }
+
+    #[test]
+    fn the_id_of_a_trace_comes_before_everything_else() {
+        let mut out = vec![9; 3];
+        let at = begin_warned(&mut out, 1, opcode::RESULT, &["slow".to_owned()]);
+        put_int(&mut out, 1);
+        end(&mut out, at);
+        put_trace_id(&mut out, at, &[7; 16]);
+        assert_eq!(out[..12], [9, 9, 9, 0x84, 8 | 2, 0, 1, 8, 0, 0, 0, 28]);
+        assert_eq!(out[12..28], [7; 16]);
+        assert_eq!(out[28..], [0, 1, 0, 4, b's', b'l', b'o', b'w', 0, 0, 0, 1]);
     }
 
     #[test]

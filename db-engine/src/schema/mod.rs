@@ -7,10 +7,13 @@
 mod apply;
 pub mod catalog;
 pub mod ddl;
+pub mod describe;
 mod json;
+pub mod name;
 pub mod options;
 pub mod system;
 mod system_schema;
+mod system_traces;
 #[cfg(test)]
 mod tests;
 

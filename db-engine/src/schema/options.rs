@@ -280,7 +280,7 @@ fn compaction(
     for (key, value) in &given {
         check_compaction(short, key, value)?;
     }
-    if short != "UnifiedCompactionStrategy" && short != "LeveledCompactionStrategy" {
+    if short != "UnifiedCompactionStrategy" {
         given.entry("min_threshold".into()).or_insert_with(|| "4".into());
         given.entry("max_threshold".into()).or_insert_with(|| "32".into());
     }

@@ -3,23 +3,26 @@
 //! Drivers read them when they connect: who the node is (`system.local`), who the others are
 //! (nobody: `system.peers`), and what there is (`system_schema`). Their shapes are Cassandra's.
 
-use super::{Catalog, Column, ColumnKind, Table, TableOptions, system_schema};
+use super::{
+    Catalog, Column, ColumnKind, Keyspace, Table, TableOptions, system_schema, system_traces,
+};
 use crate::{
     mutation::TableNumber,
+    trace::Traces,
     types::{collection, parse},
 };
 use std::{
+    collections::BTreeMap,
     net::IpAddr,
     sync::{Arc, LazyLock},
 };
 use uuid::Uuid;
 
-/// The version of Cassandra that drivers are told. ScyllaDB has told the same for years, so every
-/// driver is tested with it: it is high enough for protocol v4 and `system_schema`, and low enough
-/// that `DESCRIBE` stays with the client and virtual keyspaces are not asked for.
-pub const RELEASE_VERSION: &str = "3.0.8";
-/// The version of CQL that drivers are told.
-pub const CQL_VERSION: &str = "3.3.1";
+/// The version of Cassandra that drivers and tools are told: the one that cqlsh 6.2 is built for.
+/// From 4.0 on they leave `DESCRIBE` to the server and ask for virtual keyspaces (ADR 0033).
+pub const RELEASE_VERSION: &str = "5.0.0";
+/// The version of CQL that clients are told, and that STARTUP may ask for.
+pub const CQL_VERSION: &str = "3.4.7";
 /// The partitioner: tokens are Murmur3's.
 pub const PARTITIONER: &str = "org.apache.cassandra.dht.Murmur3Partitioner";
 /// The name of the data centre that the node is in.
@@ -45,6 +48,8 @@ pub struct NodeInfo {
     pub version: String,
     /// The tokens it owns; at least one, or drivers route nothing by token.
     pub tokens: Vec<i64>,
+    /// What was done for requests that asked to be traced.
+    pub traces: Arc<Traces>,
 }
 
 /// Keyspace, table, partition key, clustering key and regular columns.
@@ -200,10 +205,37 @@ const SPECS: &[Spec] = &[
 /// Numbers from here on are those of system tables, in the order of `SPECS`.
 const FIRST_NUMBER: u32 = 0xFFFF_0000;
 
-static SHAPES: LazyLock<Vec<Arc<Table>>> = LazyLock::new(|| {
-    let numbered = (FIRST_NUMBER..).zip(SPECS);
-    numbered.map(|(number, spec)| Arc::new(shape_of(number, spec))).collect()
+/// The keyspace that says which others, itself among them, are virtual: their tables are in no
+/// other listing.
+const VIRTUAL: &str = "system_virtual_schema";
+
+/// What virtual tables are for, in Cassandra's words.
+const COMMENTS: [(&str, &str); 3] = [
+    ("keyspaces", "virtual keyspace definitions"),
+    ("tables", "virtual table definitions"),
+    ("columns", "virtual column definitions"),
+];
+
+static KEYSPACES: LazyLock<BTreeMap<String, Keyspace>> = LazyLock::new(|| {
+    let mut keyspaces = BTreeMap::new();
+    for (number, spec) in (FIRST_NUMBER..).zip(SPECS) {
+        let shape = shape_of(number, spec);
+        let keyspace: &mut Keyspace =
+            keyspaces.entry(shape.keyspace.clone()).or_insert_with(|| local_keyspace(spec.0));
+        keyspace.tables.insert(shape.name.clone(), Arc::new(shape));
+    }
+    keyspaces
 });
+
+fn local_keyspace(name: &str) -> Keyspace {
+    let class = "org.apache.cassandra.locator.LocalStrategy".to_string();
+    Keyspace {
+        name: name.to_string(),
+        replication: BTreeMap::from([("class".to_string(), class)]),
+        durable_writes: true,
+        tables: BTreeMap::new(),
+    }
+}
 
 fn shape_of(number: u32, spec: &Spec) -> Table {
     let (keyspace, name, partition_key, clustering, regular) = spec;
@@ -222,6 +254,8 @@ fn shape_of(number: u32, spec: &Spec) -> Table {
         }
     }
     let digest = uuid::Builder::from_md5_bytes(md5_of(&format!("{keyspace}.{name}")));
+    let comment = COMMENTS.iter().find(|(table, _)| *keyspace == VIRTUAL && table == name);
+    let comment = comment.map_or_else(String::new, |(_, comment)| (*comment).to_string());
     Table {
         keyspace: (*keyspace).to_string(),
         name: (*name).to_string(),
@@ -230,7 +264,7 @@ fn shape_of(number: u32, spec: &Spec) -> Table {
         version: 0,
         next_column: 0,
         columns,
-        options: TableOptions::default(),
+        options: TableOptions { comment, ..TableOptions::default() },
     }
 }
 
@@ -245,10 +279,22 @@ pub fn is_system(keyspace: &str) -> bool {
     SPECS.iter().any(|spec| spec.0 == keyspace)
 }
 
+/// Whether a keyspace of the system is listed in `system_virtual_schema` alone.
+#[must_use]
+pub fn is_virtual(keyspace: &str) -> bool {
+    keyspace == VIRTUAL
+}
+
+/// The keyspaces of the system.
+#[must_use]
+pub fn keyspaces() -> &'static BTreeMap<String, Keyspace> {
+    &KEYSPACES
+}
+
 /// The shape of a system table.
 #[must_use]
 pub fn shape(keyspace: &str, name: &str) -> Option<&'static Arc<Table>> {
-    SHAPES.iter().find(|table| table.keyspace == keyspace && table.name == name)
+    KEYSPACES.get(keyspace)?.tables.get(name)
 }
 
 /// Whether a number is that of a system table.
@@ -257,19 +303,16 @@ pub fn is_shape(number: TableNumber) -> bool {
     number.0 >= FIRST_NUMBER
 }
 
-/// All system tables.
-pub(super) fn shapes() -> impl Iterator<Item = &'static Arc<Table>> {
-    SHAPES.iter()
-}
-
 /// The rows of a system table, in no particular order of their partitions.
 #[must_use]
-pub fn rows(table: &Table, catalog: &Catalog, node: &NodeInfo) -> Vec<Row> {
+pub fn rows(table: &Table, catalog: &Catalog, node: &NodeInfo, now_us: i64) -> Vec<Row> {
     match (table.keyspace.as_str(), table.name.as_str()) {
         ("system", "local") => vec![fill(table, |column| local(column, catalog, node))],
-        ("system_schema", "keyspaces") => system_schema::keyspaces(table, catalog),
-        ("system_schema", "tables") => system_schema::tables(table, catalog),
-        ("system_schema", "columns") => system_schema::columns(table, catalog),
+        ("system_schema" | VIRTUAL, "keyspaces") => system_schema::keyspaces(table, catalog),
+        ("system_schema" | VIRTUAL, "tables") => system_schema::tables(table, catalog),
+        ("system_schema" | VIRTUAL, "columns") => system_schema::columns(table, catalog),
+        ("system_traces", "sessions") => system_traces::sessions(table, node, now_us),
+        ("system_traces", "events") => system_traces::events(table, node, now_us),
         _ => Vec::new(),
     }
 }
@@ -287,7 +330,7 @@ pub(super) fn int(value: i32) -> Vec<u8> {
     value.to_be_bytes().to_vec()
 }
 
-fn inet(address: IpAddr) -> Vec<u8> {
+pub(super) fn inet(address: IpAddr) -> Vec<u8> {
     match address {
         IpAddr::V4(address) => address.octets().to_vec(),
         IpAddr::V6(address) => address.octets().to_vec(),

@@ -1,11 +1,11 @@
 //! The rows of `system_schema`: what there is, as drivers read it.
 
 use super::{
-    Catalog, Column, ColumnKind, Table,
-    system::{Row, fill, int, shapes, text},
+    Catalog, Column, ColumnKind, Keyspace, Table,
+    system::{self, Row, fill, int, is_virtual, text},
 };
 use crate::types::collection;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 fn boolean(value: bool) -> Vec<u8> {
     vec![u8::from(value)]
@@ -20,32 +20,32 @@ fn map(value: &BTreeMap<String, String>) -> Vec<u8> {
     collection::map(&pairs)
 }
 
-/// Tables of users and of the system.
-fn all_tables(catalog: &Catalog) -> impl Iterator<Item = &Table> {
-    catalog.tables().map(|table| &**table).chain(shapes().map(|table| &**table))
+/// The keyspaces that a listing has: virtual ones are in their own, and nothing else is.
+fn listed<'a>(shape: &Table, catalog: &'a Catalog) -> impl Iterator<Item = &'a Keyspace> {
+    let virtual_ones = is_virtual(&shape.keyspace);
+    let all = catalog.keyspaces.values().chain(system::keyspaces().values());
+    all.filter(move |keyspace| is_virtual(&keyspace.name) == virtual_ones)
+}
+
+fn listed_tables<'a>(shape: &Table, catalog: &'a Catalog) -> impl Iterator<Item = &'a Table> {
+    listed(shape, catalog).flat_map(|keyspace| keyspace.tables.values()).map(|table| &**table)
 }
 
 pub(super) fn keyspaces(shape: &Table, catalog: &Catalog) -> Vec<Row> {
-    let row = |name: &str, durable: bool, replication: &BTreeMap<String, String>| {
+    let row = |keyspace: &Keyspace| {
         fill(shape, |column| match column {
-            "keyspace_name" => Some(text(name)),
-            "durable_writes" => Some(boolean(durable)),
-            "replication" => Some(map(replication)),
+            "keyspace_name" => Some(text(&keyspace.name)),
+            "durable_writes" => Some(boolean(keyspace.durable_writes)),
+            "replication" => Some(map(&keyspace.replication)),
             _ => None,
         })
     };
-    let local = "org.apache.cassandra.locator.LocalStrategy".to_string();
-    let local = BTreeMap::from([("class".to_string(), local)]);
-    let system: BTreeSet<&str> = shapes().map(|table| table.keyspace.as_str()).collect();
-    let users = catalog.keyspaces.values();
-    users
-        .map(|keyspace| row(&keyspace.name, keyspace.durable_writes, &keyspace.replication))
-        .chain(system.into_iter().map(|name| row(name, true, &local)))
-        .collect()
+    listed(shape, catalog).map(row).collect()
 }
 
 pub(super) fn tables(shape: &Table, catalog: &Catalog) -> Vec<Row> {
-    all_tables(catalog).map(|table| fill(shape, |column| table_value(column, table))).collect()
+    let row = |table: &Table| fill(shape, |column| table_value(column, table));
+    listed_tables(shape, catalog).map(row).collect()
 }
 
 fn table_value(column: &str, table: &Table) -> Option<Vec<u8>> {
@@ -80,7 +80,7 @@ pub(super) fn columns(shape: &Table, catalog: &Catalog) -> Vec<Row> {
         columns.sort_by(|a, b| a.name.cmp(&b.name));
         columns.into_iter().map(row).collect::<Vec<_>>()
     };
-    all_tables(catalog).flat_map(of_table).collect()
+    listed_tables(shape, catalog).flat_map(of_table).collect()
 }
 
 fn column_value(name: &str, table: &Table, column: &Column) -> Option<Vec<u8>> {

@@ -11,6 +11,7 @@ use mio::net::TcpStream;
 use std::{
     fmt::Debug,
     io::{self, ErrorKind, Read, Write},
+    net::IpAddr,
 };
 
 /// Output memory that a connection keeps when everything is sent. A large page gives its memory
@@ -27,11 +28,20 @@ pub trait Stream: Read + Write + Debug + Send {
     /// # Errors
     /// The client has gone.
     fn close_output(&mut self) -> io::Result<()>;
+
+    /// Where the client is, if it is on a network.
+    fn client(&self) -> Option<IpAddr> {
+        None
+    }
 }
 
 impl Stream for TcpStream {
     fn close_output(&mut self) -> io::Result<()> {
         self.shutdown(std::net::Shutdown::Write)
+    }
+
+    fn client(&self) -> Option<IpAddr> {
+        self.peer_addr().ok().map(|address| address.ip())
     }
 }
 
@@ -94,7 +104,7 @@ impl Connection {
     /// A connection just accepted.
     pub fn new(stream: Box<dyn Stream>, place: Place) -> Self {
         Self {
-            session: Session::new(place),
+            session: Session { client: stream.client(), ..Session::new(place) },
             kept: Vec::new(),
             life: Life::Open,
             dirty: false,

@@ -334,5 +334,6 @@ fn node(config: &Config, address: SocketAddr) -> NodeInfo {
         cluster_name: "Sandglass".to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         tokens: owned.collect(),
+        traces: Arc::default(),
     }
 }

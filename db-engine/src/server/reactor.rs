@@ -343,9 +343,9 @@ fn run(connection: &mut Connection, shard: &mut Shard, limits: &Limits, bytes: &
                 connection.needed = needed;
                 return at;
             }
-            Split::Version { version, stream } => {
+            Split::Version { version } => {
                 // Drivers try the versions they know from the newest down: nothing is wrong.
-                response::unsupported_version(&mut session.out, stream, version);
+                response::unsupported_version(&mut session.out, version);
                 shard.metrics().other_versions.add(1);
                 session.broken = true;
             }

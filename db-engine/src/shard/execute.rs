@@ -4,7 +4,7 @@ use super::{
     Core, Shard, ddl, failure::Failure, peers::Message, session::Session, statement::Statement,
 };
 use crate::{
-    cql::{BindContext, Plan, Prepared, ReadOptions},
+    cql::{self, BindContext, Plan, Prepared, ReadOptions},
     protocol::{
         CQL_VERSION, Consistency, Malformed, VERSION_NAME, compression,
         notation::Reader,
@@ -17,6 +17,9 @@ use crate::{
 };
 use log::debug;
 use std::sync::Arc;
+
+/// What traces say when a statement is parsed, in Cassandra's words.
+const PREPARING: &str = "Preparing statement";
 
 /// How the values of a request are to be bound.
 pub(super) struct Request<'a> {
@@ -94,8 +97,11 @@ impl Shard {
         let text = reader.long_string()?;
         let parameters = Parameters::read(&mut reader)?;
         self.core.learn_schema();
-        let keyspace = session.keyspace.as_deref();
-        match Statement::prepare(&self.core.catalog, keyspace, text) {
+        let parsed = cql::parse(text);
+        let address = self.core.address(session, stream);
+        self.core.trace(address, |_| PREPARING.to_owned());
+        let (catalog, keyspace) = (&self.core.catalog, session.keyspace.as_deref());
+        match parsed.and_then(|parsed| Statement::prepare(catalog, keyspace, text, parsed)) {
             Ok(statement) => {
                 if statement.prepared.plan.is_of_rows() {
                     self.core.metrics.unprepared.add(1);
@@ -112,12 +118,19 @@ impl Shard {
         // The schema may change between preparing and remembering; then once more.
         loop {
             self.core.learn_schema();
-            let keyspace = session.keyspace.as_deref();
-            let statement = match Statement::prepare(&self.core.catalog, keyspace, text) {
+            let parsed = cql::parse(text);
+            let address = self.core.address(session, stream);
+            self.core.trace(address, |_| PREPARING.to_owned());
+            let (catalog, keyspace) = (&self.core.catalog, session.keyspace.as_deref());
+            let prepared =
+                parsed.and_then(|parsed| Statement::prepare(catalog, keyspace, text, parsed));
+            let statement = match prepared {
                 Ok(statement) => statement,
                 Err(error) => {
                     self.core.metrics.error(error.code.number());
-                    Failure::from(error).put(&mut session.out, stream);
+                    let failure = Failure::from(error);
+                    self.core.trace(address, |_| format!("Failed: {}", failure.message));
+                    failure.put(&mut session.out, stream);
                     return;
                 }
             };
@@ -189,6 +202,8 @@ impl Core {
         if failure.code == crate::protocol::code::OVERLOADED {
             self.metrics.shed.add(1);
         }
+        let address = self.address(session, stream);
+        self.trace(address, |_| format!("Failed: {}", failure.message));
         failure.put(&mut session.out, stream);
     }
 
@@ -196,6 +211,8 @@ impl Core {
     pub(super) fn unprepared(&mut self, session: &mut Session, stream: i16, id: &[u8]) {
         self.metrics.error(crate::protocol::code::UNPREPARED);
         self.metrics.served.add(1);
+        let address = self.address(session, stream);
+        self.trace(address, |_| "Failed: the statement is not prepared".to_owned());
         response::unprepared(&mut session.out, stream, id);
     }
 
@@ -260,6 +277,8 @@ impl Core {
             Plan::Select(plan) => self.select(session, stream, statement, plan, request),
             Plan::Batch(plan) => self.text_batch(session, stream, plan, request),
             Plan::System(plan) => {
+                let address = self.address(session, stream);
+                self.trace(address, |_| "Making rows of a system table".to_owned());
                 let context = self.context(request.timestamp_us);
                 let mut cells = std::mem::take(&mut self.cells);
                 cells.clear();
@@ -273,6 +292,22 @@ impl Core {
                 self.cells = cells;
                 ran.map(drop).map_err(Failure::from)
             }
+            Plan::Describe(plan) => {
+                let address = self.address(session, stream);
+                self.trace(address, |_| "Describing the schema".to_owned());
+                let mut cells = std::mem::take(&mut self.cells);
+                cells.clear();
+                let (values, options) = (request.values, &request.options);
+                let ran = plan.execute(&self.catalog, &self.node, values, options, &mut cells);
+                if let Ok((count, state)) = &ran {
+                    let skip = request.skip_metadata;
+                    let columns = &statement.columns;
+                    self.put_rows(session, stream, columns, skip, state.as_deref(), *count, &cells);
+                    self.metrics.served.add(1);
+                }
+                self.cells = cells;
+                ran.map(drop).map_err(Failure::from)
+            }
             Plan::Use(keyspace) => {
                 session.keyspace = Some(Arc::from(keyspace.as_str()));
                 result::set_keyspace(&mut session.out, stream, keyspace);
@@ -281,6 +316,7 @@ impl Core {
             }
             Plan::Ddl(ddl) => {
                 let address = self.defer(session, stream);
+                self.trace(address, |_| "Changing the schema on shard 0".to_owned());
                 let request = ddl::Request { shard: self.shard, address, ddl: ddl.clone() };
                 self.peers.tell(0, Message::Change(Box::new(request)));
                 Ok(())

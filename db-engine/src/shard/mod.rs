@@ -16,6 +16,7 @@ pub mod shared;
 mod slab;
 mod statement;
 mod tag;
+mod tracing;
 mod turn;
 mod write;
 
@@ -43,6 +44,7 @@ use shared::Shared;
 use slab::Slab;
 use statement::Plans;
 use std::{sync::Arc, time::Duration};
+use tracing::TracedRequests;
 use write::{Parts, Retry};
 
 /// Microseconds that the requests of one client take of a turn, before the next one is served.
@@ -117,6 +119,7 @@ struct Core {
     page: Page,
     cells: Vec<u8>,
     lz4: Vec<u8>,
+    traced: TracedRequests,
     stored: StoreMetrics,
 }
 
@@ -155,6 +158,7 @@ impl Shard {
             page: Page::default(),
             cells: Vec::new(),
             lz4: Vec::new(),
+            traced: TracedRequests::default(),
             stored: StoreMetrics::default(),
         };
         let frame_bytes_max = parameters.frame_bytes_max;
@@ -225,6 +229,7 @@ impl Shard {
     /// Runs one request. It is answered in the session's output, now or in a later turn.
     pub fn frame(&mut self, session: &mut Session, frame: Frame<'_>) {
         self.core.metrics.frames.add(1);
+        let at = session.out.len();
         let ran = if frame.flags & flag::COMPRESSED == 0 {
             self.body(session, frame)
         } else {
@@ -246,12 +251,19 @@ impl Shard {
             response::error(&mut session.out, frame.stream, code::PROTOCOL, &malformed.0);
             session.broken = true;
         }
+        if frame.flags & flag::TRACING != 0 && session.out.len() > at {
+            let address = self.core.address(session, frame.stream);
+            self.core.end_trace(address, &mut session.out, at);
+        }
     }
 
     fn body(&mut self, session: &mut Session, frame: Frame<'_>) -> Result<(), Malformed> {
         let mut reader = Reader::new(frame.body);
         if frame.flags & flag::CUSTOM_PAYLOAD != 0 {
             reader.skip_bytes_map()?;
+        }
+        if frame.flags & flag::TRACING != 0 {
+            self.begin_trace(session, frame, reader);
         }
         self.request(session, frame.stream, frame.opcode, reader)
     }

@@ -13,6 +13,7 @@ use super::{
     session::{Address, Session, Sessions},
     statement::Statement,
     tag::{Origin, Slot, Waiter},
+    tracing::page_activity,
 };
 use crate::{
     cql::{Plan, Read, SelectPlan},
@@ -83,14 +84,20 @@ impl Core {
             self.metrics.misrouted.add(1);
         }
         let slot = self.reads.insert(None);
+        let address = self.address(session, stream);
+        self.trace(address, |_| {
+            let how = if plan.scans() { "a scan" } else { "a query of named partitions" };
+            format!("Executing {how} on {}", statement.prepared.table)
+        });
         if !self.round_robin.may_begin(session.place) {
+            self.trace(address, |_| "Waiting for other reads".to_owned());
             self.round_robin.wait(session.place, slot);
             self.keep(session, stream, slot, (statement, request.skip_metadata), read, Vec::new());
             return Ok(());
         }
         let mut cells = std::mem::take(&mut self.cells);
         cells.clear();
-        match self.step(slot, plan, &mut read, &mut cells, FIRST_US) {
+        match self.step((slot, address), plan, &mut read, &mut cells, FIRST_US) {
             Ok(ReadStep::Over) => {
                 self.reads.remove(slot);
                 let (count, state) = read.finish(&mut cells);
@@ -155,7 +162,7 @@ impl Core {
     /// Reads pages until the result is whole, a page must be waited for, or the time is over.
     fn step(
         &mut self,
-        slot: Slot,
+        (slot, address): (Slot, Address),
         plan: &SelectPlan,
         read: &mut Read,
         cells: &mut Vec<u8>,
@@ -168,6 +175,7 @@ impl Core {
                 return Ok(ReadStep::Paused);
             }
             if owner != self.shard {
+                self.trace(address, |_| format!("Asking shard {owner} for a page"));
                 self.peers.tell(owner, Message::Read { slot, request: Box::new(request) });
                 return Ok(ReadStep::Waiting);
             }
@@ -177,11 +185,17 @@ impl Core {
             let ready = self.store.read(tag, &request, &mut page, &mut time);
             let accepted = match ready {
                 Ok(true) => read.accept(plan, &page, self.shards, cells).map_err(Failure::from),
-                Ok(false) => return Ok(ReadStep::Waiting),
+                Ok(false) => {
+                    self.trace(address, |_| {
+                        "Waiting for blocks of sstables, or for more time".to_owned()
+                    });
+                    return Ok(ReadStep::Waiting);
+                }
                 Err(error) => Err(failed(&error.to_string())),
             };
             time.count(page.bytes());
             self.page = page;
+            self.trace(address, |core| page_activity(&core.page));
             accepted?;
         }
     }
@@ -228,10 +242,15 @@ impl Core {
                 self.reads.remove(slot);
                 self.serving -= 1;
                 self.round_robin.ended(address.place);
+                self.close_trace(address);
                 return;
             }
-            None => self.step(slot, plan, &mut reading.read, &mut reading.cells, READ_US),
+            None => {
+                let (read, cells) = (&mut reading.read, &mut reading.cells);
+                self.step((slot, address), plan, read, cells, READ_US)
+            }
             Some(Ok(page)) => {
+                self.trace(address, |_| page_activity(page));
                 let (shards, cells) = (self.shards, &mut reading.cells);
                 let accepted = reading.read.accept(plan, page, shards, cells);
                 let is_over = reading.read.next(shards).is_none();
@@ -275,6 +294,7 @@ impl Core {
         self.metrics.read_latency.record(self.age_us(address));
         if let Some(session) = sessions.answer(address.place) {
             session.in_flight -= 1;
+            let at = session.out.len();
             self.put_rows(
                 session,
                 address.stream,
@@ -284,6 +304,7 @@ impl Core {
                 count,
                 &reading.cells,
             );
+            self.end_trace(address, &mut session.out, at);
         }
     }
 
@@ -300,9 +321,11 @@ impl Core {
         cells: &[u8],
     ) {
         self.metrics.rows_read.add(u64::from(count));
+        let is_traced = self.is_traced(self.address(session, stream));
         let out = &mut session.out;
         let at = result::rows(out, stream, columns, skip_metadata, paging_state, count, cells);
-        if session.compressed {
+        // The identifier of a trace is put in later, before what would be compressed.
+        if session.compressed && !is_traced {
             compression::compress(out, at, &mut self.lz4);
         }
     }

@@ -1,6 +1,6 @@
 //! What a connection remembers between requests, and the answers that it has not sent yet.
 
-use std::sync::Arc;
+use std::{net::IpAddr, sync::Arc};
 
 /// Which connection, of all that have ever been in its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -28,6 +28,8 @@ pub struct Address {
 pub struct Session {
     /// Which connection it is.
     pub place: Place,
+    /// Where the client is, if that is known.
+    pub client: Option<IpAddr>,
     /// Answers that have not been sent, whole frames one after the other.
     pub out: Vec<u8>,
     /// Requests that are to be answered later.
@@ -50,6 +52,7 @@ impl Session {
     pub fn new(place: Place) -> Self {
         Self {
             place,
+            client: None,
             out: Vec::new(),
             in_flight: 0,
             keyspace: None,

@@ -5,6 +5,7 @@ use crate::{
     cql::{self, CqlError, Prepared},
     protocol::result::{self, Columns},
     schema::Catalog,
+    trace::beginning,
 };
 use hashbrown::HashMap;
 use md5::{Digest, Md5};
@@ -22,6 +23,8 @@ pub type Id = [u8; 16];
 pub struct Statement {
     /// Its id.
     pub id: Id,
+    /// Its text, or the beginning of it: what traces tell of it.
+    pub text: Box<str>,
     /// What it does.
     pub prepared: Prepared,
     /// The columns of its result.
@@ -33,7 +36,8 @@ pub struct Statement {
 }
 
 impl Statement {
-    /// Prepares a statement. `keyspace` is the one of names that do not say theirs.
+    /// Prepares a statement, which was parsed from `text`. `keyspace` is the one of names that do
+    /// not say theirs.
     ///
     /// # Errors
     /// In Cassandra's words, if it makes no sense.
@@ -41,8 +45,9 @@ impl Statement {
         catalog: &Catalog,
         keyspace: Option<&str>,
         text: &str,
+        parsed: cql::Statement,
     ) -> Result<Self, CqlError> {
-        let prepared = cql::prepare(catalog, keyspace, cql::parse(text)?)?;
+        let prepared = cql::prepare(catalog, keyspace, parsed)?;
         let mut digest = Md5::new();
         digest.update(keyspace.unwrap_or_default().as_bytes());
         digest.update(text.as_bytes());
@@ -51,7 +56,8 @@ impl Statement {
         let columns = Columns::new(&prepared.keyspace, &prepared.table, &prepared.result);
         let reply = result::prepared(&id, &prepared.pk_indexes, &bind, &columns);
         let (forgotten, last_use) = (AtomicBool::new(false), AtomicU64::new(0));
-        Ok(Self { id, prepared, columns, reply, forgotten, last_use })
+        let text = beginning(text).into_boxed_str();
+        Ok(Self { id, text, prepared, columns, reply, forgotten, last_use })
     }
 
     /// Makes all shards forget it.

@@ -259,10 +259,14 @@ impl Core {
     ) {
         self.serving -= 1;
         self.metrics.served.add(1);
-        if let Some(session) = sessions.answer(address.place) {
-            session.in_flight -= 1;
-            put(&mut session.out);
-        }
+        let Some(session) = sessions.answer(address.place) else {
+            self.close_trace(address);
+            return;
+        };
+        session.in_flight -= 1;
+        let at = session.out.len();
+        put(&mut session.out);
+        self.end_trace(address, &mut session.out, at);
     }
 
     pub(super) fn answer_failure(
@@ -275,6 +279,7 @@ impl Core {
         if failure.code == code::OVERLOADED {
             self.metrics.shed.add(1);
         }
+        self.trace(address, |_| format!("Failed: {}", failure.message));
         self.answer(sessions, address, |out| failure.put(out, address.stream));
     }
 
@@ -282,6 +287,9 @@ impl Core {
     fn publish(&mut self) {
         let metrics = &self.metrics;
         metrics.serving.set(self.serving);
+        if self.shard == 0 {
+            metrics.trace_bytes.set(self.node.traces.bytes());
+        }
         let stored = self.store.metrics();
         if *stored == self.stored {
             return;

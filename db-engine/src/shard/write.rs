@@ -15,7 +15,7 @@ use super::{
     tag::{Origin, Slot, Waiter},
 };
 use crate::{
-    cql::{BatchPlan, Plan, WritePlan},
+    cql::{self, BatchPlan, Plan, WritePlan},
     mutation::{self, Token, token::shard_of},
     protocol::{
         Malformed,
@@ -109,7 +109,9 @@ impl Shard {
                     has_text = true;
                     self.core.learn_schema();
                     let keyspace = session.keyspace.as_deref();
-                    match Statement::prepare(&self.core.catalog, keyspace, query) {
+                    let catalog = &self.core.catalog;
+                    let parsed = cql::parse(query);
+                    match parsed.and_then(|it| Statement::prepare(catalog, keyspace, query, it)) {
                         Ok(prepared) => text = Arc::new(prepared),
                         Err(error) => return Ok(Bound::Failed(error.into())),
                     }
@@ -189,7 +191,15 @@ impl Core {
     /// Writes all of `self.mutations`, which belongs to one shard.
     #[inline]
     fn write_to(&mut self, session: &mut Session, stream: i16, owner: u16) -> Result<(), Failure> {
-        let waiter = Waiter::Client(self.address(session, stream));
+        let address = self.address(session, stream);
+        let waiter = Waiter::Client(address);
+        self.trace(address, |core| {
+            let bytes = core.mutations.len();
+            if owner == core.shard {
+                return format!("Appending {bytes} bytes to the commit log");
+            }
+            format!("Sending {bytes} bytes of writes to shard {owner}")
+        });
         let tag = Origin { shard: self.shard, waiter }.pack();
         if owner == self.shard {
             self.store.write(tag, &self.mutations)?;
@@ -263,6 +273,7 @@ impl Core {
             failure: None,
             logged: Vec::new(),
         });
+        self.trace(address, |_| "Sending its part to each of several shards".to_owned());
         let tag = Origin { shard: self.shard, waiter: Waiter::Parts(slot) }.pack();
         let split = std::mem::take(&mut self.split);
         for (owner, part) in (0..self.shards).zip(&split) {
@@ -291,6 +302,7 @@ impl Core {
             .collect();
         debug_assert_eq!(logged.iter().map(|(_, part)| part.len()).sum::<usize>(), bytes);
         let address = self.address(session, stream);
+        self.trace(address, |_| format!("Appending an intent of {bytes} bytes to the commit log"));
         let left = logged.len();
         let slot = self.writes.insert(Parts { address, left, failure: None, logged });
         let tag = Origin { shard: self.shard, waiter: Waiter::Parts(slot) }.pack();
@@ -313,7 +325,9 @@ impl Core {
     /// The intent of a logged batch is durable: its parts may be written.
     pub(super) fn intended(&mut self, slot: Slot) {
         let Some(parts) = self.writes.get(slot) else { return };
+        let address = parts.address;
         let shards: Vec<u16> = parts.logged.iter().map(|(shard, _)| *shard).collect();
+        self.trace(address, |_| format!("The intent is durable: writing on shards {shards:?}"));
         for shard in shards {
             self.write_logged_part(slot, shard);
         }
@@ -368,6 +382,12 @@ impl Core {
             Waiter::Client(address) => match refused {
                 None => {
                     self.metrics.write_latency.record(self.age_us(address));
+                    self.trace(address, |core| {
+                        if owner == core.shard {
+                            return core.log_activity(address);
+                        }
+                        format!("Shard {owner} has it in its commit log and memtable")
+                    });
                     self.answer(sessions, address, |out| result::void(out, address.stream));
                 }
                 Some(refused) => self.answer_failure(sessions, address, &refused.into()),
@@ -397,7 +417,9 @@ impl Core {
             None => {}
         }
         parts.left -= 1;
-        if parts.left > 0 {
+        let (address, is_last) = (parts.address, parts.left == 0);
+        self.trace(address, |_| format!("Shard {owner} has answered"));
+        if !is_last {
             return;
         }
         let Some(parts) = self.writes.remove(slot) else { return };

@@ -18,7 +18,9 @@ use std::{collections::BTreeMap, sync::Arc};
 use hashbrown::HashMap;
 
 pub use metrics::StoreMetrics;
-pub use request::{Done, Fatal, Page, PageRow, Partitions, Position, ReadRequest, Refused, Tag};
+pub use request::{
+    Done, Fatal, Page, PageRow, Partitions, Position, ReadCost, ReadRequest, Refused, Tag,
+};
 
 use self::{
     background::Task,

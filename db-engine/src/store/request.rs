@@ -187,6 +187,23 @@ struct Span {
     row: (usize, usize),
 }
 
+/// What it took to read a page.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ReadCost {
+    /// Memtables that had something of what was asked for.
+    pub memtables: u64,
+    /// Sstables that were looked into.
+    pub sstables: u64,
+    /// Times that a block of an sstable was found in the cache.
+    pub blocks_found: u64,
+    /// Blocks of sstables that were waited for.
+    pub blocks_read: u64,
+    /// Microseconds that these, and more time on the shard, were waited for.
+    pub waited_us: u64,
+    /// Versions of rows looked at, before merging.
+    pub rows_scanned: u64,
+}
+
 /// Rows that were read, in the order of reading. Its memory can be used again.
 #[derive(Clone, Debug, Default)]
 pub struct Page {
@@ -194,6 +211,8 @@ pub struct Page {
     spans: Vec<Span>,
     dead: u64,
     position: Option<Position>,
+    /// What it took to read it.
+    pub cost: ReadCost,
 }
 
 impl Page {
@@ -203,6 +222,7 @@ impl Page {
         self.spans.clear();
         self.dead = 0;
         self.position = None;
+        self.cost = ReadCost::default();
     }
 
     /// How many rows it has.

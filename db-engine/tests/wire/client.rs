@@ -33,6 +33,8 @@ pub type Row = Vec<Option<Vec<u8>>>;
 pub struct Answer {
     pub stream: i16,
     pub opcode: u8,
+    /// The identifier of its trace, which stands before the body.
+    pub trace: Option<Vec<u8>>,
     pub body: Vec<u8>,
 }
 
@@ -211,12 +213,13 @@ impl Client {
     /// The next frame, if all of it has come already.
     pub fn buffered(&mut self) -> Option<Answer> {
         let rest = &self.buffer[self.at..];
-        let [version, _, s0, s1, opcode, l0, l1, l2, l3] = *rest.first_chunk::<9>()?;
+        let [version, flags, s0, s1, opcode, l0, l1, l2, l3] = *rest.first_chunk::<9>()?;
         assert_eq!(version, 0x84, "a response of version 4");
         let length = u32::from_be_bytes([l0, l1, l2, l3]) as usize;
-        let body = rest.get(9..9 + length)?.to_vec();
+        let mut body = rest.get(9..9 + length)?.to_vec();
         self.at += 9 + length;
-        Some(Answer { stream: i16::from_be_bytes([s0, s1]), opcode, body })
+        let trace = (flags & 2 != 0).then(|| body.drain(..16).collect());
+        Some(Answer { stream: i16::from_be_bytes([s0, s1]), opcode, trace, body })
     }
 
     /// The next frame; an error of kind `UnexpectedEof` when the engine has closed.
@@ -240,6 +243,14 @@ impl Client {
     /// Sends one request and waits for one frame.
     pub fn ask(&mut self, opcode: u8, body: &[u8]) -> io::Result<Answer> {
         self.send(&frame(1, opcode, body))?;
+        self.receive()
+    }
+
+    /// Sends one request that asks to be traced, and waits for one frame.
+    pub fn ask_traced(&mut self, opcode: u8, body: &[u8]) -> io::Result<Answer> {
+        let mut bytes = frame(1, opcode, body);
+        bytes[1] |= 2;
+        self.send(&bytes)?;
         self.receive()
     }
 

@@ -4,6 +4,7 @@ mod aggregate;
 mod batch;
 mod choice;
 mod context;
+mod describe;
 mod functions;
 mod paging;
 mod project;

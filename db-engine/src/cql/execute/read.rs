@@ -27,7 +27,7 @@ pub(super) type CkRange = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 /// which nothing else is done.
 const ROWS_A_REQUEST: usize = 1_000;
 /// Bytes after which a page ends even if it could have more rows.
-const PAGE_BYTES: usize = 1 << 20;
+pub(super) const PAGE_BYTES: usize = 1 << 20;
 /// Most bytes of a result that is not paged: the driver must take it as one message.
 const RESULT_BYTES_MAX: usize = 64 << 20;
 /// Rows looked at that are not wanted, or not live, after which a page ends, so that a client hears
@@ -233,11 +233,7 @@ impl Read {
                 return Ok(());
             }
         }
-        if out.len() - start > RESULT_BYTES_MAX {
-            return Err(CqlError::invalid(format!(
-                "The result has more than {RESULT_BYTES_MAX} bytes: ask for it in pages"
-            )));
-        }
+        check_result(out.len() - start)?;
         self.filtered += page.dead();
         if let Some(position) = page.position() {
             self.after = Some(self.beyond(position.clone()));
@@ -347,6 +343,16 @@ impl Read {
         });
         (self.rows, state)
     }
+}
+
+/// Checks that a result of so many bytes may be sent as one message.
+pub(super) fn check_result(bytes: usize) -> Result<(), CqlError> {
+    if bytes <= RESULT_BYTES_MAX {
+        return Ok(());
+    }
+    Err(CqlError::invalid(format!(
+        "The result has more than {RESULT_BYTES_MAX} bytes: ask for it in pages"
+    )))
 }
 
 impl Filter {

@@ -42,7 +42,7 @@ impl SystemPlan {
             None => None,
         };
         let limit = limit.and_then(|limit| usize::try_from(limit).ok()).unwrap_or(usize::MAX);
-        let rows = system::rows(&self.table, catalog, node);
+        let rows = system::rows(&self.table, catalog, node, context.now_us);
         let matching = rows.iter().filter(|row| {
             wanted.iter().all(|(column, values)| match row.get(*column) {
                 Some(Some(value)) => values.contains(value),

@@ -211,6 +211,59 @@ pub struct BatchStatement {
     pub writes: Vec<Modification>,
 }
 
+/// What a part of the schema is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ElementKind {
+    /// A keyspace.
+    Keyspace,
+    /// A table.
+    Table,
+    /// A user-defined type. There are none, nor any of the following: they can only be missed.
+    Type,
+    /// A user-defined function.
+    Function,
+    /// A user-defined aggregate.
+    Aggregate,
+    /// A secondary index.
+    Index,
+    /// A materialized view.
+    View,
+}
+
+/// What is to be described.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum DescribeTarget {
+    /// `CLUSTER`.
+    Cluster,
+    /// `[FULL] SCHEMA`: all keyspaces, those of the system only if `FULL` was said.
+    Schema {
+        /// Whether it was.
+        full: bool,
+    },
+    /// `[ONLY] KEYSPACE [name]`.
+    Keyspace {
+        /// None means the one in use.
+        name: Option<String>,
+        /// Without its tables.
+        only: bool,
+    },
+    /// `KEYSPACES`, `TABLES` and the like: names alone.
+    List(ElementKind),
+    /// `TABLE name` and the like.
+    Element(ElementKind, TableName),
+    /// A name alone: a keyspace, or else a table.
+    Any(TableName),
+}
+
+/// `DESCRIBE`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Describe {
+    /// What is to be described.
+    pub target: DescribeTarget,
+    /// `WITH INTERNALS`: with identifiers.
+    pub internals: bool,
+}
+
 /// A statement.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Statement {
@@ -224,4 +277,6 @@ pub enum Statement {
     Use(String),
     /// Changes the schema.
     Ddl(Ddl),
+    /// `DESCRIBE`.
+    Describe(Describe),
 }

@@ -5,78 +5,12 @@ use crate::{
         error::CqlError,
         parse::lexer::{Kind, Lexeme, place, tokens},
     },
-    schema::TableName,
+    schema::{TableName, name::is_reserved},
 };
 
 /// Deepest nesting of values or calls, so that hostile text cannot exhaust the stack.
 const DEPTH_MAX: usize = 24;
 pub(super) type Parsed<T> = Result<T, CqlError>;
-
-/// Words that cannot be names unless quoted.
-const RESERVED: [&str; 62] = [
-    "add",
-    "allow",
-    "alter",
-    "and",
-    "apply",
-    "asc",
-    "authorize",
-    "batch",
-    "begin",
-    "by",
-    "columnfamily",
-    "create",
-    "delete",
-    "desc",
-    "describe",
-    "drop",
-    "entries",
-    "execute",
-    "from",
-    "full",
-    "grant",
-    "if",
-    "in",
-    "index",
-    "infinity",
-    "insert",
-    "into",
-    "is",
-    "keyspace",
-    "limit",
-    "materialized",
-    "mbean",
-    "mbeans",
-    "modify",
-    "nan",
-    "norecursive",
-    "not",
-    "null",
-    "of",
-    "on",
-    "or",
-    "order",
-    "primary",
-    "rename",
-    "replace",
-    "revoke",
-    "schema",
-    "select",
-    "set",
-    "table",
-    "to",
-    "token",
-    "truncate",
-    "unlogged",
-    "update",
-    "use",
-    "using",
-    "view",
-    "where",
-    "with",
-    "default",
-    "unset",
-];
 
 pub(super) struct Parser<'a> {
     text: &'a str,
@@ -173,7 +107,7 @@ impl<'a> Parser<'a> {
             Kind::Quoted(name) if !name.is_empty() => name.clone(),
             Kind::Word(word) => {
                 let name = word.to_ascii_lowercase();
-                if RESERVED.contains(&name.as_str()) {
+                if is_reserved(&name) {
                     return Err(self.unexpected());
                 }
                 name

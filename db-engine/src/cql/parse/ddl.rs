@@ -47,8 +47,6 @@ const UNSUPPORTED: &[(&str, &str)] = &[
     ("grant", "Permissions are"),
     ("revoke", "Permissions are"),
     ("list", "Roles and permissions are"),
-    ("describe", "DESCRIBE on the server is"),
-    ("desc", "DESCRIBE on the server is"),
 ];
 
 impl Parser<'_> {

@@ -6,6 +6,7 @@
 pub mod ast;
 mod cursor;
 mod ddl;
+mod describe;
 mod lexer;
 mod relation;
 mod select;
@@ -43,6 +44,9 @@ impl Parser<'_> {
         }
         if self.words("use") {
             return self.name().map(Statement::Use);
+        }
+        if self.words("describe") || self.words("desc") {
+            return self.describe().map(Statement::Describe);
         }
         self.schema_statement()
     }

@@ -2,6 +2,7 @@
 
 mod binder;
 mod conditions;
+mod describe;
 pub(in crate::cql) mod input;
 pub(in crate::cql) mod plan;
 mod select;
@@ -19,6 +20,7 @@ use crate::{
     types::CqlType,
 };
 use binder::{Binder, routing};
+use describe::prepare_describe;
 use plan::{BatchPlan, Plan, Prepared};
 use std::sync::Arc;
 
@@ -64,6 +66,7 @@ pub fn prepare(
             }
             Ok(Prepared::new(Plan::Ddl(ddl), "", ""))
         }
+        Statement::Describe(describe) => Ok(prepare_describe(keyspace, describe)),
     }
 }
 

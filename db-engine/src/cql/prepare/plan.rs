@@ -3,7 +3,7 @@
 use crate::{
     cql::{
         error::CqlError,
-        parse::ast::Operator,
+        parse::ast::{Describe, Operator},
         prepare::{
             input::Input,
             source::{Aggregate, Source},
@@ -90,6 +90,8 @@ pub enum Plan {
     Select(SelectPlan),
     /// Reads a system table.
     System(SystemPlan),
+    /// Describes the schema.
+    Describe(DescribePlan),
     /// Changes the schema. All tables have their keyspace.
     Ddl(Ddl),
     /// Makes this the keyspace of the connection. It exists.
@@ -270,4 +272,12 @@ pub struct SystemPlan {
     pub(in crate::cql) columns: Option<Vec<usize>>,
     pub(in crate::cql) limit: Option<Input>,
     pub(in crate::cql) markers: usize,
+}
+
+/// A look at the schema.
+#[derive(Debug)]
+pub struct DescribePlan {
+    pub(in crate::cql) describe: Describe,
+    /// The keyspace in use.
+    pub(in crate::cql) keyspace: Option<String>,
 }

@@ -19,7 +19,7 @@ use self::{
     merge::Merge,
     slice::Slice,
 };
-use super::{Page, ReadRequest, table::Table};
+use super::{Page, ReadCost, ReadRequest, table::Table};
 use crate::{
     io::TimeSlice,
     mutation::RowView,
@@ -45,19 +45,13 @@ enum Progress {
     TimeIsOver,
 }
 
-/// What one read costs.
-#[derive(Debug, Default)]
-struct Cost {
-    pub rows_scanned: u64,
-}
-
 /// Reads rows into `page`, up to the limits of the request.
 fn read(
     table: &Table,
     request: &mut ReadRequest,
     page: &mut Page,
     find: &mut FindBlock<'_>,
-    cost: &mut Cost,
+    cost: &mut ReadCost,
     time: &mut TimeSlice<'_>,
 ) -> Progress {
     let slice = Slice::of(request);
@@ -78,6 +72,7 @@ fn read(
         };
         RowView::parse(row).ok()?.settled_since(columns?, slice.now_s)
     };
+    cost.memtables = cursors.len() as u64;
     let mut since = cursors.iter().filter_map(settled).max();
     let mut missing = Vec::new();
     for sstable in &table.sstables {
@@ -93,6 +88,7 @@ fn read(
     if !missing.is_empty() {
         return Progress::Missing(missing);
     }
+    cost.sstables = cursors.len() as u64 - cost.memtables;
     let mut merge = Merge::new(cursors, deletion, slice, find);
     let (progress, scanned) = merge.run(request, page, time);
     cost.rows_scanned += scanned;

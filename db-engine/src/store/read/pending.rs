@@ -6,7 +6,7 @@ use hashbrown::HashMap;
 
 use super::{
     super::{Done, Page, Partitions, ReadRequest, Refused, Store, Tag, turn::Job},
-    Cost, Progress,
+    Progress,
     cache::BlockId,
     read,
 };
@@ -45,6 +45,8 @@ struct PendingRead {
     pinned: HashMap<BlockId, Arc<Block>>,
     /// How many blocks must come before it can go on.
     waiting: usize,
+    /// Since when it waits, in microseconds.
+    since_us: u64,
 }
 
 impl Reads {
@@ -91,8 +93,9 @@ impl Store {
             self.metrics.scans_filling_cache += u64::from(is_scan && !request.bypass_cache);
         }
         self.reads.begun += 1;
-        let page = std::mem::take(page);
-        let pending = PendingRead { tag, request, page, pinned: HashMap::new(), waiting: 0 };
+        let (page, pinned) = (std::mem::take(page), HashMap::new());
+        let since_us = self.clock.elapsed_us();
+        let pending = PendingRead { tag, request, page, pinned, waiting: 0, since_us };
         self.wait(self.reads.begun, pending, progress);
         Ok(false)
     }
@@ -106,15 +109,27 @@ impl Store {
         time: &mut TimeSlice<'_>,
     ) -> Result<Progress, Refused> {
         let table = self.tables.get(&request.table).ok_or(Refused::UnknownTable)?;
-        let mut cost = Cost::default();
+        let mut cost = page.cost;
+        let scanned_before = cost.rows_scanned;
         let (cache, metrics) = (&mut self.cache, &mut self.metrics);
+        let (mut hits, mut blocks_found) = (0, 0);
         let mut find = |id: BlockId| {
-            let found = pinned.get(&id).cloned().or_else(|| cache.get(id));
-            metrics.cache_hits += u64::from(found.is_some());
+            if let Some(block) = pinned.get(&id) {
+                hits += 1;
+                return Some(Arc::clone(block));
+            }
+            let found = cache.get(id);
+            blocks_found += u64::from(found.is_some());
             found
         };
         let progress = read(table, request, page, &mut find, &mut cost, time);
-        self.metrics.rows_scanned += cost.rows_scanned;
+        metrics.cache_hits += hits + blocks_found;
+        metrics.rows_scanned += cost.rows_scanned - scanned_before;
+        cost.blocks_found += blocks_found;
+        if let Progress::Missing(missing) = &progress {
+            cost.blocks_read += missing.len() as u64;
+        }
+        page.cost = cost;
         Ok(progress)
     }
 
@@ -228,6 +243,9 @@ impl Store {
     fn resume(&mut self, number: u64, time: &mut TimeSlice<'_>) {
         let Some(mut pending) = self.reads.all.remove(&number) else { return };
         let pinned = std::mem::take(&mut pending.pinned);
+        let now_us = self.clock.elapsed_us();
+        pending.page.cost.waited_us += now_us - pending.since_us;
+        pending.since_us = now_us;
         let PendingRead { tag, request, page, .. } = &mut pending;
         match self.read_on(request, page, &pinned, time) {
             Ok(Progress::Complete) => {

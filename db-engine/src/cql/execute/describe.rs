@@ -1,0 +1,235 @@
+//! DESCRIBE: the schema as rows, page by page.
+//!
+//! ```text
+//! state := version u8 = 2 | schema version 16 bytes | rows so far u32 | checksum u32   big-endian
+//! ```
+//!
+//! `checksum` is CRC-32 of all before it. The state is good for as long as the schema is the same.
+
+use crate::{
+    cql::{
+        error::{CqlError, invalid},
+        execute::{
+            read::{PAGE_BYTES, check_result},
+            select::ReadOptions,
+            value::check_count,
+        },
+        parse::ast::{DescribeTarget, ElementKind},
+        prepare::plan::DescribePlan,
+    },
+    schema::{
+        Catalog, Keyspace, Table, TableName,
+        describe::{keyspace_cql, keyspaces, table_cql, tables},
+        name::quoted,
+        system::{self, NodeInfo, PARTITIONER, is_system},
+    },
+    types::{Value, collection},
+};
+
+const STATE_VERSION: u8 = 2;
+
+/// What Cassandra calls the part of it that knows data centres and racks; there are none here.
+const SNITCH: &str = "SimpleSnitch";
+
+/// A part of the schema.
+enum Element<'a> {
+    Keyspace(&'a Keyspace),
+    Table(&'a Table),
+}
+
+impl Element<'_> {
+    /// Appends its row.
+    fn put(&self, plan: &DescribePlan, out: &mut Vec<u8>) {
+        let (keyspace, kind, name) = match self {
+            Element::Keyspace(keyspace) => (&keyspace.name, "keyspace", &keyspace.name),
+            Element::Table(table) => (&table.keyspace, "table", &table.name),
+        };
+        collection::put_item(out, Some(quoted(keyspace).as_bytes()));
+        collection::put_item(out, Some(kind.as_bytes()));
+        collection::put_item(out, Some(quoted(name).as_bytes()));
+        if matches!(plan.describe.target, DescribeTarget::List(_)) {
+            return;
+        }
+        let statement = match self {
+            Element::Keyspace(keyspace) => keyspace_cql(keyspace),
+            Element::Table(table) => table_cql(table, plan.describe.internals),
+        };
+        collection::put_item(out, Some(statement.as_bytes()));
+    }
+}
+
+impl DescribePlan {
+    /// Appends the rows of a page; says how many, and the paging state if there are more.
+    ///
+    /// # Errors
+    /// In Cassandra's words, if there is no such thing, or the schema has changed since the page
+    /// before.
+    pub fn execute(
+        &self,
+        catalog: &Catalog,
+        node: &NodeInfo,
+        values: &[Value<'_>],
+        options: &ReadOptions<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<(u32, Option<Vec<u8>>), CqlError> {
+        check_count(values, 0)?;
+        if self.describe.target == DescribeTarget::Cluster {
+            self.put_cluster(node, out);
+            return Ok((1, None));
+        }
+        let elements = self.elements(catalog)?;
+        let first = match options.paging_state {
+            Some(state) => rows_so_far(state, catalog)?,
+            None => 0,
+        };
+        let page_size = options.page_size.filter(|size| *size > 0);
+        let (start, mut count) = (out.len(), 0);
+        for element in elements.iter().skip(first as usize) {
+            let is_full = |size| count >= size || out.len() - start >= PAGE_BYTES;
+            if page_size.is_some_and(is_full) {
+                return Ok((count, Some(state(catalog, first + count))));
+            }
+            element.put(self, out);
+            check_result(out.len() - start)?;
+            count += 1;
+        }
+        Ok((count, None))
+    }
+
+    fn elements<'a>(&self, catalog: &'a Catalog) -> Result<Vec<Element<'a>>, CqlError> {
+        match &self.describe.target {
+            DescribeTarget::Schema { full } => {
+                let all = keyspaces(catalog).into_iter();
+                let wanted = all.filter(|keyspace| *full || !is_system(&keyspace.name));
+                Ok(wanted.flat_map(whole).collect())
+            }
+            DescribeTarget::Keyspace { name, only } => {
+                let keyspace = self.keyspace(catalog, name.as_deref())?;
+                Ok(if *only { vec![Element::Keyspace(keyspace)] } else { whole(keyspace) })
+            }
+            DescribeTarget::List(ElementKind::Keyspace) => {
+                Ok(keyspaces(catalog).into_iter().map(Element::Keyspace).collect())
+            }
+            DescribeTarget::List(ElementKind::Table) => {
+                let all = match &self.keyspace {
+                    Some(name) => vec![self.keyspace(catalog, Some(name))?],
+                    None => keyspaces(catalog),
+                };
+                Ok(all.into_iter().flat_map(tables).map(Element::Table).collect())
+            }
+            DescribeTarget::Cluster | DescribeTarget::List(_) => Ok(Vec::new()),
+            DescribeTarget::Element(kind, name) => self.element(catalog, *kind, name),
+            DescribeTarget::Any(name) => self.any(catalog, name),
+        }
+    }
+
+    fn element<'a>(
+        &self,
+        catalog: &'a Catalog,
+        kind: ElementKind,
+        name: &TableName,
+    ) -> Result<Vec<Element<'a>>, CqlError> {
+        let keyspace = self.keyspace(catalog, name.keyspace.as_deref())?;
+        let (name, of) = (&name.name, &keyspace.name);
+        let table = keyspace.tables.get(name).filter(|_| kind == ElementKind::Table);
+        if let Some(table) = table {
+            return Ok(vec![Element::Table(table)]);
+        }
+        invalid(match kind {
+            ElementKind::Keyspace | ElementKind::Table => {
+                format!("Table '{name}' not found in keyspace '{of}'")
+            }
+            ElementKind::Type => format!("User defined type '{name}' not found in '{of}'"),
+            ElementKind::Function => format!("User defined function '{name}' not found in '{of}'"),
+            ElementKind::Aggregate => {
+                format!("User defined aggregate '{name}' not found in '{of}'")
+            }
+            ElementKind::Index => {
+                format!("Table for existing index '{name}' not found in '{of}'")
+            }
+            ElementKind::View => format!("Materialized view '{name}' not found in '{of}'"),
+        })
+    }
+
+    /// A keyspace of this name, or else a table.
+    fn any<'a>(
+        &self,
+        catalog: &'a Catalog,
+        name: &TableName,
+    ) -> Result<Vec<Element<'a>>, CqlError> {
+        let found = if name.keyspace.is_none() { find(catalog, &name.name) } else { None };
+        if let Some(keyspace) = found {
+            return Ok(whole(keyspace));
+        }
+        let of = name.keyspace.as_deref().or(self.keyspace.as_deref()).unwrap_or(&name.name);
+        let keyspace = self.keyspace(catalog, Some(of))?;
+        match keyspace.tables.get(&name.name) {
+            Some(table) => Ok(vec![Element::Table(table)]),
+            None => invalid(format!("'{}' not found in keyspace '{of}'", name.name)),
+        }
+    }
+
+    /// The keyspace of this name, or else the one in use.
+    fn keyspace<'a>(
+        &self,
+        catalog: &'a Catalog,
+        name: Option<&str>,
+    ) -> Result<&'a Keyspace, CqlError> {
+        let Some(name) = name.or(self.keyspace.as_deref()) else {
+            return invalid("No keyspace specified and no current keyspace");
+        };
+        let missing = || CqlError::invalid(format!("'{name}' not found in keyspaces"));
+        find(catalog, name).ok_or_else(missing)
+    }
+
+    fn put_cluster(&self, node: &NodeInfo, out: &mut Vec<u8>) {
+        let partitioner = PARTITIONER.rsplit('.').next().unwrap_or_default();
+        for text in [node.cluster_name.as_str(), partitioner, SNITCH] {
+            collection::put_item(out, Some(text.as_bytes()));
+        }
+        if self.tells_owners() {
+            let owner = collection::list(&[format!("/{}:{}", node.address, node.port)]);
+            let mut tokens: Vec<String> = node.tokens.iter().map(i64::to_string).collect();
+            tokens.sort();
+            let pairs: Vec<_> = tokens.iter().map(|token| (token, &owner)).collect();
+            collection::put_item(out, Some(&collection::map(&pairs)));
+        }
+    }
+}
+
+fn find<'a>(catalog: &'a Catalog, name: &str) -> Option<&'a Keyspace> {
+    catalog.keyspaces.get(name).or_else(|| system::keyspaces().get(name))
+}
+
+/// A keyspace with its tables.
+fn whole(keyspace: &Keyspace) -> Vec<Element<'_>> {
+    let tables = tables(keyspace).into_iter().map(Element::Table);
+    std::iter::once(Element::Keyspace(keyspace)).chain(tables).collect()
+}
+
+fn state(catalog: &Catalog, rows: u32) -> Vec<u8> {
+    let mut out = vec![STATE_VERSION];
+    out.extend_from_slice(catalog.version.as_bytes());
+    out.extend_from_slice(&rows.to_be_bytes());
+    out.extend_from_slice(&crc32fast::hash(&out).to_be_bytes());
+    out
+}
+
+fn rows_so_far(bytes: &[u8], catalog: &Catalog) -> Result<u32, CqlError> {
+    let broken = || CqlError::protocol("Invalid value for the paging state");
+    let (body, checksum) = bytes.split_last_chunk::<4>().ok_or_else(broken)?;
+    let Some(([version, schema @ ..], rows)) = body.split_first_chunk::<17>() else {
+        return Err(broken());
+    };
+    let rows: [u8; 4] = rows.try_into().map_err(|_| broken())?;
+    if crc32fast::hash(body) != u32::from_be_bytes(*checksum) || *version != STATE_VERSION {
+        return Err(broken());
+    }
+    if schema != catalog.version.as_bytes() {
+        return invalid(
+            "The schema has changed since the previous page of the DESCRIBE statement result. \
+             Please retry the DESCRIBE statement.",
+        );
+    }
+    Ok(u32::from_be_bytes(rows))
+}
