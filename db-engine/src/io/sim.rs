@@ -2,7 +2,8 @@
 //!
 //! A seed decides the order in which operations are carried out, and what a power cut leaves of
 //! what was not synced: any part of any write, in sectors of 512 bytes, and any of the changed
-//! names. Faults are set by the number of the operation, so that a test can have one at each.
+//! names. Faults are set by the number of the operation, so that a test can have one at each;
+//! reads can also go wrong by chance.
 
 use std::{
     collections::BTreeMap,
@@ -10,7 +11,10 @@ use std::{
     sync::{Arc, Mutex, MutexGuard},
 };
 
-use super::{ALIGNMENT, Buffer, Completion, FileId, Files, Operation, Outcome, Random, Ticket};
+mod inode;
+
+use super::{Buffer, Completion, FileId, Files, Operation, Outcome, Random, Ticket};
+use inode::Inode;
 
 /// What a device writes as a whole or not at all, in bytes.
 const SECTOR_BYTES: usize = 512;
@@ -26,6 +30,28 @@ pub enum Fault {
     Failure(u64),
     /// From this operation on there is no space, until another fault is set.
     NoSpace(u64),
+}
+
+/// How a read goes wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReadFault {
+    /// It fails.
+    Failed,
+    /// It gives what was in some sectors before they were written last.
+    Stale,
+    /// It gives what is at another place of the same or another file.
+    Misdirected,
+}
+
+/// Reads that go wrong by chance.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadFaults {
+    /// How.
+    pub fault: ReadFault,
+    /// How often, of a hundred reads.
+    pub percent: u64,
+    /// Those of files whose names begin so.
+    pub prefix: &'static str,
 }
 
 /// A disk. Clones are the same disk.
@@ -45,16 +71,10 @@ struct State {
     locks: BTreeMap<String, usize>,
     clients: Vec<Client>,
     fault: Fault,
+    read_faults: Option<ReadFaults>,
+    reads_spoilt: u64,
     calls: u64,
     off: bool,
-}
-
-#[derive(Clone, Default)]
-struct Inode {
-    bytes: Vec<u8>,
-    durable: Vec<u8>,
-    pending: Vec<(usize, Vec<u8>)>,
-    preallocated: bool,
 }
 
 #[derive(Clone)]
@@ -90,7 +110,7 @@ impl SimDisk {
         let (mut inodes, mut names) = (Vec::new(), BTreeMap::new());
         for (name, bytes) in files {
             names.insert(name, inodes.len());
-            inodes.push(Inode { durable: bytes.clone(), bytes, ..Inode::default() });
+            inodes.push(Inode::new(bytes, false));
         }
         let state = State {
             random: Random(seed),
@@ -101,6 +121,8 @@ impl SimDisk {
             locks: BTreeMap::new(),
             clients: Vec::new(),
             fault: Fault::None,
+            read_faults: None,
+            reads_spoilt: 0,
             calls: 0,
             off: false,
         };
@@ -119,6 +141,23 @@ impl SimDisk {
     /// Sets what goes wrong from now on.
     pub fn set_fault(&self, fault: Fault) {
         self.state().fault = fault;
+    }
+
+    /// Sets which reads go wrong from now on.
+    pub fn set_read_faults(&self, faults: Option<ReadFaults>) {
+        self.state().read_faults = faults;
+    }
+
+    /// How many reads have gone wrong.
+    #[must_use]
+    pub fn reads_spoilt(&self) -> u64 {
+        self.state().reads_spoilt
+    }
+
+    /// How many operations were submitted and are not carried out yet.
+    #[must_use]
+    pub fn pending(&self) -> usize {
+        self.state().clients.iter().map(|client| client.queue.len()).sum()
     }
 
     /// How many operations were carried out.
@@ -267,7 +306,7 @@ impl State {
             Operation::Write { file, offset, buffer, .. } if !self.off => {
                 let inode = self.inode(client, file);
                 if error.kind() != io::ErrorKind::StorageFull {
-                    self.write_torn(inode, offset, buffer.as_slice());
+                    self.inodes[inode].write_torn(offset, buffer.as_slice(), &mut self.random);
                 }
                 returned = Some(buffer);
             }
@@ -296,28 +335,12 @@ impl State {
             match operation {
                 Operation::Write { file, offset, buffer, .. } => {
                     let inode = self.inode(client, file);
-                    self.write_torn(inode, offset, buffer.as_slice());
+                    self.inodes[inode].write_torn(offset, buffer.as_slice(), &mut self.random);
                 }
                 other => drop(self.run(client, other)),
             }
         }
         self.off = true;
-    }
-
-    fn write_torn(&mut self, inode: usize, offset: u64, bytes: &[u8]) {
-        let offset = usize::try_from(offset).expect("files are in memory");
-        let inode = &mut self.inodes[inode];
-        for (index, sector) in bytes.chunks(SECTOR_BYTES).enumerate() {
-            if self.random.percent(50) {
-                let at = offset + index * SECTOR_BYTES;
-                overlay(&mut inode.bytes, at, sector);
-                if inode.preallocated {
-                    overlay(&mut inode.durable, at, sector);
-                } else {
-                    inode.pending.push((at, sector.to_vec()));
-                }
-            }
-        }
     }
 
     fn inode(&self, client: usize, file: FileId) -> usize {
@@ -339,12 +362,19 @@ impl State {
     ) -> (io::Result<Outcome>, Option<Buffer>) {
         let result = match operation {
             Operation::Read { file, offset, bytes, mut buffer } => {
-                let inode = &self.inodes[self.inode(client, file)];
-                let from = usize::try_from(offset).unwrap_or(usize::MAX).min(inode.bytes.len());
-                let to = from.saturating_add(bytes).min(inode.bytes.len());
+                let inode = self.inode(client, file);
+                let read = match self.read_fault(inode) {
+                    None => Ok(self.inodes[inode].read(offset, bytes).to_vec()),
+                    Some(fault) => self.read_spoilt(inode, offset, bytes, fault),
+                };
                 buffer.clear();
-                buffer.extend(&inode.bytes[from..to]);
-                return (Ok(Outcome::Read), Some(buffer));
+                return match read {
+                    Ok(read) => {
+                        buffer.extend(&read);
+                        (Ok(Outcome::Read), Some(buffer))
+                    }
+                    Err(failed) => (Err(failed), Some(buffer)),
+                };
             }
             Operation::Write { file, offset, buffer, durable } => {
                 let inode = self.inode(client, file);
@@ -367,6 +397,36 @@ impl State {
         (result, None)
     }
 
+    fn read_fault(&mut self, inode: usize) -> Option<ReadFault> {
+        let faults = self.read_faults?;
+        let mut names = self.names.iter().filter(|(_, other)| **other == inode);
+        let is_meant = names.any(|(name, _)| name.starts_with(faults.prefix));
+        (is_meant && self.random.percent(faults.percent)).then_some(faults.fault)
+    }
+
+    fn read_spoilt(
+        &mut self,
+        inode: usize,
+        offset: u64,
+        bytes: usize,
+        fault: ReadFault,
+    ) -> io::Result<Vec<u8>> {
+        self.reads_spoilt += 1;
+        match fault {
+            ReadFault::Failed => Err(io::Error::other("simulated failure of a read")),
+            ReadFault::Stale => Ok(self.inodes[inode].read_stale(offset, bytes, &mut self.random)),
+            ReadFault::Misdirected => {
+                let others: Vec<usize> = self.names.values().copied().collect();
+                let any = self.random.one_of(&others);
+                let other = self.random.one_of(&[inode, any]);
+                let length = self.inodes[other].bytes.len() as u64;
+                let elsewhere = self.random.below(length / SECTOR_BYTES as u64 + 1);
+                let elsewhere = elsewhere * SECTOR_BYTES as u64;
+                Ok(self.inodes[other].read(elsewhere, bytes).to_vec())
+            }
+        }
+    }
+
     fn run_named(&mut self, client: usize, operation: Operation) -> io::Result<Outcome> {
         match operation {
             Operation::Open { name } => {
@@ -376,8 +436,7 @@ impl State {
             Operation::Create { name, preallocate_bytes } => {
                 let bytes = usize::try_from(preallocate_bytes).expect("files are in memory");
                 let preallocated = bytes > 0;
-                let (bytes, durable) = (vec![0; bytes], vec![0; bytes]);
-                self.inodes.push(Inode { bytes, durable, pending: Vec::new(), preallocated });
+                self.inodes.push(Inode::new(vec![0; bytes], preallocated));
                 let inode = self.inodes.len() - 1;
                 self.change(NameChange::Link(name, inode));
                 Ok(self.opened(client, inode))
@@ -419,42 +478,6 @@ impl State {
     }
 }
 
-impl Inode {
-    fn write(&mut self, offset: u64, bytes: &[u8], durable: bool) {
-        let at = usize::try_from(offset).expect("files are in memory");
-        assert_eq!(durable, self.preallocated, "durable writes are for preallocated files");
-        overlay(&mut self.bytes, at, bytes);
-        if durable {
-            let aligned = at.is_multiple_of(ALIGNMENT) && bytes.len().is_multiple_of(ALIGNMENT);
-            assert!(aligned, "direct writes are aligned");
-            assert_eq!(bytes.as_ptr().align_offset(ALIGNMENT), 0, "so is their memory");
-            assert!(at + bytes.len() <= self.durable.len(), "they stay in what was preallocated");
-            overlay(&mut self.durable, at, bytes);
-        } else {
-            self.pending.push((at, bytes.to_vec()));
-        }
-    }
-
-    fn sync(&mut self) {
-        for (at, bytes) in self.pending.drain(..) {
-            overlay(&mut self.durable, at, &bytes);
-        }
-    }
-
-    fn after_power_cut(&self, random: &mut Random) -> Vec<u8> {
-        let mut bytes = self.durable.clone();
-        let keep_percent = random.one_of(&[0, 50, 100]);
-        for (at, written) in &self.pending {
-            for (index, sector) in written.chunks(SECTOR_BYTES).enumerate() {
-                if random.percent(keep_percent) {
-                    overlay(&mut bytes, at + index * SECTOR_BYTES, sector);
-                }
-            }
-        }
-        bytes
-    }
-}
-
 impl NameChange {
     fn apply(&self, names: &mut BTreeMap<String, usize>) {
         match self {
@@ -466,11 +489,6 @@ impl NameChange {
             }
         }
     }
-}
-
-fn overlay(bytes: &mut Vec<u8>, at: usize, with: &[u8]) {
-    bytes.resize(bytes.len().max(at + with.len()), 0);
-    bytes[at..at + with.len()].copy_from_slice(with);
 }
 
 fn power_is_off() -> io::Error {

@@ -1,0 +1,80 @@
+//! Several clients, several shards, and everything that can go wrong with a machine: whatever is
+//! answered agrees with what was acknowledged before.
+//!
+//! A seed decides all of it: which shard takes its turn, what the clients ask, what time it is,
+//! what the disk does and how each run of the engine ends. Prints the seed when it fails;
+//! `SANDGLASS_SEED=n` repeats it, `SANDGLASS_SEED=n..m` tries all of these.
+#![allow(clippy::unwrap_used)]
+
+mod simulated;
+mod whole;
+mod wire;
+
+use std::ops::Range;
+use whole::simulation::{Simulation, Tally};
+
+/// How often the engine is opened, in one run.
+const LIVES: u64 = 4;
+
+/// Says which run failed.
+struct Context(u64);
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("failed with SANDGLASS_SEED={}", self.0);
+        }
+    }
+}
+
+fn seeds() -> Range<u64> {
+    let Ok(seeds) = std::env::var("SANDGLASS_SEED") else { return 1..101 };
+    let number = |text: &str| text.parse().expect("SANDGLASS_SEED is a number, or two with ..");
+    match seeds.split_once("..") {
+        Some((first, end)) => number(first)..number(end),
+        None => number(&seeds)..number(&seeds) + 1,
+    }
+}
+
+fn run(seed: u64) -> (Tally, Vec<Vec<u8>>) {
+    let _context = Context(seed);
+    let mut simulation = Simulation::new(seed);
+    for _ in 0..LIVES {
+        simulation.live();
+    }
+    let names = simulation.disk.contents().into_keys().map(String::into_bytes).collect();
+    (simulation.tally, names)
+}
+
+#[test]
+fn whatever_breaks_no_answer_is_wrong_and_nothing_acknowledged_is_lost() {
+    let mut all = Vec::new();
+    for seed in seeds() {
+        all.push(run(seed).0);
+    }
+    if std::env::var("SANDGLASS_SEED").is_ok() {
+        return eprintln!("{all:#?}");
+    }
+    let sum = |of: fn(&Tally) -> u64| all.iter().map(of).sum::<u64>();
+    let figures = [
+        ("acknowledged", sum(|t| t.acknowledged), 1_000),
+        ("refused", sum(|t| t.refused), 1),
+        ("reads", sum(|t| t.reads), 1_000),
+        ("rows", sum(|t| t.rows), 1_000),
+        ("failed reads", sum(|t| t.failed_reads), 1),
+        ("tables", sum(|t| t.created), 50),
+        ("crashes", sum(|t| t.crashes), 20),
+        ("stops", sum(|t| t.stops), 10),
+        ("refused openings", sum(|t| t.refused_openings), 1),
+        ("spoilt reads", sum(|t| t.spoilt), 10),
+    ];
+    for (what, count, least) in figures {
+        assert!(count >= least, "{count} {what}: {all:?}");
+    }
+}
+
+#[test]
+fn a_seed_repeats_its_run() {
+    let [first, second] = [run(77), run(77)].map(|run| format!("{run:?}"));
+    assert_eq!(first, second);
+}

@@ -1,0 +1,323 @@
+//! What the clients of a simulation ask for, and what they make of the answers.
+
+use super::{
+    client::{Bound, batch, int, page, query, write},
+    history::{Place, Reading},
+    simulation::{Asked, Existence, PARTITIONS, ROWS, Read, Simulation, Table},
+};
+use crate::{
+    simulated,
+    wire::client::{Answer, long_string, op},
+};
+use std::collections::BTreeMap;
+
+const TABLES_MAX: usize = 6;
+
+/// Most requests that one client has in flight: more than the engine reads.
+const WAITING_MAX: usize = 10;
+
+const OVERLOADED: i32 = 0x1001;
+const INVALID: i32 = 0x2200;
+const SERVER: i32 = 0;
+
+const STATEMENTS: [&str; 4] = [
+    "INSERT INTO % (p, c, a, b) VALUES (?, ?, ?, ?)",
+    "UPDATE % SET a = ? WHERE p = ? AND c = ?",
+    "DELETE FROM % WHERE p = ? AND c = ?",
+    "DELETE FROM % WHERE p = ?",
+];
+
+impl Simulation {
+    /// Some client asks for something.
+    pub fn act(&mut self) {
+        let index = self.below(self.clients.len());
+        if self.clients[index].waiting.len() >= WAITING_MAX {
+            return;
+        }
+        let usable: Vec<usize> = (0..self.tables.len())
+            .filter(|table| {
+                let table = &self.tables[*table];
+                table.existence == Existence::There && table.ids.iter().all(Option::is_some)
+            })
+            .collect();
+        let what = self.random.below(100);
+        if what < 2 || usable.is_empty() {
+            let open = |table: &&Table| table.existence != Existence::Gone;
+            if self.tables.iter().filter(open).count() < TABLES_MAX {
+                self.create();
+            }
+            return;
+        }
+        let table = self.random.one_of(&usable);
+        match what {
+            2 if usable.len() > 1 => self.drop_table(table),
+            2..45 => self.write_one(index, table),
+            45..65 => self.write_batch(index, &usable),
+            _ => {
+                let (p, c) = self.key();
+                let read = match self.random.below(4) {
+                    0 => self.read_of(table, None, None, false),
+                    1 => self.read_of(table, Some(p), Some(c), false),
+                    _ => self.read_of(table, Some(p), None, false),
+                };
+                self.ask_read(read);
+            }
+        }
+    }
+
+    fn key(&mut self) -> (i32, i32) {
+        let p = i32::try_from(self.random.below(PARTITIONS)).unwrap();
+        (p, i32::try_from(self.random.below(ROWS)).unwrap())
+    }
+
+    /// A time that no other write has: sometimes earlier than that of a write before.
+    fn timestamp(&mut self, write: usize) -> i64 {
+        let write = i64::try_from(write).unwrap();
+        simulated::START_US
+            + (write + self.random.below(30).cast_signed()) * 100_000
+            + write % 100_000
+    }
+
+    /// A statement that changes a row, which the history knows, too.
+    fn change(&mut self, write: usize, place: Place, at: i64) -> (Vec<u8>, Vec<Bound>) {
+        let (table, p, c) = place;
+        let value = i32::try_from(write).unwrap();
+        let (statement, values) = match self.random.below(10) {
+            0 => {
+                self.history.delete(write, place, at);
+                (2, vec![int(p), int(c)])
+            }
+            1..4 => {
+                self.history.put(write, place, &[1], at);
+                (1, vec![int(value), int(p), int(c)])
+            }
+            _ => {
+                let width = self.random.one_of(&[10, 200, 900]);
+                self.history.insert(write, place, at);
+                (0, vec![int(p), int(c), int(value), format!("{value:0width$}").into_bytes()])
+            }
+        };
+        (self.tables[table].ids[statement].clone().unwrap(), values)
+    }
+
+    fn write_one(&mut self, index: usize, table: usize) {
+        let number = self.history.begin();
+        let at = self.timestamp(number);
+        let (p, c) = self.key();
+        let (id, values) = if self.random.percent(3) {
+            for c in 0..i32::try_from(ROWS).unwrap() {
+                self.history.delete(number, (table, p, c), at);
+            }
+            (self.tables[table].ids[3].clone().unwrap(), vec![int(p)])
+        } else {
+            self.change(number, (table, p, c), at)
+        };
+        let asked = Asked::Write { writes: vec![number], is_atomic: true };
+        self.clients[index].ask(op::EXECUTE, &write(&id, &values, at), asked);
+    }
+
+    /// A logged batch is one write; of one that is not each partition is.
+    fn write_batch(&mut self, index: usize, usable: &[usize]) {
+        let is_logged = self.random.percent(70);
+        let mut places: Vec<Place> = Vec::new();
+        for _ in 0..2 + self.random.below(4) {
+            let (p, c) = self.key();
+            places.push((self.random.one_of(usable), p, c));
+        }
+        places.sort_unstable();
+        places.dedup();
+        let (mut writes, mut statements) = (vec![self.history.begin()], Vec::new());
+        let at = self.timestamp(writes[0]);
+        let mut last = None;
+        for place in places {
+            let partition = (place.0, place.1);
+            if !is_logged && last.is_some_and(|last| last != partition) {
+                writes.push(self.history.begin());
+            }
+            last = Some(partition);
+            statements.push(self.change(*writes.last().unwrap(), place, at));
+        }
+        let is_atomic = is_logged || writes.len() == 1;
+        let body = batch(u8::from(!is_logged), &statements, at);
+        self.clients[index].ask(op::BATCH, &body, Asked::Write { writes, is_atomic });
+    }
+
+    /// A read of a table, of one of its partitions, or of a row.
+    pub fn read_of(&mut self, table: usize, p: Option<i32>, c: Option<i32>, alone: bool) -> Read {
+        let name = &self.tables[table].name;
+        let select = format!("SELECT p, c, a, b FROM {name}");
+        let text = match (p, c) {
+            (Some(p), Some(c)) => format!("{select} WHERE p = {p} AND c = {c}"),
+            (Some(p), None) => format!("{select} WHERE p = {p}"),
+            _ => select,
+        };
+        let all = |limit: u64| (0..i32::try_from(limit).unwrap()).collect::<Vec<_>>();
+        Read {
+            text,
+            began: self.moment,
+            alone,
+            table,
+            partitions: p.map_or(all(PARTITIONS), |p| vec![p]),
+            clusterings: c.map_or(all(ROWS), |c| vec![c]),
+            found: Vec::new(),
+        }
+    }
+
+    pub fn ask_read(&mut self, read: Read) {
+        let rows = self.random.one_of(&[1, 3, 100]);
+        let body = page(&read.text, rows, None);
+        self.anyone().ask(op::QUERY, &body, Asked::Read(read));
+    }
+
+    pub fn create(&mut self) {
+        let number = self.tables.len();
+        let name = format!("k.t{number}");
+        let windows = self.random.percent(50);
+        let options = if windows {
+            " WITH compaction = {'class': 'TimeWindowCompactionStrategy', \
+             'compaction_window_unit': 'MINUTES', 'compaction_window_size': 1}"
+        } else {
+            ""
+        };
+        let text = format!(
+            "CREATE TABLE {name} (p int, c int, a int, b text, PRIMARY KEY (p, c)){options}"
+        );
+        let ids = [const { None }; 4];
+        self.tables.push(Table { name, existence: Existence::Unknown, ids });
+        self.anyone().ask(op::QUERY, &query(&text), Asked::Create(number));
+    }
+
+    /// Drops a table that nobody is using.
+    fn drop_table(&mut self, table: usize) {
+        let is_used = self.clients.iter().flat_map(|client| client.waiting.values()).any(|asked| {
+            matches!(asked, Asked::Write { .. })
+                || matches!(asked, Asked::Read(read) if read.table == table)
+        });
+        if !is_used {
+            self.tables[table].existence = Existence::Leaving;
+            let text = format!("DROP TABLE {}", self.tables[table].name);
+            self.anyone().ask(op::QUERY, &query(&text), Asked::Drop(table));
+        }
+    }
+
+    pub fn prepare(&mut self, index: usize, table: usize) {
+        for (number, statement) in STATEMENTS.iter().enumerate() {
+            let text = statement.replace('%', &self.tables[table].name);
+            let asked = Asked::Prepare(table, number);
+            self.clients[index].ask(op::PREPARE, &long_string(&text), asked);
+        }
+    }
+
+    /// Whether a request was refused because there is no room for it, or no space.
+    fn is_refused(&mut self, answer: &Answer) -> bool {
+        if answer.opcode != op::ERROR {
+            return false;
+        }
+        let (code, message) = (answer.code(), answer.message());
+        let is_full = code == OVERLOADED && !message.contains("shutting down");
+        assert!(is_full, "refused with {code:#06x}: {message}");
+        self.tally.refused += 1;
+        true
+    }
+
+    pub fn answered(&mut self, index: usize, asked: Asked, answer: &Answer) {
+        match asked {
+            Asked::Hello => assert_eq!(answer.opcode, op::READY),
+            Asked::Keyspace => drop(answer.kind()),
+            Asked::Write { writes, is_atomic } => {
+                if self.is_refused(answer) {
+                    // Of one that was refused in part nothing is known.
+                    let refused = if is_atomic { writes } else { Vec::new() };
+                    for write in refused {
+                        self.history.never(write);
+                    }
+                    return;
+                }
+                assert_eq!(answer.kind(), 1, "void");
+                self.tally.acknowledged += 1;
+                for write in writes {
+                    self.history.happened(write, self.moment);
+                }
+            }
+            Asked::Read(read) => self.answered_read(index, read, answer),
+            Asked::Create(table) => {
+                if answer.opcode == op::ERROR {
+                    // There was no space for the schema: whether it is there shows later.
+                    assert_eq!(answer.code(), SERVER, "{}", answer.message());
+                    return;
+                }
+                self.tally.created += 1;
+                self.tables[table].existence = Existence::There;
+                self.prepare(index, table);
+            }
+            Asked::Drop(table) => {
+                if answer.opcode != op::ERROR {
+                    self.tables[table].existence = Existence::Gone;
+                }
+            }
+            Asked::Prepare(table, number) => {
+                assert_eq!(answer.kind(), 4, "prepared");
+                let length = u16::from_be_bytes([answer.body[4], answer.body[5]]);
+                let id = answer.body[6..6 + usize::from(length)].to_vec();
+                self.tables[table].ids[number] = Some(id);
+            }
+            Asked::Probe(table) => self.probed(index, table, answer),
+        }
+    }
+
+    fn probed(&mut self, index: usize, table: usize, answer: &Answer) {
+        let Table { name, existence, .. } = &mut self.tables[table];
+        if answer.opcode == op::ERROR {
+            let (code, message) = (answer.code(), answer.message());
+            assert!(code == INVALID && *existence != Existence::There, "{name} is lost: {message}");
+            *existence = Existence::Gone;
+            return;
+        }
+        assert_ne!(*existence, Existence::Gone, "{name} is back");
+        *existence = Existence::There;
+        self.prepare(index, table);
+    }
+
+    fn answered_read(&mut self, index: usize, mut read: Read, answer: &Answer) {
+        if answer.opcode == op::ERROR {
+            let message = answer.message();
+            assert!(self.is_broken, "a read has failed with {:#06x}: {message}", answer.code());
+            self.tally.failed_reads += 1;
+            return;
+        }
+        let (rows, state) = answer.rows();
+        for row in rows {
+            let number = |place: usize| -> Option<i32> {
+                let bytes = row[place].as_deref()?;
+                Some(i32::from_be_bytes(bytes.try_into().expect("four bytes")))
+            };
+            let text = row[3].as_deref().map(|text| std::str::from_utf8(text).unwrap());
+            let place = (read.table, number(0).unwrap(), number(1).unwrap());
+            assert!(read.found.last().is_none_or(|(last, _)| last.1 != place.1 || *last < place));
+            read.found.push((place, [number(2), text.map(|text| text.parse().unwrap())]));
+        }
+        if let Some(state) = state {
+            let body = page(&read.text, self.random.one_of(&[1, 3, 100]), Some(&state));
+            // A page is asked for wherever the client likes.
+            let other =
+                if self.random.percent(50) { index } else { self.below(self.clients.len()) };
+            self.clients[other].ask(op::QUERY, &body, Asked::Read(read));
+            return;
+        }
+        self.tally.reads += 1;
+        self.tally.rows += read.found.len() as u64;
+        let times = Reading { began: read.began, ended: self.moment, alone: read.alone };
+        let mut found = BTreeMap::new();
+        for (place, values) in read.found {
+            assert!(found.insert(place, values).is_none(), "{place:?} twice in {}", read.text);
+        }
+        for p in &read.partitions {
+            for c in &read.clusterings {
+                let place = (read.table, *p, *c);
+                let row = found.remove(&place);
+                self.history.check(place, row, times);
+            }
+        }
+        assert!(found.is_empty(), "{found:?} is not of {}", read.text);
+    }
+}
