@@ -48,7 +48,7 @@ fn sources(folder: &Path) -> Vec<PathBuf> {
 }
 
 fn all_sources() -> Vec<PathBuf> {
-    let folders = ["src", "tests", "benches"].map(Path::new);
+    let folders = ["src", "tests", "benches", "fuzz/src", "fuzz/targets"].map(Path::new);
     folders.into_iter().filter(|folder| folder.is_dir()).flat_map(sources).collect()
 }
 

@@ -4,6 +4,7 @@
 
 pub mod client;
 pub mod dialogue;
+pub mod expiring;
 pub mod history;
 pub mod pipe;
 pub mod requests;

@@ -2,6 +2,7 @@
 
 use super::{
     client::{Bound, batch, int, page, query, write},
+    expiring,
     history::{Place, Reading},
     simulation::{Asked, Existence, PARTITIONS, ROWS, Read, Simulation, Table},
 };
@@ -27,6 +28,12 @@ const STATEMENTS: [&str; 4] = [
     "DELETE FROM % WHERE p = ?",
 ];
 
+fn prepared_id(answer: &Answer) -> Vec<u8> {
+    assert_eq!(answer.kind(), 4, "prepared");
+    let length = u16::from_be_bytes([answer.body[4], answer.body[5]]);
+    answer.body[6..6 + usize::from(length)].to_vec()
+}
+
 impl Simulation {
     /// Some client asks for something.
     pub fn act(&mut self) {
@@ -51,8 +58,10 @@ impl Simulation {
         let table = self.random.one_of(&usable);
         match what {
             2 if usable.len() > 1 => self.drop_table(table),
-            2..45 => self.write_one(index, table),
-            45..65 => self.write_batch(index, &usable),
+            2..40 => self.write_one(index, table),
+            40..48 => self.write_expiring(index),
+            48..50 => self.read_expiring(index),
+            50..67 => self.write_batch(index, &usable),
             _ => {
                 let (p, c) = self.key();
                 let read = match self.random.below(4) {
@@ -209,7 +218,7 @@ impl Simulation {
     }
 
     /// Whether a request was refused because there is no room for it, or no space.
-    fn is_refused(&mut self, answer: &Answer) -> bool {
+    pub fn is_refused(&mut self, answer: &Answer) -> bool {
         if answer.opcode != op::ERROR {
             return false;
         }
@@ -256,11 +265,19 @@ impl Simulation {
                 }
             }
             Asked::Prepare(table, number) => {
-                assert_eq!(answer.kind(), 4, "prepared");
-                let length = u16::from_be_bytes([answer.body[4], answer.body[5]]);
-                let id = answer.body[6..6 + usize::from(length)].to_vec();
-                self.tables[table].ids[number] = Some(id);
+                self.tables[table].ids[number] = Some(prepared_id(answer));
             }
+            Asked::TableExpiring => {
+                if answer.opcode == op::ERROR {
+                    assert_eq!(answer.code(), SERVER, "{}", answer.message());
+                } else {
+                    let body = long_string(expiring::INSERT);
+                    self.clients[index].ask(op::PREPARE, &body, Asked::PrepareExpiring);
+                }
+            }
+            Asked::PrepareExpiring => self.insert_expiring = Some(prepared_id(answer)),
+            Asked::WriteExpiring(number) => self.wrote_expiring(number, answer),
+            Asked::ReadExpiring(read) => self.have_read_expiring(index, read, answer),
             Asked::Probe(table) => self.probed(index, table, answer),
         }
     }

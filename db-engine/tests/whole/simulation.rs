@@ -3,12 +3,13 @@
 use super::{
     Engine, LIMITS,
     client::{Client, query},
+    expiring::{self, Expiring, ExpiringRead},
     history::{History, Place},
 };
 use crate::{simulated, wire::client::op};
 use sandglass_db::{
     io::{
-        Clock, ManualClock, Random,
+        ManualClock, Random,
         sim::{Fault, ReadFault, ReadFaults, SimDisk},
     },
     store::StoreConfig,
@@ -44,6 +45,10 @@ pub enum Asked {
     Drop(usize),
     Prepare(usize, usize),
     Probe(usize),
+    TableExpiring,
+    PrepareExpiring,
+    WriteExpiring(usize),
+    ReadExpiring(ExpiringRead),
 }
 
 #[derive(Debug)]
@@ -99,6 +104,8 @@ pub struct Simulation {
     pub clients: Vec<Client<Asked>>,
     pub history: History,
     pub tables: Vec<Table>,
+    pub expiring: Expiring,
+    pub insert_expiring: Option<Vec<u8>>,
     pub moment: u64,
     pub favoured: usize,
     /// Reads may fail, and storage may.
@@ -124,6 +131,8 @@ impl Simulation {
             clients: Vec::new(),
             history: History::default(),
             tables: Vec::new(),
+            expiring: Expiring::default(),
+            insert_expiring: None,
             moment: 0,
             favoured: 0,
             is_broken: false,
@@ -171,6 +180,7 @@ impl Simulation {
             self.engine = None;
             self.disk.set_fault(Fault::None);
         }
+        self.insert_expiring = None;
         for table in &mut self.tables {
             table.ids = [const { None }; 4];
         }
@@ -199,18 +209,30 @@ impl Simulation {
                 }
             }
         }
+        if self.random.percent(20) {
+            let call = self.disk.calls() + self.random.below(80);
+            self.disk.set_fault(Fault::PowerCut(call));
+            let opened = Engine::open(&self.disk, &self.clock, &self.config, seed);
+            if let Ok(engine) = opened {
+                self.disk.set_fault(Fault::None);
+                return self.engine = Some(engine);
+            }
+            assert!(self.disk.is_off(), "refused without a reason");
+            self.disk = self.disk.crash(self.random.next_u64());
+            self.tally.crashes += 1;
+        }
         let opened = Engine::open(&self.disk, &self.clock, &self.config, seed);
         self.engine = Some(opened.unwrap_or_else(|refused| panic!("it does not open: {refused}")));
     }
 
     pub fn greet(&mut self) -> Result<(), Ended> {
         for _ in 0..CLIENTS {
-            let shards = self.engine().shards();
-            let shard = self.below(shards);
-            let engine = self.engine.as_mut().unwrap();
-            self.clients.push(Client::connect(engine, shard, Asked::Hello));
+            let client = self.connect();
+            self.clients.push(client);
         }
         self.clients[0].ask(op::QUERY, &query(KEYSPACE), Asked::Keyspace);
+        self.settle()?;
+        self.clients[0].ask(op::QUERY, &query(expiring::TABLE), Asked::TableExpiring);
         self.settle()?;
         for table in 0..self.tables.len() {
             self.probe(table);
@@ -221,6 +243,12 @@ impl Simulation {
             self.settle()?;
         }
         Ok(())
+    }
+
+    fn connect(&mut self) -> Client<Asked> {
+        let shards = self.engine().shards();
+        let shard = self.below(shards);
+        Client::connect(self.engine(), shard, Asked::Hello)
     }
 
     pub fn anyone(&mut self) -> &mut Client<Asked> {
@@ -240,6 +268,7 @@ impl Simulation {
     pub fn check_all(&mut self) -> Result<(), Ended> {
         for table in 0..self.tables.len() {
             if self.tables[table].existence == Existence::There {
+                self.read_expiring(0);
                 let read = self.read_of(table, None, None, true);
                 self.ask_read(read);
                 self.settle()?;
@@ -297,10 +326,13 @@ impl Simulation {
                 let shards = self.engine().shards();
                 self.favoured = self.below(shards);
             }
-            98 => self.clock.advance(self.random.below(20_000_000).cast_signed()),
+            98 => {
+                let us = self.random.below(20_000_000).cast_signed();
+                self.move_clock(us);
+            }
             _ => {
-                let back = self.random.below(30_000_000).cast_signed();
-                self.clock.set(self.clock.now_us() - back);
+                let us = self.random.below(30_000_000).cast_signed();
+                self.move_clock(-us);
             }
         }
         Ok(())
@@ -356,7 +388,10 @@ impl Simulation {
                 self.clients[index].push(self.engine.as_mut().unwrap(), &mut self.random);
                 self.take(index, 1 << 20);
             }
-            if self.clients.iter().all(|client| client.waiting.is_empty()) {
+            let engine = self.engine.as_ref().unwrap();
+            let is_quiet =
+                (0..engine.shards()).all(|shard| engine.metrics(shard).serving.get() == 0);
+            if is_quiet && self.clients.iter().all(|client| client.waiting.is_empty()) {
                 return Ok(());
             }
             self.turn_or_wait()?;
@@ -384,9 +419,9 @@ impl Simulation {
             .collect();
         if awake.is_empty() {
             let alarm = self.engine().first_alarm_us();
-            self.clock.advance(alarm.expect("all sleep, and somebody waits for an answer"));
+            self.move_clock(alarm.expect("all sleep, and somebody waits for an answer"));
         }
-        self.clock.advance(2_000);
+        self.move_clock(2_000);
         awake.into_iter().try_for_each(|shard| self.turn(shard))
     }
 
