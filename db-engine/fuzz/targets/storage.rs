@@ -5,10 +5,10 @@ use crate::simulated::{
 };
 use sandglass_db::{
     error::Error,
-    io::{Clock, ManualClock, sim::SimDisk},
+    io::{Clock, ManualClock, TimeSlice, sim::SimDisk},
     mutation::RowView,
     sstable::{Block, SstableId},
-    store::{Done, ReadRequest, Store, Tag, open},
+    store::{Done, Page, ReadRequest, Store, Tag, open},
 };
 use std::{cell::OnceCell, collections::BTreeMap, sync::Arc};
 
@@ -115,9 +115,9 @@ fn check(store: &mut Store) {
     }
 }
 
-fn try_read(store: &mut Store, request: &ReadRequest) -> Option<sandglass_db::store::Page> {
-    let mut page = sandglass_db::store::Page::default();
-    if store.read(Tag(1), request, &mut page).ok()? {
+fn try_read(store: &mut Store, request: &ReadRequest) -> Option<Page> {
+    let mut page = Page::default();
+    if store.read(Tag(1), request, &mut page, &mut TimeSlice::endless()).ok()? {
         return Some(page);
     }
     loop {

@@ -12,12 +12,13 @@ pub mod simulation;
 
 use pipe::Pipe;
 use sandglass_db::{
+    directory::catalog_file,
     io::{Clock, ManualClock, Random, sim::SimDisk},
     metrics::ShardMetrics,
     schema::system::NodeInfo,
     server::{Limits, Reactor, Stop},
     shard::{
-        self, Shard, catalog_file,
+        self, Shard,
         mailbox::{Bell, Mailbox},
         peers::Peers,
         shared::Shared,

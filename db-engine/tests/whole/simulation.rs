@@ -119,7 +119,9 @@ impl Simulation {
     pub fn new(seed: u64) -> Self {
         let mut random = Random(seed);
         let disk = SimDisk::new(random.next_u64());
-        let clock = Arc::new(ManualClock::at(simulated::START_US));
+        // Where looking at the clock takes time, work is cut by it.
+        let look_us = random.one_of(&[0, 1, 50, 400]);
+        let clock = Arc::new(ManualClock::ticking(simulated::START_US, look_us));
         let mut config = simulated::config(1);
         config.data_lifetime_us = 40_000_000;
         Self {
