@@ -21,7 +21,8 @@ const SETUP: [&str; 3] = [
     "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
     "CREATE TABLE k.t (p int, c int, a int, b text, PRIMARY KEY (p, c))",
     "CREATE TABLE k.u (p text, q int, c timestamp, d varint, l frozen<list<int>>, \
-     m frozen<map<text, frozen<set<int>>>>, t frozen<tuple<int, text>>, PRIMARY KEY ((p, q), c, d))",
+     m frozen<map<text, frozen<set<int>>>>, t frozen<tuple<int, text>>, \
+     PRIMARY KEY ((p, q), c, d))",
 ];
 
 struct Served {
@@ -186,7 +187,8 @@ pub fn statement_inputs() -> Vec<Vec<u8>> {
         "DELETE FROM k.t WHERE p = 1 AND c > 2 AND c < 4",
         "BEGIN BATCH INSERT INTO k.t (p, c) VALUES (1, 2); UPDATE k.t SET a = 1 WHERE p = 2 AND \
          c = 3; DELETE FROM k.t WHERE p = 4 APPLY BATCH",
-        "BEGIN UNLOGGED BATCH USING TIMESTAMP 4 DELETE b FROM k.t WHERE p = 1 AND c = 1 APPLY BATCH",
+        "BEGIN UNLOGGED BATCH USING TIMESTAMP 4 DELETE b FROM k.t WHERE p = 1 AND c = 1 \
+         APPLY BATCH",
         "CREATE TABLE IF NOT EXISTS k.v (a uuid, b inet, c decimal, d duration, e frozen<list<\
          frozen<tuple<int, blob>>>>, f double STATIC, PRIMARY KEY ((a, b), c)) WITH CLUSTERING \
          ORDER BY (c DESC) AND compaction = {'class': 'TimeWindowCompactionStrategy', \

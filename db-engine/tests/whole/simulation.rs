@@ -194,7 +194,7 @@ impl Simulation {
         if self.random.percent(30) {
             let (fault, prefix) = self.random.one_of(&[
                 (ReadFault::Failed, ""),
-                (ReadFault::Failed, ""),
+                (ReadFault::Misdirected, ""),
                 (ReadFault::Stale, "sst-"),
             ]);
             let percent = self.random.one_of(&[5, 20]);
