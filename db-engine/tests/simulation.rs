@@ -28,7 +28,7 @@ impl Drop for Context {
 }
 
 fn seeds() -> Range<u64> {
-    let Ok(seeds) = std::env::var("SANDGLASS_SEED") else { return 1..101 };
+    let Ok(seeds) = std::env::var("SANDGLASS_SEED") else { return 1..81 };
     let number = |text: &str| text.parse().expect("SANDGLASS_SEED is a number, or two with ..");
     match seeds.split_once("..") {
         Some((first, end)) => number(first)..number(end),

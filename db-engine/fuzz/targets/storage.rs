@@ -31,8 +31,8 @@ fn try_open(disk: &SimDisk) -> Result<Store, Error> {
     let clock: Arc<dyn Clock> = Arc::new(ManualClock::at(START_US));
     let mut config = config(1);
     config.log_segment_bytes = 16 << 10;
-    let stores = open(&config, vec![disk.files()], disk.files(), &clock, &tables(0))?;
-    Ok(stores.into_iter().next().expect("one"))
+    let opened = open(&config, vec![disk.files()], disk.files(), &clock, |_| tables(0))?;
+    Ok(opened.stores.into_iter().next().expect("one"))
 }
 
 fn turn(store: &mut Store) -> Vec<Done> {

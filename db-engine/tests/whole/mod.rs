@@ -12,10 +12,9 @@ pub mod simulation;
 
 use pipe::Pipe;
 use sandglass_db::{
-    directory::catalog_file,
     io::{Clock, ManualClock, Random, sim::SimDisk},
     metrics::ShardMetrics,
-    schema::system::NodeInfo,
+    schema::{Catalog, system::NodeInfo},
     server::{Limits, Reactor, Stop},
     shard::{
         self, Shard,
@@ -83,11 +82,10 @@ impl Engine {
     ) -> Result<Self, String> {
         let count = config.shards;
         let times: Arc<dyn Clock> = Arc::clone(clock) as Arc<dyn Clock>;
-        let catalog = catalog_file::load(&mut *disk.files()).map_err(|error| error.to_string())?;
         let files = (0..count).map(|_| disk.files()).collect();
-        let stores = store::open(config, files, disk.files(), &times, &catalog.stored())
+        let opened = store::open(config, files, disk.files(), &times, Catalog::stored)
             .map_err(|error| error.to_string())?;
-        let schema = Arc::new(Shared::new(catalog, 100));
+        let schema = Arc::new(Shared::new(opened.catalog, 100));
         let woken: Vec<_> = (0..count).map(|_| Arc::new(AtomicBool::new(false))).collect();
         let bell = |woken: &Arc<AtomicBool>| {
             let woken = Arc::clone(woken);
@@ -101,9 +99,9 @@ impl Engine {
             }
         }));
         let mut random = Random(seed);
-        let mut schema_files = Some(disk.files());
+        let mut catalog_file = Some(opened.catalog_file);
         let mut seats = Vec::new();
-        for ((store, number), woken) in stores.into_iter().zip(0..).zip(woken) {
+        for ((store, number), woken) in opened.stores.into_iter().zip(0..).zip(woken) {
             let metrics = Arc::new(ShardMetrics::default());
             let shard = Shard::new(shard::Parameters {
                 shard: number,
@@ -115,7 +113,7 @@ impl Engine {
                 metrics: Arc::clone(&metrics),
                 clock: Arc::clone(&times),
                 frame_bytes_max: LIMITS.frame_bytes_max,
-                schema_files: schema_files.take(),
+                catalog_file: catalog_file.take(),
                 seed: random.next_u64(),
             });
             let reactor = Reactor::new(shard, LIMITS, Arc::clone(&stop));

@@ -188,13 +188,17 @@ impl Simulation {
         }
     }
 
-    /// Opens the directory. Reads that go wrong may make it refuse, and nothing else.
+    /// Opens the directory. Reads that go wrong may make it refuse, and nothing else. Those of
+    /// the log fail or are right: nothing tells the zeros behind its end from zeros that are read
+    /// by mistake.
     pub fn open(&mut self) {
         let seed = self.random.next_u64();
         if self.random.percent(30) {
             let (fault, prefix) = self.random.one_of(&[
                 (ReadFault::Failed, ""),
-                (ReadFault::Misdirected, ""),
+                (ReadFault::Misdirected, "manifest"),
+                (ReadFault::Misdirected, "catalog"),
+                (ReadFault::Misdirected, "sst-"),
                 (ReadFault::Stale, "sst-"),
             ]);
             let percent = self.random.one_of(&[5, 20]);
