@@ -4,8 +4,8 @@
 //! them small: the oldest are forgotten beyond [`BYTES_MAX`], and all are after [`TTL_US`]. Only
 //! traced requests and those who read traces take the lock.
 //!
-//! The texts of statements are kept, as in Cassandra, and cut at [`TEXT_BYTES_MAX`]. The values that
-//! are bound to markers are not.
+//! The texts of statements are kept, as in Cassandra, and cut at [`TEXT_BYTES_MAX`]. The values
+//! that are bound to markers are not.
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},

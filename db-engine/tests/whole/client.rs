@@ -61,7 +61,7 @@ impl<T> Client<T> {
             let length = u32::from_be_bytes([l0, l1, l2, l3]) as usize;
             let Some(body) = self.received.get(at + 9..at + 9 + length) else { break };
             let stream = i16::from_be_bytes([s0, s1]);
-            let answer = Answer { stream, opcode, body: body.to_vec() };
+            let answer = Answer { stream, opcode, trace: None, body: body.to_vec() };
             at += 9 + length;
             let waits = self.waiting.remove(&stream);
             answers.push((waits.expect("every answer has its request"), answer));

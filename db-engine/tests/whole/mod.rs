@@ -214,5 +214,6 @@ fn node() -> NodeInfo {
         cluster_name: "simulated".into(),
         version: "0".into(),
         tokens: vec![0],
+        traces: Arc::default(),
     }
 }

@@ -1,11 +1,13 @@
 //! Tokens → `DESCRIBE`: what of the schema a client wants to see.
 
-use super::{
-    ast::{Describe, DescribeTarget, ElementKind},
-    cursor::{Parsed, Parser},
-    lexer::Kind,
+use crate::{
+    cql::parse::{
+        ast::{Describe, DescribeTarget, ElementKind},
+        cursor::{Parsed, Parser},
+        lexer::Kind,
+    },
+    schema::name::is_reserved,
 };
-use crate::schema::name::is_reserved;
 
 /// What the statements list, by the word that asks for it.
 const LISTS: [(&str, ElementKind); 6] = [
