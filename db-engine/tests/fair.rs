@@ -1,0 +1,237 @@
+//! Work is cut by time: one client, or one flush, does not keep the others waiting.
+
+mod simulated;
+mod wire;
+
+use std::{
+    collections::BTreeMap,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use sandglass_db::{
+    io::{Clock, ManualClock, TimeSlice, sim::SimDisk},
+    mutation::{Builder, TableNumber, Write, token},
+    schema::TableSettings,
+    store::{Done, Page, ReadRequest, Store, StoreConfig, Tag},
+};
+use simulated::{START_US, try_open_with};
+use tempfile::tempdir;
+use wire::{
+    client::{Client, execute, frame, op},
+    engine::Engine,
+};
+
+const TABLE: TableNumber = TableNumber(1);
+
+/// A store on a clock on which time goes by as it is looked at: elapsed time is work.
+struct Machine {
+    disk: SimDisk,
+    clock: Arc<ManualClock>,
+    config: StoreConfig,
+    window_us: Option<i64>,
+}
+
+impl Machine {
+    fn new(window_us: Option<i64>) -> Self {
+        let memory = StoreConfig { cache_bytes_max: 8 << 20, ..StoreConfig::default() };
+        let config = StoreConfig { flush_write_bytes: 64 << 10, ..memory };
+        let clock = Arc::new(ManualClock::ticking(START_US, 1));
+        Self { disk: SimDisk::new(9), clock, config, window_us }
+    }
+
+    fn open(&self) -> Store {
+        let settings = TableSettings { window_us: self.window_us, gc_grace_s: 1_000_000 };
+        let tables = BTreeMap::from([(TABLE, settings)]);
+        try_open_with(&self.disk, &self.clock, &self.config, &tables).unwrap().remove(0)
+    }
+
+    fn write(&self, store: &mut Store, fill: impl Fn(&mut Vec<u8>)) {
+        let mut bytes = Vec::new();
+        fill(&mut bytes);
+        store.write(Tag(1), &bytes).unwrap();
+        while !self.turn(store).iter().any(|done| matches!(done, Done::Write(Tag(1)))) {}
+    }
+
+    fn turn(&self, store: &mut Store) -> Vec<Done> {
+        let mut done = Vec::new();
+        store.turn_end();
+        store.poll(&mut done).unwrap();
+        done
+    }
+
+    fn now(&self) -> Write {
+        let now_us = self.clock.now_us();
+        Write { timestamp: now_us, ttl_s: 0, now_s: now_us / 1_000_000 }
+    }
+
+    /// Writes or deletes this many partitions of a row.
+    fn partitions(&self, store: &mut Store, count: u32, is_deletion: bool) {
+        for first in (0..count).step_by(500) {
+            self.clock.advance(1);
+            self.write(store, |bytes| {
+                for number in first..(first + 500).min(count) {
+                    let key = number.to_be_bytes();
+                    let mut builder = Builder::new(bytes, TABLE, token::token(&key), &key);
+                    if is_deletion {
+                        builder.delete_partition(&self.now());
+                    } else {
+                        builder.row(b"", &self.now(), true).cell(3, b"value");
+                    }
+                    builder.finish().unwrap();
+                }
+            });
+        }
+    }
+
+    /// Flushes everything; returns how many turns that took, and the longest of them in time.
+    fn stop(&self, mut store: Store) -> (u32, u64) {
+        store.begin_shutdown();
+        let (mut turns, mut longest_us) = (0, 0);
+        while !store.is_idle() {
+            let before_us = self.clock.elapsed_us();
+            self.turn(&mut store);
+            longest_us = longest_us.max(self.clock.elapsed_us() - before_us);
+            turns += 1;
+        }
+        (turns, longest_us)
+    }
+
+    /// Scans all of the table, a page after the other: rows, and the time that it took.
+    fn scan(&self, store: &mut Store) -> (usize, u64) {
+        let before_us = self.clock.elapsed_us();
+        let mut request = ReadRequest::scan(TABLE, i64::MIN, i64::MAX, START_US / 1_000_000);
+        request.rows_max = 1_000;
+        let mut rows = 0;
+        loop {
+            let page = self.page(store, &request);
+            rows += page.len();
+            match page.position() {
+                Some(position) => request.after = Some(position.clone()),
+                None => return (rows, self.clock.elapsed_us() - before_us),
+            }
+        }
+    }
+
+    fn page(&self, store: &mut Store, request: &ReadRequest) -> Page {
+        let mut page = Page::default();
+        let mut time = TimeSlice::new(&*self.clock, 100);
+        if store.read(Tag(2), request, &mut page, &mut time).unwrap() {
+            return page;
+        }
+        loop {
+            let before_us = self.clock.elapsed_us();
+            let done = self.turn(store);
+            let took_us = self.clock.elapsed_us() - before_us;
+            assert!(took_us < 1_500, "a turn of {took_us} us");
+            for done in done {
+                if let Done::Read(Tag(2), page) = done {
+                    return *page;
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_flush_of_many_partitions_takes_many_short_turns() {
+    let machine = Machine::new(None);
+    let mut store = machine.open();
+    machine.partitions(&mut store, 200_000, false);
+    let (turns, longest_us) = machine.stop(store);
+    assert!(turns > 10, "in {turns} turns");
+    assert!(longest_us < 1_200, "a turn of {longest_us} us");
+    let mut store = machine.open();
+    assert_eq!(machine.scan(&mut store).0, 200_000);
+}
+
+#[test]
+fn rows_of_more_windows_than_a_flush_has_files_are_all_kept() {
+    let machine = Machine::new(Some(1_000));
+    let mut store = machine.open();
+    for window in 0..250_i64 {
+        let key = [u8::try_from(window % 3).unwrap()];
+        machine.write(&mut store, |bytes| {
+            let write = Write { timestamp: window * 1_000, ttl_s: 0, now_s: 0 };
+            let mut builder = Builder::new(bytes, TABLE, token::token(&key), &key);
+            builder.row(&window.to_be_bytes(), &write, true).cell(3, b"value");
+            builder.finish().unwrap();
+        });
+    }
+    machine.stop(store);
+    let mut store = machine.open();
+    assert_eq!(machine.scan(&mut store).0, 250);
+}
+
+/// How long a scan over this many deleted partitions takes.
+fn scan_of_deleted(partitions: u32, on_disk: bool) -> u64 {
+    let machine = Machine::new(None);
+    let mut store = machine.open();
+    machine.partitions(&mut store, partitions, false);
+    machine.partitions(&mut store, partitions, true);
+    if on_disk {
+        machine.stop(store);
+        store = machine.open();
+    }
+    let (rows, took_us) = machine.scan(&mut store);
+    assert_eq!(rows, 0);
+    took_us
+}
+
+#[test]
+fn a_scan_over_deleted_partitions_takes_time_in_proportion() {
+    for on_disk in [false, true] {
+        let (few, many) = (scan_of_deleted(20_000, on_disk), scan_of_deleted(80_000, on_disk));
+        assert!(few > 100, "it is work: {few}");
+        assert!(many < few * 6, "four times as many: {few} and {many}, on disk: {on_disk}");
+    }
+}
+
+#[test]
+fn a_client_with_a_thousand_counts_leaves_the_point_read_of_another_quick() {
+    let directory = tempdir().unwrap();
+    for shards in ["1", "2"] {
+        let directory = directory.path().join(shards);
+        let engine = Engine::start(&directory, &["--shards", shards]);
+        let mut client = Client::connect(engine.cql).unwrap();
+        client.run(
+            "CREATE KEYSPACE ks WITH replication = \
+             {'class': 'SimpleStrategy', 'replication_factor': 1}",
+        );
+        client.run("CREATE TABLE ks.t (k int, c int, v int, PRIMARY KEY (k, c))");
+        let insert = client.prepare("INSERT INTO ks.t (k, c, v) VALUES (?, ?, 1)");
+        let key = |number: i32| number.to_be_bytes();
+        for row in 0..10_000 {
+            client
+                .send(&frame(1, op::EXECUTE, &execute(&insert, &[&key(row % 4), &key(row)])))
+                .unwrap();
+        }
+        (0..10_000).for_each(|_| assert_eq!(client.receive().unwrap().kind(), 1));
+        let count = client.prepare("SELECT count(*) FROM ks.t");
+        let point = client.prepare("SELECT v FROM ks.t WHERE k = ? AND c = ?");
+        let begun = Instant::now();
+        let counts: Vec<u8> = (0..1_000)
+            .flat_map(|stream| frame(stream, op::EXECUTE, &execute(&count, &[])))
+            .collect();
+        client.send(&counts).unwrap();
+        let reader = std::thread::spawn(move || {
+            (0..1_000).for_each(|_| assert_eq!(client.receive().unwrap().rows().0.len(), 1));
+            begun.elapsed()
+        });
+        let mut other = Client::connect(engine.cql).unwrap();
+        let mut waited = Vec::new();
+        while !reader.is_finished() {
+            let asked = Instant::now();
+            for row in 0..4 {
+                let body = execute(&point, &[&key(row % 4), &key(row)]);
+                let answer = other.ask(op::EXECUTE, &body).unwrap();
+                assert_eq!(answer.rows().0.len(), 1);
+            }
+            waited.push(asked.elapsed());
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        let (all, longest) = (reader.join().unwrap(), waited.iter().max().copied().unwrap());
+        println!("{shards} shards: counts {all:?}, {} reads, longest {longest:?}", waited.len());
+        assert!(longest < all / 10, "{longest:?} of {all:?}");
+    }
+}
