@@ -345,10 +345,10 @@ impl CommitLog {
         self.staging.bytes() + self.flying_bytes
     }
 
-    /// Whether nothing is staged or on its way, and no intent is open.
+    /// Whether nothing is staged or on its way.
     #[must_use]
     pub fn is_idle(&self) -> bool {
-        self.flying.is_none() && self.staging.is_empty() && self.open.is_empty()
+        self.flying.is_none() && self.staging.is_empty()
     }
 
     /// Whether a block is on its way.

@@ -296,10 +296,10 @@ impl Reactor {
                 }
             }
             Stopping::Answering { until } => {
-                let busy = |connection: &Connection| {
-                    connection.session.in_flight > 0 || connection.output_bytes() > 0
-                };
-                if !self.connections.iter().any(busy) || Instant::now() >= until {
+                // A client may have left: what it has begun ends all the same.
+                let has_output = |connection: &Connection| connection.output_bytes() > 0;
+                let is_busy = self.shard.is_serving() || self.connections.iter().any(has_output);
+                if !is_busy || Instant::now() >= until {
                     self.stop.answered();
                     self.stopping = Stopping::Helping;
                     self.step_down();

@@ -10,7 +10,9 @@ use std::{
 };
 
 /// How long requests in flight are waited for. Clients that do not take their answers lose them.
-const ANSWERING_MAX: Duration = Duration::from_secs(10);
+/// What follows is flushing, and whoever stops the engine does not wait for long: container managers
+/// kill after ten seconds.
+const ANSWERING_MAX: Duration = Duration::from_secs(3);
 
 /// What the shards must know of each other in order to stop.
 pub struct Stop {

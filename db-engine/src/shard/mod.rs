@@ -214,6 +214,12 @@ impl Shard {
         self.core.peers.own().bell().get_up();
     }
 
+    /// Whether requests have begun that have not ended, whoever waits for them.
+    #[must_use]
+    pub fn is_serving(&self) -> bool {
+        self.core.serving > 0
+    }
+
     /// Begins to write what is in memory; nothing new is taken from now on.
     pub fn begin_shutdown(&mut self) {
         self.core.store.begin_shutdown();

@@ -357,9 +357,32 @@ impl Core {
         if let Some(parts) = self.writes.get(slot) {
             parts.logged[place].1 = part;
         }
-        if written.is_err() {
-            self.retries.push(Retry { slot, shard });
+        match written {
+            Ok(()) => {}
+            Err(Refused::UnknownTable) => {
+                let refused = Some(Refused::UnknownTable);
+                self.peers.tell(self.shard, Message::Wrote { tag, refused });
+            }
+            Err(_) => self.retries.push(Retry { slot, shard }),
         }
+    }
+
+    /// Takes from a part of a logged batch what is for tables that were dropped meanwhile; returns
+    /// whether anything is left.
+    fn forget_dropped(&mut self, slot: Slot, shard: u16) -> bool {
+        self.learn_schema();
+        let Some(parts) = self.writes.get(slot) else { return false };
+        let Some((_, part)) = parts.logged.iter_mut().find(|(owner, _)| *owner == shard) else {
+            return false;
+        };
+        let mut left = Vec::new();
+        for view in mutation::mutations(part).flatten() {
+            if self.store.has_table(view.table()) {
+                left.extend_from_slice(view.bytes());
+            }
+        }
+        *part = left;
+        !part.is_empty()
     }
 
     /// Tries again what could not be taken before.
@@ -406,15 +429,17 @@ impl Core {
     ) {
         let Some(parts) = self.writes.get(slot) else { return };
         let logged = !parts.logged.is_empty();
-        match refused {
-            Some(Refused::Overloaded | Refused::NoSpace) if logged => {
+        if logged && let Some(refused) = refused {
+            // Its intent is durable: whatever the reason, the part must get in. If the engine stops
+            // before it does, the intent stays open, and the next start writes it.
+            if refused != Refused::UnknownTable || self.forget_dropped(slot, owner) {
                 self.retries.push(Retry { slot, shard: owner });
                 return;
             }
-            // A part of a logged batch for a table that was dropped meanwhile is as good as in.
-            Some(Refused::UnknownTable) if logged => {}
-            Some(refused) => parts.failure = Some(refused.into()),
-            None => {}
+        }
+        let Some(parts) = self.writes.get(slot) else { return };
+        if !logged && let Some(refused) = refused {
+            parts.failure = Some(refused.into());
         }
         parts.left -= 1;
         let (address, is_last) = (parts.address, parts.left == 0);

@@ -255,6 +255,12 @@ impl Store {
         self.tables.entry(table).or_default().settings = settings;
     }
 
+    /// Whether a table is known.
+    #[must_use]
+    pub fn has_table(&self, table: TableNumber) -> bool {
+        self.tables.contains_key(&table)
+    }
+
     /// Forgets a table and all its rows. Its files are removed as soon as nothing else is being
     /// done; those with rows of several shards at the next start, when the catalog does not know
     /// the table any more.
@@ -342,7 +348,8 @@ impl Store {
         self.closing = true;
     }
 
-    /// Whether nothing is left to be done, or in memory alone.
+    /// Whether nothing is left to be done, or in memory alone. An intent may be open all the same:
+    /// the log has it, and the next start writes its parts.
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.log.is_idle()

@@ -161,6 +161,11 @@ impl Store {
             }
             Err(error) if is_no_space(&error) => {
                 self.metrics.flushes_no_space += 1;
+                if self.closing {
+                    // The log has everything, and the next start flushes it.
+                    self.give_up();
+                    return Ok(());
+                }
                 script.begin_again();
                 let until_us = self.clock.now_us().saturating_add(NO_SPACE_PAUSE_US);
                 if let Task::Write(script) = std::mem::take(&mut self.task) {
@@ -170,6 +175,13 @@ impl Store {
             }
             Err(error) => Err(Error::io("an sstable or the manifest", error).into()),
         }
+    }
+
+    /// Ends the task although it is not over, for good: nothing that it did counts.
+    fn give_up(&mut self) {
+        self.task = Task::Idle;
+        self.unwanted.clear();
+        self.unflushed_since_us = None;
     }
 
     /// All steps of the task are over: it counts.

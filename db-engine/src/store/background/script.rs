@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use super::{Committed, encoder::Output};
 use crate::{
     directory::{Journal, manifest::Change},
-    io::Operation,
+    io::{FileId, Operation},
     sstable::{SstableId, Summary},
 };
 
@@ -93,6 +93,10 @@ impl Script {
     }
 
     /// The operation of the step at hand; `None` if all are over.
+    ///
+    /// # Panics
+    ///
+    /// If a file is used before the step that creates it: a script would end in the middle.
     pub fn operation(&mut self, journal: &Journal, log_floor: u32) -> Option<Operation> {
         let operation = match *self.steps.front()? {
             ScriptStep::Create(number) => {
@@ -103,9 +107,9 @@ impl Script {
                 let output = &mut self.outputs[number];
                 let offset = output.pieces[..piece].iter().map(|before| before.len() as u64).sum();
                 let buffer = std::mem::take(&mut output.pieces[piece]);
-                Operation::Write { file: output.file?, offset, buffer, durable: false }
+                Operation::Write { file: opened(output), offset, buffer, durable: false }
             }
-            ScriptStep::Sync(number) => Operation::Sync { file: self.outputs[number].file? },
+            ScriptStep::Sync(number) => Operation::Sync { file: opened(&self.outputs[number]) },
             ScriptStep::SyncDirectory => Operation::SyncDirectory,
             ScriptStep::WriteJournal => {
                 let (operation, length) = journal.append(&self.changes(log_floor));
@@ -114,7 +118,9 @@ impl Script {
             }
             ScriptStep::SyncJournal => Operation::Sync { file: journal.file },
             ScriptStep::Close(number) => {
-                Operation::Close { file: self.outputs[number].file.take()? }
+                let file = opened(&self.outputs[number]);
+                self.outputs[number].file = None;
+                Operation::Close { file }
             }
             ScriptStep::Remove(number) => {
                 Operation::Remove { name: self.outputs[number].summary.id.file_name() }
@@ -137,4 +143,9 @@ impl Script {
         }
         changes
     }
+}
+
+/// The file of an output that is being written.
+fn opened(output: &Output) -> FileId {
+    output.file.expect("a file is created before it is used, and used until it is closed")
 }
