@@ -1,4 +1,5 @@
 //! Work is cut by time: one client, or one flush, does not keep the others waiting.
+#![allow(clippy::unwrap_used)]
 
 mod simulated;
 mod wire;
@@ -24,6 +25,20 @@ use wire::{
 
 const TABLE: TableNumber = TableNumber(1);
 
+fn turn(store: &mut Store) -> Vec<Done> {
+    let mut done = Vec::new();
+    store.turn_end();
+    store.poll(&mut done).unwrap();
+    done
+}
+
+fn write(store: &mut Store, fill: impl Fn(&mut Vec<u8>)) {
+    let mut bytes = Vec::new();
+    fill(&mut bytes);
+    store.write(Tag(1), &bytes).unwrap();
+    while !turn(store).iter().any(|done| matches!(done, Done::Write(Tag(1)))) {}
+}
+
 /// A store on a clock on which time goes by as it is looked at: elapsed time is work.
 struct Machine {
     disk: SimDisk,
@@ -46,20 +61,6 @@ impl Machine {
         try_open_with(&self.disk, &self.clock, &self.config, &tables).unwrap().remove(0)
     }
 
-    fn write(&self, store: &mut Store, fill: impl Fn(&mut Vec<u8>)) {
-        let mut bytes = Vec::new();
-        fill(&mut bytes);
-        store.write(Tag(1), &bytes).unwrap();
-        while !self.turn(store).iter().any(|done| matches!(done, Done::Write(Tag(1)))) {}
-    }
-
-    fn turn(&self, store: &mut Store) -> Vec<Done> {
-        let mut done = Vec::new();
-        store.turn_end();
-        store.poll(&mut done).unwrap();
-        done
-    }
-
     fn now(&self) -> Write {
         let now_us = self.clock.now_us();
         Write { timestamp: now_us, ttl_s: 0, now_s: now_us / 1_000_000 }
@@ -69,7 +70,7 @@ impl Machine {
     fn partitions(&self, store: &mut Store, count: u32, is_deletion: bool) {
         for first in (0..count).step_by(500) {
             self.clock.advance(1);
-            self.write(store, |bytes| {
+            write(store, |bytes| {
                 for number in first..(first + 500).min(count) {
                     let key = number.to_be_bytes();
                     let mut builder = Builder::new(bytes, TABLE, token::token(&key), &key);
@@ -90,7 +91,7 @@ impl Machine {
         let (mut turns, mut longest_us) = (0, 0);
         while !store.is_idle() {
             let before_us = self.clock.elapsed_us();
-            self.turn(&mut store);
+            turn(&mut store);
             longest_us = longest_us.max(self.clock.elapsed_us() - before_us);
             turns += 1;
         }
@@ -121,7 +122,7 @@ impl Machine {
         }
         loop {
             let before_us = self.clock.elapsed_us();
-            let done = self.turn(store);
+            let done = turn(store);
             let took_us = self.clock.elapsed_us() - before_us;
             assert!(took_us < 1_500, "a turn of {took_us} us");
             for done in done {
@@ -151,7 +152,7 @@ fn rows_of_more_windows_than_a_flush_has_files_are_all_kept() {
     let mut store = machine.open();
     for window in 0..250_i64 {
         let key = [u8::try_from(window % 3).unwrap()];
-        machine.write(&mut store, |bytes| {
+        write(&mut store, |bytes| {
             let write = Write { timestamp: window * 1_000, ttl_s: 0, now_s: 0 };
             let mut builder = Builder::new(bytes, TABLE, token::token(&key), &key);
             builder.row(&window.to_be_bytes(), &write, true).cell(3, b"value");

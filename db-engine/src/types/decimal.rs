@@ -2,30 +2,37 @@
 
 use std::fmt::Write;
 
-/// Digits that one limb holds, and their base.
-const LIMB_DIGITS: usize = 9;
+/// The base of a limb of nine digits.
 const LIMB: u64 = 1_000_000_000;
+
+/// The most digits of a number in a statement. Reading one takes a time that grows with the square of
+/// their number: these take some twenty microseconds, a million would take seconds, during which
+/// nobody else is served.
+pub(super) const LITERAL_DIGITS_MAX: usize = 4_096;
+
+/// Digits that are read at a time: as many as a `u64` holds.
+const CHUNK_DIGITS: usize = 19;
 
 /// Two's complement, big-endian, as few bytes as possible, of a number written in digits.
 ///
-/// `digits` are ASCII digits only. The time grows with the square of their number; the length of
-/// a statement bounds it.
+/// `digits` are ASCII digits only. The time grows with the square of their number; who calls bounds
+/// it.
 pub(super) fn from_digits(negative: bool, digits: &str) -> Vec<u8> {
-    let mut magnitude: Vec<u32> = Vec::new();
-    for chunk in digits.as_bytes().chunks(LIMB_DIGITS) {
+    let mut magnitude: Vec<u64> = Vec::new();
+    for chunk in digits.as_bytes().chunks(CHUNK_DIGITS) {
         let scale = chunk.iter().fold(1u64, |s, _| s * 10);
         let mut carry = chunk.iter().fold(0u64, |v, b| v * 10 + u64::from(b - b'0'));
         for limb in &mut magnitude {
-            let next = u64::from(*limb) * scale + carry;
+            let next = u128::from(*limb) * u128::from(scale) + u128::from(carry);
             *limb = low(next);
-            carry = next >> 32;
+            carry = low(next >> 64);
         }
         if carry > 0 {
-            magnitude.push(low(carry));
+            magnitude.push(carry);
         }
     }
-    let mut bytes: Vec<u8> = magnitude.iter().rev().flat_map(|limb| limb.to_be_bytes()).collect();
-    bytes.insert(0, 0);
+    let mut bytes = vec![0];
+    bytes.extend(magnitude.iter().rev().flat_map(|limb| limb.to_be_bytes()));
     if negative {
         negate(&mut bytes);
     }
@@ -72,8 +79,8 @@ pub(super) fn minimal(mut bytes: &[u8]) -> &[u8] {
     if bytes.is_empty() { &[0] } else { bytes }
 }
 
-fn low(value: u64) -> u32 {
-    u32::try_from(value & 0xFFFF_FFFF).expect("masked to 32 bits")
+fn low(value: u128) -> u64 {
+    u64::try_from(value & u128::from(u64::MAX)).expect("masked to 64 bits")
 }
 
 fn negate(bytes: &mut [u8]) {
@@ -103,7 +110,13 @@ mod tests {
 
     #[test]
     fn long_numbers_come_back() {
-        let digits = "1234567890".repeat(30);
-        assert_eq!(to_digits(&from_digits(true, &digits)), (true, digits.clone()));
+        let digits = "1234567890".repeat(LITERAL_DIGITS_MAX / 10);
+        let lengths = [1, 18, 19, 20, 37, 38, 39, 300, LITERAL_DIGITS_MAX / 10 * 10];
+        for (length, negative) in lengths.into_iter().zip([true, false].into_iter().cycle()) {
+            let digits = &digits[..length];
+            assert_eq!(to_digits(&from_digits(negative, digits)), (negative, digits.to_string()));
+        }
+        let nines = "9".repeat(400);
+        assert_eq!(to_digits(&from_digits(false, &nines)), (false, nines.clone()));
     }
 }

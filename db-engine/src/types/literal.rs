@@ -280,7 +280,9 @@ fn encode_integer(ty: &CqlType, text: &str) -> Result<Option<Vec<u8>>, TypeError
             ns.ok_or_else(|| unable("time"))?.to_be_bytes().to_vec()
         }
         CqlType::Varint => {
-            decimal::from_digits(text.starts_with('-'), text.trim_start_matches('-'))
+            let digits = text.trim_start_matches('-');
+            check_digits(digits)?;
+            decimal::from_digits(text.starts_with('-'), digits)
         }
         CqlType::Duration => return refuse(format!("Unable to convert '{text}' to a duration")),
         CqlType::Decimal | CqlType::Double | CqlType::Float => return encode_float(ty, text),
@@ -299,11 +301,24 @@ fn encode_float(ty: &CqlType, text: &str) -> Result<Option<Vec<u8>>, TypeError> 
             text.parse::<f32>().map_err(unable)?.to_be_bytes().to_vec()
         }
         CqlType::Decimal => {
+            check_digits(text)?;
             let bytes = decimal_bytes(text);
             bytes.ok_or_else(|| TypeError(format!("unable to make BigDecimal from '{text}'")))?
         }
         _ => return Ok(None),
     }))
+}
+
+/// Refuses a number that would take long to read.
+fn check_digits(digits: &str) -> Result<(), TypeError> {
+    const MAX: usize = decimal::LITERAL_DIGITS_MAX;
+    if digits.len() > MAX {
+        return refuse(format!(
+            "A number of more than {MAX} digits in a statement is not supported by Sandglass: \
+             bind it as a value"
+        ));
+    }
+    Ok(())
 }
 
 fn decimal_bytes(text: &str) -> Option<Vec<u8>> {
@@ -380,6 +395,18 @@ mod tests {
         assert_eq!(one(CqlType::Decimal), [0, 0, 0, 0, 1]);
         assert_eq!(one(CqlType::Tinyint), [1]);
         assert_eq!(of(&CqlType::Int, &Literal::Null), Ok(None));
+    }
+
+    #[test]
+    fn a_number_that_would_take_long_to_read_is_refused() {
+        let digits = |count| "7".repeat(count);
+        for ty in [CqlType::Varint, CqlType::Decimal] {
+            assert!(of(&ty, &integer(&digits(4_000))).is_ok());
+            let refused = of(&ty, &integer(&digits(1_000_000))).unwrap_err();
+            assert!(refused.contains("more than 4096 digits"), "{refused}");
+        }
+        let fraction = Literal::Float(format!("0.{}", digits(1_000_000)));
+        assert!(of(&CqlType::Decimal, &fraction).is_err());
     }
 
     #[test]
