@@ -233,3 +233,29 @@ fn rows_so_far(bytes: &[u8], catalog: &Catalog) -> Result<u32, CqlError> {
     }
     Ok(u32::from_be_bytes(rows))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cql::error::ErrorCode;
+
+    #[test]
+    fn a_state_is_good_for_as_long_as_it_is_whole_and_the_schema_the_same() {
+        let catalog = Catalog::default();
+        let bytes = state(&catalog, 1234);
+        assert_eq!(rows_so_far(&bytes, &catalog), Ok(1234));
+        for bit in 0..bytes.len() * 8 {
+            let mut bytes = bytes.clone();
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            let refused = rows_so_far(&bytes, &catalog).expect_err("it is damaged");
+            assert_eq!(refused.code, ErrorCode::Protocol, "bit {bit}");
+        }
+        for end in 0..bytes.len() {
+            let refused = rows_so_far(&bytes[..end], &catalog).expect_err("it is cut");
+            assert_eq!(refused.code, ErrorCode::Protocol, "cut at {end}");
+        }
+        let changed = Catalog { version: uuid::Uuid::from_u128(7), ..catalog };
+        let refused = rows_so_far(&bytes, &changed).expect_err("the schema has changed");
+        assert_eq!(refused.code, ErrorCode::Invalid);
+    }
+}
