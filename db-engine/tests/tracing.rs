@@ -2,6 +2,7 @@
 
 mod wire;
 
+use std::{thread::sleep, time::Duration};
 use tempfile::tempdir;
 use wire::{
     client::{Answer, Client, Row, batch, execute, frame, long_string, op, startup},
@@ -233,17 +234,25 @@ fn a_client_that_leaves_takes_its_trace_with_it() {
     let directory = tempdir().expect("a directory");
     let engine = Engine::start(directory.path(), &["--shards", "1"]);
     let mut client = with_table(&engine);
-    // More than may be open at a time: if one stayed open, later ones would not be traced.
-    for _ in 0..30 {
+    // More than may be open at a time: if they stayed open, later ones would not be traced.
+    for number in 0..40 {
         let mut leaving = Client::connect(engine.cql).expect("it listens");
         let mut bytes = Vec::new();
         for stream in 0..50 {
-            let mut one =
-                frame(stream, op::QUERY, &query("INSERT INTO ks.t (k, v) VALUES ('a', 1)"));
-            one[1] |= 2;
-            bytes.extend(one);
+            // The first waits for the disk, and the others for the first.
+            let text = format!("CREATE TABLE IF NOT EXISTS ks.t{number} (k text PRIMARY KEY)");
+            let mut request = frame(stream, op::QUERY, &query(&text));
+            request[1] |= 2;
+            bytes.extend(request);
         }
         leaving.send(&bytes).expect("it reads");
+        // The engine has read them when it hears that the client has left.
+        sleep(Duration::from_micros(200));
+    }
+    // One change of the schema after the other: those of the others are over then.
+    let mut last = || client.query("CREATE TABLE ks.last (k text PRIMARY KEY)").expect("an answer");
+    while last().opcode == op::ERROR {
+        sleep(Duration::from_millis(10));
     }
     let answer = client.ask_traced(op::QUERY, &query("SELECT * FROM ks.t")).expect("an answer");
     told(&mut client, &answer);

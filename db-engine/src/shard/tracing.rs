@@ -166,8 +166,8 @@ impl Core {
         let blocks = stored.log_blocks - open.log_blocks;
         let device_us = stored.log_block_us - open.log_block_us;
         format!(
-            "The write is in the commit log and in the memtable: {blocks} blocks of the log written \
-             meanwhile, {device_us} microseconds on the device"
+            "The write is in the commit log and in the memtable: {blocks} blocks of the log \
+             written meanwhile, {device_us} microseconds on the device"
         )
     }
 
