@@ -54,6 +54,11 @@ pub struct Config {
     #[arg(long, env = "DB_MEMORY", value_name = "BYTES", default_value = "256MiB")]
     pub memory: Bytes,
 
+    /// Disk for the commit logs of all shards together, at least 64 MiB a shard. When they reach
+    /// it, the tables are flushed that hold back the oldest part.
+    #[arg(long, env = "DB_LOG_BYTES_MAX", value_name = "BYTES", default_value = "1GiB")]
+    pub log_bytes_max: Bytes,
+
     /// Accept addresses other than loopback, although nothing asks clients who they are yet.
     #[arg(long, env = "DB_ALLOW_REMOTE", value_parser = clap::builder::FalseyValueParser::new())]
     pub allow_remote: bool,

@@ -9,14 +9,17 @@ mod simulated;
 use std::sync::Arc;
 
 use sandglass_db::{
+    commitlog::{Sector, SegmentId, read_sector},
     io::{
         Clock, ManualClock, Random,
         sim::{Fault, SimDisk},
     },
     mutation::{Builder, Write, token},
-    store::{ReadRequest, Tag},
+    store::{ReadRequest, StoreConfig, Tag},
 };
-use simulated::{KEPT, Record, START_US, WRITES, check, key, read, run, try_open};
+use simulated::{
+    KEPT, Record, START_US, WRITES, check, config, key, read, run, tables, try_open, try_open_with,
+};
 
 fn seeds(count: u64) -> Vec<u64> {
     match std::env::var("SANDGLASS_SEED") {
@@ -51,11 +54,22 @@ fn the_script_does_what_the_tests_need() {
     let record = run(&disk, &clock);
     assert_eq!(record.ended, None);
     assert_eq!(record.acknowledged.len(), WRITES as usize);
+    assert!(uses_a_file_again(&disk), "segments of the log are used again");
     assert!(disk.calls() > 100, "{} calls", disk.calls());
     reopen_and_check(&disk, &clock, &record);
     let names: Vec<_> = disk.contents().into_keys().collect();
     let count = |prefix: &str| names.iter().filter(|name| name.starts_with(prefix)).count();
     assert!(count("sst-") > 3, "it flushes, by windows: {names:?}");
+}
+
+/// Whether a segment of the log is in a file that was an earlier one.
+fn uses_a_file_again(disk: &SimDisk) -> bool {
+    disk.contents().iter().any(|(name, bytes)| {
+        SegmentId::of_name(name).is_some_and(|segment| {
+            let mut sectors = bytes.chunks_exact(512).filter_map(|sector| sector.first_chunk());
+            sectors.any(|sector| read_sector(sector, segment) == Sector::Old)
+        })
+    })
 }
 
 #[test]
@@ -180,8 +194,63 @@ fn a_power_cut_after_any_turn_of_flushes_leaves_no_gap_in_the_log() {
             assert!((written..=sent).contains(&found), "{found} rows");
             cuts += 1;
         }
+        assert!(uses_a_file_again(&disk), "seed {seed}");
     }
     assert!(cuts > 300, "{cuts} cuts");
+}
+
+#[test]
+fn a_log_that_was_cut_short_or_lost_a_segment_is_refused_and_left_alone() {
+    for seed in seeds(4) {
+        let (disk, clock) = machine(seed);
+        let large = StoreConfig { memtable_bytes_max: 1 << 20, ..config(1) };
+        let open = |disk: &SimDisk| try_open_with(disk, &clock, &large, &tables(0));
+        let mut store = open(&disk).expect("it opens").pop().expect("a shard");
+        for number in 0..8 {
+            store.write(Tag(1), &large_row(number, clock.now_us())).expect("it is taken");
+            let mut done = Vec::new();
+            while done.is_empty() {
+                store.turn_end();
+                store.poll(&mut done).expect("nothing fails");
+            }
+        }
+        drop(store);
+        let files = disk.contents();
+        let segments: Vec<_> =
+            files.keys().filter(|name| SegmentId::of_name(name).is_some()).collect();
+        assert!(segments.len() > 2, "{segments:?}");
+        let unused = |name: &String| **segments.last().expect("some") == *name;
+        for name in &segments {
+            let whole = &files[*name];
+            let mut others = vec![None];
+            let lengths = (0..whole.len()).step_by(4096 - 512);
+            others.extend(lengths.map(|length| Some(whole[..length].to_vec())));
+            let swapped = segments.iter().filter(|other| other != &name);
+            others.extend(swapped.map(|other| Some(files[*other].clone())));
+            for other in others {
+                let _context = Context(format!("seed {seed}, {name}"));
+                let mut files = files.clone();
+                let is_gone = other.is_none();
+                match other {
+                    Some(bytes) => drop(files.insert((*name).clone(), bytes)),
+                    None => drop(files.remove(*name)),
+                }
+                let disk = SimDisk::with(seed, files.clone());
+                match open(&disk) {
+                    Err(error) => {
+                        let text = error.to_string();
+                        assert!(text.contains("log-") && text.contains("backup"), "{text}");
+                        assert!(disk.contents() == files, "the directory is as it was");
+                    }
+                    Ok(mut stores) => {
+                        assert!(is_gone && unused(name), "it opens");
+                        let request = ReadRequest::scan(KEPT, i64::MIN, i64::MAX, 0);
+                        assert_eq!(read(&mut stores[0], &request).len(), 8);
+                    }
+                }
+            }
+        }
+    }
 }
 
 /// A quarter of a segment of the log.

@@ -3,8 +3,11 @@
 #![allow(clippy::unwrap_used)]
 
 use sandglass_db::{
-    commitlog::{CommitLog, EntryKind, LogConfig, Parsed, SegmentId, entries, parse_block},
-    io::{FileId, Operation},
+    commitlog::{
+        CommitLog, EntryKind, LogConfig, Preparation, Sector, SectorId, SegmentId, entries,
+        read_sector,
+    },
+    io::{FileId, Operation, Outcome},
     mutation::{Builder, TableNumber, Write, token},
 };
 
@@ -34,23 +37,47 @@ fn a_mutation_is_as_documented() {
 }
 
 #[test]
-fn a_block_of_the_log_is_as_documented() {
-    let mut log = CommitLog::new(1, 0, LogConfig { segment_bytes: 1 << 20 }, FileId(0));
+fn a_segment_of_the_log_is_as_documented() {
+    let segment = SegmentId { epoch: 1, shard: 0, number: 0 };
+    let segment_bytes = 16 << 20;
+    let mut preparation = Preparation::of_new_file(segment, segment_bytes, 16 << 20);
+    let mut beginning = Vec::new();
+    let prepared = loop {
+        let mut outcome = Outcome::Done;
+        match preparation.operation() {
+            Operation::CreateDurable { .. } => {
+                outcome = Outcome::Created { file: FileId(0), block_bytes: 512 };
+            }
+            Operation::Write { buffer, .. } => beginning = buffer.as_slice().to_vec(),
+            _ => {}
+        }
+        if let Some(prepared) = preparation.over(&outcome) {
+            break prepared;
+        }
+    };
+    let header = bytes(
+        "46 d8 84 40  00 00 00 00  00 00 00 00 00 00 00 00  00 00  01 00  10 00 00 00
+         53 41 4e 44 4c 4f 47 32  00 00 00 01 00 00 00 00",
+    );
+    assert_eq!(beginning[..header.len()], header);
+    assert_eq!(beginning.len(), 512);
+
+    let mut log = CommitLog::new(1, 0, LogConfig { segment_bytes, bytes_max: 1 << 30 }, prepared);
     log.stage_write(0, &mutation()).unwrap();
     let Operation::Write { buffer, .. } = log.submit().unwrap().operation else { panic!() };
     let block = buffer.as_slice();
     let header = bytes(
-        "35 00 00 00  09 d9 d5 ba  01 00 00 00  00 00  01 00  00 00 00 00  00 00 00 00
-         01 00 00 00 00 00 00 00  01  30 00 00 00",
+        "dc c2 7a 86  00 00 00 00  01 00 00 00 00 00 00 00  00 00  01 00  35 00 00 00
+         01  30 00 00 00",
     );
     assert_eq!(block[..header.len()], header);
     assert_eq!(block[header.len()..header.len() + 48], mutation());
     assert!(block[header.len() + 48..].iter().all(|byte| *byte == 0));
-    assert_eq!(block.len(), 4096);
+    assert_eq!(block.len(), 512);
 
-    let segment = SegmentId { epoch: 1, shard: 0, number: 0 };
-    let Parsed::Block { sequence, payload, .. } = parse_block(block, segment) else { panic!() };
-    assert_eq!(sequence, 1);
+    let sector = read_sector(block.first_chunk().unwrap(), segment);
+    let Sector::Written(id, payload) = sector else { panic!() };
+    assert_eq!(id, SectorId { sequence: 1, index: 0, sectors: 1, bytes: 53 });
     let entry = entries(payload).next().unwrap();
     assert_eq!((entry.kind, entry.mutations), (EntryKind::Write, &mutation()[..]));
 }

@@ -156,6 +156,12 @@ impl Requests<'_> {
                 .collect();
             return frame(stream, op::BATCH, &batch(1, self.step.id, &rows));
         }
+        if self.step.name.starts_with("row") {
+            let sensor = format!("sensor-{}", self.random() % PARTITIONS);
+            let ts = self.sequence.to_be_bytes();
+            let bound: &[&[u8]] = &[sensor.as_bytes(), &ts, &21.5_f64.to_be_bytes()];
+            return frame(stream, op::EXECUTE, &execute(self.step.id, bound));
+        }
         let key = (self.random() % PARTITIONS).to_be_bytes();
         let value = [self.state.to_be_bytes()[0]; VALUE_BYTES];
         let bound: &[&[u8]] =

@@ -22,6 +22,7 @@ pub struct Sample {
     pub receives: f64,
     pub sends: f64,
     pub blocks: f64,
+    pub log_bytes: f64,
 }
 
 impl Engine {
@@ -69,6 +70,7 @@ impl Engine {
             receives: sum("sandglass_db_transport_receives_total"),
             sends: sum("sandglass_db_transport_sends_total"),
             blocks: sum("sandglass_db_commitlog_blocks_total"),
+            log_bytes: sum("sandglass_db_commitlog_written_bytes_total"),
         }
     }
 

@@ -74,11 +74,14 @@ fn main() {
     let read = client.prepare("SELECT v FROM load.blob WHERE k = ?");
     let length = Duration::from_secs_f64(options.seconds);
     let full = Pace::Full { in_flight: IN_FLIGHT / CONNECTIONS };
-    let rated = Pace::Rated { a_second: 4000 / CONNECTIONS as u64 };
+    let at = |a_second| Pace::Rated { a_second: a_second / CONNECTIONS as u64 };
+    let rated = at(4000);
     let batches = full;
     let steps = [
         Step { name: "batch_of_50", rows: BATCH_ROWS, pace: batches, id: &row },
         Step { name: "batch_of_50_sensors", rows: BATCH_ROWS, pace: batches, id: &row },
+        Step { name: "row_1000_a_second", rows: 1, pace: at(1_000), id: &row },
+        Step { name: "row_10000_a_second", rows: 1, pace: at(10_000), id: &row },
         Step { name: "write_1kb_64_in_flight", rows: 1, pace: full, id: &write },
         Step { name: "write_1kb_4000_a_second", rows: 1, pace: rated, id: &write },
         Step { name: "read_64_in_flight", rows: 1, pace: full, id: &read },
@@ -130,18 +133,19 @@ fn report(
     let receives = per(after.receives, before.receives);
     let turns = per(after.turns, before.turns);
     let blocks = per(after.blocks, before.blocks);
+    let log_bytes = per(after.log_bytes, before.log_bytes);
     let (name, errors) = (step.name, outcome.errors);
     if !json {
         println!(
             "{name:24} {cpu_us:6.2} us/row  {rate:9.0} rows/s  p50 {p50} us  p99 {p99} us  \
              errors {errors}  per request: {turns:.3} turns {receives:.3} receives \
-             {sends:.3} sends {blocks:.3} blocks"
+             {sends:.3} sends {blocks:.3} blocks {log_bytes:.0} bytes of log"
         );
     }
     format!(
         "\"{name}\":{{\"cpu_us_a_row\":{cpu_us:.3},\"rows_a_second\":{rate:.0},\"p50_us\":{p50},\
          \"p99_us\":{p99},\"errors\":{errors},\"turns_a_request\":{turns:.4},\
          \"receives_a_request\":{receives:.4},\"sends_a_request\":{sends:.4},\
-         \"blocks_a_request\":{blocks:.4}}}"
+         \"blocks_a_request\":{blocks:.4},\"log_bytes_a_request\":{log_bytes:.0}}}"
     )
 }

@@ -1,32 +1,22 @@
 //! A block of the commit log: entries that become durable together.
 //!
 //! ```text
-//! segment := block* zeros          blocks begin at multiples of 4096 bytes
-//! block   := length u32            bytes of all entries, at least 1
-//!            checksum u32          CRC-32 (IEEE) of length, of the rest of the header, of entries
-//!            epoch u32 | shard u16 | format u16 = 1 | segment u32 | 0 u32 | sequence u64
-//!            entry*
-//!            zeros                 up to the next multiple of 4096
-//! entry   := kind u8               1 write, 2 intent, 3 intent done
-//!            length u32            bytes after this field
-//!            [id u64]              of the intent, if kind is 2 or 3
-//!            mutation*             if kind is 1 or 2
+//! entry := kind u8               1 write, 2 intent, 3 intent done, 4 continued
+//!          length u32            bytes after this field
+//!          [id u64]              of the intent, if kind is 2 or 3
+//!          mutation*             if kind is 1 or 2
 //! ```
 //!
-//! The checksum covers where the block belongs, so that bytes which a device wrote to the wrong
-//! place, or which a file held before, are never taken for data. Sequence numbers rise by one from
-//! block to block, on through the segments of a shard, so that a gap is seen.
+//! On the device they are cut into sectors, see [`super::sector`].
 
-use super::{BLOCK_ALIGNMENT, SegmentId};
+use super::{
+    SegmentId,
+    sector::{padded, write_sectors},
+};
 use crate::io::Buffer;
-
-/// Bytes of a block before its entries.
-pub const HEADER_BYTES: usize = 32;
 
 /// Bytes of an entry before what it carries.
 pub const ENTRY_HEADER_BYTES: usize = 5;
-
-const FORMAT: u16 = 1;
 
 /// What an entry of the log means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +34,8 @@ pub enum EntryKind {
         /// The intent.
         id: u64,
     },
+    /// Nothing follows in this segment: the log goes on in the next one, which is there.
+    Continued,
 }
 
 /// An entry, read in place.
@@ -58,7 +50,7 @@ pub struct Entry<'a> {
 /// A block being filled, and for whom.
 #[derive(Debug, Default)]
 pub struct Block {
-    buffer: Buffer,
+    entries: Vec<u8>,
     tags: Vec<u128>,
 }
 
@@ -69,41 +61,39 @@ impl Block {
     ///
     /// If it is longer than 4 GiB: writes are limited to far less.
     pub fn push(&mut self, kind: EntryKind, mutations: &[u8], tag: Option<u128>) {
-        if self.buffer.is_empty() {
-            self.buffer.resize(HEADER_BYTES);
-        }
         let (code, id) = match kind {
             EntryKind::Write => (1, None),
             EntryKind::Intent { id } => (2, Some(id)),
             EntryKind::IntentDone { id } => (3, Some(id)),
+            EntryKind::Continued => (4, None),
         };
         let length = mutations.len() + id.map_or(0, |_| size_of::<u64>());
         let length = u32::try_from(length).expect("writes are limited to less");
         let mut header = [code, 0, 0, 0, 0];
         header[1..].copy_from_slice(&length.to_le_bytes());
-        self.buffer.extend(&header);
+        self.entries.extend_from_slice(&header);
         if let Some(id) = id {
-            self.buffer.extend(&id.to_le_bytes());
+            self.entries.extend_from_slice(&id.to_le_bytes());
         }
-        self.buffer.extend(mutations);
+        self.entries.extend_from_slice(mutations);
         self.tags.extend(tag);
     }
 
-    /// Bytes up to now, header included and padding not.
+    /// Bytes of its entries.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.buffer.len()
+        self.entries.len()
     }
 
     /// Whether it has no entries.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.buffer.is_empty()
+        self.entries.is_empty()
     }
 
     /// Forgets everything but the memory.
     pub fn clear(&mut self) {
-        self.buffer.clear();
+        self.entries.clear();
         self.tags.clear();
     }
 
@@ -113,101 +103,17 @@ impl Block {
         &self.tags
     }
 
-    /// The entries of a block that is not sealed yet.
-    pub fn staged(&self) -> impl Iterator<Item = Entry<'_>> {
-        entries(self.buffer.as_slice().get(HEADER_BYTES..).unwrap_or_default())
-    }
-
-    /// The entries of a sealed block.
+    /// Its entries.
     pub fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
-        let length = self.buffer.as_slice().first_chunk().map_or(0, |l| u32::from_le_bytes(*l));
-        let payload = self.buffer.as_slice().get(HEADER_BYTES..HEADER_BYTES + length as usize);
-        entries(payload.unwrap_or_default())
+        entries(&self.entries)
     }
 
-    /// Completes the header and pads the block, so that it can be written.
-    ///
-    /// # Panics
-    ///
-    /// If it is longer than 4 GiB: blocks are limited to far less.
-    pub fn seal(&mut self, segment: SegmentId, sequence: u64) {
-        let length = self.buffer.len() - HEADER_BYTES;
-        let length = u32::try_from(length).expect("blocks are limited to less");
-        let bytes = self.buffer.as_mut_slice();
-        bytes[..4].copy_from_slice(&length.to_le_bytes());
-        bytes[8..12].copy_from_slice(&segment.epoch.to_le_bytes());
-        bytes[12..14].copy_from_slice(&segment.shard.to_le_bytes());
-        bytes[14..16].copy_from_slice(&FORMAT.to_le_bytes());
-        bytes[16..20].copy_from_slice(&segment.number.to_le_bytes());
-        bytes[24..32].copy_from_slice(&sequence.to_le_bytes());
-        let checksum = checksum(bytes);
-        bytes[4..8].copy_from_slice(&checksum.to_le_bytes());
-        self.buffer.resize(self.buffer.len().next_multiple_of(BLOCK_ALIGNMENT));
+    /// Puts what is to be written into `out`, for a device with blocks of so many bytes.
+    pub fn encode(&self, segment: SegmentId, sequence: u64, block_bytes: usize, out: &mut Buffer) {
+        out.clear();
+        out.resize(padded(self.entries.len(), block_bytes));
+        write_sectors(out.as_mut_slice(), segment, sequence, &self.entries);
     }
-
-    /// Lends the bytes to the device.
-    #[must_use]
-    pub fn take_buffer(&mut self) -> Buffer {
-        std::mem::take(&mut self.buffer)
-    }
-
-    /// Takes them back.
-    pub fn return_buffer(&mut self, buffer: Buffer) {
-        self.buffer = buffer;
-    }
-}
-
-fn checksum(block: &[u8]) -> u32 {
-    let mut hasher = crc32fast::Hasher::new();
-    hasher.update(&block[..4]);
-    hasher.update(&block[8..]);
-    hasher.finalize()
-}
-
-/// What stands at some place of a segment.
-#[derive(Debug, PartialEq, Eq)]
-pub enum Parsed<'a> {
-    /// A whole block.
-    Block {
-        /// Its sequence number.
-        sequence: u64,
-        /// Its entries.
-        payload: &'a [u8],
-        /// Bytes up to the next block.
-        bytes: usize,
-    },
-    /// Nothing was written here.
-    Zeros,
-    /// Neither: a block was cut short, or its bytes changed, or it belongs elsewhere.
-    Torn,
-}
-
-/// Reads the block of this segment at the beginning of `bytes`.
-#[must_use]
-pub fn parse_block(bytes: &[u8], segment: SegmentId) -> Parsed<'_> {
-    let Some(header) = bytes.first_chunk::<HEADER_BYTES>() else {
-        return Parsed::Torn;
-    };
-    if *header == [0; HEADER_BYTES] {
-        return Parsed::Zeros;
-    }
-    let mut expected = [0; 16];
-    expected[..4].copy_from_slice(&segment.epoch.to_le_bytes());
-    expected[4..6].copy_from_slice(&segment.shard.to_le_bytes());
-    expected[6..8].copy_from_slice(&FORMAT.to_le_bytes());
-    expected[8..12].copy_from_slice(&segment.number.to_le_bytes());
-    if header[8..24] != expected {
-        return Parsed::Torn;
-    }
-    let u32_at = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|byte| header[at + byte]));
-    let length = u32_at(0) as usize;
-    let whole = HEADER_BYTES.checked_add(length).and_then(|end| bytes.get(..end));
-    let Some(block) = whole.filter(|block| length > 0 && checksum(block) == u32_at(4)) else {
-        return Parsed::Torn;
-    };
-    let sequence = u64::from_le_bytes([0, 1, 2, 3, 4, 5, 6, 7].map(|byte| header[24 + byte]));
-    let bytes = block.len().next_multiple_of(BLOCK_ALIGNMENT);
-    Parsed::Block { sequence, payload: &block[HEADER_BYTES..], bytes }
 }
 
 /// The entries of a block's payload. Ends early at what cannot be read.
@@ -222,6 +128,7 @@ pub fn entries(payload: &[u8]) -> impl Iterator<Item = Entry<'_>> {
             1 => (EntryKind::Write, body),
             2 => with_id().map(|(id, body)| (EntryKind::Intent { id }, body))?,
             3 => with_id().map(|(id, body)| (EntryKind::IntentDone { id }, body))?,
+            4 => (EntryKind::Continued, body),
             _ => return None,
         };
         rest = after;

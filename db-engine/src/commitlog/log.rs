@@ -2,7 +2,11 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use super::{BLOCK_ALIGNMENT, Block, ENTRY_HEADER_BYTES, EntryKind, HEADER_BYTES, SegmentId};
+use super::{
+    Block, ENTRY_HEADER_BYTES, EntryKind, FILL_BYTES, Preparation, Prepared, SegmentId,
+    preparation::beginning_bytes,
+    sector::{BLOCK_SECTORS_MAX, SECTOR_PAYLOAD_BYTES, padded},
+};
 use crate::io::{Buffer, FileId, Operation};
 
 /// Bytes that an entry adds to a block besides its mutations, at most.
@@ -11,9 +15,12 @@ const ENTRY_OVERHEAD_BYTES: usize = ENTRY_HEADER_BYTES + size_of::<u64>();
 /// Limits of a commit log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogConfig {
-    /// Bytes of one segment; a multiple of [`BLOCK_ALIGNMENT`]. A block has at most half of it and
-    /// a write a quarter, so that what is staged always fits into an empty segment.
+    /// Bytes of one segment; a multiple of [`crate::io::ALIGNMENT`], and eight times that at least.
+    /// A block has at most half of it and a write a quarter, so that what is staged always fits
+    /// into an empty segment.
     pub segment_bytes: u64,
+    /// Bytes of all segments beyond which a released one is removed and not kept for its space.
+    pub bytes_max: u64,
 }
 
 impl LogConfig {
@@ -26,7 +33,8 @@ impl LogConfig {
     /// The most bytes staged: what one block can take.
     #[must_use]
     pub fn block_bytes_max(&self) -> usize {
-        usize::try_from(self.segment_bytes / 2).unwrap_or(usize::MAX)
+        let half = usize::try_from(self.segment_bytes / 2).unwrap_or(usize::MAX);
+        half.min(BLOCK_SECTORS_MAX / 2 * SECTOR_PAYLOAD_BYTES)
     }
 }
 
@@ -64,19 +72,15 @@ struct Segment {
     number: u32,
     file: FileId,
     offset: u64,
-}
-
-#[derive(Debug)]
-struct Sealed {
-    number: u32,
-    last_sequence: u64,
+    /// It has its last block, which says that the log goes on in the next segment.
+    is_closed: bool,
 }
 
 /// The segment after the current one.
 #[derive(Debug)]
 enum Next {
     Missing,
-    Creating,
+    InPreparation,
     Ready(FileId),
 }
 
@@ -86,16 +90,22 @@ pub struct CommitLog {
     epoch: u32,
     shard: u16,
     config: LogConfig,
+    /// The smallest write that the device takes, in bytes.
+    block_bytes: usize,
     staging: Block,
-    /// The block on its way; its buffer is with the device.
+    /// The block on its way; what is written of it is with the device.
     flying: Option<Block>,
-    flying_bytes: usize,
+    /// Memory of what was written last.
+    buffer: Buffer,
     spare: Option<Block>,
     /// Of the next block to be submitted.
     sequence: u64,
     current: Segment,
     next: Next,
-    sealed: VecDeque<Sealed>,
+    /// Segments that are full, the oldest first.
+    sealed: VecDeque<u32>,
+    /// Segments whose files can be used again.
+    released: Vec<u32>,
     /// The number of the oldest segment that may be needed.
     floor: u32,
     intents: u64,
@@ -105,21 +115,25 @@ pub struct CommitLog {
 }
 
 impl CommitLog {
-    /// A log that begins with segment 0, preallocated and open as `file`.
+    /// A log that begins with segment 0, which is ready.
     #[must_use]
-    pub fn new(epoch: u32, shard: u16, config: LogConfig, file: FileId) -> Self {
+    pub fn new(epoch: u32, shard: u16, config: LogConfig, first: Prepared) -> Self {
+        let Prepared { file, block_bytes } = first;
+        let offset = beginning_bytes(block_bytes);
         Self {
             epoch,
             shard,
             config,
+            block_bytes,
             staging: Block::default(),
             flying: None,
-            flying_bytes: 0,
+            buffer: Buffer::default(),
             spare: Some(Block::default()),
             sequence: 1,
-            current: Segment { number: 0, file, offset: 0 },
+            current: Segment { number: 0, file, offset, is_closed: false },
             next: Next::Missing,
             sealed: VecDeque::new(),
+            released: Vec::new(),
             floor: 0,
             intents: 0,
             open: BTreeMap::new(),
@@ -166,7 +180,7 @@ impl CommitLog {
         if bytes > self.config.write_bytes_max() {
             return Err(NotStaged::TooLarge);
         }
-        let block = self.staging.bytes().max(HEADER_BYTES) + bytes + ENTRY_OVERHEAD_BYTES;
+        let block = self.staging.bytes() + bytes + ENTRY_OVERHEAD_BYTES;
         if block > self.config.block_bytes_max() {
             return Err(NotStaged::Full);
         }
@@ -175,9 +189,11 @@ impl CommitLog {
         if room { Ok(()) } else { Err(NotStaged::NoSpace) }
     }
 
-    fn fits_current(&self, block_bytes: usize) -> bool {
-        let padded = block_bytes.next_multiple_of(BLOCK_ALIGNMENT) as u64;
-        self.current.offset + padded <= self.config.segment_bytes
+    /// Whether a block with so many bytes of entries has room in the current segment, and after it
+    /// the one that closes the segment.
+    fn fits_current(&self, entry_bytes: usize) -> bool {
+        let padded = padded(entry_bytes, self.block_bytes) + self.block_bytes;
+        !self.current.is_closed && self.current.offset + padded as u64 <= self.config.segment_bytes
     }
 
     /// The next block to be written, unless nothing is staged or one is on its way.
@@ -188,49 +204,60 @@ impl CommitLog {
         }
         let mut close = None;
         if !self.fits_current(self.staging.bytes()) {
-            close = Some(self.switch_segment()?);
+            let Next::Ready(next) = self.next else { return None };
+            if !self.current.is_closed {
+                return Some(self.close_segment());
+            }
+            close = Some(self.switch_segment(next));
         }
         let spare = self.spare.take().unwrap_or_default();
-        let mut block = std::mem::replace(&mut self.staging, spare);
-        block.seal(self.segment_id(self.current.number), self.sequence);
-        self.sequence += 1;
+        let block = std::mem::replace(&mut self.staging, spare);
         for (_, segment) in self.open.values_mut() {
             segment.get_or_insert(self.current.number);
         }
-        let buffer = block.take_buffer();
-        let offset = self.current.offset;
-        self.flying_bytes = buffer.len();
+        Some(Submitted { operation: self.write(block), close })
+    }
+
+    /// Writes the last block of the current segment. Once it is on the device a start that does not
+    /// find the next segment knows that something is missing.
+    fn close_segment(&mut self) -> Submitted {
+        let mut block = self.spare.take().unwrap_or_default();
+        block.push(EntryKind::Continued, &[], None);
+        let operation = self.write(block);
+        self.current.is_closed = true;
+        Submitted { operation, close: None }
+    }
+
+    fn write(&mut self, block: Block) -> Operation {
+        let mut buffer = std::mem::take(&mut self.buffer);
+        let segment = self.segment_id(self.current.number);
+        block.encode(segment, self.sequence, self.block_bytes, &mut buffer);
+        self.sequence += 1;
+        let (file, offset) = (self.current.file, self.current.offset);
         self.current.offset += buffer.len() as u64;
         self.flying = Some(block);
-        let file = self.current.file;
-        Some(Submitted {
-            operation: Operation::Write { file, offset, buffer, durable: true },
-            close,
-        })
+        Operation::Write { file, offset, buffer, durable: true }
     }
 
-    /// Begins to use the next segment, if there is one, and returns the file of the last.
-    fn switch_segment(&mut self) -> Option<FileId> {
-        let Next::Ready(file) = self.next else {
-            return None;
-        };
+    /// Begins to use the next segment, and returns the file of the last.
+    fn switch_segment(&mut self, file: FileId) -> FileId {
         self.next = Next::Missing;
-        let number = self.current.number + 1;
-        let last = std::mem::replace(&mut self.current, Segment { number, file, offset: 0 });
-        self.sealed.push_back(Sealed { number: last.number, last_sequence: self.sequence - 1 });
-        Some(last.file)
+        let (number, offset) = (self.current.number + 1, beginning_bytes(self.block_bytes));
+        let next = Segment { number, file, offset, is_closed: false };
+        let last = std::mem::replace(&mut self.current, next);
+        self.sealed.push_back(last.number);
+        last.file
     }
 
-    /// The block is on the device: gives it back, with its sequence number.
+    /// The block is on the device: gives it, its sequence number and the number of its segment.
     ///
     /// # Panics
     ///
     /// If no block is on its way.
-    pub fn written(&mut self, buffer: Buffer) -> (Block, u64) {
-        let mut block = self.flying.take().expect("a block is on its way");
-        self.flying_bytes = 0;
-        block.return_buffer(buffer);
-        (block, self.sequence - 1)
+    pub fn written(&mut self, buffer: Buffer) -> (Block, u64, u32) {
+        let block = self.flying.take().expect("a block is on its way");
+        self.buffer = buffer;
+        (block, self.sequence - 1, self.current.number)
     }
 
     /// Takes a block back for its memory.
@@ -239,21 +266,50 @@ impl CommitLog {
         self.spare = Some(block);
     }
 
-    /// The segment that must be created, filled with zeros and its name made durable, if one must.
+    /// Begins to prepare the next segment, unless that has begun: in the file of a released one if
+    /// there is one.
     #[must_use]
-    pub fn wants_segment(&self) -> Option<SegmentId> {
-        matches!(self.next, Next::Missing).then(|| self.segment_id(self.current.number + 1))
+    pub fn prepare_segment(&mut self) -> Option<Preparation> {
+        if !matches!(self.next, Next::Missing) {
+            return None;
+        }
+        self.next = Next::InPreparation;
+        let id = self.segment_id(self.current.number + 1);
+        let bytes = self.config.segment_bytes;
+        Some(match self.released.pop() {
+            Some(number) => {
+                let released = self.segment_id(number);
+                Preparation::of_released(id, released, bytes, self.block_bytes)
+            }
+            None => Preparation::of_new_file(id, bytes, FILL_BYTES),
+        })
     }
 
-    /// It is being created.
-    pub fn segment_begun(&mut self) {
-        self.next = Next::Creating;
+    /// Whether what is staged waits for the next segment.
+    #[must_use]
+    pub fn is_waiting(&self) -> bool {
+        !self.staging.is_empty() && !self.fits_current(self.staging.bytes())
     }
 
-    /// It is there.
-    pub fn segment_ready(&mut self, file: FileId) {
-        self.next = Next::Ready(file);
+    /// Bytes of the current segment that are used; more than it has if the next one is waited for.
+    #[must_use]
+    pub fn used_bytes(&self) -> u64 {
+        if self.is_waiting() { u64::MAX } else { self.current.offset }
+    }
+
+    /// The next segment is ready.
+    pub fn segment_ready(&mut self, segment: Prepared) {
+        self.next = Next::Ready(segment.file);
+    }
+
+    /// There is space for the segment that is being prepared.
+    pub fn space_found(&mut self) {
         self.no_space = false;
+    }
+
+    /// There is space again, perhaps: its preparation goes on.
+    pub fn segment_tried_again(&mut self) {
+        self.next = Next::InPreparation;
     }
 
     /// There is no space for it. Returns whom to tell that their writes and intents did not happen:
@@ -262,16 +318,16 @@ impl CommitLog {
     pub fn segment_failed(&mut self) -> Vec<Unwritten> {
         self.next = Next::Missing;
         self.no_space = true;
-        if self.staging.is_empty() || self.fits_current(self.staging.bytes()) {
+        if !self.is_waiting() {
             return Vec::new();
         }
         let mut tags = self.staging.tags().iter();
         let mut unwritten = Vec::new();
-        for entry in self.staging.staged() {
+        for entry in self.staging.entries() {
             let is_intent = match entry.kind {
                 EntryKind::Write => false,
                 EntryKind::Intent { .. } => true,
-                EntryKind::IntentDone { .. } => continue,
+                EntryKind::IntentDone { .. } | EntryKind::Continued => continue,
             };
             unwritten.extend(tags.next().map(|tag| Unwritten { tag: *tag, is_intent }));
         }
@@ -289,24 +345,27 @@ impl CommitLog {
         self.no_space
     }
 
-    /// The oldest segment that is needed when all writes up to this block are in sstables.
+    /// The oldest segment that is needed, if rows that are only in memory need those from
+    /// `unflushed` on.
     #[must_use]
-    pub fn floor_after(&self, flushed_sequence: u64) -> u32 {
+    pub fn floor_with(&self, unflushed: Option<u32>) -> u32 {
         let pinned = self.open.values().filter_map(|(_, segment)| *segment).min();
-        let unflushed = self.sealed.iter().find(|sealed| sealed.last_sequence > flushed_sequence);
-        let unflushed = unflushed.map_or(self.current.number, |sealed| sealed.number);
-        unflushed.min(pinned.unwrap_or(u32::MAX))
+        [unflushed, pinned].into_iter().flatten().fold(self.current.number, u32::min)
     }
 
     /// The segments before `floor` are not needed any more, and it is durable that they are not.
-    /// Returns those to be removed.
+    /// Returns those to be removed: the others are used again.
     pub fn release(&mut self, floor: u32) -> Vec<SegmentId> {
-        let mut released = Vec::new();
-        while let Some(oldest) = self.sealed.pop_front_if(|oldest| oldest.number < floor) {
-            released.push(self.segment_id(oldest.number));
-        }
         self.floor = self.floor.max(floor);
-        released
+        let mut removed = Vec::new();
+        while let Some(oldest) = self.sealed.pop_front_if(|oldest| *oldest < floor) {
+            if self.bytes() + self.config.segment_bytes <= self.config.bytes_max {
+                self.released.push(oldest);
+            } else {
+                removed.push(self.segment_id(oldest));
+            }
+        }
+        removed
     }
 
     /// The number of the oldest segment that may be needed.
@@ -321,10 +380,11 @@ impl CommitLog {
         self.sequence - 1
     }
 
-    /// How many segments there are, the one ahead of need included.
+    /// How many segments there are, those ahead of need included.
     #[must_use]
     pub fn segments(&self) -> u64 {
-        self.sealed.len() as u64 + 1 + u64::from(matches!(self.next, Next::Ready(_)))
+        let ready = u64::from(matches!(self.next, Next::Ready(_)));
+        (self.sealed.len() + self.released.len()) as u64 + 1 + ready
     }
 
     /// Bytes of all segments.
@@ -333,16 +393,22 @@ impl CommitLog {
         self.segments() * self.config.segment_bytes
     }
 
-    /// Bytes of all segments that are full.
+    /// Whether the segments that are full take as many bytes as all may.
     #[must_use]
-    pub fn sealed_bytes(&self) -> u64 {
-        self.sealed.len() as u64 * self.config.segment_bytes
+    pub fn is_long(&self) -> bool {
+        self.sealed.len() as u64 * self.config.segment_bytes >= self.config.bytes_max
+    }
+
+    /// The number of the segment with the next block.
+    #[must_use]
+    pub fn current_segment(&self) -> u32 {
+        self.current.number
     }
 
     /// Bytes of writes that are staged or on their way.
     #[must_use]
     pub fn pending_bytes(&self) -> usize {
-        self.staging.bytes() + self.flying_bytes
+        self.staging.bytes() + self.flying.as_ref().map_or(0, Block::bytes)
     }
 
     /// Whether nothing is staged or on its way.

@@ -4,21 +4,24 @@
 //! fills, so a block holds what arrived meanwhile, and the device sets the pace (group commit).
 //! A block is either there after a crash or not, and so is each of its writes.
 //!
-//! The log is a sequence of segments, files that are filled with zeros before they are used, one of
-//! them always ahead of need. A segment is removed when all its writes are in sstables and none of
-//! its intents is open. `docs/format/commitlog.md` describes the format, which is frozen.
+//! The log is a sequence of segments, files of one length that are made before they are used, one
+//! of them always ahead of need. A segment is released when all its writes are in sstables and none
+//! of its intents is open; its file is used again. `docs/format/commitlog.md` describes the format.
 
 mod block;
+pub mod first_format;
 mod log;
+mod preparation;
 pub mod replay;
+mod sector;
 
-pub use block::{
-    Block, ENTRY_HEADER_BYTES, Entry, EntryKind, HEADER_BYTES, Parsed, entries, parse_block,
-};
+pub use block::{Block, ENTRY_HEADER_BYTES, Entry, EntryKind, entries};
 pub use log::{CommitLog, LogConfig, NotStaged, Submitted, Unwritten};
+pub use preparation::{FILL_BYTES, Preparation, Prepared, SEGMENT_MAGIC};
+pub use sector::{SECTOR_PAYLOAD_BYTES, Sector, SectorId, read_sector};
 
-/// Blocks begin at multiples of this many bytes.
-pub const BLOCK_ALIGNMENT: usize = crate::io::ALIGNMENT;
+/// What follows the name of a segment while its file is new.
+const NEW: &str = ".new";
 
 /// Which segment: of which run of the engine, of which of its shards, and the how manieth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -36,6 +39,18 @@ impl SegmentId {
     #[must_use]
     pub fn name(self) -> String {
         format!("log-{}-{}-{}", self.epoch, self.shard, self.number)
+    }
+
+    /// The name of its file while that is new and not yet as long as a segment.
+    #[must_use]
+    pub fn new_name(self) -> String {
+        format!("{}{NEW}", self.name())
+    }
+
+    /// Whether a file with this name is a new one, which holds nothing yet.
+    #[must_use]
+    pub fn is_new_name(name: &str) -> bool {
+        name.strip_suffix(NEW).is_some_and(|name| Self::of_name(name).is_some())
     }
 
     /// The segment whose file has this name.

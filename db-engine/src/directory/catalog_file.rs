@@ -159,7 +159,7 @@ pub struct Replacement {
 impl Replacement {
     /// Begins to replace the file by one with this schema.
     pub fn begin(file: &mut CatalogFile, catalog: &Catalog) -> Self {
-        let create = Operation::Create { name: NEW_NAME.to_owned(), preallocate_bytes: 0 };
+        let create = Operation::Create { name: NEW_NAME.to_owned() };
         let ticket = file.files.submit(create);
         let (content, mark) = encode(catalog, file.generation + 1);
         let journal_length = file.journal.length;

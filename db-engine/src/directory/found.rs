@@ -100,8 +100,11 @@ impl NewRun {
         let obsolete: Vec<SstableId> = known.difference(&counts).copied().collect();
         let mut gone: Vec<String> = obsolete.iter().map(SstableId::file_name).collect();
         // Of a file that is none of ours nobody knows whether it is of use.
-        let is_of_a_run =
-            |name: &&String| SegmentId::of_name(name).is_some() || parse_name(name).is_some();
+        let is_of_a_run = |name: &&String| {
+            SegmentId::of_name(name).is_some()
+                || SegmentId::is_new_name(name)
+                || parse_name(name).is_some()
+        };
         gone.extend(found.names.iter().filter(is_of_a_run).cloned());
 
         let start = RunStart { shards: self.shards, catalog: self.catalog, obsolete };

@@ -4,10 +4,10 @@
 //! changes it makes during that run to a journal of its own. `docs/format/manifest.md` is the
 //! format. Whatever is in a directory but in no manifest is a leftover.
 
-use std::io;
+use std::{collections::BTreeMap, io};
 
 use crate::{
-    mutation::Input,
+    mutation::{Input, TableNumber},
     sstable::{SUMMARY_BYTES, SstableId, Summary, invalid},
 };
 
@@ -19,6 +19,7 @@ const MAGIC_FIRST: [u8; 8] = *b"SANDMAN1";
 const ADD: u8 = 1;
 const REMOVE: u8 = 2;
 const FLUSHED: u8 = 3;
+const LOG: u8 = 4;
 
 const TOGETHER: u8 = 5;
 const BEGUN: u8 = 6;
@@ -38,13 +39,59 @@ pub enum Change {
     Add(Vec<Summary>),
     /// These are not there any more.
     Remove(Vec<SstableId>),
-    /// Which part of the shard's commit log is not needed any more.
+    /// Which part of the shard's commit log is not needed any more, as earlier engines wrote it:
+    /// their log is of the first format.
     Flushed {
         /// The number of the oldest segment that is.
         floor: u32,
         /// All writes up to this block are in sstables.
         sequence: u64,
     },
+    /// Which part of the shard's commit log is needed.
+    Log {
+        /// The number of the oldest segment that is. It is there, and so are all after it up to the
+        /// current one.
+        floor: u32,
+        /// All writes to these tables up to these blocks are in sstables.
+        flushed: Vec<(TableNumber, u64)>,
+    },
+}
+
+/// Which part of a shard's commit log is needed, by its journal.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct NeededLog {
+    /// The number of the oldest segment that is.
+    pub floor: u32,
+    /// Whether the journal says that the log had begun. If not, it is of the first format, or
+    /// nothing was ever written to it.
+    pub is_begun: bool,
+    /// Writes up to these blocks are in sstables, by table.
+    flushed: BTreeMap<TableNumber, u64>,
+    /// Writes up to this block are, to any table.
+    flushed_all: u64,
+}
+
+impl NeededLog {
+    /// Takes note of a change.
+    pub fn note(&mut self, change: &Change) {
+        match change {
+            Change::Flushed { floor, sequence } => {
+                (self.floor, self.flushed_all) = (*floor, *sequence);
+            }
+            Change::Log { floor, flushed } => {
+                (self.floor, self.is_begun) = (*floor, true);
+                self.flushed.extend(flushed.iter().copied());
+            }
+            Change::Begun | Change::Catalog(_) | Change::Add(_) | Change::Remove(_) => {}
+        }
+    }
+
+    /// Whether the writes of this block to this table are in sstables.
+    #[must_use]
+    pub fn is_flushed(&self, table: TableNumber, sequence: u64) -> bool {
+        let up_to = self.flushed.get(&table).copied().unwrap_or(0);
+        sequence <= up_to.max(self.flushed_all)
+    }
 }
 
 /// Which catalog there is.
@@ -227,6 +274,14 @@ fn encode_change(change: &Change) -> Vec<u8> {
             body.extend_from_slice(&floor.to_le_bytes());
             body.extend_from_slice(&sequence.to_le_bytes());
         }
+        Change::Log { floor, flushed } => {
+            body.push(LOG);
+            body.extend_from_slice(&floor.to_le_bytes());
+            for (table, sequence) in flushed {
+                body.extend_from_slice(&table.0.to_le_bytes());
+                body.extend_from_slice(&sequence.to_le_bytes());
+            }
+        }
     }
     body
 }
@@ -283,6 +338,15 @@ fn read_change(input: &mut Input<'_>) -> Option<Change> {
             let flushed =
                 Change::Flushed { floor: input.u32()?, sequence: input.i64()?.cast_unsigned() };
             input.0.is_empty().then_some(flushed)
+        }
+        LOG => {
+            let floor = input.u32()?;
+            let mut flushed = Vec::new();
+            while !input.0.is_empty() {
+                let table = TableNumber(input.u32()?);
+                flushed.push((table, input.i64()?.cast_unsigned()));
+            }
+            Some(Change::Log { floor, flushed })
         }
         _ => None,
     }

@@ -10,8 +10,8 @@ use super::{
     catalog_file::{self, FoundCatalog},
     journal::read_journal,
     manifest::{
-        CatalogMark, Change, Checkpoint, NO_SHARD, RunStart, checkpoint_name, decode_checkpoint,
-        journal_name, parse_name,
+        CatalogMark, Change, Checkpoint, NO_SHARD, NeededLog, RunStart, checkpoint_name,
+        decode_checkpoint, journal_name, parse_name,
     },
 };
 use crate::{
@@ -29,8 +29,8 @@ pub(crate) struct RunManifest {
     pub epoch: u32,
     /// All sstables that count.
     pub sstables: BTreeMap<SstableId, Summary>,
-    /// By shard: the first segment that is needed, and the last block that is not.
-    pub flushed: BTreeMap<u16, (u32, u64)>,
+    /// What is needed of the commit log, by shard.
+    pub logs: BTreeMap<u16, NeededLog>,
     /// How it began; `None` if there was none, or if it is of the first version.
     start: Option<RunStart>,
     /// The last catalog that was recorded.
@@ -88,8 +88,9 @@ impl RunManifest {
         }
         let bytes = files.read_file(&name)?;
         for change in read_journal(self.epoch, shard, bytes.as_slice(), self.start.is_none())? {
+            self.logs.entry(shard).or_default().note(&change);
             match change {
-                Change::Begun => {}
+                Change::Begun | Change::Flushed { .. } | Change::Log { .. } => {}
                 Change::Catalog(mark) => self.catalog = Some(mark),
                 Change::Add(added) => {
                     self.sstables.extend(added.into_iter().map(|summary| (summary.id, summary)));
@@ -97,9 +98,6 @@ impl RunManifest {
                 Change::Remove(removed) => {
                     self.sstables.retain(|id, _| !removed.contains(id));
                     self.removed.extend(removed);
-                }
-                Change::Flushed { floor, sequence } => {
-                    self.flushed.insert(shard, (floor, sequence));
                 }
             }
         }

@@ -29,9 +29,8 @@ impl Sequential<'_> {
         }
     }
 
-    pub fn create(&mut self, name: &str, preallocate_bytes: u64) -> Result<FileId> {
-        let operation = Operation::Create { name: name.into(), preallocate_bytes };
-        match self.run(name, operation)? {
+    pub fn create(&mut self, name: &str) -> Result<FileId> {
+        match self.run(name, Operation::Create { name: name.into() })? {
             Outcome::Opened { file, .. } => Ok(file),
             _ => Err(unexpected(name)),
         }
@@ -53,7 +52,7 @@ impl Sequential<'_> {
     }
 
     pub fn write_file(&mut self, name: &str, pieces: Vec<Buffer>) -> Result<()> {
-        let file = self.create(name, 0)?;
+        let file = self.create(name)?;
         let mut offset = 0;
         for buffer in pieces {
             let bytes = buffer.len() as u64;

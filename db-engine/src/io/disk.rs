@@ -17,13 +17,12 @@ use std::{
     thread::{self, JoinHandle},
 };
 
-use super::{Buffer, Completion, FileId, Files, Operation, Outcome, Ticket};
+use super::{
+    ALIGNMENT, Buffer, Completion, FileId, Files, Operation, Outcome, SECTOR_BYTES, Ticket,
+};
 
 /// Called, on a helper thread, whenever an operation is over.
 pub type Ring = Arc<dyn Fn() + Send + Sync>;
-
-/// Zeros are written to a new segment in pieces of this many bytes.
-const ZEROS_BYTES: usize = 64 << 10;
 
 /// The files of one directory of the operating system.
 pub struct DiskFiles {
@@ -52,7 +51,10 @@ enum Kind {
 /// An operation with its file at hand.
 enum Job {
     Open(String),
-    Create(String, u64),
+    Create(String),
+    CreateDurable(String),
+    OpenDurable(String),
+    Fill(Arc<File>, u64, usize),
     Read(Arc<File>, u64, usize, Buffer),
     Write(Arc<File>, u64, Buffer),
     Sync(Arc<File>),
@@ -67,6 +69,7 @@ enum Job {
 enum Gave {
     Outcome(Outcome),
     Opened(File, u64),
+    Created(File, usize),
     Locked(File),
 }
 
@@ -105,8 +108,11 @@ impl DiskFiles {
     fn job(&mut self, operation: Operation) -> (Kind, Job) {
         match operation {
             Operation::Open { name } => (Kind::Other, Job::Open(name)),
-            Operation::Create { name, preallocate_bytes } => {
-                (Kind::Other, Job::Create(name, preallocate_bytes))
+            Operation::Create { name } => (Kind::Other, Job::Create(name)),
+            Operation::CreateDurable { name } => (Kind::Other, Job::CreateDurable(name)),
+            Operation::OpenDurable { name } => (Kind::Other, Job::OpenDurable(name)),
+            Operation::Fill { file, offset, bytes } => {
+                (Kind::Other, Job::Fill(self.file(file), offset, bytes))
             }
             Operation::Read { file, offset, bytes, buffer } => {
                 (Kind::Read, Job::Read(self.file(file), offset, bytes, buffer))
@@ -132,6 +138,9 @@ impl DiskFiles {
         let result = over.result.map(|gave| match gave {
             Gave::Outcome(outcome) => outcome,
             Gave::Opened(file, bytes) => Outcome::Opened { file: self.keep(file), bytes },
+            Gave::Created(file, block_bytes) => {
+                Outcome::Created { file: self.keep(file), block_bytes }
+            }
             Gave::Locked(file) => {
                 self.locks.push(file);
                 Outcome::Done
@@ -206,8 +215,10 @@ fn work(directory: &Path, job: Job) -> (io::Result<Gave>, Option<Buffer>) {
     let done = |()| Gave::Outcome(Outcome::Done);
     let result = match job {
         Job::Open(name) => open(&directory.join(name)),
-        Job::Create(name, 0) => create(&directory.join(name)),
-        Job::Create(name, bytes) => create_filled(&directory.join(name), bytes),
+        Job::Create(name) => create(&directory.join(name)),
+        Job::CreateDurable(name) => create_durable(&directory.join(name)),
+        Job::OpenDurable(name) => open_durable(&directory.join(name)),
+        Job::Fill(file, offset, bytes) => fill(&file, offset, bytes).map(done),
         Job::Read(file, offset, bytes, mut buffer) => {
             let result = read(&file, offset, bytes, &mut buffer);
             return (result.map(|()| Gave::Outcome(Outcome::Read)), Some(buffer));
@@ -241,38 +252,52 @@ fn create(path: &Path) -> io::Result<Gave> {
     Ok(Gave::Opened(options?, 0))
 }
 
-/// Zeros, and not only reserved space: a write into an unwritten extent changes metadata, and that
-/// costs a journal commit per block. They pass by the page cache, as what is written over them
-/// will: filling pages that nobody reads costs more than all else that is done for a segment.
-fn create_filled(path: &Path, bytes: u64) -> io::Result<Gave> {
+/// Creates a file for durable writes, and asks the device for the smallest that it takes.
+fn create_durable(path: &Path) -> io::Result<Gave> {
     create(path)?;
-    let filled = || -> io::Result<()> {
-        let file = open_direct(path, 0)?;
-        let mut zeros = Buffer::with_capacity(ZEROS_BYTES);
-        let mut offset = 0;
-        while offset < bytes {
-            let left = usize::try_from(bytes - offset).unwrap_or(usize::MAX);
-            zeros.resize(left.min(ZEROS_BYTES));
-            file.write_all_at(zeros.as_slice(), offset)?;
-            offset += zeros.len() as u64;
-        }
-        file.sync_all()
-    };
-    if let Err(error) = filled() {
-        // What is there only takes space; recovery would remove it too.
-        let _ = fs::remove_file(path);
-        return Err(error);
-    }
-    Ok(Gave::Opened(open_direct(path, libc::O_DSYNC)?, bytes))
+    let (file, is_direct) = open_direct(path)?;
+    // Through the page cache every write is one of a whole page, and so are those to the device.
+    let is_small = is_direct && takes_sectors(&file)?;
+    Ok(Gave::Created(file, if is_small { SECTOR_BYTES } else { ALIGNMENT }))
 }
 
-/// Opens a file for writes that pass by the page cache, if its file system can do without.
-fn open_direct(path: &Path, flags: i32) -> io::Result<File> {
+/// Whether single sectors can be written. Which are possible depends on the device, its driver and
+/// the file system, and not every kernel tells: so it is tried, in a file that nobody uses yet.
+fn takes_sectors(file: &File) -> io::Result<bool> {
+    let mut sector = Buffer::default();
+    sector.resize(SECTOR_BYTES);
+    match file.write_all_at(sector.as_slice(), 0) {
+        Ok(()) => Ok(true),
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
+fn open_durable(path: &Path) -> io::Result<Gave> {
+    let (file, _) = open_direct(path)?;
+    let bytes = file.metadata()?.len();
+    Ok(Gave::Opened(file, bytes))
+}
+
+/// Zeros, and not only reserved space: a write into an unwritten extent changes metadata, and that
+/// costs a journal commit per block.
+fn fill(file: &File, offset: u64, bytes: usize) -> io::Result<()> {
+    let mut zeros = Buffer::with_capacity(bytes);
+    zeros.resize(bytes);
+    file.write_all_at(zeros.as_slice(), offset)
+}
+
+/// Opens a file for writes that are durable when they return, and pass by the page cache if its
+/// file system can do without. Filling pages that nobody reads costs more than all else.
+fn open_direct(path: &Path) -> io::Result<(File, bool)> {
     let open = |flags| OpenOptions::new().write(true).custom_flags(flags).open(path);
-    open(libc::O_DIRECT | flags).or_else(|error| match error.raw_os_error() {
-        Some(libc::EINVAL) => open(flags),
-        _ => Err(error),
-    })
+    match open(libc::O_DIRECT | libc::O_DSYNC) {
+        Ok(file) => Ok((file, true)),
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
+            open(libc::O_DSYNC).map(|file| (file, false))
+        }
+        Err(error) => Err(error),
+    }
 }
 
 fn read(file: &File, offset: u64, bytes: usize, buffer: &mut Buffer) -> io::Result<()> {
@@ -363,8 +388,7 @@ mod tests {
         let directory = folder.path().join("new/data");
         let mut files = DiskFiles::open(&directory, &ring()).unwrap();
         let name = || "a".to_string();
-        let file =
-            opened(&run(&mut files, Operation::Create { name: name(), preallocate_bytes: 0 }));
+        let file = opened(&run(&mut files, Operation::Create { name: name() }));
         let write = Operation::Write { file, offset: 2, buffer: buffer(b"hello"), durable: false };
         run(&mut files, write).result.unwrap();
         run(&mut files, Operation::Sync { file }).result.unwrap();
@@ -378,18 +402,36 @@ mod tests {
     }
 
     #[test]
-    fn a_preallocated_file_is_zeros_and_takes_durable_writes() {
+    fn a_filled_file_is_zeros_and_takes_durable_writes_of_single_blocks() {
         let folder = tempfile::tempdir().unwrap();
         let mut files = DiskFiles::open(folder.path(), &ring()).unwrap();
-        let create = Operation::Create { name: "log".into(), preallocate_bytes: 3 << 20 };
-        let file = opened(&run(&mut files, create));
-        let write =
-            Operation::Write { file, offset: 4096, buffer: buffer(&[7; 8192]), durable: true };
-        run(&mut files, write).result.unwrap();
+        let created = run(&mut files, Operation::CreateDurable { name: "log".into() });
+        let Outcome::Created { file, block_bytes } = created.result.unwrap() else { panic!() };
+        assert!([SECTOR_BYTES, ALIGNMENT].contains(&block_bytes), "{block_bytes}");
+        for piece in 0..3 {
+            let fill = Operation::Fill { file, offset: piece << 20, bytes: 1 << 20 };
+            run(&mut files, fill).result.unwrap();
+        }
+        let mut write = |file, block: usize| {
+            let buffer = buffer(&vec![7; block_bytes]);
+            let offset = (block * block_bytes) as u64;
+            run(&mut files, Operation::Write { file, offset, buffer, durable: true })
+                .result
+                .unwrap();
+        };
+        write(file, 1);
+        write(file, 3);
+        run(&mut files, Operation::Close { file }).result.unwrap();
+        let file = opened(&run(&mut files, Operation::OpenDurable { name: "log".into() }));
+        let buffer = buffer(&vec![7; block_bytes]);
+        let offset = 5 * block_bytes as u64;
+        run(&mut files, Operation::Write { file, offset, buffer, durable: true }).result.unwrap();
         let bytes = fs::read(folder.path().join("log")).unwrap();
         assert_eq!(bytes.len(), 3 << 20);
-        assert!(bytes[4096..12288].iter().all(|byte| *byte == 7));
-        assert_eq!(bytes.iter().filter(|byte| **byte != 0).count(), 8192);
+        for (block, bytes) in bytes.chunks(block_bytes).enumerate() {
+            let expected = if [1, 3, 5].contains(&block) { 7 } else { 0 };
+            assert!(bytes.iter().all(|byte| *byte == expected), "block {block}");
+        }
     }
 
     #[test]

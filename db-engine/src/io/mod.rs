@@ -20,8 +20,12 @@ pub use clock::{Clock, ManualClock, SystemClock};
 pub use random::Random;
 pub use time_slice::TimeSlice;
 
-/// Direct writes begin and end at multiples of this many bytes, in the file and in memory.
+/// Direct writes that begin and end at multiples of this many bytes are taken by every device.
+/// Their memory is aligned to it.
 pub const ALIGNMENT: usize = 4096;
+
+/// What a device writes as a whole or not at all, at the least, in bytes.
+pub const SECTOR_BYTES: usize = 512;
 
 /// Which operation a completion belongs to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -43,10 +47,29 @@ pub enum Operation {
     Create {
         /// Its name.
         name: String,
-        /// If not 0: it is filled with this many zeros and synced, and opened so that writes to
-        /// it are durable when they complete. Such a file takes [`Operation::Write`] with
-        /// `durable` alone, in multiples of [`ALIGNMENT`], and is not read through this id.
-        preallocate_bytes: u64,
+    },
+    /// Creates a file, or empties it, for writes that are durable when they complete;
+    /// [`Outcome::Created`]. It takes [`Operation::Fill`], and then [`Operation::Write`] with
+    /// `durable` alone, and is not read through this id.
+    CreateDurable {
+        /// Its name.
+        name: String,
+    },
+    /// Opens a file that was made by [`Operation::CreateDurable`] for more such writes;
+    /// [`Outcome::Opened`].
+    OpenDurable {
+        /// Its name.
+        name: String,
+    },
+    /// Writes zeros to a file for durable writes, at its end or over what it has;
+    /// [`Outcome::Done`]. They are on the device when it completes.
+    Fill {
+        /// The file.
+        file: FileId,
+        /// Where to begin, in bytes; a multiple of [`ALIGNMENT`].
+        offset: u64,
+        /// How many zeros; a multiple of [`ALIGNMENT`].
+        bytes: usize,
     },
     /// Reads as many bytes as there are, up to `bytes`; [`Outcome::Read`].
     Read {
@@ -67,7 +90,9 @@ pub enum Operation {
         offset: u64,
         /// What to write.
         buffer: Buffer,
-        /// Whether it is on the device when it completes; only for preallocated files.
+        /// Whether it is on the device when it completes: for files for durable writes, and only
+        /// over what they were filled with. It begins and ends at multiples of their
+        /// `block_bytes`.
         durable: bool,
     },
     /// Puts what was written to a file on the device; [`Outcome::Done`].
@@ -115,6 +140,14 @@ pub enum Outcome {
         file: FileId,
         /// How long it is, in bytes.
         bytes: u64,
+    },
+    /// The file is open for durable writes, and empty.
+    Created {
+        /// By which it is known from now on.
+        file: FileId,
+        /// The smallest write that the device takes, in bytes: a divisor of [`ALIGNMENT`], and a
+        /// multiple of [`SECTOR_BYTES`].
+        block_bytes: usize,
     },
     /// The buffer holds what was read: less than asked for at the end of the file.
     Read,

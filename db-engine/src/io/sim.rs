@@ -1,9 +1,10 @@
 //! Files in memory that break as those of a real machine may.
 //!
 //! A seed decides the order in which operations are carried out, and what a power cut leaves of
-//! what was not synced: any part of any write, in sectors of 512 bytes, and any of the changed
-//! names. Faults are set by the number of the operation, so that a test can have one at each;
-//! reads can also go wrong by chance.
+//! what was not synced: any part of any write, in sectors, and any of the changed names. It also
+//! decides the smallest durable write that the device takes. What a file for durable writes holds
+//! stays there under another name, until it is written over. Faults are set by the number of the
+//! operation, so that a test can have one at each; reads can also go wrong by chance.
 
 use std::{
     collections::BTreeMap,
@@ -11,13 +12,14 @@ use std::{
     sync::{Arc, Mutex, MutexGuard},
 };
 
+mod files;
 mod inode;
 
-use super::{Buffer, Completion, FileId, Files, Operation, Outcome, Random, Ticket};
+use super::{
+    ALIGNMENT, Buffer, Completion, FileId, Files, Operation, Outcome, Random, SECTOR_BYTES, Ticket,
+};
+pub use files::SimFiles;
 use inode::Inode;
-
-/// What a device writes as a whole or not at all, in bytes.
-const SECTOR_BYTES: usize = 512;
 
 /// What goes wrong, and when. Operations are counted from 0 as they are carried out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,6 +77,8 @@ struct State {
     reads_spoilt: u64,
     calls: u64,
     off: bool,
+    /// The smallest durable write, in bytes.
+    block_bytes: usize,
 }
 
 #[derive(Clone)]
@@ -91,12 +95,6 @@ struct Client {
     tickets: u64,
 }
 
-/// The files of a [`SimDisk`], for one shard.
-pub struct SimFiles {
-    disk: SimDisk,
-    client: usize,
-}
-
 impl SimDisk {
     /// An empty disk. The seed decides all that is left to chance.
     #[must_use]
@@ -110,7 +108,7 @@ impl SimDisk {
         let (mut inodes, mut names) = (Vec::new(), BTreeMap::new());
         for (name, bytes) in files {
             names.insert(name, inodes.len());
-            inodes.push(Inode::new(bytes, false));
+            inodes.push(Inode::new(bytes, None));
         }
         let state = State {
             random: Random(seed),
@@ -125,6 +123,7 @@ impl SimDisk {
             reads_spoilt: 0,
             calls: 0,
             off: false,
+            block_bytes: Random(!seed).one_of(&[SECTOR_BYTES, ALIGNMENT]),
         };
         Self { state: Arc::new(Mutex::new(state)) }
     }
@@ -141,6 +140,11 @@ impl SimDisk {
     /// Sets what goes wrong from now on.
     pub fn set_fault(&self, fault: Fault) {
         self.state().fault = fault;
+    }
+
+    /// Sets the smallest durable write that the device takes, for files created from now on.
+    pub fn set_block_bytes(&self, block_bytes: usize) {
+        self.state().block_bytes = block_bytes;
     }
 
     /// Sets which reads go wrong from now on.
@@ -204,50 +208,6 @@ impl SimDisk {
     }
 }
 
-impl Files for SimFiles {
-    fn submit(&mut self, operation: Operation) -> Ticket {
-        let mut state = self.disk.state();
-        let client = &mut state.clients[self.client];
-        client.tickets += 1;
-        let ticket = Ticket(client.tickets);
-        client.queue.push((ticket, operation));
-        ticket
-    }
-
-    fn poll(&mut self, out: &mut Vec<Completion>) {
-        let mut state = self.disk.state();
-        let queued = state.clients[self.client].queue.len() as u64;
-        let now = state.random.below(queued + 1);
-        for _ in 0..now {
-            // A power cut takes with it what was queued.
-            if state.clients[self.client].queue.is_empty() {
-                return;
-            }
-            state.step(self.client, out);
-        }
-    }
-
-    fn wait(&mut self, out: &mut Vec<Completion>) {
-        let mut state = self.disk.state();
-        assert!(!state.clients[self.client].queue.is_empty(), "there is nothing to wait for");
-        state.step(self.client, out);
-    }
-}
-
-impl Drop for SimFiles {
-    fn drop(&mut self) {
-        if let Ok(mut state) = self.disk.state.lock() {
-            let client = self.client;
-            state.locks.retain(|_, owner| *owner != client);
-            // What a process submitted before it ended is still carried out.
-            let mut out = Vec::new();
-            while !state.off && !state.clients[client].queue.is_empty() {
-                state.step(client, &mut out);
-            }
-        }
-    }
-}
-
 impl State {
     /// Carries out one operation of a client, which one being left to chance.
     fn step(&mut self, client: usize, out: &mut Vec<Completion>) {
@@ -285,13 +245,21 @@ impl State {
 
     fn takes_space(&self, client: usize, operation: &Operation) -> bool {
         match operation {
-            Operation::Create { .. } => true,
+            Operation::Create { .. } | Operation::CreateDurable { .. } => true,
             Operation::Write { file, offset, buffer, .. } => {
-                let end = usize::try_from(*offset).expect("files are in memory") + buffer.len();
-                end > self.inodes[self.inode(client, *file)].bytes.len()
+                self.is_longer(client, *file, *offset, buffer.len())
+            }
+            Operation::Fill { file, offset, bytes } => {
+                self.is_longer(client, *file, *offset, *bytes)
             }
             _ => false,
         }
+    }
+
+    /// Whether a write of so many bytes makes a file longer.
+    fn is_longer(&self, client: usize, file: FileId, offset: u64, bytes: usize) -> bool {
+        let end = usize::try_from(offset).expect("files are in memory") + bytes;
+        end > self.inodes[self.inode(client, file)].bytes.len()
     }
 
     /// An operation that fails may have done part of its work, and a failed sync loses pages.
@@ -337,6 +305,10 @@ impl State {
                     let inode = self.inode(client, file);
                     self.inodes[inode].write_torn(offset, buffer.as_slice(), &mut self.random);
                 }
+                Operation::Fill { file, offset, bytes } => {
+                    let inode = self.inode(client, file);
+                    self.inodes[inode].write_torn(offset, &vec![0; bytes], &mut self.random);
+                }
                 other => drop(self.run(client, other)),
             }
         }
@@ -380,6 +352,11 @@ impl State {
                 let inode = self.inode(client, file);
                 self.inodes[inode].write(offset, buffer.as_slice(), durable);
                 return (Ok(Outcome::Done), Some(buffer));
+            }
+            Operation::Fill { file, offset, bytes } => {
+                let inode = self.inode(client, file);
+                self.inodes[inode].fill(offset, bytes);
+                Ok(Outcome::Done)
             }
             Operation::Sync { file } => {
                 let inode = self.inode(client, file);
@@ -433,13 +410,21 @@ impl State {
                 let inode = *self.names.get(&name).ok_or(io::ErrorKind::NotFound)?;
                 Ok(self.opened(client, inode))
             }
-            Operation::Create { name, preallocate_bytes } => {
-                let bytes = usize::try_from(preallocate_bytes).expect("files are in memory");
-                let preallocated = bytes > 0;
-                self.inodes.push(Inode::new(vec![0; bytes], preallocated));
-                let inode = self.inodes.len() - 1;
-                self.change(NameChange::Link(name, inode));
+            Operation::OpenDurable { name } => {
+                let inode = *self.names.get(&name).ok_or(io::ErrorKind::NotFound)?;
+                self.inodes[inode].block_bytes = Some(self.block_bytes);
                 Ok(self.opened(client, inode))
+            }
+            Operation::Create { name } => {
+                let inode = self.create(name, None);
+                Ok(self.opened(client, inode))
+            }
+            Operation::CreateDurable { name } => {
+                let inode = self.create(name, Some(self.block_bytes));
+                let Outcome::Opened { file, .. } = self.opened(client, inode) else {
+                    unreachable!("that is what it gives")
+                };
+                Ok(Outcome::Created { file, block_bytes: self.block_bytes })
             }
             Operation::Rename { from, to } => {
                 let inode = *self.names.get(&from).ok_or(io::ErrorKind::NotFound)?;
@@ -458,6 +443,13 @@ impl State {
             }
             other => unreachable!("{other:?} has no name"),
         }
+    }
+
+    fn create(&mut self, name: String, block_bytes: Option<usize>) -> usize {
+        self.inodes.push(Inode::new(Vec::new(), block_bytes));
+        let inode = self.inodes.len() - 1;
+        self.change(NameChange::Link(name, inode));
+        inode
     }
 
     fn change(&mut self, change: NameChange) {

@@ -186,15 +186,22 @@ impl Data {
     }
 }
 
+/// Fewer segments of a shard's log are no use: one is being written, one is ready, and a flush
+/// takes its time.
+const LOG_SEGMENTS_MIN: u64 = 4;
+
 /// A shard's memory: half for rows that are not yet in sstables, a quarter for blocks of these,
 /// and the rest for requests, answers and what the process needs itself.
 fn store_config(config: &Config) -> StoreConfig {
     let memory = usize::try_from(config.shard_bytes()).unwrap_or(usize::MAX);
+    let usual = StoreConfig::default();
+    let log_bytes_max = config.log_bytes_max.0 / u64::from(config.shard_count());
     StoreConfig {
         shards: config.shard_count(),
         memtable_bytes_max: memory / 2,
         cache_bytes_max: memory / 4,
-        ..StoreConfig::default()
+        log_bytes_max: log_bytes_max.max(LOG_SEGMENTS_MIN * usual.log_segment_bytes),
+        ..usual
     }
 }
 

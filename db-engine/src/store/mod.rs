@@ -6,6 +6,7 @@
 //! [`Store::poll`] once a turn.
 
 mod background;
+mod log;
 mod metrics;
 mod open;
 mod read;
@@ -23,16 +24,20 @@ pub use request::{
 };
 
 use self::{
-    background::Task,
+    background::{Filling, Task},
+    log::NextSegment,
     read::{Reads, cache::Cache},
     table::{Sstable, Table},
     turn::Job,
 };
 use crate::{
     commitlog::{CommitLog, LogConfig, NotStaged, SegmentId},
-    directory::{CatalogFile, FoundDirectory, Journal, Sequential, manifest::NO_SHARD},
+    directory::{
+        CatalogFile, FoundDirectory, Journal, Sequential,
+        manifest::{Change, NO_SHARD, journal_name},
+    },
     error::Result,
-    io::{Buffer, Clock, Completion, FileId, Files, Ticket},
+    io::{Buffer, Clock, Completion, FileId, Files, Operation, Ticket},
     memtable::{Memtable, Pool},
     mutation::{
         TableNumber, mutations,
@@ -50,14 +55,15 @@ pub const WRITE_BYTES_MAX: usize = 4 << 20;
 pub struct StoreConfig {
     /// How many shards there are: one store each.
     pub shards: u16,
-    /// Memory for memtables, in bytes a shard. A flush begins at half of it, writes are refused
-    /// beyond it.
+    /// Memory for memtables, in bytes a shard. A flush begins at half of it, or later if it fills
+    /// slowly; writes are refused beyond it.
     pub memtable_bytes_max: usize,
     /// Memory for blocks of sstables, in bytes a shard.
     pub cache_bytes_max: usize,
     /// Bytes of one segment of the commit log. A write has at most a quarter of it.
     pub log_segment_bytes: u64,
-    /// Bytes of all full segments of a shard, beyond which memtables are flushed.
+    /// Bytes of all full segments of a shard, beyond which the tables are flushed that hold back
+    /// the oldest of them.
     pub log_bytes_max: u64,
     /// Sstables are written in pieces of at most this many bytes.
     pub flush_write_bytes: usize,
@@ -74,7 +80,7 @@ impl Default for StoreConfig {
             memtable_bytes_max: 64 << 20,
             cache_bytes_max: 32 << 20,
             log_segment_bytes: 16 << 20,
-            log_bytes_max: 128 << 20,
+            log_bytes_max: 1 << 30,
             flush_write_bytes: 1 << 20,
             data_lifetime_us: 24 * 3_600_000_000,
             expiry_check_us: 60_000_000,
@@ -170,8 +176,8 @@ pub struct Store {
     /// When the oldest write in active memtables came, in microseconds.
     unflushed_since_us: Option<i64>,
     next_expiry_check_us: i64,
-    /// No segment is to be created before this moment: the disk was full.
-    segment_pause_until_us: i64,
+    next_segment: NextSegment,
+    filling: Filling,
     closing: bool,
     /// Why nothing goes on.
     fatal: Option<Fatal>,
@@ -197,10 +203,17 @@ impl Store {
     ) -> Result<Self> {
         let epoch = opened.run.epoch;
         let mut sequential = Sequential(&mut *files);
-        let journal = Journal::open(&mut sequential, epoch, shard)?;
-        let segment = SegmentId { epoch, shard, number: 0 };
-        let segment = sequential.create(&segment.name(), config.log_segment_bytes)?;
-        let log_config = LogConfig { segment_bytes: config.log_segment_bytes };
+        let mut journal = Journal::open(&mut sequential, epoch, shard)?;
+        let first = SegmentId { epoch, shard, number: 0 };
+        let first = log::prepare_first(&mut sequential, first, config.log_segment_bytes)?;
+        // From here on a log that is not there was taken away.
+        let begun = Change::Log { floor: 0, flushed: Vec::new() };
+        let (operation, length) = journal.append(&[begun]);
+        sequential.run(&journal_name(epoch, shard), operation)?;
+        sequential.run(&journal_name(epoch, shard), Operation::Sync { file: journal.file })?;
+        journal.length = length;
+        let log_config =
+            LogConfig { segment_bytes: config.log_segment_bytes, bytes_max: config.log_bytes_max };
         let mut all = BTreeMap::new();
         for (number, settings) in tables {
             all.insert(*number, Table { settings: *settings, ..Table::default() });
@@ -221,7 +234,7 @@ impl Store {
             shard,
             epoch,
             files,
-            log: CommitLog::new(epoch, shard, log_config, segment),
+            log: CommitLog::new(epoch, shard, log_config, first),
             journal,
             tables: all,
             pool: Pool::new(config.memtable_bytes_max / 2),
@@ -239,7 +252,8 @@ impl Store {
             applied: 0,
             unflushed_since_us: None,
             next_expiry_check_us: now_us.saturating_add(config.expiry_check_us),
-            segment_pause_until_us: i64::MIN,
+            next_segment: NextSegment::default(),
+            filling: Filling::default(),
             closing: false,
             fatal: None,
             active_bytes: 0,
@@ -267,6 +281,7 @@ impl Store {
     pub fn drop_table(&mut self, table: TableNumber) {
         let Some(table) = self.tables.remove(&table) else { return };
         self.active_bytes -= table.active.bytes();
+        self.note_oldest();
         let is_own = |token| shard_of(token, self.config.shards) == self.shard;
         let summaries = table.sstables.iter().map(|sstable| &sstable.summary);
         self.unwanted.extend(summaries.filter(|one| one.is_of(is_own)).map(|one| one.id));

@@ -26,12 +26,23 @@ impl Sstable {
     }
 }
 
+/// The oldest row of an active memtable.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Unflushed {
+    /// The segment of the log that has it.
+    pub segment: u32,
+    /// When it was written, in microseconds since the Unix epoch.
+    pub since_us: i64,
+}
+
 /// The data of one table of one shard.
 #[derive(Debug, Default)]
 pub(super) struct Table {
     pub settings: TableSettings,
     /// What was written since the last flush began.
     pub active: Memtable,
+    /// `None` if that is nothing.
+    pub unflushed: Option<Unflushed>,
     /// What is being flushed.
     pub flushing: Option<Arc<Memtable>>,
     /// Those with the newest write first.

@@ -1,17 +1,9 @@
 //! The turns of a store: what is submitted, and what completions lead to.
 
-use std::io;
-
-use super::{
-    Done, Fatal, Refused, Store, Tag,
-    background::{NO_SPACE_PAUSE_US, Task},
-    read::cache::BlockId,
-};
+use super::{Done, Fatal, Store, background::Task, read::cache::BlockId};
 use crate::{
-    commitlog::{EntryKind, Unwritten},
-    error::{Error, is_no_space},
-    io::{Buffer, Completion, FileId, Operation, Outcome, Ticket},
-    mutation::mutations,
+    error::Error,
+    io::{Completion, FileId, Operation, Ticket},
     sstable::SstableId,
 };
 
@@ -20,10 +12,8 @@ use crate::{
 pub(super) enum Job {
     /// A block of the log, submitted at this moment.
     LogBlock { submitted_us: i64 },
-    /// The next segment of the log is being created.
+    /// The operation at hand for the next segment of the log.
     Segment,
-    /// Its name is being made durable.
-    SegmentName(FileId),
     /// A step of the task.
     Task,
     /// A block of an sstable for reads.
@@ -43,14 +33,7 @@ impl Store {
                 self.close(file);
             }
         }
-        if now_us >= self.segment_pause_until_us
-            && let Some(segment) = self.log.wants_segment().filter(|_| !self.closing)
-        {
-            self.log.segment_begun();
-            let preallocate_bytes = self.config.log_segment_bytes;
-            let operation = Operation::Create { name: segment.name(), preallocate_bytes };
-            self.submit(operation, Job::Segment);
-        }
+        self.prepare_segment(now_us);
         self.choose_task(now_us);
     }
 
@@ -100,8 +83,7 @@ impl Store {
             Task::Idle if !self.unwanted.is_empty() => Some(i64::MIN),
             Task::Idle => [self.flush_due_us(), self.expiry_due_us()].into_iter().flatten().min(),
         };
-        let segment = self.log.no_space().then_some(self.segment_pause_until_us);
-        [task, segment].into_iter().flatten().min()
+        [task, self.segment_due_us()].into_iter().flatten().min()
     }
 
     pub(super) fn submit(&mut self, operation: Operation, job: Job) -> Ticket {
@@ -125,7 +107,6 @@ impl Store {
     }
 
     fn complete(&mut self, job: Job, over: Completion) -> Result<(), Fatal> {
-        let name = || format!("shard {}", self.shard);
         match job {
             Job::Tidying => Ok(()),
             Job::LogBlock { submitted_us } => {
@@ -134,30 +115,7 @@ impl Store {
                 self.block_written(buffer, submitted_us);
                 Ok(())
             }
-            Job::Segment => match over.result {
-                Ok(Outcome::Opened { file, .. }) => {
-                    self.submit(Operation::SyncDirectory, Job::SegmentName(file));
-                    Ok(())
-                }
-                Err(error) if is_no_space(&error) => {
-                    self.segment_failed();
-                    Ok(())
-                }
-                Err(error) => Err(Error::io("the commit log", error).into()),
-                Ok(_) => Err(Error::io(name(), io::Error::other("no file was opened")).into()),
-            },
-            Job::SegmentName(file) => match over.result {
-                Ok(_) => {
-                    self.log.segment_ready(file);
-                    Ok(())
-                }
-                Err(error) if is_no_space(&error) => {
-                    self.close(file);
-                    self.segment_failed();
-                    Ok(())
-                }
-                Err(error) => Err(Error::io("the commit log", error).into()),
-            },
+            Job::Segment => self.segment_over(over),
             Job::Task => self.step_over(over),
             Job::Block { id, offset, reads } => {
                 self.block_read(id, offset, &reads, over);
@@ -166,45 +124,6 @@ impl Store {
                 }
                 Ok(())
             }
-        }
-    }
-
-    /// A block of the log is on the device: its writes happen.
-    fn block_written(&mut self, buffer: Buffer, submitted_us: i64) {
-        let now_us = self.clock.now_us();
-        self.metrics.log_blocks += 1;
-        self.metrics.log_block_bytes += buffer.len() as u64;
-        let took_us = now_us.saturating_sub(submitted_us).max(0);
-        self.metrics.log_block_us += took_us.cast_unsigned();
-        let (block, sequence) = self.log.written(buffer);
-        let mut tags = block.tags().iter().map(|tag| Tag(*tag));
-        for entry in block.entries() {
-            match entry.kind {
-                EntryKind::IntentDone { .. } => {}
-                EntryKind::Intent { .. } => self.done.extend(tags.next().map(Done::Intent)),
-                EntryKind::Write => {
-                    for mutation in mutations(entry.mutations).flatten() {
-                        if let Some(table) = self.tables.get_mut(&mutation.table()) {
-                            let before = table.active.bytes();
-                            table.active.apply(&mutation, &mut self.pool);
-                            self.active_bytes = self.active_bytes + table.active.bytes() - before;
-                        }
-                    }
-                    self.unflushed_since_us.get_or_insert(now_us);
-                    self.done.extend(tags.next().map(Done::Write));
-                }
-            }
-        }
-        drop(tags);
-        self.applied = sequence;
-        self.log.recycle(block);
-    }
-
-    fn segment_failed(&mut self) {
-        self.segment_pause_until_us = self.clock.now_us().saturating_add(NO_SPACE_PAUSE_US);
-        for Unwritten { tag, is_intent } in self.log.segment_failed() {
-            let failed = if is_intent { Done::IntentFailed } else { Done::WriteFailed };
-            self.done.push(failed(Tag(tag), Refused::NoSpace));
         }
     }
 }

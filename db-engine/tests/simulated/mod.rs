@@ -37,10 +37,10 @@ const TURNS_MAX: usize = 100_000;
 pub fn config(shards: u16) -> StoreConfig {
     StoreConfig {
         shards,
-        memtable_bytes_max: 48 << 10,
+        memtable_bytes_max: 24 << 10,
         cache_bytes_max: 16 << 10,
         log_segment_bytes: 32 << 10,
-        log_bytes_max: 64 << 10,
+        log_bytes_max: 160 << 10,
         flush_write_bytes: 4 << 10,
         expiry_check_us: 1_000_000,
         ..StoreConfig::default()

@@ -1,9 +1,6 @@
 //! The contents of a simulated file: what a running machine reads, and what a power cut leaves.
 
-use super::{
-    super::{ALIGNMENT, Random},
-    SECTOR_BYTES,
-};
+use crate::io::{ALIGNMENT, Random, SECTOR_BYTES};
 
 /// A file, whatever its name.
 #[derive(Clone, Default)]
@@ -11,29 +8,40 @@ pub(super) struct Inode {
     pub bytes: Vec<u8>,
     pub durable: Vec<u8>,
     pub pending: Vec<(usize, Vec<u8>)>,
-    pub preallocated: bool,
+    /// The smallest durable write, in bytes, of a file for such writes. It happens as a whole or
+    /// not at all.
+    pub block_bytes: Option<usize>,
     /// What was in each sector before it was written last.
     before: Vec<u8>,
 }
 
 impl Inode {
-    pub fn new(bytes: Vec<u8>, preallocated: bool) -> Self {
-        Self { durable: bytes.clone(), bytes, preallocated, ..Self::default() }
+    pub fn new(bytes: Vec<u8>, block_bytes: Option<usize>) -> Self {
+        Self { durable: bytes.clone(), bytes, block_bytes, ..Self::default() }
     }
 
     pub fn write(&mut self, offset: u64, bytes: &[u8], durable: bool) {
         let at = usize::try_from(offset).expect("files are in memory");
-        assert_eq!(durable, self.preallocated, "durable writes are for preallocated files");
+        assert_eq!(durable, self.block_bytes.is_some(), "files are for one kind of write");
         self.put(at, bytes);
-        if durable {
-            let aligned = at.is_multiple_of(ALIGNMENT) && bytes.len().is_multiple_of(ALIGNMENT);
-            assert!(aligned, "direct writes are aligned");
+        if let Some(whole) = self.block_bytes {
+            let aligned = at.is_multiple_of(whole) && bytes.len().is_multiple_of(whole);
+            assert!(aligned, "direct writes are aligned to {whole}: {} at {at}", bytes.len());
             assert_eq!(bytes.as_ptr().align_offset(ALIGNMENT), 0, "so is their memory");
-            assert!(at + bytes.len() <= self.durable.len(), "they stay in what was preallocated");
+            assert!(at + bytes.len() <= self.durable.len(), "they stay in what was filled");
             overlay(&mut self.durable, at, bytes);
         } else {
             self.pending.push((at, bytes.to_vec()));
         }
+    }
+
+    /// Zeros, which are durable at once.
+    pub fn fill(&mut self, offset: u64, bytes: usize) {
+        let at = usize::try_from(offset).expect("files are in memory");
+        assert!(self.block_bytes.is_some(), "only files for durable writes are filled");
+        assert!(at.is_multiple_of(ALIGNMENT) && bytes.is_multiple_of(ALIGNMENT), "and aligned");
+        self.put(at, &vec![0; bytes]);
+        overlay(&mut self.durable, at, &vec![0; bytes]);
     }
 
     pub fn sync(&mut self) {
@@ -58,14 +66,15 @@ impl Inode {
     /// Parts of a write that was never completed.
     pub fn write_torn(&mut self, offset: u64, bytes: &[u8], random: &mut Random) {
         let offset = usize::try_from(offset).expect("files are in memory");
-        for (index, sector) in bytes.chunks(SECTOR_BYTES).enumerate() {
+        let whole = self.block_bytes.unwrap_or(SECTOR_BYTES);
+        for (index, part) in bytes.chunks(whole).enumerate() {
             if random.percent(50) {
-                let at = offset + index * SECTOR_BYTES;
-                self.put(at, sector);
-                if self.preallocated {
-                    overlay(&mut self.durable, at, sector);
+                let at = offset + index * whole;
+                self.put(at, part);
+                if self.block_bytes.is_some() {
+                    overlay(&mut self.durable, at, part);
                 } else {
-                    self.pending.push((at, sector.to_vec()));
+                    self.pending.push((at, part.to_vec()));
                 }
             }
         }

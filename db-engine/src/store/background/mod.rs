@@ -2,6 +2,7 @@
 //! script of operations.
 
 mod encoder;
+mod flush;
 mod script;
 
 use std::sync::Arc;
@@ -9,13 +10,14 @@ use std::sync::Arc;
 use self::script::ScriptStep;
 pub(super) use self::{
     encoder::{Encoded, Encoder, Output},
+    flush::Filling,
     script::Script,
 };
 use super::{Fatal, Store, table::Sstable, turn::Job};
 use crate::{
     error::{Error, is_no_space},
     io::{Completion, Operation, Outcome, TimeSlice},
-    mutation::token::shard_of,
+    mutation::{TableNumber, token::shard_of},
     sstable::SstableId,
 };
 
@@ -38,24 +40,16 @@ pub(in crate::store) enum Task {
     Pause(Script, i64),
 }
 
-/// Up to where the log will not be needed once a flush is over.
-#[derive(Clone, Copy, Debug)]
+/// For what the log will not be needed once a flush is over.
+#[derive(Clone, Debug, Default)]
 pub(in crate::store) struct Committed {
-    /// All writes up to this block.
+    /// For all writes up to this block.
     pub sequence: u64,
+    /// To these tables.
+    pub tables: Vec<TableNumber>,
 }
 
 impl Store {
-    pub(super) fn flush_due_us(&self) -> Option<i64> {
-        let since_us = self.unflushed_since_us?;
-        let is_large = self.active_bytes >= self.config.memtable_bytes_max / 2
-            || self.log.sealed_bytes() >= self.config.log_bytes_max;
-        if is_large || (self.closing && self.log.is_idle()) {
-            return Some(i64::MIN);
-        }
-        Some(since_us.saturating_add(self.config.data_lifetime_us))
-    }
-
     pub(super) fn expiry_due_us(&self) -> Option<i64> {
         let is_own = |token| shard_of(token, self.config.shards) == self.shard;
         let first_s = self.tables.values().filter_map(|table| table.expires_s(is_own)).min()?;
@@ -74,25 +68,13 @@ impl Store {
             return;
         }
         if self.flush_due_us().is_some_and(|due_us| now_us >= due_us) {
-            self.begin_flush();
+            self.begin_flush(now_us);
         } else if !self.unwanted.is_empty() {
             self.task = Task::Write(Script::remove(std::mem::take(&mut self.unwanted)));
             self.submit_step();
         } else if self.expiry_due_us().is_some_and(|due_us| now_us >= due_us) {
             self.begin_expiry(now_us);
         }
-    }
-
-    fn begin_flush(&mut self) {
-        for table in self.tables.values_mut().filter(|table| !table.active.is_empty()) {
-            table.flushing = Some(std::mem::take(&mut table.active).freeze());
-        }
-        self.flushing_bytes = std::mem::take(&mut self.active_bytes);
-        self.unflushed_since_us = None;
-        let (owner, spare) = ((self.epoch, self.shard), std::mem::take(&mut self.spare_pieces));
-        let piece_bytes = self.config.flush_write_bytes;
-        let encoder = Encoder::new(owner, self.next_file, &self.tables, piece_bytes, spare);
-        self.task = Task::Encode(encoder, Committed { sequence: self.applied });
     }
 
     fn begin_expiry(&mut self, now_us: i64) {
@@ -118,23 +100,22 @@ impl Store {
             self.recycling.pop();
         }
         let Task::Encode(flush, committed) = &mut self.task else { return Ok(()) };
-        let committed = *committed;
         let encoded = flush.step(&mut time).map_err(|error| Error::io("an sstable", error))?;
         if let Some(Encoded { outputs, next_file, spare }) = encoded {
             self.next_file = next_file;
             self.spare_pieces = spare;
             self.metrics.flush_bytes +=
                 outputs.iter().map(|output| output.summary.bytes).sum::<u64>();
-            self.task = Task::Write(Script::flush(outputs, committed));
+            self.task = Task::Write(Script::flush(outputs, std::mem::take(committed)));
             self.submit_step();
         }
         Ok(())
     }
 
     fn submit_step(&mut self) {
+        let log_floor = self.log_floor();
         let Task::Write(script) = &mut self.task else { return };
-        let sequence = script.committed.map_or(0, |committed| committed.sequence);
-        match script.operation(&self.journal, self.log.floor_after(sequence)) {
+        match script.operation(&self.journal, log_floor) {
             Some(operation) => {
                 self.submit(operation, Job::Task);
             }
@@ -191,10 +172,8 @@ impl Store {
         for removed in &script.removed {
             self.forget(*removed);
         }
-        if script.committed.is_none() {
-            return;
-        }
-        self.metrics.flushes += 1;
+        let Some(committed) = script.committed else { return };
+        self.metrics.flushes += u64::from(!committed.tables.is_empty());
         for table in self.tables.values_mut() {
             // The encoder, which shared it, is gone.
             self.recycling.extend(table.flushing.take().and_then(Arc::into_inner));

@@ -101,7 +101,7 @@ impl Script {
         let operation = match *self.steps.front()? {
             ScriptStep::Create(number) => {
                 let name = self.outputs[number].summary.id.file_name();
-                Operation::Create { name, preallocate_bytes: 0 }
+                Operation::Create { name }
             }
             ScriptStep::Write(number, piece) => {
                 let output = &mut self.outputs[number];
@@ -138,8 +138,9 @@ impl Script {
         if !self.removed.is_empty() {
             changes.push(Change::Remove(self.removed.clone()));
         }
-        if let Some(Committed { sequence }) = self.committed {
-            changes.push(Change::Flushed { floor: log_floor, sequence });
+        if let Some(Committed { sequence, tables }) = &self.committed {
+            let flushed = tables.iter().map(|table| (*table, *sequence)).collect();
+            changes.push(Change::Log { floor: log_floor, flushed });
         }
         changes
     }

@@ -6,8 +6,11 @@ use std::{
 };
 
 use crate::{
-    commitlog::{EntryKind, SegmentId, entries, replay::Replay},
-    directory::{RunManifest, Sequential, manifest::NO_SHARD},
+    commitlog::{EntryKind, SegmentId, entries, first_format::FirstReplay, replay::Replay},
+    directory::{
+        RunManifest, Sequential,
+        manifest::{NO_SHARD, NeededLog},
+    },
     error::{Error, Result},
     io::TimeSlice,
     memtable::Pool,
@@ -36,33 +39,77 @@ pub(super) fn replay(
     manifest: &RunManifest,
     recovery: &mut Recovery<'_>,
 ) -> Result<()> {
-    let mut segments: Vec<SegmentId> = names
-        .iter()
-        .filter_map(|name| SegmentId::of_name(name))
-        .filter(|segment| segment.epoch == manifest.epoch)
-        .collect();
-    segments.sort_unstable();
-    let mut current: Option<(u16, Replay)> = None;
-    for segment in segments {
-        let (floor, sequence) = manifest.flushed.get(&segment.shard).copied().unwrap_or_default();
-        if segment.number < floor {
-            continue;
+    let mut shards: BTreeMap<u16, Vec<SegmentId>> =
+        manifest.logs.keys().map(|shard| (*shard, Vec::new())).collect();
+    for segment in names.iter().filter_map(|name| SegmentId::of_name(name)) {
+        if segment.epoch == manifest.epoch {
+            shards.entry(segment.shard).or_default().push(segment);
         }
-        let (_, replay) = match &mut current {
-            Some(current) if current.0 == segment.shard => current,
-            _ => {
-                recovery.end_of_shard(files)?;
-                let replay = Replay::new(segment.epoch, segment.shard, floor);
-                current.insert((segment.shard, replay))
-            }
-        };
+    }
+    for (shard, mut segments) in shards {
+        segments.sort_unstable();
+        let needed = manifest.logs.get(&shard).cloned().unwrap_or_default();
+        segments.retain(|segment| segment.number >= needed.floor);
+        if manifest.is_of_first_version() {
+            replay_first_format(files, &needed, &segments, recovery)?;
+        } else if needed.is_begun {
+            replay_shard(files, (manifest.epoch, shard), &needed, &segments, recovery)?;
+        } else {
+            check_unused(files, &segments)?;
+        }
+        recovery.end_of_shard(files)?;
+    }
+    Ok(())
+}
+
+fn replay_shard(
+    files: &mut Sequential<'_>,
+    (epoch, shard): (u32, u16),
+    needed: &NeededLog,
+    segments: &[SegmentId],
+    recovery: &mut Recovery<'_>,
+) -> Result<()> {
+    let mut replay = Replay::new(epoch, shard, needed.floor);
+    for segment in segments {
         let bytes = files.read_file(&segment.name())?;
         replay.segment(segment.number, bytes.as_slice(), |block, payload| {
-            recovery.block(&segment, payload, block <= sequence)
+            recovery.block(segment, payload, |table| needed.is_flushed(table, block))
         })?;
         recovery.flush_if_large(files)?;
     }
-    recovery.end_of_shard(files)
+    replay.finish()
+}
+
+fn replay_first_format(
+    files: &mut Sequential<'_>,
+    needed: &NeededLog,
+    segments: &[SegmentId],
+    recovery: &mut Recovery<'_>,
+) -> Result<()> {
+    let Some(first) = segments.first() else { return Ok(()) };
+    let mut replay = FirstReplay::new(first.epoch, first.shard, needed.floor);
+    for segment in segments {
+        let bytes = files.read_file(&segment.name())?;
+        replay.segment(segment.number, bytes.as_slice(), |block, payload| {
+            recovery.block(segment, payload, |table| needed.is_flushed(table, block))
+        })?;
+        recovery.flush_if_large(files)?;
+    }
+    Ok(())
+}
+
+/// The run ended before its journal said that the log had begun: nothing was written to it.
+fn check_unused(files: &mut Sequential<'_>, segments: &[SegmentId]) -> Result<()> {
+    for segment in segments {
+        let bytes = files.read_file(&segment.name())?;
+        let mut replay = Replay::new(segment.epoch, segment.shard, segment.number);
+        replay.segment(segment.number, bytes.as_slice(), |_, _| {
+            let what = "this segment of the commit log has blocks, but the journal of its shard \
+                        does not say that the log had begun. Restore this directory from a backup";
+            Err(Error::corrupt(segment.name(), 0, what))
+        })?;
+    }
+    Ok(())
 }
 
 /// Rows that come back from the logs.
@@ -103,30 +150,40 @@ impl<'a> Recovery<'a> {
         }
     }
 
-    /// Applies a block; of one whose writes are in sstables, only what it says of intents.
-    fn block(&mut self, segment: &SegmentId, payload: &[u8], is_flushed: bool) -> Result<()> {
+    /// Applies a block, but for writes to tables in whose sstables they are.
+    fn block(
+        &mut self,
+        segment: &SegmentId,
+        payload: &[u8],
+        is_flushed: impl Fn(TableNumber) -> bool,
+    ) -> Result<()> {
         self.has_blocks = true;
         for entry in entries(payload) {
             match entry.kind {
-                EntryKind::Write if is_flushed => {}
-                EntryKind::Write => self.apply(segment, entry.mutations)?,
+                EntryKind::Write => self.apply(segment, entry.mutations, &is_flushed)?,
                 EntryKind::Intent { id } => {
                     self.intents.insert(id, entry.mutations.to_vec());
                 }
                 EntryKind::IntentDone { id } => {
                     self.intents.remove(&id);
                 }
+                EntryKind::Continued => {}
             }
         }
         Ok(())
     }
 
-    fn apply(&mut self, segment: &SegmentId, bytes: &[u8]) -> Result<()> {
+    fn apply(
+        &mut self,
+        segment: &SegmentId,
+        bytes: &[u8],
+        is_flushed: impl Fn(TableNumber) -> bool,
+    ) -> Result<()> {
         for mutation in mutations(bytes) {
             let mutation = mutation
                 .and_then(|mutation| mutation.check().map(|()| mutation))
                 .map_err(|error| Error::corrupt(segment.name(), 0, error.to_string()))?;
-            if self.purpose == Purpose::Judge {
+            if self.purpose == Purpose::Judge || is_flushed(mutation.table()) {
                 continue;
             }
             // A table that was dropped is not missed.
@@ -145,7 +202,7 @@ impl<'a> Recovery<'a> {
     fn end_of_shard(&mut self, files: &mut Sequential<'_>) -> Result<()> {
         let nowhere = SegmentId { epoch: self.epoch, shard: NO_SHARD, number: 0 };
         for (_, mutations) in std::mem::take(&mut self.intents) {
-            self.apply(&nowhere, &mutations)?;
+            self.apply(&nowhere, &mutations, |_| false)?;
         }
         self.flush_if_large(files)
     }

@@ -1,0 +1,121 @@
+//! A sector of the commit log: what a device writes as a whole or not at all, and what of it was
+//! written when.
+//!
+//! ```text
+//! sector := checksum u32           CRC-32 (IEEE) of epoch u32, shard u16, the rest of the sector
+//!           segment u32            number of the segment in which it was written
+//!           sequence u64           of its block; 0 in the block that begins a segment
+//!           index u16              of the sector in its block, from 0
+//!           sectors u16            how many sectors the block has
+//!           bytes u32              of the block's entries, in all its sectors together
+//!           bytes of entries, then zeros
+//! ```
+//!
+//! Each sector proves alone where it belongs. So what a crash leaves, of which each sector is old
+//! or new, differs from what damage leaves, of which some sector is neither.
+
+use super::SegmentId;
+use crate::io::SECTOR_BYTES;
+
+/// Bytes of a sector before its part of the entries.
+const HEADER_BYTES: usize = 24;
+
+/// Bytes of entries in a full sector.
+pub const SECTOR_PAYLOAD_BYTES: usize = SECTOR_BYTES - HEADER_BYTES;
+
+/// Most sectors of a block.
+pub const BLOCK_SECTORS_MAX: usize = u16::MAX as usize;
+
+/// Which part of which block a sector is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SectorId {
+    /// The number of its block.
+    pub sequence: u64,
+    /// Its place in the block.
+    pub index: u16,
+    /// How many sectors the block has.
+    pub sectors: u16,
+    /// Bytes of the block's entries.
+    pub bytes: u32,
+}
+
+/// What stands in a sector of a segment.
+#[derive(Debug, PartialEq, Eq)]
+pub enum Sector<'a> {
+    /// It was written in this segment: a part of a block, and what it holds of the entries.
+    Written(SectorId, &'a [u8]),
+    /// It was written when the file was an earlier segment, and not since.
+    Old,
+    /// It was never written.
+    Zeros,
+    /// None of these.
+    Damaged,
+}
+
+/// Writes the sectors of a block: `entries` over as many bytes as `out` has, all of them zeros.
+///
+/// # Panics
+///
+/// If the entries do not fit into them, or if there are more than [`BLOCK_SECTORS_MAX`] of them.
+pub fn write_sectors(out: &mut [u8], segment: SegmentId, sequence: u64, entries: &[u8]) {
+    let sectors = u16::try_from(out.len() / SECTOR_BYTES).expect("blocks are limited to less");
+    let bytes = u32::try_from(entries.len()).expect("blocks are limited to less");
+    let mut parts = entries.chunks(SECTOR_PAYLOAD_BYTES);
+    let initial = identity_checksum(segment);
+    for (index, sector) in (0..sectors).zip(out.chunks_exact_mut(SECTOR_BYTES)) {
+        sector[4..8].copy_from_slice(&segment.number.to_le_bytes());
+        sector[8..16].copy_from_slice(&sequence.to_le_bytes());
+        sector[16..18].copy_from_slice(&index.to_le_bytes());
+        sector[18..20].copy_from_slice(&sectors.to_le_bytes());
+        sector[20..24].copy_from_slice(&bytes.to_le_bytes());
+        let part = parts.next().unwrap_or_default();
+        sector[HEADER_BYTES..HEADER_BYTES + part.len()].copy_from_slice(part);
+        let checksum = checksum(initial, &sector[4..]);
+        sector[..4].copy_from_slice(&checksum.to_le_bytes());
+    }
+    assert!(parts.next().is_none(), "the entries fit");
+}
+
+/// Reads a sector of this segment.
+#[must_use]
+pub fn read_sector(sector: &[u8; SECTOR_BYTES], segment: SegmentId) -> Sector<'_> {
+    if *sector == [0; SECTOR_BYTES] {
+        return Sector::Zeros;
+    }
+    let u16_at = |at: usize| u16::from_le_bytes([0, 1].map(|byte| sector[at + byte]));
+    let u32_at = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|byte| sector[at + byte]));
+    let sequence = u64::from(u32_at(8)) | u64::from(u32_at(12)) << 32;
+    let (number, index, sectors, bytes) = (u32_at(4), u16_at(16), u16_at(18), u32_at(20));
+    let is_whole = checksum(identity_checksum(segment), &sector[4..]) == u32_at(0);
+    if !is_whole || index >= sectors || number > segment.number {
+        return Sector::Damaged;
+    }
+    if number < segment.number {
+        return Sector::Old;
+    }
+    let before = usize::from(index) * SECTOR_PAYLOAD_BYTES;
+    let part = (bytes as usize).saturating_sub(before).min(SECTOR_PAYLOAD_BYTES);
+    let id = SectorId { sequence, index, sectors, bytes };
+    Sector::Written(id, &sector[HEADER_BYTES..HEADER_BYTES + part])
+}
+
+/// How many bytes a block with so many bytes of entries takes, in blocks of the device.
+#[must_use]
+pub fn padded(entry_bytes: usize, block_bytes: usize) -> usize {
+    let sectors = entry_bytes.div_ceil(SECTOR_PAYLOAD_BYTES).max(1);
+    (sectors * SECTOR_BYTES).next_multiple_of(block_bytes)
+}
+
+/// What the checksums of all sectors of a log begin with.
+fn identity_checksum(segment: SegmentId) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&segment.epoch.to_le_bytes());
+    hasher.update(&segment.shard.to_le_bytes());
+    hasher.finalize()
+}
+
+fn checksum(initial: u32, bytes: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new_with_initial(initial);
+    hasher.update(bytes);
+    hasher.finalize()
+}

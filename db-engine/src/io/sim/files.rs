@@ -1,0 +1,54 @@
+//! The files of the simulated disk, as one shard has them.
+
+use super::SimDisk;
+use crate::io::{Completion, Files, Operation, Ticket};
+
+/// The files of a [`SimDisk`], for one shard.
+pub struct SimFiles {
+    pub(super) disk: SimDisk,
+    pub(super) client: usize,
+}
+
+impl Files for SimFiles {
+    fn submit(&mut self, operation: Operation) -> Ticket {
+        let mut state = self.disk.state();
+        let client = &mut state.clients[self.client];
+        client.tickets += 1;
+        let ticket = Ticket(client.tickets);
+        client.queue.push((ticket, operation));
+        ticket
+    }
+
+    fn poll(&mut self, out: &mut Vec<Completion>) {
+        let mut state = self.disk.state();
+        let queued = state.clients[self.client].queue.len() as u64;
+        let now = state.random.below(queued + 1);
+        for _ in 0..now {
+            // A power cut takes with it what was queued.
+            if state.clients[self.client].queue.is_empty() {
+                return;
+            }
+            state.step(self.client, out);
+        }
+    }
+
+    fn wait(&mut self, out: &mut Vec<Completion>) {
+        let mut state = self.disk.state();
+        assert!(!state.clients[self.client].queue.is_empty(), "there is nothing to wait for");
+        state.step(self.client, out);
+    }
+}
+
+impl Drop for SimFiles {
+    fn drop(&mut self) {
+        if let Ok(mut state) = self.disk.state.lock() {
+            let client = self.client;
+            state.locks.retain(|_, owner| *owner != client);
+            // What a process submitted before it ended is still carried out.
+            let mut out = Vec::new();
+            while !state.off && !state.clients[client].queue.is_empty() {
+                state.step(client, &mut out);
+            }
+        }
+    }
+}

@@ -1,0 +1,110 @@
+//! When a flush begins, and of which tables.
+//!
+//! Memory decides: when it gets short the tables that have most of it are flushed. A table is
+//! flushed for another reason only if little is written to it: it holds back segments of the log
+//! when that has reached its limit, or its rows have been in memory for a day.
+
+use super::{Committed, Encoder, Task};
+use crate::store::{Store, Table, table::Unflushed};
+
+/// A flush takes less than this, in microseconds, unless the machine is far too busy. While memory
+/// lasts for longer it need not begin.
+const FLUSH_US_MAX: u64 = 30_000_000;
+
+/// A table with so many times less in memory than the largest is not worth a file yet.
+const SMALL_TABLE: usize = 8;
+
+/// How far the memory for rows is full, and how fast it fills.
+#[derive(Clone, Copy, Debug, Default)]
+pub(in crate::store) struct Filling {
+    eighths: usize,
+    /// When it had so many; `None` before the first row.
+    since_us: Option<i64>,
+    /// Microseconds that the last of them took.
+    eighth_us: u64,
+}
+
+impl Store {
+    /// When the next flush is due, in microseconds since the Unix epoch.
+    pub(in crate::store) fn flush_due_us(&self) -> Option<i64> {
+        if self.is_log_due() {
+            return Some(i64::MIN);
+        }
+        let since_us = self.unflushed_since_us?;
+        if self.is_memory_due() || (self.closing && self.log.is_idle()) {
+            return Some(i64::MIN);
+        }
+        Some(since_us.saturating_add(self.config.data_lifetime_us))
+    }
+
+    /// Takes note of how far the memory for rows is full.
+    pub(in crate::store) fn note_filling(&mut self, now_us: i64) {
+        let eighths = self.active_bytes / (self.config.memtable_bytes_max / 8).max(1);
+        if eighths == self.filling.eighths {
+            return;
+        }
+        let since_us = self.filling.since_us.filter(|_| eighths > self.filling.eighths);
+        let took_us = since_us.map_or(0, |since_us| now_us.saturating_sub(since_us));
+        let eighth_us = u64::try_from(took_us).unwrap_or(0);
+        self.filling = Filling { eighths, since_us: Some(now_us), eighth_us };
+    }
+
+    /// Whether it is time to free memory: what is left must do for what comes during a flush.
+    fn is_memory_due(&self) -> bool {
+        let memory = self.config.memtable_bytes_max;
+        let eighth = memory / 8;
+        let comes = (eighth as u64).saturating_mul(FLUSH_US_MAX) / self.filling.eighth_us.max(1);
+        let comes = usize::try_from(comes).unwrap_or(usize::MAX).clamp(eighth, memory / 2);
+        self.active_bytes >= memory - comes
+    }
+
+    /// Whether the log has reached its limit, and something can be done about it: the oldest
+    /// segment is not needed any more, or will not be after a flush.
+    fn is_log_due(&self) -> bool {
+        self.log.is_long() && {
+            let floor = self.log_floor();
+            floor > self.log.floor() || self.oldest_unflushed() == Some(floor)
+        }
+    }
+
+    /// Begins to flush the tables for which it is time. If there are none, the segments that are
+    /// not needed are released all the same.
+    pub(in crate::store) fn begin_flush(&mut self, now_us: i64) {
+        let largest = self.tables.values().map(|table| table.active.bytes()).max();
+        let large = self.is_memory_due().then_some(largest.unwrap_or(0) / SMALL_TABLE);
+        // The older half of the log at once: its segments are often held by several tables.
+        let (oldest, newest) = (self.log.floor(), self.log.current_segment());
+        let old = self.is_log_due().then_some(oldest + (newest - oldest) / 2);
+        let is_due = |table: &Table, unflushed: Unflushed| {
+            let age_us = now_us.saturating_sub(unflushed.since_us);
+            self.closing
+                || age_us >= self.config.data_lifetime_us
+                || large.is_some_and(|large| table.active.bytes() >= large)
+                || old.is_some_and(|old| unflushed.segment <= old)
+        };
+        let due = self
+            .tables
+            .iter()
+            .filter_map(|(number, table)| is_due(table, table.unflushed?).then_some(*number));
+        let tables: Vec<_> = due.collect();
+        for number in &tables {
+            let Some(table) = self.tables.get_mut(number) else { continue };
+            let memtable = std::mem::take(&mut table.active);
+            self.active_bytes -= memtable.bytes();
+            self.flushing_bytes += memtable.bytes();
+            table.flushing = Some(memtable.freeze());
+            table.unflushed = None;
+        }
+        self.note_oldest();
+        let (owner, spare) = ((self.epoch, self.shard), std::mem::take(&mut self.spare_pieces));
+        let piece_bytes = self.config.flush_write_bytes;
+        let encoder = Encoder::new(owner, self.next_file, &self.tables, piece_bytes, spare);
+        self.task = Task::Encode(encoder, Committed { sequence: self.applied, tables });
+    }
+
+    /// Finds out since when rows are in active memtables.
+    pub(in crate::store) fn note_oldest(&mut self) {
+        let since = self.tables.values().filter_map(|table| Some(table.unflushed?.since_us));
+        self.unflushed_since_us = since.min();
+    }
+}
