@@ -23,8 +23,9 @@ pub const BYTES_MAX: usize = 4 << 20;
 pub const TTL_US: i64 = 3_600_000_000;
 /// Most events of one trace; a scan of many pages has more.
 pub const EVENTS_MAX: usize = 200;
-/// Bytes of the text of a statement, above which the rest of it is left out.
-pub const TEXT_BYTES_MAX: usize = 4 << 10;
+/// Bytes of the text of a statement, above which the rest of it is left out. As much of each
+/// prepared statement is kept, traced or not.
+pub const TEXT_BYTES_MAX: usize = 1 << 10;
 
 /// What one trace, and one event, takes besides its texts: structs, places in collections.
 const TRACE_BYTES: usize = 320;
