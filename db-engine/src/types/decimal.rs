@@ -5,9 +5,9 @@ use std::fmt::Write;
 /// The base of a limb of nine digits.
 const LIMB: u64 = 1_000_000_000;
 
-/// The most digits of a number in a statement. Reading one takes a time that grows with the square of
-/// their number: these take some twenty microseconds, a million would take seconds, during which
-/// nobody else is served.
+/// The most digits of a number in a statement. Reading one takes a time that grows with the square
+/// of their number: these take some twenty microseconds, a million would take seconds, during
+/// which nobody else is served.
 pub(super) const LITERAL_DIGITS_MAX: usize = 4_096;
 
 /// Digits that are read at a time: as many as a `u64` holds.
