@@ -92,7 +92,8 @@ pub fn map<K: AsRef<[u8]>, V: AsRef<[u8]>>(pairs: &[(K, V)]) -> Vec<u8> {
     out
 }
 
-/// The value as it is stored: sets and maps sorted, each key once (the last one given wins).
+/// The value as it is stored: sets and maps sorted at every depth, each key once (the last one
+/// given wins). So a value has one form, by whichever client it is written.
 ///
 /// The bytes must be [valid](super::validate). Borrowed unless something had to be moved, which
 /// is rare: drivers send sets and maps in whatever order the program holds them.
@@ -100,23 +101,69 @@ pub fn map<K: AsRef<[u8]>, V: AsRef<[u8]>>(pairs: &[(K, V)]) -> Vec<u8> {
 /// # Errors
 /// If a map's key or a set's item has a value that has no order.
 pub fn canonical<'a>(ty: &CqlType, bytes: &'a [u8]) -> Result<Cow<'a, [u8]>, TypeError> {
-    let (key, has_value) = match ty {
-        CqlType::Set(item) => (item, false),
-        CqlType::Map(key, _) => (key, true),
-        _ => return Ok(Cow::Borrowed(bytes)),
-    };
-    let broken = |_| TypeError("Unexpected end of a collection".into());
+    if !ty.needs_sorting() {
+        return Ok(Cow::Borrowed(bytes));
+    }
+    match ty {
+        CqlType::Set(item) => sorted(item, None, bytes),
+        CqlType::Map(key, value) => sorted(key, Some(value), bytes),
+        CqlType::List(item) => {
+            let mut items = Items(bytes);
+            let count = items.count().map_err(broken)?;
+            in_place(std::iter::repeat_n(&**item, usize::try_from(count).unwrap_or(0)), 4, bytes)
+        }
+        CqlType::Tuple(fields) => in_place(fields.iter(), 0, bytes),
+        _ => Ok(Cow::Borrowed(bytes)),
+    }
+}
+
+fn broken(_: Truncated) -> TypeError {
+    TypeError("Unexpected end of a collection".into())
+}
+
+/// Items of these types that keep their places, behind `start` bytes that stay as they are.
+fn in_place<'a, 't>(
+    types: impl Iterator<Item = &'t CqlType>,
+    start: usize,
+    bytes: &'a [u8],
+) -> Result<Cow<'a, [u8]>, TypeError> {
+    let (head, rest) = bytes.split_at_checked(start).ok_or(Truncated).map_err(broken)?;
+    let mut items = Items(rest);
+    let (mut out, mut moved) = (head.to_vec(), false);
+    for ty in types {
+        if items.is_empty() {
+            break;
+        }
+        let item = items.item().map_err(broken)?;
+        let item = item.map(|item| canonical(ty, item)).transpose()?;
+        moved |= matches!(item, Some(Cow::Owned(_)));
+        put_item(&mut out, item.as_deref());
+    }
+    Ok(if moved { Cow::Owned(out) } else { Cow::Borrowed(bytes) })
+}
+
+/// A set, or a map if its values have a type.
+fn sorted<'a>(
+    key: &CqlType,
+    value: Option<&CqlType>,
+    bytes: &'a [u8],
+) -> Result<Cow<'a, [u8]>, TypeError> {
     let mut items = Items(bytes);
     let count = items.count().map_err(broken)?;
-    let mut entries = Vec::new();
+    let (mut entries, mut moved) = (Vec::new(), false);
     for _ in 0..count {
-        let item = items.item().map_err(broken)?.unwrap_or_default();
-        let value = if has_value { items.item().map_err(broken)?.unwrap_or_default() } else { &[] };
+        let mut next = |ty| {
+            let item = canonical(ty, items.item().map_err(broken)?.unwrap_or_default())?;
+            moved |= matches!(item, Cow::Owned(_));
+            Ok(item)
+        };
+        let item = next(key)?;
+        let value = value.map(next).transpose()?;
         let mut order = Vec::with_capacity(item.len() + 4);
-        comparable::encode(key, false, item, &mut order)?;
+        comparable::encode(key, false, &item, &mut order)?;
         entries.push((order, item, value));
     }
-    if entries.is_sorted_by(|a, b| a.0 < b.0) {
+    if !moved && entries.is_sorted_by(|a, b| a.0 < b.0) {
         return Ok(Cow::Borrowed(bytes));
     }
     entries.reverse();
@@ -125,9 +172,9 @@ pub fn canonical<'a>(ty: &CqlType, bytes: &'a [u8]) -> Result<Cow<'a, [u8]>, Typ
     let mut out = Vec::with_capacity(bytes.len());
     put_count(&mut out, entries.len());
     for (_, item, value) in entries {
-        put_item(&mut out, Some(item));
-        if has_value {
-            put_item(&mut out, Some(value));
+        put_item(&mut out, Some(&item));
+        if let Some(value) = value {
+            put_item(&mut out, Some(&value));
         }
     }
     Ok(Cow::Owned(out))
@@ -143,6 +190,32 @@ mod tests {
         let sorted = list(&["a", "b", "c"]);
         assert!(matches!(canonical(&ty, &sorted), Ok(Cow::Borrowed(_))));
         assert_eq!(canonical(&ty, &list(&["c", "a", "b", "a"])).unwrap(), sorted);
+    }
+
+    #[test]
+    fn sets_and_maps_are_sorted_at_every_depth() {
+        let set = CqlType::Set(Box::new(CqlType::Text));
+        let (given, wanted) = (list(&["b", "a", "b"]), list(&["a", "b"]));
+        let of = |ty: CqlType, given: &[u8]| canonical(&ty, given).unwrap().into_owned();
+        let listed = CqlType::List(Box::new(set.clone()));
+        assert_eq!(of(listed.clone(), &list(&[&given, &wanted])), list(&[&wanted, &wanted]));
+        let sets = CqlType::Set(Box::new(set.clone()));
+        assert_eq!(of(sets, &list(&[&given, &wanted])), list(&[&wanted]));
+        let key = CqlType::Map(Box::new(set.clone()), Box::new(CqlType::Text));
+        let pairs = map(&[(&given, "1"), (&wanted, "2")]);
+        assert_eq!(of(key, &pairs), map(&[(&wanted, "2")]));
+        let value = CqlType::Map(Box::new(CqlType::Text), Box::new(listed));
+        let pairs = map(&[("k", list(&[&given]))]);
+        assert_eq!(of(value, &pairs), map(&[("k", list(&[&wanted]))]));
+        let tuple = CqlType::Tuple(vec![CqlType::Text, set, CqlType::Text]);
+        let fields = |set: &[u8]| {
+            let mut out = Vec::new();
+            put_item(&mut out, None);
+            put_item(&mut out, Some(set));
+            out
+        };
+        assert_eq!(of(tuple.clone(), &fields(&given)), fields(&wanted));
+        assert!(matches!(canonical(&tuple, &fields(&wanted)), Ok(Cow::Borrowed(_))));
     }
 
     #[test]

@@ -133,6 +133,19 @@ impl CqlType {
         matches!(self, CqlType::List(_) | CqlType::Set(_) | CqlType::Map(..))
     }
 
+    /// Whether a set or a map occurs in it: its values have a
+    /// [canonical form](collection::canonical).
+    #[must_use]
+    #[inline]
+    pub fn needs_sorting(&self) -> bool {
+        match self {
+            CqlType::Set(_) | CqlType::Map(..) => true,
+            CqlType::List(item) => item.needs_sorting(),
+            CqlType::Tuple(fields) => fields.iter().any(CqlType::needs_sorting),
+            _ => false,
+        }
+    }
+
     /// Whether a value of the type may be part of a primary key.
     #[must_use]
     pub fn has_order(&self) -> bool {

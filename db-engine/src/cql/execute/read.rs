@@ -18,7 +18,10 @@ use crate::{
     store::{Page, PageRow, Partitions, Position, ReadRequest},
     types::{CqlType, comparable},
 };
-use std::{ops::Bound, sync::Arc};
+use std::{
+    ops::{Bound, RangeBounds},
+    sync::Arc,
+};
 
 /// A range of encoded clustering keys.
 pub(super) type CkRange = (Bound<Vec<u8>>, Bound<Vec<u8>>);
@@ -134,29 +137,21 @@ impl Read {
                     return Err(refused());
                 }
                 *from = position.token.0;
+                self.after = Some(position.clone());
             }
             Steps::Keys { keys, slices } => {
                 let key = keys.iter().position(|(_, key)| *key == position.key);
                 let key = key.ok_or_else(refused)?;
-                let passed = |slice: &CkRange| {
-                    if self.reverse {
-                        match &slice.0 {
-                            Bound::Included(from) | Bound::Excluded(from) => *from > position.ck,
-                            Bound::Unbounded => false,
-                        }
-                    } else {
-                        match &slice.1 {
-                            Bound::Included(to) | Bound::Excluded(to) => *to < position.ck,
-                            Bound::Unbounded => false,
-                        }
-                    }
+                let within = slices.iter().position(|slice| slice.contains(&position.ck));
+                let Some(within) = within.filter(|_| self.partition_left > 0) else {
+                    self.skip_to(key + 1);
+                    return Ok(());
                 };
-                let done = slices.iter().take_while(|slice| passed(slice)).count();
-                self.step = key * slices.len() + done;
+                self.step = key * slices.len() + within;
+                self.after = Some(position.clone());
             }
         }
-        self.partition = Some(Position { ck: Vec::new(), ..position.clone() });
-        self.after = Some(position);
+        self.partition = Some(Position { ck: Vec::new(), ..position });
         Ok(())
     }
 
@@ -235,15 +230,22 @@ impl Read {
         }
         check_result(out.len() - start)?;
         self.filtered += page.dead();
-        if let Some(position) = page.position() {
-            self.after = Some(self.beyond(position.clone()));
-            let tired = self.filtered >= FILTERED_ROWS_MAX || out.len() - start >= PAGE_BYTES;
-            if self.page_left.is_some() && tired {
-                self.paused.clone_from(&self.after);
-            }
+        let Some(position) = page.position() else {
+            self.advance(shards);
             return Ok(());
+        };
+        let position = self.beyond(position.clone());
+        let tired = self.filtered >= FILTERED_ROWS_MAX || out.len() - start >= PAGE_BYTES;
+        let next_key = self.next_key().filter(|_| self.is_full(&position.key));
+        if next_key.is_some_and(|number| number >= self.keys()) {
+            self.over = true;
+        } else if self.page_left.is_some() && tired {
+            self.paused = Some(position);
+        } else if let Some(number) = next_key {
+            self.skip_to(number);
+        } else {
+            self.after = Some(position);
         }
-        self.advance(shards);
         Ok(())
     }
 
@@ -298,11 +300,42 @@ impl Read {
         self.partition_left > 0
     }
 
+    /// Whether a partition has given as many rows as are wanted of one.
+    fn is_full(&self, key: &[u8]) -> bool {
+        self.partition_left == 0
+            && self.partition.as_ref().is_some_and(|partition| partition.key == key)
+    }
+
+    /// How many partitions are named by their keys.
+    fn keys(&self) -> usize {
+        match &self.steps {
+            Steps::Keys { keys, .. } => keys.len(),
+            Steps::Tokens { .. } => 0,
+        }
+    }
+
+    /// The number of the partition after the one that is being read, if they are named by keys.
+    fn next_key(&self) -> Option<usize> {
+        match &self.steps {
+            Steps::Keys { slices, .. } => Some(self.step.checked_div(slices.len())? + 1),
+            Steps::Tokens { .. } => None,
+        }
+    }
+
+    /// Goes on with the first range of the partition with this number. A place is of one
+    /// partition: kept for the next one it would hide the rows before it.
+    fn skip_to(&mut self, number: usize) {
+        let Steps::Keys { keys, slices } = &self.steps else { return };
+        self.step = number * slices.len();
+        self.over = number >= keys.len();
+        self.after = None;
+        self.partition = None;
+        self.partition_left = self.per_partition;
+    }
+
     /// Where to go on after a place: behind its partition if no more of that is wanted.
     fn beyond(&self, mut position: Position) -> Position {
-        let over = self.partition_left == 0
-            && self.partition.as_ref().is_some_and(|partition| partition.key == position.key);
-        if over {
+        if self.is_full(&position.key) {
             position.ck = if self.reverse { Vec::new() } else { vec![comparable::ABOVE] };
         }
         position
@@ -311,6 +344,12 @@ impl Read {
     /// Nothing is left of the step that was read last.
     fn advance(&mut self, shards: u16) {
         self.after = None;
+        if self.partition.as_ref().is_some_and(|partition| self.is_full(&partition.key))
+            && let Some(number) = self.next_key()
+        {
+            self.skip_to(number);
+            return;
+        }
         match &mut self.steps {
             Steps::Keys { keys, slices } => {
                 self.step += 1;

@@ -7,7 +7,7 @@ use crate::{
         prepare::input::{Input, Operand},
     },
     mutation::{KEY_BYTES_MAX, token::token},
-    types::{CqlType, Value, collection, validate::validate},
+    types::{Value, collection, validate::validate},
 };
 use std::borrow::Cow;
 
@@ -30,7 +30,7 @@ impl Input {
             Operand::Bound(index) => match values.get(usize::from(*index)) {
                 Some(Value::Bytes(bytes)) => {
                     validate(&self.ty, bytes)?;
-                    if matches!(self.ty, CqlType::Set(_) | CqlType::Map(..)) {
+                    if self.ty.needs_sorting() {
                         return Ok(Found::Bytes(collection::canonical(&self.ty, bytes)?));
                     }
                     Ok(Found::Bytes(Cow::Borrowed(bytes)))

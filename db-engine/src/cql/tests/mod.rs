@@ -1,7 +1,10 @@
 //! From text to mutations, and from rows back to results, without storage in between.
 
+mod pages;
+
 use super::*;
 use crate::{
+    io::Random,
     mutation::{Item, Token, merge, mutations},
     schema::{
         Catalog,
@@ -19,10 +22,15 @@ const CONTEXT: BindContext = BindContext { timestamp_us: NOW_US, now_us: NOW_US,
 /// The rows of a result.
 type Rows = Vec<Vec<Option<Vec<u8>>>>;
 
+/// Where a storage that is asked for many rows stops all the same.
+type Cuts = std::cell::RefCell<Random>;
+
 /// A schema, and rows by (token, key, clustering key) as storage would keep them.
 struct Database {
     catalog: Catalog,
     rows: BTreeMap<(Token, Vec<u8>, Vec<u8>), Vec<u8>>,
+    /// Makes pages end before they must.
+    cuts: Option<Cuts>,
 }
 
 fn prepared(catalog: &Catalog, text: &str) -> Result<Prepared, CqlError> {
@@ -31,7 +39,8 @@ fn prepared(catalog: &Catalog, text: &str) -> Result<Prepared, CqlError> {
 
 impl Database {
     fn new(tables: &[&str]) -> Self {
-        let mut database = Database { catalog: Catalog::default(), rows: BTreeMap::new() };
+        let mut database =
+            Database { catalog: Catalog::default(), rows: BTreeMap::new(), cuts: None };
         database.define(
             "CREATE KEYSPACE ks WITH replication = \
              {'class': 'SimpleStrategy', 'replication_factor': 1}",
@@ -112,10 +121,12 @@ impl Database {
             if !(wanted && within && later) {
                 continue;
             }
-            if page.len() == request.rows_max {
-                let last =
-                    page.rows().last().map(|row| (row.token, row.key.to_vec(), row.ck.to_vec()));
-                let (token, key, ck) = last.unwrap();
+            let stops = self.cuts.as_ref().is_some_and(|cuts| cuts.borrow_mut().percent(20));
+            let full = page.len() == request.rows_max || page.bytes() >= request.bytes_max;
+            let last = page.rows().last().map(|row| (row.token, row.key.to_vec(), row.ck.to_vec()));
+            if let Some((token, key, ck)) = last
+                && (full || stops)
+            {
                 page.cut(token, &key, &ck);
                 break;
             }
