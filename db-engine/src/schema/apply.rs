@@ -2,8 +2,9 @@
 
 use super::{
     Applied, Catalog, Column, ColumnKind, Ddl, Keyspace, SchemaChange, SchemaError, Table,
-    TableName, TableOptions,
-    ddl::{Alteration, Change, Properties},
+    TableName, TableOptions, alter,
+    columns::{COLUMNS_MAX, check_type, invalid, regular_column},
+    ddl::{Change, Properties},
     options::keyspace_options,
     system::is_system,
 };
@@ -15,19 +16,9 @@ use uuid::Uuid;
 const KEYSPACE_NAME_MAX: usize = 48;
 /// Longest name of a table, in characters.
 const TABLE_NAME_MAX: usize = 222;
-/// Most columns of a table, so that a row's number of cells always fits its field.
-const COLUMNS_MAX: usize = 10_000;
-
-fn invalid<T>(text: impl Into<String>) -> Result<T, SchemaError> {
-    Err(SchemaError::Invalid(text.into()))
-}
 
 fn system_keyspace<T>(name: &str) -> Result<T, SchemaError> {
     Err(SchemaError::Unauthorized(format!("{name} keyspace is not user-modifiable.")))
-}
-
-fn unsupported<T>(what: &str) -> Result<T, SchemaError> {
-    invalid(format!("{what} not supported yet by Sandglass"))
 }
 
 const NOTHING: Applied = Applied { catalog: None, change: None };
@@ -37,7 +28,12 @@ fn done(catalog: Catalog, change: Change, keyspace: &str, table: Option<&str>) -
     Applied { catalog: Some(catalog), change: Some(SchemaChange { change, keyspace, table }) }
 }
 
-pub(super) fn apply(catalog: &Catalog, ddl: &Ddl, id: Uuid) -> Result<Applied, SchemaError> {
+pub(super) fn apply(
+    catalog: &Catalog,
+    ddl: &Ddl,
+    id: Uuid,
+    now_ms: i64,
+) -> Result<Applied, SchemaError> {
     match ddl {
         Ddl::CreateKeyspace { name, if_not_exists, properties } => {
             create_keyspace(catalog, name, *if_not_exists, properties.clone())
@@ -64,7 +60,7 @@ pub(super) fn apply(catalog: &Catalog, ddl: &Ddl, id: Uuid) -> Result<Applied, S
         Ddl::AlterTable { name, if_exists, change } => {
             let Some(found) = find(catalog, name, *if_exists, false)? else { return Ok(NOTHING) };
             let mut altered = Table::clone(&found);
-            alter_table(&mut altered, change)?;
+            alter::alter_table(&mut altered, change, now_ms)?;
             if altered == *found {
                 return Ok(NOTHING);
             }
@@ -221,19 +217,6 @@ fn drop_keyspace(catalog: &Catalog, name: &str, if_exists: bool) -> Result<Appli
     }
 }
 
-fn check_type(table: &str, name: &str, declared: &Declared) -> Result<(), SchemaError> {
-    if declared.ty.is_collection() && !declared.frozen {
-        return unsupported(&format!(
-            "Non-frozen collections (column {name} of table {table}; declare it frozen<{}>) are",
-            declared.ty.unfrozen_name()
-        ));
-    }
-    if declared.ty == crate::types::CqlType::Counter {
-        return unsupported(&format!("Counters (column {name} of table {table}) are"));
-    }
-    Ok(())
-}
-
 fn create_table(
     keyspace: &str,
     ddl: &Ddl,
@@ -286,13 +269,9 @@ fn create_table(
         version: 0,
         next_column,
         columns: made,
+        dropped: BTreeMap::new(),
         options,
     })
-}
-
-fn regular_column(name: String, declared: Declared, number: u16) -> Column {
-    let Declared { ty, frozen } = declared;
-    Column { name, kind: ColumnKind::Regular, number, ty, frozen, descending: false }
 }
 
 fn key_column(
@@ -346,84 +325,6 @@ fn set_order(
         if let Some(column) = made.iter_mut().find(|column| column.name == *name) {
             column.descending = *descending;
         }
-    }
-    Ok(())
-}
-
-fn alter_table(table: &mut Table, change: &Alteration) -> Result<(), SchemaError> {
-    match change {
-        Alteration::Add { if_not_exists, columns } => {
-            for (name, declared) in columns {
-                add_column(table, name, declared, *if_not_exists)?;
-            }
-            Ok(())
-        }
-        Alteration::Drop { if_exists, columns } => {
-            for name in columns {
-                let column = table.columns.iter().position(|column| column.name == *name);
-                let found = column.and_then(|at| Some((at, table.columns.get(at)?.kind)));
-                match found {
-                    Some((at, ColumnKind::Regular)) => drop(table.columns.remove(at)),
-                    Some(_) => {
-                        return invalid(format!("Cannot drop PRIMARY KEY column {name}"));
-                    }
-                    None if *if_exists => {}
-                    None => {
-                        return invalid(format!(
-                            "Column {name} was not found in table '{}.{}'",
-                            table.keyspace, table.name
-                        ));
-                    }
-                }
-            }
-            Ok(())
-        }
-        Alteration::Rename(pairs) => pairs.iter().try_for_each(|(a, b)| rename(table, a, b)),
-        Alteration::With(properties) => table.options.set(properties.clone()),
-    }
-}
-
-fn add_column(
-    table: &mut Table,
-    name: &str,
-    declared: &Declared,
-    if_not_exists: bool,
-) -> Result<(), SchemaError> {
-    if table.column(name).is_some() {
-        if if_not_exists {
-            return Ok(());
-        }
-        return invalid(format!("Column with name '{name}' already exists"));
-    }
-    check_type(&table.name, name, declared)?;
-    if usize::from(table.next_column) >= COLUMNS_MAX {
-        return invalid(format!("Table '{}' has more than {COLUMNS_MAX} columns", table.name));
-    }
-    let column = regular_column(name.to_string(), declared.clone(), table.next_column);
-    table.next_column += 1;
-    let fixed = table.columns.len() - table.regular().len();
-    let before = table.regular().iter().take_while(|other| other.name.as_str() < name).count();
-    table.columns.insert(fixed + before, column);
-    Ok(())
-}
-
-fn rename(table: &mut Table, from: &str, to: &str) -> Result<(), SchemaError> {
-    let name = format!("{}.{}", table.keyspace, table.name);
-    match table.column(from) {
-        None => return invalid(format!("Undefined column name {from} in table {name}")),
-        Some(column) if column.kind == ColumnKind::Regular => {
-            return invalid(format!("Cannot rename non PRIMARY KEY column {from}"));
-        }
-        Some(_) => {}
-    }
-    if table.column(to).is_some() {
-        return invalid(format!(
-            "Cannot rename column {from} to {to} in table '{name}'; another column with that name \
-             already exists"
-        ));
-    }
-    if let Some(column) = table.columns.iter_mut().find(|column| column.name == from) {
-        column.name = to.to_string();
     }
     Ok(())
 }

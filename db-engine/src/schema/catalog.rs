@@ -89,12 +89,13 @@ impl Catalog {
         self.tables().map(|table| (table.number, table.options.settings())).collect()
     }
 
-    /// Carries out a statement. `id` becomes the identifier of a table that it creates.
+    /// Carries out a statement, in this millisecond since the Unix epoch. `id` becomes the
+    /// identifier of a table that it creates.
     ///
     /// # Errors
     /// In Cassandra's words, if the statement makes no sense here; nothing is changed then.
-    pub fn apply(&self, ddl: &Ddl, id: Uuid) -> Result<Applied, SchemaError> {
-        let mut applied = super::apply::apply(self, ddl, id)?;
+    pub fn apply(&self, ddl: &Ddl, id: Uuid, now_ms: i64) -> Result<Applied, SchemaError> {
+        let mut applied = super::apply::apply(self, ddl, id, now_ms)?;
         if let Some(catalog) = &mut applied.catalog {
             catalog.set_version();
         }

@@ -3,12 +3,14 @@
 //! ```text
 //! {"format": 1, "next_table": N, "keyspaces": [{"name", "replication", "durable_writes",
 //!   "tables": [{"name", "id", "number", "version", "next_column", "options",
-//!     "columns": [{"name", "kind", "number", "type", "frozen", "descending"}]}]}]}
+//!     "columns": [{"name", "kind", "number", "type", "frozen", "descending"}],
+//!     "dropped": [{"name", "type", "dropped_ms"}]}]}]}
 //! ```
 //!
-//! `format` grows when an older program could misread the file.
+//! `dropped` may be missing: older programs did not write it. `format` grows when an older program
+//! could misread the file.
 
-use super::{Catalog, Column, ColumnKind, Keyspace, Table, TableOptions};
+use super::{Catalog, Column, ColumnKind, DroppedColumn, Keyspace, Table, TableOptions};
 use crate::{mutation::TableNumber, types::parse};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, sync::Arc};
@@ -41,6 +43,16 @@ struct StoredTable {
     next_column: u16,
     options: TableOptions,
     columns: Vec<StoredColumn>,
+    #[serde(default)]
+    dropped: Vec<StoredDropped>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredDropped {
+    name: String,
+    #[serde(rename = "type")]
+    ty: String,
+    dropped_ms: i64,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -89,6 +101,15 @@ fn store_table(table: &Table) -> StoredTable {
         next_column: table.next_column,
         options: table.options.clone(),
         columns: table.columns.iter().map(store_column).collect(),
+        dropped: table
+            .dropped
+            .iter()
+            .map(|(name, column)| StoredDropped {
+                name: name.clone(),
+                ty: column.ty.to_string(),
+                dropped_ms: column.dropped_ms,
+            })
+            .collect(),
     }
 }
 
@@ -147,6 +168,8 @@ fn load_keyspace(stored: StoredKeyspace) -> Result<(String, Keyspace), String> {
 
 fn load_table(keyspace: &str, stored: StoredTable) -> Result<Table, String> {
     let columns: Result<Vec<_>, String> = stored.columns.into_iter().map(load_column).collect();
+    let dropped: Result<BTreeMap<_, _>, String> =
+        stored.dropped.into_iter().map(load_dropped).collect();
     Ok(Table {
         keyspace: keyspace.to_string(),
         name: stored.name,
@@ -155,8 +178,14 @@ fn load_table(keyspace: &str, stored: StoredTable) -> Result<Table, String> {
         version: stored.version,
         next_column: stored.next_column,
         columns: columns?,
+        dropped: dropped?,
         options: stored.options,
     })
+}
+
+fn load_dropped(stored: StoredDropped) -> Result<(String, DroppedColumn), String> {
+    let column = DroppedColumn { ty: parse::parse(&stored.ty)?.ty, dropped_ms: stored.dropped_ms };
+    Ok((stored.name, column))
 }
 
 fn load_column(stored: StoredColumn) -> Result<Column, String> {

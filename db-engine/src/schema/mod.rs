@@ -4,8 +4,10 @@
 //! takes the old one's place everywhere at once. What a request planned with the old one is
 //! recognised by the table's number and version.
 
+mod alter;
 mod apply;
 pub mod catalog;
+mod columns;
 pub mod ddl;
 pub mod describe;
 mod json;
@@ -22,6 +24,7 @@ pub use ddl::{Applied, Ddl, SchemaChange, SchemaError, TableName};
 pub use options::{TableOptions, TableSettings};
 
 use crate::{mutation::TableNumber, types::CqlType};
+use std::collections::BTreeMap;
 use uuid::Uuid;
 
 /// What a column is to its table.
@@ -88,8 +91,20 @@ pub struct Table {
     /// Partition key, clustering key (both in their order), then regular columns by name: the
     /// order of `SELECT *`.
     pub columns: Vec<Column>,
+    /// The columns that were dropped and not added again, by name.
+    pub dropped: BTreeMap<String, DroppedColumn>,
     /// What `WITH` said.
     pub options: TableOptions,
+}
+
+/// A column that was dropped. Its cells may still lie in storage, under a number that no column
+/// has any more.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DroppedColumn {
+    /// The type of its values.
+    pub ty: CqlType,
+    /// When it was dropped, in milliseconds since the Unix epoch.
+    pub dropped_ms: i64,
 }
 
 impl Table {
@@ -116,6 +131,19 @@ impl Table {
     pub fn regular(&self) -> &[Column] {
         let start = self.columns.len() - self.count(ColumnKind::Regular);
         self.columns.get(start..).unwrap_or_default()
+    }
+
+    /// The numbers of the regular columns, ascending, if storage may hold cells of others: of
+    /// columns that were dropped, whose cells do not count.
+    #[must_use]
+    pub fn numbers_besides_dropped(&self) -> Option<Vec<u16>> {
+        let regular = self.regular();
+        if regular.len() == usize::from(self.next_column) {
+            return None;
+        }
+        let mut numbers: Vec<u16> = regular.iter().map(|column| column.number).collect();
+        numbers.sort_unstable();
+        Some(numbers)
     }
 
     /// The column of this name.

@@ -264,6 +264,7 @@ fn shape_of(number: u32, spec: &Spec) -> Table {
         version: 0,
         next_column: 0,
         columns,
+        dropped: BTreeMap::new(),
         options: TableOptions { comment, ..TableOptions::default() },
     }
 }
@@ -311,6 +312,7 @@ pub fn rows(table: &Table, catalog: &Catalog, node: &NodeInfo, now_us: i64) -> V
         ("system_schema" | VIRTUAL, "keyspaces") => system_schema::keyspaces(table, catalog),
         ("system_schema" | VIRTUAL, "tables") => system_schema::tables(table, catalog),
         ("system_schema" | VIRTUAL, "columns") => system_schema::columns(table, catalog),
+        ("system_schema", "dropped_columns") => system_schema::dropped_columns(table, catalog),
         ("system_traces", "sessions") => system_traces::sessions(table, node, now_us),
         ("system_traces", "events") => system_traces::events(table, node, now_us),
         _ => Vec::new(),

@@ -1,11 +1,11 @@
 //! The rows of `system_schema`: what there is, as drivers read it.
 
 use super::{
-    Catalog, Column, ColumnKind, Keyspace, Table,
+    Catalog, Column, ColumnKind, DroppedColumn, Keyspace, Table,
     system::{self, Row, fill, int, is_virtual, text},
 };
 use crate::types::collection;
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 fn boolean(value: bool) -> Vec<u8> {
     vec![u8::from(value)]
@@ -81,6 +81,26 @@ pub(super) fn columns(shape: &Table, catalog: &Catalog) -> Vec<Row> {
         columns.into_iter().map(row).collect::<Vec<_>>()
     };
     listed_tables(shape, catalog).flat_map(of_table).collect()
+}
+
+pub(super) fn dropped_columns(shape: &Table, catalog: &Catalog) -> Vec<Row> {
+    let of_table = |table: &Arc<Table>| {
+        let row = |(name, column): (&String, &DroppedColumn)| {
+            fill(shape, |wanted| {
+                Some(match wanted {
+                    "keyspace_name" => text(&table.keyspace),
+                    "table_name" => text(&table.name),
+                    "column_name" => text(name),
+                    "dropped_time" => column.dropped_ms.to_be_bytes().to_vec(),
+                    "kind" => text("regular"),
+                    "type" => text(&column.ty.to_string()),
+                    _ => return None,
+                })
+            })
+        };
+        table.dropped.iter().map(row).collect::<Vec<_>>()
+    };
+    catalog.tables().flat_map(of_table).collect()
 }
 
 fn column_value(name: &str, table: &Table, column: &Column) -> Option<Vec<u8>> {

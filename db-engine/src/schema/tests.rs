@@ -27,7 +27,7 @@ fn create(properties: Properties) -> Ddl {
 }
 
 fn apply(catalog: &Catalog, ddl: &Ddl) -> Result<Applied, SchemaError> {
-    catalog.apply(ddl, Uuid::from_u128(7))
+    catalog.apply(ddl, Uuid::from_u128(7), 1_000)
 }
 
 fn with_keyspace() -> Catalog {

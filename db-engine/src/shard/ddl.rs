@@ -96,13 +96,14 @@ impl Changes {
         Some(answer(&request, Err(refused)))
     }
 
-    /// Begins the next change if none is under way, on top of `catalog`, the schema of now.
-    pub fn begin(&mut self, catalog: &Catalog) -> Option<Next> {
+    /// Begins the next change if none is under way, on top of `catalog`, the schema of now
+    /// (`now_ms`, milliseconds since the Unix epoch).
+    pub fn begin(&mut self, catalog: &Catalog, now_ms: i64) -> Option<Next> {
         if self.current.is_some() {
             return None;
         }
         let request = self.waiting.pop_front()?;
-        let applied = match catalog.apply(&request.ddl, Uuid::new_v4()) {
+        let applied = match catalog.apply(&request.ddl, Uuid::new_v4(), now_ms) {
             Ok(applied) => applied,
             Err(refused) => {
                 return Some(answer(&request, Err(CqlError::from(refused).into())));

@@ -36,6 +36,16 @@ impl<'a> Projector<'a> {
         Some(Projector { shape, row, view, cells, peeked: None, ck: row.ck, component: 0 })
     }
 
+    /// Whether the row is there even without the cells of columns that were dropped: by its
+    /// marker, or by a cell of one of these columns, which ascend.
+    pub(super) fn is_live_by(&self, columns: &[u16]) -> bool {
+        let now_s = self.shape.now_s;
+        self.view.marker().is_some_and(|marker| marker.is_live(now_s))
+            || self.view.cells().any(|cell| {
+                columns.binary_search(&cell.column).is_ok() && cell.view(now_s).is_some()
+            })
+    }
+
     /// Appends a value as `[bytes]`: its length and itself, or -1.
     pub(super) fn put(&mut self, source: &Source, out: &mut Vec<u8>) {
         let start = out.len();

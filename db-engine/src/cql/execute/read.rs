@@ -257,6 +257,10 @@ impl Read {
         let shape =
             Shape { single_key: plan.single_key, clustering: &plan.clustering, now_s: self.now_s };
         let Some(mut projector) = Projector::new(shape, row) else { return true };
+        if plan.undropped.as_ref().is_some_and(|columns| !projector.is_live_by(columns)) {
+            self.filtered += 1;
+            return true;
+        }
         let scratch = &mut self.scratch;
         if !self.filters.iter().all(|filter| filter.matches(&mut projector, scratch)) {
             self.filtered += 1;

@@ -132,10 +132,15 @@ impl<'a> Sorter<'a> {
                 arguments.len()
             ));
         }
+        // Named after the function, as Cassandra does: drivers would take `a` for the key itself
+        // and route by it.
         let slots: Result<Vec<_>, _> = arguments
             .iter()
             .zip(key)
-            .map(|(term, column)| binder.of_column(term, column))
+            .enumerate()
+            .map(|(at, (term, column))| {
+                binder.slot(term, &format!("arg{at}(system.token)"), &column.ty)
+            })
             .collect();
         let operand = Operand::Token(slots?);
         let (name, ty) = ("partition key token".to_string(), CqlType::Bigint);
@@ -232,6 +237,13 @@ impl<'a> Sorter<'a> {
         }
         *edge = Some(Edge { slots, inclusive });
         Ok(())
+    }
+
+    /// Whether a condition is about clustering columns.
+    pub(super) fn restricts_clustering(&self) -> bool {
+        let key = self.table.partition_key().len();
+        let clustering = self.columns.get(key..key + self.table.clustering().len());
+        self.multi.is_some() || clustering.unwrap_or_default().iter().any(|of| !of.is_empty())
     }
 
     pub(super) fn finish(mut self, allow_filtering: bool) -> Result<Where, CqlError> {

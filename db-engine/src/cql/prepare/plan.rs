@@ -227,6 +227,8 @@ pub struct SelectPlan {
     pub(in crate::cql) aggregates: Vec<Aggregate>,
     /// Numbers of the regular columns that are looked at, ascending.
     pub(in crate::cql) columns: Arc<[u16]>,
+    /// Numbers of all regular columns, ascending, if cells of dropped ones may be found.
+    pub(in crate::cql) undropped: Option<Vec<u16>>,
     /// Whether the partition key has one column, and so is that column's value.
     pub(in crate::cql) single_key: bool,
     /// Types of the clustering columns, and whether they are descending.

@@ -18,13 +18,13 @@ use crate::{
 };
 use std::{collections::BTreeSet, sync::Arc};
 
+const DISTINCT_BY_KEY: &str = "SELECT DISTINCT with WHERE clause only supports restriction by \
+     partition key and/or static columns.";
+
 pub(super) fn prepare(table: &Arc<Table>, select: &Select) -> Result<Prepared, CqlError> {
     let selected = selection(table, select)?;
     if is_system(&table.keyspace) {
         return prepare_system(table, select, selected);
-    }
-    if select.distinct {
-        check_distinct(&selected)?;
     }
     let mut binder = Binder::default();
     let mut sorter = Sorter::new(table);
@@ -39,9 +39,21 @@ pub(super) fn prepare(table: &Arc<Table>, select: &Select) -> Result<Prepared, C
         Some(term) => Some(binder.slot(term, "[limit]", &CqlType::Int)?),
         None => None,
     };
+    if select.distinct && sorter.restricts_clustering() {
+        return invalid(DISTINCT_BY_KEY);
+    }
+    let Where { partitions, prefix, span, conditions } = sorter.finish(select.allow_filtering)?;
+    if select.distinct {
+        if per_partition_limit.is_some() {
+            return invalid("PER PARTITION LIMIT is not allowed with SELECT DISTINCT queries");
+        }
+        if conditions.iter().any(|condition| matches!(condition.source, Source::Cell(_))) {
+            return invalid(DISTINCT_BY_KEY);
+        }
+        check_distinct(table, &selected, matches!(partitions, PartitionSet::Tokens { .. }))?;
+    }
     check_limit(limit.as_ref())?;
     check_limit(per_partition_limit.as_ref())?;
-    let Where { partitions, prefix, span, conditions } = sorter.finish(select.allow_filtering)?;
     let reverse = order(table, select, &partitions, &prefix)?;
     let pk_indexes = match &partitions {
         PartitionSet::Keys(choices) => routing_of(choices),
@@ -71,6 +83,7 @@ pub(super) fn prepare(table: &Arc<Table>, select: &Select) -> Result<Prepared, C
         sources: selected.iter().map(|item| item.source.clone()).collect(),
         aggregates: if sums_up { aggregates } else { Vec::new() },
         columns: columns.into_iter().collect(),
+        undropped: table.numbers_besides_dropped(),
         single_key: table.partition_key().len() == 1,
         clustering: clustering
             .iter()

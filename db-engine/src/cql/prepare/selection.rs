@@ -138,16 +138,40 @@ fn aggregate(
     Ok(Selected { source, kind, ty: column.ty.clone(), spec: spec("system.", ty) })
 }
 
-pub(super) fn check_distinct(selected: &[Selected]) -> Result<(), CqlError> {
-    let other = selected
-        .iter()
-        .find(|item| !matches!(item.source, Source::Key(_)) || item.kind != Fold::First);
-    match other {
-        Some(item) => invalid(format!(
+/// Partitions are what `DISTINCT` tells apart: only their keys can be asked for, and of a range of
+/// partitions the whole key.
+pub(super) fn check_distinct(
+    table: &Table,
+    selected: &[Selected],
+    is_range: bool,
+) -> Result<(), CqlError> {
+    let of_row = |column: &&Column| {
+        let source = Source::of(column);
+        selected.iter().any(|item| match (&item.source, &source) {
+            (Source::WriteTime(number) | Source::Ttl(number), Source::Cell(other)) => {
+                number == other
+            }
+            (Source::TimeOf(inner), source) => **inner == *source,
+            (item, source) => item == source,
+        })
+    };
+    let others = table.columns.iter().skip(table.partition_key().len());
+    if let Some(column) = others.clone().find(of_row) {
+        return invalid(format!(
             "SELECT DISTINCT queries must only request partition key columns and/or static \
              columns (not {})",
-            item.spec.name
-        )),
+            column.name
+        ));
+    }
+    let whole = |item: &Selected| item.source == Source::Token && item.kind == Fold::First;
+    if !is_range || selected.iter().any(whole) {
+        return Ok(());
+    }
+    match table.partition_key().iter().find(|column| !of_row(column)) {
         None => Ok(()),
+        Some(column) => invalid(format!(
+            "SELECT DISTINCT queries must request all the partition key columns (missing {})",
+            column.name
+        )),
     }
 }

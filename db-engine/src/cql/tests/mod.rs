@@ -53,13 +53,13 @@ impl Database {
 
     fn define(&mut self, text: &str) {
         let Plan::Ddl(ddl) = prepared(&self.catalog, text).unwrap().plan else { panic!("{text}") };
-        self.catalog = self.catalog.apply(&ddl, Uuid::nil()).unwrap().catalog.unwrap();
+        self.catalog = self.catalog.apply(&ddl, Uuid::nil(), 0).unwrap().catalog.unwrap();
     }
 
     fn refused(&self, text: &str) -> String {
         match prepared(&self.catalog, text).map(|prepared| prepared.plan) {
             Err(error) => error.message,
-            Ok(Plan::Ddl(ddl)) => self.catalog.apply(&ddl, Uuid::nil()).unwrap_err().to_string(),
+            Ok(Plan::Ddl(ddl)) => self.catalog.apply(&ddl, Uuid::nil(), 0).unwrap_err().to_string(),
             Ok(Plan::Write(plan)) => {
                 let mut out = Vec::new();
                 let bound = plan.bind(&[], &CONTEXT, &mut BindScratch::default(), &mut out);

@@ -1,0 +1,134 @@
+//! `ALTER TABLE`: a table and a change → the table after it.
+
+use super::{
+    ColumnKind, DroppedColumn, SchemaError, Table,
+    columns::{COLUMNS_MAX, check_type, invalid, regular_column},
+    ddl::Alteration,
+};
+use crate::types::{CqlType, parse::Declared};
+
+pub(super) fn alter_table(
+    table: &mut Table,
+    change: &Alteration,
+    now_ms: i64,
+) -> Result<(), SchemaError> {
+    match change {
+        Alteration::Add { if_not_exists, columns } => {
+            for (name, declared) in columns {
+                add_column(table, name, declared, *if_not_exists)?;
+            }
+            Ok(())
+        }
+        Alteration::Drop { if_exists, columns } => {
+            for name in columns {
+                let column = table.columns.iter().position(|column| column.name == *name);
+                let found = column.and_then(|at| Some((at, table.columns.get(at)?.kind)));
+                match found {
+                    Some((at, ColumnKind::Regular)) => {
+                        let ty = table.columns.remove(at).ty;
+                        let dropped = DroppedColumn { ty, dropped_ms: now_ms };
+                        table.dropped.insert(name.clone(), dropped);
+                    }
+                    Some(_) => {
+                        return invalid(format!("Cannot drop PRIMARY KEY column {name}"));
+                    }
+                    None if *if_exists => {}
+                    None => {
+                        return invalid(format!(
+                            "Column {name} was not found in table '{}.{}'",
+                            table.keyspace, table.name
+                        ));
+                    }
+                }
+            }
+            Ok(())
+        }
+        Alteration::Rename(pairs) => pairs.iter().try_for_each(|(a, b)| rename(table, a, b)),
+        Alteration::With(properties) => table.options.set(properties.clone()),
+    }
+}
+
+fn add_column(
+    table: &mut Table,
+    name: &str,
+    declared: &Declared,
+    if_not_exists: bool,
+) -> Result<(), SchemaError> {
+    if table.column(name).is_some() {
+        if if_not_exists {
+            return Ok(());
+        }
+        return invalid(format!("Column with name '{name}' already exists"));
+    }
+    check_type(&table.name, name, declared)?;
+    if let Some(dropped) = table.dropped.get(name).filter(|column| !reads(&declared.ty, &column.ty))
+    {
+        return invalid(format!(
+            "Cannot add a column '{name}' of type {}, incompatible with previously dropped column \
+             '{name}' of type {}",
+            declared.ty, dropped.ty
+        ));
+    }
+    if usize::from(table.next_column) >= COLUMNS_MAX {
+        return invalid(format!("Table '{}' has more than {COLUMNS_MAX} columns", table.name));
+    }
+    let column = regular_column(name.to_string(), declared.clone(), table.next_column);
+    table.next_column += 1;
+    let fixed = table.columns.len() - table.regular().len();
+    let before = table.regular().iter().take_while(|other| other.name.as_str() < name).count();
+    table.columns.insert(fixed + before, column);
+    Ok(())
+}
+
+/// Whether values of the old type are values of the new one, as Cassandra judges it. Cells of a
+/// dropped column never come back here, so this only keeps schemas portable.
+fn reads(new: &CqlType, old: &CqlType) -> bool {
+    match (new, old) {
+        _ if new == old => true,
+        (CqlType::Text, CqlType::Ascii)
+        | (CqlType::Uuid, CqlType::Timeuuid)
+        | (CqlType::Bigint, CqlType::Timestamp)
+        | (CqlType::Timestamp, CqlType::Bigint) => true,
+        // Cassandra knows the length of these, and does not read them as bytes.
+        (CqlType::Blob, old) => !matches!(
+            old,
+            CqlType::Boolean
+                | CqlType::Bigint
+                | CqlType::Timestamp
+                | CqlType::Double
+                | CqlType::Float
+                | CqlType::Int
+                | CqlType::Timeuuid
+                | CqlType::Uuid
+                | CqlType::List(_)
+                | CqlType::Set(_)
+                | CqlType::Map(..)
+        ),
+        (CqlType::List(new), CqlType::List(old)) => reads(new, old),
+        (CqlType::Tuple(new), CqlType::Tuple(old)) => {
+            new.len() >= old.len() && new.iter().zip(old).all(|(new, old)| reads(new, old))
+        }
+        _ => false,
+    }
+}
+
+fn rename(table: &mut Table, from: &str, to: &str) -> Result<(), SchemaError> {
+    let name = format!("{}.{}", table.keyspace, table.name);
+    match table.column(from) {
+        None => return invalid(format!("Undefined column name {from} in table {name}")),
+        Some(column) if column.kind == ColumnKind::Regular => {
+            return invalid(format!("Cannot rename non PRIMARY KEY column {from}"));
+        }
+        Some(_) => {}
+    }
+    if table.column(to).is_some() {
+        return invalid(format!(
+            "Cannot rename column {from} to {to} in table '{name}'; another column with that name \
+             already exists"
+        ));
+    }
+    if let Some(column) = table.columns.iter_mut().find(|column| column.name == from) {
+        column.name = to.to_string();
+    }
+    Ok(())
+}
