@@ -84,6 +84,11 @@ pub struct Config {
     #[arg(long, env = "DB_PREPARED_MAX", value_name = "N", default_value_t = 10_000)]
     pub prepared_max: u32,
 
+    /// What to do with a schema that is legal and costs more than one might think, such as a time
+    /// to live of more than 50 compaction windows: warn the client, or refuse (strict).
+    #[arg(long, env = "DB_GUARDRAILS", value_name = "warn|strict", default_value = "warn")]
+    pub guardrails: Guardrails,
+
     /// Least severe messages of the log on standard error.
     #[arg(
         long,
@@ -92,6 +97,15 @@ pub struct Config {
         default_value = "info"
     )]
     pub log_level: log::LevelFilter,
+}
+
+/// What is done with what deserves a warning.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub enum Guardrails {
+    /// The client is warned.
+    Warn,
+    /// It is refused.
+    Strict,
 }
 
 impl Config {

@@ -36,9 +36,10 @@ pub fn set_keyspace(out: &mut Vec<u8>, stream: i16, keyspace: &str) {
     response::end(out, at);
 }
 
-/// Appends that the schema has changed, as the answer to the statement that did it.
-pub fn schema_change(out: &mut Vec<u8>, stream: i16, change: &SchemaChange) {
-    let at = response::begin(out, stream, opcode::RESULT);
+/// Appends that the schema has changed, as the answer to the statement that did it, and what its
+/// client is to be warned of.
+pub fn schema_change(out: &mut Vec<u8>, stream: i16, change: &SchemaChange, warnings: &[String]) {
+    let at = response::begin_warned(out, stream, opcode::RESULT, warnings);
     put_int(out, SCHEMA_CHANGE);
     put_change(out, change);
     response::end(out, at);
@@ -195,7 +196,7 @@ mod tests {
         let (keyspace, table) = ("ks".to_owned(), Some("t".to_owned()));
         let change = SchemaChange { change: Change::Created, keyspace, table };
         let mut out = Vec::new();
-        schema_change(&mut out, 3, &change);
+        schema_change(&mut out, 3, &change, &[]);
         let length = out.len();
         schema_event(&mut out, &change);
         assert_eq!(out[length..length + 5], [0x84, 0, 0xFF, 0xFF, 0x0C]);

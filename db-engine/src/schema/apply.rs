@@ -5,7 +5,7 @@ use super::{
     TableName, TableOptions, alter,
     columns::{COLUMNS_MAX, check_type, invalid, regular_column},
     ddl::{Change, Properties},
-    options::keyspace_options,
+    replication::keyspace_options,
     system::is_system,
 };
 use crate::{mutation::TableNumber, types::parse::Declared};
@@ -21,11 +21,12 @@ fn system_keyspace<T>(name: &str) -> Result<T, SchemaError> {
     Err(SchemaError::Unauthorized(format!("{name} keyspace is not user-modifiable.")))
 }
 
-const NOTHING: Applied = Applied { catalog: None, change: None };
+const NOTHING: Applied = Applied { catalog: None, change: None, warning: None };
 
 fn done(catalog: Catalog, change: Change, keyspace: &str, table: Option<&str>) -> Applied {
     let (keyspace, table) = (keyspace.to_string(), table.map(str::to_string));
-    Applied { catalog: Some(catalog), change: Some(SchemaChange { change, keyspace, table }) }
+    let change = Some(SchemaChange { change, keyspace, table });
+    Applied { catalog: Some(catalog), change, warning: None }
 }
 
 pub(super) fn apply(
@@ -53,9 +54,10 @@ pub(super) fn apply(
             }
             let mut next = catalog.clone();
             let made = create_table(keyspace, ddl, id, TableNumber(catalog.next_table))?;
+            let warning = made.options.warning();
             next.next_table += 1;
             insert(&mut next, made);
-            Ok(done(next, Change::Created, keyspace, Some(table)))
+            Ok(Applied { warning, ..done(next, Change::Created, keyspace, Some(table)) })
         }
         Ddl::AlterTable { name, if_exists, change } => {
             let Some(found) = find(catalog, name, *if_exists, false)? else { return Ok(NOTHING) };
@@ -65,9 +67,14 @@ pub(super) fn apply(
                 return Ok(NOTHING);
             }
             altered.version += 1;
+            let warning = altered.options.warning();
             let mut next = catalog.clone();
             insert(&mut next, altered);
-            Ok(done(next, Change::Updated, &found.keyspace, Some(&found.name)))
+            let applied = done(next, Change::Updated, &found.keyspace, Some(&found.name));
+            Ok(Applied {
+                warning: warning.filter(|_| found.options.warning().is_none()),
+                ..applied
+            })
         }
         Ddl::DropTable { name, if_exists } => {
             let Some(found) = find(catalog, name, *if_exists, false)? else { return Ok(NOTHING) };
@@ -85,7 +92,7 @@ pub(super) fn apply(
             let mut next = catalog.clone();
             next.next_table += 1;
             insert(&mut next, emptied);
-            Ok(Applied { catalog: Some(next), change: None })
+            Ok(Applied { catalog: Some(next), change: None, warning: None })
         }
     }
 }
@@ -163,7 +170,7 @@ fn create_keyspace(
         let (keyspace, table) = (name.to_string(), String::new());
         return Err(SchemaError::AlreadyExists { keyspace, table });
     }
-    let (replication, durable_writes) = keyspace_options(properties)?;
+    let (replication, durable_writes) = keyspace_options(name, properties)?;
     let Some(replication) = replication else {
         return invalid("Missing mandatory option 'replication'");
     };
@@ -194,7 +201,7 @@ fn alter_keyspace(
         }
         return invalid(format!("Keyspace '{name}' doesn't exist"));
     };
-    let (replication, durable_writes) = keyspace_options(properties)?;
+    let (replication, durable_writes) = keyspace_options(name, properties)?;
     if let Some(replication) = replication {
         keyspace.replication = replication;
     }

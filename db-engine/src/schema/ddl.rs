@@ -189,6 +189,8 @@ pub struct Applied {
     /// What to tell clients; none answers the statement with a void result (`TRUNCATE` as well,
     /// which has a new catalog).
     pub change: Option<SchemaChange>,
+    /// What the client should know of a schema that is legal and costs more than one might think.
+    pub warning: Option<String>,
 }
 
 /// Why the schema was not changed. Trying again is of no use.

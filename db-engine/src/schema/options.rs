@@ -3,25 +3,24 @@
 //! Options that concern only Cassandra's own storage are checked for being known, kept, and shown
 //! to whoever reads `system_schema.tables`; they change nothing here.
 
-use super::ddl::{Properties, Property, SchemaError};
+use super::{
+    compaction::compaction,
+    ddl::{Properties, Property, SchemaError},
+    shown::{caching, compression, speculative_retry},
+};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
 /// Longest time to live: 20 years, as in Cassandra.
 pub const TTL_S_MAX: u32 = 630_720_000;
-/// Most compaction windows that a table with a time to live may have at a time. Each is at least
+/// Most compaction windows that a table with a time to live should have at a time. Each is at least
 /// one file; ScyllaDB's limit.
 pub const WINDOWS_MAX: i64 = 50;
 
-const PACKAGE: &str = "org.apache.cassandra.db.compaction.";
-const TIME_WINDOW: &str = "TimeWindowCompactionStrategy";
-const STRATEGIES: [&str; 5] = [
-    TIME_WINDOW,
-    "SizeTieredCompactionStrategy",
-    "LeveledCompactionStrategy",
-    "UnifiedCompactionStrategy",
-    "IncrementalCompactionStrategy",
-];
+/// Above it a Bloom filter can be made, as Cassandra judges it.
+const FP_CHANCE_MIN: f64 = 6.71e-5;
+
+pub(super) const TIME_WINDOW: &str = "TimeWindowCompactionStrategy";
 
 /// What storage must know of a table besides its number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -99,11 +98,11 @@ impl Default for TableOptions {
     }
 }
 
-fn syntax<T>(text: String) -> Result<T, SchemaError> {
+pub(super) fn syntax<T>(text: String) -> Result<T, SchemaError> {
     Err(SchemaError::Syntax(text))
 }
 
-fn config<T>(text: String) -> Result<T, SchemaError> {
+pub(super) fn config<T>(text: String) -> Result<T, SchemaError> {
     Err(SchemaError::Config(text))
 }
 
@@ -116,12 +115,25 @@ fn value(name: &str, property: Property) -> Result<String, SchemaError> {
     }
 }
 
-fn map(name: &str, property: Property) -> Result<BTreeMap<String, String>, SchemaError> {
+pub(super) fn map(name: &str, property: Property) -> Result<BTreeMap<String, String>, SchemaError> {
     match property {
         Property::Map(map) => Ok(map),
         Property::Value(_) => {
             syntax(format!("Invalid value for property '{name}'. It should be a map"))
         }
+    }
+}
+
+/// `true` or `false`; Cassandra takes 1 and yes for true as well.
+pub(super) fn boolean(name: &str, property: Property) -> Result<bool, SchemaError> {
+    let text = value(name, property)?;
+    match text.to_ascii_lowercase().as_str() {
+        "true" | "1" | "yes" => Ok(true),
+        "false" | "0" | "no" => Ok(false),
+        _ => syntax(format!(
+            "Invalid boolean value {text} for '{name}'. Positive values can be '1', 'true' or \
+             'yes'. Negative values can be '0', 'false' or 'no'."
+        )),
     }
 }
 
@@ -158,7 +170,23 @@ impl TableOptions {
             self.set_one(&name, property)?;
             seen.push(name);
         }
-        self.check_windows()
+        self.check_index_intervals()
+    }
+
+    fn check_index_intervals(&self) -> Result<(), SchemaError> {
+        let (min, max) = (self.min_index_interval, self.max_index_interval);
+        if min < 1 {
+            return config(format!(
+                "min_index_interval must be greater than or equal to 1 (got {min})"
+            ));
+        }
+        if max < min {
+            return config(format!(
+                "max_index_interval must be greater than or equal to min_index_interval ({min}) \
+                 (got {max})"
+            ));
+        }
+        Ok(())
     }
 
     fn set_one(&mut self, name: &str, property: Property) -> Result<(), SchemaError> {
@@ -175,14 +203,14 @@ impl TableOptions {
             }
             "gc_grace_seconds" => self.gc_grace_s = unsigned(name, property)?,
             "compaction" => self.compaction = compaction(map(name, property)?)?,
-            "compression" => self.compression = map(name, property)?,
-            "caching" => self.caching = map(name, property)?,
+            "compression" => self.compression = compression(map(name, property)?)?,
+            "caching" => self.caching = caching(&map(name, property)?)?,
             "bloom_filter_fp_chance" => {
                 let chance = double(name, property)?;
-                if !(chance > 0.0 && chance <= 1.0) {
+                if !(chance > FP_CHANCE_MIN && chance <= 1.0) {
                     return config(format!(
                         "bloom_filter_fp_chance must be larger than 6.71E-5 and less than or \
-                         equal to 1.0 (got {chance})"
+                         equal to 1.0 (got {chance:?})"
                     ));
                 }
                 self.bloom_filter_fp_chance = chance;
@@ -198,18 +226,34 @@ impl TableOptions {
                 self.crc_check_chance = chance;
             }
             "memtable_flush_period_in_ms" => {
-                self.memtable_flush_period_ms = integer(name, property)?;
+                let period = unsigned(name, property)?;
+                self.memtable_flush_period_ms = i32::try_from(period).unwrap_or(i32::MAX);
             }
             "min_index_interval" => self.min_index_interval = integer(name, property)?,
             "max_index_interval" => self.max_index_interval = integer(name, property)?,
             "cdc" => {
-                if value(name, property)? == "true" {
+                if boolean(name, property)? {
                     let text = "Change data capture is not supported yet by Sandglass";
                     return Err(SchemaError::Invalid(text.into()));
                 }
             }
-            "speculative_retry" | "additional_write_policy" | "memtable" | "read_repair" => {
-                self.shown.insert(name.into(), value(name, property)?);
+            "speculative_retry" | "additional_write_policy" => {
+                let policy = speculative_retry(&value(name, property)?)?;
+                self.shown.insert(name.into(), policy);
+            }
+            "read_repair" => {
+                let strategy = value(name, property)?.to_ascii_uppercase();
+                if !["NONE", "BLOCKING"].contains(&strategy.as_str()) {
+                    return config(format!("Invalid value {strategy} for option 'read_repair'"));
+                }
+                self.shown.insert(name.into(), strategy);
+            }
+            "memtable" => {
+                let memtable = value(name, property)?;
+                if memtable != "default" {
+                    return config(format!("Memtable configuration \"{memtable}\" not found."));
+                }
+                self.shown.insert(name.into(), memtable);
             }
             // Known to Cassandra or ScyllaDB; nothing here could heed or show them.
             "read_repair_chance"
@@ -249,153 +293,19 @@ impl TableOptions {
         size.checked_mul(unit_s)?.checked_mul(1_000_000)
     }
 
-    fn check_windows(&self) -> Result<(), SchemaError> {
-        let Some(window_us) = self.window_us() else { return Ok(()) };
+    /// What is legal and will cost more than one might think: to be told to the client.
+    #[must_use]
+    pub fn warning(&self) -> Option<String> {
+        let window_us = self.window_us()?;
         let windows = i64::from(self.default_ttl_s) * 1_000_000 / window_us;
         if windows <= WINDOWS_MAX {
-            return Ok(());
+            return None;
         }
-        config(format!(
+        Some(format!(
             "The setting of default_time_to_live={} and compaction window={}(s) can lead to \
-             {windows} windows, which is larger than the allowed number of windows ({WINDOWS_MAX})",
+             {windows} windows, which is larger than the recommended number of windows ({WINDOWS_MAX})",
             self.default_ttl_s,
             window_us / 1_000_000
         ))
     }
-}
-
-/// Checks the options of a compaction strategy and gives the class its full name.
-fn compaction(
-    mut given: BTreeMap<String, String>,
-) -> Result<BTreeMap<String, String>, SchemaError> {
-    let Some(class) = given.remove("class") else {
-        return config("Missing sub-option 'class' for the 'compaction' option".into());
-    };
-    let short = class.strip_prefix(PACKAGE).unwrap_or(&class);
-    if !STRATEGIES.contains(&short) {
-        let full = if class.contains('.') { class } else { format!("{PACKAGE}{class}") };
-        return config(format!("Unable to find compaction strategy class '{full}'"));
-    }
-    let full = format!("{PACKAGE}{short}");
-    for (key, value) in &given {
-        check_compaction(short, key, value)?;
-    }
-    if short != "UnifiedCompactionStrategy" {
-        given.entry("min_threshold".into()).or_insert_with(|| "4".into());
-        given.entry("max_threshold".into()).or_insert_with(|| "32".into());
-    }
-    given.insert("class".into(), full);
-    Ok(given)
-}
-
-fn check_compaction(short: &str, key: &str, value: &str) -> Result<(), SchemaError> {
-    let number = || value.parse::<i64>().ok();
-    match key {
-        "compaction_window_unit" if short == TIME_WINDOW => {
-            if !["MINUTES", "HOURS", "DAYS"].contains(&value) {
-                return config(format!("{value} is not valid for {key}"));
-            }
-        }
-        "compaction_window_size" if short == TIME_WINDOW => match number() {
-            Some(1..=0x7FFF_FFFF) => {}
-            Some(size) => {
-                return config(format!("{size} must be greater than 1 for {key}"));
-            }
-            None => return config(format!("{value} is not a parsable int (base10) for {key}")),
-        },
-        "timestamp_resolution" if short == TIME_WINDOW => {
-            if value != "MICROSECONDS" {
-                return Err(SchemaError::Invalid(
-                    "A timestamp_resolution other than MICROSECONDS is not supported yet by \
-                     Sandglass"
-                        .into(),
-                ));
-            }
-        }
-        "expired_sstable_check_frequency_seconds"
-        | "min_threshold"
-        | "max_threshold"
-        | "tombstone_compaction_interval"
-        | "sstable_size_in_mb"
-        | "fanout_size" => {
-            if number().is_none_or(|number| number < 0) {
-                return config(format!("{value} is not a parsable int (base10) for {key}"));
-            }
-        }
-        "enabled"
-        | "log_all"
-        | "unchecked_tombstone_compaction"
-        | "only_purge_repaired_tombstones"
-        | "unsafe_aggressive_sstable_expiration"
-        | "tombstone_threshold"
-        | "bucket_high"
-        | "bucket_low"
-        | "min_sstable_size"
-        | "provide_overlapping_tombstones"
-        | "single_sstable_uplevel" => {}
-        _ if short == "UnifiedCompactionStrategy" || short == "IncrementalCompactionStrategy" => {}
-        _ => return config(format!("Properties specified [{key}] are not understood by {short}")),
-    }
-    Ok(())
-}
-
-/// How a keyspace is replicated, and whether its writes are durable; none where nothing was said.
-pub type KeyspaceOptions = (Option<BTreeMap<String, String>>, Option<bool>);
-
-/// The options of a keyspace.
-///
-/// # Errors
-/// In Cassandra's words, if the replication is missing or makes no sense.
-pub fn keyspace_options(properties: Properties) -> Result<KeyspaceOptions, SchemaError> {
-    let (mut replication, mut durable) = (None, None);
-    for (name, property) in properties {
-        match name.as_str() {
-            "replication" => replication = Some(check_replication(map(&name, property)?)?),
-            "durable_writes" => {
-                let text = value(&name, property)?;
-                durable =
-                    Some(text.parse().or_else(|_| {
-                        syntax(format!("Invalid boolean value {text} for '{name}'"))
-                    })?);
-            }
-            "tablets" | "storage" => {}
-            _ => return syntax(format!("Unknown property '{name}'")),
-        }
-    }
-    Ok((replication, durable))
-}
-
-fn check_replication(
-    mut given: BTreeMap<String, String>,
-) -> Result<BTreeMap<String, String>, SchemaError> {
-    const PACKAGE: &str = "org.apache.cassandra.locator.";
-    let Some(class) = given.remove("class") else {
-        return config("Missing replication strategy class".into());
-    };
-    let short = class.strip_prefix(PACKAGE).unwrap_or(&class);
-    match short {
-        "SimpleStrategy" => {
-            // Cassandra's `default_keyspace_rf`.
-            given.entry("replication_factor".into()).or_insert_with(|| "1".into());
-            if let Some(key) = given.keys().find(|key| *key != "replication_factor") {
-                return config(format!(
-                    "Unrecognized strategy option {{{key}}} passed to SimpleStrategy"
-                ));
-            }
-        }
-        "NetworkTopologyStrategy" => {}
-        _ => {
-            let full = if class.contains('.') { class } else { format!("{PACKAGE}{class}") };
-            return config(format!("Unable to find replication strategy class '{full}'"));
-        }
-    }
-    for factor in given.values() {
-        let refused = || SchemaError::Config(format!("For input string: \"{factor}\""));
-        let number: i32 = factor.parse().map_err(|_| refused())?;
-        if number < 0 {
-            return config(format!("Replication factor must be non-negative; found {number}"));
-        }
-    }
-    given.insert("class".into(), format!("{PACKAGE}{short}"));
-    Ok(given)
 }

@@ -1,8 +1,9 @@
 use super::{
-    Applied, Catalog, Ddl, SchemaError, TableName, TableSettings,
+    Applied, Catalog, Ddl, DroppedColumn, SchemaError, TableName, TableSettings,
     ddl::{Alteration, Change, Properties, Property},
 };
-use crate::types::parse;
+use crate::types::{CqlType, parse};
+use std::sync::Arc;
 use uuid::Uuid;
 
 fn map(pairs: &[(&str, &str)]) -> Property {
@@ -78,11 +79,27 @@ fn storage_learns_of_another_grace() {
 }
 
 #[test]
-fn windows_may_not_be_too_many() {
-    assert!(with_table(windows("DAYS", "1", "2592000")).is_ok());
-    assert!(with_table(windows("HOURS", "1", "180000")).is_ok());
-    let refused = with_table(windows("HOURS", "1", "183600")).unwrap_err();
-    assert!(matches!(&refused, SchemaError::Config(text) if text.contains("51 windows")));
+fn too_many_windows_are_warned_of_when_they_become_too_many() {
+    let warning = |unit, size, ttl| {
+        apply(&with_keyspace(), &create(windows(unit, size, ttl))).unwrap().warning
+    };
+    assert_eq!(warning("DAYS", "1", "2592000"), None);
+    assert_eq!(warning("HOURS", "1", "180000"), None);
+    assert!(warning("HOURS", "1", "183600").unwrap().contains("51 windows"));
+    let altered = |catalog: &Catalog, property: (&str, &str)| {
+        let value = Property::Value(property.1.to_string());
+        let change = Alteration::With(vec![(property.0.into(), value)]);
+        let ddl = Ddl::AlterTable { name: table(), if_exists: false, change };
+        apply(catalog, &ddl).unwrap().warning
+    };
+    let few = with_table(windows("HOURS", "1", "180000")).unwrap();
+    assert!(altered(&few, ("default_time_to_live", "183600")).is_some());
+    let many = with_table(windows("HOURS", "1", "183600")).unwrap();
+    assert_eq!(altered(&many, ("comment", "known")), None);
+}
+
+#[test]
+fn windows_have_a_unit_and_a_size() {
     for (unit, size) in [("WEEKS", "1"), ("DAYS", "0"), ("DAYS", "x"), ("DAYS", "99999999999")] {
         let refused = with_table(windows(unit, size, "0"));
         assert!(matches!(refused, Err(SchemaError::Config(_))), "{unit} {size}");
@@ -112,8 +129,22 @@ fn the_number_of_a_dropped_column_is_not_given_again() {
     let before = with_table(Vec::new()).unwrap();
     let columns = vec!["v".to_string()];
     let without = alter(&before, Alteration::Drop { if_exists: false, columns });
-    let columns = vec![("v".to_string(), parse::parse("double").unwrap())];
-    let again = alter(&without, Alteration::Add { if_not_exists: false, columns });
+    let table_of = |catalog: &Catalog| Arc::clone(catalog.table("ks", "t").unwrap());
+    assert_eq!(table_of(&before).numbers_besides_dropped(), None);
+    assert_eq!(table_of(&without).numbers_besides_dropped().map(|numbers| numbers.len()), Some(1));
+    let dropped = DroppedColumn { ty: CqlType::Double, dropped_ms: 1_000 };
+    assert_eq!(table_of(&without).dropped, [("v".to_string(), dropped)].into());
+    assert_eq!(Catalog::from_json(&without.to_json()).as_ref(), Ok(&without));
+    let add = |ty: &str| {
+        let columns = vec![("v".to_string(), parse::parse(ty).unwrap())];
+        Alteration::Add { if_not_exists: false, columns }
+    };
+    let ddl = Ddl::AlterTable { name: table(), if_exists: false, change: add("text") };
+    let refused = apply(&without, &ddl).unwrap_err();
+    let text = "Cannot add a column 'v' of type text, incompatible with previously dropped column \
+                'v' of type double";
+    assert_eq!(refused.to_string(), text);
+    let again = alter(&without, add("double"));
     assert_ne!(number(&before), number(&again));
     assert_ne!(before.version, again.version);
 }

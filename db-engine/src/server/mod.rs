@@ -10,7 +10,7 @@ mod socket;
 mod stop;
 
 use crate::{
-    config::Config,
+    config::{Config, Guardrails},
     directory::CatalogFile,
     error::Error,
     io::{
@@ -293,6 +293,7 @@ impl Parts<'_> {
                 clock: Arc::clone(&self.clock),
                 frame_bytes_max: limits.frame_bytes_max,
                 catalog_file: catalog_file.take(),
+                guardrails_strict: config.guardrails == Guardrails::Strict,
                 seed: Uuid::new_v4().as_u64_pair().0,
             });
             let reactor = Reactor::new(shard, limits, Arc::clone(stop));

@@ -9,7 +9,7 @@ use crate::{
     directory::{CatalogFile, Replacement},
     io::Completion,
     protocol::code,
-    schema::{Catalog, Ddl, SchemaChange},
+    schema::{Catalog, Ddl, SchemaChange, SchemaError},
     store::Fatal,
 };
 use log::{error, info};
@@ -40,6 +40,8 @@ pub struct Answer {
     pub address: Address,
     /// The change that was made, if one was, or why not.
     pub result: Result<Option<SchemaChange>, Failure>,
+    /// What its client is to be warned of.
+    pub warning: Option<String>,
 }
 
 /// What is to be done next about a change.
@@ -54,6 +56,7 @@ struct Current {
     request: Request,
     catalog: Arc<Catalog>,
     change: Option<SchemaChange>,
+    warning: Option<String>,
     step: Step,
 }
 
@@ -70,14 +73,16 @@ pub struct Changes {
     current: Option<Current>,
     completions: Vec<Completion>,
     shards: u16,
+    /// Whether what deserves a warning is refused.
+    strict: bool,
 }
 
 impl Changes {
-    /// No changes yet. The schema lies in `file`.
+    /// No changes yet. The schema lies in `file`. `strict` refuses what deserves a warning.
     #[must_use]
-    pub fn new(file: CatalogFile, shards: u16) -> Self {
+    pub fn new(file: CatalogFile, shards: u16, strict: bool) -> Self {
         let (waiting, completions) = (VecDeque::new(), Vec::new());
-        Self { file, waiting, current: None, completions, shards }
+        Self { file, waiting, current: None, completions, shards, strict }
     }
 
     /// Whether nothing is under way.
@@ -112,9 +117,17 @@ impl Changes {
         let Some(changed) = applied.catalog else {
             return Some(answer(&request, Ok(applied.change)));
         };
+        if self.strict
+            && let Some(warning) = applied.warning
+        {
+            return Some(answer(
+                &request,
+                Err(CqlError::from(SchemaError::Config(warning)).into()),
+            ));
+        }
         let step = Step::Storing(Replacement::begin(&mut self.file, &changed));
-        let (catalog, change) = (Arc::new(changed), applied.change);
-        self.current = Some(Current { request, catalog, change, step });
+        let (catalog, change, warning) = (Arc::new(changed), applied.change, applied.warning);
+        self.current = Some(Current { request, catalog, change, warning, step });
         None
     }
 
@@ -164,7 +177,10 @@ impl Changes {
         if let Step::Learning(missing) = &mut current.step {
             missing.remove(&shard);
             if missing.is_empty() {
-                return Some(answer(&current.request, Ok(current.change)));
+                let (request, warning) = (&current.request, current.warning);
+                let result = Ok(current.change);
+                let answer = Answer { address: request.address, result, warning };
+                return Some(Next::Answer(request.shard, answer));
             }
         }
         self.current = Some(current);
@@ -173,5 +189,5 @@ impl Changes {
 }
 
 fn answer(request: &Request, result: Result<Option<SchemaChange>, Failure>) -> Next {
-    Next::Answer(request.shard, Answer { address: request.address, result })
+    Next::Answer(request.shard, Answer { address: request.address, result, warning: None })
 }

@@ -72,6 +72,8 @@ pub struct Parameters {
     pub frame_bytes_max: usize,
     /// For shard 0: where the schema is kept.
     pub catalog_file: Option<CatalogFile>,
+    /// Whether a schema that deserves a warning is refused.
+    pub guardrails_strict: bool,
     /// Where its own random numbers begin.
     pub seed: u64,
 }
@@ -148,7 +150,9 @@ impl Shard {
             round_robin: RoundRobin::default(),
             client_until_us: 0,
             retries: Vec::new(),
-            changes: parameters.catalog_file.map(|file| Changes::new(file, shards)),
+            changes: parameters
+                .catalog_file
+                .map(|file| Changes::new(file, shards, parameters.guardrails_strict)),
             again: true,
             done: Vec::new(),
             parcels: Vec::new(),

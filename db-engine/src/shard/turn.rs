@@ -233,10 +233,11 @@ impl Core {
 
     fn changed(&mut self, sessions: &mut dyn Sessions, answer: ddl::Answer) {
         let address = answer.address;
+        let warning = answer.warning.as_slice();
         match answer.result {
             Ok(None) => self.answer(sessions, address, |out| result::void(out, address.stream)),
             Ok(Some(change)) => self.answer(sessions, address, |out| {
-                result::schema_change(out, address.stream, &change);
+                result::schema_change(out, address.stream, &change, warning);
             }),
             Err(failure) => self.answer_failure(sessions, address, &failure),
         }

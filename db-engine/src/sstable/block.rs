@@ -11,8 +11,9 @@ const PARTITION: u8 = 1;
 const DELETED_PARTITION: u8 = 2;
 const ROW: u8 = 3;
 
-/// A larger block is not believed, however its checksum.
-const RAW_BYTES_MAX: usize = 64 << 20;
+/// A larger block is not believed, however its checksum. Many writes make one row as large as a
+/// memtable may get, and a row is never divided: only what a length can say is the limit.
+const RAW_BYTES_MAX: usize = u32::MAX as usize;
 
 /// A row in a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,7 +1,7 @@
 //! Literals of CQL text, and the wire bytes they stand for once their type is known.
 
 use super::{
-    CqlType, TypeError, collection, decimal,
+    CqlType, TypeError, collection, decimal, duration,
     time::{self, put_vint},
 };
 use std::net::IpAddr;
@@ -361,8 +361,7 @@ fn hex(digits: &str) -> Result<Vec<u8>, TypeError> {
 }
 
 fn duration_bytes(text: &str) -> Result<Vec<u8>, TypeError> {
-    let unable = || TypeError(format!("Unable to convert '{text}' to a duration"));
-    let (months, days, nanos) = time::duration(text).ok_or_else(unable)?;
+    let (months, days, nanos) = duration::duration(text).map_err(TypeError)?;
     let mut out = Vec::new();
     put_vint(&mut out, months.into());
     put_vint(&mut out, days.into());

@@ -8,6 +8,7 @@
 pub mod collection;
 pub mod comparable;
 mod decimal;
+pub mod duration;
 pub mod literal;
 pub mod parse;
 pub mod time;

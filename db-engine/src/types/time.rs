@@ -6,7 +6,6 @@
 //! date      := ["-"] year "-" month "-" day
 //! clock     := hour ":" minute [":" second ["." fraction]]
 //! zone      := "Z" | ("+"|"-") hh [":"] mm?
-//! duration  := ["-"] (number unit)+          1h30m, also ISO 8601: P1DT2H
 //! ```
 
 /// Milliseconds of a day.
@@ -116,55 +115,6 @@ pub fn timestamp_ms(text: &str) -> Option<i64> {
     Some(ms - offset_minutes * 60_000)
 }
 
-/// Months, days and nanoseconds of a duration's text.
-#[must_use]
-pub fn duration(text: &str) -> Option<(i32, i32, i64)> {
-    let (negative, text) = match text.strip_prefix('-') {
-        Some(rest) => (true, rest),
-        None => (false, text),
-    };
-    let (mut months, mut days, mut nanos) = (0i64, 0i64, 0i64);
-    let iso = text.strip_prefix(['P', 'p']);
-    let mut rest = iso.unwrap_or(text);
-    let mut in_clock = false;
-    let mut any = false;
-    while !rest.is_empty() {
-        if iso.is_some()
-            && let Some(after) = rest.strip_prefix(['T', 't'])
-        {
-            (in_clock, rest) = (true, after);
-            continue;
-        }
-        let end = rest.find(|c: char| !c.is_ascii_digit())?;
-        let (number, after) = rest.split_at(end);
-        let number: i64 = number.parse().ok()?;
-        let end = after.find(|c: char| c.is_ascii_digit() || c == 'T').unwrap_or(after.len());
-        let (unit, after) = after.split_at(end);
-        let unit = unit.to_ascii_lowercase();
-        let (total, factor) = match (unit.as_str(), iso.is_some()) {
-            ("y", _) => (&mut months, 12),
-            ("mo", false) => (&mut months, 1),
-            ("m", true) if !in_clock => (&mut months, 1),
-            ("w", _) => (&mut days, 7),
-            ("d", _) => (&mut days, 1),
-            ("h", _) => (&mut nanos, 3_600_000_000_000),
-            ("m", _) => (&mut nanos, 60_000_000_000),
-            ("s", _) => (&mut nanos, 1_000_000_000),
-            ("ms", false) => (&mut nanos, 1_000_000),
-            ("us" | "µs", false) => (&mut nanos, 1_000),
-            ("ns", false) => (&mut nanos, 1),
-            _ => return None,
-        };
-        *total = number.checked_mul(factor)?.checked_add(*total)?;
-        (rest, any) = (after, true);
-    }
-    if !any {
-        return None;
-    }
-    let sign = if negative { -1 } else { 1 };
-    Some((i32::try_from(sign * months).ok()?, i32::try_from(sign * days).ok()?, sign * nanos))
-}
-
 /// Appends one of Cassandra's variable-length integers, zig-zag coded, as a duration has three of.
 ///
 /// # Panics
@@ -220,16 +170,6 @@ mod tests {
         }
         for wrong in ["", "now", "2026-11-21T25:00", "2026-11-21T", "2026-11-21+1"] {
             assert_eq!(timestamp_ms(wrong), None, "{wrong}");
-        }
-    }
-
-    #[test]
-    fn durations_have_two_spellings() {
-        assert_eq!(duration("1y2mo3d4h5m6s7ms8us9ns"), Some((14, 3, 14_706_007_008_009)));
-        assert_eq!(duration("P1Y2M3DT4H5M6S"), Some((14, 3, 14_706_000_000_000)));
-        assert_eq!(duration("-2w"), Some((0, -14, 0)));
-        for wrong in ["", "P", "1", "1x", "99999999999y"] {
-            assert_eq!(duration(wrong), None, "{wrong}");
         }
     }
 

@@ -31,6 +31,7 @@ pub type Row = Vec<Option<Vec<u8>>>;
 /// A frame as it came.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Answer {
+    pub flags: u8,
     pub stream: i16,
     pub opcode: u8,
     /// The identifier of its trace, which stands before the body.
@@ -219,7 +220,7 @@ impl Client {
         let mut body = rest.get(9..9 + length)?.to_vec();
         self.at += 9 + length;
         let trace = (flags & 2 != 0).then(|| body.drain(..16).collect());
-        Some(Answer { stream: i16::from_be_bytes([s0, s1]), opcode, trace, body })
+        Some(Answer { flags, stream: i16::from_be_bytes([s0, s1]), opcode, trace, body })
     }
 
     /// The next frame; an error of kind `UnexpectedEof` when the engine has closed.

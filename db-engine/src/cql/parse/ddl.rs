@@ -110,7 +110,14 @@ impl Parser<'_> {
         let mut columns = Vec::new();
         let (mut partition_key, mut clustering) = (Vec::new(), Vec::new());
         let mut keys = 0;
+        let mut first = true;
         self.parenthesized(|parser| {
+            // As in Cassandra, nothing may stand between or behind the commas.
+            let is_empty = matches!(parser.peek(), Kind::Symbol("," | ")"));
+            let begins = std::mem::replace(&mut first, false);
+            if is_empty && !begins {
+                return Ok(());
+            }
             if parser.words("primary key") {
                 keys += 1;
                 (partition_key, clustering) = parser.primary_key()?;

@@ -1,6 +1,6 @@
 //! Text → tokens with their places.
 
-use crate::cql::error::CqlError;
+use crate::{cql::error::CqlError, types::duration::is_duration};
 
 /// Longest statement, in bytes. A batch in one text is the longest that makes sense.
 pub const STATEMENT_BYTES_MAX: usize = 1 << 20;
@@ -224,7 +224,7 @@ fn number(rest: &str) -> (Kind<'_>, usize) {
     }
     // A unit right behind the digits makes it a duration: 1h30m.
     let whole = length + run(tail(length), |c| c.is_ascii_alphanumeric() || c == 'µ');
-    if whole > length && crate::types::time::duration(head(whole)).is_some() {
+    if whole > length && is_duration(head(whole)) {
         return (Kind::Duration(head(whole)), whole);
     }
     (Kind::Integer(head(length)), length)
@@ -236,8 +236,9 @@ fn iso_duration(rest: &str) -> Option<usize> {
     if !rest.get(sign..)?.starts_with('P') {
         return None;
     }
-    let length = sign + run(rest.get(sign..)?, is_name);
-    crate::types::time::duration(rest.get(..length)?).map(|_| length)
+    let whole = sign + run(rest.get(sign..)?, |c| is_name(c) || c == '-' || c == ':');
+    let word = sign + run(rest.get(sign..)?, is_name);
+    [whole, word].into_iter().find(|length| rest.get(..*length).is_some_and(is_duration))
 }
 
 #[cfg(test)]

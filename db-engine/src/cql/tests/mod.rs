@@ -1,6 +1,7 @@
 //! From text to mutations, and from rows back to results, without storage in between.
 
 mod pages;
+mod rules;
 
 use super::*;
 use crate::{
@@ -250,6 +251,8 @@ fn markers_are_named_and_routed_as_cassandra_does() {
     assert_eq!(spec(select), ("i in(bucket) metric [limit]".into(), vec![]));
     let select = "SELECT v FROM m WHERE id = ? AND bucket IN (?, ?)";
     assert_eq!(spec(select), ("id bucket bucket".into(), vec![0, 2]));
+    let select = "SELECT v FROM m WHERE token(id, bucket) > token(?, :b)";
+    assert_eq!(spec(select), ("arg0(system.token) b".into(), vec![]));
     let select = "SELECT v FROM m WHERE token(id, bucket) > ?";
     assert_eq!(spec(select), ("partition key token".into(), vec![]));
 }
