@@ -129,6 +129,12 @@ impl Table {
         self.columns.get(start..end).unwrap_or_default()
     }
 
+    /// Types of the clustering columns, and whether they are descending.
+    #[must_use]
+    pub fn clustering_types(&self) -> Vec<(CqlType, bool)> {
+        self.clustering().iter().map(|column| (column.ty.clone(), column.descending)).collect()
+    }
+
     /// The regular columns, by name.
     #[must_use]
     pub fn regular(&self) -> &[Column] {

@@ -6,7 +6,7 @@
 use super::{
     compaction::compaction,
     ddl::{Properties, Property, SchemaError},
-    shown::{caching, compression, speculative_retry},
+    shown::{caching, compression, word},
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
@@ -237,23 +237,8 @@ impl TableOptions {
                     return Err(SchemaError::Invalid(text.into()));
                 }
             }
-            "speculative_retry" | "additional_write_policy" => {
-                let policy = speculative_retry(&value(name, property)?)?;
-                self.shown.insert(name.into(), policy);
-            }
-            "read_repair" => {
-                let strategy = value(name, property)?.to_ascii_uppercase();
-                if !["NONE", "BLOCKING"].contains(&strategy.as_str()) {
-                    return config(format!("Invalid value {strategy} for option 'read_repair'"));
-                }
-                self.shown.insert(name.into(), strategy);
-            }
-            "memtable" => {
-                let memtable = value(name, property)?;
-                if memtable != "default" {
-                    return config(format!("Memtable configuration \"{memtable}\" not found."));
-                }
-                self.shown.insert(name.into(), memtable);
+            "speculative_retry" | "additional_write_policy" | "read_repair" | "memtable" => {
+                self.shown.insert(name.into(), word(name, &value(name, property)?)?);
             }
             // Known to Cassandra or ScyllaDB; nothing here could heed or show them.
             "read_repair_chance"

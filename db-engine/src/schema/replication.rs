@@ -23,7 +23,7 @@ pub fn keyspace_options(
     for (name, property) in properties {
         match name.as_str() {
             "replication" => {
-                replication = Some(check_replication(keyspace, map(&name, property)?)?)
+                replication = Some(check_replication(keyspace, map(&name, property)?)?);
             }
             "durable_writes" => {
                 durable = Some(boolean(&name, property)?);

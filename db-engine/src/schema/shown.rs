@@ -1,5 +1,5 @@
-//! Options that are kept and shown, and change nothing here: `caching`, `compression` and
-//! `speculative_retry`. They are checked, so that a schema that is taken here is taken elsewhere.
+//! Options that are kept and shown, and change nothing here: `caching`, `compression`,
+//! `speculative_retry` and the like. They are checked, so that a schema that is taken here is taken elsewhere.
 
 use super::{SchemaError, options::config};
 use std::collections::BTreeMap;
@@ -157,8 +157,23 @@ fn policy(text: &str) -> Result<Option<Policy>, SchemaError> {
     Ok(upper.strip_suffix("MS").and_then(decimal).map(Policy::Millis))
 }
 
+/// An option that is one word, as it is shown.
+pub(super) fn word(name: &str, text: &str) -> Result<String, SchemaError> {
+    match name {
+        "read_repair" => match text.to_ascii_uppercase() {
+            strategy if ["NONE", "BLOCKING"].contains(&strategy.as_str()) => Ok(strategy),
+            strategy => config(format!("Invalid value {strategy} for option 'read_repair'")),
+        },
+        "memtable" if text != "default" => {
+            config(format!("Memtable configuration \"{text}\" not found."))
+        }
+        "memtable" => Ok(text.into()),
+        _ => speculative_retry(text),
+    }
+}
+
 /// The option `speculative_retry` or `additional_write_policy`, as it is shown.
-pub(super) fn speculative_retry(text: &str) -> Result<String, SchemaError> {
+fn speculative_retry(text: &str) -> Result<String, SchemaError> {
     let refused =
         |why: &str| config(format!("Invalid value {text} for option 'speculative_retry'{why}"));
     let upper = text.to_ascii_uppercase();

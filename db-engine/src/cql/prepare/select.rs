@@ -3,7 +3,7 @@
 use crate::{
     cql::{
         error::{CqlError, invalid},
-        parse::ast::Select,
+        parse::ast::{Select, Term},
         prepare::{
             binder::{Binder, check_limit, column, routing_of},
             conditions::{Sorter, Where},
@@ -31,14 +31,11 @@ pub(super) fn prepare(table: &Arc<Table>, select: &Select) -> Result<Prepared, C
     for relation in &select.relations {
         sorter.add(relation, &mut binder)?;
     }
-    let per_partition_limit = match &select.per_partition_limit {
-        Some(term) => Some(binder.slot(term, "[per_partition_limit]", &CqlType::Int)?),
-        None => None,
+    let mut bound = |term: &Option<Term>, name: &str| {
+        term.as_ref().map(|term| binder.slot(term, name, &CqlType::Int)).transpose()
     };
-    let limit = match &select.limit {
-        Some(term) => Some(binder.slot(term, "[limit]", &CqlType::Int)?),
-        None => None,
-    };
+    let per_partition_limit = bound(&select.per_partition_limit, "[per_partition_limit]")?;
+    let limit = bound(&select.limit, "[limit]")?;
     if select.distinct && sorter.restricts_clustering() {
         return invalid(DISTINCT_BY_KEY);
     }
@@ -60,8 +57,7 @@ pub(super) fn prepare(table: &Arc<Table>, select: &Select) -> Result<Prepared, C
         PartitionSet::Tokens { .. } => Vec::new(),
     };
     let bind = binder.finish();
-    let clustering = table.clustering();
-    let next = clustering.get(prefix.len());
+    let next = table.clustering().get(prefix.len());
     let sums_up = selected.iter().any(|item| item.kind != Fold::First);
     let aggregates = selected.iter().map(Selected::aggregate).collect();
     let sources = selected.iter().map(|item| &item.source);
@@ -85,10 +81,7 @@ pub(super) fn prepare(table: &Arc<Table>, select: &Select) -> Result<Prepared, C
         columns: columns.into_iter().collect(),
         undropped: table.numbers_besides_dropped(),
         single_key: table.partition_key().len() == 1,
-        clustering: clustering
-            .iter()
-            .map(|column| (column.ty.clone(), column.descending))
-            .collect(),
+        clustering: table.clustering_types(),
         markers: bind.len(),
     };
     Ok(Prepared {

@@ -17,11 +17,13 @@ struct Row {
     n: i32,
 }
 
+type Keep = Box<dyn Fn(&Row) -> bool>;
+
 /// A read as text and as what it means.
 struct Question {
     text: String,
     partitions: Option<Vec<i32>>,
-    keeps: Vec<Box<dyn Fn(&Row) -> bool>>,
+    keeps: Vec<Keep>,
     reverse: bool,
     per_partition: usize,
     limit: usize,
@@ -41,28 +43,32 @@ fn joined(numbers: &[i32]) -> String {
 }
 
 impl Question {
+    fn say(&mut self, words: &str) {
+        self.text.push_str(words);
+    }
+
     fn column(&mut self, random: &mut Random, name: &str, value: fn(&Row) -> i32) -> bool {
         let x = some(random, 5);
         match random.below(5) {
             0 => {
-                self.text += &format!(" AND {name} = {x}");
+                self.say(&format!(" AND {name} = {x}"));
                 self.keeps.push(Box::new(move |row| value(row) == x));
                 true
             }
             1 => {
                 let mut wanted = several(random, 5);
                 wanted.reverse();
-                self.text += &format!(" AND {name} IN ({})", joined(&wanted));
+                self.say(&format!(" AND {name} IN ({})", joined(&wanted)));
                 self.keeps.push(Box::new(move |row| wanted.contains(&value(row))));
                 true
             }
             2 => {
-                self.text += &format!(" AND {name} > {x}");
+                self.say(&format!(" AND {name} > {x}"));
                 self.keeps.push(Box::new(move |row| value(row) > x));
                 false
             }
             3 => {
-                self.text += &format!(" AND {name} <= {x} AND {name} >= 1");
+                self.say(&format!(" AND {name} <= {x} AND {name} >= 1"));
                 self.keeps.push(Box::new(move |row| (1..=x).contains(&value(row))));
                 false
             }
@@ -84,12 +90,12 @@ impl Question {
             let mut wanted = several(random, 4);
             if random.percent(40) || wanted.is_empty() {
                 wanted = vec![some(random, 4)];
-                question.text += &format!(" WHERE p = {}", wanted[0]);
+                question.say(&format!(" WHERE p = {}", wanted[0]));
                 question.reverse = random.percent(50);
                 order = if question.reverse { " ORDER BY c DESC, d ASC" } else { "" };
             } else {
                 wanted.reverse();
-                question.text += &format!(" WHERE p IN ({})", joined(&wanted));
+                question.say(&format!(" WHERE p IN ({})", joined(&wanted)));
                 wanted.sort_unstable();
             }
             question.partitions = Some(wanted);
@@ -97,27 +103,27 @@ impl Question {
                 question.column(random, "d", |row| row.d);
             }
         } else {
-            question.text += " WHERE n >= 0";
+            question.say(" WHERE n >= 0");
         }
         let filters = question.partitions.is_none() || random.percent(30);
         if filters {
             let x = some(random, 3);
-            question.text += &format!(" AND n < {x}");
+            question.say(&format!(" AND n < {x}"));
             question.keeps.push(Box::new(move |row| row.n < x));
         }
-        question.text += order;
+        question.say(order);
         if random.percent(50) {
             let most = some(random, 3) + 1;
-            question.text += &format!(" PER PARTITION LIMIT {most}");
+            question.say(&format!(" PER PARTITION LIMIT {most}"));
             question.per_partition = usize::try_from(most).unwrap();
         }
         if random.percent(40) {
             let most = some(random, 9) + 1;
-            question.text += &format!(" LIMIT {most}");
+            question.say(&format!(" LIMIT {most}"));
             question.limit = usize::try_from(most).unwrap();
         }
         if filters {
-            question.text += " ALLOW FILTERING";
+            question.say(" ALLOW FILTERING");
         }
         question
     }
@@ -157,18 +163,18 @@ fn every_read_in_every_kind_of_pages_gives_what_its_words_say() {
         if rows.values().any(|row: &Row| (row.p, row.c, row.d) == (p, c, d)) {
             continue;
         }
-        let v = vec![0; if random.percent(50) { LARGE } else { 1 }];
+        let value = vec![0; if random.percent(50) { LARGE } else { 1 }];
         let key = [p, c, d, n].map(i32::to_be_bytes);
-        let [p_value, c_value, d_value, n_value] = [0, 1, 2, 3].map(|at| Value::Bytes(&key[at]));
-        let text = "INSERT INTO t (p, c, d, n, v) VALUES (?, ?, ?, ?, ?)";
-        database.write(text, &[p_value, c_value, d_value, n_value, Value::Bytes(&v)]).unwrap();
+        let mut values: Vec<Value<'_>> = key.iter().map(|part| Value::Bytes(part)).collect();
+        values.push(Value::Bytes(&value));
+        database.write("INSERT INTO t (p, c, d, n, v) VALUES (?, ?, ?, ?, ?)", &values).unwrap();
         rows.insert((token(&key[0]).0, c, -d, p), Row { p, c, d, n });
     }
     database.cuts = Some(RefCell::new(Random(seed ^ 1)));
     for case in 0..CASES {
         let question = Question::ask(&mut random);
         let wanted = question.answer(&rows);
-        let page_size = [None, Some(1), Some(2), Some(3), Some(100)][some(&mut random, 5) as usize];
+        let page_size = random.one_of(&[None, Some(1), Some(2), Some(3), Some(100)]);
         let (mut got, mut state, mut pages) = (Vec::new(), None, 0);
         loop {
             let options = ReadOptions { page_size, paging_state: state.as_deref() };
