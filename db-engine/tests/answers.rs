@@ -39,7 +39,7 @@ fn the_cells_of_a_dropped_column_never_come_back() {
     assert_eq!(first_bytes(&mut client, dropped), [Some(b'x')]);
     // The memtable is written.
     client.run("UPDATE k.t SET y = 1 WHERE p = 1 AND c = 4");
-    assert_eq!(engine.stop("TERM"), Some(0));
+    assert_eq!(engine.stop("-TERM"), Some(0));
     let engine = Engine::start(directory.path(), &["--shards", "1"]);
     let mut client = Client::connect(engine.cql).expect("connects");
     let refused = client.query("ALTER TABLE k.t ADD x text").expect("an answer");
@@ -65,7 +65,7 @@ fn a_row_that_many_writes_made_large_is_read_again() {
         let written = client.ask(op::EXECUTE, &wire::client::execute(&id, &[&value]));
         assert_eq!(written.expect("an answer").kind(), 1);
     }
-    assert_eq!(engine.stop("TERM"), Some(0));
+    assert_eq!(engine.stop("-TERM"), Some(0));
     let engine = Engine::start(directory.path(), &arguments);
     let mut client = Client::connect(engine.cql).expect("connects");
     let (rows, _) = client.run("SELECT v0, v19 FROM k.t WHERE p = 1").rows();
