@@ -220,7 +220,7 @@ impl TableOptions {
                 if !(0.0..=1.0).contains(&chance) {
                     return config(format!(
                         "crc_check_chance must be larger than or equal to 0 and smaller than or \
-                         equal to 1.0 (got {chance})"
+                         equal to 1.0 (got {chance:?})"
                     ));
                 }
                 self.crc_check_chance = chance;
