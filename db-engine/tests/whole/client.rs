@@ -56,12 +56,12 @@ impl<T> Client<T> {
         let mut answers = Vec::new();
         let mut at = 0;
         while let Some(header) = self.received[at..].first_chunk::<9>() {
-            let [version, _, s0, s1, opcode, l0, l1, l2, l3] = *header;
+            let [version, flags, s0, s1, opcode, l0, l1, l2, l3] = *header;
             assert_eq!(version, 0x84, "a response of version 4");
             let length = u32::from_be_bytes([l0, l1, l2, l3]) as usize;
             let Some(body) = self.received.get(at + 9..at + 9 + length) else { break };
             let stream = i16::from_be_bytes([s0, s1]);
-            let answer = Answer { stream, opcode, trace: None, body: body.to_vec() };
+            let answer = Answer { flags, stream, opcode, trace: None, body: body.to_vec() };
             at += 9 + length;
             let waits = self.waiting.remove(&stream);
             answers.push((waits.expect("every answer has its request"), answer));

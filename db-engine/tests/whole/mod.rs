@@ -114,6 +114,7 @@ impl Engine {
                 clock: Arc::clone(&times),
                 frame_bytes_max: LIMITS.frame_bytes_max,
                 catalog_file: catalog_file.take(),
+                guardrails_strict: false,
                 seed: random.next_u64(),
             });
             let reactor = Reactor::new(shard, LIMITS, Arc::clone(&stop));
