@@ -10,8 +10,8 @@ use std::{
 };
 
 /// How long requests in flight are waited for. Clients that do not take their answers lose them.
-/// What follows is flushing, and whoever stops the engine does not wait for long: container managers
-/// kill after ten seconds.
+/// What follows is flushing, and whoever stops the engine does not wait for long: container
+/// managers kill after ten seconds.
 const ANSWERING_MAX: Duration = Duration::from_secs(3);
 
 /// What the shards must know of each other in order to stop.
