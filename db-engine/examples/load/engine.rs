@@ -86,7 +86,7 @@ impl Engine {
 
     fn get(&self, path: &str) -> String {
         let mut socket = TcpStream::connect(("127.0.0.1", self.http)).expect("it listens");
-        write!(socket, "GET {path} HTTP/1.1\r\nHost: x\r\n\r\n").expect("it reads");
+        write!(socket, "GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").expect("it reads");
         let mut answer = String::new();
         socket.read_to_string(&mut answer).expect("it answers");
         answer
