@@ -60,10 +60,25 @@ impl Error {
     }
 }
 
-/// Whether the operating system says that the disk is full, or the quota used up.
+/// Whether the operating system says that the disk is full, the quota used up, or the file as
+/// large as files of this process may be.
 #[must_use]
 pub fn is_no_space(error: &io::Error) -> bool {
-    matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
+    use io::ErrorKind::{FileTooLarge, QuotaExceeded, StorageFull};
+    matches!(error.kind(), StorageFull | QuotaExceeded | FileTooLarge)
+}
+
+/// Whether this process, or the machine, has as many open files as it may have.
+#[must_use]
+pub fn is_no_descriptor(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
+}
+
+/// Whether what failed is worth trying again later, although nothing is wrong with the device:
+/// there is no space, or no descriptor.
+#[must_use]
+pub fn is_passing(error: &io::Error) -> bool {
+    is_no_space(error) || is_no_descriptor(error)
 }
 
 impl fmt::Display for Error {

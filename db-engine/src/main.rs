@@ -9,7 +9,11 @@ use sandglass_db::{
     io::SystemClock,
     server::{Server, logger},
 };
-use std::{io::Write, process::ExitCode, sync::Arc};
+use std::{
+    io::Write,
+    process::ExitCode,
+    sync::{Arc, atomic::AtomicBool},
+};
 
 /// Exit code of a bug (`EX_SOFTWARE`).
 const EXIT_BUG: i32 = 70;
@@ -28,6 +32,12 @@ fn main() -> ExitCode {
         log::error!("a bug has ended the process: {panic}");
         std::process::exit(EXIT_BUG);
     }));
+    // A file that grows over the limit (ulimit -f) is an error of the write, as a full disk is;
+    // the signal would end the process without a word.
+    let ignored = Arc::new(AtomicBool::new(false));
+    if let Err(error) = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, ignored) {
+        log::warn!(error:% = error; "files over the limit of their size will end the process");
+    }
     let server = match Server::start(&config) {
         Ok(server) => server,
         Err(error) => {

@@ -159,7 +159,8 @@ shard_metrics! {
         "Bytes of requests that have not arrived whole, or wait for another shard.";
     output_bytes gauge "transport_output_bytes" "Bytes of answers that clients have not taken yet.";
     accepted counter "transport_connections_total" "Connections accepted.";
-    refused counter "transport_connections_refused_total" "Connections over the limit, closed.";
+    refused counter "transport_connections_refused_total"
+        "Times that there was no place for a connection: it was closed, or a silent one was.";
     connections gauge "transport_current_connections" "Open connections.";
     broken counter "transport_protocol_errors_total" "Connections closed for a broken frame.";
     other_versions counter "transport_other_versions_total"
@@ -216,6 +217,15 @@ shard_metrics! {
         "Writes refused because the disk is full.";
 }
 
+/// What all shards count together. Whoever counts holds a lock.
+#[derive(Debug, Default)]
+pub struct ProcessMetrics {
+    /// Sstables and other files that have a descriptor.
+    pub files_open: Counter,
+    /// Files opened, those included that had given their descriptor to another.
+    pub files_opened: Counter,
+}
+
 impl ShardMetrics {
     /// Counts an error that is sent to a client. Only the owning thread may.
     pub fn error(&self, code: i32) {
@@ -243,7 +253,7 @@ impl ShardMetrics {
 
 /// All metrics in Prometheus' text format.
 #[must_use]
-pub fn render(shards: &[&ShardMetrics]) -> String {
+pub fn render(shards: &[&ShardMetrics], process: &ProcessMetrics) -> String {
     let mut out = String::with_capacity(16 << 10);
     for number in NUMBERS {
         header(&mut out, number.name, number.kind, number.help);
@@ -272,6 +282,7 @@ pub fn render(shards: &[&ShardMetrics]) -> String {
             histogram(metrics).render(&mut out, name, shard);
         }
     }
+    render_files(&mut out, process);
     render_process(&mut out);
     out
 }
@@ -304,6 +315,27 @@ fn render_queries(out: &mut String, shards: &[&ShardMetrics]) {
     }
 }
 
+fn render_files(out: &mut String, process: &ProcessMetrics) {
+    let numbers = [
+        (
+            "sandglass_db_files_open",
+            "gauge",
+            "Sstables and other files that have a descriptor, of all shards.",
+            &process.files_open,
+        ),
+        (
+            "sandglass_db_files_opened_total",
+            "counter",
+            "Files opened, those included that had given their descriptor to another file.",
+            &process.files_opened,
+        ),
+    ];
+    for (name, kind, help, number) in numbers {
+        header(out, name, kind, help);
+        let _ = writeln!(out, "{name} {}", number.get());
+    }
+}
+
 /// What the operating system knows of this process, by the names of the Prometheus clients.
 fn render_process(out: &mut String) {
     let Some(process) = Process::read() else { return };
@@ -317,6 +349,9 @@ fn render_process(out: &mut String) {
     let files = "process_open_fds";
     header(out, files, "gauge", "Open file descriptors.");
     let _ = writeln!(out, "{files} {}", process.open_files);
+    let files = "process_max_fds";
+    header(out, files, "gauge", "Most open file descriptors.");
+    let _ = writeln!(out, "{files} {}", process.most_files);
     let build = "sandglass_db_build_info";
     header(out, build, "gauge", "The version that runs.");
     let _ = writeln!(out, "{build}{{version=\"{}\"}} 1", env!("CARGO_PKG_VERSION"));
@@ -329,6 +364,7 @@ struct Process {
     cpu_ticks: u64,
     resident_bytes: u64,
     open_files: usize,
+    most_files: u64,
 }
 
 impl Process {
@@ -342,7 +378,11 @@ impl Process {
         let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
         let kib: u64 = resident.trim().trim_end_matches("kB").trim().parse().ok()?;
         let open_files = std::fs::read_dir("/proc/self/fd").ok()?.count();
-        Some(Self { cpu_ticks: field(14)? + field(15)?, resident_bytes: kib * 1024, open_files })
+        let limits = std::fs::read_to_string("/proc/self/limits").ok()?;
+        let limit = limits.lines().find_map(|line| line.strip_prefix("Max open files"))?;
+        let most_files = limit.split_whitespace().next()?.parse().ok()?;
+        let (cpu_ticks, resident_bytes) = (field(14)? + field(15)?, kib * 1024);
+        Some(Self { cpu_ticks, resident_bytes, open_files, most_files })
     }
 }
 
@@ -374,7 +414,7 @@ mod tests {
         shards[1].error(0x2200);
         shards[1].error(0x7777);
         shards[1].query(0x06);
-        let text = render(&[&shards[0], &shards[1]]);
+        let text = render(&[&shards[0], &shards[1]], &ProcessMetrics::default());
         let mut announced = "";
         for line in text.lines() {
             if let Some(rest) = line.strip_prefix("# TYPE ") {

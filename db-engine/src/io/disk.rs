@@ -19,6 +19,7 @@ use std::{
 
 use super::{
     ALIGNMENT, Buffer, Completion, FileId, Files, Operation, Outcome, SECTOR_BYTES, Ticket,
+    descriptors::{Descriptors, NamedFile},
 };
 
 /// Called, on a helper thread, whenever an operation is over.
@@ -28,7 +29,7 @@ pub type Ring = Arc<dyn Fn() + Send + Sync>;
 pub struct DiskFiles {
     helpers: Vec<Helper>,
     over: Receiver<Over>,
-    files: Vec<Option<Arc<File>>>,
+    files: Vec<Option<Arc<NamedFile>>>,
     tickets: u64,
     /// Locks last until they are dropped.
     locks: Vec<File>,
@@ -54,11 +55,11 @@ enum Job {
     Create(String),
     CreateDurable(String),
     OpenDurable(String),
-    Fill(Arc<File>, u64, usize),
-    Read(Arc<File>, u64, usize, Buffer),
-    Write(Arc<File>, u64, Buffer),
-    Sync(Arc<File>),
-    Close(Option<Arc<File>>),
+    Fill(Arc<NamedFile>, u64, usize),
+    Read(Arc<NamedFile>, u64, usize, Buffer),
+    Write(Arc<NamedFile>, u64, Buffer),
+    Sync(Arc<NamedFile>),
+    Close(Option<Arc<NamedFile>>),
     Rename(String, String),
     Remove(String),
     List,
@@ -68,8 +69,8 @@ enum Job {
 
 enum Gave {
     Outcome(Outcome),
-    Opened(File, u64),
-    Created(File, usize),
+    Opened(Arc<NamedFile>, u64),
+    Created(Arc<NamedFile>, usize),
     Locked(File),
 }
 
@@ -80,27 +81,35 @@ struct Over {
 }
 
 impl DiskFiles {
-    /// The files of this directory, which is created if need be.
+    /// The files of this directory, which is created if need be. Several may share descriptors.
     ///
     /// # Errors
     ///
     /// If the directory cannot be created or a thread cannot be started.
-    pub fn open(directory: &Path, ring: &Ring) -> io::Result<Self> {
+    pub fn open(
+        directory: &Path,
+        descriptors: &Arc<Descriptors>,
+        ring: &Ring,
+    ) -> io::Result<Self> {
         create_directory(directory)?;
         let (sender, over) = channel();
         let directory: Arc<Path> = Arc::from(directory);
         let mut helpers = Vec::new();
         for name in ["log", "read", "file"] {
-            let (directory, over, ring) = (directory.clone(), sender.clone(), ring.clone());
+            let (over, ring) = (sender.clone(), ring.clone());
+            let place = Place {
+                directory: Arc::clone(&directory),
+                descriptors: Arc::clone(descriptors),
+            };
             let (jobs, todo) = channel();
-            let work = move || help(&directory, &todo, &over, &ring);
+            let work = move || help(&place, &todo, &over, &ring);
             let thread = thread::Builder::new().name(name.into()).spawn(work)?;
             helpers.push(Helper { jobs: Some(jobs), thread: Some(thread) });
         }
         Ok(Self { helpers, over, files: Vec::new(), tickets: 0, locks: Vec::new() })
     }
 
-    fn file(&self, id: FileId) -> Arc<File> {
+    fn file(&self, id: FileId) -> Arc<NamedFile> {
         let file = self.files.get(id.0 as usize).and_then(Option::as_ref);
         file.expect("the file was opened here and not closed").clone()
     }
@@ -127,7 +136,11 @@ impl DiskFiles {
                 (Kind::Other, Job::Close(slot.and_then(Option::take)))
             }
             Operation::Rename { from, to } => (Kind::Other, Job::Rename(from, to)),
-            Operation::Remove { name } => (Kind::Other, Job::Remove(name)),
+            Operation::Remove { name } => {
+                // Reads that were asked for before may have to open the file once more.
+                let is_open = self.files.iter().flatten().any(|file| file.is_named(&name));
+                (if is_open { Kind::Read } else { Kind::Other }, Job::Remove(name))
+            }
             Operation::List => (Kind::Other, Job::List),
             Operation::SyncDirectory => (Kind::Other, Job::SyncDirectory),
             Operation::Lock { name } => (Kind::Other, Job::Lock(name)),
@@ -149,8 +162,8 @@ impl DiskFiles {
         Completion { ticket: over.ticket, result, buffer: over.buffer }
     }
 
-    fn keep(&mut self, file: File) -> FileId {
-        let file = Some(Arc::new(file));
+    fn keep(&mut self, file: Arc<NamedFile>) -> FileId {
+        let file = Some(file);
         let index = self.files.iter().position(Option::is_none).unwrap_or(self.files.len());
         match self.files.get_mut(index) {
             Some(slot) => *slot = file,
@@ -201,9 +214,15 @@ impl Drop for DiskFiles {
     }
 }
 
-fn help(directory: &Path, todo: &Receiver<(Ticket, Job)>, over: &Sender<Over>, ring: &Ring) {
+/// What a helper thread needs for its work.
+struct Place {
+    directory: Arc<Path>,
+    descriptors: Arc<Descriptors>,
+}
+
+fn help(place: &Place, todo: &Receiver<(Ticket, Job)>, over: &Sender<Over>, ring: &Ring) {
     while let Ok((ticket, job)) = todo.recv() {
-        let (result, buffer) = work(directory, job);
+        let (result, buffer) = work(place, job);
         if over.send(Over { ticket, result, buffer }).is_err() {
             return;
         }
@@ -211,53 +230,60 @@ fn help(directory: &Path, todo: &Receiver<(Ticket, Job)>, over: &Sender<Over>, r
     }
 }
 
-fn work(directory: &Path, job: Job) -> (io::Result<Gave>, Option<Buffer>) {
+fn work(place: &Place, job: Job) -> (io::Result<Gave>, Option<Buffer>) {
     let done = |()| Gave::Outcome(Outcome::Done);
+    let Place { directory, descriptors } = place;
     let result = match job {
-        Job::Open(name) => open(&directory.join(name)),
-        Job::Create(name) => create(&directory.join(name)),
-        Job::CreateDurable(name) => create_durable(&directory.join(name)),
-        Job::OpenDurable(name) => open_durable(&directory.join(name)),
-        Job::Fill(file, offset, bytes) => fill(&file, offset, bytes).map(done),
+        Job::Open(name) => open(descriptors, directory.join(name)),
+        Job::Create(name) => {
+            descriptors.create(directory.join(name)).map(|file| Gave::Opened(file, 0))
+        }
+        Job::CreateDurable(name) => {
+            descriptors.opening(|| create_durable(&directory.join(&name)))
+        }
+        Job::OpenDurable(name) => descriptors.opening(|| open_durable(&directory.join(&name))),
+        Job::Fill(file, offset, bytes) => {
+            descriptors.get_to_write(&file).and_then(|file| fill(&file, offset, bytes)).map(done)
+        }
         Job::Read(file, offset, bytes, mut buffer) => {
-            let result = read(&file, offset, bytes, &mut buffer);
+            let file = descriptors.get(&file);
+            let result = file.and_then(|file| read(&file, offset, bytes, &mut buffer));
             return (result.map(|()| Gave::Outcome(Outcome::Read)), Some(buffer));
         }
         Job::Write(file, offset, buffer) => {
-            let result = file.write_all_at(buffer.as_slice(), offset);
+            let file = descriptors.get_to_write(&file);
+            let result = file.and_then(|file| file.write_all_at(buffer.as_slice(), offset));
             return (result.map(done), Some(buffer));
         }
-        Job::Sync(file) => file.sync_data().map(done),
+        Job::Sync(file) => descriptors.sync(&file).map(done),
         Job::Close(file) => {
-            drop(file);
+            file.inspect(|file| descriptors.close(file));
             Ok(done(()))
         }
         Job::Rename(from, to) => fs::rename(directory.join(from), directory.join(to)).map(done),
         Job::Remove(name) => fs::remove_file(directory.join(name)).map(done),
-        Job::List => list(directory).map(|names| Gave::Outcome(Outcome::Names(names))),
-        Job::SyncDirectory => sync_directory(directory).map(done),
-        Job::Lock(name) => lock(&directory.join(name)),
+        Job::List => descriptors
+            .opening(|| list(directory))
+            .map(|names| Gave::Outcome(Outcome::Names(names))),
+        Job::SyncDirectory => descriptors.opening(|| sync_directory(directory)).map(done),
+        Job::Lock(name) => descriptors.opening(|| lock(&directory.join(&name))),
     };
     (result, None)
 }
 
-fn open(path: &Path) -> io::Result<Gave> {
-    let file = OpenOptions::new().read(true).write(true).open(path)?;
-    let bytes = file.metadata()?.len();
+fn open(descriptors: &Arc<Descriptors>, path: PathBuf) -> io::Result<Gave> {
+    let file = descriptors.open(path)?;
+    let bytes = descriptors.get(&file)?.metadata()?.len();
     Ok(Gave::Opened(file, bytes))
-}
-
-fn create(path: &Path) -> io::Result<Gave> {
-    let options = OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path);
-    Ok(Gave::Opened(options?, 0))
 }
 
 /// Creates a file for durable writes, and asks the device for the smallest that it takes.
 fn create_durable(path: &Path) -> io::Result<Gave> {
-    create(path)?;
+    File::create(path)?;
     let (file, is_direct) = open_direct(path)?;
     // Through the page cache every write is one of a whole page, and so are those to the device.
     let is_small = is_direct && takes_sectors(&file)?;
+    let file = NamedFile::pinned(path.to_path_buf(), file);
     Ok(Gave::Created(file, if is_small { SECTOR_BYTES } else { ALIGNMENT }))
 }
 
@@ -276,7 +302,7 @@ fn takes_sectors(file: &File) -> io::Result<bool> {
 fn open_durable(path: &Path) -> io::Result<Gave> {
     let (file, _) = open_direct(path)?;
     let bytes = file.metadata()?.len();
-    Ok(Gave::Opened(file, bytes))
+    Ok(Gave::Opened(NamedFile::pinned(path.to_path_buf(), file), bytes))
 }
 
 /// Zeros, and not only reserved space: a write into an unwritten extent changes metadata, and that
@@ -360,6 +386,11 @@ mod tests {
         Arc::new(|| {})
     }
 
+    fn opened_at(directory: &Path) -> DiskFiles {
+        let descriptors = Arc::new(Descriptors::new(8, Arc::default()));
+        DiskFiles::open(directory, &descriptors, &ring()).unwrap()
+    }
+
     fn run(files: &mut DiskFiles, operation: Operation) -> Completion {
         let ticket = files.submit(operation);
         let mut out = Vec::new();
@@ -386,7 +417,7 @@ mod tests {
     fn what_is_written_is_read() {
         let folder = tempfile::tempdir().unwrap();
         let directory = folder.path().join("new/data");
-        let mut files = DiskFiles::open(&directory, &ring()).unwrap();
+        let mut files = opened_at(&directory);
         let name = || "a".to_string();
         let file = opened(&run(&mut files, Operation::Create { name: name() }));
         let write = Operation::Write { file, offset: 2, buffer: buffer(b"hello"), durable: false };
@@ -404,7 +435,7 @@ mod tests {
     #[test]
     fn a_filled_file_is_zeros_and_takes_durable_writes_of_single_blocks() {
         let folder = tempfile::tempdir().unwrap();
-        let mut files = DiskFiles::open(folder.path(), &ring()).unwrap();
+        let mut files = opened_at(folder.path());
         let created = run(&mut files, Operation::CreateDurable { name: "log".into() });
         let Outcome::Created { file, block_bytes } = created.result.unwrap() else { panic!() };
         assert!([SECTOR_BYTES, ALIGNMENT].contains(&block_bytes), "{block_bytes}");
@@ -437,7 +468,7 @@ mod tests {
     #[test]
     fn a_lock_keeps_others_out_until_it_is_dropped() {
         let folder = tempfile::tempdir().unwrap();
-        let open = || DiskFiles::open(folder.path(), &ring()).unwrap();
+        let open = || opened_at(folder.path());
         let lock = || Operation::Lock { name: "LOCK".into() };
         let (mut first, mut second) = (open(), open());
         run(&mut first, lock()).result.unwrap();

@@ -8,15 +8,18 @@
 
 mod buffer;
 mod clock;
+mod descriptors;
 mod random;
 mod time_slice;
 pub mod disk;
+pub mod limits;
 pub mod sim;
 
 use std::io;
 
 pub use buffer::Buffer;
 pub use clock::{Clock, ManualClock, SystemClock};
+pub use descriptors::Descriptors;
 pub use random::Random;
 pub use time_slice::TimeSlice;
 
@@ -105,7 +108,7 @@ pub enum Operation {
         /// The file. Its id is free for another.
         file: FileId,
     },
-    /// Gives a file another name, replacing what had it; [`Outcome::Done`].
+    /// Gives a file that is not open another name, replacing what had it; [`Outcome::Done`].
     Rename {
         /// Its name.
         from: String,

@@ -4,7 +4,7 @@
 //! Without work the loop waits for ever, so an idle engine uses no processor at all.
 
 use super::reactor::Reactor;
-use crate::store::Fatal;
+use crate::{error::is_no_descriptor, store::Fatal};
 use log::warn;
 use mio::{Events, Interest, Poll, Token, net::TcpListener};
 use std::{
@@ -96,10 +96,9 @@ impl EventLoop {
     }
 
     fn accept(&mut self) {
-        self.accept_again = false;
-        let Some(listener) = &self.listener else { return };
+        let waited = std::mem::take(&mut self.accept_again);
         let registry = self.poll.registry();
-        loop {
+        while let Some(listener) = &self.listener {
             match listener.accept() {
                 Ok((stream, _)) => self.reactor.accept(stream, |stream, index| {
                     let token = Token(index as usize + FIRST_CONNECTION);
@@ -109,9 +108,12 @@ impl EventLoop {
                 }),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == ErrorKind::ConnectionAborted => {}
+                Err(error) if is_no_descriptor(&error) && self.reactor.make_way() => {}
                 Err(error) => {
                     // No event tells when a descriptor is free again.
-                    warn!(error:% = error; "a connection could not be accepted; trying again");
+                    if !waited {
+                        warn!(error:% = error; "a connection could not be accepted; trying again");
+                    }
                     self.accept_again = true;
                     break;
                 }

@@ -5,7 +5,7 @@
 //! request, of few bytes and little time.
 
 use super::stop::Stop;
-use crate::metrics::{self, ShardMetrics};
+use crate::metrics::{self, ProcessMetrics, ShardMetrics};
 use log::{info, warn};
 use mio::{
     Events, Interest, Poll, Token,
@@ -34,6 +34,9 @@ const HEADERS_MAX: usize = 64;
 
 /// From the first byte of a request to the last of its answer.
 const CLIENT_TIME_MAX: Duration = Duration::from_secs(5);
+
+/// How long to wait when no connection can be accepted, as without a free descriptor.
+const ACCEPT_RETRY: Duration = Duration::from_secs(1);
 
 /// A shard that is busy with one turn for longer than this is not healthy.
 const TURN_TIME_MAX: Duration = Duration::from_secs(5);
@@ -65,6 +68,14 @@ impl Watched {
     }
 }
 
+/// What this thread tells of.
+pub struct Seen {
+    /// What all shards count together.
+    pub process: Arc<ProcessMetrics>,
+    /// Each shard.
+    pub shards: Vec<Watched>,
+}
+
 struct Client {
     stream: TcpStream,
     request: Vec<u8>,
@@ -82,7 +93,8 @@ pub struct Control {
     listener: TcpListener,
     signals: UnixStream,
     clients: Vec<Option<Client>>,
-    shards: Vec<Watched>,
+    accept_again: bool,
+    seen: Seen,
     stop: Arc<Stop>,
     ended: Arc<dyn Fn() -> bool + Send + Sync>,
 }
@@ -96,7 +108,7 @@ impl Control {
     pub fn new(
         listener: std::net::TcpListener,
         signals: std::os::unix::net::UnixStream,
-        shards: Vec<Watched>,
+        seen: Seen,
         stop: Arc<Stop>,
         ended: Arc<dyn Fn() -> bool + Send + Sync>,
     ) -> io::Result<Self> {
@@ -107,7 +119,8 @@ impl Control {
         poll.registry().register(&mut listener, LISTENER, Interest::READABLE)?;
         poll.registry().register(&mut signals, SIGNALS, Interest::READABLE)?;
         let clients = std::iter::repeat_with(|| None).take(CLIENTS_MAX).collect();
-        Ok(Self { poll, listener, signals, clients, shards, stop, ended })
+        let accept_again = false;
+        Ok(Self { poll, listener, signals, clients, accept_again, seen, stop, ended })
     }
 
     /// Serves until the last shard has ended.
@@ -119,7 +132,9 @@ impl Control {
         while !(self.ended)() {
             let now = Instant::now();
             let times = self.clients.iter().flatten().map(|client| client.until);
-            let timeout = times.min().map(|until| until.saturating_duration_since(now));
+            let again = self.accept_again.then_some(now + ACCEPT_RETRY);
+            let timeout =
+                times.chain(again).min().map(|until| until.saturating_duration_since(now));
             match self.poll.poll(&mut events, timeout) {
                 Err(error) if error.kind() == ErrorKind::Interrupted => continue,
                 other => other.expect("epoll waits"),
@@ -150,12 +165,16 @@ impl Control {
     }
 
     fn accept(&mut self, now: Instant) {
+        let waited = std::mem::take(&mut self.accept_again);
         while let Some(place) = self.clients.iter().position(Option::is_none) {
             let mut stream = match self.listener.accept() {
                 Ok((stream, _)) => stream,
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return,
                 Err(error) => {
-                    warn!(error:% = error; "an HTTP connection could not be accepted");
+                    if !waited {
+                        warn!(error:% = error; "an HTTP connection could not be accepted");
+                    }
+                    self.accept_again = true;
                     return;
                 }
             };
@@ -174,7 +193,7 @@ impl Control {
     fn serve(&mut self, place: usize) {
         let Some(Some(client)) = self.clients.get_mut(place) else { return };
         if client.answer.is_empty() {
-            let Some(answer) = client.receive(&mut self.shards, &self.stop) else {
+            let Some(answer) = client.receive(&mut self.seen, &self.stop) else {
                 if client.until <= Instant::now() {
                     self.clients[place] = None;
                 }
@@ -190,7 +209,7 @@ impl Control {
 
 impl Client {
     /// Reads what there is of the request; returns the answer once it is whole.
-    fn receive(&mut self, shards: &mut [Watched], stop: &Stop) -> Option<Vec<u8>> {
+    fn receive(&mut self, seen: &mut Seen, stop: &Stop) -> Option<Vec<u8>> {
         let mut bytes = [0; 2048];
         loop {
             match self.stream.read(&mut bytes) {
@@ -217,7 +236,7 @@ impl Client {
                     return Some(answer(
                         request.method.unwrap_or_default(),
                         request.path.unwrap_or_default(),
-                        shards,
+                        seen,
                         stop,
                     ));
                 }
@@ -284,19 +303,19 @@ fn is_loopback_host(value: &[u8]) -> bool {
 
 const PLAIN: &str = "text/plain; charset=utf-8";
 
-fn answer(method: &str, path: &str, shards: &mut [Watched], stop: &Stop) -> Vec<u8> {
+fn answer(method: &str, path: &str, seen: &mut Seen, stop: &Stop) -> Vec<u8> {
     let bodiless = method == "HEAD";
     if method != "GET" && !bodiless {
         return response(405, PLAIN, "only GET and HEAD\n", false);
     }
     match path.split('?').next().unwrap_or_default() {
         "/metrics" => {
-            let all: Vec<&ShardMetrics> = shards.iter().map(|shard| &*shard.metrics).collect();
-            let text = metrics::render(&all);
+            let shards = seen.shards.iter().map(|shard| &*shard.metrics);
+            let text = metrics::render(&shards.collect::<Vec<_>>(), &seen.process);
             response(200, "text/plain; version=0.0.4; charset=utf-8", &text, bodiless)
         }
         "/health" => {
-            let (status, text) = health(shards, stop);
+            let (status, text) = health(&mut seen.shards, stop);
             response(status, "application/json", &text, bodiless)
         }
         _ => response(404, PLAIN, "/metrics and /health are here\n", bodiless),

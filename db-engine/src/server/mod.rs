@@ -2,6 +2,7 @@
 
 mod connection;
 mod connections;
+mod descriptors;
 mod event_loop;
 mod http;
 pub mod logger;
@@ -14,10 +15,11 @@ use crate::{
     directory::CatalogFile,
     error::Error,
     io::{
-        Clock, Files, SystemClock,
+        Clock, Descriptors, Files, SystemClock,
         disk::{DiskFiles, Ring},
+        limits,
     },
-    metrics::ShardMetrics,
+    metrics::{ProcessMetrics, ShardMetrics},
     mutation::token::range_of,
     schema::{Catalog, system::NodeInfo},
     shard::{
@@ -29,8 +31,9 @@ use crate::{
     store::{self, Fatal, Store, StoreConfig},
 };
 pub use connection::Stream;
+use descriptors::{DescriptorShares, share_out};
 use event_loop::{BELL, EventLoop};
-use http::{Control, Watched};
+use http::{Control, Seen, Watched};
 use log::{error, info, warn};
 use md5::{Digest, Md5};
 use mio::{Poll, Waker};
@@ -88,6 +91,8 @@ impl Server {
     /// A port is taken, the directory is in use or unusable, or the operating system refuses.
     pub fn start(config: &Config) -> Result<Self, StartError> {
         let shards = config.shard_count();
+        let descriptors = descriptor_shares(config)?;
+        let process = Arc::new(ProcessMetrics::default());
         let listeners = socket::listen(config.listen.0, shards)
             .map_err(|error| taken("--listen", config.listen.0, &error))?;
         let http = socket::listen(config.http.0, 1)
@@ -103,8 +108,11 @@ impl Server {
         }
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let (polls, boxes) = bells(shards).map_err(unexpected)?;
-        let data = Data::open(config, &boxes, &clock)?;
-        let parts = Parts { config, clock, polls, boxes, listeners, data, cql_address };
+        let files = Arc::new(Descriptors::new(descriptors.files, Arc::clone(&process)));
+        let data = Data::open(config, &files, &boxes, &clock)?;
+        let limits = limits_of(config, descriptors);
+        let parts =
+            Parts { config, clock, polls, boxes, listeners, data, cql_address, limits, process };
         parts.serve(http, http_address)
     }
 
@@ -156,11 +164,13 @@ struct Data {
 impl Data {
     fn open(
         config: &Config,
+        descriptors: &Arc<Descriptors>,
         boxes: &[Arc<Letterbox>],
         clock: &Arc<dyn Clock>,
     ) -> Result<Self, StartError> {
         let open = |ring: &Ring| -> Result<Box<dyn Files>, StartError> {
-            let files = DiskFiles::open(&config.data_dir, ring).map_err(|error| {
+            let files = DiskFiles::open(&config.data_dir, descriptors, ring);
+            let files = files.map_err(|error| {
                 let directory = config.data_dir.display();
                 StartError(format!("cannot use the directory {directory} (--data-dir): {error}"))
             })?;
@@ -214,6 +224,8 @@ struct Parts<'a> {
     listeners: Vec<TcpListener>,
     data: Data,
     cql_address: SocketAddr,
+    limits: Limits,
+    process: Arc<ProcessMetrics>,
 }
 
 impl Parts<'_> {
@@ -245,8 +257,9 @@ impl Parts<'_> {
         let running = Arc::new(AtomicU16::new(shards));
         let ended = Arc::clone(&running);
         let ended = Arc::new(move || ended.load(SeqCst) == 0);
+        let seen = Seen { process: Arc::clone(&self.process), shards: watched };
         let control =
-            Control::new(http, signals, watched, Arc::clone(&stop), ended).map_err(unexpected)?;
+            Control::new(http, signals, seen, Arc::clone(&stop), ended).map_err(unexpected)?;
         let control = spawn("control", move || control.run())?;
 
         let cql = self.cql_address;
@@ -275,7 +288,7 @@ impl Parts<'_> {
     ) -> Result<Vec<EventLoop>, StartError> {
         let config = self.config;
         let node = Arc::new(node(config, self.cql_address));
-        let limits = limits(config);
+        let limits = self.limits;
         let mut catalog_file = Some(self.data.catalog_file);
         let mut event_loops = Vec::new();
         let sockets = self.polls.into_iter().zip(self.listeners);
@@ -315,10 +328,23 @@ fn die(fatal: &Fatal) -> ! {
     std::process::exit(EXIT_STORAGE);
 }
 
-fn limits(config: &Config) -> Limits {
+/// Raises the limit of descriptors, and shares them out.
+fn descriptor_shares(config: &Config) -> Result<DescriptorShares, StartError> {
+    let limit = limits::raise_open_files().map_err(unexpected)?;
+    let asked = config.connections_max;
+    let shares = share_out(limit, config.shard_count(), asked).map_err(StartError)?;
+    if shares.connections_of_shard < asked {
+        warn!(limit, asked, connections = shares.connections_of_shard;
+              "a shard has fewer connections than --connections-max, because the process may not \
+               open more files");
+    }
+    Ok(shares)
+}
+
+fn limits_of(config: &Config, shares: DescriptorShares) -> Limits {
     Limits {
         frame_bytes_max: config.frame_bytes_max.as_usize(),
-        connections_max: config.connections_max,
+        connections_max: shares.connections_of_shard,
         in_flight_max: config.in_flight_max,
         output_bytes_max: config.output_bytes_max.as_usize(),
         // A tenth of the memory, but at least one request of the longest kind.

@@ -137,10 +137,8 @@ impl Reactor {
         mut stream: S,
         watch: impl FnOnce(&mut S, u32) -> io::Result<()>,
     ) {
-        if self.connections.open() >= self.limits.connections_max {
-            self.shard.metrics().refused.add(1);
-            let Some(silent) = self.connections.oldest_silent() else { return };
-            self.connections.remove(silent);
+        if self.connections.open() >= self.limits.connections_max && !self.make_way() {
+            return;
         }
         if watch(&mut stream, self.connections.next_index()).is_ok() {
             self.connections.insert(Box::new(stream));
@@ -168,6 +166,17 @@ impl Reactor {
         self.send();
         self.step_down();
         Ok(())
+    }
+
+    /// Closes the connection that has waited longest without having said STARTUP, if there is
+    /// one, for the sake of another.
+    pub fn make_way(&mut self) -> bool {
+        self.shard.metrics().refused.add(1);
+        let silent = self.connections.oldest_silent();
+        silent.is_some_and(|silent| {
+            self.remove(silent);
+            true
+        })
     }
 
     /// Reads a connection of which there is something to read, and runs its frames.

@@ -6,7 +6,7 @@ use super::{
 use crate::{
     commitlog::{EntryKind, Preparation, Prepared, SegmentId, Unwritten},
     directory::Sequential,
-    error::{Error, Result, is_no_space},
+    error::{Error, Result, is_passing},
     io::{Buffer, Completion},
     mutation::mutations,
 };
@@ -97,7 +97,7 @@ impl Store {
                 self.prepare_segment(now_us);
                 Ok(())
             }
-            Err(error) if is_no_space(&error) => {
+            Err(error) if is_passing(&error) => {
                 self.next_segment.pause_until_us = Some(now_us.saturating_add(NO_SPACE_PAUSE_US));
                 for Unwritten { tag, is_intent } in self.log.segment_failed() {
                     let failed = if is_intent { Done::IntentFailed } else { Done::WriteFailed };

@@ -33,9 +33,23 @@ pub fn command(directory: &Path, arguments: &[&str]) -> Command {
     command
 }
 
+/// A command with limits of the operating system, in the words of `prlimit`.
+pub fn limited(limits: &[&str], command: &Command) -> Command {
+    let mut limited = Command::new("prlimit");
+    limited.args(limits).arg("--").arg(command.get_program()).args(command.get_args());
+    for (name, _) in command.get_envs() {
+        limited.env_remove(name);
+    }
+    limited
+}
+
 /// Runs it where it is expected to refuse to serve.
 pub fn refusal(directory: &Path, arguments: &[&str]) -> Output {
-    let mut command = command(directory, arguments);
+    refused(command(directory, arguments), arguments)
+}
+
+/// Runs a command that is expected to end.
+pub fn refused(mut command: Command, arguments: &[&str]) -> Output {
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().expect("the binary runs");
     let until = Instant::now() + PATIENCE;
@@ -52,8 +66,16 @@ pub fn refusal(directory: &Path, arguments: &[&str]) -> Output {
 impl Engine {
     /// Starts it and waits until it serves.
     pub fn start(directory: &Path, arguments: &[&str]) -> Self {
-        let mut child =
-            command(directory, arguments).stdout(Stdio::piped()).spawn().expect("the binary runs");
+        Self::spawn(command(directory, arguments))
+    }
+
+    /// Starts it with limits of the operating system, in the words of `prlimit`.
+    pub fn start_limited(directory: &Path, limits: &[&str], arguments: &[&str]) -> Self {
+        Self::spawn(limited(limits, &command(directory, arguments)))
+    }
+
+    fn spawn(mut command: Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).spawn().expect("the binary runs");
         let mut line = String::new();
         let stdout = child.stdout.take().expect("piped");
         BufReader::new(stdout).read_line(&mut line).expect("a line");
@@ -65,6 +87,22 @@ impl Engine {
         let cql = port_after("CQL on 127.0.0.1:");
         let http = port_after("http://127.0.0.1:");
         Self { child, cql, http, line }
+    }
+
+    /// Changes a limit of the operating system while it runs, in the words of `prlimit`.
+    pub fn limit(&self, limit: &str) {
+        let pid = format!("--pid={}", self.child.id());
+        let set = Command::new("prlimit").args([&pid, limit]).status().expect("prlimit runs");
+        assert!(set.success(), "{limit}");
+    }
+
+    /// A number of `/proc/PID/status` that is in KiB, in bytes.
+    pub fn status_bytes(&self, name: &str) -> u64 {
+        let path = format!("/proc/{}/status", self.child.id());
+        let status = std::fs::read_to_string(path).expect("it runs");
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).expect("a line");
+        let digits: String = line.chars().filter(char::is_ascii_digit).collect();
+        digits.parse::<u64>().expect("a number") << 10
     }
 
     /// As the out-of-memory killer does it.

@@ -15,7 +15,7 @@ pub(super) use self::{
 };
 use super::{Fatal, Store, table::Sstable, turn::Job};
 use crate::{
-    error::{Error, is_no_space},
+    error::{Error, is_passing},
     io::{Completion, Operation, Outcome, TimeSlice},
     mutation::{TableNumber, token::shard_of},
     sstable::SstableId,
@@ -140,7 +140,7 @@ impl Store {
                 self.submit_step();
                 Ok(())
             }
-            Err(error) if is_no_space(&error) => {
+            Err(error) if is_passing(&error) => {
                 self.metrics.flushes_no_space += 1;
                 if self.closing {
                     // The log has everything, and the next start flushes it.
