@@ -80,10 +80,6 @@ pub struct Config {
     #[arg(long, env = "DB_OUTPUT_BYTES_MAX", value_name = "BYTES", default_value = "4MiB")]
     pub output_bytes_max: Bytes,
 
-    /// Prepared statements that are remembered; the one not used for longest is forgotten first.
-    #[arg(long, env = "DB_PREPARED_MAX", value_name = "N", default_value_t = 10_000)]
-    pub prepared_max: u32,
-
     /// What to do with a schema that is legal and costs more than one might think, such as a time
     /// to live of more than 50 compaction windows: warn the client, or refuse (strict).
     #[arg(long, env = "DB_GUARDRAILS", value_name = "warn|strict", default_value = "warn")]
@@ -155,7 +151,6 @@ impl Config {
         let counts = [
             ("--connections-max", self.connections_max, 1_000_000, "DB_CONNECTIONS_MAX"),
             ("--in-flight-max", self.in_flight_max, STREAMS, "DB_IN_FLIGHT_MAX"),
-            ("--prepared-max", self.prepared_max, 1_000_000, "DB_PREPARED_MAX"),
         ];
         for (option, count, most, variable) in counts {
             if count == 0 || count > most {

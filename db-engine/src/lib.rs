@@ -19,5 +19,6 @@ pub mod types;
 pub mod trace;
 pub mod io;
 pub mod metrics;
+pub mod budget;
 pub mod config;
 pub mod error;

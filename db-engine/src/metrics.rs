@@ -5,8 +5,10 @@
 //! thread that answers `/metrics` reads them whenever it is asked. Names follow ScyllaDB's groups
 //! (transport, cql, commitlog, …) with the prefix `sandglass_db_`.
 
+use crate::budget::{Budget, Share};
 use std::{
     fmt::Write as _,
+    sync::Arc,
     sync::atomic::{AtomicU64, Ordering::Relaxed},
 };
 
@@ -115,6 +117,8 @@ macro_rules! shard_metrics {
             pub read_latency: Histogram,
             /// From the turn that received a write to the turn that acknowledged it.
             pub write_latency: Histogram,
+            /// What clients make the shard hold.
+            pub memory: Arc<Budget>,
             errors: [Counter; ERROR_CODES.len() + 1],
             queries: [Counter; LEVELS.len()],
         }
@@ -162,6 +166,8 @@ shard_metrics! {
     refused counter "transport_connections_refused_total"
         "Times that there was no place for a connection: it was closed, or a silent one was.";
     connections gauge "transport_current_connections" "Open connections.";
+    stalled counter "transport_connections_stalled_total"
+        "Connections closed because they took no answers while others had no room for theirs.";
     broken counter "transport_protocol_errors_total" "Connections closed for a broken frame.";
     other_versions counter "transport_other_versions_total"
         "Connections that were asked to use another version of the protocol.";
@@ -227,6 +233,12 @@ pub struct ProcessMetrics {
 }
 
 impl ShardMetrics {
+    /// Nothing counted yet, by a shard with so much memory.
+    #[must_use]
+    pub fn with_memory(bytes: u64) -> Self {
+        Self { memory: Arc::new(Budget::of(bytes)), ..Self::default() }
+    }
+
     /// Counts an error that is sent to a client. Only the owning thread may.
     pub fn error(&self, code: i32) {
         let place = ERROR_CODES.iter().position(|known| *known == code);
@@ -262,6 +274,7 @@ pub fn render(shards: &[&ShardMetrics], process: &ProcessMetrics) -> String {
                 writeln!(out, "{}{{shard=\"{shard}\"}} {}", number.name, (number.value)(metrics));
         }
     }
+    render_memory(&mut out, shards);
     render_errors(&mut out, shards);
     render_queries(&mut out, shards);
     let histograms: [(&str, &str, HistogramOf); 2] = [
@@ -289,6 +302,23 @@ pub fn render(shards: &[&ShardMetrics], process: &ProcessMetrics) -> String {
 
 fn header(out: &mut String, name: &str, kind: &str, help: &str) {
     let _ = writeln!(out, "# HELP {name} {help}\n# TYPE {name} {kind}");
+}
+
+fn render_memory(out: &mut String, shards: &[&ShardMetrics]) {
+    type Number = fn(&Budget, Share) -> u64;
+    let numbers: [(&str, &str, Number); 2] = [
+        ("sandglass_db_memory_bytes", "Memory that clients make it hold, by share.", Budget::taken),
+        ("sandglass_db_memory_limit_bytes", "The most of each share.", Budget::most),
+    ];
+    for (name, help, number) in numbers {
+        header(out, name, "gauge", help);
+        for (shard, metrics) in shards.iter().enumerate() {
+            for share in Share::ALL {
+                let (value, share) = (number(&metrics.memory, share), share.name());
+                let _ = writeln!(out, "{name}{{shard=\"{shard}\",share=\"{share}\"}} {value}");
+            }
+        }
+    }
 }
 
 fn render_errors(out: &mut String, shards: &[&ShardMetrics]) {

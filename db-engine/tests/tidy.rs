@@ -25,6 +25,7 @@ const LAYERS: &[&str] = &[
     "trace",
     "io",
     "metrics",
+    "budget",
     "config",
     "error",
 ];

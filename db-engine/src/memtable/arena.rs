@@ -28,6 +28,17 @@ impl Pool {
         Self { spare: Vec::new(), spare_max: bytes_max / CHUNK_BYTES }
     }
 
+    /// Bytes of chunks that no memtable uses.
+    #[must_use]
+    pub fn spare_bytes(&self) -> usize {
+        self.spare.len() * CHUNK_BYTES
+    }
+
+    /// Gives chunks back to the operating system until at most this many bytes are left.
+    pub fn shrink_to(&mut self, bytes: usize) {
+        self.spare.truncate(bytes / CHUNK_BYTES);
+    }
+
     fn take(&mut self) -> Box<[u8]> {
         self.spare.pop().unwrap_or_else(|| vec![0; CHUNK_BYTES].into_boxed_slice())
     }
@@ -47,6 +58,14 @@ pub(super) struct Place {
     start: u32,
 }
 
+/// What came of putting a row in the place of another.
+pub(super) struct Replaced {
+    /// Where the record is now.
+    pub place: Place,
+    /// Bytes that the arena has grown by.
+    pub more_bytes: usize,
+}
+
 /// The records of one memtable: rows with their clustering keys.
 #[derive(Debug, Default)]
 pub(super) struct Arena {
@@ -58,18 +77,25 @@ pub(super) struct Arena {
 impl Arena {
     /// Appends a record.
     pub fn push(&mut self, ck: &[u8], row: &[u8], pool: &mut Pool) -> Place {
-        let bytes = HEADER_BYTES + ck.len() + row.len();
+        self.push_with_room(ck, row, row.len(), pool)
+    }
+
+    fn push_with_room(&mut self, ck: &[u8], row: &[u8], room: usize, pool: &mut Pool) -> Place {
+        let bytes = HEADER_BYTES + ck.len() + room;
         let (chunk, start) = self.reserve(bytes, pool);
-        let record = &mut self.chunks[chunk][start..start + bytes];
-        let length = length_u32(row.len()).to_le_bytes();
-        record[..4].copy_from_slice(&length);
-        record[4..8].copy_from_slice(&length);
+        self.put(chunk, start, ck, row, room);
+        Place { chunk: length_u32(chunk), start: length_u32(start) }
+    }
+
+    fn put(&mut self, chunk: usize, start: usize, ck: &[u8], row: &[u8], room: usize) {
+        let record = &mut self.chunks[chunk][start..];
+        record[..4].copy_from_slice(&length_u32(room).to_le_bytes());
+        record[4..8].copy_from_slice(&length_u32(row.len()).to_le_bytes());
         let ck_length =
             u16::try_from(ck.len()).expect("keys come from mutations, which are limited");
         record[8..HEADER_BYTES].copy_from_slice(&ck_length.to_le_bytes());
         record[HEADER_BYTES..HEADER_BYTES + ck.len()].copy_from_slice(ck);
-        record[HEADER_BYTES + ck.len()..].copy_from_slice(row);
-        Place { chunk: length_u32(chunk), start: length_u32(start) }
+        record[HEADER_BYTES + ck.len()..][..row.len()].copy_from_slice(row);
     }
 
     fn reserve(&mut self, bytes: usize, pool: &mut Pool) -> (usize, usize) {
@@ -90,17 +116,37 @@ impl Arena {
         (chunk, 0)
     }
 
-    /// Puts another row in the place of a record's, unless it has no room for it.
-    pub fn replace(&mut self, place: Place, row: &[u8]) -> bool {
-        let record = &mut self.chunks[place.chunk as usize][place.start as usize..];
+    /// Puts another row in the place of a record's. If it has no room there it gets more than it
+    /// needs, so that a row that grows by little again and again is copied seldom.
+    pub fn replace(&mut self, place: Place, row: &[u8], pool: &mut Pool) -> Replaced {
+        let (chunk, start) = (place.chunk as usize, place.start as usize);
+        let record = &mut self.chunks[chunk][start..];
         let room = u32::from_le_bytes(array(&record[..4])) as usize;
-        if row.len() > room {
-            return false;
-        }
-        record[4..8].copy_from_slice(&length_u32(row.len()).to_le_bytes());
         let ck_length = usize::from(u16::from_le_bytes(array(&record[8..HEADER_BYTES])));
-        record[HEADER_BYTES + ck_length..][..row.len()].copy_from_slice(row);
-        true
+        if row.len() <= room {
+            record[4..8].copy_from_slice(&length_u32(row.len()).to_le_bytes());
+            record[HEADER_BYTES + ck_length..][..row.len()].copy_from_slice(row);
+            return Replaced { place, more_bytes: 0 };
+        }
+        let ck = record[HEADER_BYTES..HEADER_BYTES + ck_length].to_vec();
+        if self.chunks[chunk].len() == HEADER_BYTES + ck_length + room {
+            // The record is alone in its chunk: the old one goes at once.
+            let roomy = row.len() + row.len() / 8;
+            self.chunks[chunk] = Box::default();
+            self.chunks[chunk] = vec![0; HEADER_BYTES + ck_length + roomy].into_boxed_slice();
+            self.put(chunk, start, &ck, row, roomy);
+            return Replaced { place, more_bytes: roomy - room };
+        }
+        // The old record stays until the flush, and counts until then.
+        let roomy = row.len() + row.len() / 2;
+        let place = self.push_with_room(&ck, row, roomy, pool);
+        Replaced { place, more_bytes: HEADER_BYTES + ck_length + roomy }
+    }
+
+    /// Bytes of all chunks.
+    #[cfg(test)]
+    pub fn memory_bytes(&self) -> usize {
+        self.chunks.iter().map(|chunk| chunk.len()).sum()
     }
 
     /// The clustering key of a record.

@@ -29,6 +29,9 @@ use crate::{
 /// Bytes that a row takes besides its keys and values.
 const ROW_BYTES: usize = HEADER_BYTES + ENTRY_BYTES;
 
+/// Memory for merging that is kept. A large row gives its memory back.
+const SCRATCH_BYTES_KEPT: usize = 1 << 20;
+
 /// Bytes that a partition takes besides its key and rows.
 const PARTITION_BYTES: usize = 210;
 
@@ -78,11 +81,30 @@ impl Memtable {
     /// If there are more than 2^32 partitions.
     pub fn apply(&mut self, mutation: &MutationView<'_>, pool: &mut Pool) {
         let place = self.place_or_insert(mutation.token(), mutation.key());
-        for item in mutation.items() {
-            match item {
-                Item::Row { ck, row } => self.apply_row(place, ck, row, pool),
-                Item::PartitionDeletion(deletion) => self.delete_partition(place, deletion, pool),
+        let mut items = mutation.items().peekable();
+        while let Some(item) = items.next() {
+            let (ck, row) = match item {
+                Item::Row { ck, row } => (ck, row),
+                Item::PartitionDeletion(deletion) => {
+                    self.delete_partition(place, deletion, pool);
+                    continue;
+                }
+            };
+            let is_same =
+                |item: &Item<'_>| matches!(item, Item::Row { ck: other, .. } if *other == ck);
+            if !items.peek().is_some_and(is_same) {
+                self.apply_row(place, ck, row, pool);
+                continue;
             }
+            // Versions of one row are merged with each other first: the row may be large, and is
+            // then copied once and not for each of them.
+            let (mut merged, mut other) = (row.to_vec(), Vec::new());
+            while let Some(Item::Row { row, .. }) = items.next_if(is_same) {
+                other.clear();
+                merge(&merged, row, &mut other);
+                std::mem::swap(&mut merged, &mut other);
+            }
+            self.apply_row(place, ck, &merged, pool);
         }
     }
 
@@ -140,10 +162,13 @@ impl Memtable {
         };
         scratch.clear();
         merge(arena.get(found).1, row, scratch);
-        if !arena.replace(found, scratch) {
-            // The old record stays until the flush, and counts until then.
-            partition.rows.set(&slot, arena.push(ck, scratch, pool));
-            self.bytes += ROW_BYTES + ck.len() + scratch.len();
+        let replaced = arena.replace(found, scratch, pool);
+        if replaced.more_bytes > 0 {
+            partition.rows.set(&slot, replaced.place);
+            self.bytes += replaced.more_bytes;
+        }
+        if scratch.capacity() > SCRATCH_BYTES_KEPT {
+            *scratch = Vec::new();
         }
     }
 
@@ -160,11 +185,9 @@ impl Memtable {
                 *rows -= 1;
                 return false;
             }
-            if !arena.replace(*place, scratch) {
-                let ck = arena.ck(*place).to_vec();
-                *bytes += ROW_BYTES + ck.len() + scratch.len();
-                *place = arena.push(&ck, scratch, pool);
-            }
+            let replaced = arena.replace(*place, scratch, pool);
+            *bytes += replaced.more_bytes;
+            *place = replaced.place;
             true
         });
     }

@@ -146,3 +146,37 @@ fn a_row_that_is_written_again_takes_no_more_memory() {
     assert!(used[0] > 1_000);
     assert_eq!(used.first(), used.last());
 }
+
+#[test]
+fn a_large_row_that_grows_by_little_is_there_once() {
+    const MIB: usize = 1 << 20;
+    let (mut memtable, mut pool) = (Memtable::default(), Pool::new(0));
+    let mut apply = |ck: &[u8], columns: std::ops::Range<u16>, value: &[u8]| {
+        let mut bytes = Vec::new();
+        let mut builder = Builder::new(&mut bytes, TableNumber(1), Token(1), b"key");
+        for column in columns {
+            let write = Write { timestamp: 1, ttl_s: 0, now_s: 1 };
+            builder.row(ck, &write, true).cell(column, value);
+        }
+        builder.finish().unwrap();
+        memtable.apply(&MutationView::parse(&bytes).unwrap(), &mut pool);
+        (memtable.bytes(), memtable.arena.memory_bytes())
+    };
+    apply(b"a", 0..1, &vec![7; MIB]);
+    apply(b"b", 0..1, &vec![7; 15_000]);
+    // One mutation with a thousand cells, then a thousand mutations of one.
+    apply(b"a", 1..1_000, b"small");
+    apply(b"b", 1..1_000, b"small");
+    let mut last = (0, 0);
+    for column in 1_000..2_000 {
+        apply(b"a", column..column + 1, b"small");
+        last = apply(b"b", column..column + 1, b"small");
+    }
+    let (counted, real) = last;
+    assert!(real < MIB + MIB / 2, "{real} bytes for a row of a mebibyte and a small one");
+    assert!(counted + (64 << 10) >= real, "{counted} of {real} bytes are counted");
+    let partition = memtable.partition(Token(1), b"key").unwrap();
+    for (_, row) in partition.rows() {
+        assert_eq!(crate::mutation::RowView::parse(row).unwrap().cells().count(), 2_000);
+    }
+}

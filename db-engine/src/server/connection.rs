@@ -4,6 +4,7 @@
 //! frame whose end has not come, or frames that must wait, are kept by the connection itself.
 
 use crate::{
+    budget::{Budget, Charge, Share},
     protocol::frame::HEADER_BYTES,
     shard::session::{Place, Session},
 };
@@ -12,6 +13,7 @@ use std::{
     fmt::Debug,
     io::{self, ErrorKind, Read, Write},
     net::IpAddr,
+    sync::Arc,
 };
 
 /// Output memory that a connection keeps when everything is sent. A large page gives its memory
@@ -80,6 +82,7 @@ pub enum Received {
 
 /// A client's connection.
 #[derive(Debug)]
+#[allow(clippy::struct_excessive_bools)] // four things that can each be so or not
 pub struct Connection {
     /// The protocol's side of it.
     pub session: Session,
@@ -93,8 +96,14 @@ pub struct Connection {
     pub waiting: bool,
     /// It is not read until it has taken or been given some of its answers.
     pub blocked: bool,
+    /// The client has closed its side: what it has sent is to be read to the end.
+    pub ended: bool,
     /// Bytes that its next frame needs in all, header included.
     pub needed: usize,
+    /// The turn's time, in microseconds, since which it takes nothing of its answers.
+    pub stalled_since_us: Option<u64>,
+    requests: Charge,
+    answers: Charge,
     stream: Box<dyn Stream>,
     sent: usize,
     lingered: usize,
@@ -102,18 +111,37 @@ pub struct Connection {
 
 impl Connection {
     /// A connection just accepted.
-    pub fn new(stream: Box<dyn Stream>, place: Place) -> Self {
+    pub fn new(stream: Box<dyn Stream>, place: Place, budget: &Arc<Budget>) -> Self {
         Self {
+            stalled_since_us: None,
+            requests: Charge::new(budget, Share::Requests),
+            answers: Charge::new(budget, Share::Answers),
             session: Session { client: stream.client(), ..Session::new(place) },
             kept: Vec::new(),
             life: Life::Open,
             dirty: false,
             waiting: false,
             blocked: false,
+            ended: false,
             needed: HEADER_BYTES,
             stream,
             sent: 0,
             lingered: 0,
+        }
+    }
+
+    /// Tells the budget what the connection holds now. When it is dropped, all is given back.
+    #[inline]
+    pub fn settle(&mut self) {
+        self.requests.set(self.kept.capacity());
+        self.answers.set(self.session.out.capacity());
+    }
+
+    /// Gives memory back that holds no answers now.
+    pub fn give_back(&mut self) {
+        if self.session.out.is_empty() {
+            self.session.out = Vec::new();
+            self.settle();
         }
     }
 
@@ -141,6 +169,11 @@ impl Connection {
             };
         }
         let room = (self.needed.max(kept) - kept).clamp(HEADER_BYTES, shared.len());
+        if kept + room > self.kept.capacity() {
+            // Twice as much each time, but no more than the frame needs.
+            let wanted = (2 * kept).min(self.needed).max(kept + room);
+            self.kept.reserve_exact(wanted - kept);
+        }
         self.kept.resize(kept + room, 0);
         let read = self.stream.read(&mut self.kept[kept..]);
         self.kept.truncate(kept + read.as_ref().copied().unwrap_or(0));

@@ -1,7 +1,11 @@
 //! The connections of one shard, by their place, and who of them has something to send.
 
 use super::connection::{Connection, Stream};
-use crate::shard::session::{Place, Session, Sessions};
+use crate::{
+    budget::Budget,
+    shard::session::{Place, Session, Sessions},
+};
+use std::sync::Arc;
 
 /// All connections of one shard.
 #[derive(Debug, Default)]
@@ -11,9 +15,15 @@ pub struct Connections {
     dirty: Vec<u32>,
     generation: u32,
     open: u32,
+    budget: Arc<Budget>,
 }
 
 impl Connections {
+    /// None yet. What they hold is taken of this budget.
+    pub fn new(budget: Arc<Budget>) -> Self {
+        Self { budget, ..Self::default() }
+    }
+
     /// The number of the place that the next connection is given.
     ///
     /// # Panics
@@ -33,10 +43,10 @@ impl Connections {
         self.generation = self.generation.wrapping_add(1);
         self.open += 1;
         let place = Place { index, generation: self.generation };
-        self.slots[index as usize] = Some(Connection::new(stream, place));
+        self.slots[index as usize] = Some(Connection::new(stream, place, &self.budget));
     }
 
-    /// Forgets a connection, which closes its socket.
+    /// Forgets a connection, which closes its socket and gives back what it holds.
     pub fn remove(&mut self, index: u32) -> Option<Connection> {
         let removed = self.slots.get_mut(index as usize).and_then(Option::take)?;
         self.free.push(index);
@@ -58,6 +68,11 @@ impl Connections {
     /// All of them.
     pub fn iter(&self) -> impl Iterator<Item = &Connection> {
         self.slots.iter().flatten()
+    }
+
+    /// All of them, to be changed.
+    pub fn iter_mut(&mut self) -> impl Iterator<Item = &mut Connection> {
+        self.slots.iter_mut().flatten()
     }
 
     /// Notes that the connection is to be looked at when answers are sent.
@@ -89,6 +104,11 @@ impl Connections {
 }
 
 impl Sessions for Connections {
+    fn look(&self, place: Place) -> Option<&Session> {
+        let connection = self.slots.get(place.index as usize)?.as_ref()?;
+        (connection.session.place == place).then_some(&connection.session)
+    }
+
     fn answer(&mut self, place: Place) -> Option<&mut Session> {
         let connection = self.slots.get_mut(place.index as usize).and_then(Option::as_mut)?;
         if connection.session.place != place {

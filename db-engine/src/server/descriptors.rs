@@ -46,7 +46,7 @@ pub fn share_out(
         ));
     }
     let left = limit - reserved;
-    let most = left - (left / 4).max(FILES_MIN);
+    let most = left - (left / 4).clamp(FILES_MIN, left - CONNECTIONS_MIN * shards);
     let connections = u64::from(connections_of_shard).min(most / shards);
     let files = (left - connections * shards).min(FILES_MAX);
     Ok(DescriptorShares {

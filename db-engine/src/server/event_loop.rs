@@ -60,6 +60,9 @@ impl EventLoop {
                     BELL => {} // what it rang for is looked at in every turn
                     Token(token) => {
                         let Ok(index) = u32::try_from(token - FIRST_CONNECTION) else { continue };
+                        if event.is_read_closed() {
+                            self.reactor.ended(index);
+                        }
                         if event.is_readable() {
                             self.reactor.read(index);
                         }

@@ -11,6 +11,7 @@ mod socket;
 mod stop;
 
 use crate::{
+    budget::Share,
     config::{Config, Guardrails},
     directory::CatalogFile,
     error::Error,
@@ -190,8 +191,8 @@ impl Data {
         // Changes of the schema are made by the first shard, so they ring for it.
         let schema = open(&boxes.first().map_or(silent, ring))?;
         let opened = store::open(&store_config(config), files, schema, clock, Catalog::stored)?;
-        let prepared_max = usize::try_from(config.prepared_max).unwrap_or(usize::MAX);
-        let shared = Arc::new(Shared::new(opened.catalog, prepared_max));
+        let statements = part(Share::Statements, config.memory.0);
+        let shared = Arc::new(Shared::new(opened.catalog, statements));
         Ok(Self { stores: opened.stores, shared, catalog_file: opened.catalog_file })
     }
 }
@@ -200,16 +201,15 @@ impl Data {
 /// takes its time.
 const LOG_SEGMENTS_MIN: u64 = 4;
 
-/// A shard's memory: half for rows that are not yet in sstables, a quarter for blocks of these,
-/// and the rest for requests, answers and what the process needs itself.
+/// The store's shares of a shard's memory.
 fn store_config(config: &Config) -> StoreConfig {
-    let memory = usize::try_from(config.shard_bytes()).unwrap_or(usize::MAX);
+    let memory = config.shard_bytes();
     let usual = StoreConfig::default();
     let log_bytes_max = config.log_bytes_max.0 / u64::from(config.shard_count());
     StoreConfig {
         shards: config.shard_count(),
-        memtable_bytes_max: memory / 2,
-        cache_bytes_max: memory / 4,
+        memtable_bytes_max: part(Share::Memtables, memory),
+        cache_bytes_max: part(Share::Blocks, memory),
         log_bytes_max: log_bytes_max.max(LOG_SEGMENTS_MIN * usual.log_segment_bytes),
         ..usual
     }
@@ -245,7 +245,9 @@ impl Parts<'_> {
                 letterbox.bell().ring();
             }
         }));
-        let metrics: Vec<Arc<ShardMetrics>> = (0..shards).map(|_| Arc::default()).collect();
+        let memory = self.config.shard_bytes();
+        let metrics: Vec<Arc<ShardMetrics>> =
+            (0..shards).map(|_| Arc::new(ShardMetrics::with_memory(memory))).collect();
         let watched = metrics
             .iter()
             .zip(&self.boxes)
@@ -342,16 +344,19 @@ fn descriptor_shares(config: &Config) -> Result<DescriptorShares, StartError> {
 }
 
 fn limits_of(config: &Config, shares: DescriptorShares) -> Limits {
+    let memory = config.shard_bytes();
     Limits {
-        frame_bytes_max: config.frame_bytes_max.as_usize(),
+        // A request must fit into the share of all requests.
+        frame_bytes_max: config.frame_bytes_max.as_usize().min(part(Share::Requests, memory)),
         connections_max: shares.connections_of_shard,
         in_flight_max: config.in_flight_max,
         output_bytes_max: config.output_bytes_max.as_usize(),
-        // A tenth of the memory, but at least one request of the longest kind.
-        request_bytes_max: usize::try_from(config.shard_bytes() / 10)
-            .unwrap_or(usize::MAX)
-            .max(config.frame_bytes_max.as_usize() * 2),
     }
+}
+
+/// A share of this much memory, as a length.
+fn part(share: Share, memory: u64) -> usize {
+    usize::try_from(share.of(memory)).unwrap_or(usize::MAX)
 }
 
 /// Who we are, as system tables tell. The identity belongs to the place of the data, so that it

@@ -12,6 +12,7 @@ use super::{
     stop::Stop,
 };
 use crate::{
+    budget::Share,
     metrics::ShardMetrics,
     protocol::{
         code,
@@ -31,6 +32,13 @@ use std::{
 /// Bytes of the buffer that all connections are read into.
 const SHARED_BYTES: usize = 64 << 10;
 
+/// How long a connection may take nothing of its answers while others have no room for theirs, in
+/// microseconds.
+const STALLED_US_MAX: u64 = 1_000_000;
+
+/// How often connections are looked through for such, in microseconds.
+const RELIEF_US: u64 = 100_000;
+
 /// What one shard's connections may use.
 #[derive(Debug, Clone, Copy)]
 #[allow(clippy::struct_field_names)] // each is the most of something
@@ -43,8 +51,6 @@ pub struct Limits {
     pub in_flight_max: u32,
     /// Answers that one connection has not taken, in bytes.
     pub output_bytes_max: usize,
-    /// Requests that have not arrived whole, of all connections, in bytes.
-    pub request_bytes_max: usize,
 }
 
 /// One shard and its connections.
@@ -57,7 +63,8 @@ pub struct Reactor {
     waiting: Vec<u32>,
     /// Memory for the list of those who have something to send.
     spare: Vec<u32>,
-    kept_bytes: usize,
+    /// When answers were last looked through for those that nobody takes, in microseconds.
+    relieved_us: u64,
     stop: Arc<Stop>,
     stopping: Stopping,
 }
@@ -78,15 +85,16 @@ enum Stopping {
 impl Reactor {
     /// A shard without connections.
     #[must_use]
-    pub fn new(shard: Shard, limits: Limits, stop: Arc<Stop>) -> Self {
+    pub fn new(mut shard: Shard, limits: Limits, stop: Arc<Stop>) -> Self {
+        shard.limit_output(limits.output_bytes_max);
         Self {
-            connections: Connections::default(),
+            connections: Connections::new(Arc::clone(&shard.metrics().memory)),
             shard,
             limits,
             shared: vec![0; SHARED_BYTES],
             waiting: Vec::new(),
             spare: Vec::new(),
-            kept_bytes: 0,
+            relieved_us: 0,
             stop,
             stopping: Stopping::No,
         }
@@ -146,6 +154,14 @@ impl Reactor {
         }
     }
 
+    /// Notes that a client has closed its side. Nothing will tell so again: the connection is read
+    /// to the end, however short a read is.
+    pub fn ended(&mut self, index: u32) {
+        if let Some(connection) = self.connections.get(index) {
+            connection.ended = true;
+        }
+    }
+
     /// Notes that a connection can be written to.
     pub fn writable(&mut self, index: u32) {
         self.connections.touch(index);
@@ -164,6 +180,7 @@ impl Reactor {
         }
         self.shard.turn(&mut self.connections)?;
         self.send();
+        self.relieve();
         self.step_down();
         Ok(())
     }
@@ -193,7 +210,6 @@ impl Reactor {
         if connection.blocked || connection.session.broken || stopping {
             return;
         }
-        let kept_before = connection.kept.capacity();
         let metrics = self.shard.metrics_handle();
         let mut drained = false;
         self.shard.begin_client();
@@ -204,22 +220,21 @@ impl Reactor {
             let before = connection.kept.len();
             let length = match connection.receive(&mut self.shared) {
                 Received::Shared { length, drained: last } => {
-                    drained = last;
+                    drained = last && !connection.ended;
                     let bytes = &self.shared[..length];
                     let used = run(connection, &mut self.shard, &self.limits, bytes);
                     connection.keep(&bytes[used..]);
                     length - before
                 }
                 Received::Kept { drained: last } => {
-                    drained = last;
+                    drained = last && !connection.ended;
                     let length = connection.kept.len() - before;
                     run_kept(connection, &mut self.shard, &self.limits);
                     length
                 }
                 Received::Nothing => break,
                 Received::Closed => {
-                    self.kept_bytes = self.kept_bytes.saturating_sub(kept_before);
-                    self.remove_counted(index);
+                    self.remove(index);
                     return;
                 }
             };
@@ -230,37 +245,73 @@ impl Reactor {
             connection.waiting = true;
             self.waiting.push(index);
         }
-        let others = self.kept_bytes - kept_before;
-        let kept = connection.kept.capacity();
-        // Whoever holds little is served as ever, whatever the others hold.
-        let too_much = kept > SHARED_BYTES && others + kept > self.limits.request_bytes_max;
-        if too_much && !connection.session.broken {
-            let message = "too many bytes of unfinished requests, try again later";
-            refuse(&mut connection.session, -1, code::OVERLOADED, message);
-            connection.kept = Vec::new();
-            metrics.error(code::OVERLOADED);
-            metrics.shed.add(1);
-        }
-        self.kept_bytes = others + connection.kept.capacity();
+        connection.settle();
         self.connections.touch(index);
+        self.shed();
+    }
+
+    /// Refuses requests that have not arrived whole while they hold more than their share: the
+    /// longest first, so that whoever holds little is served as ever.
+    fn shed(&mut self) {
+        let metrics = self.shard.metrics_handle();
+        while metrics.memory.is_over(Share::Requests) {
+            let longest = self.connections.iter_mut().max_by_key(|one| one.kept.capacity());
+            let Some(connection) = longest.filter(|one| one.kept.capacity() > 0) else { return };
+            let index = connection.session.place.index;
+            if !connection.session.broken {
+                let message = "too many bytes of unfinished requests, try again later";
+                refuse(&mut connection.session, -1, code::OVERLOADED, message);
+                metrics.error(code::OVERLOADED);
+                metrics.shed.add(1);
+            }
+            connection.kept = Vec::new();
+            connection.settle();
+            self.connections.touch(index);
+        }
+    }
+
+    /// Where no answer has room any more, memory that holds none is given back, and the connection
+    /// is closed that has most of those that take nothing.
+    fn relieve(&mut self) {
+        let now_us = self.shard.turn_us();
+        if !self.shard.is_short_of_answers() || now_us < self.relieved_us + RELIEF_US {
+            return;
+        }
+        self.relieved_us = now_us;
+        self.connections.iter_mut().for_each(Connection::give_back);
+        let stalled = self.connections.iter().filter(|connection| {
+            connection.stalled_since_us.is_some_and(|since| now_us >= since + STALLED_US_MAX)
+        });
+        let most = stalled.max_by_key(|connection| connection.output_bytes());
+        if let Some(index) = most.map(|connection| connection.session.place.index) {
+            self.shard.metrics().stalled.add(1);
+            self.remove(index);
+        }
     }
 
     /// One send for each connection that has answers, and what follows from it.
     fn send(&mut self) {
         let metrics = self.shard.metrics_handle();
+        let now_us = self.shard.turn_us();
         let mut touched = self.connections.touched(std::mem::take(&mut self.spare));
         for index in touched.drain(..) {
             let Some(connection) = self.connections.get(index) else { continue };
             connection.dirty = false;
             if connection.output_bytes() > 0 {
                 metrics.sends.add(1);
-                metrics.sent_bytes.add(connection.send() as u64);
+                let sent = connection.send();
+                metrics.sent_bytes.add(sent as u64);
+                connection.stalled_since_us = match connection.stalled_since_us {
+                    _ if connection.output_bytes() == 0 => None,
+                    Some(since_us) if sent == 0 => Some(since_us),
+                    _ => Some(now_us),
+                };
             }
             let output = connection.output_bytes();
             if connection.life == Life::Open && connection.session.broken && output == 0 {
-                self.kept_bytes = self.kept_bytes.saturating_sub(connection.kept.capacity());
                 connection.linger();
             }
+            connection.settle();
             if connection.life == Life::Closed {
                 self.remove(index);
                 continue;
@@ -269,6 +320,7 @@ impl Reactor {
             if connection.blocked
                 && output <= self.limits.output_bytes_max / 2
                 && in_flight <= self.limits.in_flight_max / 2
+                && (output == 0 || !metrics.memory.is_over(Share::Answers))
             {
                 connection.blocked = false;
                 if !connection.waiting {
@@ -279,17 +331,11 @@ impl Reactor {
         }
         self.spare = touched;
         metrics.connections.set(u64::from(self.connections.open()));
-        metrics.request_bytes.set(self.kept_bytes as u64);
+        metrics.request_bytes.set(metrics.memory.taken(Share::Requests));
+        metrics.output_bytes.set(metrics.memory.taken(Share::Answers));
     }
 
     fn remove(&mut self, index: u32) {
-        if let Some(connection) = self.connections.get(index) {
-            self.kept_bytes = self.kept_bytes.saturating_sub(connection.kept.capacity());
-        }
-        self.remove_counted(index);
-    }
-
-    fn remove_counted(&mut self, index: u32) {
         if let Some(removed) = self.connections.remove(index) {
             debug!(in_flight = removed.session.in_flight; "a connection is closed");
         }
@@ -369,8 +415,11 @@ fn run(connection: &mut Connection, shard: &mut Shard, limits: &Limits, bytes: &
         if connection.session.broken {
             return bytes.len();
         }
+        connection.settle();
+        let output = connection.output_bytes();
         let full = connection.session.in_flight >= limits.in_flight_max
-            || connection.output_bytes() >= limits.output_bytes_max;
+            || output >= limits.output_bytes_max
+            || (output > 0 && shard.metrics().memory.is_over(Share::Answers));
         if full {
             connection.blocked = true;
             shard.metrics().blocked.add(1);

@@ -1,12 +1,17 @@
 //! What each request asks for: from an opcode to the plan that is run.
 
 use super::{
-    Core, Shard, ddl, failure::Failure, peers::Message, session::Session, statement::Statement,
+    Core, Shard, ddl,
+    failure::Failure,
+    peers::Message,
+    session::Session,
+    statement::{Statement, cost},
 };
 use crate::{
+    budget::Share,
     cql::{self, BindContext, Plan, Prepared, ReadOptions},
     protocol::{
-        CQL_VERSION, Consistency, Malformed, VERSION_NAME, compression,
+        CQL_VERSION, Consistency, Malformed, VERSION_NAME, code, compression,
         notation::Reader,
         opcode,
         request::{Parameters, Startup, read_register},
@@ -97,6 +102,10 @@ impl Shard {
         let text = reader.long_string()?;
         let parameters = Parameters::read(&mut reader)?;
         self.core.learn_schema();
+        if let Err(failure) = self.core.check_cost(text) {
+            self.core.fail(session, stream, &failure);
+            return Ok(());
+        }
         let parsed = cql::parse(text);
         let address = self.core.address(session, stream);
         self.core.trace(address, |_| PREPARING.to_owned());
@@ -115,6 +124,13 @@ impl Shard {
 
     fn prepare(&mut self, session: &mut Session, stream: i16, text: &str) {
         self.core.metrics.prepares.add(1);
+        let checked = self.core.check_cost(text);
+        if let Err(failure) = checked.and_then(|()| self.core.check_remembering(text)) {
+            self.core.metrics.error(failure.code);
+            self.core.metrics.shed.add(1);
+            failure.put(&mut session.out, stream);
+            return;
+        }
         // The schema may change between preparing and remembering; then once more.
         loop {
             self.core.learn_schema();
@@ -218,7 +234,27 @@ impl Core {
 
     /// Shows how many prepared statements are remembered.
     pub(super) fn count_prepared(&self) {
-        self.metrics.prepared.set(self.shared.prepared() as u64);
+        let (count, bytes) = self.shared.prepared();
+        self.metrics.prepared.set(count as u64);
+        // Each shard shows its part of what all share.
+        let part = bytes as u64 / u64::from(self.shards);
+        self.metrics.memory.set_taken(Share::Statements, part);
+    }
+
+    /// Whether there is memory to understand this text.
+    pub(super) fn check_cost(&self, text: &str) -> Result<(), Failure> {
+        if self.metrics.memory.has_room(Share::Requests, cost(text) as u64) {
+            return Ok(());
+        }
+        Err(Failure::new(code::OVERLOADED, "the statement takes more memory than there is now"))
+    }
+
+    fn check_remembering(&self, text: &str) -> Result<(), Failure> {
+        if self.shared.can_remember(cost(text)) {
+            return Ok(());
+        }
+        let what = "the statement takes more memory than prepared statements have: bind its values";
+        Err(Failure::new(code::OVERLOADED, what))
     }
 
     /// What a statement must know of this moment.

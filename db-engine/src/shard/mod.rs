@@ -43,7 +43,8 @@ use session::{Address, Session};
 use shared::Shared;
 use slab::Slab;
 use statement::Plans;
-use std::{sync::Arc, time::Duration};
+use std::{collections::VecDeque, sync::Arc, time::Duration};
+use tag::Slot;
 use tracing::TracedRequests;
 use write::{Parts, Retry};
 
@@ -109,6 +110,16 @@ struct Core {
     round_robin: RoundRobin,
     /// When the client that is served has had its share of the turn.
     client_until_us: u64,
+    /// Reads that wait until there is room for what they read.
+    held_back: VecDeque<Slot>,
+    /// Bytes that answers held when reads were last held back.
+    held_back_at_bytes: u64,
+    /// Answers that one connection may leave untaken, in bytes.
+    output_bytes_max: usize,
+    /// Bytes of the request that is being run.
+    request_bytes: usize,
+    /// Those of the shared statements that this shard has heard of.
+    evictions: u64,
     retries: Vec<Retry>,
     changes: Option<Changes>,
     /// Another turn is wanted although nothing will ring.
@@ -149,6 +160,11 @@ impl Shard {
             reads: Slab::default(),
             round_robin: RoundRobin::default(),
             client_until_us: 0,
+            held_back: VecDeque::new(),
+            held_back_at_bytes: 0,
+            output_bytes_max: usize::MAX,
+            request_bytes: 0,
+            evictions: 0,
             retries: Vec::new(),
             changes: parameters
                 .catalog_file
@@ -180,6 +196,23 @@ impl Shard {
     #[must_use]
     pub fn metrics_handle(&self) -> Arc<ShardMetrics> {
         Arc::clone(&self.core.metrics)
+    }
+
+    /// Limits what one connection may leave untaken of its answers.
+    pub fn limit_output(&mut self, bytes: usize) {
+        self.core.output_bytes_max = bytes;
+    }
+
+    /// The time of the turn, in microseconds.
+    #[must_use]
+    pub fn turn_us(&self) -> u64 {
+        self.core.turn_us
+    }
+
+    /// Whether reads or connections wait because answers have no room.
+    #[must_use]
+    pub fn is_short_of_answers(&self) -> bool {
+        self.core.is_short_of_answers()
     }
 
     /// Looks at the clock. Called first in every turn.
@@ -239,6 +272,7 @@ impl Shard {
     /// Runs one request. It is answered in the session's output, now or in a later turn.
     pub fn frame(&mut self, session: &mut Session, frame: Frame<'_>) {
         self.core.metrics.frames.add(1);
+        self.core.request_bytes = frame.body.len();
         let at = session.out.len();
         let ran = if frame.flags & flag::COMPRESSED == 0 {
             self.body(session, frame)

@@ -16,6 +16,7 @@ use super::{
     tracing::page_activity,
 };
 use crate::{
+    budget::{Charge, Share},
     cql::{Plan, Read, SelectPlan},
     io::TimeSlice,
     protocol::{
@@ -35,6 +36,16 @@ const READ_US: u64 = 1_000;
 /// Microseconds of a turn in which reads go on, all together.
 const TURN_US: u64 = 2_000;
 
+/// Bytes that a read may hold beside its result: a page of the store, the blocks that it was made
+/// of, and both once more while they change hands.
+const READ_BYTES: usize = 2 << 20;
+
+/// Bytes of a page, which is what a read adds to the answers of its connection.
+const PAGE_BYTES: usize = 1 << 20;
+
+/// Reads without room that are looked at in one turn.
+const HELD_BACK_TRIES: usize = 64;
+
 /// Reads of one shard that wait for disk or for another shard. Above, more are refused.
 const WAITING_MAX: usize = 10_000;
 
@@ -46,6 +57,10 @@ pub(super) struct Reading {
     skip_metadata: bool,
     /// The rows so far, encoded.
     cells: Vec<u8>,
+    /// What it holds of answers once it was begun; nothing while it waits for room.
+    answers: Option<Charge>,
+    /// Its values, and its statement if that came as text.
+    _request: Charge,
 }
 
 /// How far a read has got.
@@ -89,10 +104,18 @@ impl Core {
             let how = if plan.scans() { "a scan" } else { "a query of named partitions" };
             format!("Executing {how} on {}", statement.prepared.table)
         });
+        let what = (statement, request.skip_metadata);
         if !self.round_robin.may_begin(session.place) {
             self.trace(address, |_| "Waiting for other reads".to_owned());
+            self.keep(session, stream, slot, what, read, Vec::new())?;
             self.round_robin.wait(session.place, slot);
-            self.keep(session, stream, slot, (statement, request.skip_metadata), read, Vec::new());
+            return Ok(());
+        }
+        if !self.has_room_for(session) {
+            self.trace(address, |_| "Waiting for memory".to_owned());
+            self.keep(session, stream, slot, what, read, Vec::new())?;
+            self.round_robin.begun(session.place);
+            self.held_back.push_back(slot);
             return Ok(());
         }
         let mut cells = std::mem::take(&mut self.cells);
@@ -104,20 +127,22 @@ impl Core {
                 let skip = request.skip_metadata;
                 let columns = &statement.columns;
                 self.put_rows(session, stream, columns, skip, state.as_deref(), count, &cells);
-                self.cells = cells;
+                self.keep_cells(cells);
                 self.metrics.served.add(1);
                 self.metrics.read_latency.record(0);
             }
             Ok(step) => {
+                self.keep(session, stream, slot, what, read, cells)?;
                 self.round_robin.begun(session.place);
-                self.keep(session, stream, slot, (statement, request.skip_metadata), read, cells);
+                session.reads += 1;
+                self.charge(slot);
                 if matches!(step, ReadStep::Paused) {
                     self.round_robin.pause(session.place, slot);
                 }
             }
             Err(failure) => {
                 self.reads.remove(slot);
-                self.cells = cells;
+                self.keep_cells(cells);
                 return Err(failure);
             }
         }
@@ -133,12 +158,82 @@ impl Core {
         (statement, skip_metadata): (&Arc<Statement>, bool),
         read: Read,
         cells: Vec<u8>,
-    ) {
+    ) -> Result<(), Failure> {
+        let bytes = self.request_bytes + statement.own_bytes();
+        let Some(taken) = Charge::take(&self.metrics.memory, Share::Requests, bytes) else {
+            self.reads.remove(slot);
+            return Err(Failure::new(code::OVERLOADED, "too many reads wait, try again later"));
+        };
         let address = self.defer(session, stream);
         let statement = Arc::clone(statement);
-        let reading = Reading { address, statement, read, skip_metadata, cells };
+        let answers = None;
+        let reading =
+            Reading { address, statement, read, skip_metadata, cells, answers, _request: taken };
         if let Some(place) = self.reads.get(slot) {
             *place = Some(Box::new(reading));
+        }
+        Ok(())
+    }
+
+    /// Takes what a read holds of the share for answers, from when it is begun.
+    fn charge(&mut self, slot: Slot) {
+        if let Some(Some(reading)) = self.reads.get(slot) {
+            let mut answers = Charge::new(&self.metrics.memory, Share::Answers);
+            answers.set(READ_BYTES + reading.cells.capacity());
+            reading.answers = Some(answers);
+        }
+    }
+
+    /// Keeps memory for the next result. A large one gives its memory back.
+    fn keep_cells(&mut self, cells: Vec<u8>) {
+        if cells.capacity() <= PAGE_BYTES {
+            self.cells = cells;
+        }
+    }
+
+    /// Whether a read of this session may begin: there is room for it, and the client takes its
+    /// answers. The last quarter is for those who hold nothing yet.
+    fn has_room_for(&self, session: &Session) -> bool {
+        let own = session.out.len() + session.reads as usize * PAGE_BYTES;
+        let kept_free = if own == 0 { 0 } else { self.metrics.memory.most(Share::Answers) / 4 };
+        (own == 0 || own < self.output_bytes_max)
+            && self.metrics.memory.has_room(Share::Answers, READ_BYTES as u64 + kept_free)
+    }
+
+    /// Whether reads or connections wait because answers have no room.
+    pub(super) fn is_short_of_answers(&self) -> bool {
+        !self.held_back.is_empty() || self.metrics.memory.is_over(Share::Answers)
+    }
+
+    /// Whether answers hold less than when reads were last held back.
+    pub(super) fn may_begin_held_back(&self) -> bool {
+        !self.held_back.is_empty()
+            && self.metrics.memory.taken(Share::Answers) < self.held_back_at_bytes
+    }
+
+    /// Begins reads that there is room for now.
+    fn begin_held_back(&mut self, sessions: &mut dyn Sessions) {
+        for _ in 0..self.held_back.len().min(HELD_BACK_TRIES) {
+            let Some(slot) = self.held_back.pop_front() else { return };
+            self.begin(sessions, slot);
+        }
+        self.held_back_at_bytes = self.metrics.memory.taken(Share::Answers);
+    }
+
+    /// Begins a read if there is room for it; else it is held back.
+    fn begin(&mut self, sessions: &mut dyn Sessions, slot: Slot) {
+        let Some(Some(reading)) = self.reads.get(slot) else { return };
+        let place = reading.address.place;
+        if !sessions.look(place).is_none_or(|session| self.has_room_for(session)) {
+            self.held_back.push_back(slot);
+            return;
+        }
+        if let Some(session) = sessions.answer(place) {
+            session.reads += 1;
+        }
+        self.charge(slot);
+        if let Some(reading) = self.reads.get(slot).and_then(Option::take) {
+            self.proceed(sessions, slot, reading, None);
         }
     }
 
@@ -204,10 +299,14 @@ impl Core {
     pub(super) fn go_on(&mut self, sessions: &mut dyn Sessions) {
         let clock = Arc::clone(&self.clock);
         let mut turn = TimeSlice::new(&*clock, TURN_US);
+        self.begin_held_back(sessions);
         turn.look();
         while !turn.is_over() {
             let Some(slot) = self.round_robin.next() else { return };
-            if let Some(reading) = self.reads.get(slot).and_then(Option::take) {
+            let Some(place) = self.reads.get(slot) else { continue };
+            if place.as_ref().is_some_and(|reading| reading.answers.is_none()) {
+                self.begin(sessions, slot);
+            } else if let Some(reading) = place.take() {
                 self.proceed(sessions, slot, reading, None);
             }
             turn.look();
@@ -259,6 +358,7 @@ impl Core {
             }
             Some(Err(what)) => Err(failed(what)),
         };
+        let step = step.and_then(|step| self.grow(&mut reading).map(|()| step));
         match step {
             Ok(ReadStep::Over) => {
                 self.reads.remove(slot);
@@ -276,9 +376,29 @@ impl Core {
             Err(failure) => {
                 self.reads.remove(slot);
                 self.round_robin.ended(address.place);
+                if let Some(session) = sessions.answer(address.place) {
+                    session.reads -= 1;
+                }
                 self.answer_failure(sessions, address, &failure);
             }
         }
+    }
+
+    /// Takes note of what the read holds. A result must fit into half of the share for answers,
+    /// and one of several pages into what others leave.
+    fn grow(&self, reading: &mut Reading) -> Result<(), Failure> {
+        let memory = &self.metrics.memory;
+        if let Some(answers) = &mut reading.answers {
+            answers.set(READ_BYTES + reading.cells.capacity());
+        }
+        let bytes = reading.cells.len();
+        let is_large = bytes as u64 > memory.most(Share::Answers) / 2
+            || (bytes > 2 * PAGE_BYTES && memory.is_over(Share::Answers));
+        if is_large {
+            let what = "the result takes more memory than there is: ask for it in pages";
+            return Err(Failure::new(code::OVERLOADED, what));
+        }
+        Ok(())
     }
 
     fn read_over(
@@ -294,6 +414,7 @@ impl Core {
         self.metrics.read_latency.record(self.age_us(address));
         if let Some(session) = sessions.answer(address.place) {
             session.in_flight -= 1;
+            session.reads -= 1;
             let at = session.out.len();
             self.put_rows(
                 session,

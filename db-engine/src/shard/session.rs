@@ -34,6 +34,8 @@ pub struct Session {
     pub out: Vec<u8>,
     /// Requests that are to be answered later.
     pub in_flight: u32,
+    /// Reads of it that were begun and are not answered.
+    pub reads: u32,
     /// The keyspace of names that do not say theirs.
     pub keyspace: Option<Arc<str>>,
     /// STARTUP was said.
@@ -55,6 +57,7 @@ impl Session {
             client: None,
             out: Vec::new(),
             in_flight: 0,
+            reads: 0,
             keyspace: None,
             started: false,
             registered: false,
@@ -66,6 +69,9 @@ impl Session {
 
 /// The connections of a shard, as those see them who have something to answer.
 pub trait Sessions {
+    /// The session, to be looked at, if its connection is still there.
+    fn look(&self, place: Place) -> Option<&Session>;
+
     /// The session that is to get an answer, if its connection is still there. Its output will be
     /// sent at the end of the turn.
     fn answer(&mut self, place: Place) -> Option<&mut Session>;

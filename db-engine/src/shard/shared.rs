@@ -6,6 +6,7 @@
 use super::statement::{Id, Statement};
 use crate::schema::Catalog;
 use hashbrown::HashMap;
+use std::cmp::Reverse;
 use std::sync::{
     Arc, Mutex, MutexGuard, PoisonError,
     atomic::{
@@ -18,7 +19,10 @@ use std::sync::{
 pub struct Shared {
     version: AtomicU64,
     last_timestamp_us: AtomicI64,
-    prepared_max: usize,
+    /// Most bytes of prepared statements.
+    prepared_bytes_max: usize,
+    /// How often statements were forgotten to make room.
+    evictions: AtomicU64,
     current: Mutex<Current>,
 }
 
@@ -26,18 +30,21 @@ struct Current {
     version: u64,
     catalog: Arc<Catalog>,
     statements: HashMap<Id, Arc<Statement>>,
+    /// Bytes of all statements.
+    bytes: usize,
 }
 
 impl Shared {
-    /// With this schema, and room for so many prepared statements.
+    /// With this schema, and room for so many bytes of prepared statements.
     #[must_use]
-    pub fn new(catalog: Catalog, prepared_max: usize) -> Self {
+    pub fn new(catalog: Catalog, prepared_bytes_max: usize) -> Self {
         let (catalog, statements) = (Arc::new(catalog), HashMap::new());
         Self {
             version: AtomicU64::new(1),
             last_timestamp_us: AtomicI64::new(i64::MIN),
-            prepared_max,
-            current: Mutex::new(Current { version: 1, catalog, statements }),
+            prepared_bytes_max,
+            evictions: AtomicU64::new(0),
+            current: Mutex::new(Current { version: 1, catalog, statements, bytes: 0 }),
         }
     }
 
@@ -59,13 +66,16 @@ impl Shared {
         let mut current = self.lock();
         current.version += 1;
         current.catalog = Arc::clone(catalog);
+        let mut bytes = current.bytes;
         current.statements.retain(|_, statement| {
             let keep = statement.prepared.is_current(catalog);
             if !keep {
+                bytes -= statement.bytes;
                 statement.forget();
             }
             keep
         });
+        current.bytes = bytes;
         self.version.store(current.version, Release);
     }
 
@@ -74,11 +84,18 @@ impl Shared {
         self.lock().statements.get(id).cloned()
     }
 
+    /// Whether a statement of so many bytes can be remembered: one must leave room for others.
+    #[must_use]
+    pub fn can_remember(&self, bytes: usize) -> bool {
+        bytes <= self.prepared_bytes_max / 2
+    }
+
     /// Remembers a statement that was prepared with this version of the schema. `None` if the
     /// schema has changed since: it must be prepared again.
     ///
-    /// When there are too many, an eighth is forgotten: those used least recently.
-    pub fn remember(&self, version: u64, statement: Statement) -> Option<Arc<Statement>> {
+    /// When there is no room, those used least recently are forgotten, and an eighth more; large
+    /// ones first, so that one client's do not drive out what many others use.
+    pub fn remember(&self, version: u64, mut statement: Statement) -> Option<Arc<Statement>> {
         let mut current = self.lock();
         if current.version != version {
             return None;
@@ -86,24 +103,43 @@ impl Shared {
         if let Some(known) = current.statements.get(&statement.id) {
             return Some(Arc::clone(known));
         }
-        if current.statements.len() >= self.prepared_max {
-            let mut by_use: Vec<_> =
-                current.statements.values().map(|s| (s.last_use(), s.id)).collect();
+        if current.bytes + statement.bytes > self.prepared_bytes_max {
+            let most = (self.prepared_bytes_max / 8 * 7).saturating_sub(statement.bytes);
+            let small = self.prepared_bytes_max / 64;
+            let mut by_use: Vec<_> = current
+                .statements
+                .values()
+                .map(|one| (one.bytes <= small, one.last_use(), Reverse(one.bytes), one.id))
+                .collect();
             by_use.sort_unstable();
-            for (_, id) in by_use.iter().take(self.prepared_max.div_ceil(8)) {
-                if let Some(forgotten) = current.statements.remove(id) {
+            for (_, _, _, id) in by_use {
+                if current.bytes <= most {
+                    break;
+                }
+                if let Some(forgotten) = current.statements.remove(&id) {
+                    current.bytes -= forgotten.bytes;
                     forgotten.forget();
                 }
             }
+            self.evictions.fetch_add(1, Relaxed);
         }
+        current.bytes += statement.bytes;
+        statement.is_shared = true;
         let statement = Arc::new(statement);
         current.statements.insert(statement.id, Arc::clone(&statement));
         Some(statement)
     }
 
-    /// How many statements are remembered.
-    pub fn prepared(&self) -> usize {
-        self.lock().statements.len()
+    /// How many statements are remembered, and their bytes.
+    pub fn prepared(&self) -> (usize, usize) {
+        let current = self.lock();
+        (current.statements.len(), current.bytes)
+    }
+
+    /// Changes whenever statements are forgotten to make room: shards let go of them, too.
+    #[inline]
+    pub fn evictions(&self) -> u64 {
+        self.evictions.load(Relaxed)
     }
 
     /// A write time for a request that brings none: now, but later than any before, whichever

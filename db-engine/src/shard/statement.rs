@@ -18,6 +18,28 @@ use std::sync::{
 /// after a restart.
 pub type Id = [u8; 16];
 
+/// Bytes of a statement besides its text and what is made of it: the head of its answers, its
+/// place in tables.
+const STATEMENT_BYTES: usize = 2 << 10;
+
+/// Bytes that a plan takes for each word, value or sign of the text, at most.
+const TOKEN_BYTES: usize = 100;
+
+/// Bytes of memory that the statement with this text takes, at most and about: its text is in it
+/// twice, once as constants and once as names.
+#[must_use]
+pub fn cost(text: &str) -> usize {
+    let (mut tokens, mut in_word, mut in_quotes) = (0, false, false);
+    for byte in text.bytes() {
+        in_quotes ^= byte == b'\'';
+        let goes_on = in_quotes || byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80;
+        let begins = if goes_on { !in_word } else { !byte.is_ascii_whitespace() };
+        tokens += usize::from(begins);
+        in_word = goes_on;
+    }
+    STATEMENT_BYTES + 2 * text.len() + TOKEN_BYTES * tokens
+}
+
 /// A statement with everything that can be decided once.
 #[derive(Debug)]
 pub struct Statement {
@@ -31,6 +53,10 @@ pub struct Statement {
     pub columns: Columns,
     /// The body of the answer to PREPARE.
     pub reply: Vec<u8>,
+    /// Bytes of memory that it takes, as [`cost`] says.
+    pub bytes: usize,
+    /// Whether it is taken of the share for statements.
+    pub(super) is_shared: bool,
     forgotten: AtomicBool,
     last_use: AtomicU64,
 }
@@ -56,8 +82,25 @@ impl Statement {
         let columns = Columns::new(&prepared.keyspace, &prepared.table, &prepared.result);
         let reply = result::prepared(&id, &prepared.pk_indexes, &bind, &columns);
         let (forgotten, last_use) = (AtomicBool::new(false), AtomicU64::new(0));
+        let bytes = cost(text);
         let text = beginning(text).into_boxed_str();
-        Ok(Self { id, text, prepared, columns, reply, forgotten, last_use })
+        Ok(Self {
+            id,
+            text,
+            prepared,
+            columns,
+            reply,
+            bytes,
+            is_shared: false,
+            forgotten,
+            last_use,
+        })
+    }
+
+    /// Bytes that whoever holds it must account for: none if all who prepared it share it.
+    #[must_use]
+    pub fn own_bytes(&self) -> usize {
+        if self.is_shared { 0 } else { self.bytes }
     }
 
     /// Makes all shards forget it.
@@ -120,5 +163,21 @@ impl Plans {
     pub fn sweep(&mut self) {
         self.statements.retain(|statement| !statement.forgotten.load(Relaxed));
         self.places = self.statements.iter().enumerate().map(|(place, s)| (s.id, place)).collect();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_statement_costs_what_it_says_and_a_long_constant_little_more_than_itself() {
+        let base = cost("");
+        assert_eq!(cost("SELECT v FROM t") - base, 2 * 15 + 100 * 4);
+        assert_eq!(cost("a = ? AND b=?") - base, 2 * 13 + 100 * 7);
+        let constant = format!("'{}'", "x,y ".repeat(1 << 18));
+        assert_eq!(cost(&constant) - base, 2 * constant.len() + 100 * 2);
+        let list = "1,".repeat(1 << 18);
+        assert_eq!(cost(&list) - base, 2 * list.len() + 100 * (1 << 19));
     }
 }

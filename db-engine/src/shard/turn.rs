@@ -10,6 +10,7 @@ use super::{
     tag::{Origin, Waiter},
 };
 use crate::{
+    budget::Share,
     protocol::{code, result},
     schema::SchemaChange,
     store::{Done, Fatal},
@@ -18,6 +19,10 @@ use std::time::Duration;
 
 /// When to try again what the store, or a peer, had no room for.
 const RETRY: Duration = Duration::from_millis(10);
+
+/// When to look again for room for answers, if nothing happens: connections that take none of
+/// theirs are closed by then.
+const RELIEF: Duration = Duration::from_millis(100);
 
 impl Shard {
     /// Everything but the sockets.
@@ -36,7 +41,9 @@ impl Shard {
         core.store.turn_end();
         core.peers.deliver();
         core.publish();
-        if core.learn_schema() {
+        let evictions = core.shared.evictions();
+        if core.learn_schema() || evictions != core.evictions {
+            core.evictions = evictions;
             self.plans.sweep();
             self.core.count_prepared();
         }
@@ -46,10 +53,16 @@ impl Shard {
 
 impl Core {
     pub(super) fn timeout(&self) -> Option<Duration> {
-        if self.again || !self.round_robin.is_empty() {
+        if self.again || !self.round_robin.is_empty() || self.may_begin_held_back() {
             return Some(Duration::ZERO);
         }
-        let retry = if self.retries.is_empty() { None } else { Some(RETRY) };
+        let retry = if !self.retries.is_empty() {
+            Some(RETRY)
+        } else if self.is_short_of_answers() {
+            Some(RELIEF)
+        } else {
+            None
+        };
         let deadline = self.store.deadline_us().map(|deadline| {
             let left = deadline.saturating_sub(self.clock.now_us());
             Duration::from_micros(u64::try_from(left).unwrap_or(0))
@@ -295,6 +308,8 @@ impl Core {
         if *stored == self.stored {
             return;
         }
+        metrics.memory.set_taken(Share::Memtables, stored.memtable_memory);
+        metrics.memory.set_taken(Share::Blocks, stored.cache_bytes + stored.index_bytes);
         metrics.log_blocks.set(stored.log_blocks);
         metrics.log_bytes.set(stored.log_block_bytes);
         metrics.log_block_us.set(stored.log_block_us);

@@ -108,6 +108,9 @@ impl Shard {
                 BatchStatement::Text(query) => {
                     has_text = true;
                     self.core.learn_schema();
+                    if let Err(failure) = self.core.check_cost(query) {
+                        return Ok(Bound::Failed(failure));
+                    }
                     let keyspace = session.keyspace.as_deref();
                     let catalog = &self.core.catalog;
                     let parsed = cql::parse(query);

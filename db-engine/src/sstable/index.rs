@@ -44,6 +44,7 @@ pub struct Footer {
 #[derive(Clone, Debug)]
 pub struct Index {
     entries: Vec<Entry>,
+    memory_bytes: usize,
 }
 
 impl Index {
@@ -123,8 +124,7 @@ impl Index {
     /// Bytes that it takes in memory.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        let keys: usize = self.entries.iter().map(|entry| entry.key.len() + entry.ck.len()).sum();
-        self.entries.capacity() * size_of::<Entry>() + keys
+        self.memory_bytes
     }
 }
 
@@ -216,7 +216,10 @@ pub fn read_index(footer: &Footer, bytes: &[u8]) -> io::Result<Index> {
     if entries.len() != footer.blocks as usize {
         return Err(invalid("the index has another number of blocks"));
     }
-    Ok(Index { entries })
+    entries.shrink_to_fit();
+    let keys: usize = entries.iter().map(|entry| entry.key.len() + entry.ck.len()).sum();
+    let memory_bytes = entries.capacity() * size_of::<Entry>() + keys;
+    Ok(Index { entries, memory_bytes })
 }
 
 fn read_entry(input: &mut Input<'_>) -> Option<Entry> {

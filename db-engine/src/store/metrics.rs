@@ -55,6 +55,11 @@ pub struct StoreMetrics {
     pub cache_hits: u64,
     /// Blocks of sstables read from disk.
     pub cache_misses: u64,
+    /// Level: bytes of memory of memtables, that which waits to be used again included, and of
+    /// writes on their way to the log.
+    pub memtable_memory: u64,
+    /// Level: bytes of the indexes of sstables.
+    pub index_bytes: u64,
     /// Level: bytes of blocks kept in memory.
     pub cache_bytes: u64,
     /// Level: 1 while the disk is full, else 0.
@@ -64,7 +69,15 @@ pub struct StoreMetrics {
 impl Store {
     /// Sets the levels to what they are now.
     pub(super) fn update_levels(&mut self) {
+        let used = self.memtable_memory();
+        self.pool.shrink_to(self.config.memtable_bytes_max.saturating_sub(used));
+        let sstables = self.tables.values().flat_map(|table| &table.sstables);
+        self.index_bytes = sstables.map(|sstable| sstable.index.memory_bytes()).sum();
+        let least = self.config.cache_bytes_max / 4;
+        self.cache.limit(self.config.cache_bytes_max.saturating_sub(self.index_bytes).max(least));
         let metrics = &mut self.metrics;
+        metrics.memtable_memory = (used + self.pool.spare_bytes()) as u64;
+        metrics.index_bytes = self.index_bytes as u64;
         metrics.log_segments = self.log.segments();
         metrics.log_bytes = self.log.bytes();
         metrics.memtable_bytes = (self.active_bytes + self.flushing_bytes) as u64;

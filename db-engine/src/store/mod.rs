@@ -58,7 +58,7 @@ pub struct StoreConfig {
     /// Memory for memtables, in bytes a shard. A flush begins at half of it, or later if it fills
     /// slowly; writes are refused beyond it.
     pub memtable_bytes_max: usize,
-    /// Memory for blocks of sstables, in bytes a shard.
+    /// Memory for blocks of sstables and their indexes, in bytes a shard.
     pub cache_bytes_max: usize,
     /// Bytes of one segment of the commit log. A write has at most a quarter of it.
     pub log_segment_bytes: u64,
@@ -183,6 +183,8 @@ pub struct Store {
     fatal: Option<Fatal>,
     active_bytes: usize,
     flushing_bytes: usize,
+    /// Bytes of the indexes of all sstables.
+    index_bytes: usize,
     metrics: StoreMetrics,
 }
 
@@ -258,6 +260,7 @@ impl Store {
             fatal: None,
             active_bytes: 0,
             flushing_bytes: 0,
+            index_bytes: 0,
             metrics: StoreMetrics::default(),
             config: config.clone(),
             clock,
@@ -322,8 +325,9 @@ impl Store {
         if self.closing {
             return Err(Refused::Closing);
         }
-        let memtables = self.active_bytes + self.flushing_bytes + self.log.pending_bytes();
-        if memtables + bytes.len() > self.config.memtable_bytes_max {
+        if self.memtable_memory() + self.index_excess() + bytes.len()
+            > self.config.memtable_bytes_max
+        {
             self.metrics.writes_overloaded += 1;
             return Err(Refused::Overloaded);
         }
@@ -341,6 +345,17 @@ impl Store {
         self.metrics.writes += 1;
         self.metrics.write_bytes += bytes.len() as u64;
         Ok(())
+    }
+
+    /// Bytes of rows that no sstable has yet, and of those on their way to the log.
+    fn memtable_memory(&self) -> usize {
+        self.active_bytes + self.flushing_bytes + self.log.pending_bytes()
+    }
+
+    /// Bytes that indexes of sstables take over three quarters of the share that they have in
+    /// common with the cache. They must be there for reads, so it is writes that have less.
+    fn index_excess(&self) -> usize {
+        self.index_bytes.saturating_sub(self.config.cache_bytes_max / 4 * 3)
     }
 
     fn refuse(&mut self, why: NotStaged) -> Refused {

@@ -29,6 +29,15 @@ impl Cache {
         Self { bytes_max, ..Self::default() }
     }
 
+    /// Changes how many bytes it may have.
+    pub fn limit(&mut self, bytes_max: usize) {
+        self.bytes_max = bytes_max;
+        while self.bytes() > bytes_max {
+            self.old = std::mem::take(&mut self.young);
+            self.old_bytes = std::mem::take(&mut self.young_bytes);
+        }
+    }
+
     pub fn get(&mut self, id: BlockId) -> Option<Arc<Block>> {
         if let Some(block) = self.young.get(&id) {
             return Some(Arc::clone(block));
