@@ -117,7 +117,7 @@ const statements = [
   }),
   lines({
     title: 'Statements remembered',
-    description: 'At `--prepared-max` the one unused longest is forgotten.',
+    description: 'Without room in their share of memory the one unused longest is forgotten.',
     unit: 'short',
     queries: { remembered: 'max(sandglass_db_query_processor_prepared_statements)' },
   }),

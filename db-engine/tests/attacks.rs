@@ -96,7 +96,7 @@ fn insist(mut ask: impl FnMut() -> Answer) -> Answer {
 }
 
 fn megabyte(number: u8) -> Vec<u8> {
-    (0..MIB).map(|at| number ^ at.to_le_bytes()[at as usize % 3]).collect()
+    (0..MIB / 4).flat_map(|at| (at * 7 + u64::from(number)).to_le_bytes()[..4].to_vec()).collect()
 }
 
 /// A partition of `rows` rows with a megabyte each.
@@ -267,7 +267,7 @@ fn what_a_connection_holds_is_given_back_however_it_ends() {
     let mut honest = Honest::connect(&engine);
     let held = || engine.metric("sandglass_db_transport_request_bytes");
     let part = {
-        let mut part = frame(1, op::OPTIONS, &[b'x'; 1 << 20]);
+        let mut part = frame(1, op::OPTIONS, &vec![b'x'; 1 << 20]);
         part.pop();
         part
     };
@@ -298,7 +298,7 @@ fn many_small_parts_of_requests_are_bounded_together() {
     let directory = tempdir().expect("a directory");
     let engine = start(directory.path());
     let mut honest = Honest::connect(&engine);
-    let part = &frame(1, op::QUERY, &[b'x'; 60_000])[..59_000];
+    let part = &frame(1, op::QUERY, &vec![b'x'; 60_000])[..59_000];
     let mut slow = Vec::new();
     for _ in 0..300 {
         let mut client = Client::connect(engine.cql).expect("it listens");

@@ -86,21 +86,15 @@ impl DiskFiles {
     /// # Errors
     ///
     /// If the directory cannot be created or a thread cannot be started.
-    pub fn open(
-        directory: &Path,
-        descriptors: &Arc<Descriptors>,
-        ring: &Ring,
-    ) -> io::Result<Self> {
+    pub fn open(directory: &Path, descriptors: &Arc<Descriptors>, ring: &Ring) -> io::Result<Self> {
         create_directory(directory)?;
         let (sender, over) = channel();
         let directory: Arc<Path> = Arc::from(directory);
         let mut helpers = Vec::new();
         for name in ["log", "read", "file"] {
             let (over, ring) = (sender.clone(), ring.clone());
-            let place = Place {
-                directory: Arc::clone(&directory),
-                descriptors: Arc::clone(descriptors),
-            };
+            let place =
+                Place { directory: Arc::clone(&directory), descriptors: Arc::clone(descriptors) };
             let (jobs, todo) = channel();
             let work = move || help(&place, &todo, &over, &ring);
             let thread = thread::Builder::new().name(name.into()).spawn(work)?;
@@ -238,9 +232,7 @@ fn work(place: &Place, job: Job) -> (io::Result<Gave>, Option<Buffer>) {
         Job::Create(name) => {
             descriptors.create(directory.join(name)).map(|file| Gave::Opened(file, 0))
         }
-        Job::CreateDurable(name) => {
-            descriptors.opening(|| create_durable(&directory.join(&name)))
-        }
+        Job::CreateDurable(name) => descriptors.opening(|| create_durable(&directory.join(&name))),
         Job::OpenDurable(name) => descriptors.opening(|| open_durable(&directory.join(&name))),
         Job::Fill(file, offset, bytes) => {
             descriptors.get_to_write(&file).and_then(|file| fill(&file, offset, bytes)).map(done)
