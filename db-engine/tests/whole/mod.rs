@@ -38,7 +38,6 @@ pub const LIMITS: Limits = Limits {
     connections_max: 64,
     in_flight_max: 6,
     output_bytes_max: 4 << 10,
-    request_bytes_max: 4 << 20,
 };
 
 /// What a connection has to tell.
@@ -85,7 +84,7 @@ impl Engine {
         let files = (0..count).map(|_| disk.files()).collect();
         let opened = store::open(config, files, disk.files(), &times, Catalog::stored)
             .map_err(|error| error.to_string())?;
-        let schema = Arc::new(Shared::new(opened.catalog, 100));
+        let schema = Arc::new(Shared::new(opened.catalog, 1 << 20));
         let woken: Vec<_> = (0..count).map(|_| Arc::new(AtomicBool::new(false))).collect();
         let bell = |woken: &Arc<AtomicBool>| {
             let woken = Arc::clone(woken);
