@@ -200,9 +200,13 @@ impl Core {
             && self.metrics.memory.has_room(Share::Answers, READ_BYTES as u64 + kept_free)
     }
 
-    /// Whether reads or connections wait because answers have no room.
+    /// Whether reads or connections wait because answers of others leave them no room. A read that
+    /// waits for its own client alone is no reason to close anybody.
     pub(super) fn is_short_of_answers(&self) -> bool {
-        !self.held_back.is_empty() || self.metrics.memory.is_over(Share::Answers)
+        let memory = &self.metrics.memory;
+        let wanted = READ_BYTES as u64 + memory.most(Share::Answers) / 4;
+        memory.is_over(Share::Answers)
+            || (!self.held_back.is_empty() && !memory.has_room(Share::Answers, wanted))
     }
 
     /// Whether answers hold less than when reads were last held back.

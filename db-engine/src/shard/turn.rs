@@ -58,7 +58,7 @@ impl Core {
         }
         let retry = if !self.retries.is_empty() {
             Some(RETRY)
-        } else if self.is_short_of_answers() {
+        } else if !self.held_back.is_empty() || self.is_short_of_answers() {
             Some(RELIEF)
         } else {
             None
