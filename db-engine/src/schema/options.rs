@@ -288,7 +288,8 @@ impl TableOptions {
         }
         Some(format!(
             "The setting of default_time_to_live={} and compaction window={}(s) can lead to \
-             {windows} windows, which is larger than the recommended number of windows ({WINDOWS_MAX})",
+             {windows} windows, which is larger than the recommended number of windows \
+             ({WINDOWS_MAX})",
             self.default_ttl_s,
             window_us / 1_000_000
         ))

@@ -1,5 +1,6 @@
 //! Options that are kept and shown, and change nothing here: `caching`, `compression`,
-//! `speculative_retry` and the like. They are checked, so that a schema that is taken here is taken elsewhere.
+//! `speculative_retry` and the like. They are checked, so that a schema that is taken here is taken
+//! elsewhere.
 
 use super::{SchemaError, options::config};
 use std::collections::BTreeMap;
