@@ -31,6 +31,8 @@ struct Served {
     insert: Vec<u8>,
     random: Random,
     inputs: usize,
+    /// Only the rows of the beginning are there.
+    is_clean: bool,
 }
 
 thread_local! {
@@ -44,7 +46,8 @@ impl Served {
         let mut engine = Engine::open(&SimDisk::new(1), &clock, &config, 1).unwrap();
         let honest = Client::connect(&mut engine, 0, ());
         let insert = Vec::new();
-        let mut served = Self { engine, honest, insert, random: Random(1), inputs: 0 };
+        let mut served =
+            Self { engine, honest, insert, random: Random(1), inputs: 0, is_clean: true };
         served.answer();
         for text in SETUP {
             served.ask(op::QUERY, &query(text)).kind();
@@ -132,7 +135,10 @@ fn check_answers(mut bytes: &[u8]) {
 
 /// Any bytes on a connection.
 pub fn frames(bytes: &[u8]) {
-    with(|served| check_answers(&served.send(bytes)));
+    with(|served| {
+        served.is_clean = false;
+        check_answers(&served.send(bytes));
+    });
 }
 
 pub fn frame_inputs() -> Vec<Vec<u8>> {
@@ -162,6 +168,7 @@ pub fn frame_inputs() -> Vec<Vec<u8>> {
 pub fn statement(bytes: &[u8]) {
     let text = String::from_utf8_lossy(bytes);
     with(|served| {
+        served.is_clean = false;
         served.ask(op::PREPARE, &long_string(&text));
         served.ask(op::QUERY, &page(&text, 3, None));
     });
@@ -221,6 +228,9 @@ pub fn paging(bytes: &[u8]) {
     ];
     let text = selects[usize::from(choice % 4)];
     with(|served| {
+        if !served.is_clean {
+            *served = Served::new();
+        }
         let answer = served.ask(op::QUERY, &page(text, 3, Some(state)));
         if answer.opcode == op::RESULT {
             let (rows, _) = answer.rows();
@@ -235,6 +245,7 @@ pub fn paging(bytes: &[u8]) {
 pub fn paging_inputs() -> Vec<Vec<u8>> {
     let mut inputs = vec![vec![0]];
     with(|served| {
+        *served = Served::new();
         for (choice, text) in
             (0..).zip(["SELECT p, c FROM k.t", "SELECT p, c FROM k.t WHERE p = 1"])
         {

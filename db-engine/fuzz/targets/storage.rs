@@ -163,7 +163,8 @@ pub fn mutations(bytes: &[u8]) {
     for _ in 0..200 {
         turn(&mut store);
     }
-    let scan = ReadRequest::scan(KEPT, i64::MIN, i64::MAX, 0);
+    // What has expired may be gone when it is read back.
+    let scan = ReadRequest::scan(KEPT, i64::MIN, i64::MAX, START_US / 1_000_000);
     let before = read(&mut store, &scan).rows().count();
     assert!(taken || before == 0, "what is refused is not there");
     drop(store);
@@ -192,7 +193,7 @@ pub fn block(rows: &[u8]) {
         let cells = RowView::parse(cells).expect("it was checked");
         assert!(cells.timestamps().count() <= cells.cells().count() + 2);
         assert!(cells.cell(3, 0).is_none_or(|cell| cell.value.len() <= rows.len()));
-        assert!(cells.expires_s().is_none_or(|_| !cells.is_empty()));
+        assert!(cells.expires_s().is_some() || !cells.is_empty(), "nothing is not there for ever");
         assert!(block.lower_bound(row.token, row.key, ck) <= block.len());
     }
 }

@@ -7,6 +7,8 @@ use super::{
 
 /// Longest decimal that may be in a clustering key, in bytes: converting takes quadratic time.
 const DECIMAL_BYTES_MAX: usize = 512;
+/// More digits than a number of so many bytes has.
+const DIGITS_MAX: usize = DECIMAL_BYTES_MAX * 5 / 2;
 /// Most zeros written out at the end of a decimal that has no fraction.
 const ZEROS_MAX: i32 = 64;
 const END: u8 = 0x00;
@@ -132,7 +134,15 @@ pub(super) fn take_decimal(reader: &mut Reader<'_>, out: &mut Vec<u8>) -> Option
         }
     }
     let length = i64::try_from(digits.len()).ok()?;
-    let mut scale = i32::try_from(length.checked_sub(i64::from_be_bytes(exponent))?).ok()?;
+    let mut scale = length.checked_sub(i64::from_be_bytes(exponent))?;
+    // The smallest scale is that of the value with its zeros at the end, which the code left out.
+    let zeros = usize::try_from(i64::from(i32::MIN).saturating_sub(scale)).unwrap_or(0);
+    if zeros > DIGITS_MAX {
+        return None;
+    }
+    digits.extend(std::iter::repeat_n('0', zeros));
+    scale += i64::try_from(zeros).ok()?;
+    let mut scale = i32::try_from(scale).ok()?;
     // A driver writes 1 with a scale of -1 as 1E+1, or not at all; 10 is nobody's problem.
     if (-ZEROS_MAX..0).contains(&scale) {
         digits.extend((scale..0).map(|_| '0'));

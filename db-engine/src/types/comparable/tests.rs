@@ -201,3 +201,18 @@ fn what_begins_with_a_prefix_lies_below_the_prefix_and_above() {
         assert!(prefix < key && key < above);
     }
 }
+
+#[test]
+fn a_decimal_of_the_smallest_scale_comes_back() {
+    for digits in ["10", "-1200", &format!("1{}", "0".repeat(1_200))] {
+        let (negative, digits) = (digits.starts_with('-'), digits.trim_start_matches('-'));
+        let unscaled = decimal::from_digits(negative, digits);
+        let value = [&i32::MIN.to_be_bytes()[..], &unscaled].concat();
+        for descending in [false, true] {
+            let key = coded(&CqlType::Decimal, descending, &value);
+            let mut decoded = Vec::new();
+            let read = decode(&CqlType::Decimal, descending, &mut key.as_slice(), &mut decoded);
+            assert_eq!((read, decoded), (Some(()), value.clone()), "{digits}");
+        }
+    }
+}
