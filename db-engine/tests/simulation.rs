@@ -59,6 +59,7 @@ fn whatever_breaks_no_answer_is_wrong_and_nothing_acknowledged_is_lost() {
     let figures = [
         ("acknowledged", sum(|t| t.acknowledged), 1_000),
         ("refused", sum(|t| t.refused), 1),
+        ("left behind", sum(|t| t.left_behind), 100),
         ("reads", sum(|t| t.reads), 1_000),
         ("rows", sum(|t| t.rows), 1_000),
         ("failed reads", sum(|t| t.failed_reads), 1),

@@ -81,7 +81,9 @@ impl<T> Client<T> {
 
     pub fn leave(&mut self, engine: &mut Engine) {
         self.pipe.leave();
+        // A socket that was closed is told to be ready for both.
         engine.readable(self.shard, self.index);
+        engine.writable(self.shard, self.index);
     }
 }
 

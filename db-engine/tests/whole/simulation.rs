@@ -85,6 +85,7 @@ pub struct Table {
 pub struct Tally {
     pub acknowledged: u64,
     pub refused: u64,
+    pub left_behind: u64,
     pub reads: u64,
     pub failed_reads: u64,
     pub rows: u64,
@@ -107,11 +108,11 @@ pub struct Simulation {
     pub expiring: Expiring,
     pub insert_expiring: Option<Vec<u8>>,
     pub moment: u64,
+    /// How many there have been in this life.
+    pub connections: u64,
     pub favoured: usize,
     /// Reads may fail, and storage may.
     pub is_broken: bool,
-    /// The disk was full.
-    pub is_full: bool,
     pub tally: Tally,
 }
 
@@ -136,9 +137,9 @@ impl Simulation {
             expiring: Expiring::default(),
             insert_expiring: None,
             moment: 0,
+            connections: 0,
             favoured: 0,
             is_broken: false,
-            is_full: false,
             tally: Tally::default(),
         }
     }
@@ -156,7 +157,7 @@ impl Simulation {
         self.config.shards = self.random.one_of(&[1, 2, 2, 3, 3]);
         self.open();
         let ended = self.greet().and_then(|()| self.check_all()).and_then(|()| self.serve());
-        if ended.is_ok() && !self.is_full && self.random.percent(40) {
+        if ended.is_ok() && self.random.percent(40) {
             self.disk.set_fault(Fault::None);
             self.disk.set_read_faults(None);
             if self.stop().is_ok() {
@@ -170,7 +171,7 @@ impl Simulation {
     pub fn end(&mut self) {
         self.tally.spoilt += self.disk.reads_spoilt();
         self.disk.set_read_faults(None);
-        (self.is_broken, self.is_full) = (false, false);
+        self.is_broken = false;
         self.clients.clear();
         if self.disk.is_off() || self.random.percent(60) {
             self.tally.crashes += 1;
@@ -232,6 +233,7 @@ impl Simulation {
     }
 
     pub fn greet(&mut self) -> Result<(), Ended> {
+        self.connections = CLIENTS as u64;
         for _ in 0..CLIENTS {
             let client = self.connect();
             self.clients.push(client);
@@ -255,6 +257,21 @@ impl Simulation {
         let shards = self.engine().shards();
         let shard = self.below(shards);
         Client::connect(self.engine(), shard, Asked::Hello)
+    }
+
+    /// A client leaves without waiting for its answers, and another comes.
+    fn replace_client(&mut self) {
+        self.connections += 1;
+        let index = self.below(self.clients.len());
+        let client = self.connect();
+        let mut gone = std::mem::replace(&mut self.clients[index], client);
+        gone.leave(self.engine());
+        self.tally.left_behind += gone.waiting.len() as u64;
+        for asked in gone.waiting.values() {
+            if let Asked::WriteExpiring(number) = asked {
+                self.expiring.leave(*number);
+            }
+        }
     }
 
     pub fn anyone(&mut self) -> &mut Client<Asked> {
@@ -292,10 +309,7 @@ impl Simulation {
                 self.is_broken = true;
                 self.disk.set_fault(Fault::Failure(calls));
             }
-            3 => {
-                self.is_full = true;
-                self.disk.set_fault(Fault::NoSpace(calls));
-            }
+            3 => self.disk.set_fault(Fault::NoSpace(calls)),
             4..7 => {
                 self.is_broken = true;
                 let fault = self.random.one_of(&[
@@ -328,6 +342,7 @@ impl Simulation {
             55..75 => self.act(),
             75..85 => self.push_one(),
             85..97 => self.take_one(),
+            97 if self.random.percent(30) => self.replace_client(),
             97 => {
                 let shards = self.engine().shards();
                 self.favoured = self.below(shards);
@@ -360,7 +375,7 @@ impl Simulation {
         engine.turn(shard).map_err(|_| Ended)?;
         let metrics = engine.metrics(shard);
         let in_flight = metrics.serving.get();
-        let most = u64::from(LIMITS.in_flight_max) * CLIENTS as u64;
+        let most = u64::from(LIMITS.in_flight_max) * self.connections;
         assert!(in_flight <= most, "{in_flight} requests in flight of {most}");
         let bytes = metrics.memtable_bytes.get();
         let most = self.config.memtable_bytes_max as u64 + REQUEST_BYTES;
@@ -394,6 +409,7 @@ impl Simulation {
                 self.clients[index].push(self.engine.as_mut().unwrap(), &mut self.random);
                 self.take(index, 1 << 20);
             }
+            // Requests of clients that have left are still carried out.
             let engine = self.engine.as_ref().unwrap();
             let is_quiet =
                 (0..engine.shards()).all(|shard| engine.metrics(shard).serving.get() == 0);
