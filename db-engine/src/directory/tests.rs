@@ -1,3 +1,4 @@
+use super::{FoundDirectory, Journal, Replacement, Sequential, catalog_file::CatalogFile};
 use super::{
     journal::read_journal,
     manifest::{
@@ -6,7 +7,10 @@ use super::{
     },
 };
 use crate::{
+    error::Result,
+    io::sim::{Fault, SimDisk},
     mutation::{TableNumber, Token},
+    schema::Catalog,
     sstable::{SstableId, Summary, Writer},
 };
 
@@ -117,4 +121,91 @@ fn a_journal_of_the_first_version_is_read() {
         encode_record(6, 1, bytes.len() as u64, std::slice::from_ref(change), &mut bytes);
     }
     assert_eq!(read_journal(6, 1, &bytes, true).unwrap(), changes);
+}
+
+/// Opens a directory, and begins a run in it.
+fn begin(disk: &SimDisk) -> Result<(Catalog, CatalogFile)> {
+    let (mut lock, mut files) = (disk.files(), disk.files());
+    let mut sequential = Sequential(&mut *files);
+    let mut found = FoundDirectory::read(&mut *lock, &mut sequential)?;
+    let run = found.begin_run(&mut sequential, 1)?;
+    run.commit(&mut sequential, &found, Vec::new(), &std::collections::BTreeSet::new())?;
+    let journal = Journal::open(&mut sequential, run.epoch, super::manifest::NO_SHARD)?;
+    Ok((found.take_catalog(), CatalogFile::new(files, journal, run.catalog)))
+}
+
+/// Whether the schema was replaced before the power went.
+fn replace(file: &mut CatalogFile, catalog: &Catalog) -> bool {
+    let mut replacement = Replacement::begin(file, catalog);
+    let mut completions = Vec::new();
+    for _ in 0..1_000 {
+        file.poll(&mut completions);
+        for completion in completions.drain(..) {
+            match replacement.proceed(file, completion) {
+                Ok(false) => {}
+                Ok(true) => return true,
+                Err(_) => return false,
+            }
+        }
+    }
+    false
+}
+
+/// Schemas that differ, one after the other.
+fn schema(number: u32) -> Catalog {
+    let mut catalog = Catalog { next_table: number, ..Catalog::default() };
+    catalog = Catalog::from_json(&catalog.to_json()).unwrap();
+    catalog
+}
+
+#[test]
+fn a_schema_that_was_acknowledged_survives_a_power_cut_at_any_call() {
+    let mut acknowledged_last = 0;
+    for seed in 0..12 {
+        for call in 0.. {
+            let disk = SimDisk::new(seed);
+            let (_, mut file) = begin(&disk).unwrap();
+            disk.set_fault(Fault::PowerCut(disk.calls() + call));
+            let mut acknowledged = 1;
+            while acknowledged < 5 && replace(&mut file, &schema(acknowledged + 1)) {
+                acknowledged += 1;
+            }
+            drop(file);
+            if disk.is_off() {
+                acknowledged_last += u32::from(acknowledged > 1);
+            }
+            let crashed = disk.crash(seed ^ call);
+            let (found, _) = begin(&crashed).expect("it opens after a crash");
+            let numbers = acknowledged..=acknowledged + 1;
+            assert!(
+                numbers.contains(&found.next_table),
+                "seed {seed}, power cut at call {call}: {} of {acknowledged}",
+                found.next_table
+            );
+            if !disk.is_off() {
+                break;
+            }
+        }
+    }
+    assert!(acknowledged_last > 100, "{acknowledged_last} cuts after a change");
+}
+
+#[test]
+fn a_schema_that_is_put_back_is_refused() {
+    let disk = SimDisk::new(1);
+    let (_, mut file) = begin(&disk).unwrap();
+    let mut catalogs = vec![disk.contents()["catalog"].clone()];
+    for number in 2..5 {
+        assert!(replace(&mut file, &schema(number)));
+        catalogs.push(disk.contents()["catalog"].clone());
+    }
+    drop(file);
+    let newest = catalogs.pop().unwrap();
+    for older in catalogs {
+        let mut contents = disk.contents();
+        assert_eq!(contents.insert("catalog".into(), older).unwrap(), newest);
+        let error = begin(&SimDisk::with(1, contents)).err().unwrap().to_string();
+        assert!(error.starts_with("catalog: it is catalog"), "{error}");
+    }
+    assert_eq!(begin(&SimDisk::with(1, disk.contents())).unwrap().0.next_table, 4);
 }

@@ -36,7 +36,8 @@ pub(in crate::store) fn open_sstable(
 ) -> Result<(FileId, Index)> {
     let name = summary.id.file_name();
     let corrupt = |offset: u64, error: io::Error| {
-        Error::corrupt(PathBuf::from(&name), offset, error.to_string())
+        let what = format!("{error}. Restore this directory from a backup");
+        Error::corrupt(PathBuf::from(&name), offset, what)
     };
     let (file, bytes) = files.open(&name)?;
     let footer_at = bytes.saturating_sub(FOOTER_BYTES as u64);
@@ -44,7 +45,8 @@ pub(in crate::store) fn open_sstable(
     let footer = read_footer(summary.id, bytes, footer.as_slice())
         .map_err(|error| corrupt(footer_at, error))?;
     if footer.summary != *summary {
-        return Err(Error::corrupt(&name, footer_at, "the manifest says something else of it"));
+        let what = "the manifest says something else of it. Restore this directory from a backup";
+        return Err(Error::corrupt(&name, footer_at, what));
     }
     let index = files.read(&name, file, footer.index.offset, u64::from(footer.index.bytes))?;
     let index = read_index(&footer, index.as_slice())
