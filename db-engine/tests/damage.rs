@@ -4,7 +4,8 @@
 //! the schema and a crash. Then every byte of its files is flipped, every file is removed, cut at
 //! every byte, and put back to what it was earlier. Afterwards every row is there and right, or the
 //! engine says which file it refuses and what to do, and has not touched the directory. Blocks of
-//! sstables are judged when they are read: then the read is refused.
+//! sstables are judged when they are read: then the read is refused. Files of the log are not put
+//! back here: a power cut at that earlier moment leaves the same bytes.
 
 #![allow(clippy::unwrap_used)]
 
@@ -225,7 +226,6 @@ fn places(bytes: &[u8], step: usize) -> impl Iterator<Item = usize> {
     (0..used).step_by(step).chain((used..bytes.len()).step_by(509))
 }
 
-/// What other tests prove of the log, whose blocks know when one of them is missing.
 fn is_log(name: &str) -> bool {
     name.starts_with("log-")
 }
@@ -234,7 +234,7 @@ fn damage_everything(life: &Life, whole: &Contents, step: usize) {
     assert!(life.judge(whole.clone(), "nothing"), "it opens if nothing is done to it");
     let (mut opened, mut refused) = (0, 0);
     let mut count = |is_open| if is_open { opened += 1 } else { refused += 1 };
-    for (name, bytes) in whole.iter().filter(|(name, _)| !is_log(name)) {
+    for (name, bytes) in whole {
         let mut damaged = whole.clone();
         damaged.remove(name);
         count(life.judge(damaged, &format!("{name} removed")));
@@ -246,6 +246,9 @@ fn damage_everything(life: &Life, whole: &Contents, step: usize) {
             let mut damaged = whole.clone();
             damaged.get_mut(name).unwrap().truncate(at);
             count(life.judge(damaged, &format!("{name}: cut at {at}")));
+        }
+        if is_log(name) {
+            continue;
         }
         let earlier: BTreeSet<&Vec<u8>> =
             life.earlier.iter().filter_map(|earlier| earlier.get(name)).collect();
@@ -291,7 +294,7 @@ fn a_directory_that_was_just_made_is_not_taken_for_another() {
 fn a_refused_directory_of_a_real_disk_stays_as_it_was() {
     let life = Life::new();
     let whole = life.disk.contents();
-    for (name, bytes) in whole.iter().filter(|(name, _)| !is_log(name)) {
+    for (name, bytes) in &whole {
         for change in ["removed", "flipped", "cut"] {
             let folder = tempfile::tempdir().unwrap();
             let mut damaged = whole.clone();
@@ -327,7 +330,7 @@ fn first_version() -> Contents {
     let mut contents = contents_of(Path::new("tests/first_version"));
     for (_, bytes) in contents.iter_mut().filter(|(name, _)| is_log(name)) {
         // Its segments are filled with zeros, which are not kept here.
-        bytes.resize(32 << 10, 0);
+        bytes.resize(16 << 20, 0);
     }
     contents
 }
