@@ -69,7 +69,7 @@ impl Life {
                 life.change_schema(&mut opened.catalog_file);
                 life.earlier.push(life.disk.contents());
             }
-            for store in opened.stores.iter_mut().take(if run == 0 { 1 } else { 0 }) {
+            for store in opened.stores.iter_mut().take(usize::from(run == 0)) {
                 store.begin_shutdown();
                 while !store.is_idle() {
                     turn(store);
@@ -143,10 +143,10 @@ impl Life {
     }
 
     /// Opens the directory. It must be whole, or be refused as it was; whether it opened.
-    fn judge(&self, contents: Contents, what: &str) -> bool {
+    fn judge(&self, contents: &Contents, what: &str) -> bool {
         let disk = SimDisk::with(1, contents.clone());
         let opened = open_on(|| disk.files(), &self.clock, 2);
-        self.judge_opened(opened, what, || assert!(disk.contents() == contents, "{what}: changed"))
+        self.judge_opened(opened, what, || assert!(disk.contents() == *contents, "{what}: changed"))
     }
 
     fn judge_opened(
@@ -231,21 +231,21 @@ fn is_log(name: &str) -> bool {
 }
 
 fn damage_everything(life: &Life, whole: &Contents, step: usize) {
-    assert!(life.judge(whole.clone(), "nothing"), "it opens if nothing is done to it");
+    assert!(life.judge(whole, "nothing"), "it opens if nothing is done to it");
     let (mut opened, mut refused) = (0, 0);
     let mut count = |is_open| if is_open { opened += 1 } else { refused += 1 };
     for (name, bytes) in whole {
         let mut damaged = whole.clone();
         damaged.remove(name);
-        count(life.judge(damaged, &format!("{name} removed")));
+        count(life.judge(&damaged, &format!("{name} removed")));
         for at in places(bytes, step) {
             let mut random = Random(at as u64);
             let mut damaged = whole.clone();
             damaged.get_mut(name).unwrap()[at] ^= 1 << random.below(8);
-            count(life.judge(damaged, &format!("{name}: byte {at} flipped")));
+            count(life.judge(&damaged, &format!("{name}: byte {at} flipped")));
             let mut damaged = whole.clone();
             damaged.get_mut(name).unwrap().truncate(at);
-            count(life.judge(damaged, &format!("{name}: cut at {at}")));
+            count(life.judge(&damaged, &format!("{name}: cut at {at}")));
         }
         if is_log(name) {
             continue;
@@ -255,7 +255,7 @@ fn damage_everything(life: &Life, whole: &Contents, step: usize) {
         for (number, earlier) in earlier.into_iter().enumerate().filter(|(_, old)| *old != bytes) {
             let damaged = Contents::from_iter([(name.clone(), earlier.clone())]);
             let damaged = whole.clone().into_iter().chain(damaged).collect();
-            count(life.judge(damaged, &format!("{name}: put back to {number}")));
+            count(life.judge(&damaged, &format!("{name}: put back to {number}")));
         }
     }
     assert!(refused > 100 && opened > 10, "{refused} refused, {opened} opened");
@@ -380,7 +380,7 @@ fn a_file_that_cannot_be_explained_is_kept_or_refused() {
     }
     let unexplained = ["sst-00000001-0000-00000099", "sst-00000009-0000-00000000", "log-9-0-0"];
     for name in unexplained {
-        assert!(!life.judge(with(name), name), "{name} is refused");
+        assert!(!life.judge(&with(name), name), "{name} is refused");
     }
 }
 
