@@ -22,7 +22,7 @@ use sandglass_db::{
     directory::{CatalogFile, Replacement},
     error::Error,
     io::{
-        Clock, Files, ManualClock, Random, TimeSlice,
+        Clock, Descriptors, Files, ManualClock, Random, TimeSlice,
         disk::{DiskFiles, Ring},
         sim::{Fault, SimDisk},
     },
@@ -110,7 +110,7 @@ impl Life {
         let replication = Property::Map(BTreeMap::from([class, copies]));
         let properties = vec![("replication".to_owned(), replication)];
         let ddl = Ddl::CreateKeyspace { name, if_not_exists: false, properties };
-        let changed = self.catalog.apply(&ddl, uuid::Uuid::nil()).unwrap();
+        let changed = self.catalog.apply(&ddl, uuid::Uuid::nil(), 0).unwrap();
         self.catalog = changed.catalog.unwrap();
         let mut replacement = Replacement::begin(file, &self.catalog);
         for _ in 0..10_000 {
@@ -310,7 +310,9 @@ fn a_refused_directory_of_a_real_disk_stays_as_it_was() {
                 fs::write(folder.path().join(name), bytes).unwrap();
             }
             let ring: Ring = Arc::new(|| ());
-            let files = || Box::new(DiskFiles::open(folder.path(), &ring).unwrap()) as Box<_>;
+            let descriptors = Arc::new(Descriptors::new(100, Arc::default()));
+            let disk = || DiskFiles::open(folder.path(), &descriptors, &ring).unwrap();
+            let files = || Box::new(disk()) as Box<_>;
             let opened = open_on(files, &life.clock, 2);
             let what = format!("{name} {change}");
             let check = || assert!(contents_of(folder.path()) == damaged, "{what}: changed");
