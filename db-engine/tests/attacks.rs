@@ -10,7 +10,7 @@ use std::{
 };
 use tempfile::tempdir;
 use wire::{
-    client::{Answer, Client, execute, frame, long_string, op, values},
+    client::{Answer, Client, execute, execute_page, frame, long_string, op, values},
     engine::Engine,
 };
 
@@ -202,9 +202,7 @@ fn answers_that_nobody_takes_are_bounded_and_others_are_answered() {
         let mut frames = Vec::new();
         for number in 0..1000_i16 {
             let from = i32::from(number % 24).to_be_bytes();
-            let mut body = execute(&select, &[&[0; 4], &from]);
-            body[select.len() + 4] |= 4;
-            body.extend_from_slice(&100_i32.to_be_bytes());
+            let body = execute_page(&select, &[&[0; 4], &from], 100, None);
             frames.extend_from_slice(&frame(number, op::EXECUTE, &body));
         }
         client.send(&frames).expect("it reads");

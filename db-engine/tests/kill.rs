@@ -99,8 +99,7 @@ fn check(client: &mut Client, writer: u64, record: &Record) {
     for part in 0..BATCH_ROWS {
         let mut numbers = BTreeSet::new();
         let key = cells(writer, part, 0);
-        let answer = client.ask(op::EXECUTE, &execute(&select, &[&key[0], &key[1]]));
-        for row in answer.expect("an answer").rows().0 {
+        for row in client.all_rows(&select, &[&key[0], &key[1]]) {
             let number = row[0].as_deref().and_then(|n| n.try_into().ok()).map(u64::from_be_bytes);
             let number = number.expect("eight bytes");
             assert_eq!(row[1].as_ref(), Some(&cells(writer, part, number)[3]), "its own value");

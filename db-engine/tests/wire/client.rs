@@ -162,6 +162,18 @@ pub fn execute(id: &[u8], bound: &[&[u8]]) -> Vec<u8> {
     out
 }
 
+/// The body of an EXECUTE at consistency ONE that asks for a page of so many rows.
+pub fn execute_page(id: &[u8], bound: &[&[u8]], rows: i32, state: Option<&[u8]>) -> Vec<u8> {
+    let mut out = execute(id, bound);
+    out[id.len() + 4] |= if state.is_some() { 0x0C } else { 0x04 };
+    out.extend_from_slice(&rows.to_be_bytes());
+    if let Some(state) = state {
+        out.extend_from_slice(&u32::try_from(state.len()).expect("short").to_be_bytes());
+        out.extend_from_slice(state);
+    }
+    out
+}
+
 /// The body of a BATCH of one prepared statement at consistency ONE. `kind`: 0 logged, 1 not.
 pub fn batch(kind: u8, id: &[u8], rows: &[Vec<Vec<u8>>]) -> Vec<u8> {
     let mut out = vec![kind];
@@ -275,6 +287,21 @@ impl Client {
         assert_eq!(answer.kind(), 4, "prepared");
         let length = u16::from_be_bytes([answer.body[4], answer.body[5]]);
         answer.body[6..6 + usize::from(length)].to_vec()
+    }
+
+    /// All rows of a prepared SELECT, page by page: an answer that is not paged must fit into
+    /// memory.
+    pub fn all_rows(&mut self, id: &[u8], bound: &[&[u8]]) -> Vec<Row> {
+        let (mut all, mut state) = (Vec::new(), None);
+        loop {
+            let body = execute_page(id, bound, 1000, state.as_deref());
+            let (rows, next) = self.ask(op::EXECUTE, &body).expect("an answer").rows();
+            all.extend(rows);
+            state = next;
+            if state.is_none() {
+                return all;
+            }
+        }
     }
 
     /// Closes our side.
