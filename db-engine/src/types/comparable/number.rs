@@ -11,6 +11,9 @@ const DECIMAL_BYTES_MAX: usize = 512;
 const DIGITS_MAX: usize = DECIMAL_BYTES_MAX * 5 / 2;
 /// Most zeros written out at the end of a decimal that has no fraction.
 const ZEROS_MAX: i32 = 64;
+/// So many digits always fit into [`DECIMAL_BYTES_MAX`]: ten to their number is below two to the
+/// number of bits.
+const WRITTEN_OUT_DIGITS_MAX: usize = DECIMAL_BYTES_MAX * 8 * 3 / 10;
 const END: u8 = 0x00;
 
 /// As Java compares: all NaN equal and greatest, -0 before 0.
@@ -143,8 +146,11 @@ pub(super) fn take_decimal(reader: &mut Reader<'_>, out: &mut Vec<u8>) -> Option
     digits.extend(std::iter::repeat_n('0', zeros));
     scale += i64::try_from(zeros).ok()?;
     let mut scale = i32::try_from(scale).ok()?;
-    // A driver writes 1 with a scale of -1 as 1E+1, or not at all; 10 is nobody's problem.
-    if (-ZEROS_MAX..0).contains(&scale) {
+    // A driver writes 1 with a scale of -1 as 1E+1, or not at all; 10 is nobody's problem. What is
+    // written out must still be short enough for a key.
+    let zeros = usize::try_from(scale.unsigned_abs()).unwrap_or(usize::MAX);
+    let fits = digits.len().saturating_add(zeros) <= WRITTEN_OUT_DIGITS_MAX;
+    if (-ZEROS_MAX..0).contains(&scale) && fits {
         digits.extend((scale..0).map(|_| '0'));
         scale = 0;
     }

@@ -216,3 +216,17 @@ fn a_decimal_of_the_smallest_scale_comes_back() {
         }
     }
 }
+
+#[test]
+fn a_decimal_as_long_as_a_key_may_have_comes_back_as_short() {
+    let nines = "9".repeat(1_232);
+    for (scale, digits) in [(-1_i32, &nines[..]), (-64, &nines), (-64, "1"), (-63, &nines[..1_170])]
+    {
+        let unscaled = decimal::from_digits(false, digits);
+        let value = [&scale.to_be_bytes()[..], &unscaled].concat();
+        let key = coded(&CqlType::Decimal, false, &value);
+        let mut decoded = Vec::new();
+        decode(&CqlType::Decimal, false, &mut key.as_slice(), &mut decoded).expect("a decimal");
+        assert_eq!(coded(&CqlType::Decimal, false, &decoded), key, "{} digits", digits.len());
+    }
+}
