@@ -1,6 +1,7 @@
 // Two values of one series and millisecond, of one process that is alone and of several that share
 // sensors.
 import { randomInt } from 'node:crypto'
+import { KIND } from '@sandglass/common/measurement'
 import { Recent } from '../src/write/recent.js'
 import { FakeError, FakeStorage } from './support/fake-storage.js'
 import { until } from './support/ingest.js'
@@ -44,6 +45,22 @@ describe('two values of one millisecond', () => {
     for (let t = T + 1; t < T + 50; t++) await settle('sensors/s/m', [{ t, v: 1 }])
     await settle('sensors/new/m', { t: T, v: 1 })
     expect(past.reads).toBe(0)
+  })
+
+  test('cost the same each, however many there are', () => {
+    /** The shortest of some times that so many take, in milliseconds. @param {number} count */
+    const timeOf = (count) => {
+      const times = Array.from({ length: 5 }, () => {
+        const recent = new Recent()
+        const series = /** @type {any} */ ({ horizonMs: 0, recentToMs: 0 })
+        const beganMs = performance.now()
+        for (let value = 0; value < count; value++) recent.place(series, T, KIND.number, value)
+        return performance.now() - beganMs
+      })
+      return Math.min(...times)
+    }
+    timeOf(4_000)
+    expect(timeOf(32_000) / timeOf(4_000)).toBeLessThan(30)
   })
 
   test('are each stored once, whatever is repeated, forgotten or interrupted', async () => {
