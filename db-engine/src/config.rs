@@ -50,7 +50,7 @@ pub struct Config {
     #[arg(long, env = "DB_SHARDS", value_name = "N")]
     pub shards: Option<u16>,
 
-    /// Memory for memtables, caches and requests of all shards together, e.g. 268435456 or 256MiB.
+    /// All that clients can make it hold, of all shards together, e.g. 268435456 or 256MiB.
     #[arg(long, env = "DB_MEMORY", value_name = "BYTES", default_value = "256MiB")]
     pub memory: Bytes,
 

@@ -95,8 +95,8 @@ impl DiskFiles {
             let (over, ring) = (sender.clone(), ring.clone());
             let place =
                 Place { directory: Arc::clone(&directory), descriptors: Arc::clone(descriptors) };
-            let (jobs, todo) = channel();
-            let work = move || help(&place, &todo, &over, &ring);
+            let (jobs, queued) = channel();
+            let work = move || help(&place, &queued, &over, &ring);
             let thread = thread::Builder::new().name(name.into()).spawn(work)?;
             helpers.push(Helper { jobs: Some(jobs), thread: Some(thread) });
         }
@@ -214,8 +214,8 @@ struct Place {
     descriptors: Arc<Descriptors>,
 }
 
-fn help(place: &Place, todo: &Receiver<(Ticket, Job)>, over: &Sender<Over>, ring: &Ring) {
-    while let Ok((ticket, job)) = todo.recv() {
+fn help(place: &Place, queued: &Receiver<(Ticket, Job)>, over: &Sender<Over>, ring: &Ring) {
+    while let Ok((ticket, job)) = queued.recv() {
         let (result, buffer) = work(place, job);
         if over.send(Over { ticket, result, buffer }).is_err() {
             return;

@@ -138,6 +138,24 @@ impl<'a> Parser<'a> {
         Ok(items)
     }
 
+    /// A function's name, in small letters, and its arguments, of which there may be none.
+    pub(super) fn function_call<T>(
+        &mut self,
+        argument: impl FnMut(&mut Self) -> Parsed<T>,
+    ) -> Parsed<(String, Vec<T>)> {
+        let name = match self.next() {
+            Kind::Word(word) => word.to_ascii_lowercase(),
+            _ => String::new(),
+        };
+        self.expect("(")?;
+        let mut arguments = Vec::new();
+        if !self.symbol(")") {
+            arguments = self.list(argument)?;
+            self.expect(")")?;
+        }
+        Ok((name, arguments))
+    }
+
     pub(super) fn parenthesized<T>(
         &mut self,
         item: impl FnMut(&mut Self) -> Parsed<T>,

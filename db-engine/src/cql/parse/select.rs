@@ -78,16 +78,7 @@ impl Parser<'_> {
             ));
         }
         if calls && matches!(self.peek(), Kind::Word(_)) {
-            let name = match self.next() {
-                Kind::Word(word) => word.to_ascii_lowercase(),
-                _ => String::new(),
-            };
-            self.expect("(")?;
-            let mut arguments = Vec::new();
-            if !self.symbol(")") {
-                arguments = self.list(|parser| parser.selector(depth + 1))?;
-                self.expect(")")?;
-            }
+            let (name, arguments) = self.function_call(|parser| parser.selector(depth + 1))?;
             return Ok(Selector::Call { name, arguments });
         }
         let name = self.name()?;

@@ -90,16 +90,7 @@ impl Parser<'_> {
         if *self.peek_at(1) != Kind::Symbol("(") {
             return Err(self.unexpected());
         }
-        let name = match self.next() {
-            Kind::Word(word) => word.to_ascii_lowercase(),
-            _ => String::new(),
-        };
-        self.expect("(")?;
-        let mut arguments = Vec::new();
-        if !self.symbol(")") {
-            arguments = self.list(|parser| parser.term_at(depth + 1))?;
-            self.expect(")")?;
-        }
+        let (name, arguments) = self.function_call(|parser| parser.term_at(depth + 1))?;
         Ok(Term::Call { name, arguments })
     }
 
