@@ -39,11 +39,11 @@ pub struct Config {
 
     /// Address for CQL clients. Port 0 takes a free one, which the first line of output tells.
     #[arg(long, env = "DB_LISTEN", value_name = "HOST:PORT", default_value = "127.0.0.1:9042")]
-    pub listen: Address,
+    pub listen: ListenAddress,
 
     /// Address for `/metrics` and `/health` over HTTP.
     #[arg(long, env = "DB_HTTP", value_name = "HOST:PORT", default_value = "127.0.0.1:9180")]
-    pub http: Address,
+    pub http: ListenAddress,
 
     /// Threads that share the data; a directory opens with any number.
     /// [default: half of the cores, at least one]
@@ -188,20 +188,20 @@ impl Config {
 
 /// An address to listen on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Address(pub SocketAddr);
+pub struct ListenAddress(pub SocketAddr);
 
-impl FromStr for Address {
+impl FromStr for ListenAddress {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
         let mut found = text
             .to_socket_addrs()
             .map_err(|error| format!("{error}; expected HOST:PORT, e.g. 127.0.0.1:9042"))?;
-        found.next().map(Address).ok_or_else(|| "the host has no address".to_owned())
+        found.next().map(ListenAddress).ok_or_else(|| "the host has no address".to_owned())
     }
 }
 
-impl fmt::Display for Address {
+impl fmt::Display for ListenAddress {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.0.fmt(f)
     }

@@ -124,8 +124,8 @@ macro_rules! shard_metrics {
         }
 
         /// Name, type, help and value of each plain number.
-        const NUMBERS: &[Number] = &[
-            $(Number {
+        const NUMBERS: &[MetricColumn] = &[
+            $(MetricColumn {
                 name: concat!("sandglass_db_", $name),
                 kind: stringify!($kind),
                 help: $help,
@@ -137,7 +137,7 @@ macro_rules! shard_metrics {
 
 type HistogramOf = fn(&ShardMetrics) -> &Histogram;
 
-struct Number {
+struct MetricColumn {
     name: &'static str,
     kind: &'static str,
     help: &'static str,
@@ -305,8 +305,8 @@ fn header(out: &mut String, name: &str, kind: &str, help: &str) {
 }
 
 fn render_memory(out: &mut String, shards: &[&ShardMetrics]) {
-    type Number = fn(&Budget, Share) -> u64;
-    let numbers: [(&str, &str, Number); 2] = [
+    type MetricColumn = fn(&Budget, Share) -> u64;
+    let numbers: [(&str, &str, MetricColumn); 2] = [
         ("sandglass_db_memory_bytes", "Memory that clients make it hold, by share.", Budget::taken),
         ("sandglass_db_memory_limit_bytes", "The most of each share.", Budget::most),
     ];

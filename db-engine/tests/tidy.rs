@@ -220,6 +220,37 @@ fn cql_parses_then_prepares_then_executes() {
     }
 }
 
+/// The type that a line declares. Types of traits and within functions are indented: they are
+/// named with the trait or seen in one function.
+fn declared_type(line: &str) -> Option<String> {
+    let line = line.strip_prefix("pub").map_or(line, |rest| {
+        rest.strip_prefix('(').and_then(|rest| rest.split_once(") ")).map_or(rest, |(_, rest)| rest)
+    });
+    let (keyword, rest) = line.trim_start_matches(' ').split_once(' ')?;
+    ["struct", "enum", "trait", "type"].contains(&keyword).then(|| identifier(rest))
+}
+
+#[test]
+fn declarations_are_seen() {
+    let lines = ["pub struct A<'a> {", "enum B {", "pub(super) type C = u8;", "fn d() {", "use e;"];
+    let found: Vec<String> = lines.into_iter().filter_map(declared_type).collect();
+    assert_eq!(found, ["A", "B", "C"]);
+}
+
+#[test]
+fn a_name_means_one_type() {
+    let mut names = BTreeMap::new();
+    for path in sources(Path::new("src")) {
+        for line in text_of(&path).lines().filter(|line| !line.starts_with(' ')) {
+            let Some(name) = declared_type(line) else { continue };
+            if let Some(other) = names.insert(name.clone(), path.clone()) {
+                panic!("{name} is a type in {} and in {}", other.display(), path.display());
+            }
+        }
+    }
+    assert!(names.len() > 300, "declarations are seen");
+}
+
 #[test]
 fn unsafe_code_stays_in_its_two_files() {
     let keyword = concat!("un", "safe");

@@ -40,7 +40,7 @@ pub enum EntryKind {
 
 /// An entry, read in place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Entry<'a> {
+pub struct LogEntry<'a> {
     /// What it means.
     pub kind: EntryKind,
     /// The mutations it carries, one after the other.
@@ -49,12 +49,12 @@ pub struct Entry<'a> {
 
 /// A block being filled, and for whom.
 #[derive(Debug, Default)]
-pub struct Block {
+pub struct LogBlock {
     entries: Vec<u8>,
     tags: Vec<u128>,
 }
 
-impl Block {
+impl LogBlock {
     /// Appends an entry. Writes and intents have a tag: whom to answer.
     ///
     /// # Panics
@@ -104,7 +104,7 @@ impl Block {
     }
 
     /// Its entries.
-    pub fn entries(&self) -> impl Iterator<Item = Entry<'_>> {
+    pub fn entries(&self) -> impl Iterator<Item = LogEntry<'_>> {
         entries(&self.entries)
     }
 
@@ -117,7 +117,7 @@ impl Block {
 }
 
 /// The entries of a block's payload. Ends early at what cannot be read.
-pub fn entries(payload: &[u8]) -> impl Iterator<Item = Entry<'_>> {
+pub fn entries(payload: &[u8]) -> impl Iterator<Item = LogEntry<'_>> {
     let mut rest = payload;
     std::iter::from_fn(move || {
         let (header, after) = rest.split_first_chunk::<ENTRY_HEADER_BYTES>()?;
@@ -132,6 +132,6 @@ pub fn entries(payload: &[u8]) -> impl Iterator<Item = Entry<'_>> {
             _ => return None,
         };
         rest = after;
-        Some(Entry { kind, mutations })
+        Some(LogEntry { kind, mutations })
     })
 }

@@ -64,15 +64,15 @@ impl FirstReplay {
         let mut at = 0;
         while self.end.is_none() && at < bytes.len() {
             match parse_block(&bytes[at..], id) {
-                Parsed::Block { sequence, payload, bytes } if self.follows(sequence) => {
+                SegmentPart::Block { sequence, payload, bytes } if self.follows(sequence) => {
                     apply(sequence, payload)?;
                     self.next_sequence = Some(sequence + 1);
                     at += bytes;
                 }
                 // The rest of a segment is zeros, too, if the next block did not fit into it.
-                Parsed::Zeros => break,
-                Parsed::Block { .. } | Parsed::Torn => self.end = Some((id, at)),
-                Parsed::Foreign => {
+                SegmentPart::Zeros => break,
+                SegmentPart::Block { .. } | SegmentPart::Torn => self.end = Some((id, at)),
+                SegmentPart::Foreign => {
                     let what = "these bytes are no block of this segment of the commit log, nor \
                                 what a crash leaves. Restore this directory from a backup";
                     return Err(Error::corrupt(id.name(), at as u64, what));
@@ -98,7 +98,7 @@ impl FirstReplay {
     /// Nothing that was written after the place where reading stopped may be whole.
     fn refuse_blocks_after(&self, id: SegmentId, stop: usize, bytes: &[u8]) -> Result<()> {
         for at in (stop..bytes.len()).step_by(ALIGNMENT) {
-            let Parsed::Block { sequence, .. } = parse_block(&bytes[at..], id) else {
+            let SegmentPart::Block { sequence, .. } = parse_block(&bytes[at..], id) else {
                 continue;
             };
             let (end, offset) = self.end.unwrap_or((id, stop));
@@ -115,7 +115,7 @@ impl FirstReplay {
 }
 
 /// What stands at some place of a segment.
-enum Parsed<'a> {
+enum SegmentPart<'a> {
     /// A whole block.
     Block {
         /// Its sequence number.
@@ -134,12 +134,12 @@ enum Parsed<'a> {
 }
 
 /// Reads the block of this segment at the beginning of `bytes`.
-fn parse_block(bytes: &[u8], segment: SegmentId) -> Parsed<'_> {
+fn parse_block(bytes: &[u8], segment: SegmentId) -> SegmentPart<'_> {
     let Some(header) = bytes.first_chunk::<HEADER_BYTES>() else {
-        return Parsed::Torn;
+        return SegmentPart::Torn;
     };
     if *header == [0; HEADER_BYTES] {
-        return Parsed::Zeros;
+        return SegmentPart::Zeros;
     }
     let mut expected = [0; 16];
     expected[..4].copy_from_slice(&segment.epoch.to_le_bytes());
@@ -147,17 +147,17 @@ fn parse_block(bytes: &[u8], segment: SegmentId) -> Parsed<'_> {
     expected[6..8].copy_from_slice(&FORMAT.to_le_bytes());
     expected[8..12].copy_from_slice(&segment.number.to_le_bytes());
     if header[8..24] != expected {
-        return Parsed::Foreign;
+        return SegmentPart::Foreign;
     }
     let u32_at = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|byte| header[at + byte]));
     let length = u32_at(0) as usize;
     let whole = HEADER_BYTES.checked_add(length).and_then(|end| bytes.get(..end));
     let Some(block) = whole.filter(|block| length > 0 && checksum(block) == u32_at(4)) else {
-        return Parsed::Torn;
+        return SegmentPart::Torn;
     };
     let sequence = u64::from_le_bytes([0, 1, 2, 3, 4, 5, 6, 7].map(|byte| header[24 + byte]));
     let bytes = block.len().next_multiple_of(ALIGNMENT);
-    Parsed::Block { sequence, payload: &block[HEADER_BYTES..], bytes }
+    SegmentPart::Block { sequence, payload: &block[HEADER_BYTES..], bytes }
 }
 
 fn checksum(block: &[u8]) -> u32 {

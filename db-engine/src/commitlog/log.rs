@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::{
-    Block, ENTRY_HEADER_BYTES, EntryKind, FILL_BYTES, Preparation, Prepared, SegmentId,
+    ENTRY_HEADER_BYTES, EntryKind, FILL_BYTES, LogBlock, Preparation, PreparedSegment, SegmentId,
     preparation::beginning_bytes,
     sector::{BLOCK_SECTORS_MAX, SECTOR_PAYLOAD_BYTES, padded},
 };
@@ -78,7 +78,7 @@ struct Segment {
 
 /// The segment after the current one.
 #[derive(Debug)]
-enum Next {
+enum FollowingSegment {
     Missing,
     InPreparation,
     Ready(FileId),
@@ -92,16 +92,16 @@ pub struct CommitLog {
     config: LogConfig,
     /// The smallest write that the device takes, in bytes.
     block_bytes: usize,
-    staging: Block,
+    staging: LogBlock,
     /// The block on its way; what is written of it is with the device.
-    flying: Option<Block>,
+    flying: Option<LogBlock>,
     /// Memory of what was written last.
     buffer: Buffer,
-    spare: Option<Block>,
+    spare: Option<LogBlock>,
     /// Of the next block to be submitted.
     sequence: u64,
     current: Segment,
-    next: Next,
+    next: FollowingSegment,
     /// Segments that are full, the oldest first.
     sealed: VecDeque<u32>,
     /// Segments whose files can be used again.
@@ -117,21 +117,21 @@ pub struct CommitLog {
 impl CommitLog {
     /// A log that begins with segment 0, which is ready.
     #[must_use]
-    pub fn new(epoch: u32, shard: u16, config: LogConfig, first: Prepared) -> Self {
-        let Prepared { file, block_bytes } = first;
+    pub fn new(epoch: u32, shard: u16, config: LogConfig, first: PreparedSegment) -> Self {
+        let PreparedSegment { file, block_bytes } = first;
         let offset = beginning_bytes(block_bytes);
         Self {
             epoch,
             shard,
             config,
             block_bytes,
-            staging: Block::default(),
+            staging: LogBlock::default(),
             flying: None,
             buffer: Buffer::default(),
-            spare: Some(Block::default()),
+            spare: Some(LogBlock::default()),
             sequence: 1,
             current: Segment { number: 0, file, offset, is_closed: false },
-            next: Next::Missing,
+            next: FollowingSegment::Missing,
             sealed: VecDeque::new(),
             released: Vec::new(),
             floor: 0,
@@ -185,7 +185,7 @@ impl CommitLog {
             return Err(NotStaged::Full);
         }
         // While the next segment is being made a block may wait for it, but not for ever.
-        let room = self.fits_current(block) || !matches!(self.next, Next::Missing);
+        let room = self.fits_current(block) || !matches!(self.next, FollowingSegment::Missing);
         if room { Ok(()) } else { Err(NotStaged::NoSpace) }
     }
 
@@ -204,7 +204,7 @@ impl CommitLog {
         }
         let mut close = None;
         if !self.fits_current(self.staging.bytes()) {
-            let Next::Ready(next) = self.next else { return None };
+            let FollowingSegment::Ready(next) = self.next else { return None };
             if !self.current.is_closed {
                 return Some(self.close_segment());
             }
@@ -228,7 +228,7 @@ impl CommitLog {
         Submitted { operation, close: None }
     }
 
-    fn write(&mut self, block: Block) -> Operation {
+    fn write(&mut self, block: LogBlock) -> Operation {
         let mut buffer = std::mem::take(&mut self.buffer);
         let segment = self.segment_id(self.current.number);
         block.encode(segment, self.sequence, self.block_bytes, &mut buffer);
@@ -241,7 +241,7 @@ impl CommitLog {
 
     /// Begins to use the next segment, and returns the file of the last.
     fn switch_segment(&mut self, file: FileId) -> FileId {
-        self.next = Next::Missing;
+        self.next = FollowingSegment::Missing;
         let (number, offset) = (self.current.number + 1, beginning_bytes(self.block_bytes));
         let next = Segment { number, file, offset, is_closed: false };
         let last = std::mem::replace(&mut self.current, next);
@@ -254,14 +254,14 @@ impl CommitLog {
     /// # Panics
     ///
     /// If no block is on its way.
-    pub fn written(&mut self, buffer: Buffer) -> (Block, u64, u32) {
+    pub fn written(&mut self, buffer: Buffer) -> (LogBlock, u64, u32) {
         let block = self.flying.take().expect("a block is on its way");
         self.buffer = buffer;
         (block, self.sequence - 1, self.current.number)
     }
 
     /// Takes a block back for its memory.
-    pub fn recycle(&mut self, mut block: Block) {
+    pub fn recycle(&mut self, mut block: LogBlock) {
         block.clear();
         self.spare = Some(block);
     }
@@ -270,10 +270,10 @@ impl CommitLog {
     /// there is one.
     #[must_use]
     pub fn prepare_segment(&mut self) -> Option<Preparation> {
-        if !matches!(self.next, Next::Missing) {
+        if !matches!(self.next, FollowingSegment::Missing) {
             return None;
         }
-        self.next = Next::InPreparation;
+        self.next = FollowingSegment::InPreparation;
         let id = self.segment_id(self.current.number + 1);
         let bytes = self.config.segment_bytes;
         Some(match self.released.pop() {
@@ -298,8 +298,8 @@ impl CommitLog {
     }
 
     /// The next segment is ready.
-    pub fn segment_ready(&mut self, segment: Prepared) {
-        self.next = Next::Ready(segment.file);
+    pub fn segment_ready(&mut self, segment: PreparedSegment) {
+        self.next = FollowingSegment::Ready(segment.file);
     }
 
     /// There is space for the segment that is being prepared.
@@ -309,14 +309,14 @@ impl CommitLog {
 
     /// There is space again, perhaps: its preparation goes on.
     pub fn segment_tried_again(&mut self) {
-        self.next = Next::InPreparation;
+        self.next = FollowingSegment::InPreparation;
     }
 
     /// There is no space for it. Returns whom to tell that their writes and intents did not happen:
     /// what is staged and cannot be written to the current segment.
     #[must_use]
     pub fn segment_failed(&mut self) -> Vec<Unwritten> {
-        self.next = Next::Missing;
+        self.next = FollowingSegment::Missing;
         self.no_space = true;
         if !self.is_waiting() {
             return Vec::new();
@@ -383,7 +383,7 @@ impl CommitLog {
     /// How many segments there are, those ahead of need included.
     #[must_use]
     pub fn segments(&self) -> u64 {
-        let ready = u64::from(matches!(self.next, Next::Ready(_)));
+        let ready = u64::from(matches!(self.next, FollowingSegment::Ready(_)));
         (self.sealed.len() + self.released.len()) as u64 + 1 + ready
     }
 
@@ -408,7 +408,7 @@ impl CommitLog {
     /// Bytes of writes that are staged or on their way.
     #[must_use]
     pub fn pending_bytes(&self) -> usize {
-        self.staging.bytes() + self.flying.as_ref().map_or(0, Block::bytes)
+        self.staging.bytes() + self.flying.as_ref().map_or(0, LogBlock::bytes)
     }
 
     /// Whether nothing is staged or on its way.

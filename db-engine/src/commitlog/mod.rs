@@ -15,9 +15,9 @@ mod preparation;
 pub mod replay;
 mod sector;
 
-pub use block::{Block, ENTRY_HEADER_BYTES, Entry, EntryKind, entries};
+pub use block::{ENTRY_HEADER_BYTES, EntryKind, LogBlock, LogEntry, entries};
 pub use log::{CommitLog, LogConfig, NotStaged, Submitted, Unwritten};
-pub use preparation::{FILL_BYTES, Preparation, Prepared, SEGMENT_MAGIC};
+pub use preparation::{FILL_BYTES, Preparation, PreparedSegment, SEGMENT_MAGIC};
 pub use sector::{SECTOR_PAYLOAD_BYTES, Sector, SectorId, read_sector};
 
 /// What follows the name of a segment while its file is new.

@@ -45,7 +45,7 @@ pub struct Preparation {
 
 /// A segment that can be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Prepared {
+pub struct PreparedSegment {
     /// Its file, open for durable writes.
     pub file: FileId,
     /// The smallest write that the device takes, in bytes.
@@ -118,7 +118,7 @@ impl Preparation {
     }
 
     /// The operation at hand is over, and gave this. The segment, once it is ready.
-    pub fn over(&mut self, outcome: &Outcome) -> Option<Prepared> {
+    pub fn over(&mut self, outcome: &Outcome) -> Option<PreparedSegment> {
         self.doing = match self.doing {
             Doing::Open => {
                 match *outcome {
@@ -138,7 +138,7 @@ impl Preparation {
             Doing::Rename => Doing::SyncDirectory,
             Doing::SyncDirectory => {
                 let block_bytes = self.block_bytes;
-                return self.file.map(|file| Prepared { file, block_bytes });
+                return self.file.map(|file| PreparedSegment { file, block_bytes });
             }
         };
         None

@@ -25,7 +25,7 @@ struct Run {
 impl Run {
     fn new(block_bytes: usize) -> Self {
         let (files, open) = (BTreeMap::new(), Vec::new());
-        let none = Prepared { file: FileId(0), block_bytes };
+        let none = PreparedSegment { file: FileId(0), block_bytes };
         let log = CommitLog::new(ID.epoch, ID.shard, CONFIG, none);
         let mut run = Self { log, block_bytes, files, open };
         let first = run.prepare(Preparation::of_new_file(ID, SEGMENT_BYTES, 16 << 10));
@@ -69,7 +69,7 @@ impl Run {
         contents[at..at + bytes.len()].copy_from_slice(bytes);
     }
 
-    fn prepare(&mut self, mut preparation: Preparation) -> Prepared {
+    fn prepare(&mut self, mut preparation: Preparation) -> PreparedSegment {
         loop {
             let outcome = self.carry_out(preparation.operation());
             if let Some(prepared) = preparation.over(&outcome) {

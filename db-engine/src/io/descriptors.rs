@@ -17,11 +17,11 @@ use crate::{error::is_no_descriptor, metrics::ProcessMetrics};
 #[derive(Debug)]
 pub(super) struct NamedFile {
     path: PathBuf,
-    state: Mutex<State>,
+    state: Mutex<FileState>,
 }
 
 #[derive(Debug)]
-struct State {
+struct FileState {
     file: Option<Arc<File>>,
     /// Used since the last search for a descriptor to close.
     used: bool,
@@ -37,7 +37,7 @@ impl NamedFile {
     }
 
     fn new(path: PathBuf, file: File, unsynced: bool) -> Arc<Self> {
-        let state = State { file: Some(Arc::new(file)), used: true, unsynced };
+        let state = FileState { file: Some(Arc::new(file)), used: true, unsynced };
         Arc::new(Self { path, state: Mutex::new(state) })
     }
 
@@ -46,7 +46,7 @@ impl NamedFile {
         self.path.file_name().is_some_and(|own| own == name)
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, FileState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -43,7 +43,7 @@ struct Helper {
 
 /// Which helper does it.
 #[derive(Clone, Copy)]
-enum Kind {
+enum QueueKind {
     Log,
     Read,
     Other,
@@ -93,8 +93,10 @@ impl DiskFiles {
         let mut helpers = Vec::new();
         for name in ["log", "read", "file"] {
             let (over, ring) = (sender.clone(), ring.clone());
-            let place =
-                Place { directory: Arc::clone(&directory), descriptors: Arc::clone(descriptors) };
+            let place = HelperContext {
+                directory: Arc::clone(&directory),
+                descriptors: Arc::clone(descriptors),
+            };
             let (jobs, queued) = channel();
             let work = move || help(&place, &queued, &over, &ring);
             let thread = thread::Builder::new().name(name.into()).spawn(work)?;
@@ -108,36 +110,36 @@ impl DiskFiles {
         file.expect("the file was opened here and not closed").clone()
     }
 
-    fn job(&mut self, operation: Operation) -> (Kind, Job) {
+    fn job(&mut self, operation: Operation) -> (QueueKind, Job) {
         match operation {
-            Operation::Open { name } => (Kind::Other, Job::Open(name)),
-            Operation::Create { name } => (Kind::Other, Job::Create(name)),
-            Operation::CreateDurable { name } => (Kind::Other, Job::CreateDurable(name)),
-            Operation::OpenDurable { name } => (Kind::Other, Job::OpenDurable(name)),
+            Operation::Open { name } => (QueueKind::Other, Job::Open(name)),
+            Operation::Create { name } => (QueueKind::Other, Job::Create(name)),
+            Operation::CreateDurable { name } => (QueueKind::Other, Job::CreateDurable(name)),
+            Operation::OpenDurable { name } => (QueueKind::Other, Job::OpenDurable(name)),
             Operation::Fill { file, offset, bytes } => {
-                (Kind::Other, Job::Fill(self.file(file), offset, bytes))
+                (QueueKind::Other, Job::Fill(self.file(file), offset, bytes))
             }
             Operation::Read { file, offset, bytes, buffer } => {
-                (Kind::Read, Job::Read(self.file(file), offset, bytes, buffer))
+                (QueueKind::Read, Job::Read(self.file(file), offset, bytes, buffer))
             }
             Operation::Write { file, offset, buffer, durable } => {
-                let kind = if durable { Kind::Log } else { Kind::Other };
+                let kind = if durable { QueueKind::Log } else { QueueKind::Other };
                 (kind, Job::Write(self.file(file), offset, buffer))
             }
-            Operation::Sync { file } => (Kind::Other, Job::Sync(self.file(file))),
+            Operation::Sync { file } => (QueueKind::Other, Job::Sync(self.file(file))),
             Operation::Close { file } => {
                 let slot = self.files.get_mut(file.0 as usize);
-                (Kind::Other, Job::Close(slot.and_then(Option::take)))
+                (QueueKind::Other, Job::Close(slot.and_then(Option::take)))
             }
-            Operation::Rename { from, to } => (Kind::Other, Job::Rename(from, to)),
+            Operation::Rename { from, to } => (QueueKind::Other, Job::Rename(from, to)),
             Operation::Remove { name } => {
                 // Reads that were asked for before may have to open the file once more.
                 let is_open = self.files.iter().flatten().any(|file| file.is_named(&name));
-                (if is_open { Kind::Read } else { Kind::Other }, Job::Remove(name))
+                (if is_open { QueueKind::Read } else { QueueKind::Other }, Job::Remove(name))
             }
-            Operation::List => (Kind::Other, Job::List),
-            Operation::SyncDirectory => (Kind::Other, Job::SyncDirectory),
-            Operation::Lock { name } => (Kind::Other, Job::Lock(name)),
+            Operation::List => (QueueKind::Other, Job::List),
+            Operation::SyncDirectory => (QueueKind::Other, Job::SyncDirectory),
+            Operation::Lock { name } => (QueueKind::Other, Job::Lock(name)),
         }
     }
 
@@ -209,12 +211,12 @@ impl Drop for DiskFiles {
 }
 
 /// What a helper thread needs for its work.
-struct Place {
+struct HelperContext {
     directory: Arc<Path>,
     descriptors: Arc<Descriptors>,
 }
 
-fn help(place: &Place, queued: &Receiver<(Ticket, Job)>, over: &Sender<Over>, ring: &Ring) {
+fn help(place: &HelperContext, queued: &Receiver<(Ticket, Job)>, over: &Sender<Over>, ring: &Ring) {
     while let Ok((ticket, job)) = queued.recv() {
         let (result, buffer) = work(place, job);
         if over.send(Over { ticket, result, buffer }).is_err() {
@@ -224,9 +226,9 @@ fn help(place: &Place, queued: &Receiver<(Ticket, Job)>, over: &Sender<Over>, ri
     }
 }
 
-fn work(place: &Place, job: Job) -> (io::Result<Gave>, Option<Buffer>) {
+fn work(place: &HelperContext, job: Job) -> (io::Result<Gave>, Option<Buffer>) {
     let done = |()| Gave::Outcome(Outcome::Done);
-    let Place { directory, descriptors } = place;
+    let HelperContext { directory, descriptors } = place;
     let result = match job {
         Job::Open(name) => open(descriptors, directory.join(name)),
         Job::Create(name) => {

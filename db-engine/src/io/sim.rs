@@ -59,10 +59,10 @@ pub struct ReadFaults {
 /// A disk. Clones are the same disk.
 #[derive(Clone)]
 pub struct SimDisk {
-    state: Arc<Mutex<State>>,
+    state: Arc<Mutex<SimState>>,
 }
 
-struct State {
+struct SimState {
     random: Random,
     inodes: Vec<Inode>,
     /// What a running machine sees.
@@ -71,7 +71,7 @@ struct State {
     names_durable: BTreeMap<String, usize>,
     names_pending: Vec<NameChange>,
     locks: BTreeMap<String, usize>,
-    clients: Vec<Client>,
+    clients: Vec<SimProcess>,
     fault: Fault,
     read_faults: Option<ReadFaults>,
     reads_spoilt: u64,
@@ -89,7 +89,7 @@ enum NameChange {
 }
 
 #[derive(Default)]
-struct Client {
+struct SimProcess {
     queue: Vec<(Ticket, Operation)>,
     files: Vec<Option<usize>>,
     tickets: u64,
@@ -110,7 +110,7 @@ impl SimDisk {
             names.insert(name, inodes.len());
             inodes.push(Inode::new(bytes, None));
         }
-        let state = State {
+        let state = SimState {
             random: Random(seed),
             inodes,
             names_durable: names.clone(),
@@ -132,7 +132,7 @@ impl SimDisk {
     #[must_use]
     pub fn files(&self) -> Box<dyn Files> {
         let mut state = self.state();
-        state.clients.push(Client::default());
+        state.clients.push(SimProcess::default());
         let client = state.clients.len() - 1;
         Box::new(SimFiles { disk: self.clone(), client })
     }
@@ -203,12 +203,12 @@ impl SimDisk {
         state.names.iter().map(|(name, inode)| (name.clone(), bytes(inode))).collect()
     }
 
-    fn state(&self) -> MutexGuard<'_, State> {
+    fn state(&self) -> MutexGuard<'_, SimState> {
         self.state.lock().expect("a simulation has one thread")
     }
 }
 
-impl State {
+impl SimState {
     /// Carries out one operation of a client, which one being left to chance.
     fn step(&mut self, client: usize, out: &mut Vec<Completion>) {
         let queue = &mut self.clients[client].queue;

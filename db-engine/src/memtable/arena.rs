@@ -53,7 +53,7 @@ impl Pool {
 
 /// Where a record is.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct RecordOffset {
     chunk: u32,
     start: u32,
 }
@@ -61,7 +61,7 @@ pub(super) struct Place {
 /// What came of putting a row in the place of another.
 pub(super) struct Replaced {
     /// Where the record is now.
-    pub place: Place,
+    pub place: RecordOffset,
     /// Bytes that the arena has grown by.
     pub more_bytes: usize,
 }
@@ -76,15 +76,21 @@ pub(super) struct Arena {
 
 impl Arena {
     /// Appends a record.
-    pub fn push(&mut self, ck: &[u8], row: &[u8], pool: &mut Pool) -> Place {
+    pub fn push(&mut self, ck: &[u8], row: &[u8], pool: &mut Pool) -> RecordOffset {
         self.push_with_room(ck, row, row.len(), pool)
     }
 
-    fn push_with_room(&mut self, ck: &[u8], row: &[u8], room: usize, pool: &mut Pool) -> Place {
+    fn push_with_room(
+        &mut self,
+        ck: &[u8],
+        row: &[u8],
+        room: usize,
+        pool: &mut Pool,
+    ) -> RecordOffset {
         let bytes = HEADER_BYTES + ck.len() + room;
         let (chunk, start) = self.reserve(bytes, pool);
         self.put(chunk, start, ck, row, room);
-        Place { chunk: length_u32(chunk), start: length_u32(start) }
+        RecordOffset { chunk: length_u32(chunk), start: length_u32(start) }
     }
 
     fn put(&mut self, chunk: usize, start: usize, ck: &[u8], row: &[u8], room: usize) {
@@ -118,7 +124,7 @@ impl Arena {
 
     /// Puts another row in the place of a record's. If it has no room there it gets more than it
     /// needs, so that a row that grows by little again and again is copied seldom.
-    pub fn replace(&mut self, place: Place, row: &[u8], pool: &mut Pool) -> Replaced {
+    pub fn replace(&mut self, place: RecordOffset, row: &[u8], pool: &mut Pool) -> Replaced {
         let (chunk, start) = (place.chunk as usize, place.start as usize);
         let record = &mut self.chunks[chunk][start..];
         let room = u32::from_le_bytes(array(&record[..4])) as usize;
@@ -150,12 +156,12 @@ impl Arena {
     }
 
     /// The clustering key of a record.
-    pub fn ck(&self, place: Place) -> &[u8] {
+    pub fn ck(&self, place: RecordOffset) -> &[u8] {
         self.get(place).0
     }
 
     /// The clustering key and the row of a record.
-    pub fn get(&self, place: Place) -> (&[u8], &[u8]) {
+    pub fn get(&self, place: RecordOffset) -> (&[u8], &[u8]) {
         let record = &self.chunks[place.chunk as usize][place.start as usize..];
         let row_length = u32::from_le_bytes(array(&record[4..8])) as usize;
         let ck_length = usize::from(u16::from_le_bytes(array(&record[8..HEADER_BYTES])));

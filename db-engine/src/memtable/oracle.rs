@@ -6,7 +6,7 @@ use crate::mutation::{Deletion, Item, MutationView, RowView, Token, merge, shado
 
 /// A partition: its deletion, and its rows by clustering key.
 #[derive(Debug, Default)]
-pub(super) struct Partition {
+pub(super) struct OraclePartition {
     pub deletion: Option<Deletion>,
     pub rows: BTreeMap<Vec<u8>, Vec<u8>>,
 }
@@ -14,7 +14,7 @@ pub(super) struct Partition {
 /// Partitions by token and key.
 #[derive(Debug, Default)]
 pub(super) struct Oracle {
-    pub partitions: BTreeMap<(Token, Vec<u8>), Partition>,
+    pub partitions: BTreeMap<(Token, Vec<u8>), OraclePartition>,
     pub timestamp_min: Option<i64>,
 }
 

@@ -6,7 +6,7 @@
 
 use std::{cmp::Ordering, collections::VecDeque, ops::Bound};
 
-use super::arena::{Arena, Place};
+use super::arena::{Arena, RecordOffset};
 
 /// The most entries of a leaf: inserting moves less than a kilobyte on average.
 const LEAF_ENTRIES_MAX: usize = 64;
@@ -18,21 +18,21 @@ pub(super) const ENTRY_BYTES: usize = 32;
 type Prefix = [u64; 2];
 
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct LeafEntry {
     prefix: Prefix,
-    place: Place,
+    place: RecordOffset,
 }
 
 #[derive(Debug)]
 struct Leaf {
     /// The prefix of the first entry: looking for a leaf touches no other.
     first: Prefix,
-    entries: Vec<Entry>,
+    entries: Vec<LeafEntry>,
 }
 
 /// An entry by its leaf and its number there. One past the last of a leaf stands for the first of
 /// the next.
-type Position = (usize, usize);
+type LeafPosition = (usize, usize);
 
 /// Rows in order of their clustering keys. No leaf is empty.
 #[derive(Debug, Default)]
@@ -42,10 +42,10 @@ pub(super) struct Rows {
 
 /// Where a clustering key is or would be.
 pub(super) struct Slot {
-    position: Position,
+    position: LeafPosition,
     prefix: Prefix,
     /// The record, if it is there.
-    pub place: Option<Place>,
+    pub place: Option<RecordOffset>,
 }
 
 impl Rows {
@@ -81,9 +81,9 @@ impl Rows {
     }
 
     /// Puts a record where [`Self::find`] did not find one, or found another.
-    pub fn set(&mut self, slot: &Slot, place: Place) {
+    pub fn set(&mut self, slot: &Slot, place: RecordOffset) {
         let (number, at) = slot.position;
-        let entry = Entry { prefix: slot.prefix, place };
+        let entry = LeafEntry { prefix: slot.prefix, place };
         let leaves = self.leaves.len();
         let Some(leaf) = self.leaves.get_mut(number) else {
             self.leaves.push_back(Leaf::of(vec![entry]));
@@ -108,7 +108,7 @@ impl Rows {
     }
 
     /// Keeps the rows for which this is true.
-    pub fn retain(&mut self, mut keep: impl FnMut(&mut Place) -> bool) {
+    pub fn retain(&mut self, mut keep: impl FnMut(&mut RecordOffset) -> bool) {
         self.leaves.retain_mut(|leaf| {
             leaf.entries.retain_mut(|entry| keep(&mut entry.place));
             leaf.first = leaf.entries.first().map_or([0; 2], |entry| entry.prefix);
@@ -122,7 +122,7 @@ impl Rows {
         arena: &Arena,
         from: Bound<&[u8]>,
         to: Bound<&[u8]>,
-    ) -> impl DoubleEndedIterator<Item = Place> + use<'_> {
+    ) -> impl DoubleEndedIterator<Item = RecordOffset> + use<'_> {
         let start = match from {
             Bound::Unbounded => (0, 0),
             Bound::Included(ck) => self.find(arena, ck).position,
@@ -142,18 +142,18 @@ impl Rows {
         })
     }
 
-    fn after(&self, arena: &Arena, ck: &[u8]) -> Position {
+    fn after(&self, arena: &Arena, ck: &[u8]) -> LeafPosition {
         let Slot { position: (leaf, number), place, .. } = self.find(arena, ck);
         (leaf, number + usize::from(place.is_some()))
     }
 }
 
 impl Leaf {
-    fn of(entries: Vec<Entry>) -> Self {
+    fn of(entries: Vec<LeafEntry>) -> Self {
         Self { first: entries[0].prefix, entries }
     }
 
-    fn insert(&mut self, at: usize, entry: Entry) {
+    fn insert(&mut self, at: usize, entry: LeafEntry) {
         self.entries.insert(at, entry);
         self.first = self.entries[0].prefix;
     }
@@ -161,7 +161,7 @@ impl Leaf {
 
 /// Compares an entry to a clustering key.
 #[inline]
-fn order(arena: &Arena, entry: &Entry, prefix: Prefix, ck: &[u8]) -> Ordering {
+fn order(arena: &Arena, entry: &LeafEntry, prefix: Prefix, ck: &[u8]) -> Ordering {
     entry.prefix.cmp(&prefix).then_with(|| arena.ck(entry.place).cmp(ck))
 }
 

@@ -26,7 +26,7 @@ pub fn merge(a: &[u8], b: &[u8], out: &mut Vec<u8>) {
         (Some(a), Some(b)) => Some(if liveness_order(&a, &b).is_ge() { a } else { b }),
         (a, b) => a.or(b),
     };
-    encode(marker, deletion, hidden, Merged::of(a.cells(), b.cells()), out);
+    encode(marker, deletion, hidden, MergedCells::of(a.cells(), b.cells()), out);
 }
 
 /// Appends to `out` what is left of a row once everything in it up to this timestamp is deleted.
@@ -66,18 +66,18 @@ fn cell_order(a: &Cell, b: &Cell) -> Ordering {
 
 /// The winning cell of each column of two rows.
 #[derive(Clone)]
-struct Merged<'a> {
+struct MergedCells<'a> {
     a: Peekable<Cells<'a>>,
     b: Peekable<Cells<'a>>,
 }
 
-impl<'a> Merged<'a> {
+impl<'a> MergedCells<'a> {
     fn of(a: Cells<'a>, b: Cells<'a>) -> Self {
         Self { a: a.peekable(), b: b.peekable() }
     }
 }
 
-impl<'a> Iterator for Merged<'a> {
+impl<'a> Iterator for MergedCells<'a> {
     type Item = Cell<'a>;
 
     fn next(&mut self) -> Option<Cell<'a>> {

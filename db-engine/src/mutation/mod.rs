@@ -65,18 +65,18 @@ impl Write {
 
 /// Bytes that are not an encoded mutation or row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Malformed {
+pub struct MalformedMutation {
     /// What was expected.
     pub what: &'static str,
 }
 
-impl std::fmt::Display for Malformed {
+impl std::fmt::Display for MalformedMutation {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "malformed mutation: {}", self.what)
     }
 }
 
-impl std::error::Error for Malformed {}
+impl std::error::Error for MalformedMutation {}
 
 /// One change of a partition.
 #[derive(Clone, Copy, Debug)]
@@ -108,8 +108,8 @@ impl<'a> MutationView<'a> {
     /// # Errors
     ///
     /// If the bytes are cut short. Items are read as they are asked for; see [`Self::check`].
-    pub fn parse(bytes: &'a [u8]) -> Result<Self, Malformed> {
-        const SHORT: Malformed = Malformed { what: "a mutation is cut short" };
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, MalformedMutation> {
+        const SHORT: MalformedMutation = MalformedMutation { what: "a mutation is cut short" };
         let mut input = Input(bytes);
         let length = input.u32().ok_or(SHORT)? as usize;
         let whole = bytes.get(..4 + length).ok_or(SHORT)?;
@@ -126,14 +126,14 @@ impl<'a> MutationView<'a> {
     /// # Errors
     ///
     /// If an item, a row or a cell is cut short, out of order, or of a kind unknown here.
-    pub fn check(&self) -> Result<(), Malformed> {
+    pub fn check(&self) -> Result<(), MalformedMutation> {
         let mut items = self.items();
         for item in &mut items {
             if let Item::Row { row, .. } = item {
                 RowView::parse(row)?.check()?;
             }
         }
-        if items.input.0.is_empty() { Ok(()) } else { Err(Malformed { what: "an item" }) }
+        if items.input.0.is_empty() { Ok(()) } else { Err(MalformedMutation { what: "an item" }) }
     }
 
     /// The whole mutation, as it is encoded.
@@ -197,7 +197,9 @@ impl<'a> Iterator for Items<'a> {
 }
 
 /// The mutations that follow each other in `bytes`. After an error there are no more.
-pub fn mutations(bytes: &[u8]) -> impl Iterator<Item = Result<MutationView<'_>, Malformed>> {
+pub fn mutations(
+    bytes: &[u8],
+) -> impl Iterator<Item = Result<MutationView<'_>, MalformedMutation>> {
     let mut rest = bytes;
     std::iter::from_fn(move || {
         if rest.is_empty() {

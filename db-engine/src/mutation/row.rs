@@ -1,6 +1,6 @@
 //! A row, read in place.
 
-use super::{Input, Malformed};
+use super::{Input, MalformedMutation};
 
 pub(super) const MARKER: u8 = 1;
 pub(super) const TTL: u8 = 2;
@@ -110,9 +110,13 @@ impl<'a> RowView<'a> {
     /// If the head is cut short or has flags unknown here. Cells are read as they are asked for;
     /// see [`Self::check`].
     #[inline]
-    pub fn parse(bytes: &'a [u8]) -> Result<Self, Malformed> {
-        let row = Self::read(bytes).ok_or(Malformed { what: "a row is cut short" })?;
-        if row.flags & !ROW_FLAGS == 0 { Ok(row) } else { Err(Malformed { what: "row flags" }) }
+    pub fn parse(bytes: &'a [u8]) -> Result<Self, MalformedMutation> {
+        let row = Self::read(bytes).ok_or(MalformedMutation { what: "a row is cut short" })?;
+        if row.flags & !ROW_FLAGS == 0 {
+            Ok(row)
+        } else {
+            Err(MalformedMutation { what: "row flags" })
+        }
     }
 
     #[inline]
@@ -138,17 +142,17 @@ impl<'a> RowView<'a> {
     /// # Errors
     ///
     /// If a cell is cut short, out of order or has flags unknown here, or bytes are left over.
-    pub fn check(&self) -> Result<(), Malformed> {
+    pub fn check(&self) -> Result<(), MalformedMutation> {
         let mut cells = self.cells();
         let mut last = None;
         for cell in &mut cells {
             if last.is_some_and(|last| last >= cell.column) {
-                return Err(Malformed { what: "cells in order of their columns" });
+                return Err(MalformedMutation { what: "cells in order of their columns" });
             }
             last = Some(cell.column);
         }
         let complete = cells.left == 0 && cells.input.0.is_empty();
-        if complete { Ok(()) } else { Err(Malformed { what: "a cell" }) }
+        if complete { Ok(()) } else { Err(MalformedMutation { what: "a cell" }) }
     }
 
     /// The row marker, as INSERT writes it, expired ones included.

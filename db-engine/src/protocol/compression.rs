@@ -7,7 +7,7 @@
 //! Either side may leave a body as it is; the header's flag tells. We decompress whatever a client
 //! sends compressed and compress only answers that are long enough to gain by it.
 
-use super::{Malformed, frame::HEADER_BYTES, frame::flag};
+use super::{MalformedBody, frame::HEADER_BYTES, frame::flag};
 
 /// What STARTUP and SUPPORTED call it.
 pub const NAME: &str = "lz4";
@@ -19,13 +19,17 @@ pub const COMPRESS_BYTES_MIN: usize = 1024;
 ///
 /// # Errors
 /// It does not decompress, or to something longer than `body_bytes_max`.
-pub fn decompress(body: &[u8], body_bytes_max: usize, out: &mut Vec<u8>) -> Result<(), Malformed> {
+pub fn decompress(
+    body: &[u8],
+    body_bytes_max: usize,
+    out: &mut Vec<u8>,
+) -> Result<(), MalformedBody> {
     let Some((length, block)) = body.split_first_chunk::<4>() else {
-        return Err(Malformed::new("a compressed body without its length"));
+        return Err(MalformedBody::new("a compressed body without its length"));
     };
     let length = usize::try_from(u32::from_be_bytes(*length)).unwrap_or(usize::MAX);
     if length > body_bytes_max {
-        return Err(Malformed(format!(
+        return Err(MalformedBody(format!(
             "a compressed body of {length} bytes is over the limit of {body_bytes_max}"
         )));
     }
@@ -33,10 +37,10 @@ pub fn decompress(body: &[u8], body_bytes_max: usize, out: &mut Vec<u8>) -> Resu
     out.resize(length, 0);
     match lz4_flex::block::decompress_into(block, out) {
         Ok(written) if written == length => Ok(()),
-        Ok(written) => Err(Malformed(format!(
+        Ok(written) => Err(MalformedBody(format!(
             "a compressed body has {written} bytes where it promised {length}"
         ))),
-        Err(error) => Err(Malformed(format!("a compressed body is damaged: {error}"))),
+        Err(error) => Err(MalformedBody(format!("a compressed body is damaged: {error}"))),
     }
 }
 

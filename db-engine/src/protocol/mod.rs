@@ -1,9 +1,9 @@
 //! The CQL native protocol, version 4: frames, notations, requests and responses as bytes.
 //!
-//! Nothing here does input or output or knows a clock. Requests borrow from the buffer they were
-//! received in, responses are appended to a buffer that is sent later, and whatever a client may
-//! send is either understood or a [`Malformed`]: never a panic, never an allocation of a size that
-//! the client names.
+//! Nothing here does input or output or knows a clock. Requests borrow from the buffer they
+//! were received in, responses are appended to a buffer that is sent later, and whatever a
+//! client may send is either understood or a [`MalformedBody`]: never a panic, never an
+//! allocation of a size that the client names.
 
 #![deny(clippy::indexing_slicing)]
 
@@ -26,22 +26,22 @@ pub use crate::schema::system::CQL_VERSION;
 
 /// Bytes of a body that do not say what the specification says they must.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Malformed(pub String);
+pub struct MalformedBody(pub String);
 
-impl Malformed {
+impl MalformedBody {
     /// The reason, in words for the client's log.
     pub fn new(what: impl Into<String>) -> Self {
         Self(what.into())
     }
 }
 
-impl fmt::Display for Malformed {
+impl fmt::Display for MalformedBody {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.0)
     }
 }
 
-impl std::error::Error for Malformed {}
+impl std::error::Error for MalformedBody {}
 
 /// Opcodes (CQL v4 §2.4).
 pub mod opcode {
@@ -97,11 +97,11 @@ impl Consistency {
     ///
     /// # Errors
     /// A number that no level has.
-    pub fn from_wire(number: u16) -> Result<Self, Malformed> {
+    pub fn from_wire(number: u16) -> Result<Self, MalformedBody> {
         if number <= 0x0A {
             Ok(Self(number))
         } else {
-            Err(Malformed(format!("Unknown code {number} for a consistency level")))
+            Err(MalformedBody(format!("Unknown code {number} for a consistency level")))
         }
     }
 

@@ -1,17 +1,17 @@
 //! The specification's notations, `[int]`, `[string]`, `[value]` and so on (CQL v4 §3), as bytes.
 
-use super::Malformed;
+use super::MalformedBody;
 use crate::types::Value;
 
 /// A cursor over a body. It hands out slices of the body and never copies.
 #[derive(Debug, Clone, Copy)]
-pub struct Reader<'a>(&'a [u8]);
+pub struct BodyReader<'a>(&'a [u8]);
 
-fn short() -> Malformed {
-    Malformed::new("the body of the message ends too early")
+fn short() -> MalformedBody {
+    MalformedBody::new("the body of the message ends too early")
 }
 
-impl<'a> Reader<'a> {
+impl<'a> BodyReader<'a> {
     /// Begins at the first byte of a body.
     #[must_use]
     pub fn new(body: &'a [u8]) -> Self {
@@ -29,14 +29,14 @@ impl<'a> Reader<'a> {
     /// # Errors
     /// There are fewer. So with all the others below: the body ends too early, or says nonsense.
     #[inline]
-    pub fn take(&mut self, n: usize) -> Result<&'a [u8], Malformed> {
+    pub fn take(&mut self, n: usize) -> Result<&'a [u8], MalformedBody> {
         let (head, rest) = self.0.split_at_checked(n).ok_or_else(short)?;
         self.0 = rest;
         Ok(head)
     }
 
     #[inline]
-    fn array<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
+    fn array<const N: usize>(&mut self) -> Result<[u8; N], MalformedBody> {
         let (head, rest) = self.0.split_first_chunk::<N>().ok_or_else(short)?;
         self.0 = rest;
         Ok(*head)
@@ -45,59 +45,59 @@ impl<'a> Reader<'a> {
     /// `[byte]`
     ///
     /// # Errors
-    /// See [`Reader::take`].
+    /// See [`BodyReader::take`].
     #[inline]
-    pub fn byte(&mut self) -> Result<u8, Malformed> {
+    pub fn byte(&mut self) -> Result<u8, MalformedBody> {
         self.array::<1>().map(|[byte]| byte)
     }
 
     /// `[short]`
     ///
     /// # Errors
-    /// See [`Reader::take`].
+    /// See [`BodyReader::take`].
     #[inline]
-    pub fn short(&mut self) -> Result<u16, Malformed> {
+    pub fn short(&mut self) -> Result<u16, MalformedBody> {
         self.array().map(u16::from_be_bytes)
     }
 
     /// `[int]`
     ///
     /// # Errors
-    /// See [`Reader::take`].
+    /// See [`BodyReader::take`].
     #[inline]
-    pub fn int(&mut self) -> Result<i32, Malformed> {
+    pub fn int(&mut self) -> Result<i32, MalformedBody> {
         self.array().map(i32::from_be_bytes)
     }
 
     /// `[long]`
     ///
     /// # Errors
-    /// See [`Reader::take`].
+    /// See [`BodyReader::take`].
     #[inline]
-    pub fn long(&mut self) -> Result<i64, Malformed> {
+    pub fn long(&mut self) -> Result<i64, MalformedBody> {
         self.array().map(i64::from_be_bytes)
     }
 
     /// `[value]`: bytes, null or unset.
     ///
     /// # Errors
-    /// See [`Reader::take`].
+    /// See [`BodyReader::take`].
     #[inline]
-    pub fn value(&mut self) -> Result<Value<'a>, Malformed> {
+    pub fn value(&mut self) -> Result<Value<'a>, MalformedBody> {
         let length = self.int()?;
         match usize::try_from(length) {
             Ok(bytes) => self.take(bytes).map(Value::Bytes),
             Err(_) if length == -1 => Ok(Value::Null),
             Err(_) if length == -2 => Ok(Value::Unset),
-            Err(_) => Err(Malformed(format!("{length} is not the length of a value"))),
+            Err(_) => Err(MalformedBody(format!("{length} is not the length of a value"))),
         }
     }
 
     /// `[bytes]`: negative lengths are null.
     ///
     /// # Errors
-    /// See [`Reader::take`].
-    pub fn bytes(&mut self) -> Result<Option<&'a [u8]>, Malformed> {
+    /// See [`BodyReader::take`].
+    pub fn bytes(&mut self) -> Result<Option<&'a [u8]>, MalformedBody> {
         match usize::try_from(self.int()?) {
             Ok(bytes) => self.take(bytes).map(Some),
             Err(_) => Ok(None),
@@ -107,9 +107,9 @@ impl<'a> Reader<'a> {
     /// `[short bytes]`
     ///
     /// # Errors
-    /// See [`Reader::take`].
+    /// See [`BodyReader::take`].
     #[inline]
-    pub fn short_bytes(&mut self) -> Result<&'a [u8], Malformed> {
+    pub fn short_bytes(&mut self) -> Result<&'a [u8], MalformedBody> {
         let bytes = self.short()?;
         self.take(usize::from(bytes))
     }
@@ -117,27 +117,27 @@ impl<'a> Reader<'a> {
     /// `[string]`
     ///
     /// # Errors
-    /// See [`Reader::take`].
-    pub fn string(&mut self) -> Result<&'a str, Malformed> {
+    /// See [`BodyReader::take`].
+    pub fn string(&mut self) -> Result<&'a str, MalformedBody> {
         text(self.short_bytes()?)
     }
 
     /// `[long string]`
     ///
     /// # Errors
-    /// See [`Reader::take`].
-    pub fn long_string(&mut self) -> Result<&'a str, Malformed> {
+    /// See [`BodyReader::take`].
+    pub fn long_string(&mut self) -> Result<&'a str, MalformedBody> {
         let length = self.int()?;
         let bytes = usize::try_from(length)
-            .map_err(|_| Malformed(format!("{length} is not the length of a string")))?;
+            .map_err(|_| MalformedBody(format!("{length} is not the length of a string")))?;
         text(self.take(bytes)?)
     }
 
     /// `[bytes map]`, which we only ever skip.
     ///
     /// # Errors
-    /// See [`Reader::take`].
-    pub fn skip_bytes_map(&mut self) -> Result<(), Malformed> {
+    /// See [`BodyReader::take`].
+    pub fn skip_bytes_map(&mut self) -> Result<(), MalformedBody> {
         for _ in 0..self.short()? {
             self.string()?;
             self.bytes()?;
@@ -146,8 +146,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-fn text(bytes: &[u8]) -> Result<&str, Malformed> {
-    std::str::from_utf8(bytes).map_err(|_| Malformed::new("a string is not UTF-8"))
+fn text(bytes: &[u8]) -> Result<&str, MalformedBody> {
+    std::str::from_utf8(bytes).map_err(|_| MalformedBody::new("a string is not UTF-8"))
 }
 
 /// Appends an `[int]`.
@@ -213,7 +213,7 @@ mod tests {
         put_int(&mut body, -1);
         put_int(&mut body, -2);
         put_int(&mut body, -3);
-        let mut reader = Reader::new(&body);
+        let mut reader = BodyReader::new(&body);
         assert!(matches!(reader.value(), Ok(Value::Bytes(b"ab"))));
         assert!(matches!(reader.value(), Ok(Value::Bytes(b""))));
         assert!(matches!(reader.value(), Ok(Value::Null)));
@@ -224,12 +224,12 @@ mod tests {
     #[test]
     fn a_length_beyond_the_body_is_malformed_whatever_the_notation() {
         for body in [&[0, 0, 0, 9, 1][..], &[0x7F, 0xFF, 0xFF, 0xFF], &[0, 9], &[0], &[]] {
-            assert!(Reader::new(body).value().is_err());
-            assert!(Reader::new(body).long_string().is_err());
-            assert!(Reader::new(body.get(2..).unwrap_or_default()).string().is_err());
+            assert!(BodyReader::new(body).value().is_err());
+            assert!(BodyReader::new(body).long_string().is_err());
+            assert!(BodyReader::new(body.get(2..).unwrap_or_default()).string().is_err());
         }
-        assert!(Reader::new(&[0, 2, 0xC3, 0x28]).string().is_err(), "not UTF-8");
-        assert!(Reader::new(&[0xFF; 4]).long_string().is_err(), "negative");
+        assert!(BodyReader::new(&[0, 2, 0xC3, 0x28]).string().is_err(), "not UTF-8");
+        assert!(BodyReader::new(&[0xFF; 4]).long_string().is_err(), "negative");
     }
 
     #[test]
@@ -237,7 +237,7 @@ mod tests {
         let long = "é".repeat(40_000);
         let mut out = Vec::new();
         put_string(&mut out, &long);
-        let read = Reader::new(&out).string().expect("whole characters");
+        let read = BodyReader::new(&out).string().expect("whole characters");
         assert_eq!(read.len(), 65_534);
     }
 }

@@ -1,6 +1,6 @@
 //! Requests: the bodies of STARTUP, REGISTER, QUERY, PREPARE, EXECUTE and BATCH (CQL v4 §4.1).
 
-use super::{Consistency, Malformed, notation::Reader};
+use super::{Consistency, MalformedBody, notation::BodyReader};
 use crate::types::Value;
 
 /// Bits of the flags of QUERY, EXECUTE and BATCH.
@@ -47,7 +47,7 @@ impl<'a> Values<'a> {
     /// # Errors
     /// The body ends too early, or says nonsense.
     #[inline]
-    pub fn read(&mut self, reader: &mut Reader<'a>) -> Result<(), Malformed> {
+    pub fn read(&mut self, reader: &mut BodyReader<'a>) -> Result<(), MalformedBody> {
         self.more.clear();
         let count = usize::from(reader.short()?);
         if let Some(slots) = self.inline.get_mut(..count) {
@@ -64,7 +64,7 @@ impl<'a> Values<'a> {
     }
 
     /// Reads `[short n]` and `n` pairs of a name and a value.
-    fn read_named(&mut self, reader: &mut Reader<'a>) -> Result<Vec<&'a str>, Malformed> {
+    fn read_named(&mut self, reader: &mut BodyReader<'a>) -> Result<Vec<&'a str>, MalformedBody> {
         self.more.clear();
         self.length = 0;
         let mut names = Vec::new();
@@ -100,7 +100,7 @@ impl<'a> Parameters<'a> {
     /// # Errors
     /// The body ends too early, or says nonsense.
     #[inline]
-    pub fn read(reader: &mut Reader<'a>) -> Result<Self, Malformed> {
+    pub fn read(reader: &mut BodyReader<'a>) -> Result<Self, MalformedBody> {
         let consistency = Consistency::from_wire(reader.short()?)?;
         let flags = reader.byte()?;
         let mut values = Values::default();
@@ -133,7 +133,7 @@ impl<'a> Parameters<'a> {
 }
 
 /// `[serial consistency] [default timestamp]`, each if its flag is set.
-fn read_tail(reader: &mut Reader<'_>, flags: u8) -> Result<Option<i64>, Malformed> {
+fn read_tail(reader: &mut BodyReader<'_>, flags: u8) -> Result<Option<i64>, MalformedBody> {
     if flags & flag::SERIAL_CONSISTENCY != 0 {
         // There are no conditional writes whose level it would be.
         Consistency::from_wire(reader.short()?)?;
@@ -142,7 +142,7 @@ fn read_tail(reader: &mut Reader<'_>, flags: u8) -> Result<Option<i64>, Malforme
         return Ok(None);
     }
     match reader.long()? {
-        i64::MIN => Err(Malformed(format!(
+        i64::MIN => Err(MalformedBody(format!(
             "Out of bound timestamp, must be in [{}, {}] (got {})",
             i64::MIN + 1,
             i64::MAX,
@@ -165,7 +165,7 @@ pub enum BatchKind {
 
 /// A statement of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum BatchStatement<'a> {
+pub enum StatementRef<'a> {
     /// As text.
     Text(&'a str),
     /// By the id of a prepared one.
@@ -182,7 +182,7 @@ pub struct Batch<'a> {
     pub consistency: Consistency,
     /// The write time that the client chose, in microseconds.
     pub timestamp_us: Option<i64>,
-    reader: Reader<'a>,
+    reader: BodyReader<'a>,
 }
 
 impl<'a> Batch<'a> {
@@ -191,13 +191,13 @@ impl<'a> Batch<'a> {
     ///
     /// # Errors
     /// The body ends too early, or says nonsense.
-    pub fn read(body: &'a [u8]) -> Result<Self, Malformed> {
-        let mut reader = Reader::new(body);
+    pub fn read(body: &'a [u8]) -> Result<Self, MalformedBody> {
+        let mut reader = BodyReader::new(body);
         let kind = match reader.byte()? {
             0 => BatchKind::Logged,
             1 => BatchKind::Unlogged,
             2 => BatchKind::Counter,
-            other => return Err(Malformed(format!("Invalid batch type {other}"))),
+            other => return Err(MalformedBody(format!("Invalid batch type {other}"))),
         };
         let remaining = reader.short()?;
         let mut ahead = reader;
@@ -211,7 +211,7 @@ impl<'a> Batch<'a> {
         let flags = ahead.byte()?;
         if flags & flag::NAMES != 0 {
             // CQL v4 §4.1.7: the names would stand behind the values that they name.
-            return Err(Malformed::new("named values cannot be used in a BATCH message"));
+            return Err(MalformedBody::new("named values cannot be used in a BATCH message"));
         }
         let timestamp_us = read_tail(&mut ahead, flags)?;
         Ok(Self { kind, remaining, consistency, timestamp_us, reader })
@@ -225,7 +225,7 @@ impl<'a> Batch<'a> {
     pub fn next(
         &mut self,
         values: &mut Values<'a>,
-    ) -> Result<Option<BatchStatement<'a>>, Malformed> {
+    ) -> Result<Option<StatementRef<'a>>, MalformedBody> {
         if self.remaining == 0 {
             return Ok(None);
         }
@@ -237,11 +237,11 @@ impl<'a> Batch<'a> {
 }
 
 #[inline]
-fn read_statement<'a>(reader: &mut Reader<'a>) -> Result<BatchStatement<'a>, Malformed> {
+fn read_statement<'a>(reader: &mut BodyReader<'a>) -> Result<StatementRef<'a>, MalformedBody> {
     match reader.byte()? {
-        0 => reader.long_string().map(BatchStatement::Text),
-        1 => reader.short_bytes().map(BatchStatement::Prepared),
-        other => Err(Malformed(format!("Invalid query kind {other} in BATCH message"))),
+        0 => reader.long_string().map(StatementRef::Text),
+        1 => reader.short_bytes().map(StatementRef::Prepared),
+        other => Err(MalformedBody(format!("Invalid query kind {other} in BATCH message"))),
     }
 }
 
@@ -263,8 +263,8 @@ impl<'a> Startup<'a> {
     ///
     /// # Errors
     /// The body ends too early, or says nonsense.
-    pub fn read(body: &'a [u8]) -> Result<Self, Malformed> {
-        let mut reader = Reader::new(body);
+    pub fn read(body: &'a [u8]) -> Result<Self, MalformedBody> {
+        let mut reader = BodyReader::new(body);
         let mut startup = Self::default();
         for _ in 0..reader.short()? {
             let (key, value) = (reader.string()?, reader.string()?);
@@ -284,14 +284,14 @@ impl<'a> Startup<'a> {
 ///
 /// # Errors
 /// The body ends too early, or names an event that is in no specification.
-pub fn read_register(body: &[u8]) -> Result<bool, Malformed> {
-    let mut reader = Reader::new(body);
+pub fn read_register(body: &[u8]) -> Result<bool, MalformedBody> {
+    let mut reader = BodyReader::new(body);
     let mut schema_changes = false;
     for _ in 0..reader.short()? {
         match reader.string()? {
             "SCHEMA_CHANGE" => schema_changes = true,
             "TOPOLOGY_CHANGE" | "STATUS_CHANGE" => {}
-            other => return Err(Malformed(format!("Invalid value '{other}' for Event.Type"))),
+            other => return Err(MalformedBody(format!("Invalid value '{other}' for Event.Type"))),
         }
     }
     Ok(schema_changes)

@@ -147,7 +147,7 @@ pub fn unsupported_version(out: &mut Vec<u8>, version: u8) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::notation::Reader;
+    use crate::protocol::notation::BodyReader;
 
     #[test]
     fn lengths_are_put_in_behind_the_body() {
@@ -166,7 +166,7 @@ mod tests {
         let mut out = Vec::new();
         unsupported_version(&mut out, 66);
         assert_eq!(out[..5], [0x84, 0, 0, 0, 0]);
-        let mut reader = Reader::new(&out[9..]);
+        let mut reader = BodyReader::new(&out[9..]);
         assert_eq!(reader.int(), Ok(0x0A));
         let phrase = "Invalid or unsupported protocol version (66); supported versions are (4/v4)";
         assert_eq!(reader.string(), Ok(phrase));
@@ -200,7 +200,7 @@ mod tests {
         unprepared(&mut out, 1, &[0xAB, 0x01]);
         assert_eq!(out[9..13], [0, 0, 0x25, 0]);
         assert_eq!(out[out.len() - 4..], [0, 2, 0xAB, 1]);
-        let mut reader = Reader::new(&out[13..]);
+        let mut reader = BodyReader::new(&out[13..]);
         assert!(reader.string().expect("text").contains("ID ab01 not found"));
     }
 }

@@ -146,7 +146,7 @@ pub fn prepared(id: &[u8], keys: &[u16], bind: &Columns, result: &Columns) -> Ve
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{protocol::notation::Reader, schema::ddl::Change, types::CqlType};
+    use crate::{protocol::notation::BodyReader, schema::ddl::ChangeKind, types::CqlType};
 
     fn columns() -> Columns {
         let column = |name: &str, ty| ColumnSpec { name: name.to_owned(), ty };
@@ -164,7 +164,7 @@ mod tests {
     fn rows_say_their_columns_unless_the_client_knows_them() {
         let mut out = Vec::new();
         rows(&mut out, 1, &columns(), false, None, 1, &[0xFF; 8]);
-        let mut body = Reader::new(&out[9..]);
+        let mut body = BodyReader::new(&out[9..]);
         assert_eq!([body.int(), body.int(), body.int()], [Ok(2), Ok(1), Ok(2)]);
         assert_eq!([body.string(), body.string()], [Ok("ks"), Ok("t")]);
         assert_eq!((body.string(), body.short()), (Ok("a"), Ok(9)));
@@ -173,7 +173,7 @@ mod tests {
 
         out.clear();
         rows(&mut out, 1, &columns(), true, Some(b"next"), 0, &[]);
-        let mut body = Reader::new(&out[9..]);
+        let mut body = BodyReader::new(&out[9..]);
         assert_eq!([body.int(), body.int(), body.int()], [Ok(2), Ok(6), Ok(2)]);
         assert_eq!(body.bytes(), Ok(Some(&b"next"[..])));
         assert_eq!((body.int(), body.rest()), (Ok(0), &[][..]));
@@ -182,7 +182,7 @@ mod tests {
     #[test]
     fn a_prepared_write_has_markers_and_no_result() {
         let out = prepared(b"id", &[1, 0], &columns(), &Columns::default());
-        let mut body = Reader::new(&out);
+        let mut body = BodyReader::new(&out);
         assert_eq!((body.int(), body.short_bytes()), (Ok(4), Ok(&b"id"[..])));
         assert_eq!([body.int(), body.int(), body.int()], [Ok(1), Ok(2), Ok(2)]);
         assert_eq!([body.short(), body.short()], [Ok(1), Ok(0)]);
@@ -194,13 +194,13 @@ mod tests {
     #[test]
     fn a_change_of_the_schema_is_told_to_who_made_it_and_to_who_listens() {
         let (keyspace, table) = ("ks".to_owned(), Some("t".to_owned()));
-        let change = SchemaChange { change: Change::Created, keyspace, table };
+        let change = SchemaChange { change: ChangeKind::Created, keyspace, table };
         let mut out = Vec::new();
         schema_change(&mut out, 3, &change, &[]);
         let length = out.len();
         schema_event(&mut out, &change);
         assert_eq!(out[length..length + 5], [0x84, 0, 0xFF, 0xFF, 0x0C]);
-        let mut body = Reader::new(&out[length + 9..]);
+        let mut body = BodyReader::new(&out[length + 9..]);
         let told = [(); 5].map(|()| body.string().expect("text"));
         assert_eq!(told, ["SCHEMA_CHANGE", "CREATED", "TABLE", "ks", "t"]);
         assert_eq!(out[13..length], out[length + 9 + 15..]);

@@ -4,7 +4,7 @@ use super::{
     Applied, Catalog, Column, ColumnKind, Ddl, Keyspace, SchemaChange, SchemaError, Table,
     TableName, TableOptions, alter,
     columns::{COLUMNS_MAX, check_type, invalid, regular_column},
-    ddl::{Change, Properties},
+    ddl::{ChangeKind, Properties},
     replication::keyspace_options,
     system::is_system,
 };
@@ -23,7 +23,7 @@ fn system_keyspace<T>(name: &str) -> Result<T, SchemaError> {
 
 const NOTHING: Applied = Applied { catalog: None, change: None, warning: None };
 
-fn done(catalog: Catalog, change: Change, keyspace: &str, table: Option<&str>) -> Applied {
+fn done(catalog: Catalog, change: ChangeKind, keyspace: &str, table: Option<&str>) -> Applied {
     let (keyspace, table) = (keyspace.to_string(), table.map(str::to_string));
     let change = Some(SchemaChange { change, keyspace, table });
     Applied { catalog: Some(catalog), change, warning: None }
@@ -57,7 +57,7 @@ pub(super) fn apply(
             let warning = made.options.warning();
             next.next_table += 1;
             insert(&mut next, made);
-            Ok(Applied { warning, ..done(next, Change::Created, keyspace, Some(table)) })
+            Ok(Applied { warning, ..done(next, ChangeKind::Created, keyspace, Some(table)) })
         }
         Ddl::AlterTable { name, if_exists, change } => {
             let Some(found) = find(catalog, name, *if_exists, false)? else { return Ok(NOTHING) };
@@ -70,7 +70,7 @@ pub(super) fn apply(
             let warning = altered.options.warning();
             let mut next = catalog.clone();
             insert(&mut next, altered);
-            let applied = done(next, Change::Updated, &found.keyspace, Some(&found.name));
+            let applied = done(next, ChangeKind::Updated, &found.keyspace, Some(&found.name));
             Ok(Applied {
                 warning: warning.filter(|_| found.options.warning().is_none()),
                 ..applied
@@ -82,7 +82,7 @@ pub(super) fn apply(
             if let Some(keyspace) = next.keyspaces.get_mut(&found.keyspace) {
                 keyspace.tables.remove(&found.name);
             }
-            Ok(done(next, Change::Dropped, &found.keyspace, Some(&found.name)))
+            Ok(done(next, ChangeKind::Dropped, &found.keyspace, Some(&found.name)))
         }
         Ddl::Truncate { name } => {
             let Some(found) = find(catalog, name, false, true)? else { return Ok(NOTHING) };
@@ -182,7 +182,7 @@ fn create_keyspace(
         tables: BTreeMap::new(),
     };
     next.keyspaces.insert(name.to_string(), keyspace);
-    Ok(done(next, Change::Created, name, None))
+    Ok(done(next, ChangeKind::Created, name, None))
 }
 
 fn alter_keyspace(
@@ -209,7 +209,7 @@ fn alter_keyspace(
     if next == *catalog {
         return Ok(NOTHING);
     }
-    Ok(done(next, Change::Updated, name, None))
+    Ok(done(next, ChangeKind::Updated, name, None))
 }
 
 fn drop_keyspace(catalog: &Catalog, name: &str, if_exists: bool) -> Result<Applied, SchemaError> {
@@ -218,7 +218,7 @@ fn drop_keyspace(catalog: &Catalog, name: &str, if_exists: bool) -> Result<Appli
     }
     let mut next = catalog.clone();
     match next.keyspaces.remove(name) {
-        Some(_) => Ok(done(next, Change::Dropped, name, None)),
+        Some(_) => Ok(done(next, ChangeKind::Dropped, name, None)),
         None if if_exists => Ok(NOTHING),
         None => invalid(format!("Keyspace '{name}' doesn't exist")),
     }

@@ -131,7 +131,7 @@ impl Ddl {
 
 /// What happened to a part of the schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Change {
+pub enum ChangeKind {
     /// It is new.
     Created,
     /// It is not what it was.
@@ -140,14 +140,14 @@ pub enum Change {
     Dropped,
 }
 
-impl Change {
+impl ChangeKind {
     /// Its name in a `SCHEMA_CHANGE` result or event.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Change::Created => "CREATED",
-            Change::Updated => "UPDATED",
-            Change::Dropped => "DROPPED",
+            ChangeKind::Created => "CREATED",
+            ChangeKind::Updated => "UPDATED",
+            ChangeKind::Dropped => "DROPPED",
         }
     }
 }
@@ -156,7 +156,7 @@ impl Change {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SchemaChange {
     /// What happened.
-    pub change: Change,
+    pub change: ChangeKind,
     /// The keyspace.
     pub keyspace: String,
     /// The table; none if it happened to the keyspace itself.

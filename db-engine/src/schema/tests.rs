@@ -1,6 +1,6 @@
 use super::{
     Applied, Catalog, Ddl, DroppedColumn, SchemaError, TableName, TableSettings,
-    ddl::{Alteration, Change, Properties, Property},
+    ddl::{Alteration, ChangeKind, Properties, Property},
 };
 use crate::types::{CqlType, parse};
 use std::sync::Arc;
@@ -122,7 +122,7 @@ fn the_number_of_a_dropped_column_is_not_given_again() {
     let alter = |catalog: &Catalog, change| {
         let ddl = Ddl::AlterTable { name: table(), if_exists: false, change };
         let applied = apply(catalog, &ddl).unwrap();
-        assert_eq!(applied.change.unwrap().change, Change::Updated);
+        assert_eq!(applied.change.unwrap().change, ChangeKind::Updated);
         applied.catalog.unwrap()
     };
     let number = |catalog: &Catalog| catalog.table("ks", "t").unwrap().column("v").unwrap().number;

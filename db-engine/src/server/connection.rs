@@ -6,7 +6,7 @@
 use crate::{
     budget::{Budget, Charge, Share},
     protocol::frame::HEADER_BYTES,
-    shard::session::{Place, Session},
+    shard::session::{ConnectionId, Session},
 };
 use mio::net::TcpStream;
 use std::{
@@ -111,7 +111,7 @@ pub struct Connection {
 
 impl Connection {
     /// A connection just accepted.
-    pub fn new(stream: Box<dyn Stream>, place: Place, budget: &Arc<Budget>) -> Self {
+    pub fn new(stream: Box<dyn Stream>, place: ConnectionId, budget: &Arc<Budget>) -> Self {
         Self {
             stalled_since_us: None,
             requests: Charge::new(budget, Share::Requests),

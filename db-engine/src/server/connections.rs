@@ -3,7 +3,7 @@
 use super::connection::{Connection, Stream};
 use crate::{
     budget::Budget,
-    shard::session::{Place, Session, Sessions},
+    shard::session::{ConnectionId, Session, Sessions},
 };
 use std::sync::Arc;
 
@@ -42,7 +42,7 @@ impl Connections {
         }
         self.generation = self.generation.wrapping_add(1);
         self.open += 1;
-        let place = Place { index, generation: self.generation };
+        let place = ConnectionId { index, generation: self.generation };
         self.slots[index as usize] = Some(Connection::new(stream, place, &self.budget));
     }
 
@@ -104,12 +104,12 @@ impl Connections {
 }
 
 impl Sessions for Connections {
-    fn look(&self, place: Place) -> Option<&Session> {
+    fn look(&self, place: ConnectionId) -> Option<&Session> {
         let connection = self.slots.get(place.index as usize)?.as_ref()?;
         (connection.session.place == place).then_some(&connection.session)
     }
 
-    fn answer(&mut self, place: Place) -> Option<&mut Session> {
+    fn answer(&mut self, place: ConnectionId) -> Option<&mut Session> {
         let connection = self.slots.get_mut(place.index as usize).and_then(Option::as_mut)?;
         if connection.session.place != place {
             return None;

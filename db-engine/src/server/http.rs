@@ -76,7 +76,7 @@ pub struct Seen {
     pub shards: Vec<Watched>,
 }
 
-struct Client {
+struct HttpClient {
     stream: TcpStream,
     request: Vec<u8>,
     answer: Vec<u8>,
@@ -92,7 +92,7 @@ pub struct Control {
     poll: Poll,
     listener: TcpListener,
     signals: UnixStream,
-    clients: Vec<Option<Client>>,
+    clients: Vec<Option<HttpClient>>,
     accept_again: bool,
     seen: Seen,
     stop: Arc<Stop>,
@@ -186,7 +186,7 @@ impl Control {
             let until = now + CLIENT_TIME_MAX;
             let (request, answer) = (Vec::new(), Vec::new());
             self.clients[place] =
-                Some(Client { stream, request, answer, sent: 0, lingering: false, until });
+                Some(HttpClient { stream, request, answer, sent: 0, lingering: false, until });
         }
     }
 
@@ -207,7 +207,7 @@ impl Control {
     }
 }
 
-impl Client {
+impl HttpClient {
     /// Reads what there is of the request; returns the answer once it is whole.
     fn receive(&mut self, seen: &mut Seen, stop: &Stop) -> Option<Vec<u8>> {
         let mut bytes = [0; 2048];

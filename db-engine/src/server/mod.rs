@@ -112,8 +112,17 @@ impl Server {
         let files = Arc::new(Descriptors::new(descriptors.files, Arc::clone(&process)));
         let data = Data::open(config, &files, &boxes, &clock)?;
         let limits = limits_of(config, descriptors);
-        let parts =
-            Parts { config, clock, polls, boxes, listeners, data, cql_address, limits, process };
+        let parts = ServerParts {
+            config,
+            clock,
+            polls,
+            boxes,
+            listeners,
+            data,
+            cql_address,
+            limits,
+            process,
+        };
         parts.serve(http, http_address)
     }
 
@@ -216,7 +225,7 @@ fn store_config(config: &Config) -> StoreConfig {
 }
 
 /// Everything that is needed to serve.
-struct Parts<'a> {
+struct ServerParts<'a> {
     config: &'a Config,
     clock: Arc<dyn Clock>,
     polls: Vec<Poll>,
@@ -228,7 +237,7 @@ struct Parts<'a> {
     process: Arc<ProcessMetrics>,
 }
 
-impl Parts<'_> {
+impl ServerParts<'_> {
     fn serve(self, http: TcpListener, http_address: SocketAddr) -> Result<Server, StartError> {
         let shards = self.config.shard_count();
         let (told, signals) = UnixStream::pair().map_err(unexpected)?;
@@ -297,7 +306,7 @@ impl Parts<'_> {
         let stores = self.data.stores.into_iter().zip(0..);
         for (((store, number), (poll, listener)), metrics) in stores.zip(sockets).zip(metrics) {
             let metrics = Arc::clone(metrics);
-            let shard = Shard::new(shard::Parameters {
+            let shard = Shard::new(shard::ShardParts {
                 shard: number,
                 shards: config.shard_count(),
                 store,

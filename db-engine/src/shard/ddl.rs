@@ -24,7 +24,7 @@ const WAITING_MAX: usize = 1024;
 
 /// Somebody wants the schema changed.
 #[derive(Debug)]
-pub struct Request {
+pub struct DdlRequest {
     /// The shard of the client's connection.
     pub shard: u16,
     /// Whom to answer there.
@@ -45,15 +45,15 @@ pub struct Answer {
 }
 
 /// What is to be done next about a change.
-pub enum Next {
+pub enum SchemaAction {
     /// Answer this client.
     Answer(u16, Answer),
     /// Publish this catalog, and let all shards learn of it.
     Publish(Arc<Catalog>, Option<SchemaChange>),
 }
 
-struct Current {
-    request: Request,
+struct CurrentDdl {
+    request: DdlRequest,
     catalog: Arc<Catalog>,
     change: Option<SchemaChange>,
     warning: Option<String>,
@@ -69,8 +69,8 @@ enum Step {
 /// The changes that are under way.
 pub struct Changes {
     file: CatalogFile,
-    waiting: VecDeque<Request>,
-    current: Option<Current>,
+    waiting: VecDeque<DdlRequest>,
+    current: Option<CurrentDdl>,
     completions: Vec<Completion>,
     shards: u16,
     /// Whether what deserves a warning is refused.
@@ -92,7 +92,7 @@ impl Changes {
     }
 
     /// Takes a request, or refuses it at once.
-    pub fn request(&mut self, request: Request) -> Option<Next> {
+    pub fn request(&mut self, request: DdlRequest) -> Option<SchemaAction> {
         if self.waiting.len() < WAITING_MAX {
             self.waiting.push_back(request);
             return None;
@@ -103,7 +103,7 @@ impl Changes {
 
     /// Begins the next change if none is under way, on top of `catalog`, the schema of now
     /// (`now_ms`, milliseconds since the Unix epoch).
-    pub fn begin(&mut self, catalog: &Catalog, now_ms: i64) -> Option<Next> {
+    pub fn begin(&mut self, catalog: &Catalog, now_ms: i64) -> Option<SchemaAction> {
         if self.current.is_some() {
             return None;
         }
@@ -127,7 +127,7 @@ impl Changes {
         }
         let step = Step::Storing(Replacement::begin(&mut self.file, &changed));
         let (catalog, change, warning) = (Arc::new(changed), applied.change, applied.warning);
-        self.current = Some(Current { request, catalog, change, warning, step });
+        self.current = Some(CurrentDdl { request, catalog, change, warning, step });
         None
     }
 
@@ -135,7 +135,7 @@ impl Changes {
     ///
     /// # Errors
     /// The operating system failed in a way that leaves open what is on the device.
-    pub fn poll(&mut self) -> Result<Option<Next>, Fatal> {
+    pub fn poll(&mut self) -> Result<Option<SchemaAction>, Fatal> {
         self.file.poll(&mut self.completions);
         let mut next = None;
         for completion in self.completions.drain(..) {
@@ -157,7 +157,7 @@ impl Changes {
                     }
                     current.step = Step::Learning((0..self.shards).collect());
                     let change = current.change.clone();
-                    next = Some(Next::Publish(Arc::clone(&current.catalog), change));
+                    next = Some(SchemaAction::Publish(Arc::clone(&current.catalog), change));
                     self.current = Some(current);
                 }
                 Err(failed) if failed.is_no_space() => {
@@ -172,7 +172,7 @@ impl Changes {
     }
 
     /// Notes that a shard knows the latest change. When all do, the client is answered.
-    pub fn learnt(&mut self, shard: u16) -> Option<Next> {
+    pub fn learnt(&mut self, shard: u16) -> Option<SchemaAction> {
         let mut current = self.current.take()?;
         if let Step::Learning(missing) = &mut current.step {
             missing.remove(&shard);
@@ -180,7 +180,7 @@ impl Changes {
                 let (request, warning) = (&current.request, current.warning);
                 let result = Ok(current.change);
                 let answer = Answer { address: request.address, result, warning };
-                return Some(Next::Answer(request.shard, answer));
+                return Some(SchemaAction::Answer(request.shard, answer));
             }
         }
         self.current = Some(current);
@@ -188,6 +188,6 @@ impl Changes {
     }
 }
 
-fn answer(request: &Request, result: Result<Option<SchemaChange>, Failure>) -> Next {
-    Next::Answer(request.shard, Answer { address: request.address, result, warning: None })
+fn answer(request: &DdlRequest, result: Result<Option<SchemaChange>, Failure>) -> SchemaAction {
+    SchemaAction::Answer(request.shard, Answer { address: request.address, result, warning: None })
 }

@@ -5,14 +5,14 @@ use super::{
     failure::Failure,
     peers::Message,
     session::Session,
-    statement::{Statement, cost},
+    statement::{PreparedStatement, cost},
 };
 use crate::{
     budget::Share,
     cql::{self, BindContext, Plan, Prepared, ReadOptions},
     protocol::{
-        CQL_VERSION, Consistency, Malformed, VERSION_NAME, code, compression,
-        notation::Reader,
+        CQL_VERSION, Consistency, MalformedBody, VERSION_NAME, code, compression,
+        notation::BodyReader,
         opcode,
         request::{Parameters, Startup, read_register},
         response, result,
@@ -27,7 +27,7 @@ use std::sync::Arc;
 const PREPARING: &str = "Preparing statement";
 
 /// How the values of a request are to be bound.
-pub(super) struct Request<'a> {
+pub(super) struct Binding<'a> {
     /// The values, in the order of the markers.
     pub values: &'a [Value<'a>],
     /// The write time that the client chose.
@@ -47,10 +47,10 @@ impl Shard {
         session: &mut Session,
         stream: i16,
         opcode: u8,
-        mut reader: Reader<'_>,
-    ) -> Result<(), Malformed> {
+        mut reader: BodyReader<'_>,
+    ) -> Result<(), MalformedBody> {
         if !session.started && !matches!(opcode, opcode::STARTUP | opcode::OPTIONS) {
-            return Err(Malformed(format!(
+            return Err(MalformedBody(format!(
                 "Unexpected message {opcode:#04x}, expecting STARTUP or OPTIONS"
             )));
         }
@@ -68,7 +68,7 @@ impl Shard {
                 session.registered |= read_register(reader.rest())?;
                 response::ready(&mut session.out, stream);
             }
-            other => return Err(Malformed(format!("{other:#04x} is not a request"))),
+            other => return Err(MalformedBody(format!("{other:#04x} is not a request"))),
         }
         self.core.metrics.served.add(1);
         Ok(())
@@ -78,8 +78,8 @@ impl Shard {
         &mut self,
         session: &mut Session,
         stream: i16,
-        mut reader: Reader<'_>,
-    ) -> Result<(), Malformed> {
+        mut reader: BodyReader<'_>,
+    ) -> Result<(), MalformedBody> {
         let id = reader.short_bytes()?;
         let parameters = Parameters::read(&mut reader)?;
         let second = self.core.second();
@@ -97,8 +97,8 @@ impl Shard {
         &mut self,
         session: &mut Session,
         stream: i16,
-        mut reader: Reader<'_>,
-    ) -> Result<(), Malformed> {
+        mut reader: BodyReader<'_>,
+    ) -> Result<(), MalformedBody> {
         let text = reader.long_string()?;
         let parameters = Parameters::read(&mut reader)?;
         self.core.learn_schema();
@@ -110,7 +110,8 @@ impl Shard {
         let address = self.core.address(session, stream);
         self.core.trace(address, |_| PREPARING.to_owned());
         let (catalog, keyspace) = (&self.core.catalog, session.keyspace.as_deref());
-        match parsed.and_then(|parsed| Statement::prepare(catalog, keyspace, text, parsed)) {
+        match parsed.and_then(|parsed| PreparedStatement::prepare(catalog, keyspace, text, parsed))
+        {
             Ok(statement) => {
                 if statement.prepared.plan.is_of_rows() {
                     self.core.metrics.unprepared.add(1);
@@ -138,8 +139,8 @@ impl Shard {
             let address = self.core.address(session, stream);
             self.core.trace(address, |_| PREPARING.to_owned());
             let (catalog, keyspace) = (&self.core.catalog, session.keyspace.as_deref());
-            let prepared =
-                parsed.and_then(|parsed| Statement::prepare(catalog, keyspace, text, parsed));
+            let prepared = parsed
+                .and_then(|parsed| PreparedStatement::prepare(catalog, keyspace, text, parsed));
             let statement = match prepared {
                 Ok(statement) => statement,
                 Err(error) => {
@@ -163,12 +164,12 @@ impl Shard {
 }
 
 /// STARTUP: the connection may be used from now on.
-fn startup(session: &mut Session, stream: i16, body: &[u8]) -> Result<(), Malformed> {
+fn startup(session: &mut Session, stream: i16, body: &[u8]) -> Result<(), MalformedBody> {
     let startup = Startup::read(body)?;
     match startup.cql_version {
-        None => return Err(Malformed::new("Missing value CQL_VERSION in STARTUP message")),
+        None => return Err(MalformedBody::new("Missing value CQL_VERSION in STARTUP message")),
         Some(version) if !version.starts_with("3.") && version != "4.0.0" => {
-            return Err(Malformed(format!(
+            return Err(MalformedBody(format!(
                 "CQL version {version} is not supported by the binary protocol \
                  (supported version are 3.0.0 and above)"
             )));
@@ -179,7 +180,7 @@ fn startup(session: &mut Session, stream: i16, body: &[u8]) -> Result<(), Malfor
         None | Some("") => {}
         Some(compression::NAME) => session.compressed = true,
         Some(other) => {
-            return Err(Malformed(format!("Unknown compression algorithm: {other}")));
+            return Err(MalformedBody(format!("Unknown compression algorithm: {other}")));
         }
     }
     session.started = true;
@@ -271,7 +272,7 @@ impl Core {
         &mut self,
         session: &mut Session,
         stream: i16,
-        statement: &Arc<Statement>,
+        statement: &Arc<PreparedStatement>,
         parameters: &Parameters<'_>,
     ) {
         let in_order;
@@ -285,7 +286,7 @@ impl Core {
                 Err(failure) => return self.fail(session, stream, &failure),
             },
         };
-        let request = Request {
+        let request = Binding {
             values,
             timestamp_us: parameters.timestamp_us,
             skip_metadata: parameters.skip_metadata,
@@ -305,8 +306,8 @@ impl Core {
         &mut self,
         session: &mut Session,
         stream: i16,
-        statement: &Arc<Statement>,
-        request: &Request<'_>,
+        statement: &Arc<PreparedStatement>,
+        request: &Binding<'_>,
     ) -> Result<(), Failure> {
         match &statement.prepared.plan {
             Plan::Write(plan) => self.write(session, stream, plan, request),
@@ -353,7 +354,7 @@ impl Core {
             Plan::Ddl(ddl) => {
                 let address = self.defer(session, stream);
                 self.trace(address, |_| "Changing the schema on shard 0".to_owned());
-                let request = ddl::Request { shard: self.shard, address, ddl: ddl.clone() };
+                let request = ddl::DdlRequest { shard: self.shard, address, ddl: ddl.clone() };
                 self.peers.tell(0, Message::Change(Box::new(request)));
                 Ok(())
             }

@@ -26,10 +26,10 @@ use crate::{
     io::{Clock, Random},
     metrics::ShardMetrics,
     protocol::{
-        Malformed, code,
+        MalformedBody, code,
         compression::decompress,
         frame::{Frame, flag},
-        notation::Reader,
+        notation::BodyReader,
         response,
     },
     schema::{Catalog, system::NodeInfo},
@@ -44,15 +44,15 @@ use shared::Shared;
 use slab::Slab;
 use statement::Plans;
 use std::{collections::VecDeque, sync::Arc, time::Duration};
-use tag::Slot;
+use tag::SlabKey;
 use tracing::TracedRequests;
-use write::{Parts, Retry};
+use write::{Retry, SplitWrite};
 
 /// Microseconds that the requests of one client take of a turn, before the next one is served.
 const CLIENT_US: u64 = 1_000;
 
 /// What a shard is made of.
-pub struct Parameters {
+pub struct ShardParts {
     /// Its number, from 0.
     pub shard: u16,
     /// How many there are.
@@ -104,14 +104,14 @@ struct Core {
     /// What `uuid()` and `now()` are made of.
     random: Random,
     serving: u64,
-    writes: Slab<Parts>,
+    writes: Slab<SplitWrite>,
     reads: Slab<Option<Box<Reading>>>,
     /// Whose read goes on next.
     round_robin: RoundRobin,
     /// When the client that is served has had its share of the turn.
     client_until_us: u64,
     /// Reads that wait until there is room for what they read.
-    held_back: VecDeque<Slot>,
+    held_back: VecDeque<SlabKey>,
     /// Bytes that answers held when reads were last held back.
     held_back_at_bytes: u64,
     /// Answers that one connection may leave untaken, in bytes.
@@ -139,7 +139,7 @@ struct Core {
 impl Shard {
     /// A shard that serves nobody yet.
     #[must_use]
-    pub fn new(parameters: Parameters) -> Self {
+    pub fn new(parameters: ShardParts) -> Self {
         let (schema_version, catalog) = parameters.shared.schema();
         let shards = parameters.shards;
         let core = Core {
@@ -281,7 +281,7 @@ impl Shard {
             let ran = if session.compressed {
                 decompress(frame.body, self.frame_bytes_max, &mut inflated)
             } else {
-                Err(Malformed::new("a compressed body, but no compression was agreed on"))
+                Err(MalformedBody::new("a compressed body, but no compression was agreed on"))
             };
             let ran = ran.and_then(|()| self.body(session, Frame { body: &inflated, ..frame }));
             if inflated.capacity() <= 1 << 20 {
@@ -301,8 +301,8 @@ impl Shard {
         }
     }
 
-    fn body(&mut self, session: &mut Session, frame: Frame<'_>) -> Result<(), Malformed> {
-        let mut reader = Reader::new(frame.body);
+    fn body(&mut self, session: &mut Session, frame: Frame<'_>) -> Result<(), MalformedBody> {
+        let mut reader = BodyReader::new(frame.body);
         if frame.flags & flag::CUSTOM_PAYLOAD != 0 {
             reader.skip_bytes_map()?;
         }

@@ -5,7 +5,7 @@
 //! bytes of forwarded writes lie one after the other in the parcel, so that none has memory of its
 //! own. What may wait for a peer is limited in bytes; above, writes are refused.
 
-use super::{ddl, mailbox::Mailbox, tag::Slot};
+use super::{ddl, mailbox::Mailbox, tag::SlabKey};
 use crate::{
     metrics::ShardMetrics,
     schema::SchemaChange,
@@ -35,19 +35,19 @@ pub enum Message {
     /// Please read.
     Read {
         /// The read that waits for it.
-        slot: Slot,
+        slot: SlabKey,
         /// What to read.
         request: Box<ReadRequest>,
     },
     /// What was read, or why it could not be.
     Page {
         /// The read that waits for it.
-        slot: Slot,
+        slot: SlabKey,
         /// The rows, which change hands without being copied.
         page: Result<Box<Page>, String>,
     },
     /// To shard 0: please change the schema.
-    Change(Box<ddl::Request>),
+    Change(Box<ddl::DdlRequest>),
     /// From shard 0: a change that was asked for is done everywhere, or was refused.
     Changed(Box<ddl::Answer>),
     /// From shard 0: the schema has changed; tell your clients, and me when you know it.

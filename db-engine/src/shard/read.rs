@@ -7,12 +7,12 @@
 
 use super::{
     Core,
-    execute::Request,
+    execute::Binding,
     failure::Failure,
     peers::Message,
     session::{Address, Session, Sessions},
-    statement::Statement,
-    tag::{Origin, Slot, Waiter},
+    statement::PreparedStatement,
+    tag::{Origin, SlabKey, Waiter},
     tracing::page_activity,
 };
 use crate::{
@@ -52,7 +52,7 @@ const WAITING_MAX: usize = 10_000;
 /// A read under way.
 pub(super) struct Reading {
     address: Address,
-    statement: Arc<Statement>,
+    statement: Arc<PreparedStatement>,
     read: Read,
     skip_metadata: bool,
     /// The rows so far, encoded.
@@ -80,9 +80,9 @@ impl Core {
         &mut self,
         session: &mut Session,
         stream: i16,
-        statement: &Arc<Statement>,
+        statement: &Arc<PreparedStatement>,
         plan: &SelectPlan,
-        request: &Request<'_>,
+        request: &Binding<'_>,
     ) -> Result<(), Failure> {
         if let Some(refused) = request.consistency.refused_for_read() {
             return Err(Failure::invalid(refused));
@@ -154,8 +154,8 @@ impl Core {
         &mut self,
         session: &mut Session,
         stream: i16,
-        slot: Slot,
-        (statement, skip_metadata): (&Arc<Statement>, bool),
+        slot: SlabKey,
+        (statement, skip_metadata): (&Arc<PreparedStatement>, bool),
         read: Read,
         cells: Vec<u8>,
     ) -> Result<(), Failure> {
@@ -176,7 +176,7 @@ impl Core {
     }
 
     /// Takes what a read holds of the share for answers, from when it is begun.
-    fn charge(&mut self, slot: Slot) {
+    fn charge(&mut self, slot: SlabKey) {
         if let Some(Some(reading)) = self.reads.get(slot) {
             let mut answers = Charge::new(&self.metrics.memory, Share::Answers);
             answers.set(READ_BYTES + reading.cells.capacity());
@@ -225,7 +225,7 @@ impl Core {
     }
 
     /// Begins a read if there is room for it; else it is held back.
-    fn begin(&mut self, sessions: &mut dyn Sessions, slot: Slot) {
+    fn begin(&mut self, sessions: &mut dyn Sessions, slot: SlabKey) {
         let Some(Some(reading)) = self.reads.get(slot) else { return };
         let place = reading.address.place;
         if !sessions.look(place).is_none_or(|session| self.has_room_for(session)) {
@@ -243,7 +243,7 @@ impl Core {
 
     /// Counts what a client could ask for in a way that costs less.
     #[inline]
-    fn count_burdens(&self, plan: &SelectPlan, request: &Request<'_>) {
+    fn count_burdens(&self, plan: &SelectPlan, request: &Binding<'_>) {
         if request.options.page_size.is_none() && !plan.is_of_one_row() {
             self.metrics.unpaged.add(1);
         }
@@ -261,7 +261,7 @@ impl Core {
     /// Reads pages until the result is whole, a page must be waited for, or the time is over.
     fn step(
         &mut self,
-        (slot, address): (Slot, Address),
+        (slot, address): (SlabKey, Address),
         plan: &SelectPlan,
         read: &mut Read,
         cells: &mut Vec<u8>,
@@ -321,7 +321,7 @@ impl Core {
     pub(super) fn read_done(
         &mut self,
         sessions: &mut dyn Sessions,
-        slot: Slot,
+        slot: SlabKey,
         page: Result<&Page, &str>,
     ) {
         if let Some(reading) = self.reads.get(slot).and_then(Option::take) {
@@ -332,7 +332,7 @@ impl Core {
     fn proceed(
         &mut self,
         sessions: &mut dyn Sessions,
-        slot: Slot,
+        slot: SlabKey,
         mut reading: Box<Reading>,
         page: Option<Result<&Page, &str>>,
     ) {
@@ -408,7 +408,7 @@ impl Core {
     fn read_over(
         &mut self,
         sessions: &mut dyn Sessions,
-        statement: &Statement,
+        statement: &PreparedStatement,
         mut reading: Reading,
     ) {
         let address = reading.address;
@@ -456,7 +456,7 @@ impl Core {
     }
 
     /// Another shard asks for a page of ours.
-    pub(super) fn read_for(&mut self, shard: u16, slot: Slot, request: &ReadRequest) {
+    pub(super) fn read_for(&mut self, shard: u16, slot: SlabKey, request: &ReadRequest) {
         let tag = Origin { shard, waiter: Waiter::Read(slot) }.pack();
         let mut page = Box::new(Page::default());
         let mut time = TimeSlice::new(&*self.clock, FIRST_US);

@@ -1,6 +1,6 @@
 //! Which read goes on next: clients take turns, however many reads each of them has sent.
 
-use super::{session::Place, tag::Slot};
+use super::{session::ConnectionId, tag::SlabKey};
 use hashbrown::{HashMap, hash_map::Entry};
 use std::collections::VecDeque;
 
@@ -13,39 +13,39 @@ const UNDER_WAY_MAX: usize = 8;
 struct Line {
     under_way: usize,
     /// Those under way that can go on.
-    paused: VecDeque<Slot>,
+    paused: VecDeque<SlabKey>,
     /// Those that have not begun.
-    waiting: VecDeque<Slot>,
+    waiting: VecDeque<SlabKey>,
 }
 
 /// The reads of all clients of a shard that were not answered at once.
 #[derive(Debug, Default)]
 pub struct RoundRobin {
-    lines: HashMap<Place, Line>,
+    lines: HashMap<ConnectionId, Line>,
     /// Clients with reads that can go on: the next one first.
-    clients: VecDeque<Place>,
+    clients: VecDeque<ConnectionId>,
 }
 
 impl RoundRobin {
     /// Whether another read of this client may begin.
     #[inline]
-    pub fn may_begin(&self, client: Place) -> bool {
+    pub fn may_begin(&self, client: ConnectionId) -> bool {
         self.lines.is_empty()
             || self.lines.get(&client).is_none_or(|line| line.under_way < UNDER_WAY_MAX)
     }
 
     /// A read has begun and was not answered at once.
-    pub fn begun(&mut self, client: Place) {
+    pub fn begun(&mut self, client: ConnectionId) {
         self.lines.entry(client).or_default().under_way += 1;
     }
 
     /// A read must wait until others of its client have ended.
-    pub fn wait(&mut self, client: Place, slot: Slot) {
+    pub fn wait(&mut self, client: ConnectionId, slot: SlabKey) {
         self.lines.entry(client).or_default().waiting.push_back(slot);
     }
 
     /// A read that has begun lets others go on.
-    pub fn pause(&mut self, client: Place, slot: Slot) {
+    pub fn pause(&mut self, client: ConnectionId, slot: SlabKey) {
         let paused = &mut self.lines.entry(client).or_default().paused;
         if paused.is_empty() {
             self.clients.push_back(client);
@@ -54,7 +54,7 @@ impl RoundRobin {
     }
 
     /// A read that had begun has ended: another one of its client may begin.
-    pub fn ended(&mut self, client: Place) {
+    pub fn ended(&mut self, client: ConnectionId) {
         let Entry::Occupied(mut line) = self.lines.entry(client) else { return };
         line.get_mut().under_way -= 1;
         if let Some(next) = line.get_mut().waiting.pop_front() {
@@ -66,7 +66,7 @@ impl RoundRobin {
     }
 
     /// The read that goes on next.
-    pub fn next(&mut self) -> Option<Slot> {
+    pub fn next(&mut self) -> Option<SlabKey> {
         let client = self.clients.pop_front()?;
         let paused = &mut self.lines.get_mut(&client)?.paused;
         let slot = paused.pop_front()?;
@@ -86,12 +86,12 @@ impl RoundRobin {
 mod tests {
     use super::*;
 
-    fn place(index: u32) -> Place {
-        Place { index, generation: 0 }
+    fn place(index: u32) -> ConnectionId {
+        ConnectionId { index, generation: 0 }
     }
 
-    fn slot(index: u32) -> Slot {
-        Slot { index, generation: 0 }
+    fn slot(index: u32) -> SlabKey {
+        SlabKey { index, generation: 0 }
     }
 
     #[test]

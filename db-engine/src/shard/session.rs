@@ -4,7 +4,7 @@ use std::{net::IpAddr, sync::Arc};
 
 /// Which connection, of all that have ever been in its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Place {
+pub struct ConnectionId {
     /// Its place in the shard's table of connections.
     pub index: u32,
     /// Tells it from those that were there before.
@@ -15,7 +15,7 @@ pub struct Place {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Address {
     /// The connection.
-    pub place: Place,
+    pub place: ConnectionId,
     /// The stream to answer on.
     pub stream: i16,
     /// When it arrived, in microseconds of the shard's own clock, of which the low 24 bits count.
@@ -27,7 +27,7 @@ pub struct Address {
 #[allow(clippy::struct_excessive_bools)] // four things that can each be so or not
 pub struct Session {
     /// Which connection it is.
-    pub place: Place,
+    pub place: ConnectionId,
     /// Where the client is, if that is known.
     pub client: Option<IpAddr>,
     /// Answers that have not been sent, whole frames one after the other.
@@ -51,7 +51,7 @@ pub struct Session {
 impl Session {
     /// A connection that has said nothing yet.
     #[must_use]
-    pub fn new(place: Place) -> Self {
+    pub fn new(place: ConnectionId) -> Self {
         Self {
             place,
             client: None,
@@ -70,11 +70,11 @@ impl Session {
 /// The connections of a shard, as those see them who have something to answer.
 pub trait Sessions {
     /// The session, to be looked at, if its connection is still there.
-    fn look(&self, place: Place) -> Option<&Session>;
+    fn look(&self, place: ConnectionId) -> Option<&Session>;
 
     /// The session that is to get an answer, if its connection is still there. Its output will be
     /// sent at the end of the turn.
-    fn answer(&mut self, place: Place) -> Option<&mut Session>;
+    fn answer(&mut self, place: ConnectionId) -> Option<&mut Session>;
 
     /// Calls `f` with each session that wants to be told of changes of the schema.
     fn each_registered(&mut self, f: &mut dyn FnMut(&mut Session));

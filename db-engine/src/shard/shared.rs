@@ -3,7 +3,7 @@
 //! None of it is touched by the execution of a prepared statement, but for one load of the
 //! schema's version in every turn: each shard keeps the schema and the statements it uses itself.
 
-use super::statement::{Id, Statement};
+use super::statement::{Id, PreparedStatement};
 use crate::schema::Catalog;
 use hashbrown::HashMap;
 use std::cmp::Reverse;
@@ -23,13 +23,13 @@ pub struct Shared {
     prepared_bytes_max: usize,
     /// How often statements were forgotten to make room.
     evictions: AtomicU64,
-    current: Mutex<Current>,
+    current: Mutex<SharedState>,
 }
 
-struct Current {
+struct SharedState {
     version: u64,
     catalog: Arc<Catalog>,
-    statements: HashMap<Id, Arc<Statement>>,
+    statements: HashMap<Id, Arc<PreparedStatement>>,
     /// Bytes of all statements.
     bytes: usize,
 }
@@ -44,7 +44,7 @@ impl Shared {
             last_timestamp_us: AtomicI64::new(i64::MIN),
             prepared_bytes_max,
             evictions: AtomicU64::new(0),
-            current: Mutex::new(Current { version: 1, catalog, statements, bytes: 0 }),
+            current: Mutex::new(SharedState { version: 1, catalog, statements, bytes: 0 }),
         }
     }
 
@@ -80,7 +80,7 @@ impl Shared {
     }
 
     /// The statement of this id, if it is remembered.
-    pub fn statement(&self, id: &Id) -> Option<Arc<Statement>> {
+    pub fn statement(&self, id: &Id) -> Option<Arc<PreparedStatement>> {
         self.lock().statements.get(id).cloned()
     }
 
@@ -95,7 +95,11 @@ impl Shared {
     ///
     /// When there is no room, those used least recently are forgotten, and an eighth more; large
     /// ones first, so that one client's do not drive out what many others use.
-    pub fn remember(&self, version: u64, mut statement: Statement) -> Option<Arc<Statement>> {
+    pub fn remember(
+        &self,
+        version: u64,
+        mut statement: PreparedStatement,
+    ) -> Option<Arc<PreparedStatement>> {
         let mut current = self.lock();
         if current.version != version {
             return None;
@@ -151,7 +155,7 @@ impl Shared {
         }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Current> {
+    fn lock(&self) -> MutexGuard<'_, SharedState> {
         self.current.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,8 +1,8 @@
 //! A table of what is under way, by places that are used again.
 
-use super::tag::Slot;
+use super::tag::SlabKey;
 
-/// Entries by place. An entry's [`Slot`] never means another one.
+/// Entries by place. An entry's [`SlabKey`] never means another one.
 #[derive(Debug)]
 pub struct Slab<T> {
     entries: Vec<(u32, Option<T>)>,
@@ -20,7 +20,7 @@ impl<T> Slab<T> {
     ///
     /// # Panics
     /// There are 2^32 entries: what may be under way is limited far below.
-    pub fn insert(&mut self, entry: T) -> Slot {
+    pub fn insert(&mut self, entry: T) -> SlabKey {
         let index = self.free.pop().unwrap_or_else(|| {
             self.entries.push((0, None));
             u32::try_from(self.entries.len() - 1).expect("what is under way is limited")
@@ -28,17 +28,17 @@ impl<T> Slab<T> {
         let place = &mut self.entries[index as usize];
         place.0 = place.0.wrapping_add(1);
         place.1 = Some(entry);
-        Slot { index, generation: place.0 }
+        SlabKey { index, generation: place.0 }
     }
 
     /// The entry, if it is still there.
-    pub fn get(&mut self, slot: Slot) -> Option<&mut T> {
+    pub fn get(&mut self, slot: SlabKey) -> Option<&mut T> {
         let (generation, entry) = self.entries.get_mut(slot.index as usize)?;
         if *generation == slot.generation { entry.as_mut() } else { None }
     }
 
     /// Takes the entry out, if it is still there.
-    pub fn remove(&mut self, slot: Slot) -> Option<T> {
+    pub fn remove(&mut self, slot: SlabKey) -> Option<T> {
         self.get(slot)?;
         self.free.push(slot.index);
         self.entries[slot.index as usize].1.take()

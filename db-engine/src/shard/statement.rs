@@ -42,7 +42,7 @@ pub fn cost(text: &str) -> usize {
 
 /// A statement with everything that can be decided once.
 #[derive(Debug)]
-pub struct Statement {
+pub struct PreparedStatement {
     /// Its id.
     pub id: Id,
     /// Its text, or the beginning of it: what traces tell of it.
@@ -61,7 +61,7 @@ pub struct Statement {
     last_use: AtomicU64,
 }
 
-impl Statement {
+impl PreparedStatement {
     /// Prepares a statement, which was parsed from `text`. `keyspace` is the one of names that do
     /// not say theirs.
     ///
@@ -126,7 +126,7 @@ impl Statement {
 #[derive(Default)]
 pub struct Plans {
     places: HashMap<Id, usize>,
-    statements: Vec<Arc<Statement>>,
+    statements: Vec<Arc<PreparedStatement>>,
 }
 
 impl Plans {
@@ -155,7 +155,7 @@ impl Plans {
     /// The statement in this place.
     #[inline]
     #[must_use]
-    pub fn at(&self, place: usize) -> &Arc<Statement> {
+    pub fn at(&self, place: usize) -> &Arc<PreparedStatement> {
         &self.statements[place]
     }
 

@@ -3,12 +3,12 @@
 //! The acknowledgement of a write is thus sixteen bytes until it is sent; nothing is looked up
 //! and nothing allocated for it.
 
-use super::session::{Address, Place};
+use super::session::{Address, ConnectionId};
 use crate::store::Tag;
 
 /// An entry of a [`super::slab::Slab`], of all that have ever been in its place.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Slot {
+pub struct SlabKey {
     /// The place.
     pub index: u32,
     /// Tells the entry from those that were there before.
@@ -21,9 +21,9 @@ pub enum Waiter {
     /// A client, for the acknowledgement of a single write.
     Client(Address),
     /// A write in several parts.
-    Parts(Slot),
+    Parts(SlabKey),
     /// A read.
-    Read(Slot),
+    Read(SlabKey),
 }
 
 /// What is waiting, and on which shard.
@@ -68,12 +68,12 @@ impl Origin {
         let generation = u32::from_be_bytes([g0, g1, g2, g3]);
         let waiter = match kind {
             CLIENT => Waiter::Client(Address {
-                place: Place { index, generation },
+                place: ConnectionId { index, generation },
                 stream: i16::from_be_bytes([s0, s1]),
                 arrived_us: u32::from_be_bytes([0, a0, a1, a2]),
             }),
-            PARTS => Waiter::Parts(Slot { index, generation }),
-            _ => Waiter::Read(Slot { index, generation }),
+            PARTS => Waiter::Parts(SlabKey { index, generation }),
+            _ => Waiter::Read(SlabKey { index, generation }),
         };
         Self { shard, waiter }
     }
@@ -92,12 +92,12 @@ mod tests {
         ) {
             let waiter = match kind {
                 0 => Waiter::Client(Address {
-                    place: Place { index, generation },
+                    place: ConnectionId { index, generation },
                     stream,
                     arrived_us: arrived,
                 }),
-                1 => Waiter::Parts(Slot { index, generation }),
-                _ => Waiter::Read(Slot { index, generation }),
+                1 => Waiter::Parts(SlabKey { index, generation }),
+                _ => Waiter::Read(SlabKey { index, generation }),
             };
             let origin = Origin { shard, waiter };
             prop_assert_eq!(Origin::unpack(origin.pack()), origin);

@@ -5,13 +5,13 @@
 
 use super::{
     Core, Shard,
-    session::{Address, Place, Session},
+    session::{Address, ConnectionId, Session},
 };
 use crate::{
     protocol::{
-        Malformed,
+        MalformedBody,
         frame::Frame,
-        notation::Reader,
+        notation::BodyReader,
         opcode,
         request::{Batch, Parameters},
         response,
@@ -29,7 +29,7 @@ const OPEN_MAX: usize = 1_000;
 /// The traced requests of a shard that are not answered yet.
 #[derive(Default)]
 pub(super) struct TracedRequests {
-    open: HashMap<(Place, i16), OpenTrace>,
+    open: HashMap<(ConnectionId, i16), OpenTrace>,
     /// Of the next; tells those of one moment apart.
     number: u16,
 }
@@ -48,7 +48,12 @@ impl Shard {
     /// Begins to trace a request that asks for it, of which `reader` has what follows the header
     /// and the payload.
     #[cold]
-    pub(super) fn begin_trace(&mut self, session: &Session, frame: Frame<'_>, reader: Reader<'_>) {
+    pub(super) fn begin_trace(
+        &mut self,
+        session: &Session,
+        frame: Frame<'_>,
+        reader: BodyReader<'_>,
+    ) {
         let request = match frame.opcode {
             opcode::QUERY => "Execute CQL3 query",
             opcode::EXECUTE => "Execute CQL3 prepared query",
@@ -65,8 +70,8 @@ impl Shard {
     fn parameters_of(
         &self,
         opcode: u8,
-        mut reader: Reader<'_>,
-    ) -> Result<BTreeMap<String, String>, Malformed> {
+        mut reader: BodyReader<'_>,
+    ) -> Result<BTreeMap<String, String>, MalformedBody> {
         let mut all = BTreeMap::new();
         let mut put = |key: &str, value: String| all.insert(key.to_string(), value);
         match opcode {

@@ -3,7 +3,7 @@
 
 use super::{
     Core, Shard,
-    ddl::{self, Next},
+    ddl::{self, SchemaAction},
     failure::Failure,
     peers::{Message, Parcel},
     session::{Address, Session, Sessions},
@@ -213,16 +213,16 @@ impl Core {
         }
     }
 
-    fn next(&mut self, sessions: &mut dyn Sessions, next: Option<Next>) {
+    fn next(&mut self, sessions: &mut dyn Sessions, next: Option<SchemaAction>) {
         match next {
             None => {}
-            Some(Next::Answer(shard, answer)) if shard == self.shard => {
+            Some(SchemaAction::Answer(shard, answer)) if shard == self.shard => {
                 self.changed(sessions, answer);
             }
-            Some(Next::Answer(shard, answer)) => {
+            Some(SchemaAction::Answer(shard, answer)) => {
                 self.peers.tell(shard, Message::Changed(Box::new(answer)));
             }
-            Some(Next::Publish(catalog, change)) => {
+            Some(SchemaAction::Publish(catalog, change)) => {
                 self.shared.publish(&catalog);
                 self.metrics.schema_changes.add(1);
                 self.learn_schema();

@@ -7,19 +7,19 @@
 
 use super::{
     Core, Shard,
-    execute::Request,
+    execute::Binding,
     failure::Failure,
     peers::Message,
     session::{Address, Session, Sessions},
-    statement::Statement,
-    tag::{Origin, Slot, Waiter},
+    statement::PreparedStatement,
+    tag::{Origin, SlabKey, Waiter},
 };
 use crate::{
     cql::{self, BatchPlan, Plan, WritePlan},
     mutation::{self, Token, token::shard_of},
     protocol::{
-        Malformed,
-        request::{Batch, BatchKind, BatchStatement, Values},
+        MalformedBody,
+        request::{Batch, BatchKind, StatementRef, Values},
         result,
     },
     store::{Refused, Tag},
@@ -28,7 +28,7 @@ use crate::{
 use std::sync::Arc;
 
 /// A write in several parts, each of one shard.
-pub(super) struct Parts {
+pub(super) struct SplitWrite {
     address: Address,
     /// Parts that are not answered.
     left: usize,
@@ -39,7 +39,7 @@ pub(super) struct Parts {
 
 /// A part of a logged batch that its owner could not take yet.
 pub(super) struct Retry {
-    slot: Slot,
+    slot: SlabKey,
     shard: u16,
 }
 
@@ -50,7 +50,7 @@ impl Shard {
         session: &mut Session,
         stream: i16,
         body: &[u8],
-    ) -> Result<(), Malformed> {
+    ) -> Result<(), MalformedBody> {
         let batch = Batch::read(body)?;
         let kind = batch.kind;
         let refused = match kind {
@@ -83,7 +83,7 @@ impl Shard {
         &mut self,
         session: &Session,
         mut batch: Batch<'a>,
-    ) -> Result<Bound<'a>, Malformed> {
+    ) -> Result<Bound<'a>, MalformedBody> {
         let mut context = self.core.context(batch.timestamp_us);
         let second = self.core.second();
         let mut values = Values::default();
@@ -95,8 +95,8 @@ impl Shard {
         while let Some(statement) = batch.next(&mut values)? {
             count += 1;
             let text;
-            let statement: &Statement = match statement {
-                BatchStatement::Prepared(id) => {
+            let statement: &PreparedStatement = match statement {
+                StatementRef::Prepared(id) => {
                     if last.0 != id || last.1 == usize::MAX {
                         match self.plans.find(&self.core.shared, id, second) {
                             Some(place) => last = (id, place),
@@ -105,7 +105,7 @@ impl Shard {
                     }
                     self.plans.at(last.1)
                 }
-                BatchStatement::Text(query) => {
+                StatementRef::Text(query) => {
                     has_text = true;
                     self.core.learn_schema();
                     if let Err(failure) = self.core.check_cost(query) {
@@ -114,7 +114,9 @@ impl Shard {
                     let keyspace = session.keyspace.as_deref();
                     let catalog = &self.core.catalog;
                     let parsed = cql::parse(query);
-                    match parsed.and_then(|it| Statement::prepare(catalog, keyspace, query, it)) {
+                    match parsed
+                        .and_then(|it| PreparedStatement::prepare(catalog, keyspace, query, it))
+                    {
                         Ok(prepared) => text = Arc::new(prepared),
                         Err(error) => return Ok(Bound::Failed(error.into())),
                     }
@@ -157,7 +159,7 @@ impl Core {
         session: &mut Session,
         stream: i16,
         plan: &WritePlan,
-        request: &Request<'_>,
+        request: &Binding<'_>,
     ) -> Result<(), Failure> {
         if let Some(refused) = request.consistency.refused_for_write() {
             return Err(Failure::invalid(refused));
@@ -177,7 +179,7 @@ impl Core {
         session: &mut Session,
         stream: i16,
         plan: &BatchPlan,
-        request: &Request<'_>,
+        request: &Binding<'_>,
     ) -> Result<(), Failure> {
         if let Some(refused) = request.consistency.refused_for_write() {
             return Err(Failure::invalid(refused));
@@ -270,7 +272,7 @@ impl Core {
 
     fn write_unlogged(&mut self, session: &mut Session, stream: i16) {
         let address = self.defer(session, stream);
-        let slot = self.writes.insert(Parts {
+        let slot = self.writes.insert(SplitWrite {
             address,
             left: self.split.iter().filter(|part| !part.is_empty()).count(),
             failure: None,
@@ -307,7 +309,7 @@ impl Core {
         let address = self.address(session, stream);
         self.trace(address, |_| format!("Appending an intent of {bytes} bytes to the commit log"));
         let left = logged.len();
-        let slot = self.writes.insert(Parts { address, left, failure: None, logged });
+        let slot = self.writes.insert(SplitWrite { address, left, failure: None, logged });
         let tag = Origin { shard: self.shard, waiter: Waiter::Parts(slot) }.pack();
         if let Err(refused) = self.store.write_intent(tag, &self.mutations) {
             self.writes.remove(slot);
@@ -326,7 +328,7 @@ impl Core {
     }
 
     /// The intent of a logged batch is durable: its parts may be written.
-    pub(super) fn intended(&mut self, slot: Slot) {
+    pub(super) fn intended(&mut self, slot: SlabKey) {
         let Some(parts) = self.writes.get(slot) else { return };
         let address = parts.address;
         let shards: Vec<u16> = parts.logged.iter().map(|(shard, _)| *shard).collect();
@@ -340,7 +342,7 @@ impl Core {
     pub(super) fn not_intended(
         &mut self,
         sessions: &mut dyn Sessions,
-        slot: Slot,
+        slot: SlabKey,
         refused: Refused,
     ) {
         if let Some(parts) = self.writes.remove(slot) {
@@ -349,7 +351,7 @@ impl Core {
     }
 
     /// Writes a part of a logged batch, now or, if its owner cannot take it, a little later.
-    fn write_logged_part(&mut self, slot: Slot, shard: u16) {
+    fn write_logged_part(&mut self, slot: SlabKey, shard: u16) {
         let Some(parts) = self.writes.get(slot) else { return };
         let Some(place) = parts.logged.iter().position(|(owner, _)| *owner == shard) else {
             return;
@@ -372,7 +374,7 @@ impl Core {
 
     /// Takes from a part of a logged batch what is for tables that were dropped meanwhile; returns
     /// whether anything is left.
-    fn forget_dropped(&mut self, slot: Slot, shard: u16) -> bool {
+    fn forget_dropped(&mut self, slot: SlabKey, shard: u16) -> bool {
         self.learn_schema();
         let Some(parts) = self.writes.get(slot) else { return false };
         let Some((_, part)) = parts.logged.iter_mut().find(|(owner, _)| *owner == shard) else {
@@ -426,7 +428,7 @@ impl Core {
     fn wrote_part(
         &mut self,
         sessions: &mut dyn Sessions,
-        slot: Slot,
+        slot: SlabKey,
         owner: u16,
         refused: Option<Refused>,
     ) {

@@ -44,14 +44,14 @@ struct Span {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Partition {
+struct BlockPartition {
     token: Token,
     key: Span,
     deletion: Option<Deletion>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Entry {
+struct BlockEntry {
     partition: u32,
     row: Option<(Span, Span)>,
 }
@@ -60,8 +60,8 @@ struct Entry {
 #[derive(Clone, Debug, Default)]
 pub struct Block {
     bytes: Vec<u8>,
-    partitions: Vec<Partition>,
-    entries: Vec<Entry>,
+    partitions: Vec<BlockPartition>,
+    entries: Vec<BlockEntry>,
 }
 
 impl Block {
@@ -94,7 +94,7 @@ impl Block {
                 let row = input.take(length)?;
                 RowView::parse(row).ok()?.check().ok()?;
                 let partition = u32::try_from(self.partitions.len()).ok()?.checked_sub(1)?;
-                self.entries.push(Entry { partition, row: Some((ck, span(&input, row))) });
+                self.entries.push(BlockEntry { partition, row: Some((ck, span(&input, row))) });
                 continue;
             }
             let token = Token(input.i64()?);
@@ -105,12 +105,12 @@ impl Block {
                 PARTITION => None,
                 DELETED_PARTITION => {
                     let partition = u32::try_from(self.partitions.len()).ok()?;
-                    self.entries.push(Entry { partition, row: None });
+                    self.entries.push(BlockEntry { partition, row: None });
                     Some(Deletion { timestamp: input.i64()?, deleted_s: input.i64()? })
                 }
                 _ => return None,
             };
-            self.partitions.push(Partition { token, key, deletion });
+            self.partitions.push(BlockPartition { token, key, deletion });
         }
         Some(())
     }
@@ -158,8 +158,8 @@ impl Block {
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
         self.bytes.capacity()
-            + self.partitions.capacity() * size_of::<Partition>()
-            + self.entries.capacity() * size_of::<Entry>()
+            + self.partitions.capacity() * size_of::<BlockPartition>()
+            + self.entries.capacity() * size_of::<BlockEntry>()
     }
 
     fn slice(&self, span: Span) -> Option<&[u8]> {

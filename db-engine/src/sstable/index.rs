@@ -22,7 +22,7 @@ pub struct Location {
 }
 
 #[derive(Clone, Debug)]
-struct Entry {
+struct IndexEntry {
     token: Token,
     key: Box<[u8]>,
     ck: Box<[u8]>,
@@ -43,7 +43,7 @@ pub struct Footer {
 /// The first row of every block of an sstable.
 #[derive(Clone, Debug)]
 pub struct Index {
-    entries: Vec<Entry>,
+    entries: Vec<IndexEntry>,
     memory_bytes: usize,
 }
 
@@ -62,7 +62,7 @@ impl Index {
             Bound::Included(ck) | Bound::Excluded(ck) => ck,
             Bound::Unbounded => &[],
         };
-        let after = |entry: &Entry| match to {
+        let after = |entry: &IndexEntry| match to {
             Bound::Included(ck) | Bound::Excluded(ck) => entry.place() > (token, key, ck),
             Bound::Unbounded => (entry.token, &*entry.key) > (token, key),
         };
@@ -81,7 +81,7 @@ impl Index {
         key: &[u8],
         rows: std::ops::Range<usize>,
     ) -> std::ops::Range<usize> {
-        let is_own = |entry: &Entry| (entry.token, &*entry.key) == (token, key);
+        let is_own = |entry: &IndexEntry| (entry.token, &*entry.key) == (token, key);
         let last = rows.end.checked_sub(1).and_then(|last| self.entries.get(last));
         let next = self.entries.get(rows.end);
         let is_behind = next.is_some_and(is_own) && !last.is_some_and(is_own);
@@ -128,7 +128,7 @@ impl Index {
     }
 }
 
-impl Entry {
+impl IndexEntry {
     fn place(&self) -> (Token, &[u8], &[u8]) {
         (self.token, &self.key, &self.ck)
     }
@@ -218,16 +218,16 @@ pub fn read_index(footer: &Footer, bytes: &[u8]) -> io::Result<Index> {
     }
     entries.shrink_to_fit();
     let keys: usize = entries.iter().map(|entry| entry.key.len() + entry.ck.len()).sum();
-    let memory_bytes = entries.capacity() * size_of::<Entry>() + keys;
+    let memory_bytes = entries.capacity() * size_of::<IndexEntry>() + keys;
     Ok(Index { entries, memory_bytes })
 }
 
-fn read_entry(input: &mut Input<'_>) -> Option<Entry> {
+fn read_entry(input: &mut Input<'_>) -> Option<IndexEntry> {
     let location = Location { offset: input.i64()?.cast_unsigned(), bytes: input.u32()? };
     let token = Token(input.i64()?);
     let mut part = || {
         let length = usize::from(input.u16()?);
         Some(Box::from(input.take(length)?))
     };
-    Some(Entry { token, key: part()?, ck: part()?, location })
+    Some(IndexEntry { token, key: part()?, ck: part()?, location })
 }

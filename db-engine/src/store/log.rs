@@ -1,10 +1,11 @@
 //! A store and its log: what is durable happens, and segments are ready before they are needed.
 
 use super::{
-    Done, Fatal, Refused, Store, Tag, background::NO_SPACE_PAUSE_US, table::Unflushed, turn::Job,
+    Done, Fatal, Refused, Store, Tag, background::NO_SPACE_PAUSE_US, table::Unflushed,
+    turn::InFlight,
 };
 use crate::{
-    commitlog::{EntryKind, Preparation, Prepared, SegmentId, Unwritten},
+    commitlog::{EntryKind, Preparation, PreparedSegment, SegmentId, Unwritten},
     directory::Sequential,
     error::{Error, Result, is_passing},
     io::{Buffer, Completion},
@@ -30,7 +31,7 @@ pub(super) fn prepare_first(
     files: &mut Sequential<'_>,
     segment: SegmentId,
     segment_bytes: u64,
-) -> Result<Prepared> {
+) -> Result<PreparedSegment> {
     let mut preparation = Preparation::of_new_file(segment, segment_bytes, FIRST_FILL_BYTES);
     loop {
         let outcome = files.run(&segment.name(), preparation.operation())?;
@@ -78,7 +79,7 @@ impl Store {
         if let Some(preparation) = preparation.filter(|segment| segment.is_due(used_bytes)) {
             let operation = preparation.operation();
             self.next_segment.is_submitted = true;
-            self.submit(operation, Job::Segment);
+            self.submit(operation, InFlight::Segment);
         }
     }
 

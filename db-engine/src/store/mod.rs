@@ -27,8 +27,8 @@ use self::{
     background::{Filling, Task},
     log::NextSegment,
     read::{Reads, cache::Cache},
-    table::{Sstable, Table},
-    turn::Job,
+    table::{Sstable, TableData},
+    turn::InFlight,
 };
 use crate::{
     commitlog::{CommitLog, LogConfig, NotStaged, SegmentId},
@@ -153,14 +153,14 @@ pub struct Store {
     clock: Arc<dyn Clock>,
     log: CommitLog,
     journal: Journal,
-    tables: BTreeMap<TableNumber, Table>,
+    tables: BTreeMap<TableNumber, TableData>,
     pool: Pool,
     /// Memtables that are not needed any more, whose memory is given back bit by bit.
     recycling: Vec<Memtable>,
     /// Memory for pieces of sstables.
     spare_pieces: Vec<Buffer>,
     cache: Cache,
-    jobs: HashMap<Ticket, Job>,
+    jobs: HashMap<Ticket, InFlight>,
     completions: Vec<Completion>,
     /// Answers that were found outside of [`Self::poll`].
     done: Vec<Done>,
@@ -218,7 +218,7 @@ impl Store {
             LogConfig { segment_bytes: config.log_segment_bytes, bytes_max: config.log_bytes_max };
         let mut all = BTreeMap::new();
         for (number, settings) in tables {
-            all.insert(*number, Table { settings: *settings, ..Table::default() });
+            all.insert(*number, TableData { settings: *settings, ..TableData::default() });
         }
         let own = range_of(shard, config.shards);
         let is_ours = |summary: &&Summary| {

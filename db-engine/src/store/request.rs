@@ -180,7 +180,7 @@ pub struct PageRow<'a> {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Span {
+struct RowSpan {
     token: Token,
     key: (usize, usize),
     ck: (usize, usize),
@@ -208,7 +208,7 @@ pub struct ReadCost {
 #[derive(Clone, Debug, Default)]
 pub struct Page {
     bytes: Vec<u8>,
-    spans: Vec<Span>,
+    spans: Vec<RowSpan>,
     dead: u64,
     position: Option<Position>,
     /// What it took to read it.
@@ -278,7 +278,7 @@ impl Page {
             None => self.append(key),
         };
         let (ck, row) = (self.append(ck), self.append(row));
-        self.spans.push(Span { token, key, ck, row });
+        self.spans.push(RowSpan { token, key, ck, row });
     }
 
     /// How many rows and deletions of partitions were looked at for it that are not live.

@@ -37,7 +37,7 @@ pub(super) struct Unflushed {
 
 /// The data of one table of one shard.
 #[derive(Debug, Default)]
-pub(super) struct Table {
+pub(super) struct TableData {
     pub settings: TableSettings,
     /// What was written since the last flush began.
     pub active: Memtable,
@@ -49,7 +49,7 @@ pub(super) struct Table {
     pub sstables: Vec<Arc<Sstable>>,
 }
 
-impl Table {
+impl TableData {
     /// Takes an sstable in.
     pub fn add(&mut self, sstable: Sstable) {
         let newest = sstable.summary.timestamp_max;

@@ -9,7 +9,7 @@ use crate::{
 
 /// What an operation in flight is for.
 #[derive(Debug)]
-pub(super) enum Job {
+pub(super) enum InFlight {
     /// A block of the log, submitted at this moment.
     LogBlock { submitted_us: i64 },
     /// The operation at hand for the next segment of the log.
@@ -28,7 +28,7 @@ impl Store {
     pub fn turn_end(&mut self) {
         let now_us = self.clock.now_us();
         if let Some(submitted) = self.log.submit() {
-            self.submit(submitted.operation, Job::LogBlock { submitted_us: now_us });
+            self.submit(submitted.operation, InFlight::LogBlock { submitted_us: now_us });
             if let Some(file) = submitted.close {
                 self.close(file);
             }
@@ -86,19 +86,20 @@ impl Store {
         [task, self.segment_due_us()].into_iter().flatten().min()
     }
 
-    pub(super) fn submit(&mut self, operation: Operation, job: Job) -> Ticket {
+    pub(super) fn submit(&mut self, operation: Operation, job: InFlight) -> Ticket {
         let ticket = self.files.submit(operation);
         self.jobs.insert(ticket, job);
         ticket
     }
 
     pub(super) fn close(&mut self, file: FileId) {
-        self.submit(Operation::Close { file }, Job::Tidying);
+        self.submit(Operation::Close { file }, InFlight::Tidying);
     }
 
     /// Closes an sstable that is not used any more, once no read of it is in flight.
     pub(super) fn close_sstable(&mut self, id: SstableId, file: FileId) {
-        let is_read = |job: &Job| matches!(job, Job::Block { id: (other, _), .. } if *other == id);
+        let is_read =
+            |job: &InFlight| matches!(job, InFlight::Block { id: (other, _), .. } if *other == id);
         if self.jobs.values().any(is_read) {
             self.unused.push((id, file));
         } else {
@@ -106,18 +107,18 @@ impl Store {
         }
     }
 
-    fn complete(&mut self, job: Job, over: Completion) -> Result<(), Fatal> {
+    fn complete(&mut self, job: InFlight, over: Completion) -> Result<(), Fatal> {
         match job {
-            Job::Tidying => Ok(()),
-            Job::LogBlock { submitted_us } => {
+            InFlight::Tidying => Ok(()),
+            InFlight::LogBlock { submitted_us } => {
                 over.result.map_err(|error| Error::io("the commit log", error))?;
                 let buffer = over.buffer.unwrap_or_default();
                 self.block_written(buffer, submitted_us);
                 Ok(())
             }
-            Job::Segment => self.segment_over(over),
-            Job::Task => self.step_over(over),
-            Job::Block { id, offset, reads } => {
+            InFlight::Segment => self.segment_over(over),
+            InFlight::Task => self.step_over(over),
+            InFlight::Block { id, offset, reads } => {
                 self.block_read(id, offset, &reads, over);
                 for (id, file) in std::mem::take(&mut self.unused) {
                     self.close_sstable(id, file);

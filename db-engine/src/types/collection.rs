@@ -10,13 +10,13 @@ use super::{CqlType, TypeError, comparable};
 use std::borrow::Cow;
 
 /// Reads the parts of a collection or tuple one after the other.
-pub struct Items<'a>(pub &'a [u8]);
+pub struct Elements<'a>(pub &'a [u8]);
 
 /// Its bytes end before what they announce.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Truncated;
 
-impl<'a> Items<'a> {
+impl<'a> Elements<'a> {
     /// Reads a number of items.
     ///
     /// # Errors
@@ -108,7 +108,7 @@ pub fn canonical<'a>(ty: &CqlType, bytes: &'a [u8]) -> Result<Cow<'a, [u8]>, Typ
         CqlType::Set(item) => sorted(item, None, bytes),
         CqlType::Map(key, value) => sorted(key, Some(value), bytes),
         CqlType::List(item) => {
-            let mut items = Items(bytes);
+            let mut items = Elements(bytes);
             let count = items.count().map_err(broken)?;
             in_place(std::iter::repeat_n(&**item, usize::try_from(count).unwrap_or(0)), 4, bytes)
         }
@@ -121,14 +121,14 @@ fn broken(_: Truncated) -> TypeError {
     TypeError("Unexpected end of a collection".into())
 }
 
-/// Items of these types that keep their places, behind `start` bytes that stay as they are.
+/// Values of these types that keep their places, behind `start` bytes that stay as they are.
 fn in_place<'a, 't>(
     types: impl Iterator<Item = &'t CqlType>,
     start: usize,
     bytes: &'a [u8],
 ) -> Result<Cow<'a, [u8]>, TypeError> {
     let (head, rest) = bytes.split_at_checked(start).ok_or(Truncated).map_err(broken)?;
-    let mut items = Items(rest);
+    let mut items = Elements(rest);
     let (mut out, mut moved) = (head.to_vec(), false);
     for ty in types {
         if items.is_empty() {
@@ -148,7 +148,7 @@ fn sorted<'a>(
     value: Option<&CqlType>,
     bytes: &'a [u8],
 ) -> Result<Cow<'a, [u8]>, TypeError> {
-    let mut items = Items(bytes);
+    let mut items = Elements(bytes);
     let count = items.count().map_err(broken)?;
     let (mut entries, mut moved) = (Vec::new(), false);
     for _ in 0..count {

@@ -143,7 +143,7 @@ fn put_uuid(bytes: &[u8], out: &mut Vec<u8>) {
 /// One component of a list, set, map or tuple, or [`END`] for a null field of a tuple.
 fn put_part(
     ty: &CqlType,
-    items: &mut collection::Items<'_>,
+    items: &mut collection::Elements<'_>,
     out: &mut Vec<u8>,
 ) -> Result<(), TypeError> {
     match items.item() {
@@ -157,7 +157,7 @@ fn put_part(
 }
 
 fn put_sequence(ty: &CqlType, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), TypeError> {
-    let mut items = collection::Items(bytes);
+    let mut items = collection::Elements(bytes);
     if let CqlType::Tuple(fields) = ty {
         for field in fields {
             if items.is_empty() {
@@ -184,12 +184,12 @@ fn put_sequence(ty: &CqlType, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Typ
 }
 
 /// Reads codes; flips what was flipped because its column is descending.
-struct Reader<'a> {
+struct CodeReader<'a> {
     bytes: &'a [u8],
     mask: u8,
 }
 
-impl Reader<'_> {
+impl CodeReader<'_> {
     fn next(&mut self) -> Option<u8> {
         let (byte, rest) = self.bytes.split_first()?;
         self.bytes = rest;
@@ -218,13 +218,13 @@ impl Reader<'_> {
 /// [`encode`] with the same type and direction.
 #[inline]
 pub fn decode(ty: &CqlType, descending: bool, key: &mut &[u8], out: &mut Vec<u8>) -> Option<()> {
-    let mut reader = Reader { bytes: key, mask: if descending { 0xFF } else { 0x00 } };
+    let mut reader = CodeReader { bytes: key, mask: if descending { 0xFF } else { 0x00 } };
     take_component(ty, &mut reader, out)?;
     *key = reader.bytes;
     Some(())
 }
 
-fn take_component(ty: &CqlType, reader: &mut Reader<'_>, out: &mut Vec<u8>) -> Option<()> {
+fn take_component(ty: &CqlType, reader: &mut CodeReader<'_>, out: &mut Vec<u8>) -> Option<()> {
     match reader.next()? {
         EMPTY => return Some(()),
         PRESENT => {}
@@ -257,7 +257,7 @@ fn take_component(ty: &CqlType, reader: &mut Reader<'_>, out: &mut Vec<u8>) -> O
     Some(())
 }
 
-fn take_escaped(reader: &mut Reader<'_>, out: &mut Vec<u8>) -> Option<()> {
+fn take_escaped(reader: &mut CodeReader<'_>, out: &mut Vec<u8>) -> Option<()> {
     let zero = reader.mask;
     loop {
         let at = reader.bytes.iter().position(|byte| *byte == zero)?;
@@ -270,7 +270,7 @@ fn take_escaped(reader: &mut Reader<'_>, out: &mut Vec<u8>) -> Option<()> {
     }
 }
 
-fn take_timeuuid(sign: u8, reader: &mut Reader<'_>, out: &mut Vec<u8>) -> Option<()> {
+fn take_timeuuid(sign: u8, reader: &mut CodeReader<'_>, out: &mut Vec<u8>) -> Option<()> {
     let mut b = [0; 16];
     for byte in &mut b {
         *byte = reader.next()?;
@@ -281,7 +281,7 @@ fn take_timeuuid(sign: u8, reader: &mut Reader<'_>, out: &mut Vec<u8>) -> Option
     Some(())
 }
 
-fn take_uuid(reader: &mut Reader<'_>, out: &mut Vec<u8>) -> Option<()> {
+fn take_uuid(reader: &mut CodeReader<'_>, out: &mut Vec<u8>) -> Option<()> {
     match reader.next()? {
         1 => take_timeuuid(0x00, reader, out),
         _ => reader.take(16, out),
@@ -289,7 +289,7 @@ fn take_uuid(reader: &mut Reader<'_>, out: &mut Vec<u8>) -> Option<()> {
 }
 
 /// Reads a component as an item with its length before it.
-fn take_item(ty: &CqlType, reader: &mut Reader<'_>, out: &mut Vec<u8>) -> Option<()> {
+fn take_item(ty: &CqlType, reader: &mut CodeReader<'_>, out: &mut Vec<u8>) -> Option<()> {
     let start = out.len();
     out.extend_from_slice(&[0; 4]);
     take_component(ty, reader, out)?;
@@ -298,7 +298,7 @@ fn take_item(ty: &CqlType, reader: &mut Reader<'_>, out: &mut Vec<u8>) -> Option
     Some(())
 }
 
-fn take_sequence(ty: &CqlType, reader: &mut Reader<'_>, out: &mut Vec<u8>) -> Option<()> {
+fn take_sequence(ty: &CqlType, reader: &mut CodeReader<'_>, out: &mut Vec<u8>) -> Option<()> {
     if let CqlType::Tuple(fields) = ty {
         for field in fields {
             if reader.peek()? == END {

@@ -8,7 +8,7 @@
 //! ```
 
 /// Months, days and nanoseconds. All have the same sign.
-pub type Parts = (i32, i32, i64);
+pub type DurationParts = (i32, i32, i64);
 
 const HOUR: i64 = 3_600_000_000_000;
 const MINUTE: i64 = 60_000_000_000;
@@ -52,7 +52,7 @@ impl Sum {
         }
     }
 
-    fn parts(&self, negative: bool) -> Result<Parts, String> {
+    fn parts(&self, negative: bool) -> Result<DurationParts, String> {
         // Cassandra tells this number for nanoseconds as well.
         let too_many = |what| {
             let most = i32::MAX;
@@ -83,14 +83,14 @@ pub fn is_duration(text: &str) -> bool {
 ///
 /// # Errors
 /// In Cassandra's words.
-pub fn duration(text: &str) -> Result<Parts, String> {
+pub fn duration(text: &str) -> Result<DurationParts, String> {
     parse(text).map_err(|error| {
         error.unwrap_or_else(|| format!("Unable to convert '{text}' to a duration"))
     })
 }
 
 /// As [`duration`]; no words for a text of another form.
-fn parse(text: &str) -> Result<Parts, Option<String>> {
+fn parse(text: &str) -> Result<DurationParts, Option<String>> {
     let (negative, text) = match text.strip_prefix('-') {
         Some(rest) => (true, rest),
         None => (false, text),

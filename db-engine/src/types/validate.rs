@@ -1,6 +1,6 @@
 //! Whether bytes are a legal value of a type. Refusals are worded as Cassandra words them.
 
-use super::{CqlType, TypeError, collection::Items};
+use super::{CqlType, TypeError, collection::Elements};
 
 /// Checks a value, which is not null.
 ///
@@ -102,9 +102,9 @@ fn truncated(ty: &CqlType) -> TypeError {
 fn validate_items<'a>(
     ty: &CqlType,
     bytes: &'a [u8],
-    mut each: impl FnMut(&mut Items<'a>) -> Result<(), TypeError>,
+    mut each: impl FnMut(&mut Elements<'a>) -> Result<(), TypeError>,
 ) -> Result<(), TypeError> {
-    let mut items = Items(bytes);
+    let mut items = Elements(bytes);
     let count = items.count().map_err(|_| truncated(ty))?;
     for _ in 0..count {
         if items.is_empty() {
@@ -119,7 +119,7 @@ fn validate_items<'a>(
     }
 }
 
-fn validate_item(ty: &CqlType, items: &mut Items<'_>) -> Result<(), TypeError> {
+fn validate_item(ty: &CqlType, items: &mut Elements<'_>) -> Result<(), TypeError> {
     match items.item() {
         Ok(Some(item)) => validate(ty, item),
         Ok(None) => Err(TypeError("null is not supported inside collections".into())),
@@ -128,7 +128,7 @@ fn validate_item(ty: &CqlType, items: &mut Items<'_>) -> Result<(), TypeError> {
 }
 
 fn validate_tuple(fields: &[CqlType], bytes: &[u8]) -> Result<(), TypeError> {
-    let mut items = Items(bytes);
+    let mut items = Elements(bytes);
     for (i, field) in fields.iter().enumerate() {
         if items.is_empty() {
             return Ok(());

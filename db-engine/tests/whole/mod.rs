@@ -102,7 +102,7 @@ impl Engine {
         let mut seats = Vec::new();
         for ((store, number), woken) in opened.stores.into_iter().zip(0..).zip(woken) {
             let metrics = Arc::new(ShardMetrics::default());
-            let shard = Shard::new(shard::Parameters {
+            let shard = Shard::new(shard::ShardParts {
                 shard: number,
                 shards: count,
                 store,

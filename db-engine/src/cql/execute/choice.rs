@@ -4,9 +4,9 @@ use crate::{
     cql::{
         error::CqlError,
         execute::{context::BindContext, value::Found},
-        prepare::{input::Input, plan::Choice},
+        prepare::{input::BoundValue, plan::Choice},
     },
-    types::{Value, collection::Items},
+    types::{Value, collection::Elements},
 };
 
 impl Choice {
@@ -15,7 +15,7 @@ impl Choice {
         &'a self,
         values: &[Value<'a>],
         context: &BindContext,
-    ) -> Result<Vec<(&'a Input, Vec<u8>)>, CqlError> {
+    ) -> Result<Vec<(&'a BoundValue, Vec<u8>)>, CqlError> {
         match self {
             Choice::One(slot) => Ok(vec![(slot, slot.find_key(values, context)?.into_owned())]),
             Choice::Several(slots) => slots
@@ -39,7 +39,7 @@ impl Choice {
                     }
                 };
                 let broken = |_| CqlError::invalid("Not enough bytes to read a list");
-                let mut items = Items(&bytes);
+                let mut items = Elements(&bytes);
                 let count = items.count().map_err(broken)?;
                 let mut out = Vec::new();
                 for _ in 0..count {

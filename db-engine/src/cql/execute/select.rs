@@ -21,7 +21,7 @@ use crate::{
             value::{check_count, check_key, positive, put_component},
         },
         prepare::{
-            input::Input,
+            input::BoundValue,
             plan::{Choice, Condition, Edge, PartitionSet, SelectPlan},
         },
     },
@@ -220,12 +220,12 @@ fn check_combinations(a: usize, b: usize) -> Result<(), CqlError> {
 }
 
 fn tokens(
-    lower: Option<&(Input, bool)>,
-    upper: Option<&(Input, bool)>,
+    lower: Option<&(BoundValue, bool)>,
+    upper: Option<&(BoundValue, bool)>,
     values: &[Value<'_>],
     context: &BindContext,
 ) -> Result<Steps, CqlError> {
-    let token_of = |slot: &Input| {
+    let token_of = |slot: &BoundValue| {
         let bytes = slot.find_key(values, context)?;
         let token = <[u8; 8]>::try_from(&*bytes).map(i64::from_be_bytes);
         token.map_err(|_| CqlError::invalid("Invalid null token value"))

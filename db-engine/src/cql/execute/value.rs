@@ -4,7 +4,7 @@ use crate::{
     cql::{
         error::CqlError,
         execute::{context::BindContext, functions},
-        prepare::input::{Input, Operand},
+        prepare::input::{BoundValue, Operand},
     },
     mutation::{KEY_BYTES_MAX, token::token},
     types::{Value, collection, validate::validate},
@@ -18,7 +18,7 @@ pub(super) enum Found<'a> {
     Bytes(Cow<'a, [u8]>),
 }
 
-impl Input {
+impl BoundValue {
     /// Looks the value up and checks it.
     #[inline]
     pub(super) fn find<'a>(
@@ -87,7 +87,7 @@ pub(super) fn check_count(values: &[Value<'_>], markers: usize) -> Result<(), Cq
 /// Serializes a partition key: the value of its one column, or each value with its length (u16)
 /// before it and a zero after it.
 pub(super) fn put_key(
-    slots: &[Input],
+    slots: &[BoundValue],
     values: &[Value<'_>],
     context: &BindContext,
     out: &mut Vec<u8>,
@@ -129,7 +129,7 @@ pub(super) fn check_key(length: usize) -> Result<(), CqlError> {
 }
 
 pub(super) fn positive(
-    slot: &Input,
+    slot: &BoundValue,
     values: &[Value<'_>],
     context: &BindContext,
 ) -> Result<Option<u64>, CqlError> {

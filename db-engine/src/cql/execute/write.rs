@@ -9,7 +9,7 @@ use crate::{
             value::{Found, check_count, check_key, put_key},
         },
         prepare::{
-            input::Input,
+            input::BoundValue,
             plan::{Action, WritePlan},
         },
     },
@@ -142,7 +142,7 @@ fn token_of(out: &[u8], start: usize, table: TableNumber, key: &[u8]) -> Option<
 
 /// The value of `USING TIMESTAMP`, in microseconds since the Unix epoch.
 pub(super) fn timestamp(
-    slot: &Input,
+    slot: &BoundValue,
     values: &[Value<'_>],
     context: &BindContext,
 ) -> Result<i64, CqlError> {
@@ -162,7 +162,11 @@ pub(super) fn timestamp(
 }
 
 /// The value of `USING TTL`, in seconds; none if it is unset.
-fn ttl(slot: &Input, values: &[Value<'_>], context: &BindContext) -> Result<Option<u32>, CqlError> {
+fn ttl(
+    slot: &BoundValue,
+    values: &[Value<'_>],
+    context: &BindContext,
+) -> Result<Option<u32>, CqlError> {
     let bytes = match slot.find(values, context)? {
         Found::Unset => return Ok(None),
         // Not the table's own, but none at all: as in Cassandra.
@@ -184,7 +188,7 @@ fn ttl(slot: &Input, values: &[Value<'_>], context: &BindContext) -> Result<Opti
 }
 
 fn put_clustering(
-    slots: &[Input],
+    slots: &[BoundValue],
     values: &[Value<'_>],
     context: &BindContext,
     out: &mut Vec<u8>,

@@ -3,7 +3,7 @@
 use crate::{
     cql::{
         error::CqlError,
-        parse::lexer::{Kind, Lexeme, place, tokens},
+        parse::lexer::{Lexeme, LexemeKind, place, tokens},
     },
     schema::{TableName, name::is_reserved},
 };
@@ -25,20 +25,20 @@ impl<'a> Parser<'a> {
         Ok(Parser { text, tokens: tokens(text)?, at: 0, markers: 0 })
     }
 
-    pub(super) fn peek(&self) -> &Kind<'a> {
+    pub(super) fn peek(&self) -> &LexemeKind<'a> {
         self.peek_at(0)
     }
 
-    pub(super) fn peek_at(&self, ahead: usize) -> &Kind<'a> {
+    pub(super) fn peek_at(&self, ahead: usize) -> &LexemeKind<'a> {
         let token = self.tokens.get(self.at + ahead).or(self.tokens.last());
-        token.map_or(&Kind::End, |token| &token.kind)
+        token.map_or(&LexemeKind::End, |token| &token.kind)
     }
 
     pub(super) fn skip(&mut self) {
         self.at = (self.at + 1).min(self.tokens.len().saturating_sub(1));
     }
 
-    pub(super) fn next(&mut self) -> Kind<'a> {
+    pub(super) fn next(&mut self) -> LexemeKind<'a> {
         let kind = self.peek().clone();
         self.skip();
         kind
@@ -49,7 +49,7 @@ impl<'a> Parser<'a> {
         let Some(token) = self.tokens.get(self.at) else { return CqlError::syntax("line 1:0") };
         let place = place(self.text, token.start);
         match self.text.get(token.start..token.end) {
-            Some(text) if token.kind != Kind::End => {
+            Some(text) if token.kind != LexemeKind::End => {
                 CqlError::syntax(format!("{place} no viable alternative at input '{text}'"))
             }
             _ => CqlError::syntax(format!("{place} no viable alternative at input '<EOF>'")),
@@ -59,7 +59,7 @@ impl<'a> Parser<'a> {
     pub(super) fn mismatched(&self, expected: &str) -> CqlError {
         let Some(token) = self.tokens.get(self.at) else { return self.unexpected() };
         let text = match token.kind {
-            Kind::End => "<EOF>",
+            LexemeKind::End => "<EOF>",
             _ => self.text.get(token.start..token.end).unwrap_or_default(),
         };
         let place = place(self.text, token.start);
@@ -67,7 +67,7 @@ impl<'a> Parser<'a> {
     }
 
     pub(super) fn symbol(&mut self, symbol: &str) -> bool {
-        let hit = matches!(self.peek(), Kind::Symbol(found) if *found == symbol);
+        let hit = matches!(self.peek(), LexemeKind::Symbol(found) if *found == symbol);
         if hit {
             self.skip();
         }
@@ -79,7 +79,7 @@ impl<'a> Parser<'a> {
     }
 
     pub(super) fn is_word(&self, ahead: usize, word: &str) -> bool {
-        matches!(self.peek_at(ahead), Kind::Word(found) if found.eq_ignore_ascii_case(word))
+        matches!(self.peek_at(ahead), LexemeKind::Word(found) if found.eq_ignore_ascii_case(word))
     }
 
     /// Takes these keywords if they all follow.
@@ -104,8 +104,8 @@ impl<'a> Parser<'a> {
     /// A name: quoted as it is, unquoted in lower case.
     pub(super) fn name(&mut self) -> Parsed<String> {
         let name = match self.peek() {
-            Kind::Quoted(name) if !name.is_empty() => name.clone(),
-            Kind::Word(word) => {
+            LexemeKind::Quoted(name) if !name.is_empty() => name.clone(),
+            LexemeKind::Word(word) => {
                 let name = word.to_ascii_lowercase();
                 if is_reserved(&name) {
                     return Err(self.unexpected());
@@ -144,7 +144,7 @@ impl<'a> Parser<'a> {
         argument: impl FnMut(&mut Self) -> Parsed<T>,
     ) -> Parsed<(String, Vec<T>)> {
         let name = match self.next() {
-            Kind::Word(word) => word.to_ascii_lowercase(),
+            LexemeKind::Word(word) => word.to_ascii_lowercase(),
             _ => String::new(),
         };
         self.expect("(")?;

@@ -6,7 +6,7 @@ use crate::{
         parse::{
             ast::{Statement, Term},
             cursor::{Parsed, Parser},
-            lexer::Kind,
+            lexer::LexemeKind,
         },
     },
     schema::{
@@ -113,7 +113,7 @@ impl Parser<'_> {
         let mut first = true;
         self.parenthesized(|parser| {
             // As in Cassandra, nothing may stand between or behind the commas.
-            let is_empty = matches!(parser.peek(), Kind::Symbol("," | ")"));
+            let is_empty = matches!(parser.peek(), LexemeKind::Symbol("," | ")"));
             let begins = std::mem::replace(&mut first, false);
             if is_empty && !begins {
                 return Ok(());
@@ -187,7 +187,7 @@ impl Parser<'_> {
 
     fn primary_key(&mut self) -> Parsed<(Vec<String>, Vec<String>)> {
         self.expect("(")?;
-        let partition_key = if *self.peek() == Kind::Symbol("(") {
+        let partition_key = if *self.peek() == LexemeKind::Symbol("(") {
             self.parenthesized(Self::name)?
         } else {
             vec![self.name()?]
@@ -201,7 +201,7 @@ impl Parser<'_> {
         if depth > DEPTH_MAX {
             return Err(CqlError::invalid("types are nested too deeply"));
         }
-        if matches!(self.peek(), Kind::Text(_)) {
+        if matches!(self.peek(), LexemeKind::Text(_)) {
             return Err(CqlError::unsupported("A type named by its Java class is"));
         }
         // A reserved word, except where a type is named.
@@ -209,7 +209,7 @@ impl Parser<'_> {
         let mut arguments = Vec::new();
         if self.symbol("<") {
             arguments = self.list(|parser| match parser.peek() {
-                Kind::Integer(_) => Err(CqlError::unsupported("vectors are")),
+                LexemeKind::Integer(_) => Err(CqlError::unsupported("vectors are")),
                 _ => parser.type_name(depth + 1),
             })?;
             self.expect(">")?;
@@ -229,7 +229,7 @@ impl Parser<'_> {
                 }
                 Ok(pair)
             };
-            let columns = if *self.peek() == Kind::Symbol("(") {
+            let columns = if *self.peek() == LexemeKind::Symbol("(") {
                 self.parenthesized(column)?
             } else {
                 self.list(column)?
@@ -237,7 +237,7 @@ impl Parser<'_> {
             Alteration::Add { if_not_exists, columns }
         } else if self.words("drop") {
             let if_exists = self.words("if exists");
-            let columns = if *self.peek() == Kind::Symbol("(") {
+            let columns = if *self.peek() == LexemeKind::Symbol("(") {
                 self.parenthesized(Self::name)?
             } else {
                 self.list(Self::name)?
@@ -291,7 +291,7 @@ impl Parser<'_> {
 
     /// A constant; Cassandra takes a bare word for a text here (`caching = all`).
     fn term_or_word(&mut self) -> Parsed<Term> {
-        if let Kind::Word(word) = self.peek() {
+        if let LexemeKind::Word(word) = self.peek() {
             let word = word.to_ascii_lowercase();
             if !["true", "false"].contains(&word.as_str()) {
                 self.skip();

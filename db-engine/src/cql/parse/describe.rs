@@ -4,7 +4,7 @@ use crate::{
     cql::parse::{
         ast::{Describe, DescribeTarget, ElementKind},
         cursor::{Parsed, Parser},
-        lexer::Kind,
+        lexer::LexemeKind,
     },
     schema::name::is_reserved,
 };
@@ -73,6 +73,7 @@ impl Parser<'_> {
 
     /// Whether no name stands so many tokens ahead.
     fn names_nothing(&self, ahead: usize) -> bool {
-        matches!(self.peek_at(ahead), Kind::End | Kind::Symbol(_)) || self.is_word(ahead, "with")
+        matches!(self.peek_at(ahead), LexemeKind::End | LexemeKind::Symbol(_))
+            || self.is_word(ahead, "with")
     }
 }

@@ -7,7 +7,7 @@ pub const STATEMENT_BYTES_MAX: usize = 1 << 20;
 
 /// What a token is. Borrowed from the text where it can be.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Kind<'a> {
+pub enum LexemeKind<'a> {
     /// A keyword or a name without quotes, as written.
     Word(&'a str),
     /// A name in double quotes.
@@ -38,7 +38,7 @@ pub enum Kind<'a> {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Lexeme<'a> {
     /// What it is.
-    pub kind: Kind<'a>,
+    pub kind: LexemeKind<'a>,
     /// Its first byte.
     pub start: usize,
     /// The byte after its last.
@@ -59,7 +59,7 @@ pub fn place(text: &str, at: usize) -> String {
     format!("line {line}:{column}")
 }
 
-/// Takes the whole text apart; the last token is [`Kind::End`].
+/// Takes the whole text apart; the last token is [`LexemeKind::End`].
 ///
 /// # Errors
 /// If the text is too long, a string does not end, or a character has no meaning in CQL.
@@ -76,7 +76,7 @@ pub fn tokens(text: &str) -> Result<Vec<Lexeme<'_>>, CqlError> {
         at += blank(text, at)?;
         let rest = text.get(at..).unwrap_or_default();
         let (kind, length) = token(text, at, rest)?;
-        let ends = kind == Kind::End;
+        let ends = kind == LexemeKind::End;
         out.push(Lexeme { kind, start: at, end: at + length });
         at += length;
         if ends {
@@ -105,46 +105,46 @@ fn blank(text: &str, start: usize) -> Result<usize, CqlError> {
     }
 }
 
-fn token<'a>(text: &str, at: usize, rest: &'a str) -> Result<(Kind<'a>, usize), CqlError> {
-    let Some(first) = rest.chars().next() else { return Ok((Kind::End, 0)) };
+fn token<'a>(text: &str, at: usize, rest: &'a str) -> Result<(LexemeKind<'a>, usize), CqlError> {
+    let Some(first) = rest.chars().next() else { return Ok((LexemeKind::End, 0)) };
     let head = |length: usize| rest.get(..length).unwrap_or_default();
     if first == '\'' || first == '"' {
         let (value, length) = quoted(text, at, rest, first)?;
-        let kind = if first == '"' { Kind::Quoted(value) } else { Kind::Text(value) };
+        let kind = if first == '"' { LexemeKind::Quoted(value) } else { LexemeKind::Text(value) };
         return Ok((kind, length));
     }
     if let Some(after) = rest.strip_prefix("$$") {
         let end = after.find("$$").ok_or_else(|| unterminated(text, at, "$$"))?;
-        return Ok((Kind::Text(after.get(..end).unwrap_or_default().to_string()), end + 4));
+        return Ok((LexemeKind::Text(after.get(..end).unwrap_or_default().to_string()), end + 4));
     }
     if let Some(length) = uuid(rest) {
-        return Ok((Kind::Uuid(head(length)), length));
+        return Ok((LexemeKind::Uuid(head(length)), length));
     }
     if let Some(after) = rest.strip_prefix("0x").or_else(|| rest.strip_prefix("0X")) {
         let length = run(after, |c| c.is_ascii_hexdigit());
-        return Ok((Kind::Hex(after.get(..length).unwrap_or_default()), length + 2));
+        return Ok((LexemeKind::Hex(after.get(..length).unwrap_or_default()), length + 2));
     }
     if first.is_ascii_digit() || (first == '-' && rest.get(1..).is_some_and(starts_with_digit)) {
         return Ok(number(rest));
     }
     if let Some(length) = iso_duration(rest) {
-        return Ok((Kind::Duration(head(length)), length));
+        return Ok((LexemeKind::Duration(head(length)), length));
     }
     if first.is_ascii_alphabetic() {
         let length = run(rest, is_name);
-        return Ok((Kind::Word(head(length)), length));
+        return Ok((LexemeKind::Word(head(length)), length));
     }
     if first == '?' {
-        return Ok((Kind::Marker, 1));
+        return Ok((LexemeKind::Marker, 1));
     }
     if let Some(after) =
         rest.strip_prefix(':').filter(|r| r.starts_with(|c: char| c.is_ascii_alphabetic()))
     {
         let length = run(after, is_name);
-        return Ok((Kind::NamedMarker(after.get(..length).unwrap_or_default()), length + 1));
+        return Ok((LexemeKind::NamedMarker(after.get(..length).unwrap_or_default()), length + 1));
     }
     match SYMBOLS.iter().find(|symbol| rest.starts_with(**symbol)) {
-        Some(symbol) => Ok((Kind::Symbol(symbol), symbol.len())),
+        Some(symbol) => Ok((LexemeKind::Symbol(symbol), symbol.len())),
         None => Err(CqlError::syntax(format!(
             "{} no viable alternative at character '{first}'",
             place(text, at)
@@ -199,7 +199,7 @@ fn uuid(rest: &str) -> Option<usize> {
     (legal && ends).then_some(36)
 }
 
-fn number(rest: &str) -> (Kind<'_>, usize) {
+fn number(rest: &str) -> (LexemeKind<'_>, usize) {
     let head = |length: usize| rest.get(..length).unwrap_or_default();
     let tail = |length: usize| rest.get(length..).unwrap_or_default();
     let sign = usize::from(rest.starts_with('-'));
@@ -220,14 +220,14 @@ fn number(rest: &str) -> (Kind<'_>, usize) {
         }
     }
     if float {
-        return (Kind::Float(head(length)), length);
+        return (LexemeKind::Float(head(length)), length);
     }
     // A unit right behind the digits makes it a duration: 1h30m.
     let whole = length + run(tail(length), |c| c.is_ascii_alphanumeric() || c == 'µ');
     if whole > length && is_duration(head(whole)) {
-        return (Kind::Duration(head(whole)), whole);
+        return (LexemeKind::Duration(head(whole)), whole);
     }
-    (Kind::Integer(head(length)), length)
+    (LexemeKind::Integer(head(length)), length)
 }
 
 /// Length of the ISO 8601 duration (`P1DT2H`) that the text begins with.
@@ -245,7 +245,7 @@ fn iso_duration(rest: &str) -> Option<usize> {
 mod tests {
     use super::*;
 
-    fn kinds(text: &str) -> Vec<Kind<'_>> {
+    fn kinds(text: &str) -> Vec<LexemeKind<'_>> {
         tokens(text).unwrap().into_iter().map(|token| token.kind).collect()
     }
 
@@ -254,18 +254,18 @@ mod tests {
         let text = "Select \"Odd \"\"name\" 'it''s' -1 1.5e3 12h 0xCAFE ? :n >= \
                     f81d4fae-7dec-11d0-a765-00a0c91e6bf6 -- end";
         let expected = [
-            Kind::Word("Select"),
-            Kind::Quoted("Odd \"name".into()),
-            Kind::Text("it's".into()),
-            Kind::Integer("-1"),
-            Kind::Float("1.5e3"),
-            Kind::Duration("12h"),
-            Kind::Hex("CAFE"),
-            Kind::Marker,
-            Kind::NamedMarker("n"),
-            Kind::Symbol(">="),
-            Kind::Uuid("f81d4fae-7dec-11d0-a765-00a0c91e6bf6"),
-            Kind::End,
+            LexemeKind::Word("Select"),
+            LexemeKind::Quoted("Odd \"name".into()),
+            LexemeKind::Text("it's".into()),
+            LexemeKind::Integer("-1"),
+            LexemeKind::Float("1.5e3"),
+            LexemeKind::Duration("12h"),
+            LexemeKind::Hex("CAFE"),
+            LexemeKind::Marker,
+            LexemeKind::NamedMarker("n"),
+            LexemeKind::Symbol(">="),
+            LexemeKind::Uuid("f81d4fae-7dec-11d0-a765-00a0c91e6bf6"),
+            LexemeKind::End,
         ];
         assert_eq!(kinds(text), expected);
     }

@@ -15,7 +15,7 @@ mod write;
 
 use ast::Statement;
 use cursor::{Parsed, Parser};
-use lexer::Kind;
+use lexer::LexemeKind;
 
 /// Reads a statement.
 ///
@@ -25,7 +25,7 @@ pub fn parse(text: &str) -> Parsed<Statement> {
     let mut parser = Parser::new(text)?;
     let statement = parser.statement()?;
     while parser.symbol(";") {}
-    if parser.peek() != &Kind::End {
+    if parser.peek() != &LexemeKind::End {
         return Err(parser.unexpected());
     }
     Ok(statement)

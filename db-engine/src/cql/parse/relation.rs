@@ -5,7 +5,7 @@ use crate::cql::{
     parse::{
         ast::{Operator, Relation, Target, Term},
         cursor::{Parsed, Parser},
-        lexer::Kind,
+        lexer::LexemeKind,
     },
 };
 
@@ -19,10 +19,10 @@ impl Parser<'_> {
     }
 
     fn relation(&mut self) -> Parsed<Relation> {
-        let target = if self.is_word(0, "token") && *self.peek_at(1) == Kind::Symbol("(") {
+        let target = if self.is_word(0, "token") && *self.peek_at(1) == LexemeKind::Symbol("(") {
             self.skip();
             Target::Token(self.parenthesized(Self::name)?)
-        } else if *self.peek() == Kind::Symbol("(") {
+        } else if *self.peek() == LexemeKind::Symbol("(") {
             Target::Columns(self.parenthesized(Self::name)?)
         } else {
             Target::Column(self.name()?)
@@ -48,13 +48,13 @@ impl Parser<'_> {
             return Ok(Operator::In);
         }
         let operator = match self.peek() {
-            Kind::Symbol("=") => Operator::Eq,
-            Kind::Symbol("<") => Operator::Lt,
-            Kind::Symbol("<=") => Operator::Le,
-            Kind::Symbol(">") => Operator::Gt,
-            Kind::Symbol(">=") => Operator::Ge,
-            Kind::Symbol("!=") => return Err(CqlError::unsupported("!= in a condition is")),
-            Kind::Symbol("[") => {
+            LexemeKind::Symbol("=") => Operator::Eq,
+            LexemeKind::Symbol("<") => Operator::Lt,
+            LexemeKind::Symbol("<=") => Operator::Le,
+            LexemeKind::Symbol(">") => Operator::Gt,
+            LexemeKind::Symbol(">=") => Operator::Ge,
+            LexemeKind::Symbol("!=") => return Err(CqlError::unsupported("!= in a condition is")),
+            LexemeKind::Symbol("[") => {
                 return Err(CqlError::unsupported("A condition on a part of a collection is"));
             }
             _ => return Err(self.unexpected()),
@@ -65,7 +65,7 @@ impl Parser<'_> {
 
     /// What follows `IN`: a marker, or terms in parentheses (perhaps none).
     fn items(&mut self) -> Parsed<Term> {
-        if matches!(self.peek(), Kind::Marker | Kind::NamedMarker(_)) {
+        if matches!(self.peek(), LexemeKind::Marker | LexemeKind::NamedMarker(_)) {
             return self.term();
         }
         self.expect("(")?;

@@ -5,7 +5,7 @@ use crate::cql::{
     parse::{
         ast::{Select, Selector},
         cursor::{Parsed, Parser},
-        lexer::Kind,
+        lexer::LexemeKind,
     },
 };
 
@@ -13,7 +13,7 @@ impl Parser<'_> {
     pub(super) fn select(&mut self) -> Parsed<Select> {
         if self.is_word(0, "json")
             && !self.is_word(1, "from")
-            && *self.peek_at(1) != Kind::Symbol(",")
+            && *self.peek_at(1) != LexemeKind::Symbol(",")
         {
             return Err(CqlError::unsupported("SELECT JSON is"));
         }
@@ -60,10 +60,10 @@ impl Parser<'_> {
 
     fn selector(&mut self, depth: usize) -> Parsed<Selector> {
         self.check_depth(depth)?;
-        let calls = *self.peek_at(1) == Kind::Symbol("(");
+        let calls = *self.peek_at(1) == LexemeKind::Symbol("(");
         if calls && self.is_word(0, "count") {
-            let one = matches!(self.peek_at(2), Kind::Symbol("*") | Kind::Integer(_));
-            if one && *self.peek_at(3) == Kind::Symbol(")") {
+            let one = matches!(self.peek_at(2), LexemeKind::Symbol("*") | LexemeKind::Integer(_));
+            if one && *self.peek_at(3) == LexemeKind::Symbol(")") {
                 self.at += 4;
                 return Ok(Selector::CountAll);
             }
@@ -71,13 +71,13 @@ impl Parser<'_> {
         if calls && self.is_word(0, "cast") {
             return Err(CqlError::unsupported("CAST in a selection is"));
         }
-        if matches!(self.peek(), Kind::Marker | Kind::NamedMarker(_)) {
+        if matches!(self.peek(), LexemeKind::Marker | LexemeKind::NamedMarker(_)) {
             return Err(CqlError::invalid(
                 "Cannot infer type for term ? in selection clause (try using a cast to force a \
                  type)",
             ));
         }
-        if calls && matches!(self.peek(), Kind::Word(_)) {
+        if calls && matches!(self.peek(), LexemeKind::Word(_)) {
             let (name, arguments) = self.function_call(|parser| parser.selector(depth + 1))?;
             return Ok(Selector::Call { name, arguments });
         }

@@ -6,7 +6,7 @@ use crate::{
         parse::{
             ast::Term,
             cursor::{Parsed, Parser},
-            lexer::Kind,
+            lexer::LexemeKind,
         },
     },
     types::literal::Literal,
@@ -21,7 +21,7 @@ impl Parser<'_> {
     /// A whole number or a marker: all that may be said of a limit, TTL or timestamp.
     pub(super) fn integer(&mut self) -> Parsed<Term> {
         match self.peek() {
-            Kind::Integer(_) | Kind::Marker | Kind::NamedMarker(_) => self.term(),
+            LexemeKind::Integer(_) | LexemeKind::Marker | LexemeKind::NamedMarker(_) => self.term(),
             _ => Err(self.unexpected()),
         }
     }
@@ -30,8 +30,8 @@ impl Parser<'_> {
     /// Taken and not heeded: requests end sooner than any timeout that makes sense.
     pub(super) fn timeout(&mut self) -> Parsed<()> {
         match self.next() {
-            Kind::Duration(_) => Ok(()),
-            Kind::Marker | Kind::NamedMarker(_) => {
+            LexemeKind::Duration(_) => Ok(()),
+            LexemeKind::Marker | LexemeKind::NamedMarker(_) => {
                 Err(CqlError::unsupported("A bind marker for USING TIMEOUT is"))
             }
             _ => {
@@ -44,8 +44,8 @@ impl Parser<'_> {
     fn term_at(&mut self, depth: usize) -> Parsed<Term> {
         self.check_depth(depth)?;
         let name = match self.peek() {
-            Kind::Marker => None,
-            Kind::NamedMarker(name) => Some(name.to_ascii_lowercase()),
+            LexemeKind::Marker => None,
+            LexemeKind::NamedMarker(name) => Some(name.to_ascii_lowercase()),
             _ => return self.value_at(depth),
         };
         self.skip();
@@ -59,20 +59,20 @@ impl Parser<'_> {
 
     fn value_at(&mut self, depth: usize) -> Parsed<Term> {
         let literal = match self.peek().clone() {
-            Kind::Text(text) => Literal::Text(text),
-            Kind::Integer(digits) => Literal::Integer(digits.into()),
-            Kind::Float(digits) => Literal::Float(digits.into()),
-            Kind::Uuid(uuid) => Literal::Uuid(uuid.into()),
-            Kind::Hex(digits) => Literal::Hex(digits.into()),
-            Kind::Duration(text) => Literal::Duration(text.into()),
-            Kind::Symbol("-") if self.is_word(1, "infinity") => {
+            LexemeKind::Text(text) => Literal::Text(text),
+            LexemeKind::Integer(digits) => Literal::Integer(digits.into()),
+            LexemeKind::Float(digits) => Literal::Float(digits.into()),
+            LexemeKind::Uuid(uuid) => Literal::Uuid(uuid.into()),
+            LexemeKind::Hex(digits) => Literal::Hex(digits.into()),
+            LexemeKind::Duration(text) => Literal::Duration(text.into()),
+            LexemeKind::Symbol("-") if self.is_word(1, "infinity") => {
                 self.skip();
                 Literal::Float("-inf".into())
             }
-            Kind::Symbol("(") => return self.tuple(depth),
-            Kind::Symbol("[") => return self.list_literal(depth),
-            Kind::Symbol("{") => return self.braces(depth),
-            Kind::Word(word) => match word.to_ascii_lowercase().as_str() {
+            LexemeKind::Symbol("(") => return self.tuple(depth),
+            LexemeKind::Symbol("[") => return self.list_literal(depth),
+            LexemeKind::Symbol("{") => return self.braces(depth),
+            LexemeKind::Word(word) => match word.to_ascii_lowercase().as_str() {
                 "null" => Literal::Null,
                 "true" => Literal::Boolean(true),
                 "false" => Literal::Boolean(false),
@@ -87,7 +87,7 @@ impl Parser<'_> {
     }
 
     fn call(&mut self, depth: usize) -> Parsed<Term> {
-        if *self.peek_at(1) != Kind::Symbol("(") {
+        if *self.peek_at(1) != LexemeKind::Symbol("(") {
             return Err(self.unexpected());
         }
         let (name, arguments) = self.function_call(|parser| parser.term_at(depth + 1))?;

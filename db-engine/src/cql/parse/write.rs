@@ -5,7 +5,7 @@ use crate::cql::{
     parse::{
         ast::{BatchStatement, Delete, Insert, Modification, Term, Update, Using},
         cursor::{Parsed, Parser},
-        lexer::Kind,
+        lexer::LexemeKind,
     },
 };
 
@@ -70,8 +70,8 @@ impl Parser<'_> {
 
     /// The right side of `SET`: a term; `c + 1` is of counters and collections only.
     fn assigned(&mut self) -> Parsed<Term> {
-        let names_column = matches!(self.peek(), Kind::Word(_) | Kind::Quoted(_));
-        let operator = |kind: &Kind<'_>| matches!(kind, Kind::Symbol("+" | "-"));
+        let names_column = matches!(self.peek(), LexemeKind::Word(_) | LexemeKind::Quoted(_));
+        let operator = |kind: &LexemeKind<'_>| matches!(kind, LexemeKind::Symbol("+" | "-"));
         if names_column && operator(self.peek_at(1)) {
             return Err(CqlError::unsupported("Counters and changing a part of a collection are"));
         }

@@ -5,7 +5,7 @@ use crate::{
         error::{CqlError, invalid},
         parse::ast::Term,
         prepare::{
-            input::{Function, Input, Operand},
+            input::{BoundValue, Function, Operand},
             plan::{Choice, ColumnSpec},
         },
     },
@@ -14,8 +14,8 @@ use crate::{
 };
 
 /// Which marker gives the value of each column of the partition key; empty unless all do.
-pub(super) fn routing(slots: &[Input]) -> Vec<u16> {
-    let bound = |slot: &Input| match slot.operand {
+pub(super) fn routing(slots: &[BoundValue]) -> Vec<u16> {
+    let bound = |slot: &BoundValue| match slot.operand {
         Operand::Bound(index) => Some(index),
         _ => None,
     };
@@ -44,13 +44,17 @@ impl Binder {
         term: &Term,
         name: &str,
         ty: &CqlType,
-    ) -> Result<Input, CqlError> {
+    ) -> Result<BoundValue, CqlError> {
         let operand = self.operand(term, name, ty)?;
-        Ok(Input { name: name.to_string(), ty: ty.clone(), descending: false, operand })
+        Ok(BoundValue { name: name.to_string(), ty: ty.clone(), descending: false, operand })
     }
 
     /// A value for a column.
-    pub(super) fn of_column(&mut self, term: &Term, column: &Column) -> Result<Input, CqlError> {
+    pub(super) fn of_column(
+        &mut self,
+        term: &Term,
+        column: &Column,
+    ) -> Result<BoundValue, CqlError> {
         let mut slot = self.slot(term, &column.name, &column.ty)?;
         slot.descending = column.descending;
         Ok(slot)
@@ -133,8 +137,8 @@ fn of_now(function: &str, arguments: &[Term]) -> Option<(Function, CqlType)> {
 }
 
 /// Refuses a constant limit as early as Cassandra does.
-pub(super) fn check_limit(slot: Option<&Input>) -> Result<(), CqlError> {
-    let Some(Input { operand: Operand::Constant(bytes), .. }) = slot else {
+pub(super) fn check_limit(slot: Option<&BoundValue>) -> Result<(), CqlError> {
+    let Some(BoundValue { operand: Operand::Constant(bytes), .. }) = slot else {
         return Ok(());
     };
     match <[u8; 4]>::try_from(bytes.as_slice()).map(i32::from_be_bytes) {
@@ -150,6 +154,6 @@ pub(super) fn routing_of(choices: &[Choice]) -> Vec<u16> {
         Choice::Several(slots) => slots.last().cloned(),
         Choice::List(..) => None,
     };
-    let slots: Option<Vec<Input>> = choices.iter().map(last).collect();
+    let slots: Option<Vec<BoundValue>> = choices.iter().map(last).collect();
     slots.map(|slots| routing(&slots)).unwrap_or_default()
 }

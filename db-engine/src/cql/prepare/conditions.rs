@@ -7,7 +7,7 @@ use crate::{
         parse::ast::{Operator, Relation, Target, Term},
         prepare::{
             binder::{Binder, column},
-            input::{Input, Operand},
+            input::{BoundValue, Operand},
             plan::{Choice, Condition, Edge, PartitionSet, RangeInput},
             source::Source,
         },
@@ -25,8 +25,8 @@ pub(super) const FILTERING: &str = "Cannot execute this query as it might involv
 #[derive(Default)]
 struct OfColumn {
     equal: Option<Choice>,
-    lower: Option<(Input, bool)>,
-    upper: Option<(Input, bool)>,
+    lower: Option<(BoundValue, bool)>,
+    upper: Option<(BoundValue, bool)>,
 }
 
 impl OfColumn {
@@ -122,7 +122,7 @@ impl<'a> Sorter<'a> {
     }
 
     /// `token(…)` of values.
-    fn token_of(&self, arguments: &[Term], binder: &mut Binder) -> Result<Input, CqlError> {
+    fn token_of(&self, arguments: &[Term], binder: &mut Binder) -> Result<BoundValue, CqlError> {
         let key = self.table.partition_key();
         if arguments.len() != key.len() {
             return invalid(format!(
@@ -144,7 +144,7 @@ impl<'a> Sorter<'a> {
             .collect();
         let operand = Operand::Token(slots?);
         let (name, ty) = ("partition key token".to_string(), CqlType::Bigint);
-        Ok(Input { name, ty, descending: false, operand })
+        Ok(BoundValue { name, ty, descending: false, operand })
     }
 
     /// The columns of a condition on several: clustering columns that follow each other.
@@ -343,7 +343,7 @@ impl<'a> Sorter<'a> {
                 continue;
             }
             ended = Some((column, !of.is_empty()));
-            let edge = |end: Option<(Input, bool)>| {
+            let edge = |end: Option<(BoundValue, bool)>| {
                 end.map(|(slot, inclusive)| Edge { slots: vec![slot], inclusive })
             };
             if self.multi.is_none() {
@@ -371,7 +371,7 @@ impl<'a> Sorter<'a> {
 /// Sets one end of a range over several columns to a value of the first of them.
 fn add_edge(
     edge: &mut Option<Edge>,
-    end: Option<(Input, bool)>,
+    end: Option<(BoundValue, bool)>,
     which: &str,
     name: &str,
 ) -> Result<(), CqlError> {
@@ -427,7 +427,12 @@ fn add_to(
     Ok(())
 }
 
-fn set(of: &mut OfColumn, operator: Operator, slot: Input, name: &str) -> Result<(), CqlError> {
+fn set(
+    of: &mut OfColumn,
+    operator: Operator,
+    slot: BoundValue,
+    name: &str,
+) -> Result<(), CqlError> {
     if of.equal.is_some() || (operator == Operator::Eq && !of.is_empty()) {
         return invalid(format!(
             "{name} cannot be restricted by more than one relation if it includes an Equal"

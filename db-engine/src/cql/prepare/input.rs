@@ -14,7 +14,7 @@ pub(in crate::cql) enum Operand {
     /// The value of a function.
     Call(Function, Box<Operand>),
     /// The token of a partition key with these values.
-    Token(Vec<Input>),
+    Token(Vec<BoundValue>),
 }
 
 /// A function that is evaluated when a statement is executed. All but the last two have no
@@ -39,7 +39,7 @@ pub(in crate::cql) enum Function {
 
 /// A value with the name and type of what it is for.
 #[derive(Debug, Clone, PartialEq)]
-pub(in crate::cql) struct Input {
+pub(in crate::cql) struct BoundValue {
     /// The column, for messages.
     pub name: String,
     /// Its type.

@@ -5,7 +5,7 @@ use crate::{
         error::CqlError,
         parse::ast::{Describe, Operator},
         prepare::{
-            input::Input,
+            input::BoundValue,
             source::{Aggregate, Source},
         },
     },
@@ -124,12 +124,12 @@ pub(in crate::cql) enum Action {
 pub struct WritePlan {
     pub(in crate::cql) table: TableNumber,
     pub(in crate::cql) action: Action,
-    pub(in crate::cql) partition_key: Vec<Input>,
-    pub(in crate::cql) clustering: Vec<Input>,
+    pub(in crate::cql) partition_key: Vec<BoundValue>,
+    pub(in crate::cql) clustering: Vec<BoundValue>,
     /// Column numbers, ascending, and their values.
-    pub(in crate::cql) cells: Vec<(u16, Input)>,
-    pub(in crate::cql) timestamp: Option<Input>,
-    pub(in crate::cql) ttl: Option<Input>,
+    pub(in crate::cql) cells: Vec<(u16, BoundValue)>,
+    pub(in crate::cql) timestamp: Option<BoundValue>,
+    pub(in crate::cql) ttl: Option<BoundValue>,
     pub(in crate::cql) default_ttl_s: u32,
     /// How many markers the statement has.
     pub(in crate::cql) markers: usize,
@@ -140,7 +140,7 @@ pub struct WritePlan {
 pub struct BatchPlan {
     pub(in crate::cql) unlogged: bool,
     pub(in crate::cql) writes: Vec<WritePlan>,
-    pub(in crate::cql) timestamp: Option<Input>,
+    pub(in crate::cql) timestamp: Option<BoundValue>,
     pub(in crate::cql) markers: usize,
 }
 
@@ -162,18 +162,18 @@ impl BatchPlan {
 #[derive(Debug)]
 pub(in crate::cql) enum Choice {
     /// One value.
-    One(Input),
+    One(BoundValue),
     /// A list in parentheses.
-    Several(Vec<Input>),
+    Several(Vec<BoundValue>),
     /// `IN ?`: a bound list. The slot has the list's type, the item's slot the column's.
-    List(Input, Input),
+    List(BoundValue, BoundValue),
 }
 
 /// One end of a range of clustering keys: values of some columns after the prefix, which all run
 /// in the same direction.
 #[derive(Debug)]
 pub(in crate::cql) struct Edge {
-    pub slots: Vec<Input>,
+    pub slots: Vec<BoundValue>,
     pub inclusive: bool,
 }
 
@@ -190,7 +190,7 @@ pub(in crate::cql) enum PartitionSet {
     /// Those with these keys.
     Keys(Vec<Choice>),
     /// All, or those between two tokens; each end with whether it is inclusive.
-    Tokens { lower: Option<(Input, bool)>, upper: Option<(Input, bool)> },
+    Tokens { lower: Option<(BoundValue, bool)>, upper: Option<(BoundValue, bool)> },
 }
 
 /// A condition that is checked row by row.
@@ -220,8 +220,8 @@ pub struct SelectPlan {
     pub(in crate::cql) distinct: bool,
     /// Whether blocks that are read for it are to be forgotten.
     pub(in crate::cql) bypass_cache: bool,
-    pub(in crate::cql) limit: Option<Input>,
-    pub(in crate::cql) per_partition_limit: Option<Input>,
+    pub(in crate::cql) limit: Option<BoundValue>,
+    pub(in crate::cql) per_partition_limit: Option<BoundValue>,
     pub(in crate::cql) sources: Vec<Source>,
     /// One for each column of the result if rows are counted or summed up; else empty.
     pub(in crate::cql) aggregates: Vec<Aggregate>,
@@ -272,7 +272,7 @@ pub struct SystemPlan {
     pub(in crate::cql) conditions: Vec<(usize, Choice)>,
     /// Indexes of the columns of the result; none for `count(*)`.
     pub(in crate::cql) columns: Option<Vec<usize>>,
-    pub(in crate::cql) limit: Option<Input>,
+    pub(in crate::cql) limit: Option<BoundValue>,
     pub(in crate::cql) markers: usize,
 }
 

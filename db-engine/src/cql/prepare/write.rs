@@ -8,7 +8,7 @@ use crate::{
         },
         prepare::{
             binder::{Binder, column},
-            input::Input,
+            input::BoundValue,
             plan::{Action, WritePlan},
         },
     },
@@ -63,7 +63,7 @@ fn prepare_insert(
     binder: &mut Binder,
     plan: &mut WritePlan,
 ) -> Result<(), CqlError> {
-    let mut keys: Vec<(&Column, Input)> = Vec::new();
+    let mut keys: Vec<(&Column, BoundValue)> = Vec::new();
     let mut seen: Vec<&str> = Vec::new();
     for (name, term) in &insert.values {
         let column = column(table, name)?;
@@ -153,8 +153,8 @@ fn keys_of<'a>(
     relations: &[Relation],
     verb: &str,
     binder: &mut Binder,
-) -> Result<Vec<(&'a Column, Input)>, CqlError> {
-    let mut keys: Vec<(&Column, Input)> = Vec::new();
+) -> Result<Vec<(&'a Column, BoundValue)>, CqlError> {
+    let mut keys: Vec<(&Column, BoundValue)> = Vec::new();
     let mut others = Vec::new();
     for relation in relations {
         let name = match &relation.target {
@@ -203,7 +203,7 @@ fn keys_of<'a>(
 /// Puts key values in the order of the key; the partition key must be whole.
 fn place_keys(
     table: &Table,
-    mut keys: Vec<(&Column, Input)>,
+    mut keys: Vec<(&Column, BoundValue)>,
     plan: &mut WritePlan,
 ) -> Result<(), CqlError> {
     let mut take = |column: &Column| {

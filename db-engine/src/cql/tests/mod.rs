@@ -12,7 +12,7 @@ use crate::{
         system::{NodeInfo, shape},
     },
     store::{Page, Partitions},
-    types::{CqlType, Value, collection::Items},
+    types::{CqlType, Value, collection::Elements},
 };
 use std::{collections::BTreeMap, sync::Arc};
 use uuid::Uuid;
@@ -21,7 +21,7 @@ const NOW_US: i64 = 1_700_000_000_000_000;
 const CONTEXT: BindContext = BindContext { timestamp_us: NOW_US, now_us: NOW_US, random: 1 };
 
 /// The rows of a result.
-type Rows = Vec<Vec<Option<Vec<u8>>>>;
+type ResultRows = Vec<Vec<Option<Vec<u8>>>>;
 
 /// Where a storage that is asked for many rows stops all the same.
 type Cuts = std::cell::RefCell<Random>;
@@ -137,7 +137,7 @@ impl Database {
     }
 
     /// The values of all rows, and the paging state.
-    fn read(&self, text: &str, options: &ReadOptions<'_>) -> (Rows, Option<Vec<u8>>) {
+    fn read(&self, text: &str, options: &ReadOptions<'_>) -> (ResultRows, Option<Vec<u8>>) {
         let prepared = prepared(&self.catalog, text).unwrap();
         let Plan::Select(plan) = &prepared.plan else { panic!("no read: {text}") };
         let mut read = plan.bind(&[], options, &CONTEXT).unwrap();
@@ -146,7 +146,7 @@ impl Database {
             read.accept(plan, &self.page(&request), 3, &mut out).unwrap();
         }
         let (count, state) = read.finish(&mut out);
-        let mut items = Items(&out);
+        let mut items = Elements(&out);
         let mut value = || items.item().unwrap().map(<[u8]>::to_vec);
         let row = |_| prepared.result.iter().map(|_| value()).collect();
         let rows = (0..count).map(row).collect();

@@ -10,14 +10,14 @@ const LARGE: usize = 600_000;
 
 /// A row of `t`: partition, clustering key and a number to filter by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Row {
+struct TestRow {
     p: i32,
     c: i32,
     d: i32,
     n: i32,
 }
 
-type Keep = Box<dyn Fn(&Row) -> bool>;
+type Keep = Box<dyn Fn(&TestRow) -> bool>;
 
 /// A read as text and as what it means.
 struct Question {
@@ -47,7 +47,7 @@ impl Question {
         self.text.push_str(words);
     }
 
-    fn column(&mut self, random: &mut Random, name: &str, value: fn(&Row) -> i32) -> bool {
+    fn column(&mut self, random: &mut Random, name: &str, value: fn(&TestRow) -> i32) -> bool {
         let x = some(random, 5);
         match random.below(5) {
             0 => {
@@ -129,8 +129,8 @@ impl Question {
     }
 
     /// The answer, from rows that are sorted by partition (in the order of tokens), c and d.
-    fn answer(&self, rows: &BTreeMap<(i64, i32, i32, i32), Row>) -> Vec<Row> {
-        let mut ordered: Vec<Row> = rows.values().copied().collect();
+    fn answer(&self, rows: &BTreeMap<(i64, i32, i32, i32), TestRow>) -> Vec<TestRow> {
+        let mut ordered: Vec<TestRow> = rows.values().copied().collect();
         if self.reverse {
             ordered.reverse();
         }
@@ -160,7 +160,7 @@ fn every_read_in_every_kind_of_pages_gives_what_its_words_say() {
     let mut rows = BTreeMap::new();
     for _ in 0..60 {
         let [p, c, d, n] = [4, 5, 5, 3].map(|below| some(&mut random, below));
-        if rows.values().any(|row: &Row| (row.p, row.c, row.d) == (p, c, d)) {
+        if rows.values().any(|row: &TestRow| (row.p, row.c, row.d) == (p, c, d)) {
             continue;
         }
         let value = vec![0; if random.percent(50) { LARGE } else { 1 }];
@@ -168,7 +168,7 @@ fn every_read_in_every_kind_of_pages_gives_what_its_words_say() {
         let mut values: Vec<Value<'_>> = key.iter().map(|part| Value::Bytes(part)).collect();
         values.push(Value::Bytes(&value));
         database.write("INSERT INTO t (p, c, d, n, v) VALUES (?, ?, ?, ?, ?)", &values).unwrap();
-        rows.insert((token(&key[0]).0, c, -d, p), Row { p, c, d, n });
+        rows.insert((token(&key[0]).0, c, -d, p), TestRow { p, c, d, n });
     }
     database.cuts = Some(RefCell::new(Random(seed ^ 1)));
     for case in 0..CASES {
@@ -182,7 +182,7 @@ fn every_read_in_every_kind_of_pages_gives_what_its_words_say() {
             assert!(page_size.is_none_or(|size| page.len() <= size as usize));
             got.extend(page.iter().map(|row| {
                 let value = |at: usize| int(row[at].as_deref().unwrap());
-                Row { p: value(0), c: value(1), d: value(2), n: value(3) }
+                TestRow { p: value(0), c: value(1), d: value(2), n: value(3) }
             }));
             state = next;
             pages += 1;

@@ -12,7 +12,7 @@ use std::{
     sync::Arc,
 };
 
-use super::super::Table;
+use super::super::TableData;
 use crate::{
     io::{Buffer, FileId, TimeSlice},
     memtable::{Memtable, PartitionView},
@@ -97,7 +97,7 @@ impl Encoder {
     pub fn new(
         (epoch, shard): (u32, u16),
         next_file: u32,
-        tables: &BTreeMap<TableNumber, Table>,
+        tables: &BTreeMap<TableNumber, TableData>,
         piece_bytes: usize,
         spare: Vec<Buffer>,
     ) -> Self {

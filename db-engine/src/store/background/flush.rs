@@ -5,7 +5,7 @@
 //! when that has reached its limit, or its rows have been in memory for a day.
 
 use super::{Committed, Encoder, Task};
-use crate::store::{Store, Table, table::Unflushed};
+use crate::store::{Store, TableData, table::Unflushed};
 
 /// A flush takes less than this, in microseconds, unless the machine is far too busy. While memory
 /// lasts for longer it need not begin.
@@ -75,7 +75,7 @@ impl Store {
         // The older half of the log at once: its segments are often held by several tables.
         let (oldest, newest) = (self.log.floor(), self.log.current_segment());
         let old = self.is_log_due().then_some(oldest + (newest - oldest) / 2);
-        let is_due = |table: &Table, unflushed: Unflushed| {
+        let is_due = |table: &TableData, unflushed: Unflushed| {
             let age_us = now_us.saturating_sub(unflushed.since_us);
             self.closing
                 || age_us >= self.config.data_lifetime_us

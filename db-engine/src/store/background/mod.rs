@@ -13,7 +13,7 @@ pub(super) use self::{
     flush::Filling,
     script::Script,
 };
-use super::{Fatal, Store, table::Sstable, turn::Job};
+use super::{Fatal, Store, table::Sstable, turn::InFlight};
 use crate::{
     error::{Error, is_passing},
     io::{Completion, Operation, Outcome, TimeSlice},
@@ -117,7 +117,7 @@ impl Store {
         let Task::Write(script) = &mut self.task else { return };
         match script.operation(&self.journal, log_floor) {
             Some(operation) => {
-                self.submit(operation, Job::Task);
+                self.submit(operation, InFlight::Task);
             }
             None => self.finish_task(),
         }
@@ -193,7 +193,7 @@ impl Store {
             }
         }
         for segment in self.log.release(script.log_floor) {
-            self.submit(Operation::Remove { name: segment.name() }, Job::Tidying);
+            self.submit(Operation::Remove { name: segment.name() }, InFlight::Tidying);
         }
     }
 
@@ -206,6 +206,6 @@ impl Store {
         for file in files {
             self.close_sstable(id, file);
         }
-        self.submit(Operation::Remove { name: id.file_name() }, Job::Tidying);
+        self.submit(Operation::Remove { name: id.file_name() }, InFlight::Tidying);
     }
 }

@@ -22,7 +22,7 @@ use crate::{
     schema::TableSettings,
     sstable::Summary,
 };
-use replay::{Purpose, Recovery, replay};
+use replay::{Recovery, ReplayPurpose, replay};
 use sstables::expired;
 
 /// What opening came to.
@@ -47,12 +47,12 @@ pub(super) fn recover(
         let (file, _) = open_sstable(files, summary)?;
         files.run(&summary.id.file_name(), Operation::Close { file })?;
     }
-    let mut recovery = Recovery::new(config, 0, tables, Purpose::Judge);
+    let mut recovery = Recovery::new(config, 0, tables, ReplayPurpose::Judge);
     replay(files, &found.names, &found.run, &mut recovery)?;
     found.check_rows(recovery.has_blocks || !found.run.sstables.is_empty())?;
 
     let run = found.begin_run(files, config.shards)?;
-    let mut recovery = Recovery::new(config, run.epoch, tables, Purpose::Apply);
+    let mut recovery = Recovery::new(config, run.epoch, tables, ReplayPurpose::Apply);
     let replayed = replay(files, &found.names, &found.run, &mut recovery);
     if let Err(error) = replayed.and_then(|()| recovery.flush(files)) {
         run.abandon(files);

@@ -18,14 +18,14 @@ use crate::{
     schema::TableSettings,
     sstable::Summary,
     store::{
-        StoreConfig, Table,
+        StoreConfig, TableData,
         background::{Encoded, Encoder, Output},
     },
 };
 
 /// What the logs are read for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Purpose {
+pub(super) enum ReplayPurpose {
     /// To find out whether they can be read. Nothing is written.
     Judge,
     /// To bring back what is in them.
@@ -117,8 +117,8 @@ pub(super) struct Recovery<'a> {
     config: &'a StoreConfig,
     epoch: u32,
     settings: &'a BTreeMap<TableNumber, TableSettings>,
-    purpose: Purpose,
-    tables: BTreeMap<TableNumber, Table>,
+    purpose: ReplayPurpose,
+    tables: BTreeMap<TableNumber, TableData>,
     pool: Pool,
     /// Intents of the shard at hand that are not known to be done.
     intents: BTreeMap<u64, Vec<u8>>,
@@ -134,7 +134,7 @@ impl<'a> Recovery<'a> {
         config: &'a StoreConfig,
         epoch: u32,
         settings: &'a BTreeMap<TableNumber, TableSettings>,
-        purpose: Purpose,
+        purpose: ReplayPurpose,
     ) -> Self {
         Self {
             config,
@@ -183,12 +183,12 @@ impl<'a> Recovery<'a> {
             let mutation = mutation
                 .and_then(|mutation| mutation.check().map(|()| mutation))
                 .map_err(|error| Error::corrupt(segment.name(), 0, error.to_string()))?;
-            if self.purpose == Purpose::Judge || is_flushed(mutation.table()) {
+            if self.purpose == ReplayPurpose::Judge || is_flushed(mutation.table()) {
                 continue;
             }
             // A table that was dropped is not missed.
             let Some(settings) = self.settings.get(&mutation.table()) else { continue };
-            let new = || Table { settings: *settings, ..Table::default() };
+            let new = || TableData { settings: *settings, ..TableData::default() };
             self.tables
                 .entry(mutation.table())
                 .or_insert_with(new)

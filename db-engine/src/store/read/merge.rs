@@ -56,7 +56,7 @@ impl Scratch {
 }
 
 /// What one step of a merge came to.
-enum Merged {
+enum MergeStep {
     /// Nothing is left.
     End,
     /// There is something; it was only looked at, or was the deletion of a partition.
@@ -116,15 +116,15 @@ impl<'a, 'f, 'c> Merge<'a, 'f, 'c> {
                 || page.dead() >= DEAD_ROWS_MAX;
             let place = self.last.token.filter(|_| full || slice.is_over());
             match (self.step(place.is_some()), place) {
-                (Merged::More | Merged::Missing(_), Some(token)) if full => {
+                (MergeStep::More | MergeStep::Missing(_), Some(token)) if full => {
                     page.cut(token, &self.last.key, &self.last.ck);
                     return (Progress::Complete, scanned);
                 }
-                (Merged::More, Some(_)) => return (Progress::TimeIsOver, scanned),
-                (Merged::End, _) => return (Progress::Complete, scanned),
-                (Merged::Missing(missing), _) => return (Progress::Missing(missing), scanned),
-                (Merged::More, None) => page.add_dead(),
-                (Merged::Row(versions), _) => {
+                (MergeStep::More, Some(_)) => return (Progress::TimeIsOver, scanned),
+                (MergeStep::End, _) => return (Progress::Complete, scanned),
+                (MergeStep::Missing(missing), _) => return (Progress::Missing(missing), scanned),
+                (MergeStep::More, None) => page.add_dead(),
+                (MergeStep::Row(versions), _) => {
                     scanned += versions;
                     self.finish_row(page);
                 }
@@ -135,7 +135,7 @@ impl<'a, 'f, 'c> Merge<'a, 'f, 'c> {
     }
 
     /// Merges all versions of the next row, unless it should only look whether there is one.
-    fn step(&mut self, only_look: bool) -> Merged {
+    fn step(&mut self, only_look: bool) -> MergeStep {
         let mut missing = Vec::new();
         let mut next: Option<BlockRow<'_>> = None;
         self.at_row.clear();
@@ -156,11 +156,11 @@ impl<'a, 'f, 'c> Merge<'a, 'f, 'c> {
             }
         }
         if !missing.is_empty() {
-            return Merged::Missing(missing);
+            return MergeStep::Missing(missing);
         }
-        let Some(next) = next else { return Merged::End };
+        let Some(next) = next else { return MergeStep::End };
         if only_look {
-            return Merged::More;
+            return MergeStep::More;
         }
         let partition = (next.token, next.key);
         if self.partition.as_ref().map(|(token, key)| (*token, key.as_slice())) != Some(partition) {
@@ -195,7 +195,7 @@ impl<'a, 'f, 'c> Merge<'a, 'f, 'c> {
         for number in &self.at_row {
             self.cursors[*number].advance(self.slice.reverse, self.find);
         }
-        if versions == 0 { Merged::More } else { Merged::Row(versions as u64) }
+        if versions == 0 { MergeStep::More } else { MergeStep::Row(versions as u64) }
     }
 
     fn finish_row(&mut self, page: &mut Page) {

@@ -19,7 +19,7 @@ use self::{
     merge::Merge,
     slice::Slice,
 };
-use super::{Page, ReadCost, ReadRequest, table::Table};
+use super::{Page, ReadCost, ReadRequest, table::TableData};
 use crate::{
     io::TimeSlice,
     mutation::RowView,
@@ -47,7 +47,7 @@ enum Progress {
 
 /// Reads rows into `page`, up to the limits of the request.
 fn read(
-    table: &Table,
+    table: &TableData,
     request: &mut ReadRequest,
     page: &mut Page,
     find: &mut FindBlock<'_>,

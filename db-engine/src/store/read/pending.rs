@@ -5,7 +5,7 @@ use std::{collections::VecDeque, sync::Arc};
 use hashbrown::HashMap;
 
 use super::{
-    super::{Done, Page, Partitions, ReadRequest, Refused, Store, Tag, turn::Job},
+    super::{Done, Page, Partitions, ReadRequest, Refused, Store, Tag, turn::InFlight},
     Progress,
     cache::BlockId,
     read,
@@ -176,7 +176,9 @@ impl Store {
         let mut operations = Vec::new();
         for id in missing {
             let ticket = self.reads.fetching.get(id);
-            if let Some(Job::Block { reads, .. }) = ticket.and_then(|job| self.jobs.get_mut(job)) {
+            if let Some(InFlight::Block { reads, .. }) =
+                ticket.and_then(|job| self.jobs.get_mut(job))
+            {
                 reads.push(number);
                 continue;
             }
@@ -190,7 +192,7 @@ impl Store {
         }
         for (id, offset, operation) in operations {
             self.metrics.cache_misses += 1;
-            let job = Job::Block { id, offset, reads: vec![number] };
+            let job = InFlight::Block { id, offset, reads: vec![number] };
             let ticket = self.submit(operation, job);
             self.reads.fetching.insert(id, ticket);
         }

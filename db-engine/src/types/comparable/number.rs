@@ -2,7 +2,7 @@
 
 use super::{
     super::{TypeError, collection, decimal},
-    Reader, flip, flip_sign,
+    CodeReader, flip, flip_sign,
 };
 
 /// Longest decimal that may be in a clustering key, in bytes: converting takes quadratic time.
@@ -35,7 +35,11 @@ pub(super) fn put_float(bytes: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-pub(super) fn take_float(width: usize, reader: &mut Reader<'_>, out: &mut Vec<u8>) -> Option<()> {
+pub(super) fn take_float(
+    width: usize,
+    reader: &mut CodeReader<'_>,
+    out: &mut Vec<u8>,
+) -> Option<()> {
     let start = out.len();
     reader.take(width, out)?;
     if out.get(start)? & 0x80 == 0 {
@@ -99,7 +103,7 @@ pub(super) fn put_decimal(bytes: &[u8], out: &mut Vec<u8>) -> Result<(), TypeErr
     Ok(())
 }
 
-pub(super) fn take_varint(reader: &mut Reader<'_>, out: &mut Vec<u8>) -> Option<()> {
+pub(super) fn take_varint(reader: &mut CodeReader<'_>, out: &mut Vec<u8>) -> Option<()> {
     let class = reader.next()?;
     let sign = if class & 0x80 == 0 { 0xFF } else { 0x00 };
     let length = match class ^ sign {
@@ -115,7 +119,7 @@ pub(super) fn take_varint(reader: &mut Reader<'_>, out: &mut Vec<u8>) -> Option<
     reader.take(length, out)
 }
 
-pub(super) fn take_decimal(reader: &mut Reader<'_>, out: &mut Vec<u8>) -> Option<()> {
+pub(super) fn take_decimal(reader: &mut CodeReader<'_>, out: &mut Vec<u8>) -> Option<()> {
     let sign = reader.next()?;
     if sign == ZERO {
         out.extend_from_slice(&[0, 0, 0, 0, 0]);

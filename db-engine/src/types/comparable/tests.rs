@@ -46,7 +46,7 @@ fn compare(ty: &CqlType, a: &[u8], b: &[u8]) -> Ordering {
         }
         CqlType::List(item) => {
             let items = |v| {
-                let mut items = collection::Items(v);
+                let mut items = collection::Elements(v);
                 let count = items.count().unwrap();
                 (0..count).map(|_| items.item().unwrap().unwrap()).collect::<Vec<_>>()
             };
