@@ -116,8 +116,15 @@ impl Database {
             let within =
                 std::ops::RangeBounds::contains(&(request.from.clone(), request.to.clone()), ck);
             let later = request.after.as_ref().is_none_or(|after| {
-                let (place, after) = ((token, key, ck), (&after.token, &after.key, &after.ck));
-                if request.reverse { place < after } else { place > after }
+                // In one partition a store compares clustering keys alone.
+                let is_of_one = matches!(request.partitions, Partitions::One { .. });
+                let order = ck.cmp(&after.ck);
+                let order = if is_of_one {
+                    order
+                } else {
+                    (token, key).cmp(&(&after.token, &after.key)).then(order)
+                };
+                if request.reverse { order.is_lt() } else { order.is_gt() }
             });
             if !(wanted && within && later) {
                 continue;

@@ -198,3 +198,19 @@ fn every_read_in_every_kind_of_pages_gives_what_its_words_say() {
         );
     }
 }
+
+/// Of each partition more rows are wanted than are asked of the store at a time, and fewer than
+/// two such pages have: where the first one ended is a place in its partition, not in the next.
+#[test]
+fn a_partition_that_gave_enough_leaves_no_place_behind_for_the_next() {
+    const ROWS: i32 = 2_100;
+    let mut database = Database::new(&["CREATE TABLE wide (p int, c int, PRIMARY KEY (p, c))"]);
+    for (p, c) in (0..3).flat_map(|p| (0..ROWS).map(move |c| (p, c))) {
+        let key = [p, c].map(i32::to_be_bytes);
+        let values: Vec<Value<'_>> = key.iter().map(|part| Value::Bytes(part)).collect();
+        database.write("INSERT INTO wide (p, c) VALUES (?, ?)", &values).unwrap();
+    }
+    let text = "SELECT c FROM wide WHERE p IN (0, 1, 2) PER PARTITION LIMIT 1500";
+    let expected: Vec<i32> = (0..3).flat_map(|_| 0..1_500).collect();
+    assert_eq!(database.ints(text), expected);
+}
