@@ -256,7 +256,7 @@ describe('a value of any kind', () => {
         expect({ seed, name, content }).toEqual({ seed, name, content: before })
       }
     }
-  }, 60_000)
+  })
 })
 
 /** @template T  @param {T[]} list  @param {(below: number) => number} random */

@@ -203,7 +203,7 @@ describe('a live stream', () => {
     expect(rows.map(nameOf).filter((one) => !heard.includes(one))).toEqual([])
     expect(heard.length - new Set(heard).size).toBeLessThanOrEqual(8)
     for (const { app } of apis) await app.close()
-  }, 30_000)
+  })
 
   test('asks the database once for all who watch a series', async () => {
     const store = createFakeStore({ rows: [{ metric: 'a', t: Date.now(), seq: 0, value: 1 }] })

@@ -78,7 +78,7 @@ describe(`${CLIENTS * MESSAGES_PER_CLIENT} messages of ${CLIENTS} clients, the d
       rows.push(...items)
     }
     expect(ledger.compare(rows)).toEqual(clean)
-  })
+  }, 240_000)
 
   test('what ingest counts adds up', async () => {
     expect(await stack.stats()).toMatchObject({

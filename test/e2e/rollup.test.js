@@ -65,13 +65,11 @@ function toLine([t, v]) {
  * What the api answers. On a busy machine it may say that it was not in time (503), and nothing
  * else; what is judged is what it says otherwise.
  *
- * @param {string} step
- * @param {number} [from]
- * @param {number} [to]
+ * @param {string} sensor
+ * @param {string} query
  */
-async function series(step, from = FROM, to = TO) {
-  const query = `metric=speed&from=${from}&to=${to}&step=${step}&agg=count,sum,min,max,first,last`
-  const url = `${stack.apiUrl}/v1/sensors/${SENSOR}/series?${query}`
+async function series(sensor, query) {
+  const url = `${stack.apiUrl}/v1/sensors/${sensor}/series?metric=speed&${query}`
   const isLate = (/** @type {Error} */ { message }) => message.startsWith(`${url}: 503 `)
   const answer = await until(
     'the api is in time',
@@ -118,7 +116,8 @@ async function check() {
       [FROM, TO],
       [FROM + 12_345_678, TO - 45_678_901],
     ]) {
-      const answer = await series(step, from, to)
+      const agg = 'count,sum,min,max,first,last'
+      const answer = await series(SENSOR, `from=${from}&to=${to}&step=${step}&agg=${agg}`)
       expect(answer.items).toEqual(right(stepMs, from, to))
       resolutions.push(answer.resolution)
     }
@@ -129,9 +128,8 @@ async function check() {
 /** An hour of 2015 is told as finely as it is stored, which is not as old. */
 async function checkLongAgo() {
   const from = LONG_AGO + 10 * HOUR_MS
-  const hour = `metric=speed&from=${from}&to=${from + HOUR_MS}&agg=count,min`
-  const ask = (/** @type {string} */ query) =>
-    getJson(`${stack.apiUrl}/v1/sensors/${ARCHIVE}/series?${hour}&${query}`)
+  const hour = `from=${from}&to=${from + HOUR_MS}&agg=count,min`
+  const ask = (/** @type {string} */ query) => series(ARCHIVE, `${hour}&${query}`)
   const { step, items } = await ask('points=10')
   expect(step).toBe(10 * MINUTE_MS)
   expect(items).toEqual(
@@ -192,9 +190,7 @@ describe('rollups', () => {
     await settle()
     expect(await check()).toEqual(['1m', '1m', '1m', '1m', '1h', '1h', '1d', '1d'])
     expect(await checkLongAgo()).toBe('1m')
-    const { items } = await getJson(
-      `${stack.apiUrl}/v1/sensors/${SENSOR}/series?metric=speed&from=${FROM}&to=${TO}&step=1d&agg=p50,p90`,
-    )
+    const { items } = await series(SENSOR, `from=${FROM}&to=${TO}&step=1d&agg=p50,p90`)
     for (const { t, p50, p90 } of items) {
       const day = [...rows].filter(([at]) => startOf(at, DAY_MS) === t).map(([, v]) => v)
       day.sort((a, b) => a - b)
