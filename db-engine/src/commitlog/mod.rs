@@ -65,5 +65,14 @@ impl SegmentId {
     }
 }
 
+/// Up to which block a log had come at some moment. Before its first one: up to block 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LogEnd {
+    /// The number of the segment that has the block.
+    pub segment: u32,
+    /// The sequence number of the block.
+    pub sequence: u64,
+}
+
 #[cfg(test)]
 mod tests;

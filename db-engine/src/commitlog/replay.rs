@@ -7,7 +7,7 @@
 //! proof.
 
 use super::{
-    EntryKind, SegmentId, entries,
+    EntryKind, LogEnd, SegmentId, entries,
     preparation::SEGMENT_MAGIC,
     sector::{Sector, SectorId, read_sector},
 };
@@ -21,6 +21,7 @@ const BACKUP: &str = "what it held was acknowledged. Restore this directory from
 /// Follows the blocks of one shard's run through its segments.
 #[derive(Debug)]
 pub struct Replay {
+    first_segment: u32,
     next_segment: SegmentId,
     /// The sequence number that must come next; `None` before the first block if that is not known.
     next_sequence: Option<u64>,
@@ -38,6 +39,7 @@ impl Replay {
     #[must_use]
     pub fn new(epoch: u32, shard: u16, first_segment: u32) -> Self {
         Self {
+            first_segment,
             next_segment: SegmentId { epoch, shard, number: first_segment },
             next_sequence: (first_segment == 0).then_some(1),
             is_continued: true,
@@ -81,13 +83,23 @@ impl Replay {
         self.check_rest(id, at, bytes)
     }
 
-    /// No segment comes any more.
+    /// No segment comes any more. The log had once come as far as `reached`.
     ///
     /// # Errors
     ///
-    /// [`Error::Corrupt`] if the last one said that there is another.
-    pub fn finish(&self) -> Result<()> {
-        if self.is_continued { Err(missing(self.next_segment)) } else { Ok(()) }
+    /// [`Error::Corrupt`] if the last one said that there is another, or if the log ends too early.
+    pub fn finish(&self, reached: LogEnd) -> Result<()> {
+        if self.is_continued {
+            return Err(missing(self.next_segment));
+        }
+        let is_short = match self.next_sequence {
+            Some(next) => next <= reached.sequence,
+            None => self.first_segment <= reached.segment,
+        };
+        match self.end {
+            Some((id, at)) if is_short => Err(put_back(id, at, reached)),
+            _ => Ok(()),
+        }
     }
 
     /// Puts the entries of the block at the beginning of `bytes` together, and gives its sequence
@@ -190,6 +202,16 @@ fn damaged(id: SegmentId, at: u64) -> Error {
     let what = "this sector of the commit log is not what was written there, nor what a crash \
                 leaves. Restore this directory from a backup";
     Error::corrupt(id.name(), at, what)
+}
+
+fn put_back(id: SegmentId, at: usize, reached: LogEnd) -> Error {
+    let LogEnd { segment, sequence } = reached;
+    let name = SegmentId { number: segment, ..id }.name();
+    let what = format!(
+        "the commit log ends here, but the journal of its shard says that it had block {sequence} \
+         in {name}: a segment was cut short or put back to what it was before; {BACKUP}"
+    );
+    Error::corrupt(id.name(), at as u64, what)
 }
 
 fn missing(id: SegmentId) -> Error {

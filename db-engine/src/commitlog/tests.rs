@@ -129,7 +129,7 @@ fn replayed_from(floor: u32, segments: &[(u32, &[u8])]) -> Result<Vec<Vec<u8>>> 
             Ok(())
         })?;
     }
-    replay.finish()?;
+    replay.finish(LogEnd::default())?;
     Ok(found)
 }
 
@@ -475,4 +475,26 @@ fn a_released_segment_is_removed_if_the_log_is_as_long_as_it_may_be() {
     assert_eq!(removed.first(), Some(&ID));
     assert!(run.log.bytes() <= CONFIG.bytes_max, "{} bytes", run.log.bytes());
     assert!(!run.log.is_long());
+}
+
+#[test]
+fn a_log_that_ends_before_where_it_had_once_come_is_refused() {
+    let mut run = Run::new(SECTOR_BYTES);
+    run.next_segment();
+    (0..4).for_each(|_| run.write(&LARGE));
+    let newest = [0, 1, 1].map(|blocks| {
+        (0..blocks).for_each(|_| run.write(&LARGE));
+        run.segment(1).to_vec()
+    });
+    let is_whole = |floor, newest: &[u8], (segment, sequence)| {
+        let mut replay = Replay::new(ID.epoch, ID.shard, floor);
+        for (bytes, number) in [run.segment(0), newest].into_iter().zip(0..).skip(floor as usize) {
+            replay.segment(number, bytes, |_, _| Ok(())).unwrap();
+        }
+        replay.finish(LogEnd { segment, sequence }).is_ok()
+    };
+    for (floor, blocks) in [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2)] {
+        let found = [(1, 7), (1, 6), (0, 5)].map(|end| is_whole(floor, &newest[blocks], end));
+        assert_eq!(found, [blocks == 2, blocks > 0, true], "{blocks} blocks, from {floor} on");
+    }
 }

@@ -7,6 +7,7 @@
 use std::{collections::BTreeMap, io};
 
 use crate::{
+    commitlog::LogEnd,
     mutation::{Input, TableNumber},
     sstable::{SUMMARY_BYTES, SstableId, Summary, invalid},
 };
@@ -24,6 +25,7 @@ const LOG: u8 = 4;
 const TOGETHER: u8 = 5;
 const BEGUN: u8 = 6;
 const CATALOG: u8 = 7;
+const LOG_END: u8 = 8;
 
 /// The number that stands for no shard: files of an opening have it, and the catalog's journal.
 pub const NO_SHARD: u16 = u16::MAX;
@@ -55,6 +57,8 @@ pub enum Change {
         /// All writes to these tables up to these blocks are in sstables.
         flushed: Vec<(TableNumber, u64)>,
     },
+    /// The shard's commit log is on the device up to here.
+    LogEnd(LogEnd),
 }
 
 /// Which part of a shard's commit log is needed, by its journal.
@@ -65,6 +69,8 @@ pub struct NeededLog {
     /// Whether the journal says that the log had begun. If not, it is of the first format, or
     /// nothing was ever written to it.
     pub is_begun: bool,
+    /// Up to where it is there for sure.
+    pub end: LogEnd,
     /// Writes up to these blocks are in sstables, by table.
     flushed: BTreeMap<TableNumber, u64>,
     /// Writes up to this block are, to any table.
@@ -82,6 +88,7 @@ impl NeededLog {
                 (self.floor, self.is_begun) = (*floor, true);
                 self.flushed.extend(flushed.iter().copied());
             }
+            Change::LogEnd(end) => self.end = *end,
             Change::Begun | Change::Catalog(_) | Change::Add(_) | Change::Remove(_) => {}
         }
     }
@@ -282,6 +289,11 @@ fn encode_change(change: &Change) -> Vec<u8> {
                 body.extend_from_slice(&sequence.to_le_bytes());
             }
         }
+        Change::LogEnd(LogEnd { segment, sequence }) => {
+            body.push(LOG_END);
+            body.extend_from_slice(&segment.to_le_bytes());
+            body.extend_from_slice(&sequence.to_le_bytes());
+        }
     }
     body
 }
@@ -347,6 +359,10 @@ fn read_change(input: &mut Input<'_>) -> Option<Change> {
                 flushed.push((table, input.i64()?.cast_unsigned()));
             }
             Some(Change::Log { floor, flushed })
+        }
+        LOG_END => {
+            let end = LogEnd { segment: input.u32()?, sequence: input.i64()?.cast_unsigned() };
+            input.0.is_empty().then_some(Change::LogEnd(end))
         }
         _ => None,
     }

@@ -90,7 +90,8 @@ impl RunManifest {
         for change in read_journal(self.epoch, shard, bytes.as_slice(), self.start.is_none())? {
             self.logs.entry(shard).or_default().note(&change);
             match change {
-                Change::Begun | Change::Flushed { .. } | Change::Log { .. } => {}
+                Change::Begun | Change::Flushed { .. } | Change::Log { .. } | Change::LogEnd(_) => {
+                }
                 Change::Catalog(mark) => self.catalog = Some(mark),
                 Change::Add(added) => {
                     self.sstables.extend(added.into_iter().map(|summary| (summary.id, summary)));

@@ -7,6 +7,7 @@ use super::{
     },
 };
 use crate::{
+    commitlog::LogEnd,
     error::Result,
     io::sim::{Fault, SimDisk},
     mutation::{TableNumber, Token},
@@ -68,7 +69,7 @@ fn journal() -> (Vec<u8>, Vec<Vec<Change>>, Vec<usize>) {
     let records = vec![
         vec![Change::Begun],
         vec![Change::Add(vec![summary(), summary()]), Change::Flushed { floor: 4, sequence: 90 }],
-        vec![Change::Remove(vec![ID])],
+        vec![Change::Remove(vec![ID]), Change::LogEnd(LogEnd { segment: 5, sequence: 99 })],
         vec![Change::Catalog(CatalogMark { generation: 4, checksum: 1 })],
         vec![Change::Add(vec![])],
     ];

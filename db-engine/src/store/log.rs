@@ -5,7 +5,7 @@ use super::{
     turn::InFlight,
 };
 use crate::{
-    commitlog::{EntryKind, Preparation, PreparedSegment, SegmentId, Unwritten},
+    commitlog::{EntryKind, LogEnd, Preparation, PreparedSegment, SegmentId, Unwritten},
     directory::Sequential,
     error::{Error, Result, is_passing},
     io::{Buffer, Completion},
@@ -138,7 +138,7 @@ impl Store {
             }
         }
         drop(tags);
-        self.applied = sequence;
+        self.applied = LogEnd { segment, sequence };
         self.log.recycle(block);
         self.note_filling(now_us);
     }

@@ -31,7 +31,7 @@ use self::{
     turn::InFlight,
 };
 use crate::{
-    commitlog::{CommitLog, LogConfig, NotStaged, SegmentId},
+    commitlog::{CommitLog, LogConfig, LogEnd, NotStaged, SegmentId},
     directory::{
         CatalogFile, FoundDirectory, Journal, Sequential,
         manifest::{Change, NO_SHARD, journal_name},
@@ -172,7 +172,9 @@ pub struct Store {
     task: Task,
     next_file: u32,
     /// The last block whose writes are in memtables.
-    applied: u64,
+    applied: LogEnd,
+    /// The last block of which the journal knows.
+    recorded: LogEnd,
     /// When the oldest write in active memtables came, in microseconds.
     unflushed_since_us: Option<i64>,
     next_expiry_check_us: i64,
@@ -251,7 +253,8 @@ impl Store {
             unwanted: Vec::new(),
             task: Task::Idle,
             next_file: 0,
-            applied: 0,
+            applied: LogEnd::default(),
+            recorded: LogEnd::default(),
             unflushed_since_us: None,
             next_expiry_check_us: now_us.saturating_add(config.expiry_check_us),
             next_segment: NextSegment::default(),
@@ -373,7 +376,7 @@ impl Store {
         }
     }
 
-    /// Stops taking writes, and flushes what is in memory.
+    /// Stops taking writes, flushes what is in memory, and records where the log ends.
     pub fn begin_shutdown(&mut self) {
         self.closing = true;
     }
@@ -385,7 +388,7 @@ impl Store {
         self.log.is_idle()
             && matches!(self.task, Task::Idle)
             && self.unwanted.is_empty()
-            && self.unflushed_since_us.is_none()
+            && self.is_recorded()
             && self.reads.is_empty()
             && self.jobs.is_empty()
     }

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, missing_docs, clippy::unwrap_used)] // Each test uses a part of it.
 
+pub mod life;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,

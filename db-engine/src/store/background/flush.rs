@@ -30,11 +30,19 @@ impl Store {
         if self.is_log_due() {
             return Some(i64::MIN);
         }
+        if self.closing && self.log.is_idle() && !self.is_recorded() {
+            return Some(i64::MIN);
+        }
         let since_us = self.unflushed_since_us?;
-        if self.is_memory_due() || (self.closing && self.log.is_idle()) {
+        if self.is_memory_due() {
             return Some(i64::MIN);
         }
         Some(since_us.saturating_add(self.config.data_lifetime_us))
+    }
+
+    /// Whether no row is in memory alone, and the journal knows where the log ends.
+    pub(in crate::store) fn is_recorded(&self) -> bool {
+        self.unflushed_since_us.is_none() && self.applied == self.recorded
     }
 
     /// Takes note of how far the memory for rows is full.
@@ -67,8 +75,8 @@ impl Store {
         }
     }
 
-    /// Begins to flush the tables for which it is time. If there are none, the segments that are
-    /// not needed are released all the same.
+    /// Begins to flush the tables for which it is time. If there are none, the journal learns all
+    /// the same which segments are not needed and where the log ends.
     pub(in crate::store) fn begin_flush(&mut self, now_us: i64) {
         let largest = self.tables.values().map(|table| table.active.bytes()).max();
         let large = self.is_memory_due().then_some(largest.unwrap_or(0) / SMALL_TABLE);
@@ -99,7 +107,7 @@ impl Store {
         let (owner, spare) = ((self.epoch, self.shard), std::mem::take(&mut self.spare_pieces));
         let piece_bytes = self.config.flush_write_bytes;
         let encoder = Encoder::new(owner, self.next_file, &self.tables, piece_bytes, spare);
-        self.task = Task::Encode(encoder, Committed { sequence: self.applied, tables });
+        self.task = Task::Encode(encoder, Committed { sequence: self.applied.sequence, tables });
     }
 
     /// Finds out since when rows are in active memtables.

@@ -115,7 +115,7 @@ impl Store {
     fn submit_step(&mut self) {
         let log_floor = self.log_floor();
         let Task::Write(script) = &mut self.task else { return };
-        match script.operation(&self.journal, log_floor) {
+        match script.operation(&self.journal, log_floor, self.applied) {
             Some(operation) => {
                 self.submit(operation, InFlight::Task);
             }
@@ -163,12 +163,14 @@ impl Store {
         self.task = Task::Idle;
         self.unwanted.clear();
         self.unflushed_since_us = None;
+        self.recorded = self.applied;
     }
 
     /// All steps of the task are over: it counts.
     fn finish_task(&mut self) {
         let Task::Write(script) = std::mem::take(&mut self.task) else { return };
         self.journal.length = script.journal_length;
+        self.recorded = script.log_end;
         for removed in &script.removed {
             self.forget(*removed);
         }

@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use super::{Committed, encoder::Output};
 use crate::{
+    commitlog::LogEnd,
     directory::{Journal, manifest::Change},
     io::{FileId, Operation},
     sstable::{SstableId, Summary},
@@ -22,6 +23,8 @@ pub(in crate::store) struct Script {
     /// The segment of the log from which on, by the journal, all are needed. More of them may be
     /// needless when it is synced, but the next start knows only of these.
     pub log_floor: u32,
+    /// Up to where the log is on the device, by the journal.
+    pub log_end: LogEnd,
 }
 
 /// One operation of a script.
@@ -48,6 +51,7 @@ impl Script {
             steps: VecDeque::new(),
             journal_length: 0,
             log_floor: 0,
+            log_end: LogEnd::default(),
         };
         script.restart();
         script
@@ -56,8 +60,15 @@ impl Script {
     /// Makes these files not count.
     pub fn remove(removed: Vec<SstableId>) -> Self {
         let steps = VecDeque::from([ScriptStep::WriteJournal, ScriptStep::SyncJournal]);
-        let outputs = Vec::new();
-        Self { outputs, removed, committed: None, steps, journal_length: 0, log_floor: 0 }
+        Self {
+            outputs: Vec::new(),
+            removed,
+            committed: None,
+            steps,
+            journal_length: 0,
+            log_floor: 0,
+            log_end: LogEnd::default(),
+        }
     }
 
     fn restart(&mut self) {
@@ -97,7 +108,12 @@ impl Script {
     /// # Panics
     ///
     /// If a file is used before the step that creates it: a script would end in the middle.
-    pub fn operation(&mut self, journal: &Journal, log_floor: u32) -> Option<Operation> {
+    pub fn operation(
+        &mut self,
+        journal: &Journal,
+        log_floor: u32,
+        log_end: LogEnd,
+    ) -> Option<Operation> {
         let operation = match *self.steps.front()? {
             ScriptStep::Create(number) => {
                 let name = self.outputs[number].summary.id.file_name();
@@ -112,8 +128,9 @@ impl Script {
             ScriptStep::Sync(number) => Operation::Sync { file: opened(&self.outputs[number]) },
             ScriptStep::SyncDirectory => Operation::SyncDirectory,
             ScriptStep::WriteJournal => {
-                let (operation, length) = journal.append(&self.changes(log_floor));
-                (self.journal_length, self.log_floor) = (length, log_floor);
+                (self.log_floor, self.log_end) = (log_floor, log_end);
+                let (operation, length) = journal.append(&self.changes());
+                self.journal_length = length;
                 operation
             }
             ScriptStep::SyncJournal => Operation::Sync { file: journal.file },
@@ -129,7 +146,7 @@ impl Script {
         Some(operation)
     }
 
-    fn changes(&self, log_floor: u32) -> Vec<Change> {
+    fn changes(&self) -> Vec<Change> {
         let mut changes = Vec::new();
         if !self.outputs.is_empty() {
             let added: Vec<Summary> = self.outputs.iter().map(|output| output.summary).collect();
@@ -140,8 +157,9 @@ impl Script {
         }
         if let Some(Committed { sequence, tables }) = &self.committed {
             let flushed = tables.iter().map(|table| (*table, *sequence)).collect();
-            changes.push(Change::Log { floor: log_floor, flushed });
+            changes.push(Change::Log { floor: self.log_floor, flushed });
         }
+        changes.push(Change::LogEnd(self.log_end));
         changes
     }
 }

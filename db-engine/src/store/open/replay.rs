@@ -77,7 +77,7 @@ fn replay_shard(
         })?;
         recovery.flush_if_large(files)?;
     }
-    replay.finish()
+    replay.finish(needed.end)
 }
 
 fn replay_first_format(
