@@ -9,9 +9,9 @@ const MARGIN = 1.01
 
 /**
  * @param {string} benchmark
- * @param {{ connections: number, sensors: number, floor: number }} load
+ * @param {{ connections: number, sensors: number, floor: number, ackP99MsMax?: number }} load
  */
-export function throughput(benchmark, { connections, sensors, floor }) {
+export function throughput(benchmark, { connections, sensors, floor, ackP99MsMax }) {
   /** @param {Context} context  @returns {Promise<Figure[]>} */
   return async ({ seconds, progress }) => {
     const rate = Math.ceil(floor * MARGIN)
@@ -30,7 +30,7 @@ export function throughput(benchmark, { connections, sensors, floor }) {
       ),
       figure('connections lost', load.disconnects, '', 'at most', 0),
       figure('due to PUBACK, median', load.ackP50Ms, 'ms'),
-      figure('due to PUBACK, p99', load.ackP99Ms, 'ms'),
+      figure('due to PUBACK, p99', load.ackP99Ms, 'ms', ackP99MsMax ? 'at most' : '', ackP99MsMax),
       figure('CPU of broker and ingest', usage.cpuUs.ingest / count, 'µs/message'),
       figure('CPU of engine', usage.cpuUs.engine / count, 'µs/message'),
       figure('CPU of the load generator', usage.cpuUs.generator / count, 'µs/message'),
