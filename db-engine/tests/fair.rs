@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod simulated;
+mod whole;
 mod wire;
 
 use std::{
@@ -11,15 +12,16 @@ use std::{
 };
 
 use sandglass_db::{
-    io::{Clock, ManualClock, TimeSlice, sim::SimDisk},
+    io::{Clock, ManualClock, Random, TimeSlice, sim::SimDisk},
     mutation::{Builder, TableNumber, Write, token},
     schema::TableSettings,
+    server::Limits,
     store::{Done, Page, ReadRequest, Store, StoreConfig, Tag},
 };
 use simulated::{START_US, try_open_with};
 use tempfile::tempdir;
 use wire::{
-    client::{Client, execute, frame, op},
+    client::{Answer, Client, execute, frame, op},
     engine::Engine,
 };
 
@@ -234,5 +236,104 @@ fn a_client_with_a_thousand_counts_leaves_the_point_read_of_another_quick() {
         let (all, longest) = (reader.join().unwrap(), waited.iter().max().copied().unwrap());
         println!("{shards} shards: counts {all:?}, {} reads, longest {longest:?}", waited.len());
         assert!(longest < all / 10, "{longest:?} of {all:?}");
+    }
+}
+
+/// An engine in one thread and its clients, on a clock on which time goes by as it is looked at.
+struct Crowd {
+    engine: whole::Engine,
+    random: Random,
+    clients: Vec<whole::client::Client<()>>,
+}
+
+impl Crowd {
+    fn new(shards: u16, count: usize) -> Self {
+        let clock = Arc::new(ManualClock::ticking(START_US, 20));
+        let config = StoreConfig { shards, ..StoreConfig::default() };
+        let limits = Limits {
+            frame_bytes_max: 16 << 20,
+            connections_max: 1_000,
+            in_flight_max: 4_096,
+            output_bytes_max: 4 << 20,
+        };
+        let mut engine =
+            whole::Engine::open_with(&SimDisk::new(3), &clock, &config, 1, limits).unwrap();
+        let connect = |_| whole::client::Client::connect(&mut engine, 0, ());
+        let clients = (0..count).map(connect).collect();
+        let mut crowd = Self { engine, random: Random(1), clients };
+        for client in 0..count {
+            crowd.send(client);
+            crowd.wait(client, 1);
+        }
+        crowd
+    }
+
+    fn ask(&mut self, client: usize, text: &str) {
+        self.clients[client].ask(op::QUERY, &whole::client::query(text), ());
+    }
+
+    /// Gives the engine all that a client wants to send.
+    fn send(&mut self, client: usize) {
+        while !self.clients[client].is_sent() {
+            self.clients[client].push(&mut self.engine, &mut self.random);
+        }
+    }
+
+    fn turn(&mut self) {
+        for shard in 0..self.engine.shards() {
+            self.engine.turn(shard).unwrap();
+        }
+    }
+
+    fn answers(&mut self, client: usize) -> Vec<Answer> {
+        let answers = self.clients[client].take(&mut self.engine, usize::MAX);
+        answers.into_iter().map(|((), answer)| answer).collect()
+    }
+
+    /// Takes turns until a client has so many answers; gives them, and the time that it took.
+    fn wait(&mut self, client: usize, count: usize) -> (Vec<Answer>, u64) {
+        let begun_us = self.engine.clock.elapsed_us();
+        let mut all = Vec::new();
+        while all.len() < count {
+            self.turn();
+            all.extend(self.answers(client));
+        }
+        (all, self.engine.clock.elapsed_us() - begun_us)
+    }
+}
+
+/// How long a request takes while so many clients have a thousand each waiting: if they have just
+/// sent them, and if they are known to be busy.
+fn waits_of_one_among(busy: usize) -> [u64; 2] {
+    let mut crowd = Crowd::new(1, busy + 1);
+    for client in 0..busy {
+        (0..1_000).for_each(|_| crowd.ask(client, "SELECT key FROM system.local"));
+        crowd.send(client);
+    }
+    let mut point_read = || {
+        crowd.ask(busy, "SELECT cluster_name FROM system.local");
+        crowd.send(busy);
+        crowd.wait(busy, 1).1
+    };
+    let waits = [point_read(), point_read()];
+    // When the first of the others has all that it wanted, each has had a good part of it.
+    let mut answered = vec![0; busy];
+    while !answered.contains(&1_000) {
+        crowd.turn();
+        for (client, answered) in answered.iter_mut().enumerate() {
+            *answered += crowd.answers(client).len();
+        }
+    }
+    assert!(answered.iter().all(|answered| *answered > 500), "{answered:?}");
+    waits
+}
+
+#[test]
+fn who_asks_little_waits_no_longer_the_more_others_ask_much() {
+    let waits = [1, 10, 100].map(waits_of_one_among);
+    println!("first among them, and when they are known: {waits:?} us");
+    for (clients, [first, then]) in [1, 10, 100].into_iter().zip(waits) {
+        assert!(first < 3_000 + clients * 250, "{first} us among {clients} new ones");
+        assert!(then < 3_000, "{then} us among {clients}");
     }
 }

@@ -110,7 +110,6 @@ impl LogBlock {
 
     /// Puts what is to be written into `out`, for a device with blocks of so many bytes.
     pub fn encode(&self, segment: SegmentId, sequence: u64, block_bytes: usize, out: &mut Buffer) {
-        out.clear();
         out.resize(padded(self.entries.len(), block_bytes));
         write_sectors(out.as_mut_slice(), segment, sequence, &self.entries);
     }
@@ -134,4 +133,24 @@ pub fn entries(payload: &[u8]) -> impl Iterator<Item = LogEntry<'_>> {
         rest = after;
         Some(LogEntry { kind, mutations })
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_block_is_the_same_in_memory_that_has_had_another() {
+        let segment = SegmentId { epoch: 3, shard: 1, number: 0 };
+        let encode = |bytes: usize, out: &mut Buffer| {
+            let mut block = LogBlock::default();
+            block.push(EntryKind::Write, &vec![7; bytes], Some(1));
+            block.encode(segment, 5, 512, out);
+        };
+        let (mut used, mut fresh) = (Buffer::default(), Buffer::default());
+        encode(3_000, &mut used);
+        encode(700, &mut used);
+        encode(700, &mut fresh);
+        assert_eq!(used.as_slice(), fresh.as_slice(), "what is left over is zeros");
+    }
 }

@@ -52,7 +52,7 @@ pub enum Sector<'a> {
     Damaged,
 }
 
-/// Writes the sectors of a block: `entries` over as many bytes as `out` has, all of them zeros.
+/// Writes the sectors of a block: `entries` over all of `out`, whatever was in it.
 ///
 /// # Panics
 ///
@@ -61,7 +61,7 @@ pub fn write_sectors(out: &mut [u8], segment: SegmentId, sequence: u64, entries:
     let sectors = u16::try_from(out.len() / SECTOR_BYTES).expect("blocks are limited to less");
     let bytes = u32::try_from(entries.len()).expect("blocks are limited to less");
     let mut parts = entries.chunks(SECTOR_PAYLOAD_BYTES);
-    let initial = identity_checksum(segment);
+    let hasher = crc32fast::Hasher::new_with_initial(identity_checksum(segment));
     for (index, sector) in (0..sectors).zip(out.chunks_exact_mut(SECTOR_BYTES)) {
         sector[4..8].copy_from_slice(&segment.number.to_le_bytes());
         sector[8..16].copy_from_slice(&sequence.to_le_bytes());
@@ -69,9 +69,14 @@ pub fn write_sectors(out: &mut [u8], segment: SegmentId, sequence: u64, entries:
         sector[18..20].copy_from_slice(&sectors.to_le_bytes());
         sector[20..24].copy_from_slice(&bytes.to_le_bytes());
         let part = parts.next().unwrap_or_default();
-        sector[HEADER_BYTES..HEADER_BYTES + part.len()].copy_from_slice(part);
-        let checksum = checksum(initial, &sector[4..]);
-        sector[..4].copy_from_slice(&checksum.to_le_bytes());
+        let (payload, padding) = sector[HEADER_BYTES..].split_at_mut(part.len());
+        payload.copy_from_slice(part);
+        if !padding.is_empty() {
+            padding.fill(0);
+        }
+        let mut hasher = hasher.clone();
+        hasher.update(&sector[4..]);
+        sector[..4].copy_from_slice(&hasher.finalize().to_le_bytes());
     }
     assert!(parts.next().is_none(), "the entries fit");
 }
@@ -86,7 +91,9 @@ pub fn read_sector(sector: &[u8; SECTOR_BYTES], segment: SegmentId) -> Sector<'_
     let u32_at = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|byte| sector[at + byte]));
     let sequence = u64::from(u32_at(8)) | u64::from(u32_at(12)) << 32;
     let (number, index, sectors, bytes) = (u32_at(4), u16_at(16), u16_at(18), u32_at(20));
-    let is_whole = checksum(identity_checksum(segment), &sector[4..]) == u32_at(0);
+    let mut hasher = crc32fast::Hasher::new_with_initial(identity_checksum(segment));
+    hasher.update(&sector[4..]);
+    let is_whole = hasher.finalize() == u32_at(0);
     if !is_whole || index >= sectors || number > segment.number {
         return Sector::Damaged;
     }
@@ -111,11 +118,5 @@ fn identity_checksum(segment: SegmentId) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(&segment.epoch.to_le_bytes());
     hasher.update(&segment.shard.to_le_bytes());
-    hasher.finalize()
-}
-
-fn checksum(initial: u32, bytes: &[u8]) -> u32 {
-    let mut hasher = crc32fast::Hasher::new_with_initial(initial);
-    hasher.update(bytes);
     hasher.finalize()
 }

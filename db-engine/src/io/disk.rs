@@ -301,11 +301,22 @@ fn open_durable(path: &Path) -> io::Result<Gave> {
 
 /// Zeros, and not only reserved space: a write into an unwritten extent changes metadata, and that
 /// costs a journal commit per block.
-fn fill(file: &File, offset: u64, bytes: usize) -> io::Result<()> {
-    let mut zeros = Buffer::with_capacity(bytes);
-    zeros.resize(bytes);
-    file.write_all_at(zeros.as_slice(), offset)
+fn fill(file: &File, mut offset: u64, mut bytes: usize) -> io::Result<()> {
+    while bytes > 0 {
+        let zeros = &ZEROS.0[..bytes.min(ZEROS.0.len())];
+        file.write_all_at(zeros, offset)?;
+        offset += zeros.len() as u64;
+        bytes -= zeros.len();
+    }
+    Ok(())
 }
+
+/// Zeros that no piece of a file needs memory of its own for.
+#[repr(align(4096))]
+struct Zeros([u8; 1 << 20]);
+
+static ZEROS: Zeros = Zeros([0; 1 << 20]);
+const _: () = assert!(align_of::<Zeros>() == ALIGNMENT);
 
 /// Opens a file for writes that are durable when they return, and pass by the page cache if its
 /// file system can do without. Filling pages that nobody reads costs more than all else.

@@ -14,10 +14,29 @@ const BYTES_PER_UNIT: usize = 256;
 /// Time runs from the first look at the clock, so that work of a few rows costs no look at all.
 pub struct TimeSlice<'a> {
     clock: Option<&'a dyn Clock>,
+    whole: Deadline,
+    /// What the work at hand may take of it.
+    part: Deadline,
+    units_to_look: u32,
+}
+
+/// Some microseconds, which run from when the clock was first looked at.
+#[derive(Clone, Copy)]
+struct Deadline {
     us: u64,
     until_us: Option<u64>,
-    units_to_look: u32,
     is_over: bool,
+}
+
+impl Deadline {
+    fn new(us: u64) -> Self {
+        Self { us, until_us: None, is_over: false }
+    }
+
+    fn look(&mut self, now_us: u64) {
+        let until_us = *self.until_us.get_or_insert(now_us.saturating_add(self.us));
+        self.is_over |= now_us >= until_us;
+    }
 }
 
 impl<'a> TimeSlice<'a> {
@@ -25,14 +44,25 @@ impl<'a> TimeSlice<'a> {
     #[must_use]
     pub fn new(clock: &'a dyn Clock, us: u64) -> Self {
         let units_to_look = UNITS_PER_LOOK;
-        Self { clock: Some(clock), us, until_us: None, units_to_look, is_over: false }
+        Self {
+            clock: Some(clock),
+            whole: Deadline::new(us),
+            part: Deadline::new(us),
+            units_to_look,
+        }
     }
 
     /// All the time there is: where nobody waits.
     #[must_use]
     pub fn endless() -> Self {
-        let units_to_look = UNITS_PER_LOOK;
-        Self { clock: None, us: 0, until_us: None, units_to_look, is_over: false }
+        let (whole, part) = (Deadline::new(0), Deadline::new(0));
+        Self { clock: None, whole, part, units_to_look: UNITS_PER_LOOK }
+    }
+
+    /// Begins a part of so many microseconds, after which the work at hand makes way for other
+    /// work in the same slice.
+    pub fn begin_part(&mut self, us: u64) {
+        self.part = Deadline::new(us);
     }
 
     /// Counts one unit of work, and more if it moved many bytes.
@@ -50,15 +80,22 @@ impl<'a> TimeSlice<'a> {
         self.units_to_look = UNITS_PER_LOOK;
         let Some(clock) = self.clock else { return };
         let now_us = clock.elapsed_us();
-        let until_us = *self.until_us.get_or_insert(now_us.saturating_add(self.us));
-        self.is_over |= now_us >= until_us;
+        self.whole.look(now_us);
+        self.part.look(now_us);
     }
 
-    /// Whether the time was used up at the last look.
+    /// Whether the time of the work at hand was used up at the last look.
     #[inline]
     #[must_use]
     pub fn is_over(&self) -> bool {
-        self.is_over
+        self.part.is_over || self.whole.is_over
+    }
+
+    /// Whether that of all parts was.
+    #[inline]
+    #[must_use]
+    pub fn is_whole_over(&self) -> bool {
+        self.whole.is_over
     }
 }
 
@@ -83,6 +120,23 @@ mod tests {
         assert!(units(10, 0) < units(20, 0));
         assert!(units(10, 1 << 20) <= 11, "a look after each unit of a megabyte");
         assert!(units(10, 1 << 20) < units(10, 0));
+    }
+
+    #[test]
+    fn a_part_ends_before_the_whole_and_not_after_it() {
+        let clock = ManualClock::ticking(0, 1);
+        let mut slice = TimeSlice::new(&clock, 25);
+        let mut parts = Vec::new();
+        while !slice.is_whole_over() {
+            slice.begin_part(10);
+            let mut looks = 0;
+            while !slice.is_over() {
+                slice.look();
+                looks += 1;
+            }
+            parts.push(looks);
+        }
+        assert_eq!(parts, [11, 11, 4]);
     }
 
     #[test]

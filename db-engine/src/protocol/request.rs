@@ -80,8 +80,6 @@ impl<'a> Values<'a> {
 pub struct Parameters<'a> {
     /// The level asked for.
     pub consistency: Consistency,
-    /// The bound values.
-    pub values: Values<'a>,
     /// The names of the values, where the client named them.
     pub names: Option<Vec<&'a str>>,
     /// The client remembers the columns of the result.
@@ -95,15 +93,18 @@ pub struct Parameters<'a> {
 }
 
 impl<'a> Parameters<'a> {
-    /// Reads the query parameters, which end the body.
+    /// Reads the query parameters, which end the body. The bound values are read into `values`:
+    /// they are too large to be handed on from function to function.
     ///
     /// # Errors
     /// The body ends too early, or says nonsense.
     #[inline]
-    pub fn read(reader: &mut BodyReader<'a>) -> Result<Self, MalformedBody> {
+    pub fn read(
+        reader: &mut BodyReader<'a>,
+        values: &mut Values<'a>,
+    ) -> Result<Self, MalformedBody> {
         let consistency = Consistency::from_wire(reader.short()?)?;
         let flags = reader.byte()?;
-        let mut values = Values::default();
         let mut names = None;
         if flags & flag::VALUES != 0 {
             if flags & flag::NAMES == 0 {
@@ -120,15 +121,7 @@ impl<'a> Parameters<'a> {
         let paging_state = if flags & flag::PAGING_STATE == 0 { None } else { reader.bytes()? };
         let timestamp_us = read_tail(reader, flags)?;
         let skip_metadata = flags & flag::SKIP_METADATA != 0;
-        Ok(Self {
-            consistency,
-            values,
-            names,
-            skip_metadata,
-            page_rows,
-            paging_state,
-            timestamp_us,
-        })
+        Ok(Self { consistency, names, skip_metadata, page_rows, paging_state, timestamp_us })
     }
 }
 

@@ -92,8 +92,8 @@ pub struct Connection {
     pub life: Life,
     /// It is in the list of those with something to send.
     pub dirty: bool,
-    /// It is in the list of those to be read again.
-    pub waiting: bool,
+    /// It is in a line of those to be read.
+    pub is_queued: bool,
     /// It is not read until it has taken or been given some of its answers.
     pub blocked: bool,
     /// The client has closed its side: what it has sent is to be read to the end.
@@ -120,7 +120,7 @@ impl Connection {
             kept: Vec::new(),
             life: Life::Open,
             dirty: false,
-            waiting: false,
+            is_queued: false,
             blocked: false,
             ended: false,
             needed: HEADER_BYTES,

@@ -64,7 +64,7 @@ impl EventLoop {
                             self.reactor.ended(index);
                         }
                         if event.is_readable() {
-                            self.reactor.read(index);
+                            self.reactor.readable(index);
                         }
                         if event.is_writable() {
                             self.reactor.writable(index);

@@ -7,6 +7,7 @@ mod event_loop;
 mod http;
 pub mod logger;
 mod reactor;
+mod requests;
 mod socket;
 mod stop;
 

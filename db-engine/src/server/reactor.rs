@@ -9,25 +9,26 @@
 use super::{
     connection::{Connection, Life, Received, Stream},
     connections::Connections,
+    requests::{refuse, run, run_kept},
     stop::Stop,
 };
 use crate::{
-    budget::Share,
-    metrics::ShardMetrics,
-    protocol::{
-        code,
-        frame::{HEADER_BYTES, Split, split},
-        response,
-    },
-    shard::{Shard, session::Session},
-    store::Fatal,
+    budget::Share, io::TimeSlice, metrics::ShardMetrics, protocol::code, shard::Shard, store::Fatal,
 };
 use log::debug;
 use std::{
+    collections::VecDeque,
     io,
     sync::Arc,
     time::{Duration, Instant},
 };
+
+/// Microseconds of a turn for the requests of clients that have just sent some, all together; and
+/// as many for those that have more than there was time for.
+const REQUESTS_US: u64 = 1_000;
+
+/// The least that a client is given of them when it is its turn.
+const CLIENT_US: u64 = 100;
 
 /// Bytes of the buffer that all connections are read into.
 const SHARED_BYTES: usize = 64 << 10;
@@ -59,8 +60,11 @@ pub struct Reactor {
     shard: Shard,
     limits: Limits,
     shared: Vec<u8>,
-    /// Connections to be read in the next turn although no event will tell so.
-    waiting: Vec<u32>,
+    /// Connections of which something is to be read: they have been idle. They are first, because
+    /// most have sent little.
+    fresh: VecDeque<u32>,
+    /// Connections that have had a share of time and have more to be run. No event will tell so.
+    busy: VecDeque<u32>,
     /// Memory for the list of those who have something to send.
     spare: Vec<u32>,
     /// When answers were last looked through for those that nobody takes, in microseconds.
@@ -92,7 +96,8 @@ impl Reactor {
             shard,
             limits,
             shared: vec![0; SHARED_BYTES],
-            waiting: Vec::new(),
+            fresh: VecDeque::new(),
+            busy: VecDeque::new(),
             spare: Vec::new(),
             relieved_us: 0,
             stop,
@@ -120,7 +125,8 @@ impl Reactor {
             let left = until.saturating_duration_since(Instant::now());
             timeout = Some(timeout.map_or(left, |timeout| timeout.min(left)));
         }
-        if !self.waiting.is_empty() || !self.shard.lie_down() {
+        let is_behind = !(self.fresh.is_empty() && self.busy.is_empty());
+        if is_behind || !self.shard.lie_down() {
             timeout = Some(Duration::ZERO);
         }
         timeout
@@ -162,22 +168,27 @@ impl Reactor {
         }
     }
 
+    /// Notes that there is something to read of a connection.
+    pub fn readable(&mut self, index: u32) {
+        if let Some(connection) = self.connections.get(index)
+            && !connection.is_queued
+        {
+            connection.is_queued = true;
+            self.fresh.push_back(index);
+        }
+    }
+
     /// Notes that a connection can be written to.
     pub fn writable(&mut self, index: u32) {
         self.connections.touch(index);
     }
 
-    /// The rest of a turn, once every connection that is ready was read.
+    /// A turn, once it is known which connections are ready.
     ///
     /// # Errors
     /// Storage has failed: nothing more may be acknowledged.
     pub fn turn(&mut self) -> Result<(), Fatal> {
-        for index in std::mem::take(&mut self.waiting) {
-            if let Some(connection) = self.connections.get(index) {
-                connection.waiting = false;
-                self.read(index);
-            }
-        }
+        self.serve();
         self.shard.turn(&mut self.connections)?;
         self.send();
         self.relieve();
@@ -196,9 +207,37 @@ impl Reactor {
         })
     }
 
-    /// Reads a connection of which there is something to read, and runs its frames.
-    pub fn read(&mut self, index: u32) {
+    /// Runs what clients have sent, as much of it as there is time for. They share the time of a
+    /// turn, so that a turn is short however many of them there are.
+    fn serve(&mut self) {
+        let clock = self.shard.clock();
+        let mut time = TimeSlice::new(&*clock, REQUESTS_US);
+        let share_us = share_of(self.fresh.len());
+        while !time.is_whole_over() {
+            let Some(index) = self.fresh.pop_front() else { break };
+            time.begin_part(share_us);
+            self.read(index, &mut time);
+        }
+        if self.busy.is_empty() {
+            return;
+        }
+        let mut time = TimeSlice::new(&*clock, REQUESTS_US);
+        let share_us = share_of(self.busy.len());
+        for _ in 0..self.busy.len() {
+            let Some(index) = self.busy.pop_front() else { return };
+            time.begin_part(share_us);
+            self.read(index, &mut time);
+            if time.is_whole_over() || !self.fresh.is_empty() {
+                return;
+            }
+        }
+    }
+
+    /// Reads a connection that is in no line any more, and runs its frames until there are none, or
+    /// its time is over.
+    fn read(&mut self, index: u32, time: &mut TimeSlice<'_>) {
         let Some(connection) = self.connections.get(index) else { return };
+        connection.is_queued = false;
         if connection.life == Life::Lingering {
             connection.drain(&mut self.shared);
             if connection.life == Life::Closed {
@@ -212,24 +251,22 @@ impl Reactor {
         }
         let metrics = self.shard.metrics_handle();
         let mut drained = false;
-        self.shard.begin_client();
-        run_kept(connection, &mut self.shard, &self.limits);
-        while !(connection.blocked || connection.session.broken || drained) && self.shard.has_time()
-        {
+        run_kept(connection, &mut self.shard, &self.limits, time);
+        while !(connection.blocked || connection.session.broken || drained || time.is_over()) {
             metrics.receives.add(1);
             let before = connection.kept.len();
             let length = match connection.receive(&mut self.shared) {
                 Received::Shared { length, drained: last } => {
                     drained = last && !connection.ended;
                     let bytes = &self.shared[..length];
-                    let used = run(connection, &mut self.shard, &self.limits, bytes);
+                    let used = run(connection, &mut self.shard, &self.limits, bytes, time);
                     connection.keep(&bytes[used..]);
                     length - before
                 }
                 Received::Kept { drained: last } => {
                     drained = last && !connection.ended;
                     let length = connection.kept.len() - before;
-                    run_kept(connection, &mut self.shard, &self.limits);
+                    run_kept(connection, &mut self.shard, &self.limits, time);
                     length
                 }
                 Received::Nothing => break,
@@ -241,9 +278,10 @@ impl Reactor {
             metrics.received_bytes.add(length as u64);
         }
         let is_held_up = connection.blocked || connection.session.broken;
-        if !(is_held_up || connection.waiting || self.shard.has_time()) {
-            connection.waiting = true;
-            self.waiting.push(index);
+        let has_more = !drained || connection.kept.len() >= connection.needed;
+        if has_more && time.is_over() && !is_held_up {
+            connection.is_queued = true;
+            self.busy.push_back(index);
         }
         connection.settle();
         self.connections.touch(index);
@@ -323,9 +361,9 @@ impl Reactor {
                 && (output == 0 || !metrics.memory.is_over(Share::Answers))
             {
                 connection.blocked = false;
-                if !connection.waiting {
-                    connection.waiting = true;
-                    self.waiting.push(index);
+                if !connection.is_queued {
+                    connection.is_queued = true;
+                    self.busy.push_back(index);
                 }
             }
         }
@@ -371,68 +409,7 @@ impl Reactor {
     }
 }
 
-/// Runs the frames at the front of what the connection keeps.
-fn run_kept(connection: &mut Connection, shard: &mut Shard, limits: &Limits) {
-    if connection.kept.len() >= connection.needed.min(HEADER_BYTES) {
-        let kept = std::mem::take(&mut connection.kept);
-        let used = run(connection, shard, limits, &kept);
-        connection.kept = kept;
-        connection.used(used);
-    }
-}
-
-/// Runs the frames at the front of `bytes`; returns how many bytes they have. Stops early at a
-/// limit of the connection, which is then blocked, at what breaks it, and when the connection has
-/// had its share of the turn.
-fn run(connection: &mut Connection, shard: &mut Shard, limits: &Limits, bytes: &[u8]) -> usize {
-    let mut at = 0;
-    connection.needed = HEADER_BYTES;
-    while at < bytes.len() {
-        let session = &mut connection.session;
-        match split(&bytes[at..], limits.frame_bytes_max) {
-            Split::Whole(frame, length) => {
-                at += length;
-                shard.frame(session, frame);
-            }
-            Split::Part(needed) => {
-                connection.needed = needed;
-                return at;
-            }
-            Split::Version { version } => {
-                // Drivers try the versions they know from the newest down: nothing is wrong.
-                response::unsupported_version(&mut session.out, version);
-                shard.metrics().other_versions.add(1);
-                session.broken = true;
-            }
-            Split::TooLong { stream, bytes } => {
-                let most = limits.frame_bytes_max;
-                let message = format!("a request of {bytes} bytes is over the limit of {most}");
-                refuse(session, stream, code::PROTOCOL, &message);
-                shard.metrics().error(code::PROTOCOL);
-                shard.metrics().broken.add(1);
-            }
-        }
-        if connection.session.broken {
-            return bytes.len();
-        }
-        connection.settle();
-        let output = connection.output_bytes();
-        let full = connection.session.in_flight >= limits.in_flight_max
-            || output >= limits.output_bytes_max
-            || (output > 0 && shard.metrics().memory.is_over(Share::Answers));
-        if full {
-            connection.blocked = true;
-            shard.metrics().blocked.add(1);
-            return at;
-        }
-        if !shard.has_time() {
-            return at;
-        }
-    }
-    at
-}
-
-fn refuse(session: &mut Session, stream: i16, code: i32, message: &str) {
-    response::error(&mut session.out, stream, code, message);
-    session.broken = true;
+/// What each of so many clients is given of the time of a turn.
+fn share_of(clients: usize) -> u64 {
+    (REQUESTS_US / clients.max(1) as u64).max(CLIENT_US)
 }

@@ -10,11 +10,13 @@ use super::{
 use crate::{
     budget::Share,
     cql::{self, BindContext, Plan, Prepared, ReadOptions},
+    io::TimeSlice,
     protocol::{
         CQL_VERSION, Consistency, MalformedBody, VERSION_NAME, code, compression,
+        frame::Frame,
         notation::BodyReader,
         opcode,
-        request::{Parameters, Startup, read_register},
+        request::{Parameters, Startup, Values, read_register},
         response, result,
     },
     schema::system::PARTITIONER,
@@ -45,9 +47,9 @@ impl Shard {
     pub(super) fn request(
         &mut self,
         session: &mut Session,
-        stream: i16,
-        opcode: u8,
+        Frame { stream, opcode, .. }: Frame<'_>,
         mut reader: BodyReader<'_>,
+        time: &mut TimeSlice<'_>,
     ) -> Result<(), MalformedBody> {
         if !session.started && !matches!(opcode, opcode::STARTUP | opcode::OPTIONS) {
             return Err(MalformedBody(format!(
@@ -55,9 +57,9 @@ impl Shard {
             )));
         }
         match opcode {
-            opcode::EXECUTE => return self.execute(session, stream, reader),
+            opcode::EXECUTE => return self.execute(session, stream, reader, time),
             opcode::BATCH => return self.batch(session, stream, reader.rest()),
-            opcode::QUERY => return self.query(session, stream, reader),
+            opcode::QUERY => return self.query(session, stream, reader, time),
             opcode::PREPARE => {
                 let text = reader.long_string()?;
                 self.prepare(session, stream, text);
@@ -79,14 +81,17 @@ impl Shard {
         session: &mut Session,
         stream: i16,
         mut reader: BodyReader<'_>,
+        time: &mut TimeSlice<'_>,
     ) -> Result<(), MalformedBody> {
         let id = reader.short_bytes()?;
-        let parameters = Parameters::read(&mut reader)?;
+        let mut values = Values::default();
+        let parameters = Parameters::read(&mut reader, &mut values)?;
+        let values = values.as_slice();
         let second = self.core.second();
         match self.plans.find(&self.core.shared, id, second) {
             Some(place) => {
                 let statement = self.plans.at(place);
-                self.core.run(session, stream, statement, &parameters);
+                self.core.run(session, stream, statement, (&parameters, values), time);
             }
             None => self.core.unprepared(session, stream, id),
         }
@@ -98,9 +103,12 @@ impl Shard {
         session: &mut Session,
         stream: i16,
         mut reader: BodyReader<'_>,
+        time: &mut TimeSlice<'_>,
     ) -> Result<(), MalformedBody> {
         let text = reader.long_string()?;
-        let parameters = Parameters::read(&mut reader)?;
+        let mut values = Values::default();
+        let parameters = Parameters::read(&mut reader, &mut values)?;
+        let values = values.as_slice();
         self.core.learn_schema();
         if let Err(failure) = self.core.check_cost(text) {
             self.core.fail(session, stream, &failure);
@@ -116,7 +124,8 @@ impl Shard {
                 if statement.prepared.plan.is_of_rows() {
                     self.core.metrics.unprepared.add(1);
                 }
-                self.core.run(session, stream, &Arc::new(statement), &parameters);
+                let statement = Arc::new(statement);
+                self.core.run(session, stream, &statement, (&parameters, values), time);
             }
             Err(error) => self.core.fail(session, stream, &error.into()),
         }
@@ -273,12 +282,13 @@ impl Core {
         session: &mut Session,
         stream: i16,
         statement: &Arc<PreparedStatement>,
-        parameters: &Parameters<'_>,
+        (parameters, values): (&Parameters<'_>, &[Value<'_>]),
+        time: &mut TimeSlice<'_>,
     ) {
         let in_order;
         let values = match &parameters.names {
-            None => parameters.values.as_slice(),
-            Some(names) => match ordered(&statement.prepared, names, parameters) {
+            None => values,
+            Some(names) => match ordered(&statement.prepared, names, values) {
                 Ok(ordered) => {
                     in_order = ordered;
                     &in_order
@@ -296,7 +306,7 @@ impl Core {
             },
             consistency: parameters.consistency,
         };
-        if let Err(failure) = self.run_plan(session, stream, statement, &request) {
+        if let Err(failure) = self.run_plan(session, stream, statement, &request, time) {
             self.fail(session, stream, &failure);
         }
     }
@@ -308,10 +318,11 @@ impl Core {
         stream: i16,
         statement: &Arc<PreparedStatement>,
         request: &Binding<'_>,
+        time: &mut TimeSlice<'_>,
     ) -> Result<(), Failure> {
         match &statement.prepared.plan {
             Plan::Write(plan) => self.write(session, stream, plan, request),
-            Plan::Select(plan) => self.select(session, stream, statement, plan, request),
+            Plan::Select(plan) => self.select(session, (stream, statement), plan, request, time),
             Plan::Batch(plan) => self.text_batch(session, stream, plan, request),
             Plan::System(plan) => {
                 let address = self.address(session, stream);
@@ -366,9 +377,8 @@ impl Core {
 fn ordered<'a>(
     prepared: &Prepared,
     names: &[&str],
-    parameters: &Parameters<'a>,
+    values: &[Value<'a>],
 ) -> Result<Vec<Value<'a>>, Failure> {
-    let values = parameters.values.as_slice();
     let order = prepared.order_of(names)?;
     Ok(order.iter().map(|place| values.get(*place).copied().unwrap_or(Value::Unset)).collect())
 }

@@ -23,7 +23,7 @@ mod write;
 use crate::{
     cql::BindScratch,
     directory::CatalogFile,
-    io::{Clock, Random},
+    io::{Clock, Random, TimeSlice},
     metrics::ShardMetrics,
     protocol::{
         MalformedBody, code,
@@ -47,9 +47,6 @@ use std::{collections::VecDeque, sync::Arc, time::Duration};
 use tag::SlabKey;
 use tracing::TracedRequests;
 use write::{Retry, SplitWrite};
-
-/// Microseconds that the requests of one client take of a turn, before the next one is served.
-const CLIENT_US: u64 = 1_000;
 
 /// What a shard is made of.
 pub struct ShardParts {
@@ -108,8 +105,6 @@ struct Core {
     reads: Slab<Option<Box<Reading>>>,
     /// Whose read goes on next.
     round_robin: RoundRobin,
-    /// When the client that is served has had its share of the turn.
-    client_until_us: u64,
     /// Reads that wait until there is room for what they read.
     held_back: VecDeque<SlabKey>,
     /// Bytes that answers held when reads were last held back.
@@ -159,7 +154,6 @@ impl Shard {
             writes: Slab::default(),
             reads: Slab::default(),
             round_robin: RoundRobin::default(),
-            client_until_us: 0,
             held_back: VecDeque::new(),
             held_back_at_bytes: 0,
             output_bytes_max: usize::MAX,
@@ -221,17 +215,10 @@ impl Shard {
         self.core.look_at_clock();
     }
 
-    /// Begins to serve a client.
-    pub fn begin_client(&mut self) {
-        let now_us = self.core.clock.elapsed_us();
-        self.core.client_until_us = now_us.saturating_add(CLIENT_US);
-    }
-
-    /// Whether the client that is served has some of its share of the turn left.
-    #[inline]
+    /// The time.
     #[must_use]
-    pub fn has_time(&self) -> bool {
-        self.core.clock.elapsed_us() < self.core.client_until_us
+    pub fn clock(&self) -> Arc<dyn Clock> {
+        Arc::clone(&self.core.clock)
     }
 
     /// How long the shard may wait if nothing rings; `None` for ever.
@@ -269,13 +256,14 @@ impl Shard {
         self.core.store.is_idle() && self.core.changes.as_ref().is_none_or(Changes::is_idle)
     }
 
-    /// Runs one request. It is answered in the session's output, now or in a later turn.
-    pub fn frame(&mut self, session: &mut Session, frame: Frame<'_>) {
+    /// Runs one request, as far as its client has time. It is answered in the session's output, now
+    /// or in a later turn.
+    pub fn frame(&mut self, session: &mut Session, frame: Frame<'_>, time: &mut TimeSlice<'_>) {
         self.core.metrics.frames.add(1);
         self.core.request_bytes = frame.body.len();
         let at = session.out.len();
         let ran = if frame.flags & flag::COMPRESSED == 0 {
-            self.body(session, frame)
+            self.body(session, frame, time)
         } else {
             let mut inflated = std::mem::take(&mut self.inflated);
             let ran = if session.compressed {
@@ -283,7 +271,8 @@ impl Shard {
             } else {
                 Err(MalformedBody::new("a compressed body, but no compression was agreed on"))
             };
-            let ran = ran.and_then(|()| self.body(session, Frame { body: &inflated, ..frame }));
+            let ran =
+                ran.and_then(|()| self.body(session, Frame { body: &inflated, ..frame }, time));
             if inflated.capacity() <= 1 << 20 {
                 self.inflated = inflated;
             }
@@ -301,7 +290,12 @@ impl Shard {
         }
     }
 
-    fn body(&mut self, session: &mut Session, frame: Frame<'_>) -> Result<(), MalformedBody> {
+    fn body(
+        &mut self,
+        session: &mut Session,
+        frame: Frame<'_>,
+        time: &mut TimeSlice<'_>,
+    ) -> Result<(), MalformedBody> {
         let mut reader = BodyReader::new(frame.body);
         if frame.flags & flag::CUSTOM_PAYLOAD != 0 {
             reader.skip_bytes_map()?;
@@ -309,7 +303,7 @@ impl Shard {
         if frame.flags & flag::TRACING != 0 {
             self.begin_trace(session, frame, reader);
         }
-        self.request(session, frame.stream, frame.opcode, reader)
+        self.request(session, frame, reader, time)
     }
 }
 

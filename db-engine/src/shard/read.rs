@@ -27,8 +27,11 @@ use crate::{
 };
 use std::sync::Arc;
 
-/// Microseconds after which a read that was just asked for lets others go first.
+/// Microseconds after which a read that another shard has just asked for lets others go first.
 const FIRST_US: u64 = 100;
+
+/// Microseconds of a turn for such reads, all together.
+pub(super) const ASKED_US: u64 = 1_000;
 
 /// Microseconds that a read may take when it goes on.
 const READ_US: u64 = 1_000;
@@ -73,16 +76,24 @@ enum ReadStep {
     Paused,
 }
 
+/// How a read goes on.
+enum Resume<'a, 'c> {
+    /// With the rows that come next, as long as there is time.
+    Step(&'a mut TimeSlice<'c>),
+    /// With a page that it has waited for, or why there is none.
+    Accept(Result<&'a Page, &'a str>),
+}
+
 impl Core {
     /// Runs a SELECT.
     #[inline]
     pub(super) fn select(
         &mut self,
         session: &mut Session,
-        stream: i16,
-        statement: &Arc<PreparedStatement>,
+        (stream, statement): (i16, &Arc<PreparedStatement>),
         plan: &SelectPlan,
         request: &Binding<'_>,
+        time: &mut TimeSlice<'_>,
     ) -> Result<(), Failure> {
         if let Some(refused) = request.consistency.refused_for_read() {
             return Err(Failure::invalid(refused));
@@ -120,7 +131,7 @@ impl Core {
         }
         let mut cells = std::mem::take(&mut self.cells);
         cells.clear();
-        match self.step((slot, address), plan, &mut read, &mut cells, FIRST_US) {
+        match self.step((slot, address), plan, &mut read, &mut cells, time) {
             Ok(ReadStep::Over) => {
                 self.reads.remove(slot);
                 let (count, state) = read.finish(&mut cells);
@@ -185,6 +196,7 @@ impl Core {
     }
 
     /// Keeps memory for the next result. A large one gives its memory back.
+    #[inline]
     fn keep_cells(&mut self, cells: Vec<u8>) {
         if cells.capacity() <= PAGE_BYTES {
             self.cells = cells;
@@ -216,16 +228,17 @@ impl Core {
     }
 
     /// Begins reads that there is room for now.
-    fn begin_held_back(&mut self, sessions: &mut dyn Sessions) {
+    fn begin_held_back(&mut self, sessions: &mut dyn Sessions, time: &mut TimeSlice<'_>) {
         for _ in 0..self.held_back.len().min(HELD_BACK_TRIES) {
             let Some(slot) = self.held_back.pop_front() else { return };
-            self.begin(sessions, slot);
+            time.begin_part(READ_US);
+            self.begin(sessions, slot, time);
         }
         self.held_back_at_bytes = self.metrics.memory.taken(Share::Answers);
     }
 
     /// Begins a read if there is room for it; else it is held back.
-    fn begin(&mut self, sessions: &mut dyn Sessions, slot: SlabKey) {
+    fn begin(&mut self, sessions: &mut dyn Sessions, slot: SlabKey, time: &mut TimeSlice<'_>) {
         let Some(Some(reading)) = self.reads.get(slot) else { return };
         let place = reading.address.place;
         if !sessions.look(place).is_none_or(|session| self.has_room_for(session)) {
@@ -237,7 +250,7 @@ impl Core {
         }
         self.charge(slot);
         if let Some(reading) = self.reads.get(slot).and_then(Option::take) {
-            self.proceed(sessions, slot, reading, None);
+            self.proceed(sessions, slot, reading, Resume::Step(time));
         }
     }
 
@@ -265,9 +278,8 @@ impl Core {
         plan: &SelectPlan,
         read: &mut Read,
         cells: &mut Vec<u8>,
-        us: u64,
+        time: &mut TimeSlice<'_>,
     ) -> Result<ReadStep, Failure> {
-        let mut time = TimeSlice::new(&*self.clock, us);
         loop {
             let Some((owner, request)) = read.next(self.shards) else { return Ok(ReadStep::Over) };
             if time.is_over() {
@@ -279,41 +291,40 @@ impl Core {
                 return Ok(ReadStep::Waiting);
             }
             let tag = Origin { shard: self.shard, waiter: Waiter::Read(slot) }.pack();
-            let mut page = std::mem::take(&mut self.page);
-            page.clear();
-            let ready = self.store.read(tag, &request, &mut page, &mut time);
-            let accepted = match ready {
-                Ok(true) => read.accept(plan, &page, self.shards, cells).map_err(Failure::from),
+            match self.store.read(tag, &request, &mut self.page, time) {
+                Ok(true) => read.accept(plan, &self.page, self.shards, cells)?,
                 Ok(false) => {
                     self.trace(address, |_| {
                         "Waiting for blocks of sstables, or for more time".to_owned()
                     });
                     return Ok(ReadStep::Waiting);
                 }
-                Err(error) => Err(failed(&error.to_string())),
-            };
-            time.count(page.bytes());
-            self.page = page;
+                Err(error) => return Err(failed(&error.to_string())),
+            }
+            time.count(self.page.bytes());
             self.trace(address, |core| page_activity(&core.page));
-            accepted?;
         }
     }
 
     /// Goes on with reads that have paused, as many as there is time for in a turn.
     pub(super) fn go_on(&mut self, sessions: &mut dyn Sessions) {
+        if self.round_robin.is_empty() && self.held_back.is_empty() {
+            return;
+        }
         let clock = Arc::clone(&self.clock);
-        let mut turn = TimeSlice::new(&*clock, TURN_US);
-        self.begin_held_back(sessions);
-        turn.look();
-        while !turn.is_over() {
+        let mut time = TimeSlice::new(&*clock, TURN_US);
+        time.look();
+        self.begin_held_back(sessions, &mut time);
+        while !time.is_whole_over() {
             let Some(slot) = self.round_robin.next() else { return };
             let Some(place) = self.reads.get(slot) else { continue };
+            time.begin_part(READ_US);
             if place.as_ref().is_some_and(|reading| reading.answers.is_none()) {
-                self.begin(sessions, slot);
+                self.begin(sessions, slot, &mut time);
             } else if let Some(reading) = place.take() {
-                self.proceed(sessions, slot, reading, None);
+                self.proceed(sessions, slot, reading, Resume::Step(&mut time));
             }
-            turn.look();
+            time.look();
         }
     }
 
@@ -325,7 +336,7 @@ impl Core {
         page: Result<&Page, &str>,
     ) {
         if let Some(reading) = self.reads.get(slot).and_then(Option::take) {
-            self.proceed(sessions, slot, reading, Some(page));
+            self.proceed(sessions, slot, reading, Resume::Accept(page));
         }
     }
 
@@ -334,12 +345,12 @@ impl Core {
         sessions: &mut dyn Sessions,
         slot: SlabKey,
         mut reading: Box<Reading>,
-        page: Option<Result<&Page, &str>>,
+        how: Resume<'_, '_>,
     ) {
         let address = reading.address;
         let statement = Arc::clone(&reading.statement);
         let Plan::Select(plan) = &statement.prepared.plan else { return };
-        let step = match page {
+        let step = match how {
             // Nobody is there any more to read for.
             _ if sessions.answer(address.place).is_none() => {
                 self.reads.remove(slot);
@@ -348,11 +359,11 @@ impl Core {
                 self.close_trace(address);
                 return;
             }
-            None => {
+            Resume::Step(time) => {
                 let (read, cells) = (&mut reading.read, &mut reading.cells);
-                self.step((slot, address), plan, read, cells, READ_US)
+                self.step((slot, address), plan, read, cells, time)
             }
-            Some(Ok(page)) => {
+            Resume::Accept(Ok(page)) => {
                 self.trace(address, |_| page_activity(page));
                 let (shards, cells) = (self.shards, &mut reading.cells);
                 let accepted = reading.read.accept(plan, page, shards, cells);
@@ -360,7 +371,7 @@ impl Core {
                 let step = if is_over { ReadStep::Over } else { ReadStep::Paused };
                 accepted.map(|()| step).map_err(Failure::from)
             }
-            Some(Err(what)) => Err(failed(what)),
+            Resume::Accept(Err(what)) => Err(failed(what)),
         };
         let step = step.and_then(|step| self.grow(&mut reading).map(|()| step));
         match step {
@@ -456,11 +467,17 @@ impl Core {
     }
 
     /// Another shard asks for a page of ours.
-    pub(super) fn read_for(&mut self, shard: u16, slot: SlabKey, request: &ReadRequest) {
+    pub(super) fn read_for(
+        &mut self,
+        shard: u16,
+        slot: SlabKey,
+        request: &ReadRequest,
+        time: &mut TimeSlice<'_>,
+    ) {
         let tag = Origin { shard, waiter: Waiter::Read(slot) }.pack();
         let mut page = Box::new(Page::default());
-        let mut time = TimeSlice::new(&*self.clock, FIRST_US);
-        match self.store.read(tag, request, &mut page, &mut time) {
+        time.begin_part(FIRST_US);
+        match self.store.read(tag, request, &mut page, time) {
             Ok(true) => self.peers.tell(shard, Message::Page { slot, page: Ok(page) }),
             Ok(false) => {}
             Err(error) => {

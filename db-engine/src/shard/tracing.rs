@@ -13,7 +13,7 @@ use crate::{
         frame::Frame,
         notation::BodyReader,
         opcode,
-        request::{Batch, Parameters},
+        request::{Batch, Parameters, Values},
         response,
     },
     store::Page,
@@ -94,7 +94,7 @@ impl Shard {
             }
         }
         if opcode != opcode::PREPARE {
-            let parameters = Parameters::read(&mut reader)?;
+            let parameters = Parameters::read(&mut reader, &mut Values::default())?;
             put("consistency_level", parameters.consistency.name().to_string());
             if let Some(rows) = parameters.page_rows {
                 put("page_size", rows.to_string());

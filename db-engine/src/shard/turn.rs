@@ -6,16 +6,18 @@ use super::{
     ddl::{self, SchemaAction},
     failure::Failure,
     peers::{Message, Parcel},
+    read::ASKED_US,
     session::{Address, Session, Sessions},
     tag::{Origin, Waiter},
 };
 use crate::{
     budget::Share,
+    io::TimeSlice,
     protocol::{code, result},
     schema::SchemaChange,
     store::{Done, Fatal},
 };
-use std::time::Duration;
+use std::{sync::Arc, time::Duration};
 
 /// When to try again what the store, or a peer, had no room for.
 const RETRY: Duration = Duration::from_millis(10);
@@ -76,17 +78,21 @@ impl Core {
     fn hear_peers(&mut self, sessions: &mut dyn Sessions) {
         let mut parcels = std::mem::take(&mut self.parcels);
         self.peers.own().collect(&mut parcels);
-        if !parcels.is_empty() {
-            // Whoever sends a write of a new table has published the table before.
-            self.learn_schema();
+        if parcels.is_empty() {
+            self.parcels = parcels;
+            return;
         }
+        // Whoever sends a write of a new table has published the table before.
+        self.learn_schema();
+        let clock = Arc::clone(&self.clock);
+        let mut time = TimeSlice::new(&*clock, ASKED_US);
         for parcel in parcels.drain(..) {
-            self.open(sessions, parcel);
+            self.open(sessions, parcel, &mut time);
         }
         self.parcels = parcels;
     }
 
-    fn open(&mut self, sessions: &mut dyn Sessions, parcel: Parcel) {
+    fn open(&mut self, sessions: &mut dyn Sessions, parcel: Parcel, time: &mut TimeSlice<'_>) {
         let from = parcel.from;
         let mut bytes = parcel.bytes.as_slice();
         for message in parcel.messages {
@@ -103,7 +109,9 @@ impl Core {
                     let waiter = Origin::unpack(tag).waiter;
                     self.wrote(sessions, waiter, from, refused);
                 }
-                Message::Read { slot, request } => self.read_for(from, slot, &request),
+                Message::Read { slot, request } => {
+                    self.read_for(from, slot, &request, time);
+                }
                 Message::Page { slot, page } => {
                     let page = page.as_deref().map_err(String::as_str);
                     self.read_done(sessions, slot, page);

@@ -72,12 +72,23 @@ pub struct Engine {
 }
 
 impl Engine {
-    /// Opens the directory and begins to serve, as the server does.
+    /// Opens the directory and begins to serve, as the server does, with [`LIMITS`].
     pub fn open(
         disk: &SimDisk,
         clock: &Arc<ManualClock>,
         config: &StoreConfig,
         seed: u64,
+    ) -> Result<Self, String> {
+        Self::open_with(disk, clock, config, seed, LIMITS)
+    }
+
+    /// The same with other limits.
+    pub fn open_with(
+        disk: &SimDisk,
+        clock: &Arc<ManualClock>,
+        config: &StoreConfig,
+        seed: u64,
+        limits: Limits,
     ) -> Result<Self, String> {
         let count = config.shards;
         let times: Arc<dyn Clock> = Arc::clone(clock) as Arc<dyn Clock>;
@@ -111,12 +122,12 @@ impl Engine {
                 node: Arc::new(node()),
                 metrics: Arc::clone(&metrics),
                 clock: Arc::clone(&times),
-                frame_bytes_max: LIMITS.frame_bytes_max,
+                frame_bytes_max: limits.frame_bytes_max,
                 catalog_file: catalog_file.take(),
                 guardrails_strict: false,
                 seed: random.next_u64(),
             });
-            let reactor = Reactor::new(shard, LIMITS, Arc::clone(&stop));
+            let reactor = Reactor::new(shard, limits, Arc::clone(&stop));
             seats.push(Seat { reactor, ready: Vec::new(), sleep: Sleep::Awake, woken, metrics });
         }
         Ok(Self { disk: disk.clone(), clock: Arc::clone(clock), stop, seats })
@@ -177,7 +188,7 @@ impl Engine {
         seat.reactor.get_up();
         for ready in std::mem::take(&mut seat.ready) {
             match ready {
-                Ready::Read(index) => seat.reactor.read(index),
+                Ready::Read(index) => seat.reactor.readable(index),
                 Ready::Write(index) => seat.reactor.writable(index),
             }
         }

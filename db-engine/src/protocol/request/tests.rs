@@ -20,8 +20,9 @@ fn parameters() -> Vec<u8> {
 fn parameters_are_read_in_the_order_of_the_specification() {
     let body = parameters();
     let mut reader = BodyReader::new(&body);
-    let read = Parameters::read(&mut reader).expect("well formed");
-    assert!(matches!(read.values.as_slice(), [Value::Bytes(b"k"), Value::Unset]));
+    let mut values = Values::default();
+    let read = Parameters::read(&mut reader, &mut values).expect("well formed");
+    assert!(matches!(values.as_slice(), [Value::Bytes(b"k"), Value::Unset]));
     assert!(read.skip_metadata);
     assert_eq!(read.page_rows, Some(5000));
     assert_eq!(read.paging_state, Some(&b"where"[..]));
@@ -33,7 +34,8 @@ fn parameters_are_read_in_the_order_of_the_specification() {
 fn parameters_cut_anywhere_are_malformed() {
     let body = parameters();
     for length in 0..body.len() {
-        let cut = Parameters::read(&mut BodyReader::new(&body[..length]));
+        let mut values = Values::default();
+        let cut = Parameters::read(&mut BodyReader::new(&body[..length]), &mut values);
         assert!(cut.is_err(), "{length} bytes");
     }
 }
@@ -43,7 +45,8 @@ fn a_page_size_of_zero_or_below_means_all_rows() {
     for (rows, expected) in [(0, None), (-1, None), (i32::MIN, None), (1, Some(1))] {
         let mut body = vec![0, 1, 0x04];
         put_int(&mut body, rows);
-        let read = Parameters::read(&mut BodyReader::new(&body)).expect("well formed");
+        let mut values = Values::default();
+        let read = Parameters::read(&mut BodyReader::new(&body), &mut values).expect("well formed");
         assert_eq!(read.page_rows, expected);
     }
 }
@@ -52,7 +55,7 @@ fn a_page_size_of_zero_or_below_means_all_rows() {
 fn the_smallest_timestamp_is_refused() {
     let mut body = vec![0, 1, 0x20];
     body.extend_from_slice(&i64::MIN.to_be_bytes());
-    assert!(Parameters::read(&mut BodyReader::new(&body)).is_err());
+    assert!(Parameters::read(&mut BodyReader::new(&body), &mut Values::default()).is_err());
 }
 
 #[test]
@@ -62,9 +65,10 @@ fn more_values_than_lie_on_the_stack_are_read_as_well() {
     for n in 0..300 {
         put_bytes(&mut body, Some(&i32::to_be_bytes(n)));
     }
-    let read = Parameters::read(&mut BodyReader::new(&body)).expect("well formed");
-    assert_eq!(read.values.as_slice().len(), 300);
-    assert!(matches!(read.values.as_slice()[299], Value::Bytes([0, 0, 1, 43])));
+    let mut values = Values::default();
+    Parameters::read(&mut BodyReader::new(&body), &mut values).expect("well formed");
+    assert_eq!(values.as_slice().len(), 300);
+    assert!(matches!(values.as_slice()[299], Value::Bytes([0, 0, 1, 43])));
 }
 
 #[test]
@@ -73,9 +77,10 @@ fn named_values_keep_their_names() {
     put_short(&mut body, 1);
     put_string(&mut body, "sensor");
     put_bytes(&mut body, Some(b"s1"));
-    let read = Parameters::read(&mut BodyReader::new(&body)).expect("well formed");
+    let mut values = Values::default();
+    let read = Parameters::read(&mut BodyReader::new(&body), &mut values).expect("well formed");
     assert_eq!(read.names, Some(vec!["sensor"]));
-    assert!(matches!(read.values.as_slice(), [Value::Bytes(b"s1")]));
+    assert!(matches!(values.as_slice(), [Value::Bytes(b"s1")]));
 }
 
 fn batch() -> Vec<u8> {
