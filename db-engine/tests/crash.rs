@@ -169,6 +169,29 @@ fn a_full_disk_refuses_writes_and_loses_nothing_acknowledged() {
     }
 }
 
+#[test]
+fn a_clock_that_is_set_back_does_not_prolong_the_pause_after_a_full_disk() {
+    let (mut flushes, mut segments) = (0, 0);
+    for call in (0..400).step_by(23) {
+        let (disk, clock) = machine(1);
+        let mut store = try_open(&disk, &clock, 1).expect("it opens").pop().expect("a shard");
+        disk.set_fault(Fault::NoSpace(disk.calls() + call));
+        simulated::write_until_refused(&mut store, &clock, &mut Record::default());
+        flushes += store.metrics().flushes_no_space;
+        segments += store.metrics().writes_no_space;
+
+        disk.set_fault(Fault::None);
+        clock.set(clock.now_us() - 3_600_000_000);
+        clock.advance(1_000_000);
+        for _ in 0..500 {
+            store.turn_end();
+            store.poll(&mut Vec::new()).expect("there is space");
+        }
+        assert_eq!(store.metrics().no_space, 0, "no space from call {call} on");
+    }
+    assert!(flushes > 0 && segments > 0, "{flushes} flushes, {segments} segments without space");
+}
+
 /// Segments of the log become full and needless at any moment of a flush.
 #[test]
 fn a_power_cut_after_any_turn_of_flushes_leaves_no_gap_in_the_log() {

@@ -158,7 +158,7 @@ impl Control {
     fn signalled(&mut self) {
         let mut bytes = [0; 16];
         while matches!(self.signals.read(&mut bytes), Ok(n) if n > 0) {}
-        if self.stop.requested().is_none() {
+        if !self.stop.is_requested() {
             info!("stopping: answering what has begun, then writing what is in memory");
         }
         self.stop.request();
@@ -327,7 +327,7 @@ fn health(shards: &mut [Watched], stop: &Stop) -> (u16, String) {
     let now = Instant::now();
     let stuck = shards.iter_mut().position(|shard| shard.stuck_for(now) > TURN_TIME_MAX);
     let (status, text, detail) = match stuck {
-        _ if stop.requested().is_some() => (503, "stopping", String::new()),
+        _ if stop.is_requested() => (503, "stopping", String::new()),
         Some(shard) => {
             let seconds = TURN_TIME_MAX.as_secs();
             (503, "stuck", format!(",\"detail\":\"shard {shard} is busy for over {seconds} s\""))

@@ -10,18 +10,13 @@ use super::{
     connection::{Connection, Life, Received, Stream},
     connections::Connections,
     requests::{refuse, run, run_kept},
-    stop::Stop,
+    stop::{ANSWERING_US_MAX, Stop},
 };
 use crate::{
     budget::Share, io::TimeSlice, metrics::ShardMetrics, protocol::code, shard::Shard, store::Fatal,
 };
 use log::debug;
-use std::{
-    collections::VecDeque,
-    io,
-    sync::Arc,
-    time::{Duration, Instant},
-};
+use std::{collections::VecDeque, io, sync::Arc, time::Duration};
 
 /// Microseconds of a turn for the requests of clients that have just sent some, all together; and
 /// as many for those that have more than there was time for.
@@ -79,7 +74,7 @@ enum Stopping {
     /// Not at all.
     No,
     /// Requests in flight are answered; nothing new is read.
-    Answering { until: Instant },
+    Answering { until_us: u64 },
     /// All of ours are answered; those of other shards may still need us.
     Helping,
     /// Everything in memory is written.
@@ -121,8 +116,8 @@ impl Reactor {
     /// for ever.
     pub fn lie_down(&mut self) -> Option<Duration> {
         let mut timeout = self.shard.timeout();
-        if let Stopping::Answering { until } = self.stopping {
-            let left = until.saturating_duration_since(Instant::now());
+        if let Stopping::Answering { until_us } = self.stopping {
+            let left = Duration::from_micros(until_us.saturating_sub(self.shard.turn_us()));
             timeout = Some(timeout.map_or(left, |timeout| timeout.min(left)));
         }
         let is_behind = !(self.fresh.is_empty() && self.busy.is_empty());
@@ -383,16 +378,17 @@ impl Reactor {
     fn step_down(&mut self) {
         match self.stopping {
             Stopping::No => {
-                if let Some(until) = self.stop.requested() {
-                    self.stopping = Stopping::Answering { until };
+                if self.stop.is_requested() {
+                    let until_us = self.shard.turn_us() + ANSWERING_US_MAX;
+                    self.stopping = Stopping::Answering { until_us };
                     self.step_down();
                 }
             }
-            Stopping::Answering { until } => {
+            Stopping::Answering { until_us } => {
                 // A client may have left: what it has begun ends all the same.
                 let has_output = |connection: &Connection| connection.output_bytes() > 0;
                 let is_busy = self.shard.is_serving() || self.connections.iter().any(has_output);
-                if !is_busy || Instant::now() >= until {
+                if !is_busy || self.shard.turn_us() >= until_us {
                     self.stop.answered();
                     self.stopping = Stopping::Helping;
                     self.step_down();

@@ -1,22 +1,16 @@
 //! Stopping in order: every shard answers what it has begun, and only when all have done so does
 //! any of them give up its store, because until then another may need it.
 
-use std::{
-    sync::{
-        OnceLock,
-        atomic::{AtomicU16, Ordering::SeqCst},
-    },
-    time::{Duration, Instant},
-};
+use std::sync::atomic::{AtomicBool, AtomicU16, Ordering::SeqCst};
 
-/// How long requests in flight are waited for. Clients that do not take their answers lose them.
-/// What follows is flushing, and whoever stops the engine does not wait for long: container
-/// managers kill after ten seconds.
-const ANSWERING_MAX: Duration = Duration::from_secs(3);
+/// For how many microseconds requests in flight are waited for. Clients that do not take their
+/// answers lose them. What follows is flushing, and whoever stops the engine does not wait for
+/// long: container managers kill after ten seconds.
+pub(super) const ANSWERING_US_MAX: u64 = 3_000_000;
 
 /// What the shards must know of each other in order to stop.
 pub struct Stop {
-    until: OnceLock<Instant>,
+    requested: AtomicBool,
     answering: AtomicU16,
     ring_all: Box<dyn Fn() + Send + Sync>,
 }
@@ -25,7 +19,7 @@ impl Stop {
     /// For this many shards, all of which `ring_all` wakes.
     pub fn new(shards: u16, ring_all: impl Fn() + Send + Sync + 'static) -> Self {
         Self {
-            until: OnceLock::new(),
+            requested: AtomicBool::new(false),
             answering: AtomicU16::new(shards),
             ring_all: Box::new(ring_all),
         }
@@ -33,14 +27,14 @@ impl Stop {
 
     /// Asks all shards to stop.
     pub fn request(&self) {
-        self.until.get_or_init(|| Instant::now() + ANSWERING_MAX);
+        self.requested.store(true, SeqCst);
         (self.ring_all)();
     }
 
-    /// Whether stopping was asked for, and until when requests in flight are waited for.
+    /// Whether stopping was asked for.
     #[must_use]
-    pub fn requested(&self) -> Option<Instant> {
-        self.until.get().copied()
+    pub fn is_requested(&self) -> bool {
+        self.requested.load(SeqCst)
     }
 
     /// Said by each shard once, when its clients have nothing in flight any more.

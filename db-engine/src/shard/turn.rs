@@ -65,9 +65,8 @@ impl Core {
         } else {
             None
         };
-        let deadline = self.store.deadline_us().map(|deadline| {
-            let left = deadline.saturating_sub(self.clock.now_us());
-            Duration::from_micros(u64::try_from(left).unwrap_or(0))
+        let deadline = self.store.deadline_us().map(|deadline_us| {
+            Duration::from_micros(deadline_us.saturating_sub(self.clock.elapsed_us()))
         });
         match (retry, deadline) {
             (Some(retry), Some(deadline)) => Some(retry.min(deadline)),

@@ -23,7 +23,7 @@ pub(super) struct NextSegment {
     /// Whether its operation is with the device.
     is_submitted: bool,
     /// Nothing is tried before this moment: the disk was full.
-    pause_until_us: Option<i64>,
+    pause_until_us: Option<u64>,
 }
 
 /// Makes the first segment of a shard ready.
@@ -58,12 +58,12 @@ impl Store {
     }
 
     /// When the next attempt at a segment is due, if the disk was full.
-    pub(super) fn segment_due_us(&self) -> Option<i64> {
+    pub(super) fn segment_due_us(&self) -> Option<u64> {
         self.next_segment.pause_until_us.filter(|_| self.wants_segment())
     }
 
     /// Goes on with the next segment, if it is time.
-    pub(super) fn prepare_segment(&mut self, now_us: i64) {
+    pub(super) fn prepare_segment(&mut self, now_us: u64) {
         let is_paused = self.next_segment.pause_until_us.is_some_and(|until_us| now_us < until_us);
         if self.next_segment.is_submitted || is_paused || !self.wants_segment() {
             return;
@@ -85,7 +85,7 @@ impl Store {
 
     /// An operation for the next segment is over.
     pub(super) fn segment_over(&mut self, over: Completion) -> std::result::Result<(), Fatal> {
-        let now_us = self.clock.now_us();
+        let now_us = self.clock.elapsed_us();
         self.next_segment.is_submitted = false;
         let Some(preparation) = &mut self.next_segment.preparation else { return Ok(()) };
         match over.result {
@@ -111,12 +111,11 @@ impl Store {
     }
 
     /// A block of the log is on the device: its writes happen.
-    pub(super) fn block_written(&mut self, buffer: Buffer, submitted_us: i64) {
-        let now_us = self.clock.now_us();
+    pub(super) fn block_written(&mut self, buffer: Buffer, submitted_us: u64) {
+        let now_us = self.clock.elapsed_us();
         self.metrics.log_blocks += 1;
         self.metrics.log_block_bytes += buffer.len() as u64;
-        let took_us = now_us.saturating_sub(submitted_us).max(0);
-        self.metrics.log_block_us += took_us.cast_unsigned();
+        self.metrics.log_block_us += now_us - submitted_us;
         let (block, sequence, segment) = self.log.written(buffer);
         let mut tags = block.tags().iter().map(|tag| Tag(*tag));
         for entry in block.entries() {

@@ -68,9 +68,9 @@ pub struct StoreConfig {
     /// Sstables are written in pieces of at most this many bytes.
     pub flush_write_bytes: usize,
     /// The longest that data stays in the log without being flushed, in microseconds.
-    pub data_lifetime_us: i64,
+    pub data_lifetime_us: u64,
     /// How often to look for sstables in which everything has expired, in microseconds.
-    pub expiry_check_us: i64,
+    pub expiry_check_us: u64,
 }
 
 impl Default for StoreConfig {
@@ -175,9 +175,9 @@ pub struct Store {
     applied: LogEnd,
     /// The last block of which the journal knows.
     recorded: LogEnd,
-    /// When the oldest write in active memtables came, in microseconds.
-    unflushed_since_us: Option<i64>,
-    next_expiry_check_us: i64,
+    /// When the oldest write in active memtables came, by what had elapsed.
+    unflushed_since_us: Option<u64>,
+    next_expiry_check_us: u64,
     next_segment: NextSegment,
     filling: Filling,
     closing: bool,
@@ -233,7 +233,7 @@ impl Store {
             }
         }
         sequential.run(".", crate::io::Operation::SyncDirectory)?;
-        let now_us = clock.now_us();
+        let now_us = clock.elapsed_us();
         Ok(Self {
             shard,
             epoch,

@@ -31,8 +31,8 @@ impl Sstable {
 pub(super) struct Unflushed {
     /// The segment of the log that has it.
     pub segment: u32,
-    /// When it was written, in microseconds since the Unix epoch.
-    pub since_us: i64,
+    /// When it was written, by what had elapsed.
+    pub since_us: u64,
 }
 
 /// The data of one table of one shard.

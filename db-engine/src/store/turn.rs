@@ -11,7 +11,7 @@ use crate::{
 #[derive(Debug)]
 pub(super) enum InFlight {
     /// A block of the log, submitted at this moment.
-    LogBlock { submitted_us: i64 },
+    LogBlock { submitted_us: u64 },
     /// The operation at hand for the next segment of the log.
     Segment,
     /// A step of the task.
@@ -26,7 +26,7 @@ impl Store {
     /// Ends a turn: the block that was staged goes to the log unless one is on its way, and
     /// background work goes on by a little.
     pub fn turn_end(&mut self) {
-        let now_us = self.clock.now_us();
+        let now_us = self.clock.elapsed_us();
         if let Some(submitted) = self.log.submit() {
             self.submit(submitted.operation, InFlight::LogBlock { submitted_us: now_us });
             if let Some(file) = submitted.close {
@@ -69,19 +69,22 @@ impl Store {
         self.encode()
     }
 
-    /// The next moment at which the store wants a turn, in microseconds since the Unix epoch; a
-    /// moment that is over means at once, and `None` not before something happens.
+    /// The next moment at which the store wants a turn, by what has elapsed on its clock in
+    /// microseconds; a moment that is over means at once, and `None` not before something happens.
     #[must_use]
-    pub fn deadline_us(&self) -> Option<i64> {
+    pub fn deadline_us(&self) -> Option<u64> {
         if self.reads.is_ready() || !self.recycling.is_empty() {
-            return Some(i64::MIN);
+            return Some(0);
         }
         let task = match &self.task {
-            Task::Encode(..) => Some(i64::MIN),
+            Task::Encode(..) => Some(0),
             Task::Pause(_, until_us) => Some(*until_us),
             Task::Write(_) => None,
-            Task::Idle if !self.unwanted.is_empty() => Some(i64::MIN),
-            Task::Idle => [self.flush_due_us(), self.expiry_due_us()].into_iter().flatten().min(),
+            Task::Idle if !self.unwanted.is_empty() => Some(0),
+            Task::Idle => {
+                let expiry_us = self.expiry_due_us(self.clock.elapsed_us());
+                [self.flush_due_us(), expiry_us].into_iter().flatten().min()
+            }
         };
         [task, self.segment_due_us()].into_iter().flatten().min()
     }

@@ -19,23 +19,23 @@ const SMALL_TABLE: usize = 8;
 pub(in crate::store) struct Filling {
     eighths: usize,
     /// When it had so many; `None` before the first row.
-    since_us: Option<i64>,
+    since_us: Option<u64>,
     /// Microseconds that the last of them took.
     eighth_us: u64,
 }
 
 impl Store {
-    /// When the next flush is due, in microseconds since the Unix epoch.
-    pub(in crate::store) fn flush_due_us(&self) -> Option<i64> {
+    /// When the next flush is due, by what has elapsed.
+    pub(in crate::store) fn flush_due_us(&self) -> Option<u64> {
         if self.is_log_due() {
-            return Some(i64::MIN);
+            return Some(0);
         }
         if self.closing && self.log.is_idle() && !self.is_recorded() {
-            return Some(i64::MIN);
+            return Some(0);
         }
         let since_us = self.unflushed_since_us?;
         if self.is_memory_due() {
-            return Some(i64::MIN);
+            return Some(0);
         }
         Some(since_us.saturating_add(self.config.data_lifetime_us))
     }
@@ -46,14 +46,13 @@ impl Store {
     }
 
     /// Takes note of how far the memory for rows is full.
-    pub(in crate::store) fn note_filling(&mut self, now_us: i64) {
+    pub(in crate::store) fn note_filling(&mut self, now_us: u64) {
         let eighths = self.active_bytes / (self.config.memtable_bytes_max / 8).max(1);
         if eighths == self.filling.eighths {
             return;
         }
         let since_us = self.filling.since_us.filter(|_| eighths > self.filling.eighths);
-        let took_us = since_us.map_or(0, |since_us| now_us.saturating_sub(since_us));
-        let eighth_us = u64::try_from(took_us).unwrap_or(0);
+        let eighth_us = since_us.map_or(0, |since_us| now_us.saturating_sub(since_us));
         self.filling = Filling { eighths, since_us: Some(now_us), eighth_us };
     }
 
@@ -77,7 +76,7 @@ impl Store {
 
     /// Begins to flush the tables for which it is time. If there are none, the journal learns all
     /// the same which segments are not needed and where the log ends.
-    pub(in crate::store) fn begin_flush(&mut self, now_us: i64) {
+    pub(in crate::store) fn begin_flush(&mut self, now_us: u64) {
         let largest = self.tables.values().map(|table| table.active.bytes()).max();
         let large = self.is_memory_due().then_some(largest.unwrap_or(0) / SMALL_TABLE);
         // The older half of the log at once: its segments are often held by several tables.

@@ -22,7 +22,7 @@ use crate::{
 };
 
 /// After the disk was found full, the pause before the next attempt, in microseconds.
-pub(in crate::store) const NO_SPACE_PAUSE_US: i64 = 1_000_000;
+pub(in crate::store) const NO_SPACE_PAUSE_US: u64 = 1_000_000;
 
 /// Microseconds of each turn that encoding takes.
 const TURN_US: u64 = 1_000;
@@ -37,7 +37,7 @@ pub(in crate::store) enum Task {
     /// Files are being written.
     Write(Script),
     /// Nothing before this moment: the disk was full.
-    Pause(Script, i64),
+    Pause(Script, u64),
 }
 
 /// For what the log will not be needed once a flush is over.
@@ -50,13 +50,16 @@ pub(in crate::store) struct Committed {
 }
 
 impl Store {
-    pub(super) fn expiry_due_us(&self) -> Option<i64> {
+    /// When to look for sstables that have expired: at their time by the date, but not too often.
+    pub(super) fn expiry_due_us(&self, now_us: u64) -> Option<u64> {
         let is_own = |token| shard_of(token, self.config.shards) == self.shard;
         let first_s = self.tables.values().filter_map(|table| table.expires_s(is_own)).min()?;
-        Some(first_s.saturating_mul(1_000_000).max(self.next_expiry_check_us))
+        let left_us = first_s.saturating_mul(1_000_000).saturating_sub(self.clock.now_us());
+        let due_us = now_us.saturating_add(u64::try_from(left_us).unwrap_or(0));
+        Some(due_us.max(self.next_expiry_check_us))
     }
 
-    pub(super) fn choose_task(&mut self, now_us: i64) {
+    pub(super) fn choose_task(&mut self, now_us: u64) {
         if let Task::Pause(_, until_us) = &self.task
             && now_us >= *until_us
             && let Task::Pause(script, _) = std::mem::take(&mut self.task)
@@ -72,14 +75,14 @@ impl Store {
         } else if !self.unwanted.is_empty() {
             self.task = Task::Write(Script::remove(std::mem::take(&mut self.unwanted)));
             self.submit_step();
-        } else if self.expiry_due_us().is_some_and(|due_us| now_us >= due_us) {
+        } else if self.expiry_due_us(now_us).is_some_and(|due_us| now_us >= due_us) {
             self.begin_expiry(now_us);
         }
     }
 
-    fn begin_expiry(&mut self, now_us: i64) {
+    fn begin_expiry(&mut self, now_us: u64) {
         self.next_expiry_check_us = now_us.saturating_add(self.config.expiry_check_us);
-        let second = now_us.div_euclid(1_000_000);
+        let second = self.clock.now_s();
         let is_own = |token| shard_of(token, self.config.shards) == self.shard;
         let expired: Vec<SstableId> =
             self.tables.values().flat_map(|table| table.expired(second, is_own)).collect();
@@ -148,7 +151,7 @@ impl Store {
                     return Ok(());
                 }
                 script.begin_again();
-                let until_us = self.clock.now_us().saturating_add(NO_SPACE_PAUSE_US);
+                let until_us = self.clock.elapsed_us().saturating_add(NO_SPACE_PAUSE_US);
                 if let Task::Write(script) = std::mem::take(&mut self.task) {
                     self.task = Task::Pause(script, until_us);
                 }
