@@ -64,6 +64,8 @@ fn whatever_breaks_no_answer_is_wrong_and_nothing_acknowledged_is_lost() {
         ("rows", sum(|t| t.rows), 1_000),
         ("failed reads", sum(|t| t.failed_reads), 1),
         ("tables", sum(|t| t.created), 50),
+        ("tables emptied", sum(|t| t.emptied), 20),
+        ("tables altered", sum(|t| t.altered), 20),
         ("crashes", sum(|t| t.crashes), 20),
         ("stops", sum(|t| t.stops), 10),
         ("refused openings", sum(|t| t.refused_openings), 1),

@@ -30,6 +30,15 @@ struct Effect {
     is_put: bool,
     /// The cell was read at this moment.
     seen: u64,
+    /// It may be gone although its write has happened: the table was emptied, or the column
+    /// dropped, and nobody knows what came first.
+    is_excused: bool,
+}
+
+impl Effect {
+    fn new(write: usize, timestamp: i64, is_put: bool) -> Self {
+        Self { write, timestamp, is_put, seen: u64::MAX, is_excused: false }
+    }
 }
 
 /// When a read began and ended, and whether nothing else was in flight.
@@ -58,19 +67,55 @@ impl History {
     }
 
     pub fn put(&mut self, write: usize, place: Place, columns: &[u8], timestamp: i64) {
-        self.effect(place, columns, Effect { write, timestamp, is_put: true, seen: u64::MAX });
+        self.effect(place, columns, Effect::new(write, timestamp, true));
     }
 
     pub fn insert(&mut self, write: usize, place: Place, timestamp: i64) {
         self.put(write, place, &[ROW, 1, 2], timestamp);
     }
 
-    pub fn delete(&mut self, write: usize, place: Place, timestamp: i64) {
-        self.effect(
-            place,
-            &[ROW, 1, 2],
-            Effect { write, timestamp, is_put: false, seen: u64::MAX },
-        );
+    pub fn delete(&mut self, write: usize, place: Place, extra: Option<u8>, timestamp: i64) {
+        let columns: Vec<u8> = [ROW, 1, 2].into_iter().chain(extra).collect();
+        self.effect(place, &columns, Effect::new(write, timestamp, false));
+    }
+
+    /// A table was emptied. Only what clients have left behind may still come.
+    pub fn empty(&mut self, table: usize) {
+        let fates = &self.fates;
+        for (_, effects) in self.cells.iter_mut().filter(|((place, _), _)| place.0 == table) {
+            effects.retain(|effect| may_come(effect, fates));
+            for effect in effects {
+                effect.is_excused = true;
+            }
+        }
+    }
+
+    /// A table has a new column `x`. What deleted rows hides cells of that, too, and what clients
+    /// have left behind may be written to it.
+    pub fn add_column(&mut self, table: usize, column: u8) {
+        let mut new: Vec<(Place, Effect)> = Vec::new();
+        for ((place, old), effects) in self.cells.iter().filter(|((place, _), _)| place.0 == table)
+        {
+            let is_kept = |effect: &&Effect| match *old {
+                ROW => !effect.is_put,
+                1 | 2 => false,
+                _ => effect.is_put && may_come(effect, &self.fates),
+            };
+            let excuse = |effect: &Effect| Effect {
+                is_excused: effect.is_excused || effect.is_put,
+                ..*effect
+            };
+            new.extend(effects.iter().filter(is_kept).map(|effect| (*place, excuse(effect))));
+        }
+        for (place, effect) in new {
+            self.effect(place, &[column], effect);
+        }
+    }
+
+    /// Whether all of a write is there for sure.
+    pub fn is_known(&self, write: i32) -> bool {
+        let fate = usize::try_from(write).ok().and_then(|write| self.fates.get(write));
+        matches!(fate, Some(Fate::Happened(since)) if *since != u64::MAX)
     }
 
     fn effect(&mut self, place: Place, columns: &[u8], effect: Effect) {
@@ -96,17 +141,24 @@ impl History {
     }
 
     /// Checks a row that was read, or was not there.
-    pub fn check(&mut self, place: Place, row: Option<[Option<i32>; 2]>, reading: Reading) {
+    pub fn check(
+        &mut self,
+        place: Place,
+        columns: &[u8],
+        row: Option<Vec<Option<i32>>>,
+        reading: Reading,
+    ) {
         let Some(values) = row else {
-            for column in [ROW, 1, 2] {
-                self.check_cell(place, column, None, reading);
+            for column in [ROW].iter().chain(columns) {
+                self.check_cell(place, *column, None, reading);
             }
             return;
         };
-        for (column, value) in (1..).zip(values) {
-            self.check_cell(place, column, value, reading);
+        assert_eq!(values.len(), columns.len(), "as many as were asked for");
+        for (column, value) in columns.iter().zip(&values) {
+            self.check_cell(place, *column, *value, reading);
         }
-        if values == [None, None] {
+        if values.iter().all(Option::is_none) {
             let cells = self.effects(place, ROW);
             let may_be =
                 cells.iter().any(|put| put.is_put && !self.is_deleted(put, &cells, reading));
@@ -120,7 +172,7 @@ impl History {
     }
 
     fn was_known(&self, effect: &Effect, reading: Reading) -> bool {
-        let is_whole = |since| since < reading.began;
+        let is_whole = |since| since < reading.began && !effect.is_excused;
         let fate = self.fates[effect.write];
         effect.seen < reading.began || matches!(fate, Fate::Happened(since) if is_whole(since))
     }
@@ -138,7 +190,7 @@ impl History {
             for put in effects.iter().filter(|effect| effect.is_put) {
                 let may_be_deleted =
                     effects.iter().any(|delete| !delete.is_put && delete.timestamp > put.timestamp);
-                if may_be_deleted {
+                if may_be_deleted || put.is_excused {
                     continue;
                 }
                 assert!(!self.was_known(put, reading), "lost {put:?}: {cell}");
@@ -155,13 +207,20 @@ impl History {
         for effect in self.cells.entry((place, column)).or_default() {
             if effect.write == write {
                 effect.seen = effect.seen.min(reading.ended);
+                effect.is_excused = false;
             }
         }
         for later in effects.iter().filter(|effect| effect.timestamp > found.timestamp) {
             assert!(!self.was_known(later, reading), "lost {later:?}: {cell}");
-            if reading.alone {
+            if reading.alone && !later.is_excused {
                 self.never(later.write);
             }
         }
     }
+}
+
+/// Whether a cell may be written that was not seen yet.
+fn may_come(effect: &Effect, fates: &[Fate]) -> bool {
+    let may_happen = matches!(fates[effect.write], Fate::Unknown | Fate::Happened(u64::MAX));
+    may_happen && effect.seen == u64::MAX
 }

@@ -8,6 +8,7 @@ pub mod expiring;
 pub mod history;
 pub mod pipe;
 pub mod requests;
+pub mod reshape;
 pub mod simulation;
 
 use pipe::Pipe;

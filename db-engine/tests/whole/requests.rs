@@ -1,10 +1,11 @@
 //! What the clients of a simulation ask for, and what they make of the answers.
 
 use super::{
-    client::{Bound, batch, int, page, query, write},
+    client::{Bound, Client, batch, int, page, query, write},
     expiring,
     history::{Place, Reading},
-    simulation::{Asked, Existence, PARTITIONS, ROWS, Read, Simulation, Table},
+    reshape::{Existence, Table},
+    simulation::{Asked, PARTITIONS, ROWS, Read, Simulation},
 };
 use crate::{
     simulated,
@@ -18,14 +19,16 @@ const TABLES_MAX: usize = 6;
 const WAITING_MAX: usize = 10;
 
 const OVERLOADED: i32 = 0x1001;
-const INVALID: i32 = 0x2200;
-const SERVER: i32 = 0;
+pub const INVALID: i32 = 0x2200;
+pub const SERVER: i32 = 0;
 
-const STATEMENTS: [&str; 4] = [
+/// The last one needs the column `x`.
+const STATEMENTS: [&str; 5] = [
     "INSERT INTO % (p, c, a, b) VALUES (?, ?, ?, ?)",
     "UPDATE % SET a = ? WHERE p = ? AND c = ?",
     "DELETE FROM % WHERE p = ? AND c = ?",
     "DELETE FROM % WHERE p = ?",
+    "UPDATE % SET x = ? WHERE p = ? AND c = ?",
 ];
 
 fn prepared_id(answer: &Answer) -> Vec<u8> {
@@ -34,17 +37,37 @@ fn prepared_id(answer: &Answer) -> Vec<u8> {
     answer.body[6..6 + usize::from(length)].to_vec()
 }
 
+/// How many of [`STATEMENTS`] a table can have.
+fn statements(table: &Table) -> usize {
+    STATEMENTS.len() - usize::from(table.extra.is_none())
+}
+
+/// Whether a client may wait for an answer about this table.
+fn is_used(clients: &[Client<Asked>], table: usize) -> bool {
+    let mut asked = clients.iter().flat_map(|client| client.waiting.values());
+    asked.any(|asked| match asked {
+        Asked::Write { tables, .. } => tables.contains(&table),
+        Asked::Read(read) => read.table == table,
+        _ => false,
+    })
+}
+
 impl Simulation {
     /// Some client asks for something.
     pub fn act(&mut self) {
+        if let Some(table) = self.to_reshape.take_if(|table| !is_used(&self.clients, *table)) {
+            self.reshape(table);
+        }
         let index = self.below(self.clients.len());
         if self.clients[index].waiting.len() >= WAITING_MAX {
             return;
         }
         let usable: Vec<usize> = (0..self.tables.len())
-            .filter(|table| {
-                let table = &self.tables[*table];
-                table.existence == Existence::There && table.ids.iter().all(Option::is_some)
+            .filter(|number| {
+                let table = &self.tables[*number];
+                let ids = &table.ids[..statements(table)];
+                let is_free = self.to_reshape != Some(*number);
+                is_free && table.existence == Existence::There && ids.iter().all(Option::is_some)
             })
             .collect();
         let what = self.random.below(100);
@@ -58,6 +81,7 @@ impl Simulation {
         let table = self.random.one_of(&usable);
         match what {
             2 if usable.len() > 1 => self.drop_table(table),
+            3..5 => self.to_reshape = self.to_reshape.or(Some(table)),
             2..40 => self.write_one(index, table),
             40..48 => self.write_expiring(index),
             48..50 => self.read_expiring(index),
@@ -91,12 +115,17 @@ impl Simulation {
     fn change(&mut self, write: usize, place: Place, at: i64) -> (Vec<u8>, Vec<Bound>) {
         let (table, p, c) = place;
         let value = i32::try_from(write).unwrap();
-        let (statement, values) = match self.random.below(10) {
-            0 => {
-                self.history.delete(write, place, at);
+        let extra = self.tables[table].extra;
+        let (statement, values) = match (self.random.below(10), extra) {
+            (0, _) => {
+                self.history.delete(write, place, extra, at);
                 (2, vec![int(p), int(c)])
             }
-            1..4 => {
+            (1..4, Some(extra)) if self.random.percent(50) => {
+                self.history.put(write, place, &[extra], at);
+                (4, vec![int(value), int(p), int(c)])
+            }
+            (1..4, _) => {
                 self.history.put(write, place, &[1], at);
                 (1, vec![int(value), int(p), int(c)])
             }
@@ -115,13 +144,13 @@ impl Simulation {
         let (p, c) = self.key();
         let (id, values) = if self.random.percent(3) {
             for c in 0..i32::try_from(ROWS).unwrap() {
-                self.history.delete(number, (table, p, c), at);
+                self.history.delete(number, (table, p, c), self.tables[table].extra, at);
             }
             (self.tables[table].ids[3].clone().unwrap(), vec![int(p)])
         } else {
             self.change(number, (table, p, c), at)
         };
-        let asked = Asked::Write { writes: vec![number], is_atomic: true };
+        let asked = Asked::Write { writes: vec![number], tables: vec![table], is_atomic: true };
         self.clients[index].ask(op::EXECUTE, &write(&id, &values, at), asked);
     }
 
@@ -135,6 +164,7 @@ impl Simulation {
         }
         places.sort_unstable();
         places.dedup();
+        let tables = places.iter().map(|place| place.0).collect();
         let (mut writes, mut statements) = (vec![self.history.begin()], Vec::new());
         let at = self.timestamp(writes[0]);
         let mut last = None;
@@ -147,14 +177,16 @@ impl Simulation {
             statements.push(self.change(*writes.last().unwrap(), place, at));
         }
         let is_atomic = is_logged || writes.len() == 1;
+        let asked = Asked::Write { writes, tables, is_atomic };
         let body = batch(u8::from(!is_logged), &statements, at);
-        self.clients[index].ask(op::BATCH, &body, Asked::Write { writes, is_atomic });
+        self.clients[index].ask(op::BATCH, &body, asked);
     }
 
     /// A read of a table, of one of its partitions, or of a row.
     pub fn read_of(&mut self, table: usize, p: Option<i32>, c: Option<i32>, alone: bool) -> Read {
-        let name = &self.tables[table].name;
-        let select = format!("SELECT p, c, a, b FROM {name}");
+        let Table { name, extra, .. } = &self.tables[table];
+        let x = if extra.is_some() { ", x" } else { "" };
+        let select = format!("SELECT p, c, a, b{x} FROM {name}");
         let text = match (p, c) {
             (Some(p), Some(c)) => format!("{select} WHERE p = {p} AND c = {c}"),
             (Some(p), None) => format!("{select} WHERE p = {p}"),
@@ -166,6 +198,7 @@ impl Simulation {
             began: self.moment,
             alone,
             table,
+            columns: [1, 2].into_iter().chain(*extra).collect(),
             partitions: p.map_or(all(PARTITIONS), |p| vec![p]),
             clusterings: c.map_or(all(ROWS), |c| vec![c]),
             found: Vec::new(),
@@ -191,18 +224,13 @@ impl Simulation {
         let text = format!(
             "CREATE TABLE {name} (p int, c int, a int, b text, PRIMARY KEY (p, c)){options}"
         );
-        let ids = [const { None }; 4];
-        self.tables.push(Table { name, existence: Existence::Unknown, ids });
+        self.tables.push(Table::new(name));
         self.anyone().ask(op::QUERY, &query(&text), Asked::Create(number));
     }
 
     /// Drops a table that nobody is using.
     fn drop_table(&mut self, table: usize) {
-        let is_used = self.clients.iter().flat_map(|client| client.waiting.values()).any(|asked| {
-            matches!(asked, Asked::Write { .. })
-                || matches!(asked, Asked::Read(read) if read.table == table)
-        });
-        if !is_used {
+        if !is_used(&self.clients, table) {
             self.tables[table].existence = Existence::Leaving;
             let text = format!("DROP TABLE {}", self.tables[table].name);
             self.anyone().ask(op::QUERY, &query(&text), Asked::Drop(table));
@@ -210,7 +238,9 @@ impl Simulation {
     }
 
     pub fn prepare(&mut self, index: usize, table: usize) {
-        for (number, statement) in STATEMENTS.iter().enumerate() {
+        self.tables[table].ids = Default::default();
+        let count = statements(&self.tables[table]);
+        for (number, statement) in STATEMENTS.iter().enumerate().take(count) {
             let text = statement.replace('%', &self.tables[table].name);
             let asked = Asked::Prepare(table, number);
             self.clients[index].ask(op::PREPARE, &long_string(&text), asked);
@@ -233,7 +263,7 @@ impl Simulation {
         match asked {
             Asked::Hello => assert_eq!(answer.opcode, op::READY),
             Asked::Keyspace => drop(answer.kind()),
-            Asked::Write { writes, is_atomic } => {
+            Asked::Write { writes, is_atomic, .. } => {
                 if self.is_refused(answer) {
                     // Of one that was refused in part nothing is known.
                     let refused = if is_atomic { writes } else { Vec::new() };
@@ -279,6 +309,8 @@ impl Simulation {
             Asked::WriteExpiring(number) => self.wrote_expiring(number, answer),
             Asked::ReadExpiring(read) => self.have_read_expiring(index, read, answer),
             Asked::Probe(table) => self.probed(index, table, answer),
+            Asked::Reshape(table) => self.reshaped(index, table, answer),
+            Asked::ProbeExtra(table) => self.probed_extra(index, table, answer),
         }
     }
 
@@ -286,13 +318,16 @@ impl Simulation {
         let Table { name, existence, .. } = &mut self.tables[table];
         if answer.opcode == op::ERROR {
             let (code, message) = (answer.code(), answer.message());
-            assert!(code == INVALID && *existence != Existence::There, "{name} is lost: {message}");
+            let may_be_gone = matches!(existence, Existence::Unknown | Existence::Leaving);
+            assert!(code == INVALID && may_be_gone, "{name} is lost: {message}");
             *existence = Existence::Gone;
             return;
         }
         assert_ne!(*existence, Existence::Gone, "{name} is back");
-        *existence = Existence::There;
-        self.prepare(index, table);
+        if !matches!(existence, Existence::Reshaping(_)) {
+            *existence = Existence::There;
+        }
+        self.probe_extra(index, table);
     }
 
     fn answered_read(&mut self, index: usize, mut read: Read, answer: &Answer) {
@@ -311,7 +346,9 @@ impl Simulation {
             let text = row[3].as_deref().map(|text| std::str::from_utf8(text).unwrap());
             let place = (read.table, number(0).unwrap(), number(1).unwrap());
             assert!(read.found.last().is_none_or(|(last, _)| last.1 != place.1 || *last < place));
-            read.found.push((place, [number(2), text.map(|text| text.parse().unwrap())]));
+            let mut values = vec![number(2), text.map(|text| text.parse().unwrap())];
+            values.extend((4..row.len()).map(number));
+            read.found.push((place, values));
         }
         if let Some(state) = state {
             let body = page(&read.text, self.random.one_of(&[1, 3, 100]), Some(&state));
@@ -328,11 +365,19 @@ impl Simulation {
         for (place, values) in read.found {
             assert!(found.insert(place, values).is_none(), "{place:?} twice in {}", read.text);
         }
+        let mut values = found.values().flatten().flatten();
+        let is_whole = read.alone && read.partitions.len() > 1;
+        if is_whole && std::mem::take(&mut self.tables[read.table].is_doubtful) {
+            // It was to be emptied: all is gone, or nothing.
+            if !values.any(|value| self.history.is_known(*value)) {
+                self.history.empty(read.table);
+            }
+        }
         for p in &read.partitions {
             for c in &read.clusterings {
                 let place = (read.table, *p, *c);
                 let row = found.remove(&place);
-                self.history.check(place, row, times);
+                self.history.check(place, &read.columns, row, times);
             }
         }
         assert!(found.is_empty(), "{found:?} is not of {}", read.text);

@@ -5,13 +5,16 @@ use super::{
     client::{Client, query},
     expiring::{self, Expiring, ExpiringRead},
     history::{History, Place},
+    reshape::{Existence, Table},
 };
 use crate::{simulated, wire::client::op};
 use sandglass_db::{
+    directory::manifest::parse_name,
     io::{
         Clock, ManualClock, Random,
         sim::{Fault, ReadFault, ReadFaults, SimDisk},
     },
+    sstable::SstableId,
     store::StoreConfig,
 };
 use std::sync::Arc;
@@ -42,12 +45,14 @@ pub struct Ended;
 pub enum Asked {
     Hello,
     Keyspace,
-    Write { writes: Vec<usize>, is_atomic: bool },
+    Write { writes: Vec<usize>, tables: Vec<usize>, is_atomic: bool },
     Read(Read),
     Create(usize),
     Drop(usize),
     Prepare(usize, usize),
     Probe(usize),
+    Reshape(usize),
+    ProbeExtra(usize),
     TableExpiring,
     PrepareExpiring,
     WriteExpiring(usize),
@@ -63,24 +68,8 @@ pub struct Read {
     /// Those it looks at.
     pub partitions: Vec<i32>,
     pub clusterings: Vec<i32>,
-    pub found: Vec<(Place, [Option<i32>; 2])>,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Existence {
-    /// It was created and the answer has not come.
-    Unknown,
-    There,
-    /// It is being dropped.
-    Leaving,
-    Gone,
-}
-
-pub struct Table {
-    pub name: String,
-    pub existence: Existence,
-    /// The ids of [`STATEMENTS`].
-    pub ids: [Option<Vec<u8>>; 4],
+    pub columns: Vec<u8>,
+    pub found: Vec<(Place, Vec<Option<i32>>)>,
 }
 
 /// What has happened in all, so that a test can tell that it has tested something.
@@ -93,6 +82,8 @@ pub struct Tally {
     pub failed_reads: u64,
     pub rows: u64,
     pub created: u64,
+    pub emptied: u64,
+    pub altered: u64,
     pub crashes: u64,
     pub stops: u64,
     pub refused_openings: u64,
@@ -108,6 +99,8 @@ pub struct Simulation {
     pub clients: Vec<Client<Asked>>,
     pub history: History,
     pub tables: Vec<Table>,
+    /// The table that is to be changed once nobody uses it any more.
+    pub to_reshape: Option<usize>,
     pub expiring: Expiring,
     pub insert_expiring: Option<Vec<u8>>,
     pub moment: u64,
@@ -137,6 +130,7 @@ impl Simulation {
             clients: Vec::new(),
             history: History::default(),
             tables: Vec::new(),
+            to_reshape: None,
             expiring: Expiring::default(),
             insert_expiring: None,
             moment: 0,
@@ -186,9 +180,9 @@ impl Simulation {
             self.engine = None;
             self.disk.set_fault(Fault::None);
         }
-        self.insert_expiring = None;
+        (self.insert_expiring, self.to_reshape) = (None, None);
         for table in &mut self.tables {
-            table.ids = [const { None }; 4];
+            table.ids = Default::default();
         }
     }
 
@@ -208,7 +202,7 @@ impl Simulation {
             let percent = self.random.one_of(&[5, 20]);
             self.disk.set_read_faults(Some(ReadFaults { fault, percent, prefix }));
             let before = self.disk.reads_spoilt();
-            let opened = Engine::open(&self.disk, &self.clock, &self.config, seed);
+            let opened = self.try_open(seed);
             self.disk.set_read_faults(None);
             match opened {
                 Ok(engine) => return self.engine = Some(engine),
@@ -222,7 +216,7 @@ impl Simulation {
         if self.random.percent(20) {
             let call = self.disk.calls() + self.random.below(80);
             self.disk.set_fault(Fault::PowerCut(call));
-            let opened = Engine::open(&self.disk, &self.clock, &self.config, seed);
+            let opened = self.try_open(seed);
             if let Ok(engine) = opened {
                 self.disk.set_fault(Fault::None);
                 return self.engine = Some(engine);
@@ -231,8 +225,23 @@ impl Simulation {
             self.disk = self.disk.crash(self.random.next_u64());
             self.tally.crashes += 1;
         }
-        let opened = Engine::open(&self.disk, &self.clock, &self.config, seed);
+        let opened = self.try_open(seed);
         self.engine = Some(opened.unwrap_or_else(|refused| panic!("it does not open: {refused}")));
+    }
+
+    /// Opens the directory. The new run has a number that no file has, whichever openings failed.
+    fn try_open(&mut self, seed: u64) -> Result<Engine, String> {
+        let before = self.newest_epoch();
+        let engine = Engine::open(&self.disk, &self.clock, &self.config, seed)?;
+        assert!(self.newest_epoch() > before, "run {before} is there twice");
+        Ok(engine)
+    }
+
+    /// The highest number of a run that is in the name of a file.
+    fn newest_epoch(&self) -> u32 {
+        let of_sstable = |name: &str| SstableId::from_file_name(name).map(|id| id.epoch);
+        let epoch = |name: String| of_sstable(&name).or(parse_name(&name).map(|(epoch, _)| epoch));
+        self.disk.contents().into_keys().filter_map(epoch).max().unwrap_or(0)
     }
 
     pub fn greet(&mut self) -> Result<(), Ended> {
