@@ -11,7 +11,10 @@ use std::{
     sync::Arc,
 };
 
-use oracle::{CKS, COLUMNS, Cell, Cells, KEYS, Oracle, Row, bound, key_bytes, number, places};
+use oracle::{
+    CKS, COLUMNS, Cell, Cells, FIRST_LONG_CK, KEYS, Oracle, Row, bound, ck_bytes, ck_number,
+    key_bytes, number, places,
+};
 use sandglass_db::{
     io::{Clock, ManualClock, Random, TimeSlice, sim::SimDisk},
     mutation::{
@@ -57,10 +60,11 @@ impl Size {
     /// Sstables of many blocks, of which each has few rows; partitions span them.
     fn wide(cache_bytes_max: usize) -> Self {
         let config = StoreConfig {
-            memtable_bytes_max: 2 << 20,
+            memtable_bytes_max: 4 << 20,
             cache_bytes_max,
-            log_segment_bytes: 256 << 10,
-            log_bytes_max: 1 << 20,
+            // A write, of which the longest key is a part, has at most a quarter of it.
+            log_segment_bytes: 1 << 20,
+            log_bytes_max: 3 << 20,
             flush_write_bytes: 64 << 10,
             ..config(1)
         };
@@ -157,7 +161,9 @@ impl Test {
         let table = self.table();
         let mut parts = Vec::new();
         for _ in 0..2 + self.random.below(2) {
-            let (key, ck) = (self.random.below(KEYS), self.random.below(self.size.cks));
+            // Long ones of several shards would fill the log, which keeps them until all are there.
+            let cks = self.size.cks.min(FIRST_LONG_CK);
+            let (key, ck) = (self.random.below(KEYS), self.random.below(cks));
             parts.push((key, self.mutation(table, key, ck)));
         }
         let all: Vec<u8> = parts.iter().flat_map(|(_, bytes)| bytes.clone()).collect();
@@ -210,12 +216,12 @@ impl Test {
                 self.oracle.delete_partition((table.0, key), write.timestamp);
             }
             1..4 => {
-                builder.delete_row(&ck.to_be_bytes(), &write);
+                builder.delete_row(&ck_bytes(ck), &write);
                 self.oracle.delete_row((table.0, key, ck), write.timestamp);
             }
             kind => {
                 let marker = kind < 26;
-                let mut row = builder.row(&ck.to_be_bytes(), &write, marker);
+                let mut row = builder.row(&ck_bytes(ck), &write, marker);
                 if marker {
                     self.oracle.put((table.0, key, ck, COLUMNS), Cell::live(&write, &[]));
                 }
@@ -309,7 +315,7 @@ impl Test {
         };
         match self.random.below(4) {
             0 => {
-                let ck = Bound::Included(low.to_be_bytes().to_vec());
+                let ck = Bound::Included(ck_bytes(low));
                 let reverse = self.random.percent(50);
                 ReadRequest { from: ck.clone(), to: ck, reverse, ..any }
             }
@@ -383,7 +389,8 @@ impl Test {
             self.page = Some(page);
             return before;
         }
-        let among = places(part);
+        let mut among = places(part);
+        among.retain(|(_, ck)| *ck < self.size.cks);
         if is_disturbed && !among.is_empty() {
             let at = self.random.below(among.len() as u64);
             let (key, ck) = among[usize::try_from(at).unwrap()];
@@ -417,14 +424,14 @@ impl Test {
                     Some((column, cell.value.to_vec(), cell.liveness.timestamp))
                 };
                 let cells = (0..COLUMNS).filter_map(live).collect();
-                ((number(row.key), number(row.ck)), wanted(request, cells))
+                ((number(row.key), ck_number(row.ck)), wanted(request, cells))
             })
             .collect();
         let mut places = places(request);
         if let Some(end) = page.position() {
             let is_full = found.len() == request.rows_max || page.bytes() >= request.bytes_max;
             assert!(is_full, "cut after {} rows", found.len());
-            let end = (number(&end.key), number(&end.ck));
+            let end = (number(&end.key), ck_number(&end.ck));
             assert_eq!(found.last().map(|row| row.0), Some(end));
             let last = places.iter().position(|place| *place == end);
             places.truncate(1 + last.expect("the page ends at a row of the request"));

@@ -10,9 +10,9 @@ pub(super) const CHUNK_BYTES: usize = 64 << 10;
 /// What is larger gets a chunk of its own, so that little is left over at the end of a chunk.
 const LARGE_BYTES: usize = CHUNK_BYTES / 4;
 
-/// Bytes of a record before its clustering key: the room for the row, the length of the row (both
-/// u32) and the length of the clustering key (u16).
-pub(super) const HEADER_BYTES: usize = 10;
+/// Bytes of a record before its clustering key: the room for the row, the length of the row and the
+/// length of the clustering key, each a u32.
+pub(super) const HEADER_BYTES: usize = 12;
 
 /// Chunks that no memtable uses.
 #[derive(Debug)]
@@ -97,9 +97,7 @@ impl Arena {
         let record = &mut self.chunks[chunk][start..];
         record[..4].copy_from_slice(&length_u32(room).to_le_bytes());
         record[4..8].copy_from_slice(&length_u32(row.len()).to_le_bytes());
-        let ck_length =
-            u16::try_from(ck.len()).expect("keys come from mutations, which are limited");
-        record[8..HEADER_BYTES].copy_from_slice(&ck_length.to_le_bytes());
+        record[8..HEADER_BYTES].copy_from_slice(&length_u32(ck.len()).to_le_bytes());
         record[HEADER_BYTES..HEADER_BYTES + ck.len()].copy_from_slice(ck);
         record[HEADER_BYTES + ck.len()..][..row.len()].copy_from_slice(row);
     }
@@ -128,7 +126,7 @@ impl Arena {
         let (chunk, start) = (place.chunk as usize, place.start as usize);
         let record = &mut self.chunks[chunk][start..];
         let room = u32::from_le_bytes(array(&record[..4])) as usize;
-        let ck_length = usize::from(u16::from_le_bytes(array(&record[8..HEADER_BYTES])));
+        let ck_length = u32::from_le_bytes(array(&record[8..HEADER_BYTES])) as usize;
         if row.len() <= room {
             record[4..8].copy_from_slice(&length_u32(row.len()).to_le_bytes());
             record[HEADER_BYTES + ck_length..][..row.len()].copy_from_slice(row);
@@ -164,7 +162,7 @@ impl Arena {
     pub fn get(&self, place: RecordOffset) -> (&[u8], &[u8]) {
         let record = &self.chunks[place.chunk as usize][place.start as usize..];
         let row_length = u32::from_le_bytes(array(&record[4..8])) as usize;
-        let ck_length = usize::from(u16::from_le_bytes(array(&record[8..HEADER_BYTES])));
+        let ck_length = u32::from_le_bytes(array(&record[8..HEADER_BYTES])) as usize;
         let (ck, rest) = record[HEADER_BYTES..].split_at(ck_length);
         (ck, &rest[..row_length])
     }

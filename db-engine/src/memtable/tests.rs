@@ -19,6 +19,8 @@ enum Order {
     Anywhere,
     /// Many share their first sixteen bytes, and some are prefixes of others.
     Alike,
+    /// As [`Order::Alike`], and some are longer than a `u16` can count.
+    Long,
 }
 
 fn ck(order: Order, number: u64, random: &mut Random) -> Vec<u8> {
@@ -31,6 +33,10 @@ fn ck(order: Order, number: u64, random: &mut Random) -> Vec<u8> {
             let mut ck = vec![0; length];
             ck.iter_mut().skip(14).for_each(|byte| *byte = u8::from(random.below(2) == 0));
             ck
+        }
+        Order::Long => {
+            let length = usize::try_from(random.below(40)).unwrap();
+            vec![0; if length < 37 { length } else { 65_535 - 38 + length }]
         }
     }
 }
@@ -109,7 +115,8 @@ fn compare(memtable: &Memtable, oracle: &Oracle, order: Order, random: &mut Rand
 
 #[test]
 fn holds_what_an_ordered_map_would_whatever_the_order_of_keys() {
-    for order in [Order::Ascending, Order::Descending, Order::Anywhere, Order::Alike] {
+    let orders = [Order::Ascending, Order::Descending, Order::Anywhere, Order::Alike, Order::Long];
+    for order in orders {
         // Memory goes from one to the next, so what was in it before must not matter.
         let mut pool = Pool::new(1 << 20);
         for seed in 0..ROUNDS {

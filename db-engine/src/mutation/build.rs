@@ -1,6 +1,11 @@
 //! Encoding a mutation.
 
-use super::{KEY_BYTES_MAX, TableNumber, Token, Write, row};
+use super::{CK_BYTES_MAX, KEY_BYTES_MAX, TableNumber, Token, Write, row};
+
+pub(super) const PARTITION_DELETION: u8 = 0;
+pub(super) const ROW: u8 = 1;
+/// A row whose clustering key is longer than a `u16` can count.
+pub(super) const ROW_OF_LONG_KEY: u8 = 2;
 
 /// A key or a value is longer than its length field can say. The mutation was not encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -8,7 +13,11 @@ pub struct TooLong;
 
 impl std::fmt::Display for TooLong {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "a key is longer than {KEY_BYTES_MAX} bytes or a value longer than 4 GiB")
+        write!(
+            f,
+            "a partition key is longer than {KEY_BYTES_MAX} bytes, a clustering key, as it is \
+             encoded, than {CK_BYTES_MAX}, or a value than 4 GiB"
+        )
     }
 }
 
@@ -33,7 +42,10 @@ impl<'a> Builder<'a> {
         out.extend_from_slice(&table.0.to_le_bytes());
         out.extend_from_slice(&token.0.to_le_bytes());
         let mut builder = Self { out, start, before: start, too_long: false };
-        builder.key(key);
+        let length = u16::try_from(key.len()).unwrap_or(0);
+        builder.too_long = key.len() > KEY_BYTES_MAX;
+        builder.out.extend_from_slice(&length.to_le_bytes());
+        builder.out.extend_from_slice(&key[..usize::from(length)]);
         builder
     }
 
@@ -46,7 +58,7 @@ impl<'a> Builder<'a> {
 
     /// Deletes everything in the partition that is not newer than the write.
     pub fn delete_partition(&mut self, write: &Write) -> &mut Self {
-        self.out.push(0);
+        self.out.push(PARTITION_DELETION);
         self.out.extend_from_slice(&write.timestamp.to_le_bytes());
         self.out.extend_from_slice(&write.now_s.to_le_bytes());
         self
@@ -102,17 +114,18 @@ impl<'a> Builder<'a> {
         }
     }
 
-    fn key(&mut self, key: &[u8]) {
-        let length = u16::try_from(key.len()).unwrap_or(0);
-        self.too_long |= key.len() > KEY_BYTES_MAX;
-        self.out.extend_from_slice(&length.to_le_bytes());
-        self.out.extend_from_slice(&key[..usize::from(length)]);
-    }
-
     /// Returns where the row's bytes begin.
     fn begin_row(&mut self, ck: &[u8]) -> usize {
-        self.out.push(1);
-        self.key(ck);
+        self.too_long |= ck.len() > CK_BYTES_MAX;
+        if let Ok(length) = u16::try_from(ck.len()) {
+            self.out.push(ROW);
+            self.out.extend_from_slice(&length.to_le_bytes());
+            self.out.extend_from_slice(ck);
+        } else if let Ok(length) = u32::try_from(ck.len().min(CK_BYTES_MAX)) {
+            self.out.push(ROW_OF_LONG_KEY);
+            self.out.extend_from_slice(&length.to_le_bytes());
+            self.out.extend_from_slice(&ck[..length as usize]);
+        }
         self.out.extend_from_slice(&[0; 4]);
         self.out.len()
     }

@@ -10,6 +10,7 @@
 //!             item*
 //! item     := 0 | timestamp i64 | deleted_s i64                    deletion of the partition
 //!           | 1 | ck_len u16 | ck | row_len u32 | row
+//!           | 2 | ck_len u32 | ck | row_len u32 | row                a longer key
 //! row      := flags u8                1 marker, 2 ttl, 4 deletion
 //!             timestamp i64
 //!             [ttl_s u32 | expires_s i64]                          if flag 2
@@ -37,8 +38,13 @@ pub use merge::{merge, shadow};
 pub use row::{Cell, CellView, Cells, Content, Deletion, Liveness, RowView};
 pub use token::Token;
 
-/// The longest partition key or clustering key, in bytes: what a `u16` can count.
+/// The longest partition key, in bytes: what a `u16` can count. The values of a clustering key have
+/// no more bytes either.
 pub const KEY_BYTES_MAX: usize = u16::MAX as usize;
+
+/// The longest clustering key as it is encoded, which is longer than its values: a byte of zero
+/// becomes two, a decimal one for each of its digits.
+pub const CK_BYTES_MAX: usize = 4 * KEY_BYTES_MAX;
 
 /// A table as storage knows it: given by the catalog, never used again for another table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -179,12 +185,13 @@ impl<'a> Iterator for Items<'a> {
     fn next(&mut self) -> Option<Item<'a>> {
         let mut input = self.input;
         let item = match input.u8()? {
-            0 => {
+            build::PARTITION_DELETION => {
                 let timestamp = input.i64()?;
                 Item::PartitionDeletion(Deletion { timestamp, deleted_s: input.i64()? })
             }
-            1 => {
-                let ck_len = usize::from(input.u16()?);
+            kind @ (build::ROW | build::ROW_OF_LONG_KEY) => {
+                let is_long = kind == build::ROW_OF_LONG_KEY;
+                let ck_len = if is_long { input.u32()? as usize } else { input.u16()?.into() };
                 let ck = input.take(ck_len)?;
                 let row_len = input.u32()? as usize;
                 Item::Row { ck, row: input.take(row_len)? }

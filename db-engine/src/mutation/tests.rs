@@ -98,9 +98,35 @@ fn mutations_follow_each_other() {
 fn a_key_that_is_too_long_leaves_nothing_behind() {
     let mut out = vec![1, 2, 3];
     let mut builder = Builder::new(&mut out, TABLE, Token(0), b"key");
-    builder.row(&vec![0; KEY_BYTES_MAX + 1], &at(1), true);
+    builder.row(&vec![0; CK_BYTES_MAX + 1], &at(1), true);
     assert_eq!(builder.finish(), Err(TooLong));
     assert_eq!(out, [1, 2, 3]);
+    let builder = Builder::new(&mut out, TABLE, Token(0), &vec![0; KEY_BYTES_MAX + 1]);
+    assert_eq!(builder.finish(), Err(TooLong));
+    assert_eq!(out, [1, 2, 3]);
+}
+
+#[test]
+fn keys_of_any_length_come_back() {
+    let lengths = [0, KEY_BYTES_MAX - 1, KEY_BYTES_MAX, KEY_BYTES_MAX + 1, CK_BYTES_MAX];
+    for key_bytes in lengths.into_iter().filter(|length| *length <= KEY_BYTES_MAX) {
+        let key = vec![0; key_bytes];
+        let mut bytes = Vec::new();
+        let mut builder = Builder::new(&mut bytes, TABLE, Token(0), &key);
+        for length in lengths {
+            builder.row(&vec![0xFF; length], &at(1), true).cell(1, b"21.5");
+            builder.delete_row(&vec![0; length], &at(2));
+        }
+        builder.finish().unwrap();
+        let view = MutationView::parse(&bytes).unwrap();
+        assert_eq!((view.check(), view.key()), (Ok(()), &key[..]));
+        let found = view.items().map(|item| match item {
+            Item::Row { ck, row } => (ck.to_vec(), RowView::parse(row).unwrap().cells().count()),
+            Item::PartitionDeletion(_) => panic!("there is none"),
+        });
+        let wanted = lengths.into_iter().flat_map(|n| [(vec![0xFF; n], 1), (vec![0; n], 0)]);
+        assert!(found.eq(wanted), "of a key of {key_bytes} bytes");
+    }
 }
 
 #[test]

@@ -10,6 +10,8 @@ use crate::mutation::{Deletion, Input, RowView, Token};
 const PARTITION: u8 = 1;
 const DELETED_PARTITION: u8 = 2;
 const ROW: u8 = 3;
+/// A row whose clustering key is longer than a `u16` can count.
+const ROW_OF_LONG_KEY: u8 = 4;
 
 /// A larger block is not believed, however its checksum. Many writes make one row as large as a
 /// memtable may get, and a row is never divided: only what a length can say is the limit.
@@ -86,8 +88,9 @@ impl Block {
             bytes: u32::try_from(taken.len()).unwrap_or(u32::MAX),
         };
         while let Some(kind) = input.u8() {
-            if kind == ROW {
-                let length = usize::from(input.u16()?);
+            if kind == ROW || kind == ROW_OF_LONG_KEY {
+                let is_long = kind == ROW_OF_LONG_KEY;
+                let length = if is_long { input.u32()? as usize } else { input.u16()?.into() };
                 let ck = input.take(length)?;
                 let ck = span(&input, ck);
                 let length = input.u32()? as usize;
@@ -186,16 +189,24 @@ pub(super) fn put_partition(
 
 /// Appends a row of the partition that was begun last.
 pub(super) fn put_row(out: &mut Vec<u8>, ck: &[u8], row: &[u8]) {
-    out.push(ROW);
-    out.extend_from_slice(&length_u16(ck).to_le_bytes());
+    if let Ok(length) = u16::try_from(ck.len()) {
+        out.push(ROW);
+        out.extend_from_slice(&length.to_le_bytes());
+    } else {
+        out.push(ROW_OF_LONG_KEY);
+        out.extend_from_slice(&length_u32(ck).to_le_bytes());
+    }
     out.extend_from_slice(ck);
-    let length = u32::try_from(row.len()).expect("rows come from mutations, which are limited");
-    out.extend_from_slice(&length.to_le_bytes());
+    out.extend_from_slice(&length_u32(row).to_le_bytes());
     out.extend_from_slice(row);
 }
 
 pub(super) fn length_u16(key: &[u8]) -> u16 {
     u16::try_from(key.len()).expect("keys come from mutations, which are limited")
+}
+
+pub(super) fn length_u32(bytes: &[u8]) -> u32 {
+    u32::try_from(bytes.len()).expect("keys and rows come from mutations, which are limited")
 }
 
 /// What compresses blocks, one after the other.

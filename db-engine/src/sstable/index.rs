@@ -4,13 +4,16 @@ use std::{io, ops::Bound};
 
 use super::{
     FOOTER_BYTES, SstableId, Summary,
-    block::{invalid, length_u16},
+    block::{invalid, length_u16, length_u32},
     checksum,
     summary::SUMMARY_BYTES,
 };
 use crate::mutation::{Input, Token};
 
-const MAGIC: [u8; 8] = *b"SANDSST1";
+const MAGIC: [u8; 8] = *b"SANDSST2";
+
+/// Of files in whose index clustering keys have a length of two bytes.
+const FIRST_MAGIC: [u8; 8] = *b"SANDSST1";
 
 /// Where a block is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +41,7 @@ pub struct Footer {
     pub index: Location,
     blocks: u32,
     index_checksum: u32,
+    is_first_version: bool,
 }
 
 /// The first row of every block of an sstable.
@@ -143,10 +147,10 @@ pub(super) fn put_entry(
     out.extend_from_slice(&offset.to_le_bytes());
     out.extend_from_slice(&bytes.to_le_bytes());
     out.extend_from_slice(&token.0.to_le_bytes());
-    for part in [key, ck] {
-        out.extend_from_slice(&length_u16(part).to_le_bytes());
-        out.extend_from_slice(part);
-    }
+    out.extend_from_slice(&length_u16(key).to_le_bytes());
+    out.extend_from_slice(key);
+    out.extend_from_slice(&length_u32(ck).to_le_bytes());
+    out.extend_from_slice(ck);
 }
 
 /// Appends the footer of a file, whose index is the end of `out`.
@@ -184,12 +188,15 @@ pub fn read_footer(id: SstableId, file_bytes: u64, bytes: &[u8]) -> io::Result<F
     }
     let parsed = (|| {
         let mut input = Input(body);
-        if input.take(MAGIC.len())? != MAGIC {
+        let magic = input.take(MAGIC.len())?;
+        let is_first_version = magic == FIRST_MAGIC;
+        if magic != MAGIC && !is_first_version {
             return None;
         }
         let summary = Summary::decode(input.take(SUMMARY_BYTES)?.first_chunk()?);
         let index = Location { offset: input.i64()?.cast_unsigned(), bytes: input.u32()? };
-        let footer = Footer { summary, index, blocks: input.u32()?, index_checksum: input.u32()? };
+        let (blocks, index_checksum) = (input.u32()?, input.u32()?);
+        let footer = Footer { summary, index, blocks, index_checksum, is_first_version };
         let end = index.offset.checked_add(u64::from(index.bytes))?;
         let fits = summary.id == id && summary.bytes == file_bytes && Some(end) == offset;
         fits.then_some(footer)
@@ -210,8 +217,8 @@ pub fn read_index(footer: &Footer, bytes: &[u8]) -> io::Result<Index> {
     let mut input = Input(bytes);
     let mut entries = Vec::new();
     while !input.0.is_empty() {
-        let entry = read_entry(&mut input).ok_or_else(|| invalid("the index is malformed"))?;
-        entries.push(entry);
+        let entry = read_entry(&mut input, footer.is_first_version);
+        entries.push(entry.ok_or_else(|| invalid("the index is malformed"))?);
     }
     if entries.len() != footer.blocks as usize {
         return Err(invalid("the index has another number of blocks"));
@@ -222,12 +229,11 @@ pub fn read_index(footer: &Footer, bytes: &[u8]) -> io::Result<Index> {
     Ok(Index { entries, memory_bytes })
 }
 
-fn read_entry(input: &mut Input<'_>) -> Option<IndexEntry> {
+fn read_entry(input: &mut Input<'_>, is_first_version: bool) -> Option<IndexEntry> {
     let location = Location { offset: input.i64()?.cast_unsigned(), bytes: input.u32()? };
     let token = Token(input.i64()?);
-    let mut part = || {
-        let length = usize::from(input.u16()?);
-        Some(Box::from(input.take(length)?))
-    };
-    Some(IndexEntry { token, key: part()?, ck: part()?, location })
+    let key_len = input.u16()?.into();
+    let key = Box::from(input.take(key_len)?);
+    let ck_len = if is_first_version { input.u16()?.into() } else { input.u32()? as usize };
+    Some(IndexEntry { token, key, ck: Box::from(input.take(ck_len)?), location })
 }

@@ -52,6 +52,30 @@ fn block(bytes: &[u8], index: &Index, number: usize) -> std::io::Result<Block> {
 }
 
 #[test]
+fn rows_of_long_keys_are_found_by_them() {
+    // Their first 60,000 bytes are the same; the index has the keys of all but the short ones.
+    let lengths = [60_000, 60_001, 65_534, 65_535, 65_536, 65_537, 131_072, 262_140];
+    let cks: Vec<Vec<u8>> = lengths.iter().map(|length| vec![0; *length]).collect();
+    let key = b"key".to_vec();
+    let mut writer = Writer::new(ID, TABLE, 5);
+    writer.partition(Token(1), &key, None);
+    for (number, ck) in (2..).zip(&cks) {
+        writer.row(ck, &row(number, 0, b"a value"));
+    }
+    let (_, bytes) = writer.finish();
+    let (_, index) = open(&bytes).unwrap();
+    assert_eq!(index.len(), cks.len());
+    for (number, ck) in cks.iter().enumerate() {
+        let only = Bound::Included(&ck[..]);
+        let blocks = index.blocks_of_partition(Token(1), &key, only, only);
+        assert!(blocks.contains(&number), "{} bytes: {blocks:?}", ck.len());
+        let block = block(&bytes, &index, number).unwrap();
+        let found = block.row(block.lower_bound(Token(1), &key, ck)).unwrap();
+        assert_eq!((found.key, found.row.unwrap().0), (&key[..], &ck[..]));
+    }
+}
+
+#[test]
 fn every_row_reads_back_in_order() {
     let (bytes, written) = file(3, 2_000);
     let (summary, index) = open(&bytes).unwrap();

@@ -3,9 +3,11 @@
 //! It says everything that is needed to go on, so it outlives a restart and needs no memory here.
 //!
 //! ```text
-//! state := version u8 = 1 | left u64 | partition_left u64 | token i64
-//!          | key_len u16, key | ck_len u16, ck | checksum u32          big-endian
+//! state := version u8 = 2 | left u64 | partition_left u64 | token i64
+//!          | key_len u32, key | ck_len u32, ck | checksum u32          big-endian
 //! ```
+//!
+//! In version 1, which is still taken, a length has two bytes.
 //!
 //! `left` rows may still be returned of those that `LIMIT` allows, `partition_left` of the
 //! partition (`u64::MAX` for no limit). `checksum` is CRC-32 of all before it.
@@ -16,7 +18,8 @@ use crate::{
     store::Position,
 };
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
+const FIRST_VERSION: u8 = 1;
 
 /// A paging state, taken apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,11 +41,9 @@ impl PagingState {
         out.extend_from_slice(&self.partition_left.to_be_bytes());
         out.extend_from_slice(&self.position.token.0.to_be_bytes());
         for bytes in [&self.position.key, &self.position.ck] {
-            // Keys in storage are at most as long as a `u16` can count; one byte may be added to
-            // a clustering key to mean the end of its partition.
-            let length = u16::try_from(bytes.len()).unwrap_or(u16::MAX);
+            let length = u32::try_from(bytes.len()).expect("keys in storage are limited");
             out.extend_from_slice(&length.to_be_bytes());
-            out.extend_from_slice(bytes.get(..usize::from(length)).unwrap_or_default());
+            out.extend_from_slice(bytes);
         }
         out.extend_from_slice(&crc32fast::hash(&out).to_be_bytes());
         out
@@ -62,9 +63,11 @@ impl PagingState {
             return None;
         }
         let (version, rest) = body.split_first()?;
-        if *version != VERSION {
-            return None;
-        }
+        let take = match *version {
+            VERSION => take,
+            FIRST_VERSION => take_short,
+            _ => return None,
+        };
         let (left, rest) = rest.split_first_chunk::<8>()?;
         let (partition_left, rest) = rest.split_first_chunk::<8>()?;
         let (place, rest) = rest.split_first_chunk::<8>()?;
@@ -83,6 +86,11 @@ impl PagingState {
 }
 
 fn take(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
+    let (length, rest) = bytes.split_first_chunk::<4>()?;
+    rest.split_at_checked(u32::from_be_bytes(*length) as usize)
+}
+
+fn take_short(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (length, rest) = bytes.split_first_chunk::<2>()?;
     rest.split_at_checked(u16::from_be_bytes(*length).into())
 }
@@ -100,6 +108,17 @@ mod tests {
     #[test]
     fn a_state_comes_back() {
         assert_eq!(PagingState::decode(&state().encode()), Ok(state()));
+    }
+
+    #[test]
+    fn a_state_of_the_first_version_is_taken() {
+        let mut bytes = vec![FIRST_VERSION];
+        bytes.extend_from_slice(&17_u64.to_be_bytes());
+        bytes.extend_from_slice(&u64::MAX.to_be_bytes());
+        bytes.extend_from_slice(&token(b"d1").0.to_be_bytes());
+        bytes.extend_from_slice(&[0, 2, b'd', b'1', 0, 5, 2, 0x80, 0, 0, 1]);
+        bytes.extend_from_slice(&crc32fast::hash(&bytes).to_be_bytes());
+        assert_eq!(PagingState::decode(&bytes), Ok(state()));
     }
 
     #[test]

@@ -18,7 +18,7 @@ use crate::{
             context::BindContext,
             paging::PagingState,
             read::{CkRange, Filter, Read, Steps},
-            value::{check_count, check_key, positive, put_component},
+            value::{check_composite, check_count, check_key, positive, put_component},
         },
         prepare::{
             input::BoundValue,
@@ -32,6 +32,9 @@ use std::ops::Bound;
 
 /// Most combinations of the values of several `IN`.
 const COMBINATIONS_MAX: usize = 1_000;
+
+/// Most bytes of all combinations together: a value that is sent once is in many of them.
+const COMBINATIONS_BYTES_MAX: usize = 16 << 20;
 
 /// What a request says besides the values.
 #[derive(Debug, Clone, Copy)]
@@ -104,7 +107,7 @@ impl SelectPlan {
         let mut keys = vec![(Vec::new(), Vec::new())];
         for choice in choices {
             let items = choice.resolve(values, context)?;
-            check_combinations(keys.len(), items.len())?;
+            check_combinations(keys.iter().map(|(_, key)| key), items.iter().map(|item| &item.1))?;
             let mut next = Vec::with_capacity(keys.len() * items.len());
             for (order, key) in &keys {
                 for (slot, value) in &items {
@@ -122,8 +125,9 @@ impl SelectPlan {
         }
         keys.sort();
         keys.dedup();
+        let components = if self.single_key { 0 } else { choices.len() };
         for (_, key) in &keys {
-            check_key(key.len())?;
+            check_composite(key.len(), components)?;
         }
         Ok(keys.into_iter().map(|(_, key)| (token(&key), key)).collect())
     }
@@ -138,13 +142,14 @@ impl SelectPlan {
         for choice in &self.prefix {
             if let Choice::One(slot) = choice {
                 let value = slot.find_key(values, context)?;
+                check_combinations(prefixes.iter(), [&*value].into_iter())?;
                 for prefix in &mut prefixes {
                     comparable::encode(&slot.ty, slot.descending, &value, prefix)?;
                 }
                 continue;
             }
             let items = choice.resolve(values, context)?;
-            check_combinations(prefixes.len(), items.len())?;
+            check_combinations(prefixes.iter(), items.iter().map(|item| &item.1))?;
             let mut next = Vec::with_capacity(prefixes.len() * items.len());
             for prefix in &prefixes {
                 for (slot, value) in &items {
@@ -210,13 +215,27 @@ impl SelectPlan {
     }
 }
 
-fn check_combinations(a: usize, b: usize) -> Result<(), CqlError> {
-    if a.saturating_mul(b) <= COMBINATIONS_MAX {
-        return Ok(());
+/// Checks what comes of each of these beginnings followed by each of these values.
+fn check_combinations<A: AsRef<[u8]>, B: AsRef<[u8]>>(
+    beginnings: impl Iterator<Item = A>,
+    values: impl Iterator<Item = B>,
+) -> Result<(), CqlError> {
+    let (a, a_bytes) =
+        beginnings.fold((0, 0), |(count, bytes), one| (count + 1, bytes + one.as_ref().len()));
+    let (b, b_bytes) =
+        values.fold((0, 0), |(count, bytes), one| (count + 1, bytes + one.as_ref().len()));
+    if usize::saturating_mul(a, b) > COMBINATIONS_MAX {
+        return Err(CqlError::invalid(format!(
+            "The IN restrictions make more than {COMBINATIONS_MAX} combinations of values"
+        )));
     }
-    Err(CqlError::invalid(format!(
-        "The IN restrictions make more than {COMBINATIONS_MAX} combinations of values"
-    )))
+    if a * b > 1 && a_bytes * b + b_bytes * a > COMBINATIONS_BYTES_MAX {
+        return Err(CqlError::invalid(format!(
+            "The combinations of the IN restrictions' values have more than \
+             {COMBINATIONS_BYTES_MAX} bytes: ask for fewer at a time"
+        )));
+    }
+    Ok(())
 }
 
 fn tokens(

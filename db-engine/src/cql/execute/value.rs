@@ -106,8 +106,11 @@ pub(super) fn put_key(
         let value = slot.find_key(values, context)?;
         put_component(&value, out)?;
     }
-    check_key(out.len())
+    check_composite(out.len(), slots.len())
 }
+
+/// Bytes around the value of a component: its length and a zero.
+const COMPONENT_BYTES: usize = 3;
 
 /// Appends one component of a composite partition key.
 pub(super) fn put_component(value: &[u8], out: &mut Vec<u8>) -> Result<(), CqlError> {
@@ -124,8 +127,16 @@ fn too_long(length: usize) -> CqlError {
     CqlError::invalid(format!("Key length of {length} is longer than maximum of {KEY_BYTES_MAX}"))
 }
 
+/// Checks how many bytes the values of a partition key or of a clustering key have.
 pub(super) fn check_key(length: usize) -> Result<(), CqlError> {
     if length > KEY_BYTES_MAX { Err(too_long(length)) } else { Ok(()) }
+}
+
+/// Checks the length of a partition key of so many components. As in Cassandra, the values are
+/// judged first, and then what stands around them.
+pub(super) fn check_composite(length: usize, components: usize) -> Result<(), CqlError> {
+    check_key(length - COMPONENT_BYTES * components)?;
+    check_key(length)
 }
 
 pub(super) fn positive(

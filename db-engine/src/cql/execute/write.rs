@@ -13,7 +13,9 @@ use crate::{
             plan::{Action, WritePlan},
         },
     },
-    mutation::{Builder, MutationView, TableNumber, Token, Write, token::token},
+    mutation::{
+        Builder, CK_BYTES_MAX, KEY_BYTES_MAX, MutationView, TableNumber, Token, Write, token::token,
+    },
     schema::options::TTL_S_MAX,
     types::{Value, comparable},
 };
@@ -194,9 +196,21 @@ fn put_clustering(
     out: &mut Vec<u8>,
 ) -> Result<(), CqlError> {
     out.clear();
+    let mut length = 0;
     for slot in slots {
         let value = slot.find_key(values, context)?;
-        comparable::encode(&slot.ty, slot.descending, &value, out)?;
+        length += value.len();
+        if length <= KEY_BYTES_MAX {
+            comparable::encode(&slot.ty, slot.descending, &value, out)?;
+        }
     }
-    check_key(out.len())
+    check_key(length)?;
+    if out.len() > CK_BYTES_MAX {
+        return Err(CqlError::invalid(format!(
+            "A clustering key of {length} bytes takes {} in the order of its types, more than \
+             {CK_BYTES_MAX}: use fewer or shorter values",
+            out.len()
+        )));
+    }
+    Ok(())
 }
