@@ -73,6 +73,14 @@ impl CqlError {
     pub fn unsupported(what: &str) -> Self {
         Self::invalid(format!("{what} not supported yet by Sandglass"))
     }
+
+    /// A stored value cannot be compared: a row that might have to be in the result is not left
+    /// out silently.
+    pub(super) fn incomparable(TypeError(why): TypeError) -> Self {
+        Self::invalid(format!(
+            "A value of a row that was read cannot be compared: {why}. Ask for rows without it"
+        ))
+    }
 }
 
 /// Refuses a statement that makes no sense with the schema as it is.

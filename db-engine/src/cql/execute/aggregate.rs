@@ -2,6 +2,7 @@
 
 use crate::{
     cql::{
+        error::CqlError,
         execute::project::Projector,
         prepare::source::{Aggregate, Fold},
     },
@@ -42,17 +43,23 @@ impl Total {
         Total { aggregate, count: 0, best: None, integer: 0, float: (0.0, 0.0) }
     }
 
-    pub(super) fn add(&mut self, projector: &mut Projector<'_>, scratch: &mut Vec<u8>) {
+    /// # Errors
+    /// If a value is to be compared and cannot be.
+    pub(super) fn add(
+        &mut self,
+        projector: &mut Projector<'_>,
+        scratch: &mut Vec<u8>,
+    ) -> Result<(), CqlError> {
         if self.aggregate.kind == Fold::CountRows {
             self.count += 1;
-            return;
+            return Ok(());
         }
         scratch.clear();
         if projector.value(&self.aggregate.source, scratch).is_none() {
-            return;
+            return Ok(());
         }
         match self.aggregate.kind {
-            Fold::Sum | Fold::Avg if scratch.is_empty() => return,
+            Fold::Sum | Fold::Avg if scratch.is_empty() => return Ok(()),
             Fold::Sum | Fold::Avg if is_float(&self.aggregate.ty) => self.add_float(float(scratch)),
             Fold::Sum | Fold::Avg => {
                 self.integer = self.integer.wrapping_add(integer(scratch));
@@ -60,18 +67,19 @@ impl Total {
             Fold::First if self.best.is_none() => self.best = Some((Vec::new(), scratch.clone())),
             Fold::Min | Fold::Max => {
                 let mut code = Vec::new();
-                if comparable::encode(&self.aggregate.ty, false, scratch, &mut code).is_ok() {
-                    let better = self.best.as_ref().is_none_or(|(best, _)| {
-                        if self.aggregate.kind == Fold::Min { code < *best } else { code > *best }
-                    });
-                    if better {
-                        self.best = Some((code, scratch.clone()));
-                    }
+                comparable::encode(&self.aggregate.ty, false, scratch, &mut code)
+                    .map_err(CqlError::incomparable)?;
+                let better = self.best.as_ref().is_none_or(|(best, _)| {
+                    if self.aggregate.kind == Fold::Min { code < *best } else { code > *best }
+                });
+                if better {
+                    self.best = Some((code, scratch.clone()));
                 }
             }
             _ => {}
         }
         self.count += 1;
+        Ok(())
     }
 
     fn add_float(&mut self, value: f64) {

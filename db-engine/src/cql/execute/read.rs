@@ -214,7 +214,7 @@ impl Read {
     /// Takes in what the shard found for [`Read::next`] and appends the rows of the result.
     ///
     /// # Errors
-    /// If the result would be too large for a message.
+    /// If the result would be too large for a message, or a value cannot be compared.
     pub fn accept(
         &mut self,
         plan: &SelectPlan,
@@ -224,7 +224,7 @@ impl Read {
     ) -> Result<(), CqlError> {
         let start = *self.start.get_or_insert(out.len());
         for row in page.rows() {
-            if !self.take(plan, row, out) {
+            if !self.take(plan, row, out)? {
                 return Ok(());
             }
         }
@@ -250,21 +250,28 @@ impl Read {
     }
 
     /// Looks at one row; false when no more are wanted.
-    fn take(&mut self, plan: &SelectPlan, row: PageRow<'_>, out: &mut Vec<u8>) -> bool {
+    fn take(
+        &mut self,
+        plan: &SelectPlan,
+        row: PageRow<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<bool, CqlError> {
         if self.per_partition != u64::MAX && !self.take_of_partition(row) {
-            return true;
+            return Ok(true);
         }
         let shape =
             Shape { single_key: plan.single_key, clustering: &plan.clustering, now_s: self.now_s };
-        let Some(mut projector) = Projector::new(shape, row) else { return true };
+        let Some(mut projector) = Projector::new(shape, row) else { return Ok(true) };
         if plan.undropped.as_ref().is_some_and(|columns| !projector.is_live_by(columns)) {
             self.filtered += 1;
-            return true;
+            return Ok(true);
         }
         let scratch = &mut self.scratch;
-        if !self.filters.iter().all(|filter| filter.matches(&mut projector, scratch)) {
-            self.filtered += 1;
-            return true;
+        for filter in &self.filters {
+            if !filter.matches(&mut projector, scratch)? {
+                self.filtered += 1;
+                return Ok(true);
+            }
         }
         self.partition_left = self.partition_left.saturating_sub(1);
         if self.totals.is_empty() {
@@ -274,24 +281,24 @@ impl Read {
             self.rows += 1;
         } else {
             for total in &mut self.totals {
-                total.add(&mut projector, scratch);
+                total.add(&mut projector, scratch)?;
             }
-            return true;
+            return Ok(true);
         }
         self.limit_left -= 1;
         if self.limit_left == 0 {
             self.over = true;
-            return false;
+            return Ok(false);
         }
         if let Some(left) = &mut self.page_left {
             *left -= 1;
             if *left == 0 {
                 let (key, ck) = (row.key.to_vec(), row.ck.to_vec());
                 self.paused = Some(Position { token: row.token, key, ck });
-                return false;
+                return Ok(false);
             }
         }
-        true
+        Ok(true)
     }
 
     /// Whether the row's partition may give another row.
@@ -399,18 +406,20 @@ pub(super) fn check_result(bytes: usize) -> Result<(), CqlError> {
 }
 
 impl Filter {
-    fn matches(&self, projector: &mut Projector<'_>, scratch: &mut Vec<u8>) -> bool {
+    fn matches(
+        &self,
+        projector: &mut Projector<'_>,
+        scratch: &mut Vec<u8>,
+    ) -> Result<bool, CqlError> {
         scratch.clear();
         if projector.value(&self.source, scratch).is_none() {
-            return false;
+            return Ok(false);
         }
         let end = scratch.len();
         let value = scratch.clone();
-        if comparable::encode(&self.ty, false, &value, scratch).is_err() {
-            return false;
-        }
+        comparable::encode(&self.ty, false, &value, scratch).map_err(CqlError::incomparable)?;
         let code = scratch.get(end..).unwrap_or_default();
-        self.codes.iter().any(|wanted| {
+        Ok(self.codes.iter().any(|wanted| {
             let wanted = wanted.as_slice();
             match self.operator {
                 Operator::Eq | Operator::In => code == wanted,
@@ -419,6 +428,6 @@ impl Filter {
                 Operator::Gt => code > wanted,
                 Operator::Ge => code >= wanted,
             }
-        })
+        }))
     }
 }

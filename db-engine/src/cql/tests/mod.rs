@@ -145,12 +145,20 @@ impl Database {
 
     /// The values of all rows, and the paging state.
     fn read(&self, text: &str, options: &ReadOptions<'_>) -> (ResultRows, Option<Vec<u8>>) {
+        self.try_read(text, options).unwrap()
+    }
+
+    fn try_read(
+        &self,
+        text: &str,
+        options: &ReadOptions<'_>,
+    ) -> Result<(ResultRows, Option<Vec<u8>>), CqlError> {
         let prepared = prepared(&self.catalog, text).unwrap();
         let Plan::Select(plan) = &prepared.plan else { panic!("no read: {text}") };
         let mut read = plan.bind(&[], options, &CONTEXT).unwrap();
         let mut out = Vec::new();
         while let Some((_, request)) = read.next(3) {
-            read.accept(plan, &self.page(&request), 3, &mut out).unwrap();
+            read.accept(plan, &self.page(&request), 3, &mut out)?;
         }
         let (count, state) = read.finish(&mut out);
         let mut items = Elements(&out);
@@ -158,7 +166,7 @@ impl Database {
         let row = |_| prepared.result.iter().map(|_| value()).collect();
         let rows = (0..count).map(row).collect();
         assert!(items.is_empty());
-        (rows, state)
+        Ok((rows, state))
     }
 
     /// The first column of each row, an int.

@@ -32,6 +32,33 @@ fn a_row_is_not_there_by_the_cells_of_a_dropped_column() {
 }
 
 #[test]
+fn a_value_that_cannot_be_compared_is_not_left_out_silently() {
+    let mut database = Database::new(&["CREATE TABLE t (p int PRIMARY KEY, v decimal)"]);
+    let one = 1_i32.to_be_bytes();
+    let mut long = vec![0, 0, 0, 0, 1];
+    long.resize(4 + 513, 0);
+    let values = [Value::Bytes(&one), Value::Bytes(&long)];
+    database.write("INSERT INTO t (p, v) VALUES (?, ?)", &values).unwrap();
+    let texts = [
+        "SELECT p FROM t WHERE v = 1 ALLOW FILTERING",
+        "SELECT p FROM t WHERE v > 1 ALLOW FILTERING",
+        "SELECT max(v) FROM t",
+        "SELECT min(v) FROM t",
+    ];
+    let words = "A value of a row that was read cannot be compared: Comparing a decimal of more \
+                 than 512 bytes is not supported yet by Sandglass. Ask for rows without it";
+    for text in texts {
+        assert_eq!(database.try_read(text, &ALL).unwrap_err().message, words, "{text}");
+    }
+    assert_eq!(database.ints("SELECT p FROM t"), [1]);
+    long.truncate(4 + 512);
+    let values = [Value::Bytes(&one), Value::Bytes(&long)];
+    let later = format!("INSERT INTO t (p, v) VALUES (?, ?) USING TIMESTAMP {}", i64::MAX);
+    database.write(&later, &values).unwrap();
+    assert_eq!(database.ints(texts[1]), [1]);
+}
+
+#[test]
 fn a_bound_value_has_one_form_however_deep_its_sets_lie() {
     let mut database = Database::new(&["CREATE TABLE t (p frozen<list<frozen<set<int>>>>, \
          c frozen<tuple<int, frozen<map<text, frozen<set<int>>>>>>, v int, PRIMARY KEY (p, c))"]);

@@ -5,7 +5,7 @@ use super::{
     CodeReader, flip, flip_sign,
 };
 
-/// Longest decimal that may be in a clustering key, in bytes: converting takes quadratic time.
+/// Longest decimal that is put in order, in bytes: converting takes quadratic time.
 const DECIMAL_BYTES_MAX: usize = 512;
 /// More digits than a number of so many bytes has.
 const DIGITS_MAX: usize = DECIMAL_BYTES_MAX * 5 / 2;
@@ -80,8 +80,8 @@ pub(super) fn put_decimal(bytes: &[u8], out: &mut Vec<u8>) -> Result<(), TypeErr
     };
     if unscaled.len() > DECIMAL_BYTES_MAX {
         return Err(TypeError(format!(
-            "A decimal of more than {DECIMAL_BYTES_MAX} bytes in a primary key is not supported \
-             yet by Sandglass"
+            "Comparing a decimal of more than {DECIMAL_BYTES_MAX} bytes is not supported yet by \
+             Sandglass"
         )));
     }
     let (negative, digits) = decimal::to_digits(unscaled);
