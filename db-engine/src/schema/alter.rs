@@ -1,7 +1,7 @@
 //! `ALTER TABLE`: a table and a change → the table after it.
 
 use super::{
-    ColumnKind, DroppedColumn, SchemaError, Table,
+    Column, ColumnKind, DroppedColumn, SchemaError, Table,
     columns::{COLUMNS_MAX, check_type, invalid, regular_column},
     ddl::Alteration,
 };
@@ -10,7 +10,7 @@ use crate::types::{CqlType, parse::Declared};
 pub(super) fn alter_table(
     table: &mut Table,
     change: &Alteration,
-    now_ms: i64,
+    now_us: i64,
 ) -> Result<(), SchemaError> {
     match change {
         Alteration::Add { if_not_exists, columns } => {
@@ -19,14 +19,20 @@ pub(super) fn alter_table(
             }
             Ok(())
         }
-        Alteration::Drop { if_exists, columns } => {
+        Alteration::Drop { if_exists, columns, timestamp_us } => {
+            let dropped_us = timestamp_us.unwrap_or(now_us);
             for name in columns {
                 let column = table.columns.iter().position(|column| column.name == *name);
                 let found = column.and_then(|at| Some((at, table.columns.get(at)?.kind)));
                 match found {
                     Some((at, ColumnKind::Regular)) => {
-                        let ty = table.columns.remove(at).ty;
-                        let dropped = DroppedColumn { ty, dropped_ms: now_ms };
+                        let Column { ty, number, .. } = table.columns.remove(at);
+                        let before = table.dropped.get(name);
+                        let before = before.filter(|before| before.number == Some(number));
+                        // What was dropped once does not come back.
+                        let dropped_us =
+                            before.map_or(dropped_us, |b| b.dropped_us.max(dropped_us));
+                        let dropped = DroppedColumn { ty, dropped_us, number: Some(number) };
                         table.dropped.insert(name.clone(), dropped);
                     }
                     Some(_) => {
@@ -61,27 +67,32 @@ fn add_column(
         return invalid(format!("Column with name '{name}' already exists"));
     }
     check_type(&table.name, name, declared)?;
-    if let Some(dropped) = table.dropped.get(name).filter(|column| !reads(&declared.ty, &column.ty))
-    {
+    let dropped = table.dropped.get(name);
+    if let Some(dropped) = dropped.filter(|column| !reads(&declared.ty, &column.ty)) {
         return invalid(format!(
             "Cannot add a column '{name}' of type {}, incompatible with previously dropped column \
              '{name}' of type {}",
             declared.ty, dropped.ty
         ));
     }
-    if usize::from(table.next_column) >= COLUMNS_MAX {
-        return invalid(format!("Table '{}' has more than {COLUMNS_MAX} columns", table.name));
-    }
-    let column = regular_column(name.to_string(), declared.clone(), table.next_column);
-    table.next_column += 1;
+    let number = if let Some(number) = dropped.and_then(|column| column.number) {
+        number
+    } else {
+        if usize::from(table.next_column) >= COLUMNS_MAX {
+            return invalid(format!("Table '{}' has more than {COLUMNS_MAX} columns", table.name));
+        }
+        table.next_column += 1;
+        table.next_column - 1
+    };
+    let column = regular_column(name.to_string(), declared.clone(), number);
     let fixed = table.columns.len() - table.regular().len();
     let before = table.regular().iter().take_while(|other| other.name.as_str() < name).count();
     table.columns.insert(fixed + before, column);
     Ok(())
 }
 
-/// Whether values of the old type are values of the new one, as Cassandra judges it. Cells of a
-/// dropped column never come back here, so this only keeps schemas portable.
+/// Whether values of the old type are values of the new one, as Cassandra judges it: cells of a
+/// dropped column that were written after it was dropped come back when it is added again.
 fn reads(new: &CqlType, old: &CqlType) -> bool {
     match (new, old) {
         _ if new == old => true,

@@ -33,7 +33,7 @@ pub(super) fn apply(
     catalog: &Catalog,
     ddl: &Ddl,
     id: Uuid,
-    now_ms: i64,
+    now_us: i64,
 ) -> Result<Applied, SchemaError> {
     match ddl {
         Ddl::CreateKeyspace { name, if_not_exists, properties } => {
@@ -62,7 +62,7 @@ pub(super) fn apply(
         Ddl::AlterTable { name, if_exists, change } => {
             let Some(found) = find(catalog, name, *if_exists, false)? else { return Ok(NOTHING) };
             let mut altered = Table::clone(&found);
-            alter::alter_table(&mut altered, change, now_ms)?;
+            alter::alter_table(&mut altered, change, now_us)?;
             if altered == *found {
                 return Ok(NOTHING);
             }

@@ -89,13 +89,13 @@ impl Catalog {
         self.tables().map(|table| (table.number, table.options.settings())).collect()
     }
 
-    /// Carries out a statement, in this millisecond since the Unix epoch. `id` becomes the
+    /// Carries out a statement, in this microsecond since the Unix epoch. `id` becomes the
     /// identifier of a table that it creates.
     ///
     /// # Errors
     /// In Cassandra's words, if the statement makes no sense here; nothing is changed then.
-    pub fn apply(&self, ddl: &Ddl, id: Uuid, now_ms: i64) -> Result<Applied, SchemaError> {
-        let mut applied = super::apply::apply(self, ddl, id, now_ms)?;
+    pub fn apply(&self, ddl: &Ddl, id: Uuid, now_us: i64) -> Result<Applied, SchemaError> {
+        let mut applied = super::apply::apply(self, ddl, id, now_us)?;
         if let Some(catalog) = &mut applied.catalog {
             catalog.set_version();
         }

@@ -41,6 +41,8 @@ pub enum Alteration {
         if_exists: bool,
         /// Their names.
         columns: Vec<String>,
+        /// Up to which timestamp their cells are dropped, in microseconds; none means now.
+        timestamp_us: Option<i64>,
     },
     /// `RENAME`: key columns, from one name to another.
     Rename(Vec<(String, String)>),

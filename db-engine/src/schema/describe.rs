@@ -47,19 +47,29 @@ pub fn keyspace_cql(keyspace: &Keyspace) -> String {
     format!("CREATE KEYSPACE {name} WITH replication = {pairs}}}  AND durable_writes = {durable};")
 }
 
-/// The statement that makes a table. `with_internals`: with its identifier.
+/// The statement that makes a table. `with_internals`: with its identifier, and with the columns
+/// that were dropped, which further statements drop again.
 #[must_use]
 pub fn table_cql(table: &Table, with_internals: bool) -> String {
     let name = format!("{}.{}", quoted(&table.keyspace), quoted(&table.name));
     if system::is_virtual(&table.keyspace) {
         let options = vec![format!("comment = {}", text(&table.options.comment))];
-        let columns = columns_cql(table);
+        let columns = columns_cql(table, false);
         let structure = with(&format!("VIRTUAL TABLE {name} ({columns})"), table, options, None);
         return not_to_be_made("Table", &name, &structure);
     }
     let id = with_internals.then(|| format!("ID = {}", table.id));
-    let columns = columns_cql(table);
-    with(&format!("CREATE TABLE {name} ({columns})"), table, options_cql(&table.options), id)
+    let columns = columns_cql(table, with_internals);
+    let create = format!("CREATE TABLE {name} ({columns})");
+    let mut statements = with(&create, table, options_cql(&table.options), id);
+    for (column, dropped) in table.dropped.iter().filter(|_| with_internals) {
+        let (us, quoted) = (dropped.dropped_us, quoted(column));
+        let _ = write!(statements, "\nALTER TABLE {name} DROP {quoted} USING TIMESTAMP {us};");
+        if let Some(again) = table.column(column) {
+            let _ = write!(statements, "\nALTER TABLE {name} ADD {quoted} {};", again.type_name());
+        }
+    }
+    statements
 }
 
 /// A comment in place of a statement: nobody can make what the system makes up.
@@ -71,18 +81,21 @@ fn not_to_be_made(what: &str, name: &str, structure: &str) -> String {
     )
 }
 
-/// The columns and the primary key, a line each.
-fn columns_cql(table: &Table) -> String {
+/// The columns and the primary key, a line each; with those that were dropped, as they were then.
+fn columns_cql(table: &Table, with_dropped: bool) -> String {
     let (partition, clustering) = (table.partition_key(), table.clustering());
     let is_alone = partition.len() == 1 && clustering.is_empty();
     let mut lines = Vec::new();
-    for column in &table.columns {
+    let is_dropped = |column: &&Column| with_dropped && table.dropped.contains_key(&column.name);
+    for column in table.columns.iter().filter(|column| !is_dropped(column)) {
         let mut line = format!("{} {}", quoted(&column.name), column.type_name());
         if is_alone && column.kind == ColumnKind::PartitionKey {
             line.push_str(" PRIMARY KEY");
         }
         lines.push(line);
     }
+    let dropped = table.dropped.iter().filter(|_| with_dropped);
+    lines.extend(dropped.map(|(name, column)| format!("{} {}", quoted(name), column.ty)));
     if !is_alone {
         let names = |columns: &[Column]| {
             let names: Vec<_> = columns.iter().map(|column| quoted(&column.name)).collect();

@@ -1,14 +1,15 @@
 //! The catalog as JSON: the form in which it is kept on disk.
 //!
 //! ```text
-//! {"format": 1, "next_table": N, "keyspaces": [{"name", "replication", "durable_writes",
+//! {"format": 2, "next_table": N, "keyspaces": [{"name", "replication", "durable_writes",
 //!   "tables": [{"name", "id", "number", "version", "next_column", "options",
 //!     "columns": [{"name", "kind", "number", "type", "frozen", "descending"}],
-//!     "dropped": [{"name", "type", "dropped_ms"}]}]}]}
+//!     "dropped": [{"name", "type", "dropped_us", "number"}]}]}]}
 //! ```
 //!
-//! `dropped` may be missing: older programs did not write it. `format` grows when an older program
-//! could misread the file.
+//! `dropped` may be missing: older programs did not write it. In format 1 a dropped column has
+//! `dropped_ms` instead of the time in microseconds, and no number. `format` grows when an older
+//! program could misread the file.
 
 use super::{Catalog, Column, ColumnKind, DroppedColumn, Keyspace, Table, TableOptions};
 use crate::{mutation::TableNumber, types::parse};
@@ -16,8 +17,8 @@ use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, sync::Arc};
 use uuid::Uuid;
 
-/// The format that is written here, and the newest that is read.
-const FORMAT: u32 = 1;
+/// The format that is written here; those before it are read.
+const FORMAT: u32 = 2;
 
 #[derive(Serialize, Deserialize)]
 struct StoredCatalog {
@@ -52,7 +53,12 @@ struct StoredDropped {
     name: String,
     #[serde(rename = "type")]
     ty: String,
-    dropped_ms: i64,
+    #[serde(default)]
+    dropped_us: i64,
+    #[serde(default, skip_serializing)]
+    dropped_ms: Option<i64>,
+    #[serde(default)]
+    number: Option<u16>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -107,7 +113,9 @@ fn store_table(table: &Table) -> StoredTable {
             .map(|(name, column)| StoredDropped {
                 name: name.clone(),
                 ty: column.ty.to_string(),
-                dropped_ms: column.dropped_ms,
+                dropped_us: column.dropped_us,
+                dropped_ms: None,
+                number: column.number,
             })
             .collect(),
     }
@@ -134,9 +142,9 @@ pub(super) fn from_json(text: &str) -> Result<Catalog, String> {
         format: u32,
     }
     let head: Head = serde_json::from_str(text).map_err(|error| error.to_string())?;
-    if head.format != FORMAT {
+    if !(1..=FORMAT).contains(&head.format) {
         return Err(format!(
-            "format {} is unknown to this version, which reads format {FORMAT}",
+            "format {} is unknown to this version, which reads formats up to {FORMAT}",
             head.format
         ));
     }
@@ -184,7 +192,11 @@ fn load_table(keyspace: &str, stored: StoredTable) -> Result<Table, String> {
 }
 
 fn load_dropped(stored: StoredDropped) -> Result<(String, DroppedColumn), String> {
-    let column = DroppedColumn { ty: parse::parse(&stored.ty)?.ty, dropped_ms: stored.dropped_ms };
+    let column = DroppedColumn {
+        ty: parse::parse(&stored.ty)?.ty,
+        dropped_us: stored.dropped_ms.map_or(stored.dropped_us, |ms| ms.saturating_mul(1_000)),
+        number: stored.number,
+    };
     Ok((stored.name, column))
 }
 

@@ -94,20 +94,32 @@ pub struct Table {
     /// Partition key, clustering key (both in their order), then regular columns by name: the
     /// order of `SELECT *`.
     pub columns: Vec<Column>,
-    /// The columns that were dropped and not added again, by name.
+    /// The columns that were dropped, by name; they may have been added again since.
     pub dropped: BTreeMap<String, DroppedColumn>,
     /// What `WITH` said.
     pub options: TableOptions,
 }
 
-/// A column that was dropped. Its cells may still lie in storage, under a number that no column
-/// has any more.
+/// A column that was dropped. Its cells may still lie in storage; those that were not written
+/// after it was dropped do not count, even if it is added again.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DroppedColumn {
     /// The type of its values.
     pub ty: CqlType,
-    /// When it was dropped, in milliseconds since the Unix epoch.
-    pub dropped_ms: i64,
+    /// The timestamp up to which its cells are dropped, in microseconds since the Unix epoch.
+    pub dropped_us: i64,
+    /// The number under which storage knows its cells, which it gets back when it is added again.
+    /// None if it was dropped by an older program: it then gets a new one.
+    pub number: Option<u16>,
+}
+
+/// A regular column, and the timestamp of its newest cell that does not count, if there may be any.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct CountedColumn {
+    /// Its number in storage.
+    pub number: u16,
+    /// Its cells count if they are newer.
+    pub newer_than_us: i64,
 }
 
 impl Table {
@@ -142,17 +154,24 @@ impl Table {
         self.columns.get(start..).unwrap_or_default()
     }
 
-    /// The numbers of the regular columns, ascending, if storage may hold cells of others: of
-    /// columns that were dropped, whose cells do not count.
+    /// Which cells count, by the numbers of the regular columns, which ascend; none if all that
+    /// storage holds do: no column was ever dropped.
     #[must_use]
-    pub fn numbers_besides_dropped(&self) -> Option<Vec<u16>> {
+    pub fn counted_columns(&self) -> Option<Vec<CountedColumn>> {
         let regular = self.regular();
-        if regular.len() == usize::from(self.next_column) {
+        if self.dropped.is_empty() && regular.len() == usize::from(self.next_column) {
             return None;
         }
-        let mut numbers: Vec<u16> = regular.iter().map(|column| column.number).collect();
-        numbers.sort_unstable();
-        Some(numbers)
+        let counted = |column: &Column| {
+            let dropped = self.dropped.get(&column.name);
+            let dropped = dropped.filter(|dropped| dropped.number == Some(column.number));
+            // No cell has the smallest timestamp.
+            let newer_than_us = dropped.map_or(i64::MIN, |dropped| dropped.dropped_us);
+            CountedColumn { number: column.number, newer_than_us }
+        };
+        let mut columns: Vec<CountedColumn> = regular.iter().map(counted).collect();
+        columns.sort_unstable_by_key(|column| column.number);
+        Some(columns)
     }
 
     /// The column of this name.

@@ -91,7 +91,7 @@ pub(super) fn dropped_columns(shape: &Table, catalog: &Catalog) -> Vec<Row> {
                     "keyspace_name" => text(&table.keyspace),
                     "table_name" => text(&table.name),
                     "column_name" => text(name),
-                    "dropped_time" => column.dropped_ms.to_be_bytes().to_vec(),
+                    "dropped_time" => (column.dropped_us / 1_000).to_be_bytes().to_vec(),
                     "kind" => text("regular"),
                     "type" => text(&column.ty.to_string()),
                     _ => return None,

@@ -1,6 +1,7 @@
 use super::{
     Applied, Catalog, Ddl, DroppedColumn, SchemaError, TableName, TableSettings,
     ddl::{Alteration, ChangeKind, Properties, Property},
+    describe,
 };
 use crate::types::{CqlType, parse};
 use std::sync::Arc;
@@ -28,7 +29,7 @@ fn create(properties: Properties) -> Ddl {
 }
 
 fn apply(catalog: &Catalog, ddl: &Ddl) -> Result<Applied, SchemaError> {
-    catalog.apply(ddl, Uuid::from_u128(7), 1_000)
+    catalog.apply(ddl, Uuid::from_u128(7), 1_000_000)
 }
 
 fn with_keyspace() -> Catalog {
@@ -118,7 +119,7 @@ fn a_truncated_table_is_another_one_to_storage() {
 }
 
 #[test]
-fn the_number_of_a_dropped_column_is_not_given_again() {
+fn a_dropped_column_that_is_added_again_has_its_number_and_only_newer_cells() {
     let alter = |catalog: &Catalog, change| {
         let ddl = Ddl::AlterTable { name: table(), if_exists: false, change };
         let applied = apply(catalog, &ddl).unwrap();
@@ -127,12 +128,21 @@ fn the_number_of_a_dropped_column_is_not_given_again() {
     };
     let number = |catalog: &Catalog| catalog.table("ks", "t").unwrap().column("v").unwrap().number;
     let before = with_table(Vec::new()).unwrap();
-    let columns = vec!["v".to_string()];
-    let without = alter(&before, Alteration::Drop { if_exists: false, columns });
+    let drop = |timestamp_us| {
+        let columns = vec!["v".to_string()];
+        Alteration::Drop { if_exists: false, columns, timestamp_us }
+    };
+    let without = alter(&before, drop(None));
     let table_of = |catalog: &Catalog| Arc::clone(catalog.table("ks", "t").unwrap());
-    assert_eq!(table_of(&before).numbers_besides_dropped(), None);
-    assert_eq!(table_of(&without).numbers_besides_dropped().map(|numbers| numbers.len()), Some(1));
-    let dropped = DroppedColumn { ty: CqlType::Double, dropped_ms: 1_000 };
+    let newer_than = |catalog: &Catalog| {
+        let columns = table_of(catalog).counted_columns()?;
+        Some(columns.iter().map(|column| column.newer_than_us).collect::<Vec<_>>())
+    };
+    assert_eq!(newer_than(&before), None);
+    assert_eq!(newer_than(&without), Some(vec![i64::MIN]));
+    let number_before = Some(number(&before));
+    let dropped =
+        DroppedColumn { ty: CqlType::Double, dropped_us: 1_000_000, number: number_before };
     assert_eq!(table_of(&without).dropped, [("v".to_string(), dropped)].into());
     assert_eq!(Catalog::from_json(&without.to_json()).as_ref(), Ok(&without));
     let add = |ty: &str| {
@@ -145,8 +155,31 @@ fn the_number_of_a_dropped_column_is_not_given_again() {
                 'v' of type double";
     assert_eq!(refused.to_string(), text);
     let again = alter(&without, add("double"));
-    assert_ne!(number(&before), number(&again));
+    assert_eq!(number(&before), number(&again));
     assert_ne!(before.version, again.version);
+    let mut expected = vec![i64::MIN; 2];
+    expected[usize::from(number(&before))] = 1_000_000;
+    assert_eq!(newer_than(&again), Some(expected.clone()));
+    let earlier = alter(&alter(&again, drop(Some(7))), add("double"));
+    assert_eq!(newer_than(&earlier), Some(expected.clone()), "what was dropped does not come back");
+    let once_more = alter(&alter(&again, drop(Some(1_000_007))), add("double"));
+    expected[usize::from(number(&before))] = 1_000_007;
+    assert_eq!(newer_than(&once_more), Some(expected));
+    let described = describe::table_cql(&table_of(&once_more), true);
+    let drop_and_add = "\nALTER TABLE ks.t DROP v USING TIMESTAMP 1000007;\n\
+                        ALTER TABLE ks.t ADD v double;";
+    assert!(described.ends_with(drop_and_add), "{described}");
+    assert!(!describe::table_cql(&table_of(&once_more), false).contains("ALTER TABLE"));
+    assert_eq!(Catalog::from_json(&once_more.to_json()).as_ref(), Ok(&once_more));
+    // A program before this one did not keep the number: cells of old stay where they are.
+    let mut old: serde_json::Value = serde_json::from_str(&without.to_json()).unwrap();
+    old["format"] = 1.into();
+    let table = &mut old["keyspaces"][0]["tables"][0];
+    table["dropped"] = serde_json::json!([{ "name": "v", "type": "double", "dropped_ms": 1_000 }]);
+    let old = Catalog::from_json(&old.to_string()).unwrap();
+    let old = alter(&old, add("double"));
+    assert_ne!(number(&before), number(&old));
+    assert_eq!(newer_than(&old), Some(vec![i64::MIN; 2]));
 }
 
 #[test]
@@ -154,8 +187,8 @@ fn the_catalog_comes_back_from_its_file_and_no_other_does() {
     let catalog = with_table(windows("HOURS", "6", "604800")).unwrap();
     let text = catalog.to_json();
     assert_eq!(Catalog::from_json(&text), Ok(catalog));
-    let newer = text.replacen("\"format\": 1", "\"format\": 2", 1);
-    assert!(Catalog::from_json(&newer).unwrap_err().contains("format 2"));
+    let newer = text.replacen("\"format\": 2", "\"format\": 3", 1);
+    assert!(Catalog::from_json(&newer).unwrap_err().contains("format 3"));
     assert!(Catalog::from_json("{}").is_err());
     let unused = text.replacen("\"next_table\": 2", "\"next_table\": 1", 1);
     assert!(Catalog::from_json(&unused).is_err());

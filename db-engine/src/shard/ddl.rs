@@ -102,13 +102,13 @@ impl Changes {
     }
 
     /// Begins the next change if none is under way, on top of `catalog`, the schema of now
-    /// (`now_ms`, milliseconds since the Unix epoch).
-    pub fn begin(&mut self, catalog: &Catalog, now_ms: i64) -> Option<SchemaAction> {
+    /// (`now_us`, microseconds since the Unix epoch).
+    pub fn begin(&mut self, catalog: &Catalog, now_us: i64) -> Option<SchemaAction> {
         if self.current.is_some() {
             return None;
         }
         let request = self.waiting.pop_front()?;
-        let applied = match catalog.apply(&request.ddl, Uuid::new_v4(), now_ms) {
+        let applied = match catalog.apply(&request.ddl, Uuid::new_v4(), now_us) {
             Ok(applied) => applied,
             Err(refused) => {
                 return Some(answer(&request, Err(CqlError::from(refused).into())));

@@ -210,7 +210,7 @@ impl Core {
     fn change_schema(&mut self, sessions: &mut dyn Sessions) -> Result<(), Fatal> {
         loop {
             let Some(changes) = &mut self.changes else { return Ok(()) };
-            let begun = changes.begin(&self.catalog, self.clock.now_us().div_euclid(1_000));
+            let begun = changes.begin(&self.catalog, self.clock.now_us());
             let polled = changes.poll()?;
             if begun.is_none() && polled.is_none() {
                 return Ok(());

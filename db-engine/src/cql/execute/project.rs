@@ -3,6 +3,7 @@
 use crate::{
     cql::prepare::source::Source,
     mutation::{Cell, RowView},
+    schema::CountedColumn,
     store::PageRow,
     types::{CqlType, comparable},
 };
@@ -12,7 +13,19 @@ use crate::{
 pub(super) struct Shape<'a> {
     pub single_key: bool,
     pub clustering: &'a [(CqlType, bool)],
+    /// Which cells count, by the numbers of their columns, if not all do.
+    pub counted: Option<&'a [CountedColumn]>,
     pub now_s: i64,
+}
+
+impl Shape<'_> {
+    /// Whether a cell was not dropped with its column.
+    fn counts(&self, cell: &Cell<'_>) -> bool {
+        let Some(columns) = self.counted else { return true };
+        let at = columns.binary_search_by_key(&cell.column, |column| column.number);
+        let column = at.ok().and_then(|at| columns.get(at));
+        column.is_some_and(|column| cell.liveness.timestamp > column.newer_than_us)
+    }
 }
 
 /// A row that values are taken from. Sources in the order of the table are found in one pass.
@@ -36,14 +49,13 @@ impl<'a> Projector<'a> {
         Some(Projector { shape, row, view, cells, peeked: None, ck: row.ck, component: 0 })
     }
 
-    /// Whether the row is there even without the cells of columns that were dropped: by its
-    /// marker, or by a cell of one of these columns, which ascend.
-    pub(super) fn is_live_by(&self, columns: &[u16]) -> bool {
+    /// Whether the row is there even without the cells that were dropped with their columns: by
+    /// its marker, or by another cell.
+    pub(super) fn is_live(&self) -> bool {
         let now_s = self.shape.now_s;
-        self.view.marker().is_some_and(|marker| marker.is_live(now_s))
-            || self.view.cells().any(|cell| {
-                columns.binary_search(&cell.column).is_ok() && cell.view(now_s).is_some()
-            })
+        self.shape.counted.is_none()
+            || self.view.marker().is_some_and(|marker| marker.is_live(now_s))
+            || self.view.cells().any(|cell| self.shape.counts(&cell) && cell.view(now_s).is_some())
     }
 
     /// Appends a value as `[bytes]`: its length and itself, or -1.
@@ -125,6 +137,10 @@ impl<'a> Projector<'a> {
     }
 
     fn cell(&mut self, column: u16) -> Option<Cell<'a>> {
+        self.find(column).filter(|cell| self.shape.counts(cell))
+    }
+
+    fn find(&mut self, column: u16) -> Option<Cell<'a>> {
         if self.peeked.as_ref().is_some_and(|cell| cell.column > column) {
             self.cells = self.view.cells();
             self.peeked = None;

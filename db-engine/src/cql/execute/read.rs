@@ -259,10 +259,14 @@ impl Read {
         if self.per_partition != u64::MAX && !self.take_of_partition(row) {
             return Ok(true);
         }
-        let shape =
-            Shape { single_key: plan.single_key, clustering: &plan.clustering, now_s: self.now_s };
+        let shape = Shape {
+            single_key: plan.single_key,
+            clustering: &plan.clustering,
+            counted: plan.counted.as_deref(),
+            now_s: self.now_s,
+        };
         let Some(mut projector) = Projector::new(shape, row) else { return Ok(true) };
-        if plan.undropped.as_ref().is_some_and(|columns| !projector.is_live_by(columns)) {
+        if !projector.is_live() {
             self.filtered += 1;
             return Ok(true);
         }

@@ -232,7 +232,7 @@ impl Parser<'_> {
             let columns = if *self.peek() == LexemeKind::Symbol("(") {
                 self.parenthesized(column)?
             } else {
-                self.list(column)?
+                vec![column(self)?]
             };
             Alteration::Add { if_not_exists, columns }
         } else if self.words("drop") {
@@ -240,9 +240,10 @@ impl Parser<'_> {
             let columns = if *self.peek() == LexemeKind::Symbol("(") {
                 self.parenthesized(Self::name)?
             } else {
-                self.list(Self::name)?
+                vec![self.name()?]
             };
-            Alteration::Drop { if_exists, columns }
+            let timestamp_us = self.drop_timestamp()?;
+            Alteration::Drop { if_exists, columns, timestamp_us }
         } else if self.words("rename") {
             let mut pairs = Vec::new();
             loop {
@@ -261,6 +262,20 @@ impl Parser<'_> {
             Alteration::With(self.properties()?)
         };
         Ok(Ddl::AlterTable { name, if_exists, change })
+    }
+
+    /// `USING TIMESTAMP` and a constant: Cassandra takes no marker here.
+    fn drop_timestamp(&mut self) -> Parsed<Option<i64>> {
+        if !self.words("using") {
+            return Ok(None);
+        }
+        self.expect_words("timestamp")?;
+        let LexemeKind::Integer(digits) = self.next() else {
+            return Err(self.mismatched("INTEGER"));
+        };
+        let out_of_range =
+            |_| CqlError::syntax(format!("A timestamp of {digits} is not a number of 64 bits"));
+        digits.parse().map(Some).map_err(out_of_range)
     }
 
     fn properties(&mut self) -> Parsed<Properties> {

@@ -10,7 +10,7 @@ use crate::{
         },
     },
     mutation::TableNumber,
-    schema::{Catalog, Ddl, Table, TableVersion},
+    schema::{Catalog, CountedColumn, Ddl, Table, TableVersion},
     types::CqlType,
 };
 use std::sync::Arc;
@@ -227,8 +227,8 @@ pub struct SelectPlan {
     pub(in crate::cql) aggregates: Vec<Aggregate>,
     /// Numbers of the regular columns that are looked at, ascending.
     pub(in crate::cql) columns: Arc<[u16]>,
-    /// Numbers of all regular columns, ascending, if cells of dropped ones may be found.
-    pub(in crate::cql) undropped: Option<Vec<u16>>,
+    /// Which cells count, if others may be found: see [`Table::counted_columns`].
+    pub(in crate::cql) counted: Option<Vec<CountedColumn>>,
     /// Whether the partition key has one column, and so is that column's value.
     pub(in crate::cql) single_key: bool,
     /// Types of the clustering columns, and whether they are descending.

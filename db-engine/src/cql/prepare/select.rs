@@ -79,7 +79,7 @@ pub(super) fn prepare(table: &Arc<Table>, select: &Select) -> Result<Prepared, C
         sources: selected.iter().map(|item| item.source.clone()).collect(),
         aggregates: if sums_up { aggregates } else { Vec::new() },
         columns: columns.into_iter().collect(),
-        undropped: table.numbers_besides_dropped(),
+        counted: table.counted_columns(),
         single_key: table.partition_key().len() == 1,
         clustering: table.clustering_types(),
         markers: bind.len(),

@@ -54,7 +54,8 @@ impl Database {
 
     fn define(&mut self, text: &str) {
         let Plan::Ddl(ddl) = prepared(&self.catalog, text).unwrap().plan else { panic!("{text}") };
-        self.catalog = self.catalog.apply(&ddl, Uuid::nil(), 0).unwrap().catalog.unwrap();
+        let now_us = CONTEXT.timestamp_us;
+        self.catalog = self.catalog.apply(&ddl, Uuid::nil(), now_us).unwrap().catalog.unwrap();
     }
 
     fn refused(&self, text: &str) -> String {

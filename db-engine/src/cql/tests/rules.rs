@@ -32,6 +32,44 @@ fn a_row_is_not_there_by_the_cells_of_a_dropped_column() {
 }
 
 #[test]
+fn cells_that_were_written_after_their_column_was_dropped_come_back_with_it() {
+    let mut database = Database::new(&["CREATE TABLE t (p int, c int, x int, y int, \
+         PRIMARY KEY (p, c))"]);
+    for (c, timestamp) in [(1, 10), (2, 20), (3, 30)] {
+        let text =
+            format!("UPDATE t USING TIMESTAMP {timestamp} SET x = 1 WHERE p = 1 AND c = {c}");
+        database.write(&text, &[]).unwrap();
+    }
+    database.define("ALTER TABLE t DROP x USING TIMESTAMP 20");
+    assert_eq!(database.ints("SELECT c FROM t"), [0; 0]);
+    database.define("ALTER TABLE t ADD x int");
+    for text in [
+        "SELECT c FROM t",
+        "SELECT c FROM t WHERE p = 1 AND c >= 1",
+        "SELECT c FROM t WHERE x = 1 ALLOW FILTERING",
+        "SELECT max(c) FROM t",
+        "SELECT c FROM t PER PARTITION LIMIT 1",
+    ] {
+        assert_eq!(database.ints(text), [3], "{text}");
+    }
+    assert_eq!(database.ints("SELECT c FROM t WHERE p = 1 AND c = 2"), [0; 0]);
+    // A row that is there by its marker has no cell that was dropped.
+    let insert = "INSERT INTO t (p, c, x, y) VALUES (1, 4, 1, 1) USING TIMESTAMP 20";
+    database.write(insert, &[]).unwrap();
+    let (rows, _) = database.read("SELECT x, writetime(x), y FROM t WHERE p = 1 AND c = 4", &ALL);
+    let one = Some(vec![0, 0, 0, 1]);
+    assert_eq!(rows, [[None, None, one.clone()]]);
+    // What was dropped once does not come back.
+    database.define("ALTER TABLE t DROP x USING TIMESTAMP 19");
+    database.define("ALTER TABLE t ADD x int");
+    let (rows, _) = database.read("SELECT x FROM t", &ALL);
+    assert_eq!(rows, [[one], [None]]);
+    database.define("ALTER TABLE t DROP x");
+    database.define("ALTER TABLE t ADD x int");
+    assert_eq!(database.ints("SELECT c FROM t"), [4]);
+}
+
+#[test]
 fn a_value_that_cannot_be_compared_is_not_left_out_silently() {
     let mut database = Database::new(&["CREATE TABLE t (p int PRIMARY KEY, v decimal)"]);
     let one = 1_i32.to_be_bytes();
