@@ -44,7 +44,8 @@ pub struct Footer {
     is_first_version: bool,
 }
 
-/// The first row of every block of an sstable.
+/// Where the blocks of an sstable begin: places after the last row of the block before, and not
+/// after the first of their own.
 #[derive(Clone, Debug)]
 pub struct Index {
     entries: Vec<IndexEntry>,
@@ -100,7 +101,7 @@ impl Index {
         start..end.max(start)
     }
 
-    /// The last block whose first row is not after this place, or the first block.
+    /// The last block that does not begin after this place, or the first block.
     #[must_use]
     pub fn block_of_place(&self, token: Token, key: &[u8], ck: &[u8]) -> usize {
         let after = self.entries.partition_point(|entry| entry.place() <= (token, key, ck));

@@ -3,8 +3,8 @@
 //! This module turns sorted rows into bytes and bytes into rows; it does no I/O. A file is blocks
 //! of rows, an index of where each block begins, and a footer: see `docs/format/sstable.md`.
 //!
-//! The index is sparse: it has the first row of each block and stays in memory. A read finds in it
-//! the few blocks that can hold what it wants, and reads those.
+//! The index is sparse: it says of each block where it begins, and stays in memory. A read finds in
+//! it the few blocks that can hold what it wants, and reads those.
 
 #![deny(clippy::indexing_slicing)]
 

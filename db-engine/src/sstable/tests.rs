@@ -76,6 +76,32 @@ fn rows_of_long_keys_are_found_by_them() {
 }
 
 #[test]
+fn the_index_holds_no_more_of_long_keys_than_tells_them_apart() {
+    let mut writer = Writer::new(ID, TABLE, 5);
+    writer.partition(Token(1), b"key", None);
+    let cks: Vec<Vec<u8>> = (1..100).map(|first| [vec![first], vec![0; 65_535]].concat()).collect();
+    for ck in &cks {
+        writer.row(ck, &row(1, 0, b"a value"));
+    }
+    let (_, bytes) = writer.finish();
+    let (_, index) = open(&bytes).unwrap();
+    assert_eq!(index.len(), cks.len());
+    assert!(index.memory_bytes() < 10_000, "{} bytes", index.memory_bytes());
+    for (number, ck) in cks.iter().enumerate() {
+        // Between two keys there is nothing, in whichever block it is looked for.
+        for (place, is_there) in [(&ck[..], true), (&ck[..1], false)] {
+            let only = Bound::Included(place);
+            let blocks = index.blocks_of_partition(Token(1), b"key", only, only);
+            let found = blocks.map(|number| block(&bytes, &index, number).unwrap()).any(|block| {
+                let row = block.row(block.lower_bound(Token(1), b"key", place));
+                row.is_some_and(|row| row.row.unwrap().0 == place)
+            });
+            assert_eq!(found, is_there, "key {number}");
+        }
+    }
+}
+
+#[test]
 fn every_row_reads_back_in_order() {
     let (bytes, written) = file(3, 2_000);
     let (summary, index) = open(&bytes).unwrap();

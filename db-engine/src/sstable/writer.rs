@@ -6,6 +6,7 @@ use super::{
     index::{put_entry, put_footer},
 };
 use crate::mutation::{Deletion, RowView, TableNumber, Token};
+use std::ops::Range;
 
 /// Turns rows, given in order, into the bytes of one sstable.
 ///
@@ -24,8 +25,13 @@ pub struct Writer {
     token: Token,
     key: Vec<u8>,
     deletion: Option<Deletion>,
-    /// The place of the first row of the block being filled.
+    /// Where the block being filled begins: the place of its first row, as far as it is needed to
+    /// tell it from the last row of the block before.
     first: Option<(Token, Vec<u8>, Vec<u8>)>,
+    /// Where the clustering key of the last row is in `raw`.
+    last_ck: Range<usize>,
+    /// The clustering key of the last row of the block before.
+    before: Vec<u8>,
 }
 
 impl Writer {
@@ -56,6 +62,8 @@ impl Writer {
             key: Vec::new(),
             deletion: None,
             first: None,
+            last_ck: 0..0,
+            before: Vec::new(),
         }
     }
 
@@ -89,10 +97,15 @@ impl Writer {
     pub fn row(&mut self, ck: &[u8], row: &[u8]) {
         self.close_full_block();
         if self.raw.is_empty() {
-            self.first = Some((self.token, self.key.clone(), ck.to_vec()));
+            // The block before ends in the same partition. Of a long key, the index holds little.
+            let same = self.before.iter().zip(ck).take_while(|(a, b)| a == b).count();
+            let start = ck.get(..=same).unwrap_or(ck).to_vec();
+            self.first = Some((self.token, self.key.clone(), start));
             put_partition(&mut self.raw, self.token, &self.key, self.deletion);
         }
         put_row(&mut self.raw, ck, row);
+        let end = self.raw.len() - row.len() - size_of::<u32>();
+        self.last_ck = end - ck.len()..end;
         let view = RowView::parse(row).expect("rows are checked where they enter");
         for timestamp in view.timestamps() {
             self.note_timestamp(timestamp);
@@ -119,6 +132,9 @@ impl Writer {
         put_entry(&mut self.index, (token, &key, &ck), self.offset, bytes);
         self.offset += u64::from(bytes);
         self.blocks += 1;
+        self.before.clear();
+        self.before.extend_from_slice(raw.get(self.last_ck.clone()).unwrap_or_default());
+        self.last_ck = 0..0;
         self.raw.clear();
     }
 
