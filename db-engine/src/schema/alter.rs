@@ -50,7 +50,15 @@ pub(super) fn alter_table(
             Ok(())
         }
         Alteration::Rename(pairs) => pairs.iter().try_for_each(|(a, b)| rename(table, a, b)),
-        Alteration::With(properties) => table.options.set(properties.clone()),
+        Alteration::With(properties) => {
+            let mut options = table.options.clone();
+            options.set(properties.clone())?;
+            if properties.iter().any(|(name, _)| name == "id") {
+                return Err(SchemaError::Config("Cannot alter table id.".into()));
+            }
+            table.options = options;
+            Ok(())
+        }
     }
 }
 

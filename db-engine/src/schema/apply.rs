@@ -259,7 +259,7 @@ fn create_table(
             made.push(key_column(table, &mut left, &made, kind, position, name)?);
         }
     }
-    set_order(&mut made, clustering, order)?;
+    set_order(table, &mut made, clustering, order)?;
     left.sort_by(|a, b| a.0.cmp(&b.0));
     let mut next_column = 0;
     for (name, declared) in left {
@@ -307,10 +307,18 @@ fn key_column(
 }
 
 fn set_order(
+    table: &str,
     made: &mut [Column],
     clustering: &[String],
     order: &[(String, bool)],
 ) -> Result<(), SchemaError> {
+    for (at, (name, _)) in order.iter().enumerate() {
+        if order.iter().take(at).any(|(before, _)| before == name) {
+            return invalid(format!(
+                "Duplicate column '{name}' in CLUSTERING ORDER BY clause for table '{table}'"
+            ));
+        }
+    }
     if let Some((name, _)) = order.iter().find(|(name, _)| !clustering.contains(name)) {
         return invalid(format!(
             "Only clustering key columns can be defined in CLUSTERING ORDER directive: [{name}] \

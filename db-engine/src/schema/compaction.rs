@@ -4,16 +4,16 @@ use super::{
     SchemaError,
     options::{TIME_WINDOW, config},
 };
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::Range};
 
 const PACKAGE: &str = "org.apache.cassandra.db.compaction.";
-const STRATEGIES: [&str; 5] = [
-    TIME_WINDOW,
-    "SizeTieredCompactionStrategy",
-    "LeveledCompactionStrategy",
-    "UnifiedCompactionStrategy",
-    "IncrementalCompactionStrategy",
-];
+const LEVELED: &str = "LeveledCompactionStrategy";
+const UNIFIED: &str = "UnifiedCompactionStrategy";
+/// ScyllaDB's: its options are taken as they are.
+const INCREMENTAL: &str = "IncrementalCompactionStrategy";
+const STRATEGIES: [&str; 5] =
+    [TIME_WINDOW, "SizeTieredCompactionStrategy", LEVELED, UNIFIED, INCREMENTAL];
+const MIB: f64 = 1_048_576.0;
 
 /// Checks the options of a compaction strategy and gives the class its full name.
 pub(super) fn compaction(
@@ -31,17 +31,8 @@ pub(super) fn compaction(
     for (key, value) in &given {
         check_compaction(short, key, value)?;
     }
-    let threshold = |key: &str, default| {
-        given.get(key).and_then(|value| value.parse::<i64>().ok()).unwrap_or(default)
-    };
-    let (min, max) = (threshold("min_threshold", 4), threshold("max_threshold", 32));
-    if min > max {
-        return config(format!(
-            "Min compaction threshold (got {min}) cannot be greater than max compaction threshold \
-             (got {max})"
-        ));
-    }
-    if short != "UnifiedCompactionStrategy" {
+    check_together(&given)?;
+    if short != UNIFIED {
         given.entry("min_threshold".into()).or_insert_with(|| "4".into());
         given.entry("max_threshold".into()).or_insert_with(|| "32".into());
     }
@@ -50,64 +41,172 @@ pub(super) fn compaction(
 }
 
 fn check_compaction(short: &str, key: &str, value: &str) -> Result<(), SchemaError> {
-    let number = || value.parse::<i64>().ok();
+    if short == INCREMENTAL {
+        return Ok(());
+    }
+    let is_unified = short == UNIFIED;
     match key {
-        "compaction_window_unit" if short == TIME_WINDOW => {
-            if !["MINUTES", "HOURS", "DAYS"].contains(&value) {
-                return config(format!("{value} is not valid for {key}"));
-            }
+        "enabled" | "log_all" | "unchecked_tombstone_compaction" => check_boolean(key, value),
+        "only_purge_repaired_tombstones" => Ok(()),
+        "provide_overlapping_tombstones" => one_of(key, value, &["NONE", "ROW", "CELL"]),
+        "tombstone_threshold" => check_number(key, value, 0.0..f64::INFINITY),
+        "min_sstable_size" if is_unified => check_size(key, value, 0.0),
+        "tombstone_compaction_interval" | "min_sstable_size" => check_integer(key, value, 0),
+        "bucket_high" | "bucket_low" if !is_unified => {
+            check_number(key, value, f64::NEG_INFINITY..f64::INFINITY)
         }
-        "compaction_window_size" if short == TIME_WINDOW => match number() {
-            Some(1..=0x7FFF_FFFF) => {}
-            Some(size) => {
-                return config(format!("{size} must be greater than 1 for {key}"));
-            }
-            None => return config(format!("{value} is not a parsable int (base10) for {key}")),
+        "min_threshold" if !is_unified && value.parse::<i32>().is_ok_and(|number| number < 2) => {
+            config(format!("Min compaction threshold cannot be less than 2 (got {value})"))
+        }
+        "min_threshold" | "max_threshold" if !is_unified => {
+            check_integer(key, value, i32::MIN.into())
+        }
+        "single_sstable_uplevel" if short == LEVELED => Ok(()),
+        "sstable_size_in_mb" | "fanout_size" if short == LEVELED => check_integer(key, value, 1),
+        "expired_sstable_check_frequency_seconds" if is_unified => check_integer(key, value, 1),
+        "expired_sstable_check_frequency_seconds" if short == TIME_WINDOW => {
+            check_integer(key, value, 0)
+        }
+        "unsafe_aggressive_sstable_expiration" if is_unified || short == TIME_WINDOW => {
+            check_boolean(key, value)
+        }
+        _ if short == TIME_WINDOW => check_window(short, key, value),
+        _ if is_unified => check_unified(short, key, value),
+        _ => not_understood(short, key),
+    }
+}
+
+fn check_window(short: &str, key: &str, value: &str) -> Result<(), SchemaError> {
+    match key {
+        "compaction_window_unit" if ["MINUTES", "HOURS", "DAYS"].contains(&value) => Ok(()),
+        "compaction_window_unit" => config(format!("{value} is not valid for {key}")),
+        "compaction_window_size" => match value.parse::<i32>() {
+            Ok(1..) => Ok(()),
+            Ok(size) => config(format!("{size} must be greater than 1 for {key}")),
+            Err(_) => not_an_integer(key, value),
         },
-        "timestamp_resolution" if short == TIME_WINDOW => {
-            if value != "MICROSECONDS" {
-                return Err(SchemaError::Invalid(
-                    "A timestamp_resolution other than MICROSECONDS is not supported yet by \
-                     Sandglass"
-                        .into(),
-                ));
-            }
+        "timestamp_resolution" if value == "MICROSECONDS" => Ok(()),
+        "timestamp_resolution" => Err(SchemaError::Invalid(
+            "A timestamp_resolution other than MICROSECONDS is not supported yet by Sandglass"
+                .into(),
+        )),
+        _ => not_understood(short, key),
+    }
+}
+
+fn check_unified(short: &str, key: &str, value: &str) -> Result<(), SchemaError> {
+    match key {
+        "scaling_parameters" => value.split(',').map(str::trim).try_for_each(check_scaling),
+        "target_sstable_size" | "flush_size_override" => check_size(key, value, MIB),
+        "sstable_growth" => check_number(key, value, 0.0..1.0 + f64::EPSILON),
+        "base_shard_count" => check_integer(key, value, 1),
+        "max_sstables_to_compact" => check_integer(key, value, i32::MIN.into()),
+        "overlap_inclusion_method" => one_of(key, value, &["NONE", "SINGLE", "TRANSITIVE"]),
+        _ => not_understood(short, key),
+    }
+}
+
+/// One of the scaling parameters: `N`, `L` or `T` with a fan factor, or a number.
+fn check_scaling(value: &str) -> Result<(), SchemaError> {
+    const FORM: &str = "N|L[0-9]+|T[0-9]+|[+-]?[0-9]+";
+    if value == "N" {
+        return Ok(());
+    }
+    let factor = value.strip_prefix(['L', 'T']);
+    match (factor, factor.unwrap_or(value).parse::<i32>()) {
+        (Some(factor), Ok(..2)) if !factor.starts_with(['+', '-']) => {
+            config(format!("Fan factor cannot be lower than 2 in {value}"))
         }
-        "enabled" if !["true", "false"].contains(&value) => {
-            return config(format!("enabled should either be 'true' or 'false', not {value}"));
-        }
-        "min_threshold" if number().is_some_and(|number| number < 2) => {
-            return config(format!("Min compaction threshold cannot be less than 2 (got {value})"));
-        }
-        "sstable_size_in_mb" if number().is_some_and(|number| number < 1) => {
-            return config(format!("sstable_size_in_mb must be larger than 0, but was {value}"));
-        }
-        "bucket_high" | "bucket_low" | "tombstone_threshold" if value.parse::<f64>().is_err() => {
-            return config(format!("{value} is not a parsable float for {key}"));
-        }
-        "expired_sstable_check_frequency_seconds"
-        | "min_threshold"
-        | "max_threshold"
-        | "tombstone_compaction_interval"
-        | "sstable_size_in_mb"
-        | "fanout_size" => {
-            if number().is_none_or(|number| number < 0) {
-                return config(format!("{value} is not a parsable int (base10) for {key}"));
-            }
-        }
-        "enabled"
-        | "log_all"
-        | "unchecked_tombstone_compaction"
-        | "only_purge_repaired_tombstones"
-        | "unsafe_aggressive_sstable_expiration"
-        | "tombstone_threshold"
-        | "bucket_high"
-        | "bucket_low"
-        | "min_sstable_size"
-        | "provide_overlapping_tombstones"
-        | "single_sstable_uplevel" => {}
-        _ if short == "UnifiedCompactionStrategy" || short == "IncrementalCompactionStrategy" => {}
-        _ => return config(format!("Properties specified [{key}] are not understood by {short}")),
+        (Some(factor), Ok(_)) if !factor.starts_with(['+', '-']) => Ok(()),
+        (None, Ok(_)) => Ok(()),
+        _ => config(format!("Scaling parameter {value} must match {FORM}")),
+    }
+}
+
+fn not_understood(short: &str, key: &str) -> Result<(), SchemaError> {
+    config(format!("Properties specified [{key}] are not understood by {short}"))
+}
+
+fn not_an_integer(key: &str, value: &str) -> Result<(), SchemaError> {
+    config(format!("{value} is not a parsable int (base10) for {key}"))
+}
+
+fn check_boolean(key: &str, value: &str) -> Result<(), SchemaError> {
+    if ["true", "false"].iter().any(|word| value.eq_ignore_ascii_case(word)) {
+        return Ok(());
+    }
+    config(format!("{key} should either be 'true' or 'false', not {value}"))
+}
+
+fn one_of(key: &str, value: &str, words: &[&str]) -> Result<(), SchemaError> {
+    if words.iter().any(|word| value.eq_ignore_ascii_case(word)) {
+        return Ok(());
+    }
+    config(format!("Invalid value {value} for {key}: it must be one of {}", words.join(", ")))
+}
+
+fn check_integer(key: &str, value: &str, least: i64) -> Result<(), SchemaError> {
+    match value.parse::<i64>() {
+        Err(_) => not_an_integer(key, value),
+        Ok(number) if number < least => config(match least {
+            0 => format!("{key} must not be negative, but was {value}"),
+            _ => format!("{key} must be larger than 0, but was {value}"),
+        }),
+        Ok(_) => Ok(()),
+    }
+}
+
+fn check_number(key: &str, value: &str, legal: Range<f64>) -> Result<(), SchemaError> {
+    match value.parse::<f64>() {
+        Ok(number) if legal.contains(&number) => Ok(()),
+        Ok(number) => config(format!("{key} must be a legal number, but was {number}")),
+        Err(_) if key == "tombstone_threshold" => not_an_integer(key, value),
+        Err(_) => config(format!("{value} is not a parsable float for {key}")),
+    }
+}
+
+/// A size such as `100MiB` or `1.5 GB`.
+fn check_size(key: &str, value: &str, least: f64) -> Result<(), SchemaError> {
+    let bytes = value.strip_suffix('B').and_then(|value| {
+        let number = value.trim_end_matches(|unit: char| unit.is_ascii_alphabetic());
+        let (prefix, factor) = match value.get(number.len()..)? {
+            unit if unit.ends_with('i') => (unit.strip_suffix('i')?, 1_024.0_f64),
+            unit => (unit, 1_000.0),
+        };
+        let power = ["", "K", "M", "G", "T", "P", "E"].iter().position(|known| *known == prefix)?;
+        Some(number.trim().parse::<f64>().ok()? * factor.powi(i32::try_from(power).ok()?))
+    });
+    match bytes {
+        Some(bytes) if bytes >= least => Ok(()),
+        Some(_) => config(format!("{key} {value} is not acceptable: it is too small")),
+        None => config(format!("{value} is not a valid size in bytes for {key}")),
+    }
+}
+
+/// Checks what options say together.
+fn check_together(given: &BTreeMap<String, String>) -> Result<(), SchemaError> {
+    let number = |key: &str, default: f64| {
+        given.get(key).and_then(|value| value.parse::<f64>().ok()).unwrap_or(default)
+    };
+    let (min, max) = (number("min_threshold", 4.0), number("max_threshold", 32.0));
+    if min > max {
+        return config(format!(
+            "Min compaction threshold (got {min}) cannot be greater than max compaction threshold \
+             (got {max})"
+        ));
+    }
+    let (low, high) = (number("bucket_low", 0.5), number("bucket_high", 1.5));
+    if high <= low {
+        return config(format!(
+            "bucket_high value ({high:?}) is less than or equal to the bucket_low value ({low:?})"
+        ));
+    }
+    // What the last of Cassandra's levels may hold must be a number of 64 bits.
+    let (size, fanout) = (number("sstable_size_in_mb", 160.0), number("fanout_size", 10.0));
+    if size * MIB * fanout.powi(8) >= 2_f64.powi(63) {
+        return config(format!(
+            "sstable_size_in_mb {size} with a fanout_size of {fanout} is absurdly high"
+        ));
     }
     Ok(())
 }

@@ -10,6 +10,7 @@ use super::{
 };
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
+use uuid::Uuid;
 
 /// Longest time to live: 20 years, as in Cassandra.
 pub const TTL_S_MAX: u32 = 630_720_000;
@@ -240,15 +241,18 @@ impl TableOptions {
             "speculative_retry" | "additional_write_policy" | "read_repair" | "memtable" => {
                 self.shown.insert(name.into(), word(name, &value(name, property)?)?);
             }
+            "allow_auto_snapshot" | "incremental_backups" => drop(boolean(name, property)?),
+            "id" => {
+                if Uuid::parse_str(&value(name, property)?).is_err() {
+                    return config("Invalid table id".into());
+                }
+            }
             // Known to Cassandra or ScyllaDB; nothing here could heed or show them.
             "read_repair_chance"
             | "dclocal_read_repair_chance"
             | "extensions"
             | "tombstone_gc"
-            | "allow_auto_snapshot"
-            | "incremental_backups"
             | "synchronous_updates"
-            | "id"
             | "in_memory"
             | "paxos_grace_seconds" => {}
             _ => return syntax(format!("Unknown property '{name}'")),

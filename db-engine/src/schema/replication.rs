@@ -84,6 +84,12 @@ fn check_replication(
             return config(format!("Replication factor must be non-negative, found {number}"));
         }
     }
+    // What is said of the data center goes before the factor of all.
+    let factor = given.get(DATA_CENTER).or_else(|| given.get("replication_factor"));
+    let is_nowhere = factor.is_some_and(|factor| factor.parse() == Ok(0));
+    if short == "NetworkTopologyStrategy" && is_nowhere {
+        return config("Configuration for at least one datacenter must be present".into());
+    }
     given.insert("class".into(), format!("{PACKAGE}{short}"));
     Ok(given)
 }

@@ -232,11 +232,16 @@ fn encode_text(ty: &CqlType, text: &str, column: &str) -> Result<Vec<u8>, TypeEr
         CqlType::Ascii => refuse(format!("Invalid ASCII character in string literal for {column}")),
         CqlType::Inet => match text.parse::<IpAddr>() {
             Ok(IpAddr::V4(address)) => Ok(address.octets().to_vec()),
-            Ok(IpAddr::V6(address)) => Ok(address.octets().to_vec()),
+            // As in Cassandra, ::ffff:1.2.3.4 is 1.2.3.4.
+            Ok(IpAddr::V6(address)) => Ok(match address.to_ipv4_mapped() {
+                Some(address) => address.octets().to_vec(),
+                None => address.octets().to_vec(),
+            }),
             Err(_) => refuse(format!("Unable to make inet address from '{text}'")),
         },
         CqlType::Timestamp => {
-            let ms = text.parse::<i64>().ok().or_else(|| time::timestamp_ms(text));
+            let number = text.parse::<i64>().ok().filter(|_| !text.starts_with('+'));
+            let ms = number.or_else(|| time::timestamp_ms(text));
             let unable = || TypeError(format!("Unable to parse a date/time from '{text}'"));
             Ok(ms.ok_or_else(unable)?.to_be_bytes().to_vec())
         }

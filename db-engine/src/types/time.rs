@@ -3,13 +3,17 @@
 //!
 //! ```text
 //! timestamp := date [("T"|" ") clock] [zone]
-//! date      := ["-"] year "-" month "-" day
+//! date      := year "-" month "-" day     a year of four digits, or of more after a sign, such as
+//!                                         +10000-01-01; month and day of two
 //! clock     := hour ":" minute [":" second ["." fraction]]
 //! zone      := "Z" | ("+"|"-") hh [":"] mm?
 //! ```
 
 /// Milliseconds of a day.
 const DAY_MS: i64 = 86_400_000;
+
+/// The farthest that a zone is from UTC.
+const ZONE_MINUTES_MAX: i64 = 18 * 60;
 
 /// Days since 1970-01-01 of a day of the proleptic Gregorian calendar; none if there is no such.
 #[must_use]
@@ -40,18 +44,20 @@ fn small(text: &str, below: i64) -> Option<i64> {
     digits(text, 1..=2).filter(|&n| n < below)
 }
 
-/// Days since 1970-01-01 of `yyyy-mm-dd`.
+/// Days since 1970-01-01 of a date, as Cassandra reads it.
 #[must_use]
 pub fn date(text: &str) -> Option<i64> {
-    let (negative, text) = match text.strip_prefix('-') {
-        Some(rest) => (true, rest),
-        None => (false, text),
-    };
-    let mut parts = text.splitn(3, '-');
-    let year = digits(parts.next()?, 1..=9)?;
-    let month = u32::try_from(digits(parts.next()?, 1..=2)?).ok()?;
-    let day = u32::try_from(digits(parts.next()?, 1..=2)?).ok()?;
-    days_from_civil(if negative { -year } else { year }, month, day)
+    let sign = text.chars().next().filter(|sign| ['+', '-'].contains(sign));
+    let mut parts = text.get(usize::from(sign.is_some())..)?.splitn(3, '-');
+    let year_text = parts.next()?;
+    let is_long = year_text.len() > 4;
+    if is_long && (sign.is_none() || year_text.starts_with('0')) || !is_long && sign == Some('+') {
+        return None;
+    }
+    let year = digits(year_text, 4..=9)?;
+    let month = u32::try_from(digits(parts.next()?, 2..=2)?).ok()?;
+    let day = u32::try_from(digits(parts.next()?, 2..=2)?).ok()?;
+    days_from_civil(if sign == Some('-') { -year } else { year }, month, day)
 }
 
 /// Nanoseconds since midnight of `hh:mm:ss[.fraction]`; seconds may be left out where
@@ -78,7 +84,7 @@ pub fn clock_ns(text: &str, seconds_optional: bool) -> Option<i64> {
 
 /// Offset from UTC in minutes of a zone, and the text before it.
 fn split_zone(text: &str) -> Option<(&str, i64)> {
-    if let Some(rest) = text.strip_suffix(['Z', 'z']) {
+    if let Some(rest) = text.strip_suffix('Z') {
         return Some((rest.trim_end(), 0));
     }
     for name in [" UTC", " GMT"] {
@@ -99,13 +105,14 @@ fn split_zone(text: &str) -> Option<(&str, i64)> {
         4 => (small(zone.get(..2)?, 24)?, small(zone.get(2..)?, 60)?),
         _ => return None,
     };
-    Some((rest.trim_end(), sign * (hours * 60 + minutes)))
+    let offset = hours * 60 + minutes;
+    (offset <= ZONE_MINUTES_MAX).then(|| (rest.trim_end(), sign * offset))
 }
 
 /// Milliseconds since the Unix epoch of a timestamp's text.
 #[must_use]
 pub fn timestamp_ms(text: &str) -> Option<i64> {
-    let (text, offset_minutes) = split_zone(text.trim())?;
+    let (text, offset_minutes) = split_zone(text)?;
     let (day, clock) = match text.find(['T', ' ']) {
         Some(at) => (text.get(..at)?, text.get(at + 1..)?),
         None => (text, "00:00"),

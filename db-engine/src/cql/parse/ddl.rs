@@ -14,6 +14,7 @@ use crate::{
         ddl::{Alteration, Properties, Property},
     },
     types::{
+        CqlType,
         literal::Literal,
         parse::{DEPTH_MAX, Declared, assemble},
     },
@@ -154,7 +155,7 @@ impl Parser<'_> {
         if self.words("with") {
             loop {
                 if self.words("clustering order by") {
-                    order = self.parenthesized(Self::ordering)?;
+                    order.extend(self.parenthesized(Self::ordering)?);
                 } else if self.words("compact storage") {
                     return Err(CqlError::unsupported("COMPACT STORAGE is"));
                 } else {
@@ -213,6 +214,14 @@ impl Parser<'_> {
                 _ => parser.type_name(depth + 1),
             })?;
             self.expect(">")?;
+        }
+        if let ("frozen", [Declared { ty, .. }]) = (name.as_str(), &*arguments)
+            && !ty.is_collection()
+            && !matches!(ty, CqlType::Tuple(_))
+        {
+            return Err(CqlError::syntax(format!(
+                "frozen<> is only allowed on collections, tuples, and user-defined types (got {ty})"
+            )));
         }
         assemble(&name, arguments).map_err(CqlError::invalid)
     }
@@ -290,7 +299,7 @@ impl Parser<'_> {
         let name = self.name()?;
         self.expect("=")?;
         let place = self.unexpected();
-        let Term::Literal(literal) = self.term_or_word()? else { return Err(place) };
+        let Term::Literal(literal) = self.term()? else { return Err(place) };
         let property = match literal {
             Literal::Map(pairs) => {
                 let text = |literal: &Literal| scalar(literal).ok_or_else(|| place.clone());
@@ -302,18 +311,6 @@ impl Parser<'_> {
             literal => Property::Value(scalar(&literal).ok_or(place)?),
         };
         Ok((name, property))
-    }
-
-    /// A constant; Cassandra takes a bare word for a text here (`caching = all`).
-    fn term_or_word(&mut self) -> Parsed<Term> {
-        if let LexemeKind::Word(word) = self.peek() {
-            let word = word.to_ascii_lowercase();
-            if !["true", "false"].contains(&word.as_str()) {
-                self.skip();
-                return Ok(Term::Literal(Literal::Text(word)));
-            }
-        }
-        self.term()
     }
 }
 

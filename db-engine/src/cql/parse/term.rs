@@ -61,6 +61,11 @@ impl Parser<'_> {
         let literal = match self.peek().clone() {
             LexemeKind::Text(text) => Literal::Text(text),
             LexemeKind::Integer(digits) => Literal::Integer(digits.into()),
+            // As in Cassandra, which reads each as a double first, whatever it is to be.
+            LexemeKind::Float(digits) if digits.parse().is_ok_and(f64::is_infinite) => {
+                let text = format!("{digits} is beyond the range of a double");
+                return Err(CqlError::syntax(text));
+            }
             LexemeKind::Float(digits) => Literal::Float(digits.into()),
             LexemeKind::Uuid(uuid) => Literal::Uuid(uuid.into()),
             LexemeKind::Hex(digits) => Literal::Hex(digits.into()),

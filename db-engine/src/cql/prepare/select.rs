@@ -59,6 +59,7 @@ pub(super) fn prepare(table: &Arc<Table>, select: &Select) -> Result<Prepared, C
     let bind = binder.finish();
     let next = table.clustering().get(prefix.len());
     let sums_up = selected.iter().any(|item| item.kind != Fold::First);
+    check_sums(sums_up, per_partition_limit.is_some())?;
     let aggregates = selected.iter().map(Selected::aggregate).collect();
     let sources = selected.iter().map(|item| &item.source);
     let sources = sources.chain(conditions.iter().map(|condition| &condition.source));
@@ -91,6 +92,13 @@ pub(super) fn prepare(table: &Arc<Table>, select: &Select) -> Result<Prepared, C
         depends: vec![table.table_version()],
         ..Prepared::new(Plan::Select(plan), &table.keyspace, &table.name)
     })
+}
+
+fn check_sums(sums_up: bool, has_partition_limit: bool) -> Result<(), CqlError> {
+    if sums_up && has_partition_limit {
+        return invalid("PER PARTITION LIMIT is not allowed with aggregate queries.");
+    }
+    Ok(())
 }
 
 fn order(
