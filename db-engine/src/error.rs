@@ -81,10 +81,25 @@ pub fn is_passing(error: &io::Error) -> bool {
     is_no_space(error) || is_no_descriptor(error)
 }
 
+/// What to do about an error that is not the device's fault.
+fn remedy(error: &io::Error) -> &'static str {
+    if error.kind() == io::ErrorKind::FileTooLarge {
+        ". This process may not make a file that large: raise its limit (ulimit -f)"
+    } else if is_no_space(error) {
+        ". Make room on the disk"
+    } else if is_no_descriptor(error) {
+        ". Raise the limit of open files (ulimit -n)"
+    } else {
+        ""
+    }
+}
+
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Error::Io { path, source } => write!(f, "{}: {source}", path.display()),
+            Error::Io { path, source } => {
+                write!(f, "{}: {source}{}", path.display(), remedy(source))
+            }
             Error::Corrupt { path, offset, what } => {
                 write!(f, "{}: corrupt at byte {offset}: {what}", path.display())
             }

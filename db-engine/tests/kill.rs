@@ -191,6 +191,21 @@ fn a_second_engine_on_the_directory_is_refused_and_the_first_goes_on() {
 }
 
 #[test]
+fn a_copy_without_its_lock_file_says_what_to_do_and_that_helps() {
+    let directory = tempdir().expect("a directory");
+    assert_eq!(restart(directory.path(), "1", &[]).stop("-TERM"), Some(0));
+    let path = directory.path().join("LOCK");
+    std::fs::remove_file(&path).expect("it is there");
+    let refused = wire::engine::refusal(directory.path(), &[]);
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(1), "{said}");
+    let file = path.display().to_string();
+    assert!(said.contains(&file) && said.contains("create an empty file"), "{said}");
+    std::fs::write(&path, "").expect("it can be written");
+    assert_eq!(restart(directory.path(), "1", &[]).stop("-TERM"), Some(0));
+}
+
+#[test]
 fn a_format_nobody_knows_is_refused() {
     let directory = tempdir().expect("a directory");
     assert_eq!(restart(directory.path(), "1", &[]).stop("-TERM"), Some(0));

@@ -3,6 +3,7 @@
 mod wire;
 
 use std::{
+    process::Stdio,
     thread::sleep,
     time::{Duration, Instant},
 };
@@ -132,7 +133,9 @@ fn files_that_may_not_grow_are_like_a_full_disk() {
         refused(limited(&["--fsize=1048576"], &command(directory.path(), &arguments)), &arguments);
     let text = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "it cannot start, and says so: {text}");
-    assert!(text.contains("File too large"), "{text}");
+    let first_segment = directory.path().join("log-1-0-0").display().to_string();
+    assert!(text.contains(&first_segment) && text.contains("File too large"), "{text}");
+    assert!(text.contains("ulimit -f"), "{text}");
 
     // Larger than a segment of the log, smaller than what one flush writes.
     let engine = Engine::start_limited(directory.path(), &["--fsize=20971520:"], &arguments);
@@ -177,5 +180,27 @@ fn files_that_may_not_grow_are_like_a_full_disk() {
         sleep(Duration::from_millis(20));
     }
     read(&mut client);
+    assert_eq!(engine.stop("-TERM"), Some(0));
+}
+
+#[test]
+fn a_log_that_may_not_be_written_any_more_ends_it_and_it_says_what_to_do() {
+    let directory = tempdir().expect("a directory");
+    let mut process = command(directory.path(), &["--shards", "1"]);
+    process.stderr(Stdio::piped());
+    let mut engine = Engine::spawn(process);
+    let mut client = with_keyspace(&engine);
+    by_minute(&mut client);
+    write_minutes(&mut client, 0..3);
+    engine.limit("--fsize=512:");
+    let insert = "INSERT INTO ks.t (k, v) VALUES (9, 0x09)";
+    assert!(client.query(insert).is_err(), "it is not answered");
+    assert_eq!(engine.ended(), Some(74));
+    let said = engine.errors();
+    assert!(said.contains("log-1-0-0") && said.contains("ulimit -f"), "{said}");
+    drop(engine);
+
+    let engine = Engine::start(directory.path(), &["--shards", "1"]);
+    read_minutes(&mut Client::connect(engine.cql).expect("it listens"), 0..3);
     assert_eq!(engine.stop("-TERM"), Some(0));
 }

@@ -35,8 +35,8 @@ pub(super) fn claim(files: &mut Sequential<'_>) -> Result<Option<u32>> {
         }
         if !names.contains(LOCK) {
             let what = "it is missing, so that an engine which still uses this directory could \
-                        not be noticed. Make sure that none does, and create an empty file of \
-                        this name";
+                        not be noticed. In a copy or a restored backup that is no harm. Make sure \
+                        that no engine uses this directory, and create an empty file of this name";
             return Err(Error::Unusable { path: LOCK.into(), what: what.into() });
         }
     }

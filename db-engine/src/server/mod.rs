@@ -15,7 +15,6 @@ use crate::{
     budget::Share,
     config::{Config, Guardrails},
     directory::CatalogFile,
-    error::Error,
     io::{
         Clock, Descriptors, Files, SystemClock,
         disk::{DiskFiles, Ring},
@@ -67,12 +66,6 @@ impl fmt::Display for StartError {
 }
 
 impl std::error::Error for StartError {}
-
-impl From<Error> for StartError {
-    fn from(error: Error) -> Self {
-        Self(error.to_string())
-    }
-}
 
 /// A server that serves.
 pub struct Server {
@@ -200,7 +193,9 @@ impl Data {
         }
         // Changes of the schema are made by the first shard, so they ring for it.
         let schema = open(&boxes.first().map_or(silent, ring))?;
-        let opened = store::open(&store_config(config), files, schema, clock, Catalog::stored)?;
+        let opened = store::open(&store_config(config), files, schema, clock, Catalog::stored);
+        let opened =
+            opened.map_err(|error| StartError(format!("{}/{error}", config.data_dir.display())))?;
         let statements = part(Share::Statements, config.memory.0);
         let shared = Arc::new(Shared::new(opened.catalog, statements));
         Ok(Self { stores: opened.stores, shared, catalog_file: opened.catalog_file })

@@ -66,7 +66,7 @@ pub struct Fatal(pub Arc<Error>);
 
 impl std::fmt::Display for Fatal {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "storage has stopped: {}", self.0)
+        write!(f, "storage has stopped: {}. What was acknowledged is there after a start", self.0)
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::{Done, Fatal, Store, background::Task, read::cache::BlockId};
 use crate::{
+    commitlog::SegmentId,
     error::Error,
     io::{Completion, FileId, Operation, Ticket},
     sstable::SstableId,
@@ -114,7 +115,9 @@ impl Store {
         match job {
             InFlight::Tidying => Ok(()),
             InFlight::LogBlock { submitted_us } => {
-                over.result.map_err(|error| Error::io("the commit log", error))?;
+                let number = self.log.current_segment();
+                let segment = SegmentId { epoch: self.epoch, shard: self.shard, number };
+                over.result.map_err(|error| Error::io(segment.name(), error))?;
                 let buffer = over.buffer.unwrap_or_default();
                 self.block_written(buffer, submitted_us);
                 Ok(())

@@ -74,7 +74,8 @@ impl Engine {
         Self::spawn(limited(limits, &command(directory, arguments)))
     }
 
-    fn spawn(mut command: Command) -> Self {
+    /// Starts this command and waits until it serves.
+    pub fn spawn(mut command: Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).spawn().expect("the binary runs");
         let mut line = String::new();
         let stdout = child.stdout.take().expect("piped");
@@ -116,6 +117,11 @@ impl Engine {
         let id = self.child.id().to_string();
         let sent = Command::new("kill").args([signal, &id]).status().expect("kill runs");
         assert!(sent.success());
+        self.ended()
+    }
+
+    /// Waits until it has ended, and returns its exit code.
+    pub fn ended(&mut self) -> Option<i32> {
         let until = Instant::now() + PATIENCE;
         while Instant::now() < until {
             if let Some(status) = self.child.try_wait().expect("it can be asked") {
@@ -124,6 +130,14 @@ impl Engine {
             std::thread::sleep(Duration::from_millis(5));
         }
         panic!("it did not stop within {PATIENCE:?}");
+    }
+
+    /// What it has written to its standard error, if that is piped. It has ended.
+    pub fn errors(&mut self) -> String {
+        let mut text = String::new();
+        let mut stderr = self.child.stderr.take().expect("piped");
+        stderr.read_to_string(&mut text).expect("text");
+        text
     }
 
     /// What it answers to a GET, head and body.
