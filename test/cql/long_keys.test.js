@@ -25,7 +25,12 @@ afterAll(async () => {
   await stack?.end()
 }, TIMEOUT_MS)
 
-/** What a statement answers: its rows, or why it is refused. @param {string} text @param {unknown[]} values */
+/**
+ * What a statement answers: its rows, or why it is refused.
+ *
+ * @param {string} text
+ * @param {unknown[]} values
+ */
 async function answer(text, values) {
   try {
     const { rows } = await client.execute(text, values, { prepare: true })
@@ -68,10 +73,17 @@ test(
       expect(await answer(one, key)).toEqual([])
     }
     for (const fetchSize of [1, 3]) {
+      /** @type {number[][]} */
       const lengths = []
-      for await (const row of client.stream('SELECT c, d FROM t WHERE p = 1', [], { fetchSize })) {
-        lengths.push([row.c.length, row.d.length])
-      }
+      /** @type {string | undefined} */
+      let pageState
+      do {
+        const options = { fetchSize, pageState }
+        /** @type {cassandra.types.ResultSet} */
+        const page = await client.execute('SELECT c, d FROM t WHERE p = 1', [], options)
+        for (const row of page.rows) lengths.push([row.c.length, row.d.length])
+        pageState = page.pageState ?? undefined
+      } while (pageState !== undefined)
       expect(lengths).toEqual([
         [0, MAX],
         [40_000, 25_535],
