@@ -8,6 +8,8 @@ use std::fmt;
 pub enum ErrorCode {
     /// The request does not follow the protocol, such as a broken paging state.
     Protocol,
+    /// There is no memory for it.
+    Overloaded,
     /// The text is not CQL.
     Syntax,
     /// It is CQL, but makes no sense with the schema, or is not supported.
@@ -31,6 +33,7 @@ impl ErrorCode {
     pub fn number(&self) -> i32 {
         match self {
             ErrorCode::Protocol => 0x000A,
+            ErrorCode::Overloaded => 0x1001,
             ErrorCode::Syntax => 0x2000,
             ErrorCode::Unauthorized => 0x2100,
             ErrorCode::Invalid => 0x2200,
@@ -40,7 +43,7 @@ impl ErrorCode {
     }
 }
 
-/// Why a statement was refused. It did nothing, and trying again is of no use.
+/// Why a statement was refused. It did nothing.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CqlError {
     /// The kind of refusal.

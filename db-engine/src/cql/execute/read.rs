@@ -2,7 +2,7 @@
 
 use crate::{
     cql::{
-        error::CqlError,
+        error::{CqlError, ErrorCode},
         execute::{
             aggregate::Total,
             paging::PagingState,
@@ -36,6 +36,18 @@ const RESULT_BYTES_MAX: usize = 64 << 20;
 /// Rows looked at that are not wanted, or not live, after which a page ends, so that a client hears
 /// of its read now and then.
 const FILTERED_ROWS_MAX: u64 = 10_000;
+
+/// Bytes of a read besides its keys and values, and of each of them besides its own.
+const READ_OWN_BYTES: usize = 600;
+const KEY_BYTES: usize = 48;
+
+/// Bytes of one end of a range of keys.
+pub(super) fn bound_bytes(bound: &Bound<Vec<u8>>) -> usize {
+    match bound {
+        Bound::Included(code) | Bound::Excluded(code) => code.capacity(),
+        Bound::Unbounded => 0,
+    }
+}
 
 /// What is left to read.
 #[derive(Debug)]
@@ -78,6 +90,8 @@ pub struct Read {
     filtered: u64,
     rows: u32,
     start: Option<usize>,
+    /// Most bytes of the result.
+    bytes_max: usize,
     over: bool,
     paused: Option<Position>,
     totals: Vec<Total>,
@@ -111,6 +125,7 @@ impl Read {
             filtered: 0,
             rows: 0,
             start: None,
+            bytes_max: RESULT_BYTES_MAX,
             over: false,
             paused: None,
             totals: plan.aggregates.iter().map(Total::new).collect(),
@@ -124,6 +139,26 @@ impl Read {
         if self.totals.is_empty() {
             self.limit_left = limit.unwrap_or(u64::MAX);
         }
+    }
+
+    /// Bytes of the keys and values that it has of its own.
+    #[must_use]
+    pub fn own_bytes(&self) -> usize {
+        let keys = match &self.steps {
+            Steps::Keys { keys, slices } => {
+                let keys = keys.iter().map(|(_, key)| KEY_BYTES + key.capacity());
+                let bounds = slices.iter().map(|(from, to)| bound_bytes(from) + bound_bytes(to));
+                keys.sum::<usize>() + bounds.sum::<usize>() + slices.len() * 2 * KEY_BYTES
+            }
+            Steps::Tokens { .. } => 0,
+        };
+        let codes = self.filters.iter().flat_map(|filter| &filter.codes);
+        READ_OWN_BYTES + keys + codes.map(|code| KEY_BYTES + code.capacity()).sum::<usize>()
+    }
+
+    /// Gives the result at most this much memory.
+    pub fn limit_result(&mut self, bytes: usize) {
+        self.bytes_max = self.bytes_max.min(bytes);
     }
 
     pub(super) fn resume(&mut self, state: PagingState) -> Result<(), CqlError> {
@@ -214,7 +249,7 @@ impl Read {
     /// Takes in what the shard found for [`Read::next`] and appends the rows of the result.
     ///
     /// # Errors
-    /// If the result would be too large for a message, or a value cannot be compared.
+    /// If the result would be too large, or a value cannot be compared.
     pub fn accept(
         &mut self,
         plan: &SelectPlan,
@@ -224,11 +259,10 @@ impl Read {
     ) -> Result<(), CqlError> {
         let start = *self.start.get_or_insert(out.len());
         for row in page.rows() {
-            if !self.take(plan, row, out)? {
+            if !self.take(plan, row, start, out)? {
                 return Ok(());
             }
         }
-        check_result(out.len() - start)?;
         self.filtered += page.dead();
         let Some(position) = page.position() else {
             self.advance(shards);
@@ -249,11 +283,12 @@ impl Read {
         Ok(())
     }
 
-    /// Looks at one row; false when no more are wanted.
+    /// Looks at one row of a result that begins at `start`; false when no more are wanted.
     fn take(
         &mut self,
         plan: &SelectPlan,
         row: PageRow<'_>,
+        start: usize,
         out: &mut Vec<u8>,
     ) -> Result<bool, CqlError> {
         if self.per_partition != u64::MAX && !self.take_of_partition(row) {
@@ -281,6 +316,10 @@ impl Read {
         if self.totals.is_empty() {
             for source in &plan.sources {
                 projector.put(source, out);
+                // A statement may ask for the same large value many times.
+                if out.len() - start > self.bytes_max {
+                    return Err(too_large());
+                }
             }
             self.rows += 1;
         } else {
@@ -296,7 +335,7 @@ impl Read {
         }
         if let Some(left) = &mut self.page_left {
             *left -= 1;
-            if *left == 0 {
+            if *left == 0 || out.len() - start >= PAGE_BYTES {
                 let (key, ck) = (row.key.to_vec(), row.ck.to_vec());
                 self.paused = Some(Position { token: row.token, key, ck });
                 return Ok(false);
@@ -407,6 +446,12 @@ pub(super) fn check_result(bytes: usize) -> Result<(), CqlError> {
     Err(CqlError::invalid(format!(
         "The result has more than {RESULT_BYTES_MAX} bytes: ask for it in pages"
     )))
+}
+
+fn too_large() -> CqlError {
+    let message =
+        "the result takes more memory than there is: ask for it in pages, or for fewer columns";
+    CqlError { code: ErrorCode::Overloaded, message: message.into() }
 }
 
 impl Filter {

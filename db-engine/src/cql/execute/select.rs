@@ -17,7 +17,7 @@ use crate::{
         execute::{
             context::BindContext,
             paging::PagingState,
-            read::{CkRange, Filter, Read, Steps},
+            read::{CkRange, Filter, Read, Steps, bound_bytes},
             value::{check_composite, check_count, check_key, positive, put_component},
         },
         prepare::{
@@ -34,7 +34,8 @@ use std::ops::Bound;
 const COMBINATIONS_MAX: usize = 1_000;
 
 /// Most bytes of all combinations together: a value that is sent once is in many of them.
-const COMBINATIONS_BYTES_MAX: usize = 16 << 20;
+/// Reads that wait hold them.
+const COMBINATIONS_BYTES_MAX: usize = 1 << 20;
 
 /// What a request says besides the values.
 #[derive(Debug, Clone, Copy)]
@@ -163,8 +164,12 @@ impl SelectPlan {
             prefixes = next;
         }
         let mut slices = Vec::with_capacity(prefixes.len());
+        let (count, mut bytes) = (prefixes.len(), 0);
         for prefix in prefixes {
-            slices.push(self.slice(prefix, values, context)?);
+            let slice = self.slice(prefix, values, context)?;
+            bytes += bound_bytes(&slice.0) + bound_bytes(&slice.1);
+            check_bytes(count, bytes / 2)?;
+            slices.push(slice);
         }
         if self.reverse {
             slices.reverse();
@@ -229,13 +234,18 @@ fn check_combinations<A: AsRef<[u8]>, B: AsRef<[u8]>>(
             "The IN restrictions make more than {COMBINATIONS_MAX} combinations of values"
         )));
     }
-    if a * b > 1 && a_bytes * b + b_bytes * a > COMBINATIONS_BYTES_MAX {
-        return Err(CqlError::invalid(format!(
-            "The combinations of the IN restrictions' values have more than \
-             {COMBINATIONS_BYTES_MAX} bytes: ask for fewer at a time"
-        )));
+    check_bytes(a * b, a_bytes * b + b_bytes * a)
+}
+
+/// Checks so many combinations of so many bytes in all.
+fn check_bytes(count: usize, bytes: usize) -> Result<(), CqlError> {
+    if count <= 1 || bytes <= COMBINATIONS_BYTES_MAX {
+        return Ok(());
     }
-    Ok(())
+    Err(CqlError::invalid(format!(
+        "The combinations of the IN restrictions' values have more than \
+         {COMBINATIONS_BYTES_MAX} bytes: ask for fewer at a time"
+    )))
 }
 
 fn tokens(

@@ -17,6 +17,7 @@ use crate::{
         Builder, CK_BYTES_MAX, KEY_BYTES_MAX, MutationView, TableNumber, Token, Write, token::token,
     },
     schema::options::TTL_S_MAX,
+    store::WRITE_BYTES_MAX,
     types::{Value, comparable},
 };
 
@@ -63,6 +64,7 @@ impl WritePlan {
         out: &mut Vec<u8>,
         last: &mut Option<usize>,
     ) -> Result<Token, CqlError> {
+        check_length(out.len())?;
         let write = self.write(values, context)?;
         put_key(&self.partition_key, values, context, &mut scratch.key)?;
         put_clustering(&self.clustering, values, context, &mut scratch.ck)?;
@@ -109,9 +111,12 @@ impl WritePlan {
             Action::Insert | Action::Update => {}
         }
         let mut row = builder.row(ck, write, self.action == Action::Insert);
+        let mut bytes_in_all = 0;
         for (column, slot) in &self.cells {
             match slot.find(values, context)? {
                 Found::Bytes(bytes) => {
+                    bytes_in_all += bytes.len();
+                    check_length(bytes_in_all)?;
                     row.cell(*column, &bytes);
                 }
                 Found::Null => {
@@ -134,6 +139,17 @@ impl WritePlan {
         };
         Ok(Write { timestamp, ttl_s, now_s: context.now_s() })
     }
+}
+
+/// Checks that mutations of so many bytes may become larger. A few bytes of a batch can stand for
+/// a long constant of its statement, and a name for one value in many columns.
+fn check_length(bytes: usize) -> Result<(), CqlError> {
+    if bytes <= WRITE_BYTES_MAX {
+        return Ok(());
+    }
+    Err(CqlError::invalid(format!(
+        "Mutation is larger than the maximum size of {WRITE_BYTES_MAX} bytes"
+    )))
 }
 
 /// The token of the mutation that begins here, if it changes this partition.
