@@ -62,7 +62,12 @@ fn a_segment_of_the_log_is_as_documented() {
     assert_eq!(beginning[..header.len()], header);
     assert_eq!(beginning.len(), 512);
 
-    let mut log = CommitLog::new(1, 0, LogConfig { segment_bytes, bytes_max: 1 << 30 }, prepared);
+    let mut log = CommitLog::new(
+        1,
+        0,
+        LogConfig { segment_bytes, bytes_max: 1 << 30, staged_bytes_max: 1 << 20 },
+        prepared,
+    );
     log.stage_write(0, &mutation()).unwrap();
     let Operation::Write { buffer, .. } = log.submit().unwrap().operation else { panic!() };
     let block = buffer.as_slice();

@@ -85,6 +85,12 @@ impl LogBlock {
         self.entries.len()
     }
 
+    /// Bytes of memory that it has, used or not.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.entries.capacity() + self.tags.capacity() * size_of::<u128>()
+    }
+
     /// Whether it has no entries.
     #[must_use]
     pub fn is_empty(&self) -> bool {

@@ -21,6 +21,8 @@ pub struct LogConfig {
     pub segment_bytes: u64,
     /// Bytes of all segments beyond which a released one is removed and not kept for its space.
     pub bytes_max: u64,
+    /// Bytes that are staged at most, unless it is one write alone that has more.
+    pub staged_bytes_max: usize,
 }
 
 impl LogConfig {
@@ -30,7 +32,7 @@ impl LogConfig {
         usize::try_from(self.segment_bytes / 4).unwrap_or(usize::MAX)
     }
 
-    /// The most bytes staged: what one block can take.
+    /// The most bytes that one block can take.
     #[must_use]
     pub fn block_bytes_max(&self) -> usize {
         let half = usize::try_from(self.segment_bytes / 2).unwrap_or(usize::MAX);
@@ -181,7 +183,8 @@ impl CommitLog {
             return Err(NotStaged::TooLarge);
         }
         let block = self.staging.bytes() + bytes + ENTRY_OVERHEAD_BYTES;
-        if block > self.config.block_bytes_max() {
+        let is_full = block > self.config.staged_bytes_max && !self.staging.is_empty();
+        if is_full || block > self.config.block_bytes_max() {
             return Err(NotStaged::Full);
         }
         // While the next segment is being made a block may wait for it, but not for ever.
@@ -256,14 +259,21 @@ impl CommitLog {
     /// If no block is on its way.
     pub fn written(&mut self, buffer: Buffer) -> (LogBlock, u64, u32) {
         let block = self.flying.take().expect("a block is on its way");
-        self.buffer = buffer;
+        self.buffer =
+            if buffer.capacity() > self.kept_bytes_max() { Buffer::default() } else { buffer };
         (block, self.sequence - 1, self.current.number)
     }
 
-    /// Takes a block back for its memory.
+    /// Takes a block back for its memory, unless that is unusually much.
     pub fn recycle(&mut self, mut block: LogBlock) {
         block.clear();
-        self.spare = Some(block);
+        let is_large = block.memory_bytes() > self.kept_bytes_max();
+        self.spare = Some(if is_large { LogBlock::default() } else { block });
+    }
+
+    /// Bytes of a block's memory that are kept for the next one.
+    fn kept_bytes_max(&self) -> usize {
+        self.config.staged_bytes_max / 4
     }
 
     /// Begins to prepare the next segment, unless that has begun: in the file of a released one if
@@ -405,10 +415,13 @@ impl CommitLog {
         self.current.number
     }
 
-    /// Bytes of writes that are staged or on their way.
+    /// Bytes of memory for writes that are staged or on their way, and for those to come.
     #[must_use]
-    pub fn pending_bytes(&self) -> usize {
-        self.staging.bytes() + self.flying.as_ref().map_or(0, LogBlock::bytes)
+    pub fn memory_bytes(&self) -> usize {
+        let written = |block: &LogBlock| padded(block.bytes(), self.block_bytes);
+        let blocks = [Some(&self.staging), self.flying.as_ref(), self.spare.as_ref()];
+        blocks.into_iter().flatten().map(LogBlock::memory_bytes).sum::<usize>()
+            + self.flying.as_ref().map_or(self.buffer.capacity(), written)
     }
 
     /// Whether nothing is staged or on its way.

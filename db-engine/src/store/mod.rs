@@ -50,6 +50,10 @@ use crate::{
 /// The most bytes of mutations in one write, with the default size of segments of the log.
 pub const WRITE_BYTES_MAX: usize = 4 << 20;
 
+/// A block of the log has this part of the memory for rows at most. There are three at a time: one
+/// that is filled, one on its way, and the bytes that the device is given of it.
+const LOG_PART: usize = 8;
+
 /// How a store uses memory and disk.
 #[derive(Clone, Debug)]
 pub struct StoreConfig {
@@ -185,6 +189,8 @@ pub struct Store {
     fatal: Option<Fatal>,
     active_bytes: usize,
     flushing_bytes: usize,
+    /// A write was refused for want of memory while nothing was being flushed.
+    is_short: bool,
     /// Bytes of the indexes of all sstables.
     index_bytes: usize,
     metrics: StoreMetrics,
@@ -216,8 +222,11 @@ impl Store {
         sequential.run(&journal_name(epoch, shard), operation)?;
         sequential.run(&journal_name(epoch, shard), Operation::Sync { file: journal.file })?;
         journal.length = length;
-        let log_config =
-            LogConfig { segment_bytes: config.log_segment_bytes, bytes_max: config.log_bytes_max };
+        let log_config = LogConfig {
+            segment_bytes: config.log_segment_bytes,
+            bytes_max: config.log_bytes_max,
+            staged_bytes_max: config.memtable_bytes_max / LOG_PART,
+        };
         let mut all = BTreeMap::new();
         for (number, settings) in tables {
             all.insert(*number, TableData { settings: *settings, ..TableData::default() });
@@ -263,6 +272,7 @@ impl Store {
             fatal: None,
             active_bytes: 0,
             flushing_bytes: 0,
+            is_short: false,
             index_bytes: 0,
             metrics: StoreMetrics::default(),
             config: config.clone(),
@@ -332,6 +342,7 @@ impl Store {
             > self.config.memtable_bytes_max
         {
             self.metrics.writes_overloaded += 1;
+            self.is_short |= self.flushing_bytes == 0;
             return Err(Refused::Overloaded);
         }
         for mutation in mutations(bytes) {
@@ -352,7 +363,7 @@ impl Store {
 
     /// Bytes of rows that no sstable has yet, and of those on their way to the log.
     fn memtable_memory(&self) -> usize {
-        self.active_bytes + self.flushing_bytes + self.log.pending_bytes()
+        self.active_bytes + self.flushing_bytes + self.log.memory_bytes()
     }
 
     /// Bytes that indexes of sstables take over three quarters of the share that they have in

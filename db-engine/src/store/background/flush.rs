@@ -62,7 +62,8 @@ impl Store {
         let eighth = memory / 8;
         let comes = (eighth as u64).saturating_mul(FLUSH_US_MAX) / self.filling.eighth_us.max(1);
         let comes = usize::try_from(comes).unwrap_or(usize::MAX).clamp(eighth, memory / 2);
-        self.active_bytes >= memory - comes
+        // A large write may have no room long before the memory is full.
+        self.active_bytes >= memory - comes || (self.is_short && self.active_bytes >= eighth)
     }
 
     /// Whether the log has reached its limit, and something can be done about it: the oldest
@@ -102,6 +103,7 @@ impl Store {
             table.flushing = Some(memtable.freeze());
             table.unflushed = None;
         }
+        self.is_short = false;
         self.note_oldest();
         let (owner, spare) = ((self.epoch, self.shard), std::mem::take(&mut self.spare_pieces));
         let piece_bytes = self.config.flush_write_bytes;
