@@ -6,7 +6,7 @@
 use clap::Parser;
 use sandglass_db::{
     config::Config,
-    io::SystemClock,
+    io::{SystemClock, limits},
     server::{Server, logger},
 };
 use std::{
@@ -19,6 +19,7 @@ use std::{
 const EXIT_BUG: i32 = 70;
 
 fn main() -> ExitCode {
+    limits::return_large_memory();
     let config = Config::parse();
     if let Err(refusal) = config.check() {
         eprintln!("sandglass-db: {refusal}");
