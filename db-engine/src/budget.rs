@@ -20,14 +20,22 @@ pub enum Share {
     Answers,
     /// Requests that have not arrived whole, or wait.
     Requests,
+    /// Writes on their way to other shards, and logged batches until all of their parts are in.
+    Transit,
     /// Prepared statements.
     Statements,
 }
 
 impl Share {
     /// All of them, in the order of their numbers.
-    pub const ALL: [Self; 5] =
-        [Self::Memtables, Self::Blocks, Self::Answers, Self::Requests, Self::Statements];
+    pub const ALL: [Self; 6] = [
+        Self::Memtables,
+        Self::Blocks,
+        Self::Answers,
+        Self::Requests,
+        Self::Transit,
+        Self::Statements,
+    ];
 
     /// As metrics call it.
     #[must_use]
@@ -37,6 +45,7 @@ impl Share {
             Self::Blocks => "blocks",
             Self::Answers => "answers",
             Self::Requests => "requests",
+            Self::Transit => "transit",
             Self::Statements => "statements",
         }
     }
@@ -44,17 +53,19 @@ impl Share {
     /// Its part of this much memory, in bytes.
     #[must_use]
     pub fn of(self, memory: u64) -> u64 {
-        let sixteenths = match self {
-            Self::Memtables => 7,
-            Self::Blocks | Self::Answers => 3,
-            Self::Requests => 2,
-            Self::Statements => 1,
+        let parts = match self {
+            Self::Memtables => 14,
+            Self::Blocks | Self::Answers => 6,
+            Self::Requests => 3,
+            Self::Statements => 2,
+            Self::Transit => 1,
         };
-        memory / 16 * sixteenths
+        memory / 32 * parts
     }
 }
 
-/// What is taken of each share of a shard's memory. Only the shard's own thread changes it.
+/// What is taken of each share of a shard's memory. Only the shard's own thread takes; what it has
+/// sent to another shard is given back there.
 #[derive(Debug)]
 pub struct Budget {
     most: [u64; Share::ALL.len()],
@@ -87,7 +98,7 @@ impl Budget {
         self.taken[share as usize].load(Relaxed)
     }
 
-    /// Says how much is taken of a share that keeps its own account.
+    /// Says how much is taken of a share that keeps its own account: it has no [`Charge`].
     pub fn set_taken(&self, share: Share, bytes: u64) {
         self.taken[share as usize].store(bytes, Relaxed);
     }
@@ -96,6 +107,13 @@ impl Budget {
     #[must_use]
     pub fn has_room(&self, share: Share, bytes: u64) -> bool {
         self.taken(share).saturating_add(bytes) <= self.most(share)
+    }
+
+    /// Whether so many more bytes fit, or nothing else is there: what is larger than the share goes
+    /// alone.
+    #[must_use]
+    pub fn admits(&self, share: Share, bytes: u64) -> bool {
+        self.taken(share) == 0 || self.has_room(share, bytes)
     }
 
     /// Whether more is taken of a share than it has.
@@ -136,11 +154,24 @@ impl Charge {
     #[inline]
     pub fn set(&mut self, bytes: usize) {
         let bytes = bytes as u64;
-        if bytes != self.bytes {
-            let others = self.budget.taken(self.share).saturating_sub(self.bytes);
-            self.budget.set_taken(self.share, others + bytes);
-            self.bytes = bytes;
+        let taken = &self.budget.taken[self.share as usize];
+        if bytes > self.bytes {
+            taken.fetch_add(bytes - self.bytes, Relaxed);
+        } else if bytes < self.bytes {
+            taken.fetch_sub(self.bytes - bytes, Relaxed);
         }
+        self.bytes = bytes;
+    }
+
+    /// Holds so many more bytes, if they fit or nothing else is there.
+    #[must_use]
+    pub fn add(&mut self, bytes: usize) -> bool {
+        let admits = self.budget.admits(self.share, bytes as u64);
+        if admits {
+            self.budget.taken[self.share as usize].fetch_add(bytes as u64, Relaxed);
+            self.bytes += bytes as u64;
+        }
+        admits
     }
 }
 
@@ -171,12 +202,27 @@ mod tests {
         let mut first = take(20).expect("it fits");
         let second = take(10).expect("it fits exactly");
         assert!(take(1).is_none());
-        assert!(budget.has_room(Share::Requests, 20));
+        assert!(budget.has_room(Share::Requests, 15));
         first.set(25);
         assert!(budget.is_over(Share::Answers));
         drop(second);
         assert_eq!(budget.taken(Share::Answers), 25);
         drop(first);
         assert_eq!(budget.taken(Share::Answers), 0);
+    }
+
+    #[test]
+    fn what_is_larger_than_its_share_goes_alone() {
+        let budget = Arc::new(Budget::of(320));
+        let mut charge = Charge::new(&budget, Share::Transit);
+        assert!(charge.add(25), "alone");
+        assert!(!charge.add(1), "no room is left");
+        charge.set(4);
+        assert!(charge.add(6), "it fits exactly");
+        let mut other = Charge::new(&budget, Share::Transit);
+        assert!(!other.add(1));
+        drop(charge);
+        assert!(other.add(25));
+        assert_eq!(budget.taken(Share::Transit), 25);
     }
 }

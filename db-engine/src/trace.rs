@@ -1,8 +1,8 @@
 //! Traces: what the engine did for the requests that asked to be traced.
 //!
 //! They are in memory, of all shards together, and read through `system_traces`. Two limits keep
-//! them small: the oldest are forgotten beyond [`BYTES_MAX`], and all are after [`TTL_US`]. Only
-//! traced requests and those who read traces take the lock.
+//! them small: the oldest are forgotten when they have no room any more, and all are after
+//! [`TTL_US`]. Only traced requests and those who read traces take the lock.
 //!
 //! The texts of statements are kept, as in Cassandra, and cut at [`TEXT_BYTES_MAX`]. The values
 //! that are bound to markers are not.
@@ -17,7 +17,7 @@ use std::{
 };
 use uuid::Uuid;
 
-/// Bytes of all traces. The oldest make room for new ones.
+/// Most bytes of all traces. The oldest make room for new ones.
 pub const BYTES_MAX: usize = 4 << 20;
 /// How long a trace can be read, in microseconds.
 pub const TTL_US: i64 = 3_600_000_000;
@@ -79,10 +79,17 @@ impl TraceEvent {
 }
 
 /// The traces of all shards.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Traces {
     kept: Mutex<Kept>,
     bytes: AtomicU64,
+    bytes_max: usize,
+}
+
+impl Default for Traces {
+    fn default() -> Self {
+        Self::with_room(BYTES_MAX)
+    }
 }
 
 #[derive(Debug, Default)]
@@ -94,6 +101,13 @@ struct Kept {
 }
 
 impl Traces {
+    /// None yet, and never more than so many bytes or [`BYTES_MAX`].
+    #[must_use]
+    pub fn with_room(bytes: usize) -> Self {
+        let bytes_max = bytes.min(BYTES_MAX);
+        Self { kept: Mutex::default(), bytes: AtomicU64::new(0), bytes_max }
+    }
+
     /// Remembers a request that has just begun.
     pub fn begin(&self, trace: Trace) {
         let mut kept = self.lock();
@@ -101,7 +115,7 @@ impl Traces {
         kept.bytes += trace.bytes();
         kept.order.push_back(trace.id);
         kept.by_id.insert(trace.id, trace);
-        kept.make_room();
+        kept.make_room(self.bytes_max);
         self.bytes.store(kept.bytes as u64, Relaxed);
     }
 
@@ -115,7 +129,7 @@ impl Traces {
         let bytes = event.bytes();
         trace.events.push(event);
         kept.bytes += bytes;
-        kept.make_room();
+        kept.make_room(self.bytes_max);
         self.bytes.store(kept.bytes as u64, Relaxed);
     }
 
@@ -146,8 +160,8 @@ impl Traces {
 }
 
 impl Kept {
-    fn make_room(&mut self) {
-        while self.bytes > BYTES_MAX && self.forget_oldest() {}
+    fn make_room(&mut self, bytes_max: usize) {
+        while self.bytes > bytes_max && self.forget_oldest() {}
     }
 
     fn forget_expired(&mut self, now_us: i64) {
@@ -233,13 +247,14 @@ mod tests {
 
     #[test]
     fn the_oldest_make_room_and_what_is_forgotten_takes_no_more_events() {
-        let traces = Traces::default();
+        let room = BYTES_MAX / 4;
+        let traces = Traces::with_room(room);
         let many: Vec<_> = (0..100).map(|number| trace(number, i64::from(number))).collect();
         for trace in &many {
             traces.begin(trace.clone());
-            (0..2).for_each(|_| traces.add(trace.id, event(BYTES_MAX / 20)));
+            (0..2).for_each(|_| traces.add(trace.id, event(room / 20)));
         }
-        assert!(traces.bytes() <= BYTES_MAX as u64);
+        assert!(traces.bytes() <= room as u64);
         let left = ids(&traces, 100);
         assert!((2..20).contains(&left.len()), "{}", left.len());
         assert_eq!(left.last(), many.last().map(|trace| &trace.id));

@@ -10,117 +10,15 @@ use std::{
 };
 use tempfile::tempdir;
 use wire::{
-    client::{Answer, Client, execute, execute_page, frame, long_string, op, values},
+    client::{Client, execute, execute_page, frame, long_string, op, text_batch},
     engine::Engine,
+    honest::{
+        Honest, MEMORY, MIB, OVERLOADED, PATIENCE, check_resident, megabyte, with_large_rows,
+    },
 };
-
-const MIB: u64 = 1 << 20;
-
-/// What the engine is given, and what it may have resident with all that it does not count.
-const MEMORY: &str = "64MiB";
-const RESIDENT_MAX: u64 = 96 * MIB;
-
-const OVERLOADED: i32 = 0x1001;
-
-/// How long something may take that takes a moment.
-const PATIENCE: Duration = Duration::from_secs(30);
 
 fn start(directory: &Path) -> Engine {
     Engine::start(directory, &["--shards", "1", "--memory", MEMORY])
-}
-
-/// A client that writes a few rows all the time and remembers those that were acknowledged.
-struct Honest {
-    client: Client,
-    insert: Vec<u8>,
-    acknowledged: Vec<i32>,
-    next: i32,
-}
-
-impl Honest {
-    fn connect(engine: &Engine) -> Self {
-        let mut client = Client::connect(engine.cql).expect("it listens");
-        client.run(
-            "CREATE KEYSPACE IF NOT EXISTS ks WITH replication = \
-             {'class': 'SimpleStrategy', 'replication_factor': 1}",
-        );
-        client.run("CREATE TABLE IF NOT EXISTS ks.honest (k int PRIMARY KEY, v blob)");
-        let insert = client.prepare("INSERT INTO ks.honest (k, v) VALUES (?, ?)");
-        Self { client, insert, acknowledged: Vec::new(), next: 0 }
-    }
-
-    fn value(key: i32) -> Vec<u8> {
-        key.to_be_bytes().repeat(25)
-    }
-
-    /// Writes some rows. One that is refused as OVERLOADED is not there, and no harm is done.
-    fn write(&mut self, rows: i32) {
-        for key in self.next..self.next + rows {
-            let body = execute(&self.insert, &[&key.to_be_bytes(), &Self::value(key)]);
-            let answer = self.client.ask(op::EXECUTE, &body).expect("an answer");
-            if answer.opcode == op::RESULT {
-                self.acknowledged.push(key);
-            } else {
-                assert_eq!(answer.code(), OVERLOADED, "{answer:?}");
-            }
-        }
-        self.next += rows;
-    }
-
-    /// Reads all that was acknowledged, of which there must be some.
-    fn check(&mut self) {
-        assert!(!self.acknowledged.is_empty(), "nothing was acknowledged");
-        for key in &self.acknowledged {
-            let answer = self.client.run(&format!("SELECT v FROM ks.honest WHERE k = {key}"));
-            assert_eq!(answer.rows().0, [[Some(Self::value(*key))]], "row {key}");
-        }
-    }
-}
-
-fn check_resident(engine: &Engine) {
-    let most = engine.status_bytes("VmHWM:");
-    assert!(most <= RESIDENT_MAX, "{} MiB were resident", most / MIB);
-}
-
-/// Repeats a request that is refused for want of room until it is not.
-fn insist(mut ask: impl FnMut() -> Answer) -> Answer {
-    let until = Instant::now() + PATIENCE;
-    loop {
-        let answer = ask();
-        if answer.opcode != op::ERROR || answer.code() != OVERLOADED {
-            return answer;
-        }
-        assert!(Instant::now() < until, "{}", answer.message());
-        sleep(Duration::from_millis(20));
-    }
-}
-
-fn megabyte(number: u8) -> Vec<u8> {
-    (0..MIB / 4).flat_map(|at| (at * 7 + u64::from(number)).to_le_bytes()[..4].to_vec()).collect()
-}
-
-/// A partition of `rows` rows with a megabyte each.
-fn with_large_rows(client: &mut Client, rows: u8) {
-    client.run("CREATE TABLE ks.large (k int, c int, v blob, PRIMARY KEY (k, c))");
-    let insert = client.prepare("INSERT INTO ks.large (k, c, v) VALUES (?, ?, ?)");
-    for row in 0..rows {
-        let bound: [&[u8]; 3] = [&[0; 4], &i32::from(row).to_be_bytes(), &megabyte(row)];
-        let body = execute(&insert, &bound);
-        insist(|| client.ask(op::EXECUTE, &body).expect("an answer")).kind();
-    }
-}
-
-/// The body of a BATCH of statements given as text.
-fn text_batch(statements: &[String]) -> Vec<u8> {
-    let mut body = vec![1];
-    body.extend_from_slice(&u16::try_from(statements.len()).expect("few").to_be_bytes());
-    for statement in statements {
-        body.push(0);
-        body.extend_from_slice(&long_string(statement));
-        body.extend_from_slice(&values(&[]));
-    }
-    body.extend_from_slice(&[0, 1, 0]);
-    body
 }
 
 #[test]
@@ -191,9 +89,7 @@ fn answers_that_nobody_takes_are_bounded_and_others_are_answered() {
     assert_eq!(engine.stop("-TERM"), Some(0));
 
     let engine = start(directory.path());
-    let mut again = Honest::connect(&engine);
-    (again.acknowledged, again.next) = (honest.acknowledged, honest.next);
-    let mut honest = again;
+    let mut honest = honest.again(&engine);
     // Each asks a thousand times for a page of other rows, and takes none.
     let mut silent = Vec::new();
     for _ in 0..6 {

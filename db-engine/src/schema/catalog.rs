@@ -32,12 +32,18 @@ pub struct Catalog {
     /// Changes with every change, and is the same after a restart: drivers wait until all nodes
     /// show the same.
     pub version: Uuid,
+    /// Bytes of it as text.
+    pub text_bytes: usize,
 }
 
 impl Default for Catalog {
     fn default() -> Self {
-        let mut catalog =
-            Catalog { keyspaces: BTreeMap::new(), next_table: 1, version: Uuid::nil() };
+        let mut catalog = Catalog {
+            keyspaces: BTreeMap::new(),
+            next_table: 1,
+            version: Uuid::nil(),
+            text_bytes: 0,
+        };
         catalog.set_version();
         catalog
     }
@@ -119,7 +125,9 @@ impl Catalog {
     }
 
     fn set_version(&mut self) {
-        let digest = Md5::digest(self.to_json().as_bytes());
+        let text = self.to_json();
+        self.text_bytes = text.len();
+        let digest = Md5::digest(text.as_bytes());
         self.version = uuid::Builder::from_md5_bytes(digest.into()).into_uuid();
     }
 }

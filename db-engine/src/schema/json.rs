@@ -152,7 +152,7 @@ pub(super) fn from_json(text: &str) -> Result<Catalog, String> {
     let keyspaces: Result<BTreeMap<_, _>, String> =
         stored.keyspaces.into_iter().map(load_keyspace).collect();
     let catalog =
-        Catalog { keyspaces: keyspaces?, next_table: stored.next_table, version: Uuid::nil() };
+        Catalog { keyspaces: keyspaces?, next_table: stored.next_table, ..Catalog::default() };
     if catalog.tables().any(|table| table.number.0 >= stored.next_table) {
         return Err("a table has a number that was not yet given".into());
     }

@@ -1,8 +1,8 @@
 //! The connections of one shard, by their place, and who of them has something to send.
 
-use super::connection::{Connection, Stream};
+use super::connection::{Connection, Life, Stream};
 use crate::{
-    budget::Budget,
+    budget::{Budget, Share},
     shard::session::{ConnectionId, Session, Sessions},
 };
 use std::sync::Arc;
@@ -124,7 +124,13 @@ impl Sessions for Connections {
     fn each_registered(&mut self, f: &mut dyn FnMut(&mut Session)) {
         for connection in self.slots.iter_mut().flatten() {
             if connection.session.registered && !connection.session.broken {
-                f(&mut connection.session);
+                if connection.output_bytes() > 0 && self.budget.is_over(Share::Answers) {
+                    // It takes nothing, and there is no memory to tell it more.
+                    connection.life = Life::Closed;
+                } else {
+                    f(&mut connection.session);
+                    connection.settle();
+                }
                 if !connection.dirty {
                     connection.dirty = true;
                     self.dirty.push(connection.session.place.index);

@@ -30,6 +30,7 @@ use crate::{
         shared::Shared,
     },
     store::{self, Fatal, Store, StoreConfig},
+    trace::Traces,
 };
 pub use connection::Stream;
 use descriptors::{DescriptorShares, share_out};
@@ -364,6 +365,9 @@ fn part(share: Share, memory: u64) -> usize {
     usize::try_from(share.of(memory)).unwrap_or(usize::MAX)
 }
 
+/// Traces have this part of the memory at most.
+const TRACES_PART: usize = 64;
+
 /// Who we are, as system tables tell. The identity belongs to the place of the data, so that it
 /// is the same after a restart.
 fn node(config: &Config, address: SocketAddr) -> NodeInfo {
@@ -378,6 +382,6 @@ fn node(config: &Config, address: SocketAddr) -> NodeInfo {
         cluster_name: "Sandglass".to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         tokens: owned.collect(),
-        traces: Arc::default(),
+        traces: Arc::new(Traces::with_room(config.memory.as_usize() / TRACES_PART)),
     }
 }

@@ -5,6 +5,7 @@
 
 use super::{failure::Failure, session::Address};
 use crate::{
+    budget::Charge,
     cql::CqlError,
     directory::{CatalogFile, Replacement},
     io::Completion,
@@ -31,6 +32,8 @@ pub struct DdlRequest {
     pub address: Address,
     /// The change.
     pub ddl: Ddl,
+    /// What it takes of the memory of that shard.
+    pub charge: Charge,
 }
 
 /// What became of it.
@@ -102,8 +105,13 @@ impl Changes {
     }
 
     /// Begins the next change if none is under way, on top of `catalog`, the schema of now
-    /// (`now_us`, microseconds since the Unix epoch).
-    pub fn begin(&mut self, catalog: &Catalog, now_us: i64) -> Option<SchemaAction> {
+    /// (`now_us`, microseconds since the Unix epoch). It may grow to `bytes_max` of text.
+    pub fn begin(
+        &mut self,
+        catalog: &Catalog,
+        bytes_max: usize,
+        now_us: i64,
+    ) -> Option<SchemaAction> {
         if self.current.is_some() {
             return None;
         }
@@ -124,6 +132,14 @@ impl Changes {
                 &request,
                 Err(CqlError::from(SchemaError::Config(warning)).into()),
             ));
+        }
+        let bytes = changed.text_bytes;
+        if bytes > bytes_max && bytes > catalog.text_bytes {
+            let refused = SchemaError::Invalid(format!(
+                "The schema would have {bytes} bytes as text, and there is memory for {bytes_max}: \
+                 drop tables or shorten comments"
+            ));
+            return Some(answer(&request, Err(CqlError::from(refused).into())));
         }
         let step = Step::Storing(Replacement::begin(&mut self.file, &changed));
         let (catalog, change, warning) = (Arc::new(changed), applied.change, applied.warning);

@@ -8,7 +8,7 @@ use super::{
     statement::{PreparedStatement, cost},
 };
 use crate::{
-    budget::Share,
+    budget::{Charge, Share},
     cql::{self, BindContext, Plan, Prepared, ReadOptions},
     io::TimeSlice,
     protocol::{
@@ -27,6 +27,9 @@ use std::sync::Arc;
 
 /// What traces say when a statement is parsed, in Cassandra's words.
 const PREPARING: &str = "Preparing statement";
+
+/// Answers of at most so many bytes are made whatever memory answers take.
+const SHORT_ANSWER_BYTES: u64 = 16 << 10;
 
 /// How the values of a request are to be bound.
 pub(super) struct Binding<'a> {
@@ -135,11 +138,8 @@ impl Shard {
     fn prepare(&mut self, session: &mut Session, stream: i16, text: &str) {
         self.core.metrics.prepares.add(1);
         let checked = self.core.check_cost(text);
-        if let Err(failure) = checked.and_then(|()| self.core.check_remembering(text)) {
-            self.core.metrics.error(failure.code);
-            self.core.metrics.shed.add(1);
-            failure.put(&mut session.out, stream);
-            return;
+        if let Err(failure) = checked.and_then(|()| self.core.check_remembering(cost(text))) {
+            return self.core.refuse_statement(session, stream, &failure);
         }
         // The schema may change between preparing and remembering; then once more.
         loop {
@@ -160,6 +160,11 @@ impl Shard {
                     return;
                 }
             };
+            let remembered = self.core.check_remembering(statement.bytes);
+            let checked = remembered.and_then(|()| self.core.check_answer(&statement.reply));
+            if let Err(failure) = checked {
+                return self.core.refuse_statement(session, stream, &failure);
+            }
             let version = self.core.schema_version;
             if let Some(statement) = self.core.shared.remember(version, statement) {
                 self.core.count_prepared();
@@ -259,8 +264,25 @@ impl Core {
         Err(Failure::new(code::OVERLOADED, "the statement takes more memory than there is now"))
     }
 
-    fn check_remembering(&self, text: &str) -> Result<(), Failure> {
-        if self.shared.can_remember(cost(text)) {
+    /// A PREPARE is not answered with a statement for want of memory.
+    #[cold]
+    fn refuse_statement(&mut self, session: &mut Session, stream: i16, failure: &Failure) {
+        self.metrics.error(failure.code);
+        self.metrics.shed.add(1);
+        failure.put(&mut session.out, stream);
+    }
+
+    /// Whether an answer that is made at once fits. Short ones always do.
+    fn check_answer(&self, answer: &[u8]) -> Result<(), Failure> {
+        let bytes = answer.len() as u64;
+        if bytes <= SHORT_ANSWER_BYTES || self.metrics.memory.has_room(Share::Answers, bytes) {
+            return Ok(());
+        }
+        Err(Failure::new(code::OVERLOADED, "too many answers wait, try again later"))
+    }
+
+    fn check_remembering(&self, bytes: usize) -> Result<(), Failure> {
+        if self.shared.can_remember(bytes) {
             return Ok(());
         }
         let what = "the statement takes more memory than prepared statements have: bind its values";
@@ -332,13 +354,15 @@ impl Core {
                 cells.clear();
                 let ran =
                     plan.execute(&self.catalog, &self.node, request.values, &context, &mut cells);
+                let ran = ran.map_err(Failure::from);
+                let ran = ran.and_then(|count| self.check_answer(&cells).map(|()| count));
                 if let Ok(count) = ran {
                     let skip = request.skip_metadata;
                     self.put_rows(session, stream, &statement.columns, skip, None, count, &cells);
                     self.metrics.served.add(1);
                 }
-                self.cells = cells;
-                ran.map(drop).map_err(Failure::from)
+                self.keep_cells(cells);
+                ran.map(drop)
             }
             Plan::Describe(plan) => {
                 let address = self.address(session, stream);
@@ -347,14 +371,16 @@ impl Core {
                 cells.clear();
                 let (values, options) = (request.values, &request.options);
                 let ran = plan.execute(&self.catalog, &self.node, values, options, &mut cells);
+                let ran = ran.map_err(Failure::from);
+                let ran = ran.and_then(|page| self.check_answer(&cells).map(|()| page));
                 if let Ok((count, state)) = &ran {
                     let skip = request.skip_metadata;
                     let columns = &statement.columns;
                     self.put_rows(session, stream, columns, skip, state.as_deref(), *count, &cells);
                     self.metrics.served.add(1);
                 }
-                self.cells = cells;
-                ran.map(drop).map_err(Failure::from)
+                self.keep_cells(cells);
+                ran.map(drop)
             }
             Plan::Use(keyspace) => {
                 session.keyspace = Some(Arc::from(keyspace.as_str()));
@@ -363,9 +389,16 @@ impl Core {
                 Ok(())
             }
             Plan::Ddl(ddl) => {
+                let bytes = statement.bytes;
+                let Some(charge) = Charge::take(&self.metrics.memory, Share::Requests, bytes)
+                else {
+                    let what = "too many changes of the schema wait, try again later";
+                    return Err(Failure::new(code::OVERLOADED, what));
+                };
                 let address = self.defer(session, stream);
                 self.trace(address, |_| "Changing the schema on shard 0".to_owned());
-                let request = ddl::DdlRequest { shard: self.shard, address, ddl: ddl.clone() };
+                let (shard, ddl) = (self.shard, ddl.clone());
+                let request = ddl::DdlRequest { shard, address, ddl, charge };
                 self.peers.tell(0, Message::Change(Box::new(request)));
                 Ok(())
             }

@@ -7,10 +7,7 @@
 
 use std::sync::{
     Mutex, PoisonError,
-    atomic::{
-        AtomicBool, AtomicUsize,
-        Ordering::{Relaxed, SeqCst},
-    },
+    atomic::{AtomicBool, Ordering::SeqCst},
 };
 
 /// Wakes a shard from its wait.
@@ -59,18 +56,16 @@ impl Bell {
     }
 }
 
-/// Where parcels for one shard lie until its next turn. Senders look at [`Mailbox::bytes`] before
-/// they put more in, which bounds it.
+/// Where parcels for one shard lie until its next turn.
 pub struct Mailbox<T> {
     bell: Bell,
-    bytes: AtomicUsize,
     parcels: Mutex<Vec<T>>,
 }
 
 impl<T> Mailbox<T> {
     /// An empty box with its bell.
     pub fn new(bell: Bell) -> Self {
-        Self { bell, bytes: AtomicUsize::new(0), parcels: Mutex::new(Vec::new()) }
+        Self { bell, parcels: Mutex::new(Vec::new()) }
     }
 
     /// The bell alone, for those who have nothing to deliver.
@@ -78,17 +73,9 @@ impl<T> Mailbox<T> {
         &self.bell
     }
 
-    /// The size of all parcels that lie there, as their senders told.
-    pub fn bytes(&self) -> usize {
-        self.bytes.load(Relaxed)
-    }
-
-    /// Leaves a parcel of this size. Returns whether the shard slept and had to be woken.
-    pub fn deliver(&self, parcel: T, bytes: usize) -> bool {
-        let mut parcels = self.parcels.lock().unwrap_or_else(PoisonError::into_inner);
-        parcels.push(parcel);
-        self.bytes.store(self.bytes.load(Relaxed) + bytes, Relaxed);
-        drop(parcels);
+    /// Leaves a parcel. Returns whether the shard slept and had to be woken.
+    pub fn deliver(&self, parcel: T) -> bool {
+        self.parcels.lock().unwrap_or_else(PoisonError::into_inner).push(parcel);
         self.bell.ring()
     }
 
@@ -96,7 +83,6 @@ impl<T> Mailbox<T> {
     pub fn collect(&self, into: &mut Vec<T>) {
         let mut parcels = self.parcels.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::swap(&mut *parcels, into);
-        self.bytes.store(0, Relaxed);
     }
 }
 
@@ -129,7 +115,7 @@ mod tests {
         let sender = Arc::clone(&mailbox);
         let thread = std::thread::spawn(move || {
             for parcel in 0..20_000u32 {
-                sender.deliver(parcel, 1);
+                sender.deliver(parcel);
             }
         });
         let (mut received, mut parcels) = (Vec::new(), Vec::new());
@@ -143,6 +129,5 @@ mod tests {
         }
         thread.join().expect("the sender ends");
         assert!(received.iter().copied().eq(0..20_000));
-        assert_eq!(mailbox.bytes(), 0);
     }
 }

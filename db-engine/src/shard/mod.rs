@@ -4,6 +4,7 @@
 //! shard is forwarded to it in the parcel of the turn; whatever cannot be answered at once is
 //! remembered by a tag or a slot and answered in the turn in which its end is heard of.
 
+mod admission;
 mod ddl;
 mod execute;
 mod failure;

@@ -3,18 +3,17 @@
 //! A turn gathers what is for another shard in one parcel, which is delivered at the turn's end:
 //! one lock and at most one wake-up for each peer and turn, however many messages there are. The
 //! bytes of forwarded writes lie one after the other in the parcel, so that none has memory of its
-//! own. What may wait for a peer is limited in bytes; above, writes are refused.
+//! own. They are counted until the other shard has taken them; above the share of the sender for
+//! such, writes are refused.
 
 use super::{ddl, mailbox::Mailbox, tag::SlabKey};
 use crate::{
+    budget::{Charge, Share},
     metrics::ShardMetrics,
     schema::SchemaChange,
     store::{Page, ReadRequest, Refused, Tag},
 };
 use std::sync::Arc;
-
-/// Bytes of writes that may wait for one shard to take its turn.
-const FORWARDED_BYTES_MAX: usize = 16 << 20;
 
 /// One thing that a shard tells another.
 pub enum Message {
@@ -68,6 +67,8 @@ pub struct Parcel {
     pub messages: Vec<Message>,
     /// The bytes of its writes.
     pub bytes: Vec<u8>,
+    /// What these have taken of the sender's memory.
+    charge: Option<Charge>,
 }
 
 /// Where parcels for a shard lie.
@@ -103,15 +104,24 @@ impl Peers {
     /// Forwards a write at the end of the turn.
     ///
     /// # Errors
-    /// As many bytes wait for the shard as may.
+    /// As many bytes of ours are on their way as may.
     pub fn write(&mut self, shard: u16, tag: Tag, mutations: &[u8]) -> Result<(), Refused> {
-        let bytes = u32::try_from(mutations.len()).map_err(|_| Refused::TooLarge)?;
-        let shard = usize::from(shard);
-        let waiting = self.boxes[shard].bytes() + self.outgoing[shard].bytes.len();
-        if waiting + mutations.len() > FORWARDED_BYTES_MAX {
+        let parcel = &mut self.outgoing[usize::from(shard)];
+        let none = || Charge::new(&self.metrics.memory, Share::Transit);
+        let charge = parcel.charge.get_or_insert_with(none);
+        if !charge.add(size_of::<Message>() + mutations.len()) {
             return Err(Refused::Overloaded);
         }
-        let parcel = &mut self.outgoing[shard];
+        self.write_charged(shard, tag, mutations)
+    }
+
+    /// As [`Peers::write`], for a write that somebody has taken memory for.
+    ///
+    /// # Errors
+    /// It is far larger than any write may be.
+    pub fn write_charged(&mut self, shard: u16, tag: Tag, mutations: &[u8]) -> Result<(), Refused> {
+        let bytes = u32::try_from(mutations.len()).map_err(|_| Refused::TooLarge)?;
+        let parcel = &mut self.outgoing[usize::from(shard)];
         parcel.messages.push(Message::Write { tag, bytes });
         parcel.bytes.extend_from_slice(mutations);
         Ok(())
@@ -126,8 +136,7 @@ impl Peers {
             self.metrics.hops.add(parcel.messages.len() as u64);
             let empty = Parcel { from: self.me, ..Parcel::default() };
             let full = std::mem::replace(parcel, empty);
-            let bytes = full.bytes.len();
-            if self.boxes[shard].deliver(full, bytes) {
+            if self.boxes[shard].deliver(full) {
                 self.metrics.rings.add(1);
             }
         }

@@ -7,6 +7,7 @@
 
 use super::{
     Core,
+    admission::read_bytes,
     execute::Binding,
     failure::Failure,
     peers::Message,
@@ -34,27 +35,24 @@ const FIRST_US: u64 = 100;
 pub(super) const ASKED_US: u64 = 1_000;
 
 /// Microseconds that a read may take when it goes on.
-const READ_US: u64 = 1_000;
+pub(super) const READ_US: u64 = 1_000;
 
 /// Microseconds of a turn in which reads go on, all together.
 const TURN_US: u64 = 2_000;
 
-/// Bytes that a read may hold beside its result: a page of the store, the blocks that it was made
-/// of, and both once more while they change hands.
-const READ_BYTES: usize = 2 << 20;
+/// The first request of a client that has to wait does, whatever others hold, if it takes so few
+/// bytes. Of unfinished requests the longest makes room for it.
+const SHORT_REQUEST_BYTES: usize = 2 << 10;
 
 /// Bytes of a page, which is what a read adds to the answers of its connection.
-const PAGE_BYTES: usize = 1 << 20;
-
-/// Reads without room that are looked at in one turn.
-const HELD_BACK_TRIES: usize = 64;
+pub(super) const PAGE_BYTES: usize = 1 << 20;
 
 /// Reads of one shard that wait for disk or for another shard. Above, more are refused.
 const WAITING_MAX: usize = 10_000;
 
 /// A read under way.
 pub(super) struct Reading {
-    address: Address,
+    pub(super) address: Address,
     statement: Arc<PreparedStatement>,
     read: Read,
     skip_metadata: bool,
@@ -64,6 +62,24 @@ pub(super) struct Reading {
     answers: Option<Charge>,
     /// Its values, and its statement if that came as text.
     _request: Charge,
+}
+
+impl Reading {
+    /// Bytes that it may hold beside its result.
+    pub(super) fn bytes(&self) -> usize {
+        match &self.statement.prepared.plan {
+            Plan::Select(plan) => read_bytes(plan),
+            _ => 0,
+        }
+    }
+
+    /// Tells the budget what it holds now, if it was begun.
+    fn settle(&mut self) {
+        let bytes = self.bytes() + self.cells.capacity();
+        if let Some(answers) = &mut self.answers {
+            answers.set(bytes);
+        }
+    }
 }
 
 /// How far a read has got.
@@ -77,7 +93,7 @@ enum ReadStep {
 }
 
 /// How a read goes on.
-enum Resume<'a, 'c> {
+pub(super) enum Resume<'a, 'c> {
     /// With the rows that come next, as long as there is time.
     Step(&'a mut TimeSlice<'c>),
     /// With a page that it has waited for, or why there is none.
@@ -106,6 +122,8 @@ impl Core {
         }
         let context = self.context(None);
         let mut read = plan.bind(request.values, &request.options, &context)?;
+        let half = self.metrics.memory.most(Share::Answers) / 2;
+        read.limit_result(usize::try_from(half).unwrap_or(usize::MAX));
         if read.owner(self.shards).is_some_and(|owner| owner != self.shard) {
             self.metrics.misrouted.add(1);
         }
@@ -122,7 +140,7 @@ impl Core {
             self.round_robin.wait(session.place, slot);
             return Ok(());
         }
-        if !self.has_room_for(session) {
+        if !self.has_room_for(session, read_bytes(plan)) {
             self.trace(address, |_| "Waiting for memory".to_owned());
             self.keep(session, stream, slot, what, read, Vec::new())?;
             self.round_robin.begun(session.place);
@@ -170,11 +188,14 @@ impl Core {
         read: Read,
         cells: Vec<u8>,
     ) -> Result<(), Failure> {
-        let bytes = self.request_bytes + statement.own_bytes();
-        let Some(taken) = Charge::take(&self.metrics.memory, Share::Requests, bytes) else {
+        let bytes = self.request_bytes + statement.own_bytes() + read.own_bytes();
+        let mut taken = Charge::new(&self.metrics.memory, Share::Requests);
+        let is_small = session.in_flight == 0 && bytes <= SHORT_REQUEST_BYTES;
+        if !is_small && !self.metrics.memory.has_room(Share::Requests, bytes as u64) {
             self.reads.remove(slot);
             return Err(Failure::new(code::OVERLOADED, "too many reads wait, try again later"));
-        };
+        }
+        taken.set(bytes);
         let address = self.defer(session, stream);
         let statement = Arc::clone(statement);
         let answers = None;
@@ -187,70 +208,18 @@ impl Core {
     }
 
     /// Takes what a read holds of the share for answers, from when it is begun.
-    fn charge(&mut self, slot: SlabKey) {
+    pub(super) fn charge(&mut self, slot: SlabKey) {
         if let Some(Some(reading)) = self.reads.get(slot) {
-            let mut answers = Charge::new(&self.metrics.memory, Share::Answers);
-            answers.set(READ_BYTES + reading.cells.capacity());
-            reading.answers = Some(answers);
+            reading.answers = Some(Charge::new(&self.metrics.memory, Share::Answers));
+            reading.settle();
         }
     }
 
     /// Keeps memory for the next result. A large one gives its memory back.
     #[inline]
-    fn keep_cells(&mut self, cells: Vec<u8>) {
+    pub(super) fn keep_cells(&mut self, cells: Vec<u8>) {
         if cells.capacity() <= PAGE_BYTES {
             self.cells = cells;
-        }
-    }
-
-    /// Whether a read of this session may begin: there is room for it, and the client takes its
-    /// answers. The last quarter is for those who hold nothing yet.
-    fn has_room_for(&self, session: &Session) -> bool {
-        let own = session.out.len() + session.reads as usize * PAGE_BYTES;
-        let kept_free = if own == 0 { 0 } else { self.metrics.memory.most(Share::Answers) / 4 };
-        (own == 0 || own < self.output_bytes_max)
-            && self.metrics.memory.has_room(Share::Answers, READ_BYTES as u64 + kept_free)
-    }
-
-    /// Whether reads or connections wait because answers of others leave them no room. A read that
-    /// waits for its own client alone is no reason to close anybody.
-    pub(super) fn is_short_of_answers(&self) -> bool {
-        let memory = &self.metrics.memory;
-        let wanted = READ_BYTES as u64 + memory.most(Share::Answers) / 4;
-        memory.is_over(Share::Answers)
-            || (!self.held_back.is_empty() && !memory.has_room(Share::Answers, wanted))
-    }
-
-    /// Whether answers hold less than when reads were last held back.
-    pub(super) fn may_begin_held_back(&self) -> bool {
-        !self.held_back.is_empty()
-            && self.metrics.memory.taken(Share::Answers) < self.held_back_at_bytes
-    }
-
-    /// Begins reads that there is room for now.
-    fn begin_held_back(&mut self, sessions: &mut dyn Sessions, time: &mut TimeSlice<'_>) {
-        for _ in 0..self.held_back.len().min(HELD_BACK_TRIES) {
-            let Some(slot) = self.held_back.pop_front() else { return };
-            time.begin_part(READ_US);
-            self.begin(sessions, slot, time);
-        }
-        self.held_back_at_bytes = self.metrics.memory.taken(Share::Answers);
-    }
-
-    /// Begins a read if there is room for it; else it is held back.
-    fn begin(&mut self, sessions: &mut dyn Sessions, slot: SlabKey, time: &mut TimeSlice<'_>) {
-        let Some(Some(reading)) = self.reads.get(slot) else { return };
-        let place = reading.address.place;
-        if !sessions.look(place).is_none_or(|session| self.has_room_for(session)) {
-            self.held_back.push_back(slot);
-            return;
-        }
-        if let Some(session) = sessions.answer(place) {
-            session.reads += 1;
-        }
-        self.charge(slot);
-        if let Some(reading) = self.reads.get(slot).and_then(Option::take) {
-            self.proceed(sessions, slot, reading, Resume::Step(time));
         }
     }
 
@@ -340,7 +309,7 @@ impl Core {
         }
     }
 
-    fn proceed(
+    pub(super) fn proceed(
         &mut self,
         sessions: &mut dyn Sessions,
         slot: SlabKey,
@@ -399,18 +368,14 @@ impl Core {
         }
     }
 
-    /// Takes note of what the read holds. A result must fit into half of the share for answers,
-    /// and one of several pages into what others leave.
+    /// Takes note of what the read holds. A result of several pages must fit into what others
+    /// leave of the share for answers.
     fn grow(&self, reading: &mut Reading) -> Result<(), Failure> {
         let memory = &self.metrics.memory;
-        if let Some(answers) = &mut reading.answers {
-            answers.set(READ_BYTES + reading.cells.capacity());
-        }
+        reading.settle();
         let bytes = reading.cells.len();
-        let is_large = bytes as u64 > memory.most(Share::Answers) / 2
-            || (bytes > 2 * PAGE_BYTES && memory.is_over(Share::Answers));
-        if is_large {
-            let what = "the result takes more memory than there is: ask for it in pages";
+        if bytes > 2 * PAGE_BYTES && memory.is_over(Share::Answers) {
+            let what = "the result takes more memory than there is now: ask for it in pages";
             return Err(Failure::new(code::OVERLOADED, what));
         }
         Ok(())

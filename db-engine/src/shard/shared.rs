@@ -84,6 +84,13 @@ impl Shared {
         self.lock().statements.get(id).cloned()
     }
 
+    /// Most bytes of the schema as text. In memory and while it is changed it takes several times
+    /// as much.
+    #[must_use]
+    pub fn schema_bytes_max(&self) -> usize {
+        self.prepared_bytes_max / 4
+    }
+
     /// Whether a statement of so many bytes can be remembered: one must leave room for others.
     #[must_use]
     pub fn can_remember(&self, bytes: usize) -> bool {

@@ -2,10 +2,10 @@
 
 use super::shared::Shared;
 use crate::{
-    cql::{self, CqlError, Prepared},
+    cql::{self, ColumnSpec, CqlError, Prepared},
     protocol::result::{self, Columns},
     schema::Catalog,
-    trace::beginning,
+    trace::{TEXT_BYTES_MAX, beginning},
 };
 use hashbrown::HashMap;
 use md5::{Digest, Md5};
@@ -25,8 +25,11 @@ const STATEMENT_BYTES: usize = 2 << 10;
 /// Bytes that a plan takes for each word, value or sign of the text, at most.
 const TOKEN_BYTES: usize = 100;
 
+/// Bytes that each marker and each column of the result take besides their names, about.
+const COLUMN_BYTES: usize = 160;
+
 /// Bytes of memory that the statement with this text takes, at most and about: its text is in it
-/// twice, once as constants and once as names.
+/// twice, once as constants and once as names, and its beginning for those who look at traces.
 #[must_use]
 pub fn cost(text: &str) -> usize {
     let (mut tokens, mut in_word, mut in_quotes) = (0, false, false);
@@ -37,7 +40,14 @@ pub fn cost(text: &str) -> usize {
         tokens += usize::from(begins);
         in_word = goes_on;
     }
-    STATEMENT_BYTES + 2 * text.len() + TOKEN_BYTES * tokens
+    let shown = text.len().min(TEXT_BYTES_MAX);
+    STATEMENT_BYTES + 2 * text.len() + shown + TOKEN_BYTES * tokens
+}
+
+/// Bytes that these markers or columns take: a few words of a text can mean thousands. Their names
+/// are in the plan and in two answers.
+fn columns_cost(columns: &[ColumnSpec]) -> usize {
+    columns.iter().map(|column| COLUMN_BYTES + 4 * column.name.len()).sum()
 }
 
 /// A statement with everything that can be decided once.
@@ -53,7 +63,7 @@ pub struct PreparedStatement {
     pub columns: Columns,
     /// The body of the answer to PREPARE.
     pub reply: Vec<u8>,
-    /// Bytes of memory that it takes, as [`cost`] says.
+    /// Bytes of memory that it takes: [`cost`], and what its columns do.
     pub bytes: usize,
     /// Whether it is taken of the share for statements.
     pub(super) is_shared: bool,
@@ -82,7 +92,7 @@ impl PreparedStatement {
         let columns = Columns::new(&prepared.keyspace, &prepared.table, &prepared.result);
         let reply = result::prepared(&id, &prepared.pk_indexes, &bind, &columns);
         let (forgotten, last_use) = (AtomicBool::new(false), AtomicU64::new(0));
-        let bytes = cost(text);
+        let bytes = cost(text) + columns_cost(&prepared.bind) + columns_cost(&prepared.result);
         let text = beginning(text).into_boxed_str();
         Ok(Self {
             id,
@@ -173,11 +183,11 @@ mod tests {
     #[test]
     fn a_statement_costs_what_it_says_and_a_long_constant_little_more_than_itself() {
         let base = cost("");
-        assert_eq!(cost("SELECT v FROM t") - base, 2 * 15 + 100 * 4);
-        assert_eq!(cost("a = ? AND b=?") - base, 2 * 13 + 100 * 7);
+        assert_eq!(cost("SELECT v FROM t") - base, 3 * 15 + 100 * 4);
+        assert_eq!(cost("a = ? AND b=?") - base, 3 * 13 + 100 * 7);
         let constant = format!("'{}'", "x,y ".repeat(1 << 18));
-        assert_eq!(cost(&constant) - base, 2 * constant.len() + 100 * 2);
+        assert_eq!(cost(&constant) - base, 2 * constant.len() + 1024 + 100 * 2);
         let list = "1,".repeat(1 << 18);
-        assert_eq!(cost(&list) - base, 2 * list.len() + 100 * (1 << 19));
+        assert_eq!(cost(&list) - base, 2 * list.len() + 1024 + 100 * (1 << 19));
     }
 }

@@ -210,7 +210,8 @@ impl Core {
     fn change_schema(&mut self, sessions: &mut dyn Sessions) -> Result<(), Fatal> {
         loop {
             let Some(changes) = &mut self.changes else { return Ok(()) };
-            let begun = changes.begin(&self.catalog, self.clock.now_us());
+            let now_us = self.clock.now_us();
+            let begun = changes.begin(&self.catalog, self.shared.schema_bytes_max(), now_us);
             let polled = changes.poll()?;
             if begun.is_none() && polled.is_none() {
                 return Ok(());

@@ -15,6 +15,7 @@ use super::{
     tag::{Origin, SlabKey, Waiter},
 };
 use crate::{
+    budget::{Charge, Share},
     cql::{self, BatchPlan, Plan, WritePlan},
     mutation::{self, Token, token::shard_of},
     protocol::{
@@ -35,6 +36,8 @@ pub(super) struct SplitWrite {
     failure: Option<Failure>,
     /// The parts of a logged batch, by shard, kept until they are in.
     logged: Vec<(u16, Vec<u8>)>,
+    /// What these take, and those that are on their way to other shards.
+    _transit: Option<Charge>,
 }
 
 /// A part of a logged batch that its owner could not take yet.
@@ -277,6 +280,7 @@ impl Core {
             left: self.split.iter().filter(|part| !part.is_empty()).count(),
             failure: None,
             logged: Vec::new(),
+            _transit: None,
         });
         self.trace(address, |_| "Sending its part to each of several shards".to_owned());
         let tag = Origin { shard: self.shard, waiter: Waiter::Parts(slot) }.pack();
@@ -300,6 +304,12 @@ impl Core {
         stream: i16,
         bytes: usize,
     ) -> Result<(), Failure> {
+        // Each part is here and, if it is not ours, once more on its way.
+        let own = self.split[usize::from(self.shard)].len();
+        let mut charge = Charge::new(&self.metrics.memory, Share::Transit);
+        if !charge.add(2 * bytes - own) {
+            return Err(Refused::Overloaded.into());
+        }
         let logged: Vec<(u16, Vec<u8>)> = (0..self.shards)
             .zip(&self.split)
             .filter(|(_, part)| !part.is_empty())
@@ -309,7 +319,13 @@ impl Core {
         let address = self.address(session, stream);
         self.trace(address, |_| format!("Appending an intent of {bytes} bytes to the commit log"));
         let left = logged.len();
-        let slot = self.writes.insert(SplitWrite { address, left, failure: None, logged });
+        let slot = self.writes.insert(SplitWrite {
+            address,
+            left,
+            failure: None,
+            logged,
+            _transit: Some(charge),
+        });
         let tag = Origin { shard: self.shard, waiter: Waiter::Parts(slot) }.pack();
         if let Err(refused) = self.store.write_intent(tag, &self.mutations) {
             self.writes.remove(slot);
@@ -358,7 +374,11 @@ impl Core {
         };
         let part = std::mem::take(&mut parts.logged[place].1);
         let tag = Origin { shard: self.shard, waiter: Waiter::Parts(slot) }.pack();
-        let written = self.write_part(shard, tag, &part);
+        let written = if shard == self.shard {
+            self.store.write(tag, &part)
+        } else {
+            self.peers.write_charged(shard, tag, &part)
+        };
         if let Some(parts) = self.writes.get(slot) {
             parts.logged[place].1 = part;
         }

@@ -51,9 +51,19 @@ impl<T> Client<T> {
 
     /// Takes the answers that have come.
     pub fn take(&mut self, engine: &mut Engine, room: usize) -> Vec<(T, Answer)> {
+        let mut answers = Vec::new();
+        for answer in self.frames(engine, room) {
+            let waits = self.waiting.remove(&answer.stream);
+            answers.push((waits.expect("every answer has its request"), answer));
+        }
+        answers
+    }
+
+    /// Takes the frames that have come, answers or events.
+    pub fn frames(&mut self, engine: &mut Engine, room: usize) -> Vec<Answer> {
         self.received.extend_from_slice(&self.pipe.take(room));
         engine.writable(self.shard, self.index);
-        let mut answers = Vec::new();
+        let mut frames = Vec::new();
         let mut at = 0;
         while let Some(header) = self.received[at..].first_chunk::<9>() {
             let [version, flags, s0, s1, opcode, l0, l1, l2, l3] = *header;
@@ -61,13 +71,11 @@ impl<T> Client<T> {
             let length = u32::from_be_bytes([l0, l1, l2, l3]) as usize;
             let Some(body) = self.received.get(at + 9..at + 9 + length) else { break };
             let stream = i16::from_be_bytes([s0, s1]);
-            let answer = Answer { flags, stream, opcode, trace: None, body: body.to_vec() };
+            frames.push(Answer { flags, stream, opcode, trace: None, body: body.to_vec() });
             at += 9 + length;
-            let waits = self.waiting.remove(&stream);
-            answers.push((waits.expect("every answer has its request"), answer));
         }
         self.received.drain(..at);
-        answers
+        frames
     }
 
     /// Whether every byte was given to the engine.

@@ -91,6 +91,19 @@ impl Engine {
         seed: u64,
         limits: Limits,
     ) -> Result<Self, String> {
+        Self::open_counting(disk, clock, config, seed, limits, ShardMetrics::default)
+    }
+
+    /// As [`Engine::open_with`], where shards count in these metrics and have the memory that they
+    /// say.
+    pub fn open_counting(
+        disk: &SimDisk,
+        clock: &Arc<ManualClock>,
+        config: &StoreConfig,
+        seed: u64,
+        limits: Limits,
+        metrics: impl Fn() -> ShardMetrics,
+    ) -> Result<Self, String> {
         let count = config.shards;
         let times: Arc<dyn Clock> = Arc::clone(clock) as Arc<dyn Clock>;
         let files = (0..count).map(|_| disk.files()).collect();
@@ -113,7 +126,7 @@ impl Engine {
         let mut catalog_file = Some(opened.catalog_file);
         let mut seats = Vec::new();
         for ((store, number), woken) in opened.stores.into_iter().zip(0..).zip(woken) {
-            let metrics = Arc::new(ShardMetrics::default());
+            let metrics = Arc::new(metrics());
             let shard = Shard::new(shard::ShardParts {
                 shard: number,
                 shards: count,

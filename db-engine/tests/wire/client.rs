@@ -189,6 +189,19 @@ pub fn batch(kind: u8, id: &[u8], rows: &[Vec<Vec<u8>>]) -> Vec<u8> {
     out
 }
 
+/// The body of a BATCH of statements given as text.
+pub fn text_batch(statements: &[String]) -> Vec<u8> {
+    let mut body = vec![1];
+    body.extend_from_slice(&u16::try_from(statements.len()).expect("few").to_be_bytes());
+    for statement in statements {
+        body.push(0);
+        body.extend_from_slice(&long_string(statement));
+        body.extend_from_slice(&values(&[]));
+    }
+    body.extend_from_slice(&[0, 1, 0]);
+    body
+}
+
 /// A connection.
 pub struct Client {
     socket: TcpStream,
