@@ -122,6 +122,7 @@ fn a_power_cut_at_any_call_of_the_recovery_loses_nothing_either() {
 
 #[test]
 fn a_failure_of_any_call_stops_the_store_and_loses_nothing_acknowledged() {
+    let files = ["log-", "sst-", "manifest", "catalog", "FORMAT", "LOCK", ".:"];
     let (mut stopped, mut failures) = (0, 0);
     for seed in seeds(2) {
         for call in 0.. {
@@ -134,6 +135,10 @@ fn a_failure_of_any_call_stops_the_store_and_loses_nothing_acknowledged() {
             }
             failures += 1;
             stopped += u32::from(record.ended.is_some());
+            if let Some(ended) = &record.ended {
+                let is_file = |word: &str| files.iter().any(|file| word.starts_with(file));
+                assert!(ended.split(' ').any(is_file), "it does not say which file: {ended}");
+            }
             // A crash drops what a failed sync has lost.
             disk.set_fault(Fault::None);
             reopen_and_check(&disk.crash(seed ^ call), &clock, &record);

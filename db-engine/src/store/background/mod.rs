@@ -157,7 +157,7 @@ impl Store {
                 }
                 Ok(())
             }
-            Err(error) => Err(Error::io("an sstable or the manifest", error).into()),
+            Err(error) => Err(Error::io(script.file_name(&self.journal), error).into()),
         }
     }
 

@@ -5,7 +5,10 @@ use std::collections::VecDeque;
 use super::{Committed, encoder::Output};
 use crate::{
     commitlog::LogEnd,
-    directory::{Journal, manifest::Change},
+    directory::{
+        Journal,
+        manifest::{Change, journal_name},
+    },
     io::{FileId, Operation},
     sstable::{SstableId, Summary},
 };
@@ -144,6 +147,23 @@ impl Script {
             }
         };
         Some(operation)
+    }
+
+    /// The file of the step at hand.
+    pub fn file_name(&self, journal: &Journal) -> String {
+        match self.steps.front() {
+            Some(
+                ScriptStep::Create(number)
+                | ScriptStep::Write(number, _)
+                | ScriptStep::Sync(number)
+                | ScriptStep::Close(number)
+                | ScriptStep::Remove(number),
+            ) => self.outputs[*number].summary.id.file_name(),
+            Some(ScriptStep::WriteJournal | ScriptStep::SyncJournal) => {
+                journal_name(journal.epoch, journal.shard)
+            }
+            Some(ScriptStep::SyncDirectory) | None => ".".into(),
+        }
     }
 
     fn changes(&self) -> Vec<Change> {
