@@ -77,7 +77,19 @@ impl Block {
         let bytes = unpack(id, offset, stored)?;
         let mut block = Self { bytes, ..Self::default() };
         block.parse().ok_or_else(|| invalid("rows of a block are malformed"))?;
+        if !block.is_in_order() {
+            return Err(invalid("rows of a block are not in order"));
+        }
         Ok(block)
+    }
+
+    /// Whether its partitions ascend, and so do the rows of each: a reader that goes on behind the
+    /// last row that it gave relies on that.
+    fn is_in_order(&self) -> bool {
+        let place = |partition: &BlockPartition| (partition.token, self.slice(partition.key));
+        let ck = |entry: &BlockEntry| entry.row.map(|(ck, _)| self.slice(ck));
+        self.partitions.is_sorted_by(|a, b| place(a) < place(b))
+            && self.entries.is_sorted_by(|a, b| a.partition != b.partition || ck(a) < ck(b))
     }
 
     fn parse(&mut self) -> Option<()> {

@@ -221,6 +221,9 @@ pub fn read_index(footer: &Footer, bytes: &[u8]) -> io::Result<Index> {
         let entry = read_entry(&mut input, footer.is_first_version);
         entries.push(entry.ok_or_else(|| invalid("the index is malformed"))?);
     }
+    if !entries.is_sorted_by(|a, b| a.place() <= b.place()) {
+        return Err(invalid("the index is not in order"));
+    }
     if entries.len() != footer.blocks as usize {
         return Err(invalid("the index has another number of blocks"));
     }

@@ -76,6 +76,34 @@ fn rows_of_long_keys_are_found_by_them() {
 }
 
 #[test]
+fn what_is_not_in_order_is_refused() {
+    let written = |tokens: [i64; 2], cks: [u32; 2]| {
+        let mut writer = Writer::new(ID, TABLE, 5);
+        for token in tokens {
+            writer.partition(Token(token), b"key", Some(Deletion { timestamp: 1, deleted_s: 1 }));
+            for number in cks {
+                writer.row(&ck(number), &row(2, 60, b"a value"));
+            }
+        }
+        let (_, bytes) = writer.finish();
+        open(&bytes).and_then(|(_, index)| block(&bytes, &index, 0)).map_err(|e| e.to_string())
+    };
+    let refused = "rows of a block are not in order".to_string();
+    assert_eq!(written([1, 2], [1, 2]).unwrap().len(), 6);
+    for (tokens, cks) in [([2, 1], [1, 2]), ([1, 1], [1, 2]), ([1, 2], [2, 1]), ([1, 2], [1, 1])] {
+        assert_eq!(written(tokens, cks).unwrap_err(), refused);
+    }
+    let large = vec![7; 40_000];
+    let mut writer = Writer::new(ID, TABLE, 5);
+    for token in [2, 1] {
+        writer.partition(Token(token), b"key", None);
+        writer.row(&ck(1), &row(2, 60, &large));
+    }
+    let (_, bytes) = writer.finish();
+    assert_eq!(open(&bytes).unwrap_err().to_string(), "the index is not in order");
+}
+
+#[test]
 fn the_index_holds_no_more_of_long_keys_than_tells_them_apart() {
     let mut writer = Writer::new(ID, TABLE, 5);
     writer.partition(Token(1), b"key", None);
