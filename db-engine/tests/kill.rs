@@ -206,6 +206,32 @@ fn a_copy_without_its_lock_file_says_what_to_do_and_that_helps() {
 }
 
 #[test]
+fn a_log_that_is_put_back_after_a_stop_is_refused_until_it_is_whole_again() {
+    let directory = tempdir().expect("a directory");
+    let path = directory.path().join("log-1-0-0");
+    let engine = restart(directory.path(), "1", &[]);
+    let before = std::fs::read(&path).expect("it is there");
+    let insert = "INSERT INTO k.t (writer, part, n, v) VALUES (1, 1, 1, 0x01)";
+    Client::connect(engine.cql).expect("it serves").run(insert);
+    assert_eq!(engine.stop("-TERM"), Some(0));
+    let after = std::fs::read(&path).expect("it is there");
+
+    std::fs::write(&path, &before).expect("it can be written");
+    let refused = wire::engine::refusal(directory.path(), &[]);
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert_eq!(refused.status.code(), Some(1), "{said}");
+    let file = path.display().to_string();
+    assert!(said.contains(&file) && said.contains("Restore this directory"), "{said}");
+    assert!(std::fs::read(&path).expect("it is there") == before, "it is as it was");
+
+    std::fs::write(&path, &after).expect("it can be written");
+    let engine = restart(directory.path(), "1", &[]);
+    let found = Client::connect(engine.cql).expect("it serves").run("SELECT n FROM k.t");
+    assert_eq!(found.rows().0.len(), 1);
+    assert_eq!(engine.stop("-TERM"), Some(0));
+}
+
+#[test]
 fn a_format_nobody_knows_is_refused() {
     let directory = tempdir().expect("a directory");
     assert_eq!(restart(directory.path(), "1", &[]).stop("-TERM"), Some(0));
