@@ -7,6 +7,7 @@ import { lastHour, percentile, percentiles, total, totalBy } from './promql.js'
 
 const WRITE_LATENCY = 'sandglass_db_storage_proxy_coordinator_write_latency_seconds'
 const READ_LATENCY = 'sandglass_db_storage_proxy_coordinator_read_latency_seconds'
+const LOG_WRITE = 'sandglass_db_commitlog_write_seconds'
 const NO_SPACE = 'sandglass_db_database_total_writes_rejected_due_to_out_of_space_prevention'
 
 const now = [
@@ -152,12 +153,17 @@ const storing = [
   }),
   lines({
     title: 'Time of a block',
-    description: 'From its submission to its being durable: what the disk takes, on average.',
-    unit: 'µs',
+    description: 'From its submission to its being durable: what the disk takes.',
+    unit: 's',
+    queries: percentiles(LOG_WRITE),
+  }),
+  lines({
+    title: 'Slow blocks',
+    description:
+      'Blocks of the log that took over 10 ms, a minute: all writes in them waited as long.',
+    unit: 'short',
     queries: {
-      average: `${total('sandglass_db_commitlog_block_microseconds_total')} / ${total(
-        'sandglass_db_commitlog_blocks_total',
-      )}`,
+      'over 10 ms': `60 * (${total(`${LOG_WRITE}_count`)} - ${total(`${LOG_WRITE}_bucket{le="0.01"}`)})`,
     },
   }),
 ]

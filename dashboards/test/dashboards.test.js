@@ -160,7 +160,7 @@ describe.each(dashboards)('the dashboard $title', (dashboard) => {
     const expressions = panels.flatMap(({ targets }) => targets.flatMap(({ expr }) => expr ?? []))
     const rates = expressions.flatMap((expr) => [...expr.matchAll(/\brate\(([^[]+)\[([^\]]+)\]/g)])
     for (const [, metric, window] of rates) {
-      expect(metric).toMatch(/(_total|_bucket|_sum|_prevention)(\{.*\})?$/)
+      expect(metric).toMatch(/(_total|_bucket|_sum|_count|_prevention)(\{.*\})?$/)
       expect(window).toBe('$__rate_interval')
     }
     const increases = expressions.flatMap((expr) => [...expr.matchAll(/increase\(([^[]+)\[/g)])

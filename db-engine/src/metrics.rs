@@ -39,7 +39,7 @@ impl Counter {
 
 /// Upper bounds of the latency buckets, in microseconds.
 const BOUNDS_US: [u64; 18] = [
-    50, 100, 200, 400, 800, 1_600, 3_200, 6_400, 12_500, 25_000, 50_000, 100_000, 200_000, 400_000,
+    50, 100, 200, 400, 800, 1_600, 3_200, 6_400, 10_000, 25_000, 50_000, 100_000, 200_000, 400_000,
     800_000, 1_600_000, 5_000_000, 20_000_000,
 ];
 
@@ -117,6 +117,8 @@ macro_rules! shard_metrics {
             pub read_latency: Histogram,
             /// From the turn that received a write to the turn that acknowledged it.
             pub write_latency: Histogram,
+            /// From the submission of a block of the log to its being durable.
+            pub log_write: Histogram,
             /// What clients make the shard hold.
             pub memory: Arc<Budget>,
             errors: [Counter; ERROR_CODES.len() + 1],
@@ -195,8 +197,6 @@ shard_metrics! {
     trace_bytes gauge "tracing_bytes" "Bytes of traces of all shards, as the first tells.";
     log_blocks counter "commitlog_blocks_total" "Blocks of writes made durable together.";
     log_bytes counter "commitlog_written_bytes_total" "Bytes written to the log.";
-    log_block_us counter "commitlog_block_microseconds_total"
-        "Time from the submission of blocks to their completion.";
     log_disk_bytes gauge "commitlog_disk_total_bytes" "Bytes of log segments on disk.";
     log_segments gauge "commitlog_segments" "Log segments on disk.";
     memtable_bytes gauge "memtables_bytes" "Bytes of rows that no sstable has yet.";
@@ -277,7 +277,7 @@ pub fn render(shards: &[&ShardMetrics], process: &ProcessMetrics) -> String {
     render_memory(&mut out, shards);
     render_errors(&mut out, shards);
     render_queries(&mut out, shards);
-    let histograms: [(&str, &str, HistogramOf); 2] = [
+    let histograms: [(&str, &str, HistogramOf); 3] = [
         (
             "sandglass_db_storage_proxy_coordinator_read_latency_seconds",
             "From a read's arrival to its answer.",
@@ -287,6 +287,11 @@ pub fn render(shards: &[&ShardMetrics], process: &ProcessMetrics) -> String {
             "sandglass_db_storage_proxy_coordinator_write_latency_seconds",
             "From a write's arrival to its acknowledgement.",
             |metrics| &metrics.write_latency,
+        ),
+        (
+            "sandglass_db_commitlog_write_seconds",
+            "From the submission of a block of the log to its being durable.",
+            |metrics| &metrics.log_write,
         ),
     ];
     for (name, help, histogram) in histograms {

@@ -320,7 +320,10 @@ impl Core {
         metrics.memory.set_taken(Share::Blocks, stored.cache_bytes + stored.index_bytes);
         metrics.log_blocks.set(stored.log_blocks);
         metrics.log_bytes.set(stored.log_block_bytes);
-        metrics.log_block_us.set(stored.log_block_us);
+        if stored.log_blocks > self.stored.log_blocks {
+            // One block at most is written in a turn.
+            metrics.log_write.record(stored.log_block_us - self.stored.log_block_us);
+        }
         metrics.log_disk_bytes.set(stored.log_bytes);
         metrics.log_segments.set(stored.log_segments);
         metrics.memtable_bytes.set(stored.memtable_bytes);
