@@ -125,9 +125,10 @@ impl Store {
                 EntryKind::Write => {
                     for mutation in mutations(entry.mutations).flatten() {
                         if let Some(table) = self.tables.get_mut(&mutation.table()) {
-                            let before = table.active.bytes();
+                            let (bytes, rows) = (table.active.bytes(), table.active.rows());
                             table.active.apply(&mutation, &mut self.pool);
-                            self.active_bytes = self.active_bytes + table.active.bytes() - before;
+                            self.active_bytes = self.active_bytes + table.active.bytes() - bytes;
+                            self.active_rows = self.active_rows + table.active.rows() - rows;
                             table.unflushed.get_or_insert(Unflushed { segment, since_us: now_us });
                         }
                     }

@@ -1,6 +1,7 @@
 //! What a store counts.
 
 use super::{Store, background::Task};
+use crate::mutation::token::shard_of;
 
 /// Counters since the store was opened, and a few levels. Plain numbers: one thread owns them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -71,8 +72,6 @@ impl Store {
     pub(super) fn update_levels(&mut self) {
         let used = self.memtable_memory();
         self.pool.shrink_to(self.config.memtable_bytes_max.saturating_sub(used));
-        let sstables = self.tables.values().flat_map(|table| &table.sstables);
-        self.index_bytes = sstables.map(|sstable| sstable.index.memory_bytes()).sum();
         let least = self.config.cache_bytes_max / 4;
         self.cache.limit(self.config.cache_bytes_max.saturating_sub(self.index_bytes).max(least));
         let metrics = &mut self.metrics;
@@ -83,13 +82,23 @@ impl Store {
         metrics.memtable_bytes = (self.active_bytes + self.flushing_bytes) as u64;
         metrics.cache_bytes = self.cache.bytes() as u64;
         metrics.no_space = u64::from(self.log.no_space() || matches!(self.task, Task::Pause(..)));
-        let mut levels = (0, 0, 0);
-        for table in self.tables.values() {
-            levels.0 += table.active.rows() as u64;
-            levels.0 += table.flushing.as_ref().map_or(0, |memtable| memtable.rows() as u64);
-            levels.1 += table.sstables.len() as u64;
-            levels.2 += table.sstables.iter().map(|one| one.summary.bytes).sum::<u64>();
+        metrics.memtable_rows = (self.active_rows + self.flushing_rows) as u64;
+    }
+
+    /// Finds out what all sstables have together, and when the first of them expires. There may be
+    /// thousands of them: this is done when one of them comes or goes, and not in each turn.
+    pub(super) fn note_sstables(&mut self) {
+        let sstables = self.tables.values().flat_map(|table| &table.sstables);
+        let (mut count, mut bytes, mut index_bytes) = (0, 0, 0);
+        for sstable in sstables {
+            count += 1;
+            bytes += sstable.summary.bytes;
+            index_bytes += sstable.index.memory_bytes();
         }
-        (metrics.memtable_rows, metrics.sstables, metrics.sstable_bytes) = levels;
+        self.index_bytes = index_bytes;
+        (self.metrics.sstables, self.metrics.sstable_bytes) = (count, bytes);
+        let is_own = |token| shard_of(token, self.config.shards) == self.shard;
+        let first = self.tables.values().filter_map(|table| table.expires_s(is_own));
+        self.first_expiry_s = first.min();
     }
 }

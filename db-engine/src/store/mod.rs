@@ -182,13 +182,17 @@ pub struct Store {
     /// When the oldest write in active memtables came, by what had elapsed.
     unflushed_since_us: Option<u64>,
     next_expiry_check_us: u64,
+    /// The first second at which an sstable may be of no use any more.
+    first_expiry_s: Option<i64>,
     next_segment: NextSegment,
     filling: Filling,
     closing: bool,
     /// Why nothing goes on.
     fatal: Option<Fatal>,
     active_bytes: usize,
+    active_rows: usize,
     flushing_bytes: usize,
+    flushing_rows: usize,
     /// A write was refused for want of memory while nothing was being flushed.
     is_short: bool,
     /// Bytes of the indexes of all sstables.
@@ -243,7 +247,7 @@ impl Store {
         }
         sequential.run(".", crate::io::Operation::SyncDirectory)?;
         let now_us = clock.elapsed_us();
-        Ok(Self {
+        let mut store = Self {
             shard,
             epoch,
             files,
@@ -266,23 +270,32 @@ impl Store {
             recorded: LogEnd::default(),
             unflushed_since_us: None,
             next_expiry_check_us: now_us.saturating_add(config.expiry_check_us),
+            first_expiry_s: None,
             next_segment: NextSegment::default(),
             filling: Filling::default(),
             closing: false,
             fatal: None,
             active_bytes: 0,
+            active_rows: 0,
             flushing_bytes: 0,
+            flushing_rows: 0,
             is_short: false,
             index_bytes: 0,
             metrics: StoreMetrics::default(),
             config: config.clone(),
             clock,
-        })
+        };
+        store.note_sstables();
+        Ok(store)
     }
 
     /// Makes a table known, or its settings.
     pub fn define(&mut self, table: TableNumber, settings: TableSettings) {
-        self.tables.entry(table).or_default().settings = settings;
+        let table = self.tables.entry(table).or_default();
+        table.settings = settings;
+        if !table.sstables.is_empty() {
+            self.note_sstables();
+        }
     }
 
     /// Whether a table is known.
@@ -297,6 +310,7 @@ impl Store {
     pub fn drop_table(&mut self, table: TableNumber) {
         let Some(table) = self.tables.remove(&table) else { return };
         self.active_bytes -= table.active.bytes();
+        self.active_rows -= table.active.rows();
         self.note_oldest();
         let is_own = |token| shard_of(token, self.config.shards) == self.shard;
         let summaries = table.sstables.iter().map(|sstable| &sstable.summary);
@@ -305,6 +319,7 @@ impl Store {
             self.close_sstable(sstable.summary.id, sstable.file);
         }
         self.recycling.push(table.active);
+        self.note_sstables();
     }
 
     /// Takes a write: one or more mutations of this shard's partitions, all or none. It is

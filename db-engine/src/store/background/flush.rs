@@ -100,6 +100,8 @@ impl Store {
             let memtable = std::mem::take(&mut table.active);
             self.active_bytes -= memtable.bytes();
             self.flushing_bytes += memtable.bytes();
+            self.active_rows -= memtable.rows();
+            self.flushing_rows += memtable.rows();
             table.flushing = Some(memtable.freeze());
             table.unflushed = None;
         }

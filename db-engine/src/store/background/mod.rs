@@ -5,7 +5,7 @@ mod encoder;
 mod flush;
 mod script;
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use self::script::ScriptStep;
 pub(super) use self::{
@@ -52,9 +52,8 @@ pub(in crate::store) struct Committed {
 impl Store {
     /// When to look for sstables that have expired: at their time by the date, but not too often.
     pub(super) fn expiry_due_us(&self, now_us: u64) -> Option<u64> {
-        let is_own = |token| shard_of(token, self.config.shards) == self.shard;
-        let first_s = self.tables.values().filter_map(|table| table.expires_s(is_own)).min()?;
-        let left_us = first_s.saturating_mul(1_000_000).saturating_sub(self.clock.now_us());
+        let first_us = self.first_expiry_s?.saturating_mul(1_000_000);
+        let left_us = first_us.saturating_sub(self.clock.now_us());
         let due_us = now_us.saturating_add(u64::try_from(left_us).unwrap_or(0));
         Some(due_us.max(self.next_expiry_check_us))
     }
@@ -174,16 +173,14 @@ impl Store {
         let Task::Write(script) = std::mem::take(&mut self.task) else { return };
         self.journal.length = script.journal_length;
         self.recorded = script.log_end;
-        for removed in &script.removed {
-            self.forget(*removed);
-        }
-        let Some(committed) = script.committed else { return };
+        self.forget(&script.removed);
+        let Some(committed) = script.committed else { return self.note_sstables() };
         self.metrics.flushes += u64::from(!committed.tables.is_empty());
         for table in self.tables.values_mut() {
             // The encoder, which shared it, is gone.
             self.recycling.extend(table.flushing.take().and_then(Arc::into_inner));
         }
-        self.flushing_bytes = 0;
+        (self.flushing_bytes, self.flushing_rows) = (0, 0);
         for mut output in script.outputs {
             let room = self.config.spare_pieces_max().saturating_sub(self.spare_pieces.len());
             self.spare_pieces.extend(output.pieces.drain(..).take(room));
@@ -197,20 +194,25 @@ impl Store {
                 self.close(file);
             }
         }
+        self.note_sstables();
         for segment in self.log.release(script.log_floor) {
             self.submit(Operation::Remove { name: segment.name() }, InFlight::Tidying);
         }
     }
 
-    fn forget(&mut self, id: SstableId) {
+    fn forget(&mut self, removed: &[SstableId]) {
+        let removed: BTreeSet<SstableId> = removed.iter().copied().collect();
         let mut files = Vec::new();
         for table in self.tables.values_mut() {
-            let gone = table.sstables.extract_if(.., |sstable| sstable.summary.id == id);
-            files.extend(gone.map(|sstable| sstable.file));
+            let is_removed = |sstable: &mut Arc<Sstable>| removed.contains(&sstable.summary.id);
+            let gone = table.sstables.extract_if(.., is_removed);
+            files.extend(gone.map(|sstable| (sstable.summary.id, sstable.file)));
         }
-        for file in files {
+        for (id, file) in files {
             self.close_sstable(id, file);
         }
-        self.submit(Operation::Remove { name: id.file_name() }, InFlight::Tidying);
+        for id in removed {
+            self.submit(Operation::Remove { name: id.file_name() }, InFlight::Tidying);
+        }
     }
 }
