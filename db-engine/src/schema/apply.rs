@@ -9,7 +9,10 @@ use super::{
     system::is_system,
 };
 use crate::{mutation::TableNumber, types::parse::Declared};
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 use uuid::Uuid;
 
 /// Longest name of a keyspace, in characters; Cassandra's, whose files carry it.
@@ -242,8 +245,9 @@ fn create_table(
         )));
     }
     let mut left: Vec<(String, Declared)> = Vec::new();
+    let mut names = BTreeSet::new();
     for (column, declared) in columns {
-        if left.iter().any(|(other, _)| other == column) {
+        if !names.insert(column) {
             return invalid(format!("Duplicate column '{column}' declaration for table '{table}'"));
         }
         check_type(table, column, declared)?;

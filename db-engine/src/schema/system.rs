@@ -304,14 +304,26 @@ pub fn is_shape(number: TableNumber) -> bool {
     number.0 >= FIRST_NUMBER
 }
 
-/// The rows of a system table, in no particular order of their partitions.
+/// Whether rows are wanted whose column of this name has this text.
+pub type IsWanted<'a> = dyn Fn(&str, &str) -> bool + 'a;
+
+/// The rows of a system table, in no particular order of their partitions. Some that are not
+/// wanted may be among them.
 #[must_use]
-pub fn rows(table: &Table, catalog: &Catalog, node: &NodeInfo, now_us: i64) -> Vec<Row> {
+pub fn rows(
+    table: &Table,
+    catalog: &Catalog,
+    node: &NodeInfo,
+    now_us: i64,
+    is_wanted: &IsWanted<'_>,
+) -> Vec<Row> {
     match (table.keyspace.as_str(), table.name.as_str()) {
         ("system", "local") => vec![fill(table, |column| local(column, catalog, node))],
-        ("system_schema" | VIRTUAL, "keyspaces") => system_schema::keyspaces(table, catalog),
-        ("system_schema" | VIRTUAL, "tables") => system_schema::tables(table, catalog),
-        ("system_schema" | VIRTUAL, "columns") => system_schema::columns(table, catalog),
+        ("system_schema" | VIRTUAL, "keyspaces") => {
+            system_schema::keyspaces(table, catalog, is_wanted)
+        }
+        ("system_schema" | VIRTUAL, "tables") => system_schema::tables(table, catalog, is_wanted),
+        ("system_schema" | VIRTUAL, "columns") => system_schema::columns(table, catalog, is_wanted),
         ("system_schema", "dropped_columns") => system_schema::dropped_columns(table, catalog),
         ("system_traces", "sessions") => system_traces::sessions(table, node, now_us),
         ("system_traces", "events") => system_traces::events(table, node, now_us),

@@ -2,7 +2,7 @@
 
 use super::{
     Catalog, Column, ColumnKind, DroppedColumn, Keyspace, Table,
-    system::{self, Row, fill, int, is_virtual, text},
+    system::{self, IsWanted, Row, fill, int, is_virtual, text},
 };
 use crate::types::collection;
 use std::{collections::BTreeMap, sync::Arc};
@@ -21,17 +21,27 @@ fn map(value: &BTreeMap<String, String>) -> Vec<u8> {
 }
 
 /// The keyspaces that a listing has: virtual ones are in their own, and nothing else is.
-fn listed<'a>(shape: &Table, catalog: &'a Catalog) -> impl Iterator<Item = &'a Keyspace> {
+fn listed<'a>(
+    shape: &Table,
+    catalog: &'a Catalog,
+    is_wanted: &'a IsWanted<'_>,
+) -> impl Iterator<Item = &'a Keyspace> {
     let virtual_ones = is_virtual(&shape.keyspace);
     let all = catalog.keyspaces.values().chain(system::keyspaces().values());
-    all.filter(move |keyspace| is_virtual(&keyspace.name) == virtual_ones)
+    let is_listed = move |name: &str| is_virtual(name) == virtual_ones;
+    all.filter(move |one| is_listed(&one.name) && is_wanted("keyspace_name", &one.name))
 }
 
-fn listed_tables<'a>(shape: &Table, catalog: &'a Catalog) -> impl Iterator<Item = &'a Table> {
-    listed(shape, catalog).flat_map(|keyspace| keyspace.tables.values()).map(|table| &**table)
+fn listed_tables<'a>(
+    shape: &Table,
+    catalog: &'a Catalog,
+    is_wanted: &'a IsWanted<'_>,
+) -> impl Iterator<Item = &'a Arc<Table>> {
+    let tables = listed(shape, catalog, is_wanted).flat_map(|keyspace| keyspace.tables.values());
+    tables.filter(|table| is_wanted("table_name", &table.name))
 }
 
-pub(super) fn keyspaces(shape: &Table, catalog: &Catalog) -> Vec<Row> {
+pub(super) fn keyspaces(shape: &Table, catalog: &Catalog, is_wanted: &IsWanted<'_>) -> Vec<Row> {
     let row = |keyspace: &Keyspace| {
         fill(shape, |column| match column {
             "keyspace_name" => Some(text(&keyspace.name)),
@@ -40,12 +50,12 @@ pub(super) fn keyspaces(shape: &Table, catalog: &Catalog) -> Vec<Row> {
             _ => None,
         })
     };
-    listed(shape, catalog).map(row).collect()
+    listed(shape, catalog, is_wanted).map(row).collect()
 }
 
-pub(super) fn tables(shape: &Table, catalog: &Catalog) -> Vec<Row> {
-    let row = |table: &Table| fill(shape, |column| table_value(column, table));
-    listed_tables(shape, catalog).map(row).collect()
+pub(super) fn tables(shape: &Table, catalog: &Catalog, is_wanted: &IsWanted<'_>) -> Vec<Row> {
+    let row = |table: &Arc<Table>| fill(shape, |column| table_value(column, table));
+    listed_tables(shape, catalog, is_wanted).map(row).collect()
 }
 
 fn table_value(column: &str, table: &Table) -> Option<Vec<u8>> {
@@ -73,14 +83,14 @@ fn table_value(column: &str, table: &Table) -> Option<Vec<u8>> {
     })
 }
 
-pub(super) fn columns(shape: &Table, catalog: &Catalog) -> Vec<Row> {
-    let of_table = |table: &Table| {
+pub(super) fn columns(shape: &Table, catalog: &Catalog, is_wanted: &IsWanted<'_>) -> Vec<Row> {
+    let of_table = |table: &Arc<Table>| {
         let row = |column| fill(shape, |name| column_value(name, table, column));
         let mut columns: Vec<_> = table.columns.iter().collect();
         columns.sort_by(|a, b| a.name.cmp(&b.name));
         columns.into_iter().map(row).collect::<Vec<_>>()
     };
-    listed_tables(shape, catalog).flat_map(of_table).collect()
+    listed_tables(shape, catalog, is_wanted).flat_map(of_table).collect()
 }
 
 pub(super) fn dropped_columns(shape: &Table, catalog: &Catalog) -> Vec<Row> {
