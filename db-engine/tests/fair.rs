@@ -21,7 +21,7 @@ use sandglass_db::{
 use simulated::{START_US, try_open_with};
 use tempfile::tempdir;
 use wire::{
-    client::{Answer, Client, execute, frame, op},
+    client::{Answer, Client, execute, frame, long_string, op, values},
     engine::Engine,
 };
 
@@ -336,4 +336,91 @@ fn who_asks_little_waits_no_longer_the_more_others_ask_much() {
         assert!(first < 3_000 + clients * 250, "{first} us among {clients} new ones");
         assert!(then < 3_000, "{then} us among {clients}");
     }
+}
+
+/// The body of a BATCH of the same statement so many times, between two others.
+fn repeated(count: u16, text: &str, first: &str, last: &str) -> Vec<u8> {
+    let mut body = vec![1];
+    body.extend_from_slice(&(count + 2).to_be_bytes());
+    for text in [first].into_iter().chain(std::iter::repeat_n(text, count.into())).chain([last]) {
+        body.push(0);
+        body.extend_from_slice(&long_string(text));
+        body.extend_from_slice(&values(&[]));
+    }
+    body.extend_from_slice(&[0, 1, 0]);
+    body
+}
+
+impl Crowd {
+    /// A statement that must succeed, of the last client.
+    fn run(&mut self, text: &str) -> Answer {
+        let last = self.clients.len() - 1;
+        self.ask(last, text);
+        self.send(last);
+        let answer = self.wait(last, 1).0.remove(0);
+        answer.kind();
+        answer
+    }
+
+    /// Takes turns until a client has an answer; gives it, how many turns that took, and the
+    /// longest of them in time.
+    fn turns_until_answer(&mut self, client: usize) -> (Answer, u32, u64) {
+        self.send(client);
+        let (mut turns, mut longest_us) = (0, 0);
+        loop {
+            let before_us = self.engine.clock.elapsed_us();
+            self.turn();
+            longest_us = longest_us.max(self.engine.clock.elapsed_us() - before_us);
+            turns += 1;
+            if let Some(answer) = self.answers(client).pop() {
+                return (answer, turns, longest_us);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_batch_of_many_statements_is_bound_in_many_short_turns() {
+    let mut crowd = Crowd::new(1, 2);
+    crowd.run(
+        "CREATE KEYSPACE ks WITH replication = \
+         {'class': 'SimpleStrategy', 'replication_factor': 1}",
+    );
+    crowd.run("CREATE TABLE ks.t (k int PRIMARY KEY, v int)");
+    let mut startup = wire::client::startup();
+    startup[1] += 1;
+    for text in ["COMPRESSION", "lz4"] {
+        wire::client::string(&mut startup, text);
+    }
+    crowd.clients[0].ask(op::STARTUP, &startup, ());
+    assert_eq!(crowd.turns_until_answer(0).0.opcode, op::READY);
+    for (key, is_compressed) in [(1, false), (2, true)] {
+        let last = format!("INSERT INTO ks.t (k, v) VALUES ({key}, 7)");
+        let first = format!("INSERT INTO ks.t (k, v) VALUES (9, {key})");
+        let body = repeated(20_000, "INSERT INTO ks.t (k, v) VALUES (8, 8)", &first, &last);
+        if is_compressed {
+            crowd.clients[0].ask_compressed(op::BATCH, &body, ());
+        } else {
+            crowd.clients[0].ask(op::BATCH, &body, ());
+        }
+        let (answer, turns, longest_us) = crowd.turns_until_answer(0);
+        assert_eq!(answer.kind(), 1);
+        println!("{turns} turns, {longest_us} us at most");
+        assert!(turns > 20, "in {turns} turns");
+        assert!(longest_us < 2_500, "a turn of {longest_us} us");
+        let read = crowd.run(&format!("SELECT v FROM ks.t WHERE k = {key}"));
+        assert_eq!(read.rows().0, [[Some(7_i32.to_be_bytes().to_vec())]]);
+        let read = crowd.run("SELECT v FROM ks.t WHERE k = 9");
+        assert_eq!(read.rows().0, [[Some(i32::to_be_bytes(key).to_vec())]]);
+    }
+    let metrics = crowd.engine.metrics(0);
+    assert!(metrics.log_blocks.get() > 1);
+    assert_eq!(metrics.log_write.count(), metrics.log_blocks.get(), "how long each of them took");
+    // A mistake in the last statement is found as late, and nothing of the batch happens.
+    let insert = "INSERT INTO ks.t (k, v) VALUES (5, 9)";
+    let body = repeated(20_000, insert, insert, "INSERT INTO ks.none");
+    crowd.clients[0].ask(op::BATCH, &body, ());
+    let (answer, turns, _) = crowd.turns_until_answer(0);
+    assert_eq!((answer.opcode, turns > 20), (op::ERROR, true));
+    assert!(crowd.run("SELECT v FROM ks.t WHERE k = 5").rows().0.is_empty());
 }

@@ -165,8 +165,9 @@ pub enum StatementRef<'a> {
     Prepared(&'a [u8]),
 }
 
-/// A BATCH. Its statements are read one after the other with [`Batch::next`].
-pub struct Batch<'a> {
+/// What a BATCH says besides its statements, and how far they are read.
+#[derive(Debug, Clone, Copy)]
+pub struct BatchHead {
     /// How its writes belong together.
     pub kind: BatchKind,
     /// Statements that have not been read yet.
@@ -175,6 +176,14 @@ pub struct Batch<'a> {
     pub consistency: Consistency,
     /// The write time that the client chose, in microseconds.
     pub timestamp_us: Option<i64>,
+    /// Bytes of the body from the next statement on.
+    rest_bytes: usize,
+}
+
+/// A BATCH. Its statements are read one after the other with [`Batch::next`].
+pub struct Batch<'a> {
+    /// All but the statements.
+    pub head: BatchHead,
     reader: BodyReader<'a>,
 }
 
@@ -207,7 +216,25 @@ impl<'a> Batch<'a> {
             return Err(MalformedBody::new("named values cannot be used in a BATCH message"));
         }
         let timestamp_us = read_tail(&mut ahead, flags)?;
-        Ok(Self { kind, remaining, consistency, timestamp_us, reader })
+        let rest_bytes = reader.rest().len();
+        let head = BatchHead { kind, remaining, consistency, timestamp_us, rest_bytes };
+        Ok(Self { head, reader })
+    }
+
+    /// What is needed to go on later with the statements that have not been read.
+    #[must_use]
+    pub fn head_of_rest(&self) -> BatchHead {
+        BatchHead { rest_bytes: self.reader.rest().len(), ..self.head }
+    }
+
+    /// Goes on with the same body as before.
+    ///
+    /// # Errors
+    /// It is another body.
+    pub fn resume(head: BatchHead, body: &'a [u8]) -> Result<Self, MalformedBody> {
+        let mut reader = BodyReader::new(body);
+        reader.take(body.len().saturating_sub(head.rest_bytes))?;
+        Ok(Self { head, reader })
     }
 
     /// The next statement, and its values in `values`.
@@ -219,10 +246,10 @@ impl<'a> Batch<'a> {
         &mut self,
         values: &mut Values<'a>,
     ) -> Result<Option<StatementRef<'a>>, MalformedBody> {
-        if self.remaining == 0 {
+        if self.head.remaining == 0 {
             return Ok(None);
         }
-        self.remaining -= 1;
+        self.head.remaining -= 1;
         let statement = read_statement(&mut self.reader)?;
         values.read(&mut self.reader)?;
         Ok(Some(statement))

@@ -133,7 +133,8 @@ impl Connection {
     /// Tells the budget what the connection holds now. When it is dropped, all is given back.
     #[inline]
     pub fn settle(&mut self) {
-        self.requests.set(self.kept.capacity());
+        let unbound = self.session.unbound.as_ref().map_or(0, |unbound| unbound.bytes());
+        self.requests.set(self.kept.capacity() + unbound);
         self.answers.set(self.session.out.capacity());
     }
 

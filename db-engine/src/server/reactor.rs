@@ -298,6 +298,7 @@ impl Reactor {
                 metrics.shed.add(1);
             }
             connection.kept = Vec::new();
+            connection.session.unbound = None;
             connection.settle();
             self.connections.touch(index);
         }

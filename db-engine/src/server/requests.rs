@@ -47,9 +47,11 @@ pub fn run(
         let session = &mut connection.session;
         match split(&bytes[at..], limits.frame_bytes_max) {
             Split::Whole(frame, length) => {
-                at += length;
                 let before = session.out.len();
-                shard.frame(session, frame, time);
+                let is_over = shard.frame(session, frame, time);
+                if is_over {
+                    at += length;
+                }
                 time.count(REQUEST_COST_BYTES + length + (session.out.len() - before));
             }
             Split::Part(needed) => {

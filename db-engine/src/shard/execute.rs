@@ -1,7 +1,9 @@
 //! What each request asks for: from an opcode to the plan that is run.
 
 use super::{
-    Core, Shard, ddl,
+    Core, Shard,
+    batch::TEXT_COST,
+    ddl,
     failure::Failure,
     peers::Message,
     session::Session,
@@ -61,10 +63,11 @@ impl Shard {
         }
         match opcode {
             opcode::EXECUTE => return self.execute(session, stream, reader, time),
-            opcode::BATCH => return self.batch(session, stream, reader.rest()),
+            opcode::BATCH => return self.batch(session, stream, reader.rest(), time),
             opcode::QUERY => return self.query(session, stream, reader, time),
             opcode::PREPARE => {
                 let text = reader.long_string()?;
+                time.count(text.len() * TEXT_COST);
                 self.prepare(session, stream, text);
             }
             opcode::OPTIONS => self.core.supported(session, stream),
@@ -109,6 +112,7 @@ impl Shard {
         time: &mut TimeSlice<'_>,
     ) -> Result<(), MalformedBody> {
         let text = reader.long_string()?;
+        time.count(text.len() * TEXT_COST);
         let mut values = Values::default();
         let parameters = Parameters::read(&mut reader, &mut values)?;
         let values = values.as_slice();

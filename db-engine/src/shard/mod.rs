@@ -5,6 +5,7 @@
 //! remembered by a tag or a slot and answered in the turn in which its end is heard of.
 
 mod admission;
+mod batch;
 mod ddl;
 mod execute;
 mod failure;
@@ -257,27 +258,26 @@ impl Shard {
         self.core.store.is_idle() && self.core.changes.as_ref().is_none_or(Changes::is_idle)
     }
 
-    /// Runs one request, as far as its client has time. It is answered in the session's output, now
-    /// or in a later turn.
-    pub fn frame(&mut self, session: &mut Session, frame: Frame<'_>, time: &mut TimeSlice<'_>) {
-        self.core.metrics.frames.add(1);
+    /// Runs one request, as far as its client has time. It is answered in the session's output,
+    /// now or in a later turn. Returns whether that was all of it: if not, the same frame is to be
+    /// given once more when the client has time again.
+    pub fn frame(
+        &mut self,
+        session: &mut Session,
+        frame: Frame<'_>,
+        time: &mut TimeSlice<'_>,
+    ) -> bool {
         self.core.request_bytes = frame.body.len();
         let at = session.out.len();
-        let ran = if frame.flags & flag::COMPRESSED == 0 {
-            self.body(session, frame, time)
+        let ran = if let Some(unbound) = session.unbound.take() {
+            self.go_on_with_batch(session, frame.stream, frame.body, *unbound, time)
         } else {
-            let mut inflated = std::mem::take(&mut self.inflated);
-            let ran = if session.compressed {
-                decompress(frame.body, self.frame_bytes_max, &mut inflated)
+            self.core.metrics.frames.add(1);
+            if frame.flags & flag::COMPRESSED == 0 {
+                self.body(session, frame, time)
             } else {
-                Err(MalformedBody::new("a compressed body, but no compression was agreed on"))
-            };
-            let ran =
-                ran.and_then(|()| self.body(session, Frame { body: &inflated, ..frame }, time));
-            if inflated.capacity() <= 1 << 20 {
-                self.inflated = inflated;
+                self.compressed_body(session, frame, time)
             }
-            ran
         };
         if let Err(malformed) = ran {
             self.core.metrics.error(code::PROTOCOL);
@@ -289,6 +289,28 @@ impl Shard {
             let address = self.core.address(session, frame.stream);
             self.core.end_trace(address, &mut session.out, at);
         }
+        session.unbound.is_none()
+    }
+
+    fn compressed_body(
+        &mut self,
+        session: &mut Session,
+        frame: Frame<'_>,
+        time: &mut TimeSlice<'_>,
+    ) -> Result<(), MalformedBody> {
+        if !session.compressed {
+            let what = "a compressed body, but no compression was agreed on";
+            return Err(MalformedBody::new(what));
+        }
+        let mut inflated = std::mem::take(&mut self.inflated);
+        let ran = decompress(frame.body, self.frame_bytes_max, &mut inflated);
+        let ran = ran.and_then(|()| self.body(session, Frame { body: &inflated, ..frame }, time));
+        if let Some(unbound) = &mut session.unbound {
+            unbound.inflated = inflated;
+        } else if inflated.capacity() <= 1 << 20 {
+            self.inflated = inflated;
+        }
+        ran
     }
 
     fn body(

@@ -1,5 +1,6 @@
 //! What a connection remembers between requests, and the answers that it has not sent yet.
 
+use super::batch::UnboundBatch;
 use std::{net::IpAddr, sync::Arc};
 
 /// Which connection, of all that have ever been in its place.
@@ -36,6 +37,8 @@ pub struct Session {
     pub in_flight: u32,
     /// Reads of it that were begun and are not answered.
     pub reads: u32,
+    /// The batch whose statements are being bound.
+    pub unbound: Option<Box<UnboundBatch>>,
     /// The keyspace of names that do not say theirs.
     pub keyspace: Option<Arc<str>>,
     /// STARTUP was said.
@@ -58,6 +61,7 @@ impl Session {
             out: Vec::new(),
             in_flight: 0,
             reads: 0,
+            unbound: None,
             keyspace: None,
             started: false,
             registered: false,

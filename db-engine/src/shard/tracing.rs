@@ -77,8 +77,8 @@ impl Shard {
         match opcode {
             opcode::BATCH => {
                 let batch = Batch::read(reader.rest())?;
-                put("consistency_level", batch.consistency.name().to_string());
-                put("statements", batch.remaining.to_string());
+                put("consistency_level", batch.head.consistency.name().to_string());
+                put("statements", batch.head.remaining.to_string());
                 return Ok(all);
             }
             opcode::EXECUTE => {

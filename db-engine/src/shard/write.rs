@@ -6,27 +6,20 @@
 //! all or nothing.
 
 use super::{
-    Core, Shard,
+    Core,
     execute::Binding,
     failure::Failure,
     peers::Message,
     session::{Address, Session, Sessions},
-    statement::PreparedStatement,
     tag::{Origin, SlabKey, Waiter},
 };
 use crate::{
     budget::{Charge, Share},
-    cql::{self, BatchPlan, Plan, WritePlan},
+    cql::{BatchPlan, WritePlan},
     mutation::{self, Token, token::shard_of},
-    protocol::{
-        MalformedBody,
-        request::{Batch, BatchKind, StatementRef, Values},
-        result,
-    },
+    protocol::result,
     store::{Refused, Tag},
-    types::Value,
 };
-use std::sync::Arc;
 
 /// A write in several parts, each of one shard.
 pub(super) struct SplitWrite {
@@ -44,114 +37,6 @@ pub(super) struct SplitWrite {
 pub(super) struct Retry {
     slot: SlabKey,
     shard: u16,
-}
-
-impl Shard {
-    /// BATCH: statements by text or id, each with its own values.
-    pub(super) fn batch(
-        &mut self,
-        session: &mut Session,
-        stream: i16,
-        body: &[u8],
-    ) -> Result<(), MalformedBody> {
-        let batch = Batch::read(body)?;
-        let kind = batch.kind;
-        let refused = match kind {
-            BatchKind::Counter => Some("Counters are not supported yet by Sandglass"),
-            _ => batch.consistency.refused_for_write(),
-        };
-        if let Some(refused) = refused {
-            self.core.fail(session, stream, &Failure::invalid(refused));
-            return Ok(());
-        }
-        self.core.mutations.clear();
-        let level = batch.consistency.number();
-        match self.bind_batch(session, batch)? {
-            Bound::Whole => {
-                self.core.metrics.batches.add(1);
-                self.core.metrics.query(level);
-                let logged = kind == BatchKind::Logged;
-                if let Err(failure) = self.core.write_bound(session, stream, logged) {
-                    self.core.fail(session, stream, &failure);
-                }
-            }
-            Bound::Unprepared(id) => self.core.unprepared(session, stream, id),
-            Bound::Failed(failure) => self.core.fail(session, stream, &failure),
-        }
-        Ok(())
-    }
-
-    /// Appends the mutations of all statements to `core.mutations`.
-    fn bind_batch<'a>(
-        &mut self,
-        session: &Session,
-        mut batch: Batch<'a>,
-    ) -> Result<Bound<'a>, MalformedBody> {
-        let mut context = self.core.context(batch.timestamp_us);
-        let second = self.core.second();
-        let mut values = Values::default();
-        // Batches repeat one statement: it is looked up once.
-        let mut last: (&[u8], usize) = (&[], usize::MAX);
-        let mut count = 0;
-        let mut has_text = false;
-        let mut partition = None;
-        while let Some(statement) = batch.next(&mut values)? {
-            count += 1;
-            let text;
-            let statement: &PreparedStatement = match statement {
-                StatementRef::Prepared(id) => {
-                    if last.0 != id || last.1 == usize::MAX {
-                        match self.plans.find(&self.core.shared, id, second) {
-                            Some(place) => last = (id, place),
-                            None => return Ok(Bound::Unprepared(id)),
-                        }
-                    }
-                    self.plans.at(last.1)
-                }
-                StatementRef::Text(query) => {
-                    has_text = true;
-                    self.core.learn_schema();
-                    if let Err(failure) = self.core.check_cost(query) {
-                        return Ok(Bound::Failed(failure));
-                    }
-                    let keyspace = session.keyspace.as_deref();
-                    let catalog = &self.core.catalog;
-                    let parsed = cql::parse(query);
-                    match parsed
-                        .and_then(|it| PreparedStatement::prepare(catalog, keyspace, query, it))
-                    {
-                        Ok(prepared) => text = Arc::new(prepared),
-                        Err(error) => return Ok(Bound::Failed(error.into())),
-                    }
-                    &text
-                }
-            };
-            let Plan::Write(plan) = &statement.prepared.plan else {
-                // CQL v4 §4.1.7: only INSERT, UPDATE and DELETE may be in a batch.
-                let refused = "Invalid statement in batch: only UPDATE, INSERT and DELETE \
-                               statements are allowed.";
-                return Ok(Bound::Failed(Failure::invalid(refused)));
-            };
-            let core = &mut self.core;
-            let values: &[Value<'_>] = values.as_slice();
-            let (scratch, out) = (&mut core.scratch, &mut core.mutations);
-            let bound = plan.bind_next(values, &context, scratch, out, &mut partition);
-            if let Err(error) = bound {
-                return Ok(Bound::Failed(error.into()));
-            }
-            context.random = core.random.next_u64();
-        }
-        self.core.metrics.writes.add(count);
-        self.core.metrics.unprepared.add(u64::from(has_text));
-        Ok(Bound::Whole)
-    }
-}
-
-/// What became of binding a batch.
-enum Bound<'a> {
-    Whole,
-    Unprepared(&'a [u8]),
-    Failed(Failure),
 }
 
 impl Core {
@@ -221,7 +106,7 @@ impl Core {
     }
 
     /// Writes all of `self.mutations`, whomever they belong to.
-    fn write_bound(
+    pub(super) fn write_bound(
         &mut self,
         session: &mut Session,
         stream: i16,

@@ -142,7 +142,9 @@ pub fn open(
     let journal = Journal::open(&mut sequential, opened.run.epoch, NO_SHARD)?;
     let mut stores = Vec::new();
     for (shard, files) in (0..config.shards).zip(files) {
-        stores.push(Store::open(config, shard, files, Arc::clone(clock), &tables, &opened)?);
+        let mut store = Store::open(config, shard, files, Arc::clone(clock), &tables, &opened)?;
+        store.note_sstables();
+        stores.push(store);
     }
     let catalog_file = CatalogFile::new(schema, journal, opened.run.catalog);
     Ok(OpenDirectory { stores, catalog, catalog_file })
@@ -247,7 +249,7 @@ impl Store {
         }
         sequential.run(".", crate::io::Operation::SyncDirectory)?;
         let now_us = clock.elapsed_us();
-        let mut store = Self {
+        Ok(Self {
             shard,
             epoch,
             files,
@@ -284,9 +286,7 @@ impl Store {
             metrics: StoreMetrics::default(),
             config: config.clone(),
             clock,
-        };
-        store.note_sstables();
-        Ok(store)
+        })
     }
 
     /// Makes a table known, or its settings.

@@ -36,6 +36,15 @@ impl<T> Client<T> {
         self.waiting.insert(self.last_stream, waits);
     }
 
+    /// The same with a compressed body, once that was agreed on.
+    pub fn ask_compressed(&mut self, opcode: u8, body: &[u8], waits: T) {
+        let mut packed = u32::try_from(body.len()).unwrap().to_be_bytes().to_vec();
+        packed.extend(lz4_flex::block::compress(body));
+        let at = self.unsent.len();
+        self.ask(opcode, &packed, waits);
+        self.unsent[at + 1] |= 1;
+    }
+
     /// Sends some of what is not sent yet: frames are cut anywhere.
     pub fn push(&mut self, engine: &mut Engine, random: &mut Random) {
         if self.unsent.is_empty() {

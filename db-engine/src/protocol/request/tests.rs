@@ -104,7 +104,7 @@ fn batch() -> Vec<u8> {
 fn a_batch_knows_its_write_time_before_its_first_statement() {
     let body = batch();
     let mut read = Batch::read(&body).expect("well formed");
-    assert_eq!((read.kind, read.timestamp_us), (BatchKind::Unlogged, Some(9)));
+    assert_eq!((read.head.kind, read.head.timestamp_us), (BatchKind::Unlogged, Some(9)));
     let mut values = Values::default();
     let first = read.next(&mut values).expect("well formed");
     assert_eq!(first, Some(StatementRef::Prepared(b"id")));

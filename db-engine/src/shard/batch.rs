@@ -1,0 +1,212 @@
+//! BATCH: its statements are bound one after the other into mutations, as many as its client has
+//! time for; the rest of them when it is its turn again.
+
+use super::{Core, Shard, failure::Failure, session::Session, statement::PreparedStatement};
+use crate::{
+    cql::{self, BindContext, Plan},
+    io::TimeSlice,
+    protocol::{
+        MalformedBody,
+        request::{Batch, BatchHead, BatchKind, StatementRef, Values},
+    },
+    store::{Refused, WRITE_BYTES_MAX},
+    types::Value,
+};
+use std::sync::Arc;
+
+/// Parsing and planning a byte of a statement takes about as long as moving so many.
+pub(super) const TEXT_COST: usize = 64;
+
+/// A batch of which some statements are bound.
+#[derive(Debug)]
+pub struct UnboundBatch {
+    head: BatchHead,
+    context: BindContext,
+    /// Those of the statements that are bound.
+    mutations: Vec<u8>,
+    /// Where the last of them begins.
+    partition: Option<usize>,
+    count: u64,
+    has_text: bool,
+    /// The body of the request, if that was compressed.
+    pub(super) inflated: Vec<u8>,
+}
+
+impl UnboundBatch {
+    /// Bytes of memory that it takes while it waits.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.mutations.capacity() + self.inflated.capacity()
+    }
+}
+
+/// What became of binding a batch.
+enum Bound<'a> {
+    Whole,
+    /// Its client has no more time.
+    Paused(BatchHead),
+    Unprepared(&'a [u8]),
+    Failed(Failure),
+}
+
+impl Shard {
+    /// BATCH: statements by text or id, each with its own values.
+    pub(super) fn batch(
+        &mut self,
+        session: &mut Session,
+        stream: i16,
+        body: &[u8],
+        time: &mut TimeSlice<'_>,
+    ) -> Result<(), MalformedBody> {
+        let batch = Batch::read(body)?;
+        let refused = match batch.head.kind {
+            BatchKind::Counter => Some("Counters are not supported yet by Sandglass"),
+            _ => batch.head.consistency.refused_for_write(),
+        };
+        if let Some(refused) = refused {
+            self.core.fail(session, stream, &Failure::invalid(refused));
+            return Ok(());
+        }
+        let mut mutations = std::mem::take(&mut self.core.mutations);
+        mutations.clear();
+        let unbound = UnboundBatch {
+            head: batch.head,
+            context: self.core.context(batch.head.timestamp_us),
+            mutations,
+            partition: None,
+            count: 0,
+            has_text: false,
+            inflated: Vec::new(),
+        };
+        self.bind_and_write(session, stream, batch, unbound, time)
+    }
+
+    /// Goes on with a batch that was paused; `body` is that of its request.
+    pub(super) fn go_on_with_batch(
+        &mut self,
+        session: &mut Session,
+        stream: i16,
+        body: &[u8],
+        mut unbound: UnboundBatch,
+        time: &mut TimeSlice<'_>,
+    ) -> Result<(), MalformedBody> {
+        let inflated = std::mem::take(&mut unbound.inflated);
+        let body = if inflated.is_empty() { body } else { &inflated };
+        let batch = Batch::resume(unbound.head, body)?;
+        let ran = self.bind_and_write(session, stream, batch, unbound, time);
+        if let Some(unbound) = &mut session.unbound {
+            unbound.inflated = inflated;
+        }
+        ran
+    }
+
+    fn bind_and_write(
+        &mut self,
+        session: &mut Session,
+        stream: i16,
+        batch: Batch<'_>,
+        mut unbound: UnboundBatch,
+        time: &mut TimeSlice<'_>,
+    ) -> Result<(), MalformedBody> {
+        let bound = self.bind_some(session, batch, &mut unbound, time)?;
+        if let Bound::Paused(head) = bound {
+            session.unbound = Some(Box::new(UnboundBatch { head, ..unbound }));
+            return Ok(());
+        }
+        let core = &mut self.core;
+        core.mutations = unbound.mutations;
+        match bound {
+            Bound::Whole => {
+                core.metrics.writes.add(unbound.count);
+                core.metrics.unprepared.add(u64::from(unbound.has_text));
+                core.metrics.batches.add(1);
+                core.metrics.query(unbound.head.consistency.number());
+                let logged = unbound.head.kind == BatchKind::Logged;
+                if let Err(failure) = core.write_bound(session, stream, logged) {
+                    core.fail(session, stream, &failure);
+                }
+            }
+            Bound::Unprepared(id) => core.unprepared(session, stream, id),
+            Bound::Failed(failure) => core.fail(session, stream, &failure),
+            Bound::Paused(_) => {}
+        }
+        Ok(())
+    }
+
+    /// Appends the mutations of statements, one after the other, until all are bound or the time is
+    /// over.
+    fn bind_some<'a>(
+        &mut self,
+        session: &Session,
+        mut batch: Batch<'a>,
+        unbound: &mut UnboundBatch,
+        time: &mut TimeSlice<'_>,
+    ) -> Result<Bound<'a>, MalformedBody> {
+        let second = self.core.second();
+        let mut values = Values::default();
+        // Batches repeat one statement: it is looked up once.
+        let mut last: (&[u8], usize) = (&[], usize::MAX);
+        while let Some(statement) = batch.next(&mut values)? {
+            unbound.count += 1;
+            let text;
+            let statement: &PreparedStatement = match statement {
+                StatementRef::Prepared(id) => {
+                    if last.0 != id || last.1 == usize::MAX {
+                        match self.plans.find(&self.core.shared, id, second) {
+                            Some(place) => last = (id, place),
+                            None => return Ok(Bound::Unprepared(id)),
+                        }
+                    }
+                    self.plans.at(last.1)
+                }
+                StatementRef::Text(query) => {
+                    unbound.has_text = true;
+                    time.count(query.len() * TEXT_COST);
+                    match self.core.prepare_part(session, query) {
+                        Ok(prepared) => text = prepared,
+                        Err(failure) => return Ok(Bound::Failed(failure)),
+                    }
+                    &text
+                }
+            };
+            let Plan::Write(plan) = &statement.prepared.plan else {
+                // CQL v4 §4.1.7: only INSERT, UPDATE and DELETE may be in a batch.
+                let refused = "Invalid statement in batch: only UPDATE, INSERT and DELETE \
+                               statements are allowed.";
+                return Ok(Bound::Failed(Failure::invalid(refused)));
+            };
+            let core = &mut self.core;
+            let values: &[Value<'_>] = values.as_slice();
+            let UnboundBatch { mutations, context, partition, .. } = unbound;
+            let before = mutations.len();
+            let bound = plan.bind_next(values, context, &mut core.scratch, mutations, partition);
+            if let Err(error) = bound {
+                return Ok(Bound::Failed(error.into()));
+            }
+            context.random = core.random.next_u64();
+            if mutations.len() > WRITE_BYTES_MAX * usize::from(core.shards) {
+                return Ok(Bound::Failed(Refused::TooLarge.into()));
+            }
+            time.count(mutations.len() - before);
+            if time.is_over() && batch.head.remaining > 0 {
+                return Ok(Bound::Paused(batch.head_of_rest()));
+            }
+        }
+        Ok(Bound::Whole)
+    }
+}
+
+impl Core {
+    /// Prepares a statement that came as text in a batch.
+    fn prepare_part(
+        &mut self,
+        session: &Session,
+        text: &str,
+    ) -> Result<Arc<PreparedStatement>, Failure> {
+        self.learn_schema();
+        self.check_cost(text)?;
+        let keyspace = session.keyspace.as_deref();
+        let parsed = cql::parse(text)?;
+        Ok(Arc::new(PreparedStatement::prepare(&self.catalog, keyspace, text, parsed)?))
+    }
+}
