@@ -100,9 +100,13 @@ fn a_thousand_messages_a_second_flush_at_most_a_hundred_times_a_day() {
     assert!(metrics.flushes >= 2, "{} flushes", metrics.flushes);
     assert!(flushes <= 100, "{flushes} flushes a day");
     assert!(log_bytes <= 830, "{log_bytes} bytes of the log a message");
-    // Only the table with the measurements is large.
-    assert_eq!(metrics.sstables, metrics.flushes, "a file each");
-    assert!(metrics.log_bytes <= config().log_bytes_max, "{} bytes of log", metrics.log_bytes);
+    // Only the table with the measurements is large. The other is flushed once, when the log is
+    // as long as it may be.
+    let sstables = metrics.sstables;
+    assert!((metrics.flushes..=metrics.flushes + 1).contains(&sstables), "{sstables} files");
+    // Beside the segments that count are the one that is written to and the one after it.
+    let most = config().log_bytes_max + 2 * config().log_segment_bytes;
+    assert!(metrics.log_bytes <= most, "{} bytes of log", metrics.log_bytes);
 }
 
 #[test]
