@@ -42,10 +42,44 @@ fn a_row_that_selects_a_long_value_many_times_is_refused() {
     honest.write(20);
     let client = &mut honest.client;
     with_large_rows(client, 4);
-    let id = client.prepare(&format!("SELECT {}v FROM ks.large WHERE k = 0", "v,".repeat(300)));
+    let values = "v,".repeat(300);
+    let id = client.prepare(&format!("SELECT {values}v FROM ks.large WHERE k = 0"));
+    // On both shards at the same time.
+    let mut others: Vec<Client> =
+        (0..8).map(|_| Client::connect(engine.cql).expect("it listens")).collect();
     for body in [execute(&id, &[]), execute_page(&id, &[], 10, None)] {
-        assert_eq!(client.ask(op::EXECUTE, &body).expect("an answer").code(), OVERLOADED);
+        for other in &mut others {
+            let requests = (0..5).flat_map(|stream| frame(stream, op::EXECUTE, &body));
+            other.send(&requests.collect::<Vec<u8>>()).expect("it reads");
+        }
+        for other in &mut others {
+            for _ in 0..5 {
+                assert_eq!(other.receive().expect("an answer").code(), OVERLOADED);
+            }
+        }
     }
+    // A page that repeats values has as many bytes as any, and the next one goes on behind it.
+    client.run("CREATE TABLE ks.middling (k int, c int, v blob, PRIMARY KEY (k, c))");
+    let insert = client.prepare("INSERT INTO ks.middling (k, c, v) VALUES (?, ?, ?)");
+    for c in 0..8_i32 {
+        let bound: [&[u8]; 3] = [&[0; 4], &c.to_be_bytes(), &vec![7; 100_000]];
+        client.ask(op::EXECUTE, &execute(&insert, &bound)).expect("an answer").kind();
+    }
+    let values = "v,".repeat(9);
+    let id = client.prepare(&format!("SELECT c, {values}v FROM ks.middling WHERE k = 0"));
+    let (mut state, mut read) = (None, Vec::new());
+    loop {
+        let body = execute_page(&id, &[], 10, state.as_deref());
+        let (rows, next) = client.ask(op::EXECUTE, &body).expect("an answer").rows();
+        assert!(rows.len() <= 2, "{} rows in a page", rows.len());
+        read.extend(rows.into_iter().map(|mut row| row.swap_remove(0)));
+        state = next;
+        if state.is_none() {
+            break;
+        }
+    }
+    let all = (0..8_i32).map(|c| Some(c.to_be_bytes().to_vec()));
+    assert!(read.into_iter().eq(all), "each row once");
     check_resident(&engine);
     honest.check();
 }
