@@ -6,6 +6,7 @@
 //! agree: it has happened as a whole, or not at all. As long as a write is in flight, a read may
 //! find only those of its partitions that were written first.
 
+use super::simulation::{PARTITIONS, ROWS};
 use std::collections::BTreeMap;
 
 /// A row: table, partition and clustering key.
@@ -13,6 +14,9 @@ pub type Place = (usize, i32, i32);
 
 /// The column that stands for the row itself, which an INSERT makes and an UPDATE does not.
 const ROW: u8 = 0;
+
+/// The column `x`, which a table has at times.
+pub const EXTRA: u8 = 3;
 
 /// What is known of a write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,8 +34,8 @@ struct Effect {
     is_put: bool,
     /// The cell was read at this moment.
     seen: u64,
-    /// It may be gone although its write has happened: the table was emptied, or the column
-    /// dropped, and nobody knows what came first.
+    /// It may be gone although its write has happened: the table was emptied, and nobody knows what
+    /// came first.
     is_excused: bool,
 }
 
@@ -74,41 +78,29 @@ impl History {
         self.put(write, place, &[ROW, 1, 2], timestamp);
     }
 
-    pub fn delete(&mut self, write: usize, place: Place, extra: Option<u8>, timestamp: i64) {
-        let columns: Vec<u8> = [ROW, 1, 2].into_iter().chain(extra).collect();
-        self.effect(place, &columns, Effect::new(write, timestamp, false));
+    pub fn delete(&mut self, write: usize, place: Place, timestamp: i64) {
+        self.effect(place, &[ROW, 1, 2, EXTRA], Effect::new(write, timestamp, false));
     }
 
-    /// A table was emptied. Only what clients have left behind may still come.
+    /// A table was emptied. Only what clients have left behind may still come, and what a drop of
+    /// the column `x` hides stays hidden.
     pub fn empty(&mut self, table: usize) {
         let fates = &self.fates;
-        for (_, effects) in self.cells.iter_mut().filter(|((place, _), _)| place.0 == table) {
-            effects.retain(|effect| may_come(effect, fates));
+        let cells = self.cells.iter_mut().filter(|((place, _), _)| place.0 == table);
+        for ((_, column), effects) in cells {
+            let may_hide = |effect: &Effect| *column == EXTRA && !effect.is_put;
+            effects.retain(|effect| may_hide(effect) || may_come(effect, fates));
             for effect in effects {
                 effect.is_excused = true;
             }
         }
     }
 
-    /// A table has a new column `x`. What deleted rows hides cells of that, too, and what clients
-    /// have left behind may be written to it.
-    pub fn add_column(&mut self, table: usize, column: u8) {
-        let mut new: Vec<(Place, Effect)> = Vec::new();
-        for ((place, old), effects) in self.cells.iter().filter(|((place, _), _)| place.0 == table)
-        {
-            let is_kept = |effect: &&Effect| match *old {
-                ROW => !effect.is_put,
-                1 | 2 => false,
-                _ => effect.is_put && may_come(effect, &self.fates),
-            };
-            let excuse = |effect: &Effect| Effect {
-                is_excused: effect.is_excused || effect.is_put,
-                ..*effect
-            };
-            new.extend(effects.iter().filter(is_kept).map(|effect| (*place, excuse(effect))));
-        }
-        for (place, effect) in new {
-            self.effect(place, &[column], effect);
+    /// A table's column `x` is dropped at this time: older cells never count again.
+    pub fn drop_extra(&mut self, write: usize, table: usize, timestamp: i64) {
+        for (p, c) in (0..PARTITIONS).flat_map(|p| (0..ROWS).map(move |c| (p, c))) {
+            let place = (table, i32::try_from(p).unwrap(), i32::try_from(c).unwrap());
+            self.effect(place, &[EXTRA], Effect::new(write, timestamp, false));
         }
     }
 

@@ -3,7 +3,7 @@
 use super::{
     client::{Bound, Client, batch, int, page, query, write},
     expiring,
-    history::{Place, Reading},
+    history::{EXTRA, Place, Reading},
     reshape::{Existence, Table},
     simulation::{Asked, PARTITIONS, ROWS, Read, Simulation},
 };
@@ -39,7 +39,7 @@ fn prepared_id(answer: &Answer) -> Vec<u8> {
 
 /// How many of [`STATEMENTS`] a table can have.
 fn statements(table: &Table) -> usize {
-    STATEMENTS.len() - usize::from(table.extra.is_none())
+    STATEMENTS.len() - usize::from(!table.has_extra)
 }
 
 /// Whether a client may wait for an answer about this table.
@@ -115,14 +115,14 @@ impl Simulation {
     fn change(&mut self, write: usize, place: Place, at: i64) -> (Vec<u8>, Vec<Bound>) {
         let (table, p, c) = place;
         let value = i32::try_from(write).unwrap();
-        let extra = self.tables[table].extra;
-        let (statement, values) = match (self.random.below(10), extra) {
+        let has_extra = self.tables[table].has_extra;
+        let (statement, values) = match (self.random.below(10), has_extra) {
             (0, _) => {
-                self.history.delete(write, place, extra, at);
+                self.history.delete(write, place, at);
                 (2, vec![int(p), int(c)])
             }
-            (1..4, Some(extra)) if self.random.percent(50) => {
-                self.history.put(write, place, &[extra], at);
+            (1..4, true) if self.random.percent(50) => {
+                self.history.put(write, place, &[EXTRA], at);
                 (4, vec![int(value), int(p), int(c)])
             }
             (1..4, _) => {
@@ -144,7 +144,7 @@ impl Simulation {
         let (p, c) = self.key();
         let (id, values) = if self.random.percent(3) {
             for c in 0..i32::try_from(ROWS).unwrap() {
-                self.history.delete(number, (table, p, c), self.tables[table].extra, at);
+                self.history.delete(number, (table, p, c), at);
             }
             (self.tables[table].ids[3].clone().unwrap(), vec![int(p)])
         } else {
@@ -184,8 +184,8 @@ impl Simulation {
 
     /// A read of a table, of one of its partitions, or of a row.
     pub fn read_of(&mut self, table: usize, p: Option<i32>, c: Option<i32>, alone: bool) -> Read {
-        let Table { name, extra, .. } = &self.tables[table];
-        let x = if extra.is_some() { ", x" } else { "" };
+        let Table { name, has_extra, .. } = &self.tables[table];
+        let x = if *has_extra { ", x" } else { "" };
         let select = format!("SELECT p, c, a, b{x} FROM {name}");
         let text = match (p, c) {
             (Some(p), Some(c)) => format!("{select} WHERE p = {p} AND c = {c}"),
@@ -198,7 +198,7 @@ impl Simulation {
             began: self.moment,
             alone,
             table,
-            columns: [1, 2].into_iter().chain(*extra).collect(),
+            columns: [1, 2].into_iter().chain(has_extra.then_some(EXTRA)).collect(),
             partitions: p.map_or(all(PARTITIONS), |p| vec![p]),
             clusterings: c.map_or(all(ROWS), |c| vec![c]),
             found: Vec::new(),

@@ -6,10 +6,10 @@ use super::{
     requests::{INVALID, SERVER},
     simulation::{Asked, Simulation},
 };
-use crate::wire::client::{Answer, op};
-
-/// The number of the first column `x` of a table; each that is added has its own.
-const EXTRA: u8 = 3;
+use crate::{
+    simulated,
+    wire::client::{Answer, op},
+};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Existence {
@@ -28,10 +28,8 @@ pub struct Table {
     pub existence: Existence,
     /// The ids of its statements.
     pub ids: [Option<Vec<u8>>; 5],
-    /// The number of its column `x`, if it has that.
-    pub extra: Option<u8>,
-    /// How often that was added.
-    pub extras: u8,
+    /// Whether it has a column `x`.
+    pub has_extra: bool,
     /// Whether it was emptied is not known.
     pub is_doubtful: bool,
 }
@@ -39,7 +37,7 @@ pub struct Table {
 impl Table {
     pub fn new(name: String) -> Self {
         let (ids, existence) = (Default::default(), Existence::Unknown);
-        Self { name, existence, ids, extra: None, extras: 0, is_doubtful: false }
+        Self { name, existence, ids, has_extra: false, is_doubtful: false }
     }
 }
 
@@ -47,9 +45,10 @@ impl Table {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reshaping {
     Empty,
-    /// It gets its column `x`, which has this number.
-    Add(u8),
-    Drop,
+    /// It gets its column `x`.
+    Add,
+    /// It loses that, which is this write.
+    Drop(usize),
 }
 
 impl Simulation {
@@ -57,14 +56,16 @@ impl Simulation {
     pub fn reshape(&mut self, table: usize) {
         let is_emptied = self.random.percent(40);
         let named = &mut self.tables[table];
-        let (reshaping, text) = match named.extra {
-            _ if is_emptied => (Reshaping::Empty, format!("TRUNCATE {}", named.name)),
-            Some(_) => (Reshaping::Drop, format!("ALTER TABLE {} DROP x", named.name)),
-            None => {
-                named.extras += 1;
-                let add = Reshaping::Add(EXTRA + named.extras);
-                (add, format!("ALTER TABLE {} ADD x int", named.name))
-            }
+        let (reshaping, text) = if is_emptied {
+            (Reshaping::Empty, format!("TRUNCATE {}", named.name))
+        } else if named.has_extra {
+            let write = self.history.begin();
+            let at = simulated::START_US + i64::try_from(write).unwrap() * 100_001;
+            self.history.drop_extra(write, table, at);
+            let text = format!("ALTER TABLE {} DROP x USING TIMESTAMP {at}", named.name);
+            (Reshaping::Drop(write), text)
+        } else {
+            (Reshaping::Add, format!("ALTER TABLE {} ADD x int", named.name))
         };
         named.existence = Existence::Reshaping(reshaping);
         self.anyone().ask(op::QUERY, &query(&text), Asked::Reshape(table));
@@ -83,7 +84,7 @@ impl Simulation {
             }
             Existence::Reshaping(reshaping) => {
                 self.tally.altered += 1;
-                self.has_extra(table, reshaping);
+                self.settle_extra(table, reshaping, reshaping == Reshaping::Add);
             }
             other => panic!("{} is {other:?}", self.tables[table].name),
         }
@@ -91,14 +92,16 @@ impl Simulation {
         self.prepare(index, table);
     }
 
-    fn has_extra(&mut self, table: usize, reshaping: Reshaping) {
-        self.tables[table].extra = match reshaping {
-            Reshaping::Add(column) => {
-                self.history.add_column(table, column);
-                Some(column)
+    /// It is known whether a table that was altered has its column `x`.
+    fn settle_extra(&mut self, table: usize, reshaping: Reshaping, has_extra: bool) {
+        if let Reshaping::Drop(write) = reshaping {
+            if has_extra {
+                self.history.never(write);
+            } else {
+                self.history.happened(write, self.moment);
             }
-            _ => None,
-        };
+        }
+        self.tables[table].has_extra = has_extra;
     }
 
     /// Asks whether a table that is there has its column `x`.
@@ -112,13 +115,12 @@ impl Simulation {
         assert!(has_extra || answer.code() == INVALID, "{}", answer.message());
         let named = &mut self.tables[table];
         match named.existence {
-            Existence::Reshaping(reshaping @ Reshaping::Add(_)) if has_extra => {
-                self.has_extra(table, reshaping);
+            Existence::Reshaping(reshaping @ (Reshaping::Add | Reshaping::Drop(_))) => {
+                self.settle_extra(table, reshaping, has_extra);
             }
-            Existence::Reshaping(Reshaping::Drop) if !has_extra => named.extra = None,
             existence => {
                 named.is_doubtful = existence == Existence::Reshaping(Reshaping::Empty);
-                assert_eq!(has_extra, named.extra.is_some(), "{} has lost or got x", named.name);
+                assert_eq!(has_extra, named.has_extra, "{} has lost or got x", named.name);
             }
         }
         self.tables[table].existence = Existence::There;
