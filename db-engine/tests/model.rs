@@ -13,7 +13,7 @@ use std::{
 
 use oracle::{
     CKS, COLUMNS, Cell, Cells, FIRST_LONG_CK, KEYS, Oracle, Row, bound, ck_bytes, ck_number,
-    key_bytes, number, places,
+    key_bytes, number, places, wanted,
 };
 use sandglass_db::{
     io::{Clock, ManualClock, Random, TimeSlice, sim::SimDisk},
@@ -53,7 +53,11 @@ impl Size {
     /// Many sstables of few rows.
     fn narrow() -> Self {
         let log_segment_bytes = 64 << 10;
-        let config = StoreConfig { log_segment_bytes, data_lifetime_us: 40_000_000, ..config(1) };
+        let data_lifetime_us = 40_000_000;
+        // Indexes of hundreds of sstables leave room for writes.
+        let cache_bytes_max = 64 << 10;
+        let config =
+            StoreConfig { log_segment_bytes, data_lifetime_us, cache_bytes_max, ..config(1) };
         Self { config, cks: 12, rows_max: 3, value_bytes: 1_200..1_700, large_percent: 15 }
     }
 
@@ -72,11 +76,15 @@ impl Size {
     }
 
     fn of(random: &mut Random) -> Self {
-        match random.below(4) {
+        let mut size = match random.below(4) {
             0 | 1 => Self::narrow(),
+            // No block has room in this one.
             2 => Self::wide(16 << 10),
             _ => Self::wide(1 << 20),
-        }
+        };
+        // With 0 a read waits after each row and each sstable.
+        size.config.read_us = random.one_of(&[0, 0, 100]);
+        size
     }
 }
 
@@ -194,7 +202,7 @@ impl Test {
             }
             self.turn();
         }
-        panic!("the write is not acknowledged");
+        panic!("the write is not acknowledged: {:?}", self.stores[owner].metrics());
     }
 
     /// Some change of this row or its partition, which the oracle knows, too.
@@ -372,7 +380,7 @@ impl Test {
         }
     }
 
-    /// Reads a page. Gives the rows that it has, or had, of a partition that changed meanwhile.
+    /// Reads a page. Gives the rows of partitions that changed meanwhile, as they were.
     fn read(
         &mut self,
         shard: u16,
@@ -382,29 +390,42 @@ impl Test {
     ) -> Vec<Row> {
         let mut page = Page::default();
         let mut before = Vec::new();
-        if self.stores[usize::from(shard)]
-            .read(READ, request, &mut page, &mut TimeSlice::endless())
-            .unwrap()
-        {
+        let clock = Arc::clone(&self.clock);
+        let mut time = match self.size.config.read_us {
+            0 => TimeSlice::new(&*clock, 0),
+            _ => TimeSlice::endless(),
+        };
+        if self.stores[usize::from(shard)].read(READ, request, &mut page, &mut time).unwrap() {
             self.page = Some(page);
             return before;
         }
         let mut among = places(part);
         among.retain(|(_, ck)| *ck < self.size.cks);
-        if is_disturbed && !among.is_empty() {
-            let at = self.random.below(among.len() as u64);
-            let (key, ck) = among[usize::try_from(at).unwrap()];
-            let rows = among.iter().filter(|place| place.0 == key);
-            before = rows.map(|place| (*place, self.row(part, *place))).collect();
-            self.write(request.table, key, ck);
-        }
-        for _ in 0..TURNS_MAX {
+        for turn in 0..TURNS_MAX {
             if self.page.is_some() {
                 return before;
+            }
+            // Not for ever: each flush is one more sstable to look at.
+            if is_disturbed && turn < 100 && (turn == 0 || self.random.percent(15)) {
+                self.disturb(part, &among, &mut before);
             }
             self.turn();
         }
         panic!("the read does not end");
+    }
+
+    /// Writes to, or deletes, a row or partition that is being read, and lets time go by: rows are
+    /// flushed, and expire with their files. Adds the rows as they were.
+    fn disturb(&mut self, part: &ReadRequest, among: &[(u64, u64)], before: &mut Vec<Row>) {
+        if self.random.percent(20) {
+            self.clock.advance(self.random.below(30_000_000).cast_signed());
+        }
+        if !among.is_empty() {
+            let (key, ck) = self.random.one_of(among);
+            let rows = among.iter().filter(|place| place.0 == key);
+            before.extend(rows.map(|place| (*place, self.row(part, *place))));
+            self.write(part.table, key, ck);
+        }
     }
 
     /// The cells of a row that a request is for, by the oracle.
@@ -440,17 +461,11 @@ impl Test {
         for place in places {
             let found = rows.next_if(|row| row.0 == place).map(|row| row.1);
             let is = self.row(request, place);
-            let was = before.iter().find(|row| row.0 == place).map(|row| &row.1);
-            assert!(found == is || Some(&found) == was, "{place:?} of {request:?}");
+            let was = before.iter().any(|row| row.0 == place && row.1 == found);
+            assert!(found == is || was, "{place:?} of {request:?}");
         }
         assert_eq!(rows.next(), None, "a row that is not there, or out of order");
     }
-}
-
-/// Without the columns that nobody asked for: they may be missing.
-fn wanted(request: &ReadRequest, mut cells: Cells) -> Cells {
-    cells.retain(|cell| request.columns.as_ref().is_none_or(|all| all.contains(&cell.0)));
-    cells
 }
 
 fn seeds() -> Range<u64> {

@@ -75,6 +75,9 @@ struct SimState {
     fault: Fault,
     read_faults: Option<ReadFaults>,
     reads_spoilt: u64,
+    read_rounds: u64,
+    /// Whether a read would be of the same round.
+    round_is_open: bool,
     calls: u64,
     off: bool,
     /// The smallest durable write, in bytes.
@@ -121,6 +124,8 @@ impl SimDisk {
             fault: Fault::None,
             read_faults: None,
             reads_spoilt: 0,
+            read_rounds: 0,
+            round_is_open: false,
             calls: 0,
             off: false,
             block_bytes: Random(!seed).one_of(&[SECTOR_BYTES, ALIGNMENT]),
@@ -156,6 +161,12 @@ impl SimDisk {
     #[must_use]
     pub fn reads_spoilt(&self) -> u64 {
         self.state().reads_spoilt
+    }
+
+    /// How many rounds of reads there were: reads submitted before one of them is carried out.
+    #[must_use]
+    pub fn read_rounds(&self) -> u64 {
+        self.state().read_rounds
     }
 
     /// How many operations were submitted and are not carried out yet.
@@ -215,6 +226,7 @@ impl SimState {
         let index = self.random.below(queue.len() as u64);
         let index = usize::try_from(index).expect("it is an index");
         let (ticket, operation) = queue.swap_remove(index);
+        self.round_is_open &= !matches!(operation, Operation::Read { .. });
         let call = self.calls;
         self.calls += 1;
         if self.fault == Fault::PowerCut(call) && !self.off {

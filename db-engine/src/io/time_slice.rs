@@ -40,10 +40,10 @@ impl Deadline {
 }
 
 impl<'a> TimeSlice<'a> {
-    /// So many microseconds of this clock.
+    /// So many microseconds of this clock; 0 are over after the first unit of work.
     #[must_use]
     pub fn new(clock: &'a dyn Clock, us: u64) -> Self {
-        let units_to_look = UNITS_PER_LOOK;
+        let units_to_look = if us == 0 { 1 } else { UNITS_PER_LOOK };
         Self {
             clock: Some(clock),
             whole: Deadline::new(us),
@@ -137,6 +137,15 @@ mod tests {
             parts.push(looks);
         }
         assert_eq!(parts, [11, 11, 4]);
+    }
+
+    #[test]
+    fn no_time_at_all_is_one_unit() {
+        let clock = ManualClock::at(0);
+        let mut slice = TimeSlice::new(&clock, 0);
+        assert!(!slice.is_over());
+        slice.count(0);
+        assert!(slice.is_over());
     }
 
     #[test]

@@ -9,8 +9,8 @@ use super::{
 };
 use crate::{budget::Share, cql::SelectPlan, io::TimeSlice};
 
-/// Bytes that a read may hold beside its result: a page of the store, the blocks that it was made
-/// of, and both once more while they change hands.
+/// Bytes that a read may hold beside its result: a page of the store, and once more while it
+/// changes hands. The blocks that it stands on are counted by the store.
 const READ_BYTES: usize = 2 << 20;
 
 /// The same for a read of one row, of which most are small.

@@ -139,10 +139,12 @@ impl Shard {
     pub fn new(parameters: ShardParts) -> Self {
         let (schema_version, catalog) = parameters.shared.schema();
         let shards = parameters.shards;
+        let mut store = parameters.store;
+        store.charge_reads_to(&parameters.metrics.memory);
         let core = Core {
             shard: parameters.shard,
             shards,
-            store: parameters.store,
+            store,
             peers: parameters.peers,
             shared: parameters.shared,
             catalog,

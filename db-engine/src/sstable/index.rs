@@ -53,8 +53,9 @@ pub struct Index {
 }
 
 impl Index {
-    /// The blocks that can hold rows of a partition between two clustering keys. A cursor that
-    /// reads backwards begins in the last of them.
+    /// The blocks that can hold rows of a partition between two clustering keys. A cursor begins in
+    /// the first of them, or backwards in the last one. Either tells whether the partition is
+    /// deleted: it begins there, or in the block, which then begins with its deletion.
     #[must_use]
     pub fn blocks_of_partition(
         &self,
@@ -75,22 +76,6 @@ impl Index {
         let start = start.saturating_sub(1);
         let end = self.entries.partition_point(|entry| !after(entry));
         start..end.max(start)
-    }
-
-    /// The same blocks, and the next one if only that can say that the partition is deleted: a
-    /// partition that begins with a block of its own behind the range.
-    #[must_use]
-    pub fn blocks_of_deletion(
-        &self,
-        token: Token,
-        key: &[u8],
-        rows: std::ops::Range<usize>,
-    ) -> std::ops::Range<usize> {
-        let is_own = |entry: &IndexEntry| (entry.token, &*entry.key) == (token, key);
-        let last = rows.end.checked_sub(1).and_then(|last| self.entries.get(last));
-        let next = self.entries.get(rows.end);
-        let is_behind = next.is_some_and(is_own) && !last.is_some_and(is_own);
-        rows.start..rows.end + usize::from(is_behind)
     }
 
     /// The blocks that can hold rows of partitions with tokens from `from` to `to`, inclusive.

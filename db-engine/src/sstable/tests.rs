@@ -1,6 +1,8 @@
 use std::ops::Bound;
 
-use super::{Block, FOOTER_BYTES, Index, SstableId, Summary, Writer, read_footer, read_index};
+use super::{
+    BLOCK_BYTES, Block, FOOTER_BYTES, Index, SstableId, Summary, Writer, read_footer, read_index,
+};
 use crate::mutation::{Builder, Deletion, Item, MutationView, TableNumber, Token, Write};
 
 const ID: SstableId = SstableId { epoch: 3, shard: 1, sequence: 7 };
@@ -172,8 +174,7 @@ fn the_index_finds_every_row_and_every_deletion() {
             let range = (ck(from), ck(to));
             let (low, high) = (Bound::Included(&range.0[..]), Bound::Included(&range.1[..]));
             let found = index.blocks_of_partition(token, &key, low, high);
-            let told = index.blocks_of_deletion(token, &key, found.clone());
-            assert!(told.len() <= index.len());
+            let told = [found.start, found.end - 1];
             let rows_in = |range: std::ops::Range<usize>| -> Vec<_> {
                 blocks[range]
                     .iter()
@@ -187,8 +188,12 @@ fn the_index_finds_every_row_and_every_deletion() {
             };
             let expected = (to.min(699) + 1).saturating_sub(from) as usize;
             assert_eq!(rows.iter().filter(inside).count(), expected, "{partition} {from}..={to}");
-            let deleted = rows_in(told).iter().any(|row| row.deletion.is_some());
-            assert_eq!(deleted, partition == 1, "{partition} {from}..={to}");
+            for told in told {
+                let rows = rows_in(told..told + 1);
+                let deleted = rows.iter().any(|row| row.deletion.is_some());
+                assert!(!rows.is_empty(), "{partition} {from}..={to}");
+                assert_eq!(deleted, partition == 1, "{partition} {from}..={to}");
+            }
         }
         let (token, key) = (Token(partition * 10), partition.to_be_bytes());
         let all = index.blocks_of_partition(token, &key, Bound::Unbounded, Bound::Unbounded);
@@ -258,4 +263,35 @@ fn names_tell_what_a_file_is() {
     for name in ["sst-3-1-7", "sst-00000003-0001", "log-00000003-0001-00000007", "sst-x-y-z"] {
         assert_eq!(SstableId::from_file_name(name), None, "{name}");
     }
+}
+
+/// Wherever a partition begins: before the end of a block, at it, or in a block of its own.
+#[test]
+fn the_block_in_which_a_cursor_begins_tells_whether_its_partition_is_deleted() {
+    let deletion = Some(Deletion { timestamp: 1, deleted_s: 1 });
+    let (token, key) = (Token(2), b"deleted".as_slice());
+    let mut begins = std::collections::BTreeSet::new();
+    for filler in BLOCK_BYTES - 120..BLOCK_BYTES {
+        let mut writer = Writer::new(ID, TABLE, 0);
+        writer.partition(Token(1), b"filler", None);
+        writer.row(&ck(0), &row(2, 0, &vec![7; filler]));
+        writer.partition(token, key, deletion);
+        for number in 10..20 {
+            writer.row(&ck(number), &row(2, 0, &[7; BLOCK_BYTES / 3]));
+        }
+        let (_, bytes) = writer.finish();
+        let (_, index) = open(&bytes).unwrap();
+        let blocks: Vec<_> = (0..index.len()).map(|n| block(&bytes, &index, n).unwrap()).collect();
+        begins.insert((blocks[0].len(), blocks[1].len()));
+        for (from, to) in (0..25).flat_map(|from| (from..25).map(move |to| (ck(from), ck(to)))) {
+            let (from, to) = (Bound::Included(&from[..]), Bound::Excluded(&to[..]));
+            let found = index.blocks_of_partition(token, key, from, to);
+            for near in [found.start, found.end - 1] {
+                let block = &blocks[near];
+                let own = block.row(block.lower_bound(token, key, &[])).unwrap();
+                assert_eq!((own.token, own.key, own.deletion), (token, key, deletion));
+            }
+        }
+    }
+    assert!(begins.len() > 2, "{begins:?}");
 }

@@ -88,7 +88,7 @@ impl Store {
     /// Finds out what all sstables have together, and when the first of them expires. There may be
     /// thousands of them: this is done when one of them comes or goes, and not in each turn.
     pub(super) fn note_sstables(&mut self) {
-        let sstables = self.tables.values().flat_map(|table| &table.sstables);
+        let sstables = self.tables.values().flat_map(|table| table.sstables.iter());
         let (mut count, mut bytes, mut index_bytes) = (0, 0, 0);
         for sstable in sstables {
             count += 1;

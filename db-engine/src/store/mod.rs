@@ -31,13 +31,14 @@ use self::{
     turn::InFlight,
 };
 use crate::{
+    budget::Budget,
     commitlog::{CommitLog, LogConfig, LogEnd, NotStaged, SegmentId},
     directory::{
         CatalogFile, FoundDirectory, Journal, Sequential,
         manifest::{Change, NO_SHARD, journal_name},
     },
     error::Result,
-    io::{Buffer, Clock, Completion, FileId, Files, Operation, Ticket},
+    io::{Buffer, Clock, Completion, Files, Operation, Ticket},
     memtable::{Memtable, Pool},
     mutation::{
         TableNumber, mutations,
@@ -73,6 +74,8 @@ pub struct StoreConfig {
     pub flush_write_bytes: usize,
     /// The longest that data stays in the log without being flushed, in microseconds.
     pub data_lifetime_us: u64,
+    /// Microseconds after which a read that goes on lets the next one go on; 0 after each row.
+    pub read_us: u64,
     /// How often to look for sstables in which everything has expired, in microseconds.
     pub expiry_check_us: u64,
 }
@@ -87,6 +90,7 @@ impl Default for StoreConfig {
             log_bytes_max: 1 << 30,
             flush_write_bytes: 1 << 20,
             data_lifetime_us: 24 * 3_600_000_000,
+            read_us: 100,
             expiry_check_us: 60_000_000,
         }
     }
@@ -171,8 +175,9 @@ pub struct Store {
     /// Answers that were found outside of [`Self::poll`].
     done: Vec<Done>,
     reads: Reads,
-    /// Sstables that are not used any more but by reads in flight.
-    unused: Vec<(SstableId, FileId)>,
+    /// Sstables that are not used any more but by reads under way, and whether their files are to
+    /// be removed then.
+    unused: Vec<(Arc<Sstable>, bool)>,
     /// Sstables of tables that were dropped, of which the manifest still knows.
     unwanted: Vec<SstableId>,
     task: Task,
@@ -244,7 +249,7 @@ impl Store {
         for summary in opened.sstables.iter().filter(is_ours) {
             let (file, index) = open::open_sstable(&mut sequential, summary)?;
             if let Some(table) = all.get_mut(&summary.table) {
-                table.add(Sstable { summary: *summary, index, file });
+                table.add(*summary, index, file);
             }
         }
         sequential.run(".", crate::io::Operation::SyncDirectory)?;
@@ -263,7 +268,7 @@ impl Store {
             jobs: HashMap::new(),
             completions: Vec::new(),
             done: Vec::new(),
-            reads: Reads::default(),
+            reads: Reads::new(own),
             unused: Vec::new(),
             unwanted: Vec::new(),
             task: Task::Idle,
@@ -298,6 +303,11 @@ impl Store {
         }
     }
 
+    /// Counts what reads hold while they wait there, from now on.
+    pub fn charge_reads_to(&mut self, budget: &Arc<Budget>) {
+        self.reads.charge_to(budget);
+    }
+
     /// Whether a table is known.
     #[must_use]
     pub fn has_table(&self, table: TableNumber) -> bool {
@@ -315,9 +325,9 @@ impl Store {
         let is_own = |token| shard_of(token, self.config.shards) == self.shard;
         let summaries = table.sstables.iter().map(|sstable| &sstable.summary);
         self.unwanted.extend(summaries.filter(|one| one.is_of(is_own)).map(|one| one.id));
-        for sstable in table.sstables {
-            self.close_sstable(sstable.summary.id, sstable.file);
-        }
+        self.unused.extend(table.sstables.iter().map(|sstable| (Arc::clone(sstable), false)));
+        drop(table.sstables);
+        self.close_unused();
         self.recycling.push(table.active);
         self.note_sstables();
     }
@@ -415,6 +425,7 @@ impl Store {
             && matches!(self.task, Task::Idle)
             && self.unwanted.is_empty()
             && self.is_recorded()
+            && self.unused.is_empty()
             && self.reads.is_empty()
             && self.jobs.is_empty()
     }

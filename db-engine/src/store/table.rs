@@ -1,6 +1,6 @@
 //! One table of one shard: its memtables and its sstables.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use crate::{
     compaction::expiry::{Extent, droppable},
@@ -17,6 +17,8 @@ pub(super) struct Sstable {
     pub summary: Summary,
     pub index: Index,
     pub file: FileId,
+    /// How many sstables the table had had when this one was taken in, itself included.
+    pub added: u64,
 }
 
 impl Sstable {
@@ -45,16 +47,29 @@ pub(super) struct TableData {
     pub unflushed: Option<Unflushed>,
     /// What is being flushed.
     pub flushing: Option<Arc<Memtable>>,
-    /// Those with the newest write first.
-    pub sstables: Vec<Arc<Sstable>>,
+    /// Those with the newest write first. Reads under way share the list as it was when they began.
+    pub sstables: Arc<Vec<Arc<Sstable>>>,
+    /// How many sstables were ever taken in, since the start.
+    pub added: u64,
 }
 
 impl TableData {
     /// Takes an sstable in.
-    pub fn add(&mut self, sstable: Sstable) {
-        let newest = sstable.summary.timestamp_max;
+    pub fn add(&mut self, summary: Summary, index: Index, file: FileId) {
+        self.added += 1;
+        let newest = summary.timestamp_max;
         let place = self.sstables.partition_point(|other| other.summary.timestamp_max > newest);
-        self.sstables.insert(place, Arc::new(sstable));
+        let sstable = Sstable { summary, index, file, added: self.added };
+        Arc::make_mut(&mut self.sstables).insert(place, Arc::new(sstable));
+    }
+
+    /// Takes these sstables out, those of them that are its own.
+    pub fn take(&mut self, removed: &BTreeSet<SstableId>) -> Vec<Arc<Sstable>> {
+        let is_removed = |sstable: &Arc<Sstable>| removed.contains(&sstable.summary.id);
+        if !self.sstables.iter().any(is_removed) {
+            return Vec::new();
+        }
+        Arc::make_mut(&mut self.sstables).extract_if(.., |one| is_removed(one)).collect()
     }
 
     /// The first second at which one of the sstables of this shard alone may be of no use any more.

@@ -1,11 +1,11 @@
 //! The turns of a store: what is submitted, and what completions lead to.
 
-use super::{Done, Fatal, Store, background::Task, read::cache::BlockId};
+use super::{Done, Fatal, Store, background::Task, read::MissingBlock};
 use crate::{
+    budget::Charge,
     commitlog::SegmentId,
     error::Error,
     io::{Completion, FileId, Operation, Ticket},
-    sstable::SstableId,
 };
 
 /// What an operation in flight is for.
@@ -17,8 +17,8 @@ pub(super) enum InFlight {
     Segment,
     /// A step of the task.
     Task,
-    /// A block of an sstable for reads.
-    Block { id: BlockId, offset: u64, reads: Vec<u64> },
+    /// A block of an sstable for reads, and the memory that it is read into.
+    Block { block: MissingBlock, offset: u64, reads: Vec<u64>, _buffer: Charge },
     /// Nobody waits for it.
     Tidying,
 }
@@ -67,6 +67,9 @@ impl Store {
         }
         self.completions = completions;
         self.read_ready();
+        if !self.unused.is_empty() {
+            self.close_unused();
+        }
         self.encode()
     }
 
@@ -100,17 +103,6 @@ impl Store {
         self.submit(Operation::Close { file }, InFlight::Tidying);
     }
 
-    /// Closes an sstable that is not used any more, once no read of it is in flight.
-    pub(super) fn close_sstable(&mut self, id: SstableId, file: FileId) {
-        let is_read =
-            |job: &InFlight| matches!(job, InFlight::Block { id: (other, _), .. } if *other == id);
-        if self.jobs.values().any(is_read) {
-            self.unused.push((id, file));
-        } else {
-            self.close(file);
-        }
-    }
-
     fn complete(&mut self, job: InFlight, over: Completion) -> Result<(), Fatal> {
         match job {
             InFlight::Tidying => Ok(()),
@@ -124,11 +116,8 @@ impl Store {
             }
             InFlight::Segment => self.segment_over(over),
             InFlight::Task => self.step_over(over),
-            InFlight::Block { id, offset, reads } => {
-                self.block_read(id, offset, &reads, over);
-                for (id, file) in std::mem::take(&mut self.unused) {
-                    self.close_sstable(id, file);
-                }
+            InFlight::Block { block, offset, reads, .. } => {
+                self.block_read(&block, offset, &reads, over);
                 Ok(())
             }
         }

@@ -166,6 +166,12 @@ pub fn places(request: &ReadRequest) -> Vec<(u64, u64)> {
     places
 }
 
+/// Without the columns that nobody asked for: they may be missing.
+pub fn wanted(request: &ReadRequest, mut cells: Cells) -> Cells {
+    cells.retain(|cell| request.columns.as_ref().is_none_or(|all| all.contains(&cell.0)));
+    cells
+}
+
 /// Any bound of clustering keys.
 pub fn bound(ck: u64, kind: u64) -> Bound<Vec<u8>> {
     let ck = ck_bytes(ck);

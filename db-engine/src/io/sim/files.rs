@@ -12,6 +12,10 @@ pub struct SimFiles {
 impl Files for SimFiles {
     fn submit(&mut self, operation: Operation) -> Ticket {
         let mut state = self.disk.state();
+        if matches!(operation, Operation::Read { .. }) && !state.round_is_open {
+            state.read_rounds += 1;
+            state.round_is_open = true;
+        }
         let client = &mut state.clients[self.client];
         client.tickets += 1;
         let ticket = Ticket(client.tickets);

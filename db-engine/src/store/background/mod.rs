@@ -186,8 +186,7 @@ impl Store {
             self.spare_pieces.extend(output.pieces.drain(..).take(room));
             let Some(file) = output.file else { continue };
             if let Some(table) = self.tables.get_mut(&output.summary.table) {
-                let (summary, index) = (output.summary, output.index);
-                table.add(Sstable { summary, index, file });
+                table.add(output.summary, output.index, file);
             } else {
                 // The table was dropped meanwhile.
                 self.unwanted.push(output.summary.id);
@@ -200,19 +199,36 @@ impl Store {
         }
     }
 
+    /// Removes the files of sstables that do not count any more, as soon as no read uses them.
     fn forget(&mut self, removed: &[SstableId]) {
-        let removed: BTreeSet<SstableId> = removed.iter().copied().collect();
-        let mut files = Vec::new();
+        let mut removed: BTreeSet<SstableId> = removed.iter().copied().collect();
         for table in self.tables.values_mut() {
-            let is_removed = |sstable: &mut Arc<Sstable>| removed.contains(&sstable.summary.id);
-            let gone = table.sstables.extract_if(.., is_removed);
-            files.extend(gone.map(|sstable| (sstable.summary.id, sstable.file)));
+            let gone = table.take(&removed).into_iter();
+            self.unused.extend(gone.map(|sstable| (sstable, false)));
         }
-        for (id, file) in files {
-            self.close_sstable(id, file);
+        for (sstable, is_removed) in &mut self.unused {
+            *is_removed |= removed.remove(&sstable.summary.id);
         }
         for id in removed {
-            self.submit(Operation::Remove { name: id.file_name() }, InFlight::Tidying);
+            self.remove_file(id);
+        }
+        self.close_unused();
+    }
+
+    fn remove_file(&mut self, id: SstableId) {
+        self.submit(Operation::Remove { name: id.file_name() }, InFlight::Tidying);
+    }
+
+    /// Closes sstables that are not used any more, and removes the files of those that are
+    /// forgotten.
+    pub(super) fn close_unused(&mut self) {
+        let is_free = |(sstable, _): &mut (Arc<Sstable>, bool)| Arc::strong_count(sstable) == 1;
+        let free: Vec<_> = self.unused.extract_if(.., is_free).collect();
+        for (sstable, is_removed) in free {
+            self.close(sstable.file);
+            if is_removed {
+                self.remove_file(sstable.summary.id);
+            }
         }
     }
 }

@@ -1,160 +1,217 @@
 //! Places in the sources of a read, and how they move.
 
-use std::sync::Arc;
+use std::{ops::Bound, sync::Arc};
 
-use super::{super::table::Sstable, FindBlock, cache::BlockId, slice::Slice};
+use super::{
+    super::table::Sstable,
+    FindBlock,
+    cache::BlockId,
+    slice::{PartitionSpan, Slice},
+};
 use crate::{
-    mutation::{Deletion, Token},
+    memtable::Memtable,
+    mutation::Deletion,
     sstable::{Block, BlockRow},
 };
 
-pub(super) fn upper_bound(block: &Block, (token, key, ck): (Token, &[u8], &[u8])) -> usize {
-    let mut number = block.lower_bound(token, key, ck);
-    while block.row(number).is_some_and(|row| row.cmp_to(token, key, ck).is_eq()) {
-        number += 1;
-    }
-    number
+/// A place in a memtable. It lasts for a turn: then the memtable may change.
+pub(super) struct MemoryCursor<'t> {
+    rows: Box<dyn Iterator<Item = BlockRow<'t>> + 't>,
+    head: Option<BlockRow<'t>>,
 }
 
-pub(super) fn end_of_partition(block: &Block, token: Token, key: &[u8]) -> usize {
-    let (mut low, mut high) = (0, block.len());
-    while low < high {
-        let middle = low.midpoint(high);
-        let is_before = block.row(middle).is_some_and(|row| (row.token, row.key) <= (token, key));
-        if is_before { low = middle + 1 } else { high = middle }
+impl<'t> MemoryCursor<'t> {
+    /// Begins where the slice does, if the memtable has anything of it. Adds the deletion of the
+    /// partition that the slice begins in.
+    pub fn new(
+        memtable: &'t Memtable,
+        slice: &Slice<'_>,
+        deletion: &mut Option<Deletion>,
+    ) -> Option<Self> {
+        let mut rows: Box<dyn Iterator<Item = BlockRow<'t>> + 't> = match slice.span {
+            PartitionSpan::One { token, key } => {
+                let partition = memtable.partition(token, key)?;
+                *deletion = (*deletion).max(partition.deletion);
+                let (from, to) = slice.bounds();
+                let rows = partition.range(from, to).map(move |row| BlockRow {
+                    token: partition.token,
+                    key: partition.key,
+                    deletion: partition.deletion,
+                    row: Some(row),
+                });
+                if slice.reverse { Box::new(rows.rev()) } else { Box::new(rows) }
+            }
+            PartitionSpan::Tokens { from, to } => {
+                if let Some((token, key, _)) = slice.after {
+                    let partition = memtable.partition(token, key);
+                    *deletion = (*deletion).max(partition.and_then(|own| own.deletion));
+                }
+                let (token, key, _) = slice.start(from);
+                let mut after =
+                    slice.after.map(|(_, key, ck)| (key.to_vec(), ck.map(<[u8]>::to_vec)));
+                let rows = memtable
+                    .in_order(token, key)
+                    .take_while(move |partition| partition.token.0 <= to)
+                    .flat_map(move |partition| {
+                        let place = move |row| BlockRow {
+                            token: partition.token,
+                            key: partition.key,
+                            deletion: partition.deletion,
+                            row,
+                        };
+                        // Only the first partition can be the one in which the read goes on.
+                        let after = after.take().filter(|(key, _)| **key == *partition.key);
+                        let deletion = partition.deletion.filter(|_| after.is_none());
+                        let deletion = deletion.map(|_| place(None));
+                        let after = after.as_ref().and_then(|(_, ck)| ck.as_deref());
+                        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+                        let rows = partition.range(from, Bound::Unbounded);
+                        deletion.into_iter().chain(rows.map(move |row| place(Some(row))))
+                    });
+                Box::new(rows)
+            }
+        };
+        let head = rows.next()?;
+        Some(Self { rows, head: Some(head) })
     }
-    low
+
+    /// The row that it stands on.
+    #[inline]
+    pub fn peek(&self) -> Option<BlockRow<'t>> {
+        self.head
+    }
+
+    pub fn advance(&mut self) {
+        self.head = self.rows.next();
+    }
 }
 
-/// The deletion of a partition as told by one of the blocks that hold some of it, or the block that
-/// is missing. Every block with rows of a partition has its deletion, so two are enough: only the
-/// first can be without any.
-pub(super) fn deletion_in(
-    sstable: &Sstable,
-    (token, key): (Token, &[u8]),
-    blocks: std::ops::Range<usize>,
-    reverse: bool,
-    find: &mut FindBlock<'_>,
-) -> Result<Option<Deletion>, usize> {
-    let mut order: Vec<usize> = blocks.collect();
-    if reverse {
-        order.reverse();
-    }
-    for number in order.into_iter().take(2) {
-        let block = find((sstable.summary.id, number)).ok_or(number)?;
-        let row = block.row(block.lower_bound(token, key, &[]));
-        if let Some(row) = row.filter(|row| (row.token, row.key) == (token, key)) {
-            return Ok(row.deletion);
-        }
-    }
-    Ok(None)
-}
-
-/// A place in an sstable.
-pub(super) struct Disk<'a> {
-    sstable: &'a Sstable,
+/// A place in an sstable: it holds the block that it stands in, and no other. It is dropped when
+/// it has come to the end of what is read.
+pub(super) struct DiskCursor {
+    pub sstable: Arc<Sstable>,
+    /// Those that can have rows that are read.
     blocks: std::ops::Range<usize>,
     number: usize,
     /// `None` while it is not in memory.
     block: Option<Arc<Block>>,
     /// The next row; when reading backwards, the one before it is next.
     row: usize,
+    /// Whether it has stood on a row.
+    has_begun: bool,
 }
 
-impl<'a> Disk<'a> {
-    /// Begins at this row of this block, which is one of `blocks`.
-    pub fn new(
-        sstable: &'a Sstable,
-        blocks: std::ops::Range<usize>,
-        (number, block, row): (usize, Arc<Block>, usize),
-        reverse: bool,
-        find: &mut FindBlock<'_>,
-    ) -> Self {
-        let mut disk = Self { sstable, blocks, number, block: Some(block), row };
-        disk.step_over_end(reverse, find);
-        disk
-    }
-
-    fn is_at_end_of_block(&self, reverse: bool) -> bool {
-        match &self.block {
-            Some(block) => self.row == if reverse { 0 } else { block.len() },
-            None => false,
-        }
-    }
-
-    /// Every block with rows of a deleted partition begins with its deletion. Read backwards, that
-    /// is no end: the block before may have rows of it, too.
-    fn step_over_deletions(&mut self) {
-        let Some(block) = &self.block else { return };
-        let is_deletion = |number| block.row(number).is_some_and(|row| row.row.is_none());
-        while self.row.checked_sub(1).is_some_and(is_deletion) {
-            self.row -= 1;
-        }
-    }
-
-    /// Goes on to the next block if there is nothing more in this one.
-    fn step_over_end(&mut self, reverse: bool, find: &mut FindBlock<'_>) {
-        loop {
-            if reverse {
-                self.step_over_deletions();
+impl DiskCursor {
+    /// A place in an sstable that can have something of the slice; it has no block yet.
+    pub fn new(sstable: &Arc<Sstable>, slice: &Slice<'_>) -> Option<Self> {
+        let index = &sstable.index;
+        let blocks = match slice.span {
+            PartitionSpan::One { token, key } => {
+                if !sstable.overlaps(token.0, token.0) {
+                    return None;
+                }
+                let (from, to) = slice.bounds();
+                index.blocks_of_partition(token, key, from, to)
             }
-            if !self.is_at_end_of_block(reverse) {
-                return;
-            }
-            let is_last = if reverse {
-                self.number == self.blocks.start
-            } else {
-                self.number + 1 >= self.blocks.end
-            };
-            if is_last {
-                return;
-            }
-            self.number = if reverse { self.number - 1 } else { self.number + 1 };
-            self.block = find((self.sstable.summary.id, self.number));
-            self.row = match &self.block {
-                Some(block) if reverse => block.len(),
-                _ => 0,
-            };
-        }
-    }
-}
-
-pub(super) enum Cursor<'a> {
-    Memory { rows: Box<dyn Iterator<Item = BlockRow<'a>> + 'a>, head: Option<BlockRow<'a>> },
-    Disk(Disk<'a>),
-}
-
-pub(super) enum Peek<'a> {
-    Row(BlockRow<'a>),
-    End,
-    Missing(BlockId),
-}
-
-impl Cursor<'_> {
-    pub fn peek(&self, slice: &Slice) -> Peek<'_> {
-        let row = match self {
-            Cursor::Memory { head, .. } => *head,
-            Cursor::Disk(disk) => {
-                let Some(block) = &disk.block else {
-                    return Peek::Missing((disk.sstable.summary.id, disk.number));
-                };
-                let number = if slice.reverse { disk.row.checked_sub(1) } else { Some(disk.row) };
-                number.and_then(|number| block.row(number))
+            PartitionSpan::Tokens { from, to } => {
+                let (token, key, ck) = slice.start(from);
+                if !sstable.overlaps(token.0, to) {
+                    return None;
+                }
+                let first = index.block_of_place(token, key, ck);
+                first..index.blocks_of_tokens(from, to).end.max(first)
             }
         };
-        match row {
-            Some(row) if !slice.is_past(&row) => Peek::Row(row),
-            _ => Peek::End,
+        if blocks.is_empty() {
+            return None;
         }
+        let number = if slice.reverse { blocks.end - 1 } else { blocks.start };
+        let sstable = Arc::clone(sstable);
+        Some(Self { sstable, blocks, number, block: None, row: 0, has_begun: false })
     }
 
-    pub fn advance(&mut self, reverse: bool, find: &mut FindBlock<'_>) {
-        match self {
-            Cursor::Memory { rows, head } => *head = rows.next(),
-            Cursor::Disk(disk) => {
-                disk.row = if reverse { disk.row - 1 } else { disk.row + 1 };
-                disk.step_over_end(reverse, find);
+    /// Takes the block that it needs, if that is in memory. At first that also tells the deletion
+    /// of the partition at hand. False once there is nothing for it to stand on.
+    pub fn load(
+        &mut self,
+        slice: &Slice<'_>,
+        deletion: &mut Option<Deletion>,
+        find: &mut FindBlock<'_>,
+    ) -> bool {
+        let Some(block) = find((self.sstable.summary.id, self.number)) else { return true };
+        if let (false, Some((token, key))) = (self.has_begun, slice.partition()) {
+            let row = block.row(block.lower_bound(token, key, &[]));
+            let own = row.filter(|row| (row.token, row.key) == (token, key));
+            *deletion = (*deletion).max(own.and_then(|row| row.deletion));
+        }
+        self.stand_in(block, slice);
+        self.find_row(slice, find)
+    }
+
+    /// The block that it needs and does not have.
+    #[inline]
+    pub fn missing(&self) -> Option<BlockId> {
+        self.block.is_none().then_some((self.sstable.summary.id, self.number))
+    }
+
+    fn stand_in(&mut self, block: Arc<Block>, slice: &Slice<'_>) {
+        self.row = match slice.reverse {
+            _ if !self.has_begun => slice.first_row(&block),
+            true => block.len(),
+            false => 0,
+        };
+        self.has_begun = true;
+        self.block = Some(block);
+    }
+
+    /// The row that it stands on, if that is in memory.
+    #[inline]
+    pub fn peek(&self, reverse: bool) -> Option<BlockRow<'_>> {
+        self.block.as_ref()?.row(if reverse { self.row.checked_sub(1)? } else { self.row })
+    }
+
+    /// Steps over the row that it stands on. False once there is nothing more for it to stand on.
+    pub fn advance(&mut self, slice: &Slice<'_>, find: &mut FindBlock<'_>) -> bool {
+        self.row = if slice.reverse { self.row - 1 } else { self.row + 1 };
+        self.find_row(slice, find)
+    }
+
+    /// Goes on to the next block if there is nothing more in this one, whether that is in memory
+    /// or not. False if no row is left.
+    fn find_row(&mut self, slice: &Slice<'_>, find: &mut FindBlock<'_>) -> bool {
+        while let Some(block) = &self.block {
+            if slice.reverse {
+                // Every block with rows of a deleted partition begins with its deletion. Read
+                // backwards, that is no end: the block before may have rows of it, too.
+                let is_deletion = |number| block.row(number).is_some_and(|row| row.row.is_none());
+                while self.row.checked_sub(1).is_some_and(is_deletion) {
+                    self.row -= 1;
+                }
+            }
+            if let Some(row) = self.peek(slice.reverse) {
+                return !slice.is_past(&row);
+            }
+            if slice.reverse {
+                if self.number == self.blocks.start {
+                    return false;
+                }
+                self.number -= 1;
+            } else {
+                if self.number + 1 >= self.blocks.end {
+                    return false;
+                }
+                self.number += 1;
+            }
+            self.block = None;
+            if let Some(block) = find((self.sstable.summary.id, self.number)) {
+                self.stand_in(block, slice);
             }
         }
+        true
+    }
+
+    /// Bytes of the block that it holds.
+    pub fn bytes(&self) -> usize {
+        size_of::<Self>() + self.block.as_ref().map_or(0, |block| block.memory_bytes())
     }
 }

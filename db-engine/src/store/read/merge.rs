@@ -1,13 +1,13 @@
 //! Merging: all versions of a row become one, in the order of reading.
 
-use std::cmp::Ordering;
+use std::{cmp::Ordering, ops::RangeInclusive};
 
 use super::{
-    super::{Page, Position, ReadRequest},
+    super::{Page, Partitions, ReadRequest, table::TableData},
     DEAD_ROWS_MAX, FindBlock, Progress,
-    cache::BlockId,
-    cursor::{Cursor, Peek},
-    slice::Slice,
+    cursor::MemoryCursor,
+    slice::{PartitionSpan, RowPlace, Slice},
+    sources::ReadSources,
 };
 use crate::{
     io::TimeSlice,
@@ -19,8 +19,11 @@ use crate::{
 /// Looking at one more source for the next row takes as long as moving so many bytes.
 const CURSOR_COST_BYTES: usize = 16;
 
-/// The last row that was merged, in memory that is used again; or the end of a partition, if no
-/// row of it was.
+/// Memory for a row that is kept for the next read. A large row gives its memory back.
+const SCRATCH_BYTES_KEPT: usize = 64 << 10;
+
+/// The last row that was merged, in memory that is used again; or the end of a partition, if the
+/// row that was looked at last is behind it.
 #[derive(Default)]
 struct Scratch {
     /// `None` before the first row.
@@ -34,8 +37,7 @@ struct Scratch {
 impl Scratch {
     fn add(&mut self, version: &[u8], is_first: bool) {
         if is_first {
-            self.row.clear();
-            self.row.extend_from_slice(version);
+            replace(&mut self.row, version);
             return;
         }
         self.other.clear();
@@ -49,9 +51,12 @@ impl Scratch {
         std::mem::swap(&mut self.row, &mut self.other);
     }
 
-    fn position(&self) -> Option<Position> {
-        let token = self.token?;
-        Some(Position { token, key: self.key.clone(), ck: self.ck.clone() })
+    fn place(&self) -> Option<RowPlace<'_>> {
+        Some((self.token?, &self.key, &self.ck))
+    }
+
+    fn bytes(&self) -> usize {
+        [&self.key, &self.ck, &self.row, &self.other].map(Vec::capacity).iter().sum()
     }
 }
 
@@ -59,150 +64,172 @@ impl Scratch {
 enum MergeStep {
     /// Nothing is left.
     End,
-    /// There is something; it was only looked at, or was the deletion of a partition.
-    More,
+    /// The deletion of a partition.
+    Deletion,
     /// So many versions of a row were merged.
     Row(u64),
-    /// These blocks must be in memory first.
-    Missing(Vec<BlockId>),
+    /// The next row is not in memory.
+    Missing,
 }
 
-pub(super) struct Merge<'a, 'f, 'c> {
-    cursors: Vec<Cursor<'a>>,
-    /// Of the partition at hand.
-    deletion: Option<Deletion>,
+/// A read of which some rows are merged, and what it needs to go on.
+#[derive(Default)]
+pub(super) struct Merge {
+    pub sources: ReadSources,
+    /// The partition at hand, of a range of tokens: that of the row that was looked at last.
     partition: Option<(Token, Vec<u8>)>,
-    slice: Slice,
-    find: &'f mut FindBlock<'c>,
+    /// Its deletion, as far as it was seen.
+    deletion: Option<Deletion>,
     last: Scratch,
-    /// Which cursors are at the row that is being merged.
+    /// Which cursors are at the row that is being merged: those of memtables are counted first.
     at_row: Vec<usize>,
 }
 
-impl<'a, 'f, 'c> Merge<'a, 'f, 'c> {
-    pub fn new(
-        cursors: Vec<Cursor<'a>>,
-        deletion: Option<Deletion>,
-        slice: Slice,
-        find: &'f mut FindBlock<'c>,
-    ) -> Self {
-        Self {
-            cursors,
-            deletion,
-            partition: None,
-            slice,
-            find,
-            last: Scratch::default(),
-            at_row: Vec::new(),
+impl Merge {
+    /// Forgets everything but the memory.
+    pub fn clear(&mut self) {
+        self.sources.clear();
+        self.partition = None;
+        self.deletion = None;
+        self.last.token = None;
+        if self.last.bytes() > SCRATCH_BYTES_KEPT {
+            self.last = Scratch::default();
         }
     }
 
-    /// The place of the last row that was merged.
-    pub fn position(&self) -> Option<Position> {
-        self.last.position()
+    /// Bytes that it holds.
+    pub fn bytes(&self) -> usize {
+        self.sources.bytes() + self.last.bytes()
     }
 
-    /// Merges rows into the page until it is full, or the time is over.
+    /// Merges rows into the page until it is full, a block is missing, or the time is over. Of the
+    /// tokens that are asked for it reads those that are `own`. The table and the request are the
+    /// same every time.
     pub fn run(
         &mut self,
-        request: &ReadRequest,
+        (table, request): (&TableData, &ReadRequest),
+        own: &RangeInclusive<i64>,
         page: &mut Page,
-        slice: &mut TimeSlice<'_>,
-    ) -> (Progress, u64) {
-        let mut scanned = 0;
+        find: &mut FindBlock<'_>,
+        time: &mut TimeSlice<'_>,
+    ) -> Progress {
+        self.sources.look_at(table);
+        if let (Partitions::Range { .. }, Some(after)) = (&request.partitions, &request.after) {
+            self.partition.get_or_insert_with(|| (after.token, after.key.clone()));
+        }
+        let at_hand = self.partition.as_ref().map(|(token, key)| (*token, key.as_slice()));
+        let slice = Slice::of(request, own, self.last.place(), at_hand);
+        let deletion = &mut self.deletion;
+        let memtables = [Some(&table.active), table.flushing.as_deref()];
+        let mut memory = memtables.map(|memtable| MemoryCursor::new(memtable?, &slice, deletion));
+        let found = memory.iter().flatten().count() as u64;
+        page.cost.memtables = page.cost.memtables.max(found);
+        let waits = self.sources.load(&slice, &memory, deletion, find, time);
+        page.cost.sstables = self.sources.looked_into;
+        if let Some(progress) = waits {
+            return progress;
+        }
+        let slice = Slice::of(request, own, None, None);
         loop {
-            let full = page.len() >= request.rows_max
+            let is_full = page.len() >= request.rows_max
                 || (page.bytes() >= request.bytes_max && !page.is_empty())
                 || page.dead() >= DEAD_ROWS_MAX;
-            let place = self.last.token.filter(|_| full || slice.is_over());
-            match (self.step(place.is_some()), place) {
-                (MergeStep::More | MergeStep::Missing(_), Some(token)) if full => {
-                    page.cut(token, &self.last.key, &self.last.ck);
-                    return (Progress::Complete, scanned);
+            if is_full && let Some((token, key, ck)) = self.last.place() {
+                if !self.is_over(&memory) {
+                    page.cut(token, key, ck);
                 }
-                (MergeStep::More, Some(_)) => return (Progress::TimeIsOver, scanned),
-                (MergeStep::End, _) => return (Progress::Complete, scanned),
-                (MergeStep::Missing(missing), _) => return (Progress::Missing(missing), scanned),
-                (MergeStep::More, None) => page.add_dead(),
-                (MergeStep::Row(versions), _) => {
-                    scanned += versions;
-                    self.finish_row(page);
+                return Progress::Complete;
+            }
+            if time.is_over() && !self.is_over(&memory) {
+                return Progress::TimeIsOver;
+            }
+            match self.step(&slice, &mut memory, find) {
+                MergeStep::End => return Progress::Complete,
+                MergeStep::Missing => return Progress::Missing(self.sources.missing()),
+                MergeStep::Deletion => page.add_dead(),
+                MergeStep::Row(versions) => {
+                    page.cost.rows_scanned += versions;
+                    self.finish_row(&slice, page);
                 }
             }
             let bytes = self.last.key.len() + self.last.row.len();
-            slice.count(bytes + CURSOR_COST_BYTES * self.cursors.len());
+            time.count(bytes + CURSOR_COST_BYTES * self.sources.disks.len());
         }
     }
 
-    /// Merges all versions of the next row, unless it should only look whether there is one.
-    fn step(&mut self, only_look: bool) -> MergeStep {
-        let mut missing = Vec::new();
+    /// Whether nothing is left to be looked at.
+    fn is_over(&self, memory: &[Option<MemoryCursor<'_>>; 2]) -> bool {
+        self.sources.disks.is_empty()
+            && memory.iter().flatten().all(|cursor| cursor.peek().is_none())
+    }
+
+    /// Merges all versions of the next row.
+    fn step(
+        &mut self,
+        slice: &Slice<'_>,
+        memory: &mut [Option<MemoryCursor<'_>>; 2],
+        find: &mut FindBlock<'_>,
+    ) -> MergeStep {
+        let Self { sources, partition, deletion, last, at_row } = self;
+        let disks = &mut sources.disks;
+        let memtables = memory.len();
         let mut next: Option<BlockRow<'_>> = None;
-        self.at_row.clear();
-        for (number, cursor) in self.cursors.iter().enumerate() {
-            match cursor.peek(&self.slice) {
-                Peek::End => {}
-                Peek::Missing(block) => missing.push(block),
-                Peek::Row(row) => {
-                    let order = next.map_or(Ordering::Less, |next| self.slice.order(&row, &next));
-                    if order.is_lt() {
-                        self.at_row.clear();
-                        next = Some(row);
-                    }
-                    if order.is_le() {
-                        self.at_row.push(number);
-                    }
-                }
+        at_row.clear();
+        for number in 0..memtables + disks.len() {
+            let row = match memory.get(number) {
+                Some(cursor) => cursor.as_ref().and_then(MemoryCursor::peek),
+                None => match disks[number - memtables].peek(slice.reverse) {
+                    None => return MergeStep::Missing,
+                    row => row,
+                },
+            };
+            let Some(row) = row else { continue };
+            let order = next.map_or(Ordering::Less, |next| slice.order(&row, &next));
+            if order.is_lt() {
+                at_row.clear();
+                next = Some(row);
             }
-        }
-        if !missing.is_empty() {
-            return MergeStep::Missing(missing);
+            if order.is_le() {
+                at_row.push(number);
+            }
         }
         let Some(next) = next else { return MergeStep::End };
-        if only_look {
-            return MergeStep::More;
+        if matches!(slice.span, PartitionSpan::Tokens { .. }) {
+            enter(partition, deletion, last, &next);
         }
-        let partition = (next.token, next.key);
-        if self.partition.as_ref().map(|(token, key)| (*token, key.as_slice())) != Some(partition) {
-            let is_known = self.partition.is_none() && self.slice.partition() == Some(partition);
-            self.deletion = self.deletion.filter(|_| is_known);
-            // Nothing of the partition before is left: there is no need to see its deletion again.
-            if let Some((token, key)) = self.partition.take()
-                && (self.last.token, &self.last.key) != (Some(token), &key)
-            {
-                self.last.token = Some(token);
-                self.last.key = key;
-                replace(&mut self.last.ck, &[ABOVE]);
-            }
-            self.partition = Some((next.token, next.key.to_vec()));
+        let is_row = next.row.is_some();
+        if let Some((ck, _)) = next.row {
+            last.token = Some(next.token);
+            replace(&mut last.key, next.key);
+            replace(&mut last.ck, ck);
         }
-        let versions = match next.row {
-            None => 0,
-            Some((ck, _)) => {
-                self.last.token = Some(next.token);
-                replace(&mut self.last.key, next.key);
-                replace(&mut self.last.ck, ck);
-                self.at_row.len()
-            }
-        };
-        for (version, number) in self.at_row.iter().enumerate() {
-            let Peek::Row(row) = self.cursors[*number].peek(&self.slice) else { continue };
-            self.deletion = self.deletion.max(row.deletion);
+        for (version, number) in at_row.iter().enumerate() {
+            let row = match number.checked_sub(memtables) {
+                None => memory[*number].as_ref().and_then(MemoryCursor::peek),
+                Some(disk) => disks[disk].peek(slice.reverse),
+            };
+            let Some(row) = row else { continue };
+            *deletion = (*deletion).max(row.deletion);
             if let Some((_, row)) = row.row {
-                self.last.add(row, version == 0);
+                last.add(row, version == 0);
             }
         }
-        for number in &self.at_row {
-            self.cursors[*number].advance(self.slice.reverse, self.find);
+        // The last one first, because one that is taken out leaves its number to the last one.
+        for number in at_row.iter().rev() {
+            match number.checked_sub(memtables) {
+                None => memory[*number].iter_mut().for_each(MemoryCursor::advance),
+                Some(disk) if disks[disk].advance(slice, find) => {}
+                Some(disk) => drop(disks.swap_remove(disk)),
+            }
         }
-        if versions == 0 { MergeStep::More } else { MergeStep::Row(versions as u64) }
+        if is_row { MergeStep::Row(at_row.len() as u64) } else { MergeStep::Deletion }
     }
 
-    fn finish_row(&mut self, page: &mut Page) {
+    fn finish_row(&mut self, slice: &Slice<'_>, page: &mut Page) {
         if let Some(deletion) = self.deletion {
             self.last.hide(deletion);
         }
-        let is_live = RowView::parse(&self.last.row).is_ok_and(|row| row.is_live(self.slice.now_s));
+        let is_live = RowView::parse(&self.last.row).is_ok_and(|row| row.is_live(slice.now_s));
         match self.last.token {
             Some(token) if is_live => {
                 page.push(token, &self.last.key, &self.last.ck, &self.last.row);
@@ -210,6 +237,29 @@ impl<'a, 'f, 'c> Merge<'a, 'f, 'c> {
             _ => page.add_dead(),
         }
     }
+}
+
+/// Takes note of the partition of the next row. If that is another one than before, nothing of the
+/// one before is left, and there is no need to see its deletion again.
+fn enter(
+    partition: &mut Option<(Token, Vec<u8>)>,
+    deletion: &mut Option<Deletion>,
+    last: &mut Scratch,
+    next: &BlockRow<'_>,
+) {
+    let Some((token, key)) = partition else {
+        *partition = Some((next.token, next.key.to_vec()));
+        return;
+    };
+    if (*token, key.as_slice()) == (next.token, next.key) {
+        return;
+    }
+    *deletion = None;
+    last.token = Some(*token);
+    replace(&mut last.key, key);
+    replace(&mut last.ck, &[ABOVE]);
+    *token = next.token;
+    replace(key, next.key);
 }
 
 fn replace(bytes: &mut Vec<u8>, with: &[u8]) {

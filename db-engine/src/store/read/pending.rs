@@ -1,32 +1,35 @@
 //! Reads that wait: for blocks of sstables, or for their next share of time.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{collections::VecDeque, ops::RangeInclusive, sync::Arc};
 
 use hashbrown::HashMap;
 
 use super::{
     super::{Done, Page, Partitions, ReadRequest, Refused, Store, Tag, turn::InFlight},
-    Progress,
+    MissingBlock, Progress,
     cache::BlockId,
-    read,
+    merge::Merge,
 };
 use crate::{
+    budget::{Budget, Charge, Share},
     error::Error,
     io::{Buffer, Completion, Operation, Ticket, TimeSlice},
-    mutation::token::range_of,
     sstable::Block,
 };
 
 /// Microseconds that reads which have waited take in one turn, all together.
 const TURN_US: u64 = 1_000;
 
-/// Microseconds after which one of them lets the next one go on.
-const READ_US: u64 = 100;
-
-/// All reads that wait, by number.
-#[derive(Default)]
+/// All reads of a shard.
 pub(in crate::store) struct Reads {
-    all: HashMap<u64, PendingRead>,
+    /// The tokens of the shard.
+    own: RangeInclusive<i64>,
+    /// Where the bytes that reads hold while they wait are counted.
+    budget: Arc<Budget>,
+    /// A read that is answered at once.
+    merge: Merge,
+    /// Reads that wait, by number.
+    waiting: HashMap<u64, PendingRead>,
     begun: u64,
     /// Reads whose blocks have come. They are first: most need only a moment.
     fresh: VecDeque<u64>,
@@ -41,17 +44,38 @@ struct PendingRead {
     tag: Tag,
     request: ReadRequest,
     page: Page,
-    /// Blocks that were read for it and may not be in the cache any more.
-    pinned: HashMap<BlockId, Arc<Block>>,
+    merge: Merge,
+    /// What it holds beside the page.
+    held: Charge,
+    held_bytes: usize,
     /// How many blocks must come before it can go on.
-    waiting: usize,
+    missing: usize,
     /// Since when it waits, in microseconds.
     since_us: u64,
 }
 
 impl Reads {
+    /// No reads yet, of a shard with these tokens.
+    pub fn new(own: RangeInclusive<i64>) -> Self {
+        Self {
+            own,
+            budget: Arc::default(),
+            merge: Merge::default(),
+            waiting: HashMap::new(),
+            begun: 0,
+            fresh: VecDeque::new(),
+            long: VecDeque::new(),
+            fetching: HashMap::new(),
+        }
+    }
+
+    /// Counts what reads hold from now on there.
+    pub fn charge_to(&mut self, budget: &Arc<Budget>) {
+        self.budget = Arc::clone(budget);
+    }
+
     pub fn is_empty(&self) -> bool {
-        self.all.is_empty()
+        self.waiting.is_empty()
     }
 
     /// Whether one of them can go on.
@@ -76,14 +100,11 @@ impl Store {
     ) -> std::result::Result<bool, Refused> {
         page.clear();
         self.metrics.reads += 1;
-        let mut request = request.clone();
-        if let Partitions::Range { from, to } = &mut request.partitions {
-            // Sstables of another number of shards may hold rows that are not ours.
-            let own = range_of(self.shard, self.config.shards);
-            (*from, *to) = ((*from).max(*own.start()), (*to).min(*own.end()));
-        }
-        let progress = self.read_on(&mut request, page, &HashMap::new(), time)?;
-        if progress == Progress::Complete {
+        let mut merge = std::mem::take(&mut self.reads.merge);
+        let progress = self.run(&mut merge, request, page, time)?;
+        if matches!(progress, Progress::Complete) {
+            merge.clear();
+            self.reads.merge = merge;
             self.metrics.rows_returned += page.len() as u64;
             return Ok(true);
         }
@@ -93,52 +114,56 @@ impl Store {
             self.metrics.scans_filling_cache += u64::from(is_scan && !request.bypass_cache);
         }
         self.reads.begun += 1;
-        let (page, pinned) = (std::mem::take(page), HashMap::new());
+        let (request, page) = (request.clone(), std::mem::take(page));
+        let held = Charge::new(&self.reads.budget, Share::Answers);
         let since_us = self.clock.elapsed_us();
-        let pending = PendingRead { tag, request, page, pinned, waiting: 0, since_us };
+        let (held_bytes, missing) = (0, 0);
+        let pending =
+            PendingRead { tag, request, page, merge, held, held_bytes, missing, since_us };
         self.wait(self.reads.begun, pending, progress);
         Ok(false)
     }
 
     /// Reads as far as blocks are in memory and time allows.
-    fn read_on(
+    fn run(
         &mut self,
-        request: &mut ReadRequest,
+        merge: &mut Merge,
+        request: &ReadRequest,
         page: &mut Page,
-        pinned: &HashMap<BlockId, Arc<Block>>,
         time: &mut TimeSlice<'_>,
     ) -> Result<Progress, Refused> {
         let table = self.tables.get(&request.table).ok_or(Refused::UnknownTable)?;
-        let mut cost = page.cost;
-        let scanned_before = cost.rows_scanned;
-        let (cache, metrics) = (&mut self.cache, &mut self.metrics);
-        let (mut hits, mut blocks_found) = (0, 0);
+        let before = page.cost.rows_scanned;
+        let (cache, mut found) = (&mut self.cache, 0);
         let mut find = |id: BlockId| {
-            if let Some(block) = pinned.get(&id) {
-                hits += 1;
-                return Some(Arc::clone(block));
-            }
-            let found = cache.get(id);
-            blocks_found += u64::from(found.is_some());
-            found
+            let block = cache.get(id);
+            found += u64::from(block.is_some());
+            block
         };
-        let progress = read(table, request, page, &mut find, &mut cost, time);
-        metrics.cache_hits += hits + blocks_found;
-        metrics.rows_scanned += cost.rows_scanned - scanned_before;
-        cost.blocks_found += blocks_found;
+        let progress = merge.run((table, request), &self.reads.own, page, &mut find, time);
+        self.metrics.cache_hits += found;
+        self.metrics.rows_scanned += page.cost.rows_scanned - before;
+        page.cost.blocks_found += found;
         if let Progress::Missing(missing) = &progress {
-            cost.blocks_read += missing.len() as u64;
+            page.cost.blocks_read += missing.len() as u64;
         }
-        page.cost = cost;
         Ok(progress)
     }
 
     /// Keeps a read until it can go on.
-    fn wait(&mut self, number: u64, pending: PendingRead, progress: Progress) {
-        self.reads.all.insert(number, pending);
+    fn wait(&mut self, number: u64, mut pending: PendingRead, progress: Progress) {
+        pending.held_bytes = size_of::<PendingRead>() + pending.merge.bytes();
+        pending.held.set(pending.held_bytes);
         match progress {
-            Progress::Missing(missing) => self.fetch(number, &missing),
-            Progress::Complete | Progress::TimeIsOver => self.reads.long.push_back(number),
+            Progress::Missing(missing) => {
+                pending.missing = missing.len();
+                self.reads.waiting.insert(number, pending);
+                self.fetch(number, missing);
+            }
+            Progress::Complete | Progress::TimeIsOver => {
+                self.reads.waiting.insert(number, pending);
+                self.reads.long.push_back(number);
+            }
         }
     }
 
@@ -151,48 +176,43 @@ impl Store {
         let clock = Arc::clone(&self.clock);
         let mut turn = TimeSlice::new(&*clock, TURN_US);
         turn.look();
+        let read_us = self.config.read_us;
         // Those that come back in this turn have had their moment.
         let mut long_left = self.reads.long.len().max(1);
         while !turn.is_over() {
             let Some(number) = self.reads.fresh.pop_front() else { break };
-            self.resume(number, &mut TimeSlice::new(&*clock, READ_US));
+            self.resume(number, &mut TimeSlice::new(&*clock, read_us));
             turn.look();
         }
         // One of the long ones goes on however many fresh ones there are.
         while long_left > 0 {
             let Some(number) = self.reads.long.pop_front() else { return };
-            self.resume(number, &mut TimeSlice::new(&*clock, READ_US));
+            self.resume(number, &mut TimeSlice::new(&*clock, read_us));
             turn.look();
             long_left = if turn.is_over() { 0 } else { long_left - 1 };
         }
     }
 
-    /// Asks for blocks that a read waits for.
-    fn fetch(&mut self, number: u64, missing: &[BlockId]) {
-        let Some(pending) = self.reads.all.get_mut(&number) else { return };
-        pending.waiting += missing.len();
-        let table = self.tables.get(&pending.request.table);
-        let sstables = table.map_or(&[][..], |table| &table.sstables);
-        let mut operations = Vec::new();
-        for id in missing {
-            let ticket = self.reads.fetching.get(id);
+    /// Asks for all blocks that a read waits for, at once.
+    fn fetch(&mut self, number: u64, missing: Vec<MissingBlock>) {
+        for (sstable, block) in missing {
+            let id = (sstable.summary.id, block);
+            let ticket = self.reads.fetching.get(&id);
             if let Some(InFlight::Block { reads, .. }) =
                 ticket.and_then(|job| self.jobs.get_mut(job))
             {
                 reads.push(number);
                 continue;
             }
-            let sstable = sstables.iter().find(|sstable| sstable.summary.id == id.0);
-            let sstable = sstable.expect("a missing block is one of an sstable of the table");
-            let location = sstable.index.location(id.1).expect("it is one of its blocks");
+            let location = sstable.index.location(block).expect("it is one of its blocks");
             let (offset, bytes) = (location.offset, location.bytes as usize);
+            let mut held = Charge::new(&self.reads.budget, Share::Answers);
+            held.set(bytes);
             let buffer = Buffer::with_capacity(bytes);
             let operation = Operation::Read { file: sstable.file, offset, bytes, buffer };
-            operations.push((*id, offset, operation));
-        }
-        for (id, offset, operation) in operations {
             self.metrics.cache_misses += 1;
-            let job = InFlight::Block { id, offset, reads: vec![number] };
+            let block = (sstable, block);
+            let job = InFlight::Block { block, offset, reads: vec![number], _buffer: held };
             let ticket = self.submit(operation, job);
             self.reads.fetching.insert(id, ticket);
         }
@@ -201,11 +221,12 @@ impl Store {
     /// A block was read, for these reads.
     pub(in crate::store) fn block_read(
         &mut self,
-        id: BlockId,
+        (sstable, block): &MissingBlock,
         offset: u64,
         reads: &[u64],
         over: Completion,
     ) {
+        let id = (sstable.summary.id, *block);
         self.reads.fetching.remove(&id);
         let bytes = over.buffer.unwrap_or_default();
         let decoded = match over.result {
@@ -216,23 +237,26 @@ impl Store {
         match decoded.map(Arc::new).map_err(Arc::new) {
             Ok(block) => {
                 let is_kept = |read: &u64| {
-                    self.reads.all.get(read).is_none_or(|pending| !pending.request.bypass_cache)
+                    let pending = self.reads.waiting.get(read);
+                    pending.is_none_or(|pending| !pending.request.bypass_cache)
                 };
                 if reads.iter().any(is_kept) {
                     self.cache.put(id, Arc::clone(&block));
                 }
                 for number in reads {
-                    let Some(pending) = self.reads.all.get_mut(number) else { continue };
-                    pending.pinned.insert(id, Arc::clone(&block));
-                    pending.waiting -= 1;
-                    if pending.waiting == 0 {
+                    let Some(pending) = self.reads.waiting.get_mut(number) else { continue };
+                    pending.held_bytes += block.memory_bytes();
+                    pending.held.set(pending.held_bytes);
+                    pending.merge.sources.take_block(id, Arc::clone(&block));
+                    pending.missing -= 1;
+                    if pending.missing == 0 {
                         self.reads.fresh.push_back(*number);
                     }
                 }
             }
             Err(error) => {
                 for number in reads {
-                    if let Some(pending) = self.reads.all.remove(number) {
+                    if let Some(pending) = self.reads.waiting.remove(number) {
                         self.metrics.reads_failed += 1;
                         self.done.push(Done::ReadFailed(pending.tag, Arc::clone(&error)));
                     }
@@ -243,22 +267,17 @@ impl Store {
 
     /// Goes on with a read that does not wait any more.
     fn resume(&mut self, number: u64, time: &mut TimeSlice<'_>) {
-        let Some(mut pending) = self.reads.all.remove(&number) else { return };
-        let pinned = std::mem::take(&mut pending.pinned);
+        let Some(mut pending) = self.reads.waiting.remove(&number) else { return };
         let now_us = self.clock.elapsed_us();
         pending.page.cost.waited_us += now_us - pending.since_us;
         pending.since_us = now_us;
-        let PendingRead { tag, request, page, .. } = &mut pending;
-        match self.read_on(request, page, &pinned, time) {
+        let PendingRead { tag, request, page, merge, .. } = &mut pending;
+        match self.run(merge, request, page, time) {
             Ok(Progress::Complete) => {
                 self.metrics.rows_returned += page.len() as u64;
                 self.done.push(Done::Read(*tag, Box::new(std::mem::take(page))));
             }
-            Ok(progress) => {
-                // Blocks that it may need again stay with it, however small the cache is.
-                pending.pinned = pinned;
-                self.wait(number, pending, progress);
-            }
+            Ok(progress) => self.wait(number, pending, progress),
             // The table was dropped while it was read: it has no rows.
             Err(_) => self.done.push(Done::Read(*tag, Box::default())),
         }

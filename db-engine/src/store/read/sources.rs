@@ -1,0 +1,218 @@
+//! The sstables of a read: which of them it has looked at, and where it stands in them.
+
+use std::sync::Arc;
+
+use super::{
+    super::table::{Sstable, TableData},
+    FindBlock, MissingBlock, Progress,
+    cache::BlockId,
+    cursor::{DiskCursor, MemoryCursor},
+    slice::Slice,
+};
+use crate::{
+    io::TimeSlice,
+    mutation::{Deletion, RowView},
+    sstable::{Block, BlockRow},
+};
+use hashbrown::HashMap;
+
+/// Blocks that a read asks for at once, at most. A read of more sstables waits again.
+const ASKED_MAX: usize = 256;
+
+/// The sstables of a read. They stay as they are until it ends: what is flushed meanwhile is added,
+/// and a file whose rows have all expired meanwhile is kept.
+#[derive(Default)]
+pub(super) struct ReadSources {
+    pub disks: Vec<DiskCursor>,
+    /// The sstables that were there at first, those with the newest write first; `None` once all
+    /// of them were looked at.
+    first: Option<Arc<Vec<Arc<Sstable>>>>,
+    /// How many of those were looked at.
+    looked_at: usize,
+    /// How many of all had something of what is read, as far as their index tells.
+    pub looked_into: u64,
+    /// Those that were flushed since, and were not looked at.
+    flushed: Vec<Arc<Sstable>>,
+    /// How many the table had had when it was looked at last.
+    added: u64,
+    /// Whether the table was looked at.
+    has_begun: bool,
+    /// Of one row: nothing that was written before this moment matters.
+    settled_since: Option<i64>,
+    /// Blocks that have come, until the cursors have taken them.
+    arrived: HashMap<BlockId, Arc<Block>>,
+    arrived_bytes: usize,
+}
+
+impl ReadSources {
+    /// Forgets everything but the memory.
+    pub fn clear(&mut self) {
+        self.disks.clear();
+        self.arrived.clear();
+        let (disks, arrived) = (std::mem::take(&mut self.disks), std::mem::take(&mut self.arrived));
+        *self = Self { disks, arrived, ..Self::default() };
+    }
+
+    /// A block has come that was asked for.
+    pub fn take_block(&mut self, id: BlockId, block: Arc<Block>) {
+        self.arrived_bytes += block.memory_bytes();
+        self.arrived.insert(id, block);
+    }
+
+    /// Bytes of all blocks that are held.
+    pub fn bytes(&self) -> usize {
+        self.arrived_bytes + self.disks.iter().map(DiskCursor::bytes).sum::<usize>()
+    }
+
+    /// Takes note of what was flushed since the last time.
+    pub fn look_at(&mut self, table: &TableData) {
+        if !self.has_begun {
+            self.has_begun = true;
+            self.first = Some(Arc::clone(&table.sstables));
+        } else if self.added != table.added {
+            let new = table.sstables.iter().filter(|sstable| sstable.added > self.added);
+            self.flushed.extend(new.cloned());
+        }
+        self.added = table.added;
+    }
+
+    /// Has every cursor stand on a row. `None` once all of them do.
+    pub fn load(
+        &mut self,
+        slice: &Slice<'_>,
+        memory: &[Option<MemoryCursor<'_>>; 2],
+        deletion: &mut Option<Deletion>,
+        find: &mut FindBlock<'_>,
+        time: &mut TimeSlice<'_>,
+    ) -> Option<Progress> {
+        for cursor in memory.iter().flatten() {
+            self.settled_since = self.settled_since.max(settled_since(slice, cursor.peek()));
+        }
+        let is_over = (!self.arrived.is_empty() && !self.load_arrived(slice, deletion, find, time))
+            || !self.look_at_new(slice, deletion, find, time);
+        if is_over {
+            return Some(Progress::TimeIsOver);
+        }
+        if self.disks.iter().any(|disk| disk.missing().is_some()) {
+            return Some(Progress::Missing(self.missing()));
+        }
+        if slice.columns_of_row.is_some() {
+            let since = self.settled_since;
+            self.disks.retain(|disk| is_needed(&disk.sstable, since));
+        }
+        None
+    }
+
+    /// Has cursors take the blocks that have come. False if the time is over before.
+    fn load_arrived(
+        &mut self,
+        slice: &Slice<'_>,
+        deletion: &mut Option<Deletion>,
+        find: &mut FindBlock<'_>,
+        time: &mut TimeSlice<'_>,
+    ) -> bool {
+        let arrived = std::mem::take(&mut self.arrived);
+        let mut find = |id| arrived.get(&id).map(Arc::clone).or_else(|| find(id));
+        let mut number = 0;
+        while let Some(disk) = self.disks.get(number) {
+            if !disk.missing().is_some_and(|id| arrived.contains_key(&id)) {
+                number += 1;
+                continue;
+            }
+            if time.is_over() {
+                self.arrived = arrived;
+                return false;
+            }
+            number += usize::from(self.load_cursor(number, slice, deletion, &mut find));
+            time.count(0);
+        }
+        self.arrived_bytes = 0;
+        true
+    }
+
+    /// Looks at sstables that were not looked at. False if the time is over before.
+    fn look_at_new(
+        &mut self,
+        slice: &Slice<'_>,
+        deletion: &mut Option<Deletion>,
+        find: &mut FindBlock<'_>,
+        time: &mut TimeSlice<'_>,
+    ) -> bool {
+        if let Some(first) = self.first.take() {
+            while let Some(sstable) = first.get(self.looked_at) {
+                if !is_needed(sstable, self.settled_since) {
+                    break;
+                }
+                if time.is_over() {
+                    self.first = Some(first);
+                    return false;
+                }
+                self.looked_at += 1;
+                self.add(sstable, slice, deletion, find);
+                time.count(0);
+            }
+        }
+        while let Some(sstable) = self.flushed.pop() {
+            if time.is_over() {
+                self.flushed.push(sstable);
+                return false;
+            }
+            self.add(&sstable, slice, deletion, find);
+            time.count(0);
+        }
+        true
+    }
+
+    /// The blocks that are not in memory.
+    pub fn missing(&self) -> Vec<MissingBlock> {
+        let missing = self.disks.iter().filter_map(|disk| {
+            disk.missing().map(|(_, number)| (Arc::clone(&disk.sstable), number))
+        });
+        missing.take(ASKED_MAX).collect()
+    }
+
+    /// Adds a cursor for an sstable that can have something of the slice.
+    fn add(
+        &mut self,
+        sstable: &Arc<Sstable>,
+        slice: &Slice<'_>,
+        deletion: &mut Option<Deletion>,
+        find: &mut FindBlock<'_>,
+    ) {
+        if let Some(cursor) = DiskCursor::new(sstable, slice) {
+            self.looked_into += 1;
+            self.disks.push(cursor);
+            self.load_cursor(self.disks.len() - 1, slice, deletion, find);
+        }
+    }
+
+    /// Has a cursor take the blocks that it needs. False if it is there no more: it had no row.
+    fn load_cursor(
+        &mut self,
+        number: usize,
+        slice: &Slice<'_>,
+        deletion: &mut Option<Deletion>,
+        find: &mut FindBlock<'_>,
+    ) -> bool {
+        let disk = &mut self.disks[number];
+        if !disk.load(slice, deletion, find) {
+            self.disks.swap_remove(number);
+            return false;
+        }
+        let since = settled_since(slice, disk.peek(slice.reverse));
+        self.settled_since = self.settled_since.max(since);
+        true
+    }
+}
+
+/// Whether an sstable can change a row of which all is known since this moment.
+fn is_needed(sstable: &Sstable, since: Option<i64>) -> bool {
+    since.is_none_or(|since| sstable.summary.timestamp_max >= since)
+}
+
+/// Since when all is known of the one row that is read, if this version of it says so.
+fn settled_since(slice: &Slice<'_>, row: Option<BlockRow<'_>>) -> Option<i64> {
+    let columns = slice.columns_of_row?;
+    let (_, row) = row?.row?;
+    RowView::parse(row).ok()?.settled_since(columns, slice.now_s)
+}
