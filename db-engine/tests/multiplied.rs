@@ -23,13 +23,14 @@ fn a_batch_that_repeats_a_long_constant_is_refused() {
     let engine = start(directory.path());
     let mut honest = Honest::connect(&engine);
     honest.write(20);
-    let client = &mut honest.client;
+    let mut client = Client::connect(engine.cql).expect("it listens");
     client.run("CREATE TABLE ks.text (k int PRIMARY KEY, v text)");
     let constant = "x".repeat(500_000);
     let id = client.prepare(&format!("INSERT INTO ks.text (k, v) VALUES (?, '{constant}')"));
     let rows: Vec<Vec<Vec<u8>>> = (0..500_i32).map(|k| vec![k.to_be_bytes().to_vec()]).collect();
     let refused = client.ask(op::BATCH, &batch(1, &id, &rows)).expect("an answer");
-    assert_eq!(refused.code(), INVALID);
+    // It is longer than a write may be, or what is bound of it takes too much memory before that.
+    assert!([INVALID, OVERLOADED].contains(&refused.code()), "{refused:?}");
     check_resident(&engine);
     honest.check();
 }
