@@ -198,7 +198,7 @@ describeWith(missingPrograms(['prometheus']), 'dashboards of a platform in use',
       pages.flatMap((page) => [...page.matchAll(/^# TYPE (\S+)/gm)].map(([, name]) => name)),
     )
     const isThere = (/** @type {string} */ name) =>
-      exposed.has(name) || exposed.has(name.replace(/_(bucket|sum)$/, ''))
+      exposed.has(name) || exposed.has(name.replace(/_(bucket|count|sum)$/, ''))
     const missing = [...metricsIn(rules + queries.map(({ expr }) => expr).join('\n'))].filter(
       (name) => (stack.ours || !isOfEngine(name)) && !isThere(name),
     )

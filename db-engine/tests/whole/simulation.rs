@@ -121,6 +121,7 @@ impl Simulation {
         let clock = Arc::new(ManualClock::ticking(simulated::START_US, look_us));
         let mut config = simulated::config(1);
         config.data_lifetime_us = 40_000_000;
+        config.read_us = random.one_of(&[0, 100, 500]);
         Self {
             random,
             disk,
