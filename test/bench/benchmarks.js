@@ -30,6 +30,7 @@ export const BENCHMARKS = [
       sensors: 500,
       floor: 10_000,
       ackP99MsMax: 6,
+      slowLogWritesMax: 0,
     }),
   },
   {

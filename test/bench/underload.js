@@ -12,6 +12,7 @@ const PLATFORM = ['engine', 'ingest', 'api']
  * @property {import('./generator.js').LoadResult} load
  * @property {import('./meter.js').Usage} usage  Of `engine`, `ingest`, `api` and `generator`.
  * @property {number} storedInAll  Messages that ingest says it stored.
+ * @property {number} slowLogWrites  Writes of the engine's log that took more than 10 ms.
  */
 
 /**
@@ -40,7 +41,7 @@ export async function underLoad({ load, before, during, progress }) {
       const [result] = await Promise.all([generator.end(), during?.(stack)])
       const usage = meter.end()
       const storedInAll = (await stack.stats()).stored - stored
-      return { load: result, usage, storedInAll }
+      return { load: result, usage, storedInAll, slowLogWrites: await slowLogWrites(stack) }
     } finally {
       generator.kill()
     }
@@ -56,4 +57,20 @@ function pids(stack, generator) {
     stack.part(/** @type {import('../support/stack.js').PartName} */ (name)).pid,
   ])
   return { ...Object.fromEntries(platform), generator }
+}
+
+/**
+ * Since the engine was started, on all shards.
+ *
+ * @param {Stack} stack
+ */
+async function slowLogWrites({ engineUrl }) {
+  const page = await (await fetch(`${engineUrl}/metrics`)).text()
+  const sum = (/** @type {RegExp} */ pattern) => {
+    const values = [...page.matchAll(pattern)].map(([, value]) => Number(value))
+    if (values.length === 0) throw new Error(`the engine has no metric ${pattern.source}`)
+    return values.reduce((a, b) => a + b)
+  }
+  const all = sum(/^sandglass_db_commitlog_write_seconds_count\S* (\d+)$/gm)
+  return all - sum(/^sandglass_db_commitlog_write_seconds_bucket\{\S*le="0\.01"\} (\d+)$/gm)
 }
