@@ -142,6 +142,19 @@ fn the_first_look_at_many_sstables_is_cut_by_time_and_is_the_only_one() {
 
 /// What is in the memtable when the read begins is flushed while it waits, after any number of
 /// turns, and the next memtable, too.
+/// A machine that cuts reads after each row and flushes after a second, and its store of 20 rows.
+fn flushing_soon() -> (Machine, Store) {
+    let mut machine = Machine::new();
+    machine.config.read_us = 0;
+    machine.config.data_lifetime_us = 1_000_000;
+    machine.tables.insert(TABLE, TableSettings { window_us: None, gc_grace_s: 1_000 });
+    let mut store = machine.open();
+    for ck in 0..20 {
+        machine.write(&mut store, b"boiler", ck, b"value", 0);
+    }
+    (machine, store)
+}
+
 #[test]
 fn a_flush_while_a_read_waits_changes_nothing_that_it_returns() {
     for turns in 0..40 {
@@ -149,14 +162,7 @@ fn a_flush_while_a_read_waits_changes_nothing_that_it_returns() {
             .into_iter()
             .chain([(everything(), false)])
         {
-            let mut machine = Machine::new();
-            machine.config.read_us = 0;
-            machine.config.data_lifetime_us = 1_000_000;
-            machine.tables.insert(TABLE, TableSettings { window_us: None, gc_grace_s: 1_000 });
-            let mut store = machine.open();
-            for ck in 0..20 {
-                machine.write(&mut store, b"boiler", ck, b"value", 0);
-            }
+            let (machine, mut store) = flushing_soon();
             machine.begin(&mut store, &ReadRequest { reverse, ..request });
             let mut page = None;
             for number in 0..1_000 {
@@ -184,14 +190,7 @@ fn a_flush_while_a_read_waits_changes_nothing_that_it_returns() {
 fn a_deletion_that_is_flushed_while_a_read_waits_hides_what_comes_after() {
     let mut waited_for_flush = false;
     for turns in 0..30 {
-        let mut machine = Machine::new();
-        machine.config.read_us = 0;
-        machine.config.data_lifetime_us = 1_000_000;
-        machine.tables.insert(TABLE, TableSettings { window_us: None, gc_grace_s: 1_000 });
-        let mut store = machine.open();
-        for ck in 0..20 {
-            machine.write(&mut store, b"boiler", ck, b"value", 0);
-        }
+        let (machine, store) = flushing_soon();
         flush_and_close(store);
         let mut store = machine.open();
         let request = if turns % 2 == 0 { everything() } else { partition(b"boiler") };
