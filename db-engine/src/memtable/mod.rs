@@ -89,6 +89,8 @@ impl Memtable {
                     self.delete_partition(place, deletion, pool);
                     continue;
                 }
+                // No statement makes one yet.
+                Item::RangeDeletion(_) => continue,
             };
             let is_same =
                 |item: &Item<'_>| matches!(item, Item::Row { ck: other, .. } if *other == ck);

@@ -32,6 +32,7 @@ impl Oracle {
                     partition.rows.retain(|_, row| !RowView::parse(row).unwrap().is_empty());
                     Some(deletion.timestamp)
                 }
+                Item::RangeDeletion(_) => continue,
                 Item::Row { ck, row } => {
                     let oldest = RowView::parse(row).unwrap().timestamps().min();
                     let mut row = row.to_vec();

@@ -6,6 +6,7 @@ pub(super) const PARTITION_DELETION: u8 = 0;
 pub(super) const ROW: u8 = 1;
 /// A row whose clustering key is longer than a `u16` can count.
 pub(super) const ROW_OF_LONG_KEY: u8 = 2;
+pub(super) const RANGE_DELETION: u8 = 3;
 
 /// A key or a value is longer than its length field can say. The mutation was not encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,7 +65,29 @@ impl<'a> Builder<'a> {
         self
     }
 
-    /// Writes to the row with this clustering key. `marker`: the row exists even without cells,
+    /// Deletes everything that is not newer than the write in rows with clustering keys from `from`
+    /// on and before `to`, as bytes. Neither needs to be the key of a row.
+    ///
+    /// # Panics
+    ///
+    /// If the range would have the static row in it or has nothing in it.
+    pub fn delete_range(&mut self, from: &[u8], to: &[u8], write: &Write) -> &mut Self {
+        assert!(!from.is_empty() && from < to, "a range of rows");
+        self.out.push(RANGE_DELETION);
+        for bound in [from, to] {
+            // A byte more than a key tells what is before and after all that begin with it.
+            self.too_long |= bound.len() > CK_BYTES_MAX + 1;
+            let length = u32::try_from(bound.len().min(CK_BYTES_MAX + 1)).unwrap_or(0);
+            self.out.extend_from_slice(&length.to_le_bytes());
+            self.out.extend_from_slice(&bound[..length as usize]);
+        }
+        self.out.extend_from_slice(&write.timestamp.to_le_bytes());
+        self.out.extend_from_slice(&write.now_s.to_le_bytes());
+        self
+    }
+
+    /// Writes to the row with this clustering key, or to the static row if that is empty and the
+    /// table has clustering columns. `marker`: the row exists even without cells,
     /// as after INSERT and unlike after UPDATE.
     pub fn row(&mut self, ck: &[u8], write: &Write, marker: bool) -> RowBuilder<'_> {
         let row = self.begin_row(ck);
@@ -80,7 +103,8 @@ impl<'a> Builder<'a> {
         self.out.extend_from_slice(&[0; 2]);
         self.end_row(row);
         let now_s = write.now_s;
-        RowBuilder { out: self.out, row, count, now_s, last: None, too_long: &mut self.too_long }
+        let (out, too_long) = (&mut *self.out, &mut self.too_long);
+        RowBuilder { out, row, count, now_s, cells: 0, last: None, too_long }
     }
 
     /// Deletes all of the row that is not newer than the write.
@@ -135,14 +159,16 @@ impl<'a> Builder<'a> {
     }
 }
 
-/// Appends the cells of one row, in ascending order of their columns.
+/// Appends the cells of one row, in ascending order of their columns and paths.
 #[derive(Debug)]
 pub struct RowBuilder<'a> {
     out: &'a mut Vec<u8>,
     row: usize,
     count: usize,
     now_s: i64,
-    last: Option<u16>,
+    cells: u32,
+    /// The column of the last cell, and where its path is in `out`, if it has one.
+    last: Option<(u16, Option<(usize, usize)>)>,
     too_long: &'a mut bool,
 }
 
@@ -153,15 +179,8 @@ impl RowBuilder<'_> {
     ///
     /// If the column does not come after the one before it.
     pub fn cell(&mut self, column: u16, value: &[u8]) -> &mut Self {
-        self.begin(column);
-        let length = u32::try_from(value.len()).unwrap_or_else(|_| {
-            *self.too_long = true;
-            0
-        });
-        self.out.push(0);
-        self.out.extend_from_slice(&length.to_le_bytes());
-        self.out.extend_from_slice(&value[..length as usize]);
-        self.end()
+        self.begin(column, None, 0);
+        self.value(value)
     }
 
     /// Deletes the value of a column.
@@ -170,24 +189,95 @@ impl RowBuilder<'_> {
     ///
     /// If the column does not come after the one before it.
     pub fn tombstone(&mut self, column: u16) -> &mut Self {
-        self.begin(column);
-        self.out.push(row::CELL_TOMBSTONE);
+        self.begin(column, None, row::CELL_TOMBSTONE);
         self.out.extend_from_slice(&self.now_s.to_le_bytes());
         self.end()
     }
 
-    fn begin(&mut self, column: u16) {
-        assert!(self.last.is_none_or(|last| last < column), "cells ascend by column");
-        self.last = Some(column);
+    /// Deletes all elements of a column that are not newer than this, in microseconds since the
+    /// Unix epoch: one less than the time of elements that are written together with it.
+    ///
+    /// # Panics
+    ///
+    /// If the column does not come after the one before it.
+    pub fn delete_elements(&mut self, column: u16, timestamp: i64) -> &mut Self {
+        self.begin(column, None, row::CELL_TOMBSTONE | row::CELL_TIMESTAMP);
+        self.out.extend_from_slice(&timestamp.to_le_bytes());
+        self.out.extend_from_slice(&self.now_s.to_le_bytes());
+        self.end()
+    }
+
+    /// Sets an element of a column.
+    ///
+    /// # Panics
+    ///
+    /// If the element does not come after the cell before it by column and path.
+    pub fn element(&mut self, column: u16, path: &[u8], value: &[u8]) -> &mut Self {
+        self.begin(column, Some(path), row::CELL_PATH);
+        self.value(value)
+    }
+
+    /// Deletes an element of a column.
+    ///
+    /// # Panics
+    ///
+    /// If the element does not come after the cell before it by column and path.
+    pub fn element_tombstone(&mut self, column: u16, path: &[u8]) -> &mut Self {
+        self.begin(column, Some(path), row::CELL_PATH | row::CELL_TOMBSTONE);
+        self.out.extend_from_slice(&self.now_s.to_le_bytes());
+        self.end()
+    }
+
+    fn begin(&mut self, column: u16, path: Option<&[u8]>, flags: u8) {
+        let last = self.last.map(|(column, path)| (column, path.map(|(a, b)| &self.out[a..b])));
+        assert!(last.is_none_or(|last| last < (column, path)), "cells ascend by column and path");
         self.out.extend_from_slice(&column.to_le_bytes());
+        self.out.push(flags);
+        let place = path.map(|path| {
+            let length = length_u32(path, self.too_long);
+            self.out.extend_from_slice(&length.to_le_bytes());
+            let start = self.out.len();
+            self.out.extend_from_slice(&path[..length as usize]);
+            (start, self.out.len())
+        });
+        self.last = Some((column, place));
+    }
+
+    fn value(&mut self, value: &[u8]) -> &mut Self {
+        let length = length_u32(value, self.too_long);
+        self.out.extend_from_slice(&length.to_le_bytes());
+        self.out.extend_from_slice(&value[..length as usize]);
+        self.end()
     }
 
     fn end(&mut self) -> &mut Self {
-        let count = u16::from_le_bytes([self.out[self.count], self.out[self.count + 1]]);
-        patch(self.out, self.count, (count + 1).to_le_bytes());
+        self.cells += 1;
+        if let Ok(cells) = u16::try_from(self.cells) {
+            patch(self.out, self.count, cells.to_le_bytes());
+        } else {
+            self.count_many();
+        }
         patch_length(self.out, self.row, self.too_long);
         self
     }
+
+    #[cold]
+    fn count_many(&mut self) {
+        if self.out[self.row] & row::MANY == 0 {
+            self.out[self.row] |= row::MANY;
+            self.out.splice(self.count..self.count, [0; 2]);
+            let moved = |(start, end)| (start + 2, end + 2);
+            self.last = self.last.map(|(column, path)| (column, path.map(moved)));
+        }
+        patch(self.out, self.count, self.cells.to_le_bytes());
+    }
+}
+
+fn length_u32(bytes: &[u8], too_long: &mut bool) -> u32 {
+    u32::try_from(bytes.len()).unwrap_or_else(|_| {
+        *too_long = true;
+        0
+    })
 }
 
 fn patch_length(out: &mut [u8], row: usize, too_long: &mut bool) {

@@ -4,15 +4,16 @@
 //! value, and the later deletion the earlier one; a value that expires beats one that does not,
 //! then the later expiry wins, then the smaller TTL (it was written later), then the larger value
 //! in byte order. The rule is Cassandra's and depends neither on the order of merging nor on the
-//! time, so an expired cell goes on hiding what is older.
+//! time, so an expired cell goes on hiding what is older. Elements of a collection are cells of
+//! their own; a tombstone of the whole collection hides those that are not newer.
 //!
 //! The result is canonical: equal cells give equal bytes, whatever they were merged from.
 
 use std::{cmp::Ordering, iter::Peekable};
 
 use super::row::{
-    CELL_TIMESTAMP, CELL_TOMBSTONE, CELL_TTL, Cell, Cells, Content, DELETION, Deletion, Liveness,
-    MARKER, RowView, TTL,
+    CELL_PATH, CELL_TIMESTAMP, CELL_TOMBSTONE, CELL_TTL, Cell, Cells, Content, DELETION, Deletion,
+    Liveness, MANY, MARKER, RowView, TTL,
 };
 
 /// Appends to `out` the row that results from two versions of it.
@@ -64,7 +65,7 @@ fn cell_order(a: &Cell, b: &Cell) -> Ordering {
     })
 }
 
-/// The winning cell of each column of two rows.
+/// The winning cell of each column or element of two rows.
 #[derive(Clone)]
 struct MergedCells<'a> {
     a: Peekable<Cells<'a>>,
@@ -84,12 +85,44 @@ impl<'a> Iterator for MergedCells<'a> {
         let (Some(a), Some(b)) = (self.a.peek(), self.b.peek()) else {
             return self.a.next().or_else(|| self.b.next());
         };
-        match a.column.cmp(&b.column) {
+        match a.place().cmp(&b.place()) {
             Ordering::Less => self.a.next(),
             Ordering::Greater => self.b.next(),
             Ordering::Equal => {
                 let (a, b) = (self.a.next()?, self.b.next()?);
                 Some(if cell_order(&a, &b).is_ge() { a } else { b })
+            }
+        }
+    }
+}
+
+/// The cells that nothing hides.
+#[derive(Clone)]
+struct Visible<I> {
+    cells: I,
+    /// Everything up to this timestamp is deleted.
+    hidden: Option<i64>,
+    /// A column of which everything up to a timestamp is deleted.
+    collection: Option<(u16, i64)>,
+}
+
+impl<'a, I: Iterator<Item = Cell<'a>>> Iterator for Visible<I> {
+    type Item = Cell<'a>;
+
+    fn next(&mut self) -> Option<Cell<'a>> {
+        loop {
+            let cell = self.cells.next()?;
+            let timestamp = cell.liveness.timestamp;
+            if self.hidden.is_some_and(|hidden| timestamp <= hidden) {
+                continue;
+            }
+            if cell.path.is_none() {
+                self.collection = Some((cell.column, timestamp));
+                return Some(cell);
+            }
+            let of_column = self.collection.filter(|(column, _)| *column == cell.column);
+            if of_column.is_none_or(|(_, deleted)| timestamp > deleted) {
+                return Some(cell);
             }
         }
     }
@@ -105,10 +138,11 @@ fn encode<'a>(
 ) {
     let stays = |liveness: &Liveness| hidden.is_none_or(|hidden| liveness.timestamp > hidden);
     let marker = marker.filter(stays);
-    let cells = cells.filter(|cell| stays(&cell.liveness));
+    let cells = Visible { cells, hidden, collection: None };
     let first = || cells.clone().next().map(|cell| cell.liveness);
     let base = marker.or_else(first).unwrap_or(Liveness::forever(0));
 
+    let start = out.len();
     let mut flags = 0;
     flags |= if marker.is_some() { MARKER } else { 0 };
     flags |= if base.ttl_s != 0 { TTL } else { 0 };
@@ -126,12 +160,17 @@ fn encode<'a>(
 
     let count_at = out.len();
     out.extend_from_slice(&[0; 2]);
-    let mut count = 0_u16;
+    let mut count = 0_u32;
     for cell in cells {
         encode_cell(&cell, &base, out);
         count += 1;
     }
-    out[count_at..count_at + 2].copy_from_slice(&count.to_le_bytes());
+    if let Ok(count) = u16::try_from(count) {
+        out[count_at..count_at + 2].copy_from_slice(&count.to_le_bytes());
+    } else {
+        out[start] |= MANY;
+        out.splice(count_at..count_at + 2, count.to_le_bytes());
+    }
 }
 
 fn encode_cell(cell: &Cell, base: &Liveness, out: &mut Vec<u8>) {
@@ -143,6 +182,7 @@ fn encode_cell(cell: &Cell, base: &Liveness, out: &mut Vec<u8>) {
     flags |= if matches!(cell.content, Content::Dead { .. }) { CELL_TOMBSTONE } else { 0 };
     flags |= if own_timestamp { CELL_TIMESTAMP } else { 0 };
     flags |= if own_ttl { CELL_TTL } else { 0 };
+    flags |= if cell.path.is_some() { CELL_PATH } else { 0 };
     out.extend_from_slice(&cell.column.to_le_bytes());
     out.push(flags);
     if own_timestamp {
@@ -151,6 +191,11 @@ fn encode_cell(cell: &Cell, base: &Liveness, out: &mut Vec<u8>) {
     if own_ttl {
         out.extend_from_slice(&liveness.ttl_s.to_le_bytes());
         out.extend_from_slice(&liveness.expires_s.to_le_bytes());
+    }
+    if let Some(path) = cell.path {
+        let length = u32::try_from(path.len()).expect("it was decoded from a u32");
+        out.extend_from_slice(&length.to_le_bytes());
+        out.extend_from_slice(path);
     }
     match cell.content {
         Content::Dead { deleted_s } => out.extend_from_slice(&deleted_s.to_le_bytes()),

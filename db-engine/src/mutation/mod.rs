@@ -11,22 +11,28 @@
 //! item     := 0 | timestamp i64 | deleted_s i64                    deletion of the partition
 //!           | 1 | ck_len u16 | ck | row_len u32 | row
 //!           | 2 | ck_len u32 | ck | row_len u32 | row                a longer key
-//! row      := flags u8                1 marker, 2 ttl, 4 deletion
+//!           | 3 | from_len u32 | from | to_len u32 | to              deletion of a range of rows
+//!             | timestamp i64 | deleted_s i64
+//! row      := flags u8                1 marker, 2 ttl, 4 deletion, 8 many cells
 //!             timestamp i64
 //!             [ttl_s u32 | expires_s i64]                          if flag 2
 //!             [timestamp i64 | deleted_s i64]                      if flag 4
-//!             cell_count u16 | cell*                               ascending by column
+//!             cell_count u16, or u32 if flag 8
+//!             cell*                                   ascending by column and path, no path first
 //! cell     := column u16
 //!             flags u8                1 tombstone, 2 own timestamp, 4 own ttl, 8 path
 //!             [timestamp i64]                                      if flag 2
 //!             [ttl_s u32 | expires_s i64]                          if flag 4; ttl_s 0: never
+//!             [path_len u32 | path]                                if flag 8: one element
 //!             deleted_s i64                                        if flag 1
 //!           | value_len u32 | value                                if not
 //! ```
 //!
 //! A cell without its own timestamp or TTL has the row's. Cells that the row's own deletion covers
-//! are not kept in it. Item kinds and flags that are not listed here are refused, which leaves room
-//! for range deletions, static rows and the cells of collections (flag 8).
+//! are not kept in it. Item kinds and flags that are not listed here are refused.
+//!
+//! The row without a clustering key, in a table that has clustering columns, is the static row of
+//! the partition: it comes before all others, and no range of rows has it in it.
 
 mod build;
 mod merge;
@@ -84,11 +90,24 @@ impl std::fmt::Display for MalformedMutation {
 
 impl std::error::Error for MalformedMutation {}
 
+/// A deletion of all that is not newer than it, in a range of rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RangeDeletion<'a> {
+    /// The first encoded clustering key; not empty. Need not be the key of a row.
+    pub from: &'a [u8],
+    /// The first one behind them.
+    pub to: &'a [u8],
+    /// What it deletes there.
+    pub deletion: Deletion,
+}
+
 /// One change of a partition.
 #[derive(Clone, Copy, Debug)]
 pub enum Item<'a> {
     /// Everything in the partition up to a timestamp is deleted.
     PartitionDeletion(Deletion),
+    /// Rows with clustering keys from `from` on and before `to` are deleted up to a timestamp.
+    RangeDeletion(RangeDeletion<'a>),
     /// A row is written to.
     Row {
         /// Its encoded clustering key; empty if the table has none.
@@ -135,8 +154,12 @@ impl<'a> MutationView<'a> {
     pub fn check(&self) -> Result<(), MalformedMutation> {
         let mut items = self.items();
         for item in &mut items {
-            if let Item::Row { row, .. } = item {
-                RowView::parse(row)?.check()?;
+            match item {
+                Item::Row { row, .. } => RowView::parse(row)?.check()?,
+                Item::RangeDeletion(range) if range.from.is_empty() || range.from >= range.to => {
+                    return Err(MalformedMutation { what: "a range of rows" });
+                }
+                Item::RangeDeletion(_) | Item::PartitionDeletion(_) => {}
             }
         }
         if items.input.0.is_empty() { Ok(()) } else { Err(MalformedMutation { what: "an item" }) }
@@ -195,6 +218,14 @@ impl<'a> Iterator for Items<'a> {
                 let ck = input.take(ck_len)?;
                 let row_len = input.u32()? as usize;
                 Item::Row { ck, row: input.take(row_len)? }
+            }
+            build::RANGE_DELETION => {
+                let length = input.u32()? as usize;
+                let from = input.take(length)?;
+                let length = input.u32()? as usize;
+                let to = input.take(length)?;
+                let deletion = Deletion { timestamp: input.i64()?, deleted_s: input.i64()? };
+                Item::RangeDeletion(RangeDeletion { from, to, deletion })
             }
             _ => return None,
         };

@@ -5,12 +5,15 @@ use super::{Input, MalformedMutation};
 pub(super) const MARKER: u8 = 1;
 pub(super) const TTL: u8 = 2;
 pub(super) const DELETION: u8 = 4;
-const ROW_FLAGS: u8 = MARKER | TTL | DELETION;
+/// The number of cells takes a u32.
+pub(super) const MANY: u8 = 8;
+const ROW_FLAGS: u8 = MARKER | TTL | DELETION | MANY;
 
 pub(super) const CELL_TOMBSTONE: u8 = 1;
 pub(super) const CELL_TIMESTAMP: u8 = 2;
 pub(super) const CELL_TTL: u8 = 4;
-const CELL_FLAGS: u8 = CELL_TOMBSTONE | CELL_TIMESTAMP | CELL_TTL;
+pub(super) const CELL_PATH: u8 = 8;
+const CELL_FLAGS: u8 = CELL_TOMBSTONE | CELL_TIMESTAMP | CELL_TTL | CELL_PATH;
 
 /// When something was written and until when it counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,6 +67,9 @@ pub enum Content<'a> {
 pub struct Cell<'a> {
     /// The number of its column.
     pub column: u16,
+    /// Which element of a collection it is; `None` if it is all of the column. A tombstone of all
+    /// of it hides the elements that are not newer.
+    pub path: Option<&'a [u8]>,
     /// When it was written and until when it counts. A tombstone does not expire.
     pub liveness: Liveness,
     /// What it holds.
@@ -71,6 +77,13 @@ pub struct Cell<'a> {
 }
 
 impl<'a> Cell<'a> {
+    /// What cells ascend by.
+    #[must_use]
+    #[inline]
+    pub fn place(&self) -> (u16, Option<&'a [u8]>) {
+        (self.column, self.path)
+    }
+
     /// The cell as a reader sees it at this time, if it does.
     #[must_use]
     pub fn view(&self, now_s: i64) -> Option<CellView<'a>> {
@@ -98,7 +111,7 @@ pub struct RowView<'a> {
     flags: u8,
     base: Liveness,
     deletion: Option<Deletion>,
-    count: u16,
+    count: u32,
     cells: &'a [u8],
 }
 
@@ -133,7 +146,7 @@ impl<'a> RowView<'a> {
         } else {
             None
         };
-        let count = input.u16()?;
+        let count = if flags & MANY == 0 { input.u16()?.into() } else { input.u32()? };
         Some(Self { flags, base, deletion, count, cells: input.0 })
     }
 
@@ -144,12 +157,18 @@ impl<'a> RowView<'a> {
     /// If a cell is cut short, out of order or has flags unknown here, or bytes are left over.
     pub fn check(&self) -> Result<(), MalformedMutation> {
         let mut cells = self.cells();
-        let mut last = None;
+        let mut last: Option<Cell<'_>> = None;
         for cell in &mut cells {
-            if last.is_some_and(|last| last >= cell.column) {
+            if last.is_some_and(|last| last.place() >= cell.place()) {
                 return Err(MalformedMutation { what: "cells in order of their columns" });
             }
-            last = Some(cell.column);
+            let is_element = |last: Cell<'_>| last.column == cell.column && last.path.is_none();
+            if let Some(Content::Live(_)) =
+                last.filter(|one| is_element(*one)).map(|one| one.content)
+            {
+                return Err(MalformedMutation { what: "either elements or one value of a column" });
+            }
+            last = Some(cell);
         }
         let complete = cells.left == 0 && cells.input.0.is_empty();
         if complete { Ok(()) } else { Err(MalformedMutation { what: "a cell" }) }
@@ -167,13 +186,13 @@ impl<'a> RowView<'a> {
         self.deletion
     }
 
-    /// All cells, expired and deleted ones included, ascending by column.
+    /// All cells, expired and deleted ones included, ascending by column and path.
     #[must_use]
     pub fn cells(&self) -> Cells<'a> {
         Cells { input: Input(self.cells), base: self.base, left: self.count }
     }
 
-    /// A column's cell as a reader sees it at this time, if it does.
+    /// A column's cell as a reader sees it at this time, if it does. A column of elements has none.
     #[must_use]
     pub fn cell(&self, column: u16, now_s: i64) -> Option<CellView<'a>> {
         let mut cells = self.cells();
@@ -209,7 +228,7 @@ impl<'a> RowView<'a> {
         let mut cells = self.cells();
         for column in columns {
             let cell = cells.find(|cell| cell.column >= *column)?;
-            if cell.column != *column {
+            if cell.column != *column || cell.path.is_some() {
                 return None;
             }
             since = since.min(cell.liveness.timestamp);
@@ -243,7 +262,7 @@ impl<'a> RowView<'a> {
 pub struct Cells<'a> {
     input: Input<'a>,
     base: Liveness,
-    left: u16,
+    left: u32,
 }
 
 impl<'a> Iterator for Cells<'a> {
@@ -266,6 +285,12 @@ impl<'a> Iterator for Cells<'a> {
             liveness.ttl_s = input.u32()?;
             liveness.expires_s = input.i64()?;
         }
+        let path = if flags & CELL_PATH == 0 {
+            None
+        } else {
+            let length = input.u32()? as usize;
+            Some(input.take(length)?)
+        };
         let content = if flags & CELL_TOMBSTONE == 0 {
             let length = input.u32()? as usize;
             Content::Live(input.take(length)?)
@@ -275,6 +300,6 @@ impl<'a> Iterator for Cells<'a> {
         };
         self.input = input;
         self.left = left;
-        Some(Cell { column, liveness, content })
+        Some(Cell { column, path, liveness, content })
     }
 }

@@ -25,7 +25,7 @@ fn row_of(mutation: &[u8]) -> Vec<u8> {
     view.check().unwrap();
     match view.items().next().unwrap() {
         Item::Row { row, .. } => row.to_vec(),
-        Item::PartitionDeletion(_) => panic!("not a row"),
+        Item::PartitionDeletion(_) | Item::RangeDeletion(_) => panic!("not a row"),
     }
 }
 
@@ -79,6 +79,97 @@ fn the_encoding_is_frozen() {
 }
 
 #[test]
+fn the_encoding_of_elements_and_ranges_is_frozen() {
+    let bytes = build(|builder| {
+        let mut row = builder.row(b"", &at(9), false);
+        row.delete_elements(1, 8).element(1, b"a", b"x").element_tombstone(1, b"b");
+        builder.delete_range(b"c", b"d", &at(2));
+    });
+    let expected = [
+        &[110, 0, 0, 0, 7, 0, 0, 0][..],
+        &token::token(b"key").0.to_le_bytes(),
+        &[3, 0, b'k', b'e', b'y'],
+        &[1, 0, 0, 59, 0, 0, 0, 0, 9, 0, 0, 0, 0, 0, 0, 0, 3, 0],
+        &[1, 0, 3, 8, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+        &[1, 0, 8, 1, 0, 0, 0, b'a', 1, 0, 0, 0, b'x'],
+        &[1, 0, 9, 1, 0, 0, 0, b'b', 0, 0, 0, 0, 0, 0, 0, 0],
+        &[3, 1, 0, 0, 0, b'c', 1, 0, 0, 0, b'd'],
+        &[2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+    ]
+    .concat();
+    assert_eq!(bytes, expected);
+    let range = Item::RangeDeletion(RangeDeletion {
+        from: b"c",
+        to: b"d",
+        deletion: Deletion { timestamp: 2, deleted_s: 0 },
+    });
+    let view = MutationView::parse(&bytes).unwrap();
+    view.check().unwrap();
+    assert_eq!(format!("{:?}", view.items().last().unwrap()), format!("{range:?}"));
+}
+
+/// The elements of column 1 as (path, value), as readers see them.
+fn elements(row: &[u8]) -> Vec<(Vec<u8>, Vec<u8>)> {
+    let row = RowView::parse(row).unwrap();
+    row.check().unwrap();
+    let live = row.cells().filter(|cell| cell.column == 1);
+    live.filter_map(|cell| Some((cell.path?.to_vec(), cell.view(0)?.value.to_vec()))).collect()
+}
+
+fn with_elements(timestamp: i64, paths: &[&[u8]]) -> Vec<u8> {
+    row_of(&build(|builder| {
+        let write = at(timestamp);
+        let mut row = builder.row(b"ck", &write, false);
+        for path in paths {
+            row.element(1, path, b"v");
+        }
+    }))
+}
+
+#[test]
+fn a_tombstone_of_a_collection_hides_the_elements_that_are_not_newer() {
+    let deleted = row_of(&build(|builder| {
+        builder.row(b"ck", &at(9), false).delete_elements(1, 5).element(1, b"e", b"v");
+    }));
+    let (old, new) = (with_elements(5, &[b"a", b"e"]), with_elements(6, &[b"b"]));
+    let both = merged(&merged(&old, &deleted), &new);
+    assert_eq!(both, merged(&old, &merged(&new, &deleted)));
+    let expected = [b"b", b"e"].map(|path| (path.to_vec(), b"v".to_vec()));
+    assert_eq!(elements(&both), expected);
+    assert_eq!(RowView::parse(&both).unwrap().cells().count(), 3);
+    // Another column has nothing to do with it.
+    let other = row(at(1), false, &[(2, Some(b"w"))]);
+    assert_eq!(value(&merged(&other, &both), 2, 0), Some(b"w".to_vec()));
+}
+
+#[test]
+fn a_row_may_have_more_elements_than_a_u16_counts() {
+    let many = row_of(&build(|builder| {
+        let write = at(1);
+        let mut row = builder.row(b"ck", &write, true);
+        for number in 0..70_000_u32 {
+            row.element(1, &number.to_be_bytes(), b"v");
+        }
+        row.cell(2, b"w");
+    }));
+    assert_eq!(elements(&many).len(), 70_000);
+    assert_eq!(value(&many, 2, 0), Some(b"w".to_vec()));
+    let few = with_elements(2, &[&7_u32.to_be_bytes()]);
+    let both = merged(&few, &many);
+    assert_eq!(elements(&both), elements(&many));
+    assert_eq!(merged(&both, &many), both);
+}
+
+#[test]
+fn a_column_has_either_elements_or_one_value() {
+    let mut bytes = with_elements(1, &[b"a"]);
+    bytes.splice(11..11, [1, 0, 0, 1, 0, 0, 0, b'x']);
+    bytes[9] = 2;
+    let error = RowView::parse(&bytes).unwrap().check().unwrap_err();
+    assert_eq!(error.what, "either elements or one value of a column");
+}
+
+#[test]
 fn mutations_follow_each_other() {
     let mut bytes = build(|builder| {
         builder.row(b"a", &at(1), true).cell(0, b"x");
@@ -122,7 +213,7 @@ fn keys_of_any_length_come_back() {
         assert_eq!((view.check(), view.key()), (Ok(()), &key[..]));
         let found = view.items().map(|item| match item {
             Item::Row { ck, row } => (ck.to_vec(), RowView::parse(row).unwrap().cells().count()),
-            Item::PartitionDeletion(_) => panic!("there is none"),
+            Item::PartitionDeletion(_) | Item::RangeDeletion(_) => panic!("there is none"),
         });
         let wanted = lengths.into_iter().flat_map(|n| [(vec![0xFF; n], 1), (vec![0; n], 0)]);
         assert!(found.eq(wanted), "of a key of {key_bytes} bytes");
@@ -240,7 +331,22 @@ fn any_row() -> impl Strategy<Value = Vec<u8>> {
     let written = (write.clone(), any::<bool>(), cells).prop_map(|(write, marker, cells)| {
         row(write, marker, &cells.into_iter().collect::<Vec<_>>())
     });
-    prop_oneof![4 => written, 1 => write.prop_map(deleted)]
+    let paths = prop::sample::subsequence(vec![&b"a"[..], b"b", b"c"], 0..=3);
+    let elements = (write.clone(), prop::option::of(0..4_i64), paths, any::<bool>());
+    let elements = elements.prop_map(|(write, deleted_us, paths, is_deleted)| {
+        row_of(&build(|builder| {
+            let mut row = builder.row(b"ck", &write, false);
+            deleted_us.map(|timestamp| row.delete_elements(5, timestamp).element(5, b"", b"v"));
+            for path in paths {
+                if is_deleted {
+                    row.element_tombstone(5, path);
+                } else {
+                    row.element(5, path, b"v");
+                }
+            }
+        }))
+    });
+    prop_oneof![4 => written, 4 => elements, 1 => write.prop_map(deleted)]
 }
 
 proptest! {

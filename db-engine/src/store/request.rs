@@ -132,6 +132,10 @@ pub struct ReadRequest {
     pub now_s: i64,
     /// The columns that are wanted, ascending: rows may lack the cells of others. `None`: all.
     pub columns: Option<Arc<[u16]>>,
+    /// Whether the table has or had static columns: the row without a clustering key is the static
+    /// row of its partition. A page then begins each partition with it, if it is live, wherever
+    /// `from`, `to` and `after` are; it does not count for `rows_max`.
+    pub static_rows: bool,
     /// Blocks that are read from disk for this alone do not stay in memory.
     pub bypass_cache: bool,
 }
@@ -160,6 +164,7 @@ impl ReadRequest {
             bytes_max: usize::MAX,
             now_s,
             columns: None,
+            static_rows: false,
             bypass_cache: false,
         }
     }

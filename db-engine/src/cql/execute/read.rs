@@ -241,6 +241,7 @@ impl Read {
             bytes_max: PAGE_BYTES,
             now_s: self.now_s,
             columns: Some(Arc::clone(&self.columns)),
+            static_rows: false,
             bypass_cache: self.bypass_cache,
         };
         Some((shard, request))
