@@ -2,10 +2,10 @@
 
 use super::{
     Column, ColumnKind, DroppedColumn, SchemaError, Table,
-    columns::{COLUMNS_MAX, check_type, invalid, regular_column},
-    ddl::Alteration,
+    columns::{COLUMNS_MAX, check_static, check_type, column_of_cells, invalid},
+    ddl::{Alteration, NewColumn},
 };
-use crate::types::{CqlType, parse::Declared};
+use crate::types::CqlType;
 
 pub(super) fn alter_table(
     table: &mut Table,
@@ -14,8 +14,8 @@ pub(super) fn alter_table(
 ) -> Result<(), SchemaError> {
     match change {
         Alteration::Add { if_not_exists, columns } => {
-            for (name, declared) in columns {
-                add_column(table, name, declared, *if_not_exists)?;
+            for column in columns {
+                add_column(table, column, *if_not_exists)?;
             }
             Ok(())
         }
@@ -25,14 +25,15 @@ pub(super) fn alter_table(
                 let column = table.columns.iter().position(|column| column.name == *name);
                 let found = column.and_then(|at| Some((at, table.columns.get(at)?.kind)));
                 match found {
-                    Some((at, ColumnKind::Regular)) => {
+                    Some((at, kind @ (ColumnKind::Regular | ColumnKind::Static))) => {
                         let Column { ty, number, .. } = table.columns.remove(at);
                         let before = table.dropped.get(name);
                         let before = before.filter(|before| before.number == Some(number));
                         // What was dropped once does not come back.
                         let dropped_us =
                             before.map_or(dropped_us, |b| b.dropped_us.max(dropped_us));
-                        let dropped = DroppedColumn { ty, dropped_us, number: Some(number) };
+                        let (is_static, number) = (kind == ColumnKind::Static, Some(number));
+                        let dropped = DroppedColumn { ty, is_static, dropped_us, number };
                         table.dropped.insert(name.clone(), dropped);
                     }
                     Some(_) => {
@@ -62,12 +63,8 @@ pub(super) fn alter_table(
     }
 }
 
-fn add_column(
-    table: &mut Table,
-    name: &str,
-    declared: &Declared,
-    if_not_exists: bool,
-) -> Result<(), SchemaError> {
+fn add_column(table: &mut Table, new: &NewColumn, if_not_exists: bool) -> Result<(), SchemaError> {
+    let NewColumn { name, declared, is_static } = new;
     if table.column(name).is_some() {
         if if_not_exists {
             return Ok(());
@@ -75,12 +72,24 @@ fn add_column(
         return invalid(format!("Column with name '{name}' already exists"));
     }
     check_type(&table.name, name, declared)?;
+    if *is_static {
+        check_static(!table.clustering().is_empty())?;
+    }
     let dropped = table.dropped.get(name);
     if let Some(dropped) = dropped.filter(|column| !reads(&declared.ty, &column.ty)) {
         return invalid(format!(
             "Cannot add a column '{name}' of type {}, incompatible with previously dropped column \
              '{name}' of type {}",
             declared.ty, dropped.ty
+        ));
+    }
+    if let Some(dropped) = dropped.filter(|column| column.is_static != *is_static) {
+        let kind = |is_static| if is_static { "STATIC" } else { "REGULAR" };
+        return invalid(format!(
+            "Cannot re-add previously dropped column '{name}' of kind {}, incompatible with \
+             previous kind {}",
+            kind(*is_static),
+            kind(dropped.is_static)
         ));
     }
     let number = if let Some(number) = dropped.and_then(|column| column.number) {
@@ -92,10 +101,8 @@ fn add_column(
         table.next_column += 1;
         table.next_column - 1
     };
-    let column = regular_column(name.to_string(), declared.clone(), number);
-    let fixed = table.columns.len() - table.regular().len();
-    let before = table.regular().iter().take_while(|other| other.name.as_str() < name).count();
-    table.columns.insert(fixed + before, column);
+    table.columns.push(column_of_cells(new.clone(), number));
+    table.sort_with_cells();
     Ok(())
 }
 
@@ -135,7 +142,7 @@ fn rename(table: &mut Table, from: &str, to: &str) -> Result<(), SchemaError> {
     let name = format!("{}.{}", table.keyspace, table.name);
     match table.column(from) {
         None => return invalid(format!("Undefined column name {from} in table {name}")),
-        Some(column) if column.kind == ColumnKind::Regular => {
+        Some(Column { kind: ColumnKind::Regular | ColumnKind::Static, .. }) => {
             return invalid(format!("Cannot rename non PRIMARY KEY column {from}"));
         }
         Some(_) => {}

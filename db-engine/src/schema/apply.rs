@@ -3,8 +3,8 @@
 use super::{
     Applied, Catalog, Column, ColumnKind, Ddl, Keyspace, SchemaChange, SchemaError, Table,
     TableName, TableOptions, alter,
-    columns::{COLUMNS_MAX, check_type, invalid, regular_column},
-    ddl::{ChangeKind, Properties},
+    columns::{COLUMNS_MAX, check_static, check_type, column_of_cells, invalid},
+    ddl::{ChangeKind, NewColumn, Properties},
     replication::keyspace_options,
     system::is_system,
 };
@@ -244,14 +244,15 @@ fn create_table(
              non-alphanumeric-underscore characters (got \"{table}\")"
         )));
     }
-    let mut left: Vec<(String, Declared)> = Vec::new();
+    let mut left: Vec<NewColumn> = Vec::new();
     let mut names = BTreeSet::new();
-    for (column, declared) in columns {
-        if !names.insert(column) {
-            return invalid(format!("Duplicate column '{column}' declaration for table '{table}'"));
+    for column in columns {
+        let name = &column.name;
+        if !names.insert(name) {
+            return invalid(format!("Duplicate column '{name}' declaration for table '{table}'"));
         }
-        check_type(table, column, declared)?;
-        left.push((column.clone(), declared.clone()));
+        check_type(table, name, &column.declared)?;
+        left.push(column.clone());
     }
     if left.len() > COLUMNS_MAX {
         return invalid(format!("Table '{table}' has more than {COLUMNS_MAX} columns"));
@@ -264,15 +265,18 @@ fn create_table(
         }
     }
     set_order(table, &mut made, clustering, order)?;
-    left.sort_by(|a, b| a.0.cmp(&b.0));
+    if left.iter().any(|column| column.is_static) {
+        check_static(!clustering.is_empty())?;
+    }
+    left.sort_by(|a, b| a.name.cmp(&b.name));
     let mut next_column = 0;
-    for (name, declared) in left {
-        made.push(regular_column(name, declared, next_column));
+    for column in left {
+        made.push(column_of_cells(column, next_column));
         next_column += 1;
     }
     let mut options = TableOptions::default();
     options.set(properties.clone())?;
-    Ok(Table {
+    let mut made = Table {
         keyspace: keyspace.to_string(),
         name: table.clone(),
         id,
@@ -282,18 +286,20 @@ fn create_table(
         columns: made,
         dropped: BTreeMap::new(),
         options,
-    })
+    };
+    made.sort_with_cells();
+    Ok(made)
 }
 
 fn key_column(
     table: &str,
-    left: &mut Vec<(String, Declared)>,
+    left: &mut Vec<NewColumn>,
     made: &[Column],
     kind: ColumnKind,
     position: u16,
     name: &str,
 ) -> Result<Column, SchemaError> {
-    let Some(at) = left.iter().position(|(column, _)| column == name) else {
+    let Some(at) = left.iter().position(|column| column.name == *name) else {
         if made.iter().any(|column| column.name == name) {
             return invalid(format!(
                 "Duplicate column '{name}' in PRIMARY KEY clause for table '{table}'"
@@ -303,9 +309,12 @@ fn key_column(
             "Unknown column '{name}' referenced in PRIMARY KEY for table '{table}'"
         ));
     };
-    let (name, Declared { ty, frozen }) = left.remove(at);
+    let NewColumn { name, declared: Declared { ty, frozen }, is_static } = left.remove(at);
     if ty.mentions_duration() {
         return invalid(format!("duration type is not supported for PRIMARY KEY column '{name}'"));
+    }
+    if is_static {
+        return invalid(format!("Static column '{name}' cannot be part of the PRIMARY KEY"));
     }
     Ok(Column { name, kind, number: position, ty, frozen, descending: false })
 }

@@ -1,6 +1,6 @@
 //! What CREATE TABLE and ALTER TABLE ask of a column.
 
-use super::{Column, ColumnKind, SchemaError};
+use super::{Column, ColumnKind, SchemaError, ddl::NewColumn};
 use crate::types::parse::Declared;
 
 /// Most columns of a table, so that a row's number of cells always fits its field.
@@ -23,9 +23,22 @@ pub(super) fn check_type(table: &str, name: &str, declared: &Declared) -> Result
     Ok(())
 }
 
-pub(super) fn regular_column(name: String, declared: Declared, number: u16) -> Column {
-    let Declared { ty, frozen } = declared;
-    Column { name, kind: ColumnKind::Regular, number, ty, frozen, descending: false }
+/// Static columns are told apart from the others by what clustering columns are there for.
+pub(super) fn check_static(has_clustering: bool) -> Result<(), SchemaError> {
+    if has_clustering {
+        return Ok(());
+    }
+    invalid(
+        "Static columns are only useful (and thus allowed) if the table has at least one \
+         clustering column",
+    )
+}
+
+/// A column that has cells.
+pub(super) fn column_of_cells(new: NewColumn, number: u16) -> Column {
+    let NewColumn { name, declared: Declared { ty, frozen }, is_static } = new;
+    let kind = if is_static { ColumnKind::Static } else { ColumnKind::Regular };
+    Column { name, kind, number, ty, frozen, descending: false }
 }
 
 fn unsupported<T>(what: &str) -> Result<T, SchemaError> {

@@ -25,17 +25,28 @@ pub enum Property {
 /// What follows `WITH`, in the order given.
 pub type Properties = Vec<(String, Property)>;
 
+/// A column as it is declared.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewColumn {
+    /// Its name.
+    pub name: String,
+    /// The type of its values.
+    pub declared: Declared,
+    /// Whether `STATIC` was said.
+    pub is_static: bool,
+}
+
 /// A change of one table.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Alteration {
-    /// `ADD`: new regular columns.
+    /// `ADD`: new columns.
     Add {
         /// Leave out those that are there already.
         if_not_exists: bool,
-        /// Their names and types.
-        columns: Vec<(String, Declared)>,
+        /// What they are.
+        columns: Vec<NewColumn>,
     },
-    /// `DROP`: these regular columns.
+    /// `DROP`: these columns.
     Drop {
         /// Leave out those that are not there.
         if_exists: bool,
@@ -84,8 +95,8 @@ pub enum Ddl {
         name: TableName,
         /// Do nothing if it is there already.
         if_not_exists: bool,
-        /// Names and types, in the order given.
-        columns: Vec<(String, Declared)>,
+        /// The columns, in the order given.
+        columns: Vec<NewColumn>,
         /// Names of the partition key's columns.
         partition_key: Vec<String>,
         /// Names of the clustering columns.

@@ -66,7 +66,7 @@ pub fn table_cql(table: &Table, with_internals: bool) -> String {
         let (us, quoted) = (dropped.dropped_us, quoted(column));
         let _ = write!(statements, "\nALTER TABLE {name} DROP {quoted} USING TIMESTAMP {us};");
         if let Some(again) = table.column(column) {
-            let _ = write!(statements, "\nALTER TABLE {name} ADD {quoted} {};", again.type_name());
+            let _ = write!(statements, "\nALTER TABLE {name} ADD {};", declaration(again));
         }
     }
     statements
@@ -81,6 +81,16 @@ fn not_to_be_made(what: &str, name: &str, structure: &str) -> String {
     )
 }
 
+/// A column as it is declared.
+fn declaration(column: &Column) -> String {
+    let word = static_word(column.kind == ColumnKind::Static);
+    format!("{} {}{word}", quoted(&column.name), column.type_name())
+}
+
+fn static_word(is_static: bool) -> &'static str {
+    if is_static { " static" } else { "" }
+}
+
 /// The columns and the primary key, a line each; with those that were dropped, as they were then.
 fn columns_cql(table: &Table, with_dropped: bool) -> String {
     let (partition, clustering) = (table.partition_key(), table.clustering());
@@ -88,14 +98,16 @@ fn columns_cql(table: &Table, with_dropped: bool) -> String {
     let mut lines = Vec::new();
     let is_dropped = |column: &&Column| with_dropped && table.dropped.contains_key(&column.name);
     for column in table.columns.iter().filter(|column| !is_dropped(column)) {
-        let mut line = format!("{} {}", quoted(&column.name), column.type_name());
+        let mut line = declaration(column);
         if is_alone && column.kind == ColumnKind::PartitionKey {
             line.push_str(" PRIMARY KEY");
         }
         lines.push(line);
     }
     let dropped = table.dropped.iter().filter(|_| with_dropped);
-    lines.extend(dropped.map(|(name, column)| format!("{} {}", quoted(name), column.ty)));
+    lines.extend(dropped.map(|(name, column)| {
+        format!("{} {}{}", quoted(name), column.ty, static_word(column.is_static))
+    }));
     if !is_alone {
         let names = |columns: &[Column]| {
             let names: Vec<_> = columns.iter().map(|column| quoted(&column.name)).collect();

@@ -1,14 +1,15 @@
 //! The catalog as JSON: the form in which it is kept on disk.
 //!
 //! ```text
-//! {"format": 2, "next_table": N, "keyspaces": [{"name", "replication", "durable_writes",
+//! {"format": 3, "next_table": N, "keyspaces": [{"name", "replication", "durable_writes",
 //!   "tables": [{"name", "id", "number", "version", "next_column", "options",
 //!     "columns": [{"name", "kind", "number", "type", "frozen", "descending"}],
-//!     "dropped": [{"name", "type", "dropped_us", "number"}]}]}]}
+//!     "dropped": [{"name", "type", "is_static", "dropped_us", "number"}]}]}]}
 //! ```
 //!
 //! `dropped` may be missing: older programs did not write it. In format 1 a dropped column has
-//! `dropped_ms` instead of the time in microseconds, and no number. `format` grows when an older
+//! `dropped_ms` instead of the time in microseconds, and no number. Up to format 2 there are no
+//! static columns, and dropped ones do not say what they were. `format` grows when an older
 //! program could misread the file.
 
 use super::{Catalog, Column, ColumnKind, DroppedColumn, Keyspace, Table, TableOptions};
@@ -18,7 +19,7 @@ use std::{collections::BTreeMap, sync::Arc};
 use uuid::Uuid;
 
 /// The format that is written here; those before it are read.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 
 #[derive(Serialize, Deserialize)]
 struct StoredCatalog {
@@ -54,6 +55,8 @@ struct StoredDropped {
     #[serde(rename = "type")]
     ty: String,
     #[serde(default)]
+    is_static: bool,
+    #[serde(default)]
     dropped_us: i64,
     #[serde(default, skip_serializing)]
     dropped_ms: Option<i64>,
@@ -77,6 +80,7 @@ struct StoredColumn {
 enum StoredKind {
     PartitionKey,
     Clustering,
+    Static,
     Regular,
 }
 
@@ -113,6 +117,7 @@ fn store_table(table: &Table) -> StoredTable {
             .map(|(name, column)| StoredDropped {
                 name: name.clone(),
                 ty: column.ty.to_string(),
+                is_static: column.is_static,
                 dropped_us: column.dropped_us,
                 dropped_ms: None,
                 number: column.number,
@@ -127,6 +132,7 @@ fn store_column(column: &Column) -> StoredColumn {
         kind: match column.kind {
             ColumnKind::PartitionKey => StoredKind::PartitionKey,
             ColumnKind::Clustering => StoredKind::Clustering,
+            ColumnKind::Static => StoredKind::Static,
             ColumnKind::Regular => StoredKind::Regular,
         },
         number: column.number,
@@ -194,6 +200,7 @@ fn load_table(keyspace: &str, stored: StoredTable) -> Result<Table, String> {
 fn load_dropped(stored: StoredDropped) -> Result<(String, DroppedColumn), String> {
     let column = DroppedColumn {
         ty: parse::parse(&stored.ty)?.ty,
+        is_static: stored.is_static,
         dropped_us: stored.dropped_ms.map_or(stored.dropped_us, |ms| ms.saturating_mul(1_000)),
         number: stored.number,
     };
@@ -206,6 +213,7 @@ fn load_column(stored: StoredColumn) -> Result<Column, String> {
         kind: match stored.kind {
             StoredKind::PartitionKey => ColumnKind::PartitionKey,
             StoredKind::Clustering => ColumnKind::Clustering,
+            StoredKind::Static => ColumnKind::Static,
             StoredKind::Regular => ColumnKind::Regular,
         },
         number: stored.number,

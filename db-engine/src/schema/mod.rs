@@ -37,6 +37,8 @@ pub enum ColumnKind {
     PartitionKey,
     /// Orders the rows of a partition.
     Clustering,
+    /// Holds one value for all rows of a partition.
+    Static,
     /// Holds a value of its own in each row.
     Regular,
 }
@@ -48,8 +50,8 @@ pub struct Column {
     pub name: String,
     /// What it is to its table.
     pub kind: ColumnKind,
-    /// For a regular column, the number under which storage knows its cells; never used again for
-    /// another column of the table. For a key column, its position in the key.
+    /// For a regular or static column, the number under which storage knows its cells; never used
+    /// again for another column of the table. For a key column, its position in the key.
     pub number: u16,
     /// The type of its values.
     pub ty: CqlType,
@@ -91,8 +93,8 @@ pub struct Table {
     pub version: u32,
     /// The number that the next added column gets.
     pub next_column: u16,
-    /// Partition key, clustering key (both in their order), then regular columns by name: the
-    /// order of `SELECT *`.
+    /// Partition key, clustering key (both in their order), then static and regular columns, each
+    /// by name: the order of `SELECT *`.
     pub columns: Vec<Column>,
     /// The columns that were dropped, by name; they may have been added again since.
     pub dropped: BTreeMap<String, DroppedColumn>,
@@ -106,6 +108,8 @@ pub struct Table {
 pub struct DroppedColumn {
     /// The type of its values.
     pub ty: CqlType,
+    /// Whether it was static.
+    pub is_static: bool,
     /// The timestamp up to which its cells are dropped, in microseconds since the Unix epoch.
     pub dropped_us: i64,
     /// The number under which storage knows its cells, which it gets back when it is added again.
@@ -113,7 +117,8 @@ pub struct DroppedColumn {
     pub number: Option<u16>,
 }
 
-/// A regular column, and the timestamp of its newest cell that does not count, if there may be any.
+/// A regular or static column, and the timestamp of its newest cell that does not count, if there
+/// may be any.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CountedColumn {
     /// Its number in storage.
@@ -147,19 +152,34 @@ impl Table {
         self.clustering().iter().map(|column| (column.ty.clone(), column.descending)).collect()
     }
 
-    /// The regular columns, by name.
+    /// The static columns and then the regular ones, each by name.
     #[must_use]
-    pub fn regular(&self) -> &[Column] {
-        let start = self.columns.len() - self.count(ColumnKind::Regular);
-        self.columns.get(start..).unwrap_or_default()
+    pub fn with_cells(&self) -> &[Column] {
+        let keys = self.count(ColumnKind::PartitionKey) + self.count(ColumnKind::Clustering);
+        self.columns.get(keys..).unwrap_or_default()
     }
 
-    /// Which cells count, by the numbers of the regular columns, which ascend; none if all that
+    /// Puts these in their order.
+    fn sort_with_cells(&mut self) {
+        let keys = self.columns.len() - self.with_cells().len();
+        if let Some(columns) = self.columns.get_mut(keys..) {
+            let is_regular = |column: &Column| column.kind == ColumnKind::Regular;
+            columns.sort_by(|a, b| (is_regular(a), &a.name).cmp(&(is_regular(b), &b.name)));
+        }
+    }
+
+    /// Whether storage may hold static rows: it has static columns, or had some.
+    #[must_use]
+    pub fn has_static_rows(&self) -> bool {
+        self.count(ColumnKind::Static) > 0 || self.dropped.values().any(|column| column.is_static)
+    }
+
+    /// Which cells count, by the numbers of their columns, which ascend; none if all that
     /// storage holds do: no column was ever dropped.
     #[must_use]
     pub fn counted_columns(&self) -> Option<Vec<CountedColumn>> {
-        let regular = self.regular();
-        if self.dropped.is_empty() && regular.len() == usize::from(self.next_column) {
+        let with_cells = self.with_cells();
+        if self.dropped.is_empty() && with_cells.len() == usize::from(self.next_column) {
             return None;
         }
         let counted = |column: &Column| {
@@ -169,7 +189,7 @@ impl Table {
             let newer_than_us = dropped.map_or(i64::MIN, |dropped| dropped.dropped_us);
             CountedColumn { number: column.number, newer_than_us }
         };
-        let mut columns: Vec<CountedColumn> = regular.iter().map(counted).collect();
+        let mut columns: Vec<CountedColumn> = with_cells.iter().map(counted).collect();
         columns.sort_unstable_by_key(|column| column.number);
         Some(columns)
     }

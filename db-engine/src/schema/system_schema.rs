@@ -102,7 +102,7 @@ pub(super) fn dropped_columns(shape: &Table, catalog: &Catalog) -> Vec<Row> {
                     "table_name" => text(&table.name),
                     "column_name" => text(name),
                     "dropped_time" => (column.dropped_us / 1_000).to_be_bytes().to_vec(),
-                    "kind" => text("regular"),
+                    "kind" => text(if column.is_static { "static" } else { "regular" }),
                     "type" => text(&column.ty.to_string()),
                     _ => return None,
                 })
@@ -117,6 +117,7 @@ fn column_value(name: &str, table: &Table, column: &Column) -> Option<Vec<u8>> {
     let (kind, position) = match column.kind {
         ColumnKind::PartitionKey => ("partition_key", i32::from(column.number)),
         ColumnKind::Clustering => ("clustering", i32::from(column.number)),
+        ColumnKind::Static => ("static", -1),
         ColumnKind::Regular => ("regular", -1),
     };
     let order = match (column.kind, column.descending) {

@@ -1,6 +1,6 @@
 use super::{
     Applied, Catalog, Ddl, DroppedColumn, SchemaError, TableName, TableSettings,
-    ddl::{Alteration, ChangeKind, Properties, Property},
+    ddl::{Alteration, ChangeKind, NewColumn, Properties, Property},
     describe,
 };
 use crate::types::{CqlType, parse};
@@ -15,8 +15,12 @@ fn table() -> TableName {
     TableName { keyspace: Some("ks".into()), name: "t".into() }
 }
 
+fn column(name: &str, ty: &str) -> NewColumn {
+    let declared = parse::parse(ty).unwrap();
+    NewColumn { name: name.to_string(), declared, is_static: false }
+}
+
 fn create(properties: Properties) -> Ddl {
-    let column = |name: &str, ty: &str| (name.to_string(), parse::parse(ty).unwrap());
     Ddl::CreateTable {
         name: table(),
         if_not_exists: false,
@@ -141,14 +145,15 @@ fn a_dropped_column_that_is_added_again_has_its_number_and_only_newer_cells() {
     assert_eq!(newer_than(&before), None);
     assert_eq!(newer_than(&without), Some(vec![i64::MIN]));
     let number_before = Some(number(&before));
-    let dropped =
-        DroppedColumn { ty: CqlType::Double, dropped_us: 1_000_000, number: number_before };
+    let dropped = DroppedColumn {
+        ty: CqlType::Double,
+        is_static: false,
+        dropped_us: 1_000_000,
+        number: number_before,
+    };
     assert_eq!(table_of(&without).dropped, [("v".to_string(), dropped)].into());
     assert_eq!(Catalog::from_json(&without.to_json()).as_ref(), Ok(&without));
-    let add = |ty: &str| {
-        let columns = vec![("v".to_string(), parse::parse(ty).unwrap())];
-        Alteration::Add { if_not_exists: false, columns }
-    };
+    let add = |ty: &str| Alteration::Add { if_not_exists: false, columns: vec![column("v", ty)] };
     let ddl = Ddl::AlterTable { name: table(), if_exists: false, change: add("text") };
     let refused = apply(&without, &ddl).unwrap_err();
     let text = "Cannot add a column 'v' of type text, incompatible with previously dropped column \
@@ -187,8 +192,8 @@ fn the_catalog_comes_back_from_its_file_and_no_other_does() {
     let catalog = with_table(windows("HOURS", "6", "604800")).unwrap();
     let text = catalog.to_json();
     assert_eq!(Catalog::from_json(&text), Ok(catalog));
-    let newer = text.replacen("\"format\": 2", "\"format\": 3", 1);
-    assert!(Catalog::from_json(&newer).unwrap_err().contains("format 3"));
+    let newer = text.replacen("\"format\": 3", "\"format\": 4", 1);
+    assert!(Catalog::from_json(&newer).unwrap_err().contains("format 4"));
     assert!(Catalog::from_json("{}").is_err());
     let unused = text.replacen("\"next_table\": 2", "\"next_table\": 1", 1);
     assert!(Catalog::from_json(&unused).is_err());
@@ -212,4 +217,59 @@ fn what_is_there_already_is_said_or_left() {
 
 fn table_of_no_one() -> TableName {
     TableName { keyspace: Some("nobody".into()), name: "t".into() }
+}
+
+#[test]
+fn a_static_column_needs_clustering_columns_and_stays_what_it_was() {
+    let new_static = |name: &str| NewColumn { is_static: true, ..column(name, "int") };
+    let create = |clustering: &[&str], columns: Vec<NewColumn>| {
+        let mut ddl = create(Vec::new());
+        if let Ddl::CreateTable { clustering: names, columns: all, .. } = &mut ddl {
+            names.extend(clustering.iter().map(ToString::to_string));
+            all.extend(columns);
+        }
+        apply(&with_keyspace(), &ddl).map(|applied| applied.catalog.unwrap())
+    };
+    let refused = |made: Result<Catalog, SchemaError>| made.unwrap_err().to_string();
+    let useless = "Static columns are only useful (and thus allowed) if the table has at least one \
+                   clustering column";
+    assert_eq!(refused(create(&[], vec![new_static("s")])), useless);
+    let of_key = "Static column 's' cannot be part of the PRIMARY KEY";
+    assert_eq!(refused(create(&["s"], vec![new_static("s")])), of_key);
+    let made = create(&["a"], vec![new_static("z"), new_static("s")]).unwrap();
+    let names = |catalog: &Catalog| {
+        let table = catalog.table("ks", "t").unwrap();
+        table.columns.iter().map(|column| column.name.clone()).collect::<Vec<_>>()
+    };
+    assert_eq!(names(&made), ["k", "a", "s", "z", "v"]);
+    assert_eq!(Catalog::from_json(&made.to_json()).as_ref(), Ok(&made));
+    let alter = |catalog: &Catalog, change| {
+        apply(catalog, &Ddl::AlterTable { name: table(), if_exists: false, change })
+            .map(|applied| applied.catalog.unwrap())
+    };
+    let add = |column| Alteration::Add { if_not_exists: false, columns: vec![column] };
+    let drop = |name: &str| {
+        let columns = vec![name.to_string()];
+        Alteration::Drop { if_exists: false, columns, timestamp_us: None }
+    };
+    let wider = alter(&made, add(new_static("t"))).unwrap();
+    assert_eq!(names(&wider), ["k", "a", "s", "t", "z", "v"]);
+    let plain = with_table(Vec::new()).unwrap();
+    assert_eq!(refused(alter(&plain, add(new_static("t")))), useless);
+    // Its rows are in storage once the column is not.
+    let mut left = made;
+    for name in ["s", "z"] {
+        left = alter(&left, drop(name)).unwrap();
+    }
+    let found = Catalog::from_json(&left.to_json()).unwrap();
+    assert_eq!(found, left);
+    assert!(found.table("ks", "t").unwrap().has_static_rows());
+    assert!(!plain.table("ks", "t").unwrap().has_static_rows());
+    let another = "Cannot re-add previously dropped column 's' of kind REGULAR, incompatible with \
+                   previous kind STATIC";
+    assert_eq!(refused(alter(&left, add(column("s", "int")))), another);
+    assert_eq!(names(&alter(&left, add(new_static("s"))).unwrap()), ["k", "a", "s", "v"]);
+    // A program before this one did not know of them.
+    let old = plain.to_json().replacen("\"format\": 3", "\"format\": 2", 1);
+    assert_eq!(Catalog::from_json(&old), Ok(plain));
 }

@@ -11,7 +11,7 @@ use crate::{
     },
     schema::{
         Ddl,
-        ddl::{Alteration, Properties, Property},
+        ddl::{Alteration, NewColumn, Properties, Property},
     },
     types::{
         CqlType,
@@ -124,16 +124,12 @@ impl Parser<'_> {
                 (partition_key, clustering) = parser.primary_key()?;
                 return Ok(());
             }
-            let column = parser.name()?;
-            let declared = parser.type_name(0)?;
-            if parser.words("static") {
-                return Err(CqlError::unsupported("Static columns are"));
-            }
+            let column = parser.new_column()?;
             if parser.words("primary key") {
                 keys += 1;
-                partition_key = vec![column.clone()];
+                partition_key = vec![column.name.clone()];
             }
-            columns.push((column, declared));
+            columns.push(column);
             Ok(())
         })?;
         match keys {
@@ -175,6 +171,14 @@ impl Parser<'_> {
             order,
             properties,
         })
+    }
+
+    fn new_column(&mut self) -> Parsed<NewColumn> {
+        let (name, declared) = (self.name()?, self.type_name(0)?);
+        if self.words("static") {
+            return Err(CqlError::unsupported("Static columns are"));
+        }
+        Ok(NewColumn { name, declared, is_static: false })
     }
 
     fn ordering(&mut self) -> Parsed<(String, bool)> {
@@ -231,17 +235,10 @@ impl Parser<'_> {
         let name = self.table_name()?;
         let change = if self.words("add") {
             let if_not_exists = self.words("if not exists");
-            let column = |parser: &mut Self| {
-                let pair = (parser.name()?, parser.type_name(0)?);
-                if parser.words("static") {
-                    return Err(CqlError::unsupported("Static columns are"));
-                }
-                Ok(pair)
-            };
             let columns = if *self.peek() == LexemeKind::Symbol("(") {
-                self.parenthesized(column)?
+                self.parenthesized(Self::new_column)?
             } else {
-                vec![column(self)?]
+                vec![self.new_column()?]
             };
             Alteration::Add { if_not_exists, columns }
         } else if self.words("drop") {

@@ -91,7 +91,7 @@ fn call(table: &Table, name: &str, arguments: &[Selector]) -> Result<Selected, C
     };
     match name {
         "writetime" | "ttl" => {
-            if column.kind != ColumnKind::Regular {
+            if !matches!(column.kind, ColumnKind::Regular | ColumnKind::Static) {
                 return invalid(format!(
                     "Cannot use selection function {name} on PRIMARY KEY part {}",
                     column.name
@@ -138,8 +138,8 @@ fn aggregate(
     Ok(Selected { source, kind, ty: column.ty.clone(), spec: spec("system.", ty) })
 }
 
-/// Partitions are what `DISTINCT` tells apart: only their keys can be asked for, and of a range of
-/// partitions the whole key.
+/// Partitions are what `DISTINCT` tells apart: only their keys and static columns can be asked for,
+/// and of a range of partitions the whole key.
 pub(super) fn check_distinct(
     table: &Table,
     selected: &[Selected],
@@ -155,8 +155,9 @@ pub(super) fn check_distinct(
             (item, source) => item == source,
         })
     };
-    let others = table.columns.iter().skip(table.partition_key().len());
-    if let Some(column) = others.clone().find(of_row) {
+    let of_rows =
+        |column: &&Column| matches!(column.kind, ColumnKind::Clustering | ColumnKind::Regular);
+    if let Some(column) = table.columns.iter().filter(of_rows).find(of_row) {
         return invalid(format!(
             "SELECT DISTINCT queries must only request partition key columns and/or static \
              columns (not {})",

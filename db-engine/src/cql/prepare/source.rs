@@ -12,7 +12,7 @@ pub(in crate::cql) enum Source {
     Key(usize),
     /// A clustering column.
     Clustering(usize),
-    /// The cell of a regular column.
+    /// The cell of a regular or static column.
     Cell(u16),
     /// When that cell was written.
     WriteTime(u16),
@@ -30,11 +30,11 @@ impl Source {
         match column.kind {
             ColumnKind::PartitionKey => Source::Key(column.number.into()),
             ColumnKind::Clustering => Source::Clustering(column.number.into()),
-            ColumnKind::Regular => Source::Cell(column.number),
+            ColumnKind::Regular | ColumnKind::Static => Source::Cell(column.number),
         }
     }
 
-    /// The number of the regular column that it looks at, if it does.
+    /// The number of the column whose cell it looks at, if it does.
     pub(in crate::cql) fn column(&self) -> Option<u16> {
         match self {
             Source::Cell(column) | Source::WriteTime(column) | Source::Ttl(column) => Some(*column),
