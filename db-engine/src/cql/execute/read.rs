@@ -5,26 +5,24 @@ use crate::{
         error::{CqlError, ErrorCode},
         execute::{
             aggregate::Total,
+            filter::Filter,
+            keys::{CkRange, bound_bytes},
             paging::PagingState,
             project::{Projector, Shape},
         },
-        parse::ast::Operator,
-        prepare::{plan::SelectPlan, source::Source},
+        prepare::plan::SelectPlan,
     },
     mutation::{
         Token,
         token::{range_of, shard_of},
     },
     store::{Page, PageRow, Partitions, Position, ReadRequest},
-    types::{CqlType, comparable},
+    types::comparable,
 };
 use std::{
     ops::{Bound, RangeBounds},
     sync::Arc,
 };
-
-/// A range of encoded clustering keys.
-pub(super) type CkRange = (Bound<Vec<u8>>, Bound<Vec<u8>>);
 
 /// Rows asked of storage at a time: about as many as are taken in within a millisecond, during
 /// which nothing else is done.
@@ -41,14 +39,6 @@ const FILTERED_ROWS_MAX: u64 = 10_000;
 const READ_OWN_BYTES: usize = 600;
 const KEY_BYTES: usize = 48;
 
-/// Bytes of one end of a range of keys.
-pub(super) fn bound_bytes(bound: &Bound<Vec<u8>>) -> usize {
-    match bound {
-        Bound::Included(code) | Bound::Excluded(code) => code.capacity(),
-        Bound::Unbounded => 0,
-    }
-}
-
 /// What is left to read.
 #[derive(Debug)]
 pub(super) enum Steps {
@@ -56,16 +46,6 @@ pub(super) enum Steps {
     Keys { keys: Vec<(Token, Vec<u8>)>, slices: Vec<CkRange> },
     /// All partitions with these tokens, both inclusive.
     Tokens { from: i64, to: i64 },
-}
-
-/// A condition with its values known.
-#[derive(Debug)]
-pub(super) struct Filter {
-    pub source: Source,
-    pub operator: Operator,
-    /// The values, in the form in which they compare.
-    pub codes: Vec<Vec<u8>>,
-    pub ty: CqlType,
 }
 
 /// A read under way. Owned by whoever executes it; may move between shards.
@@ -453,31 +433,4 @@ fn too_large() -> CqlError {
     let message =
         "the result takes more memory than there is: ask for it in pages, or for fewer columns";
     CqlError { code: ErrorCode::Overloaded, message: message.into() }
-}
-
-impl Filter {
-    fn matches(
-        &self,
-        projector: &mut Projector<'_>,
-        scratch: &mut Vec<u8>,
-    ) -> Result<bool, CqlError> {
-        scratch.clear();
-        if projector.value(&self.source, scratch).is_none() {
-            return Ok(false);
-        }
-        let end = scratch.len();
-        let value = scratch.clone();
-        comparable::encode(&self.ty, false, &value, scratch).map_err(CqlError::incomparable)?;
-        let code = scratch.get(end..).unwrap_or_default();
-        Ok(self.codes.iter().any(|wanted| {
-            let wanted = wanted.as_slice();
-            match self.operator {
-                Operator::Eq | Operator::In => code == wanted,
-                Operator::Lt => code < wanted,
-                Operator::Le => code <= wanted,
-                Operator::Gt => code > wanted,
-                Operator::Ge => code >= wanted,
-            }
-        }))
-    }
 }

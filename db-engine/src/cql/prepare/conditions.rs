@@ -8,7 +8,7 @@ use crate::{
         prepare::{
             binder::{Binder, column},
             input::{BoundValue, Operand},
-            plan::{Choice, Condition, Edge, PartitionSet, RangeInput},
+            plan::{Choice, Condition, Edge, KeyRanges, PartitionSet, RangeInput},
             source::Source,
         },
     },
@@ -38,8 +38,7 @@ impl OfColumn {
 /// A `WHERE`, sorted out.
 pub(super) struct Where {
     pub partitions: PartitionSet,
-    pub prefix: Vec<Choice>,
-    pub span: RangeInput,
+    pub ranges: KeyRanges,
     pub conditions: Vec<Condition>,
 }
 
@@ -267,7 +266,13 @@ impl<'a> Sorter<'a> {
         if conditions.iter().any(|condition| !orders(&condition.choice)) {
             return Err(CqlError::unsupported("Filtering by a duration is"));
         }
-        Ok(Where { partitions, prefix, span: self.span, conditions })
+        Ok(Where { partitions, ranges: self.ranges(prefix), conditions })
+    }
+
+    fn ranges(self, prefix: Vec<Choice>) -> KeyRanges {
+        let next = self.table.clustering().get(prefix.len());
+        let descending = next.is_some_and(|column| column.descending);
+        KeyRanges { open: next.is_some(), descending, prefix, span: self.span }
     }
 
     fn partitions(

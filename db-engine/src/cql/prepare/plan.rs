@@ -184,6 +184,19 @@ pub(in crate::cql) struct RangeInput {
     pub upper: Option<Edge>,
 }
 
+/// Ranges of clustering keys by value: those that begin with a prefix, between two edges.
+#[derive(Debug)]
+pub(in crate::cql) struct KeyRanges {
+    /// Values of the first clustering columns.
+    pub prefix: Vec<Choice>,
+    /// A range of what follows the prefix.
+    pub span: RangeInput,
+    /// Whether the column after the prefix is descending.
+    pub descending: bool,
+    /// Whether there are more clustering columns than the prefix has.
+    pub open: bool,
+}
+
 /// Which partitions are read.
 #[derive(Debug)]
 pub(in crate::cql) enum PartitionSet {
@@ -207,14 +220,8 @@ pub(in crate::cql) struct Condition {
 pub struct SelectPlan {
     pub(in crate::cql) table: TableNumber,
     pub(in crate::cql) partitions: PartitionSet,
-    /// Values of the first clustering columns.
-    pub(in crate::cql) prefix: Vec<Choice>,
-    /// A range of what follows the prefix.
-    pub(in crate::cql) span: RangeInput,
-    /// Whether the column after the prefix is descending.
-    pub(in crate::cql) descending: bool,
-    /// Whether there are more clustering columns than the prefix has.
-    pub(in crate::cql) open: bool,
+    /// Which of their rows, if they are named by key.
+    pub(in crate::cql) ranges: KeyRanges,
     pub(in crate::cql) conditions: Vec<Condition>,
     pub(in crate::cql) reverse: bool,
     pub(in crate::cql) distinct: bool,
@@ -242,7 +249,7 @@ impl SelectPlan {
     pub fn is_of_one_row(&self) -> bool {
         let is_one = |choice: &Choice| matches!(choice, Choice::One(_));
         let PartitionSet::Keys(keys) = &self.partitions else { return false };
-        !self.open && keys.iter().chain(&self.prefix).all(is_one)
+        !self.ranges.open && keys.iter().chain(&self.ranges.prefix).all(is_one)
     }
 
     /// Whether rows are looked at and then left out.

@@ -39,7 +39,7 @@ pub(super) fn prepare(table: &Arc<Table>, select: &Select) -> Result<Prepared, C
     if select.distinct && sorter.restricts_clustering() {
         return invalid(DISTINCT_BY_KEY);
     }
-    let Where { partitions, prefix, span, conditions } = sorter.finish(select.allow_filtering)?;
+    let Where { partitions, ranges, conditions } = sorter.finish(select.allow_filtering)?;
     if select.distinct {
         if per_partition_limit.is_some() {
             return invalid("PER PARTITION LIMIT is not allowed with SELECT DISTINCT queries");
@@ -51,13 +51,12 @@ pub(super) fn prepare(table: &Arc<Table>, select: &Select) -> Result<Prepared, C
     }
     check_limit(limit.as_ref())?;
     check_limit(per_partition_limit.as_ref())?;
-    let reverse = order(table, select, &partitions, &prefix)?;
+    let reverse = order(table, select, &partitions, &ranges.prefix)?;
     let pk_indexes = match &partitions {
         PartitionSet::Keys(choices) => routing_of(choices),
         PartitionSet::Tokens { .. } => Vec::new(),
     };
     let bind = binder.finish();
-    let next = table.clustering().get(prefix.len());
     let sums_up = selected.iter().any(|item| item.kind != Fold::First);
     check_sums(sums_up, per_partition_limit.is_some())?;
     let aggregates = selected.iter().map(Selected::aggregate).collect();
@@ -66,11 +65,8 @@ pub(super) fn prepare(table: &Arc<Table>, select: &Select) -> Result<Prepared, C
     let columns: BTreeSet<u16> = sources.filter_map(Source::column).collect();
     let plan = SelectPlan {
         table: table.number,
-        descending: next.is_some_and(|column| column.descending),
-        open: next.is_some(),
         partitions,
-        prefix,
-        span,
+        ranges,
         conditions,
         reverse,
         distinct: select.distinct,

@@ -1,0 +1,190 @@
+//! `WHERE` by key with its values known: partition keys, and ranges of clustering keys.
+
+use crate::{
+    cql::{
+        error::CqlError,
+        execute::{
+            context::BindContext,
+            value::{check_composite, check_key, put_component},
+        },
+        prepare::plan::{Choice, Edge, KeyRanges},
+    },
+    mutation::{Token, token::token},
+    types::{Value, comparable},
+};
+use std::ops::Bound;
+
+/// Most combinations of the values of several `IN`.
+const COMBINATIONS_MAX: usize = 1_000;
+
+/// Most bytes of all combinations together: a value that is sent once is in many of them.
+/// Reads that wait hold them.
+const COMBINATIONS_BYTES_MAX: usize = 1 << 20;
+
+/// A range of encoded clustering keys.
+pub(super) type CkRange = (Bound<Vec<u8>>, Bound<Vec<u8>>);
+
+/// Bytes of one end of a range of keys.
+pub(super) fn bound_bytes(bound: &Bound<Vec<u8>>) -> usize {
+    match bound {
+        Bound::Included(code) | Bound::Excluded(code) => code.capacity(),
+        Bound::Unbounded => 0,
+    }
+}
+
+/// The partition keys that these values of all its columns make.
+pub(super) fn partition_keys(
+    choices: &[Choice],
+    values: &[Value<'_>],
+    context: &BindContext,
+) -> Result<Vec<(Token, Vec<u8>)>, CqlError> {
+    if let [Choice::One(slot)] = choices {
+        let value = slot.find_key(values, context)?;
+        if value.is_empty() {
+            return Err(CqlError::invalid("Key may not be empty"));
+        }
+        check_key(value.len())?;
+        return Ok(vec![(token(&value), value.into_owned())]);
+    }
+    let is_single = choices.len() == 1;
+    // Sorted by value, as Cassandra answers: each key goes with its comparable form.
+    let mut keys = vec![(Vec::new(), Vec::new())];
+    for choice in choices {
+        let items = choice.resolve(values, context)?;
+        check_combinations(keys.iter().map(|(_, key)| key), items.iter().map(|item| &item.1))?;
+        let mut next = Vec::with_capacity(keys.len() * items.len());
+        for (order, key) in &keys {
+            for (slot, value) in &items {
+                let (mut order, mut key): (Vec<u8>, Vec<u8>) = (order.clone(), key.clone());
+                comparable::encode(&slot.ty, false, value, &mut order)?;
+                if is_single {
+                    key.extend_from_slice(value);
+                } else {
+                    put_component(value, &mut key)?;
+                }
+                next.push((order, key));
+            }
+        }
+        keys = next;
+    }
+    keys.sort();
+    keys.dedup();
+    let components = if is_single { 0 } else { choices.len() };
+    for (_, key) in &keys {
+        check_composite(key.len(), components)?;
+    }
+    Ok(keys.into_iter().map(|(_, key)| (token(&key), key)).collect())
+}
+
+impl KeyRanges {
+    /// The ranges in each partition, in the order of their keys.
+    pub(super) fn slices(
+        &self,
+        values: &[Value<'_>],
+        context: &BindContext,
+    ) -> Result<Vec<CkRange>, CqlError> {
+        let mut prefixes = vec![Vec::new()];
+        for choice in &self.prefix {
+            if let Choice::One(slot) = choice {
+                let value = slot.find_key(values, context)?;
+                check_combinations(prefixes.iter(), [&*value].into_iter())?;
+                for prefix in &mut prefixes {
+                    comparable::encode(&slot.ty, slot.descending, &value, prefix)?;
+                }
+                continue;
+            }
+            let items = choice.resolve(values, context)?;
+            check_combinations(prefixes.iter(), items.iter().map(|item| &item.1))?;
+            let mut next = Vec::with_capacity(prefixes.len() * items.len());
+            for prefix in &prefixes {
+                for (slot, value) in &items {
+                    let mut prefix: Vec<u8> = prefix.clone();
+                    comparable::encode(&slot.ty, slot.descending, value, &mut prefix)?;
+                    next.push(prefix);
+                }
+            }
+            next.sort();
+            next.dedup();
+            prefixes = next;
+        }
+        let mut slices = Vec::with_capacity(prefixes.len());
+        let (count, mut bytes) = (prefixes.len(), 0);
+        for prefix in prefixes {
+            let slice = self.slice(prefix, values, context)?;
+            bytes += bound_bytes(&slice.0) + bound_bytes(&slice.1);
+            check_bytes(count, bytes / 2)?;
+            slices.push(slice);
+        }
+        Ok(slices)
+    }
+
+    fn slice(
+        &self,
+        prefix: Vec<u8>,
+        values: &[Value<'_>],
+        context: &BindContext,
+    ) -> Result<CkRange, CqlError> {
+        if !self.open {
+            return Ok((Bound::Included(prefix.clone()), Bound::Included(prefix)));
+        }
+        // By value, the lower end comes first; by code, it does unless the column is descending.
+        let (first, last) = if self.descending {
+            (&self.span.upper, &self.span.lower)
+        } else {
+            (&self.span.lower, &self.span.upper)
+        };
+        let code = |edge: &Edge| {
+            let mut code = prefix.clone();
+            for slot in &edge.slots {
+                let value = slot.find_key(values, context)?;
+                comparable::encode(&slot.ty, slot.descending, &value, &mut code)?;
+            }
+            Ok::<_, CqlError>(code)
+        };
+        let above = |mut code: Vec<u8>| {
+            code.push(comparable::ABOVE);
+            code
+        };
+        let from = match first {
+            Some(edge) if edge.inclusive => Bound::Included(code(edge)?),
+            Some(edge) => Bound::Excluded(above(code(edge)?)),
+            None if prefix.is_empty() => Bound::Unbounded,
+            None => Bound::Included(prefix.clone()),
+        };
+        let to = match last {
+            Some(edge) if edge.inclusive => Bound::Excluded(above(code(edge)?)),
+            Some(edge) => Bound::Excluded(code(edge)?),
+            None if prefix.is_empty() => Bound::Unbounded,
+            None => Bound::Excluded(above(prefix)),
+        };
+        Ok((from, to))
+    }
+}
+
+/// Checks what comes of each of these beginnings followed by each of these values.
+fn check_combinations<A: AsRef<[u8]>, B: AsRef<[u8]>>(
+    beginnings: impl Iterator<Item = A>,
+    values: impl Iterator<Item = B>,
+) -> Result<(), CqlError> {
+    let (a, a_bytes) =
+        beginnings.fold((0, 0), |(count, bytes), one| (count + 1, bytes + one.as_ref().len()));
+    let (b, b_bytes) =
+        values.fold((0, 0), |(count, bytes), one| (count + 1, bytes + one.as_ref().len()));
+    if usize::saturating_mul(a, b) > COMBINATIONS_MAX {
+        return Err(CqlError::invalid(format!(
+            "The IN restrictions make more than {COMBINATIONS_MAX} combinations of values"
+        )));
+    }
+    check_bytes(a * b, a_bytes * b + b_bytes * a)
+}
+
+/// Checks so many combinations of so many bytes in all.
+fn check_bytes(count: usize, bytes: usize) -> Result<(), CqlError> {
+    if count <= 1 || bytes <= COMBINATIONS_BYTES_MAX {
+        return Ok(());
+    }
+    Err(CqlError::invalid(format!(
+        "The combinations of the IN restrictions' values have more than \
+         {COMBINATIONS_BYTES_MAX} bytes: ask for fewer at a time"
+    )))
+}
