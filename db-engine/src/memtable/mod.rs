@@ -8,6 +8,7 @@
 mod arena;
 #[cfg(test)]
 mod oracle;
+mod ranges;
 mod rows;
 #[cfg(test)]
 mod tests;
@@ -19,11 +20,12 @@ use hashbrown::HashTable;
 pub use self::arena::Pool;
 use self::{
     arena::{Arena, HEADER_BYTES},
+    ranges::RangeDeletions,
     rows::{ENTRY_BYTES, Rows},
 };
 use crate::{
     io::TimeSlice,
-    mutation::{Deletion, Item, MutationView, RowView, Token, merge, shadow},
+    mutation::{Deletion, Item, MutationView, RangeDeletion, RowView, Token, merge, shadow},
 };
 
 /// Bytes that a row takes besides its keys and values.
@@ -33,7 +35,7 @@ const ROW_BYTES: usize = HEADER_BYTES + ENTRY_BYTES;
 const SCRATCH_BYTES_KEPT: usize = 1 << 20;
 
 /// Bytes that a partition takes besides its key and rows.
-const PARTITION_BYTES: usize = 210;
+const PARTITION_BYTES: usize = 218;
 
 #[derive(Debug)]
 struct Partition {
@@ -41,6 +43,8 @@ struct Partition {
     key: Arc<[u8]>,
     /// No row holds anything that this covers.
     deletion: Option<Deletion>,
+    /// Nor anything that one of these covers, if it has a clustering key.
+    ranges: Option<Box<RangeDeletions>>,
     rows: Rows,
 }
 
@@ -53,6 +57,7 @@ pub struct PartitionView<'a> {
     pub key: &'a [u8],
     /// Its deletion. No row holds anything that this covers.
     pub deletion: Option<Deletion>,
+    ranges: Option<&'a RangeDeletions>,
     rows: &'a Rows,
     arena: &'a Arena,
 }
@@ -70,6 +75,8 @@ pub struct Memtable {
     bytes: usize,
     rows: usize,
     timestamp_min: Option<i64>,
+    /// Whether a range of rows is deleted in any partition.
+    has_ranges: bool,
     scratch: Vec<u8>,
 }
 
@@ -89,8 +96,10 @@ impl Memtable {
                     self.delete_partition(place, deletion, pool);
                     continue;
                 }
-                // No statement makes one yet.
-                Item::RangeDeletion(_) => continue,
+                Item::RangeDeletion(range) => {
+                    self.delete_range(place, range, pool);
+                    continue;
+                }
             };
             let is_same =
                 |item: &Item<'_>| matches!(item, Item::Row { ck: other, .. } if *other == ck);
@@ -127,7 +136,8 @@ impl Memtable {
         let bytes = key.len();
         let key: Arc<[u8]> = key.into();
         self.by_place.insert((token, Arc::clone(&key)), number);
-        self.partitions.push(Partition { token, key, deletion: None, rows: Rows::default() });
+        let rows = Rows::default();
+        self.partitions.push(Partition { token, key, deletion: None, ranges: None, rows });
         self.bytes += PARTITION_BYTES + bytes;
         place
     }
@@ -140,7 +150,9 @@ impl Memtable {
             return;
         };
         let oldest = view.timestamps().min();
-        let hidden = partition.deletion.filter(|deletion| oldest <= Some(deletion.timestamp));
+        let range = partition.ranges.as_ref().and_then(|ranges| ranges.covering(ck));
+        let deletion = partition.deletion.max(range);
+        let hidden = deletion.filter(|deletion| oldest <= Some(deletion.timestamp));
         let mut left = Vec::new();
         let row = match hidden {
             Some(deletion) => {
@@ -175,12 +187,34 @@ impl Memtable {
     }
 
     fn delete_partition(&mut self, place: usize, deletion: Deletion, pool: &mut Pool) {
+        let partition = &mut self.partitions[place];
+        partition.deletion = partition.deletion.max(Some(deletion));
+        self.hide(place, (Bound::Unbounded, Bound::Unbounded), deletion.timestamp, pool);
+    }
+
+    fn delete_range(&mut self, place: usize, range: RangeDeletion<'_>, pool: &mut Pool) {
+        let ranges = self.partitions[place].ranges.get_or_insert_default();
+        let before = ranges.bytes();
+        ranges.add(range);
+        self.bytes = self.bytes + ranges.bytes() - before;
+        self.has_ranges = true;
+        let span = (Bound::Included(range.from), Bound::Excluded(range.to));
+        self.hide(place, span, range.deletion.timestamp, pool);
+    }
+
+    /// Takes what was written up to a timestamp out of rows between two clustering keys.
+    fn hide(
+        &mut self,
+        place: usize,
+        (from, to): (Bound<&[u8]>, Bound<&[u8]>),
+        timestamp: i64,
+        pool: &mut Pool,
+    ) {
         let Self { arena, partitions, scratch, bytes, rows, .. } = self;
         let partition = &mut partitions[place];
-        partition.deletion = partition.deletion.max(Some(deletion));
-        let timestamp = deletion.timestamp;
         self.timestamp_min = Some(self.timestamp_min.unwrap_or(timestamp).min(timestamp));
-        partition.rows.retain(|place| {
+        let span = partition.rows.span(arena, from, to);
+        partition.rows.retain(span, |place| {
             scratch.clear();
             shadow(arena.get(*place).1, timestamp, scratch);
             if RowView::parse(scratch).is_ok_and(|row| row.is_empty()) {
@@ -204,6 +238,11 @@ impl Memtable {
     pub fn recycle(&mut self, pool: &mut Pool, slice: &mut TimeSlice<'_>) -> bool {
         pool.put(std::mem::take(&mut self.arena));
         while !slice.is_over() {
+            let ranges = self.partitions.last_mut().and_then(|last| last.ranges.as_mut());
+            if ranges.is_some_and(|ranges| ranges.pop()) {
+                slice.count(0);
+                continue;
+            }
             if self.partitions.pop().is_none() && self.by_place.pop_last().is_none() {
                 return true;
             }
@@ -213,9 +252,9 @@ impl Memtable {
     }
 
     fn view<'a>(&'a self, partition: &'a Partition) -> PartitionView<'a> {
-        let Partition { token, key, deletion, rows } = partition;
-        let (token, deletion) = (*token, *deletion);
-        PartitionView { token, key, deletion, rows, arena: &self.arena }
+        let Partition { token, key, deletion, ranges, rows } = partition;
+        let (token, deletion, ranges) = (*token, *deletion, ranges.as_deref());
+        PartitionView { token, key, deletion, ranges, rows, arena: &self.arena }
     }
 
     /// The partition with this key.
@@ -227,6 +266,13 @@ impl Memtable {
         };
         let place = self.by_token.find(token.0.cast_unsigned(), is_it)?;
         Some(self.view(&self.partitions[*place as usize]))
+    }
+
+    /// What deletes the row with this clustering key, by the ranges of rows that are deleted.
+    #[must_use]
+    pub fn range_deletion(&self, token: Token, key: &[u8], ck: &[u8]) -> Option<Deletion> {
+        let partition = self.has_ranges.then(|| self.partition(token, key))??;
+        partition.ranges?.covering(ck)
     }
 
     /// The partitions from this place on, ascending by token and key.
@@ -276,6 +322,11 @@ impl<'a> PartitionView<'a> {
         let Self { rows, arena, .. } = self;
         let places = is_range(from, to).then(|| rows.range(arena, from, to));
         places.into_iter().flatten().map(|place| arena.get(place))
+    }
+
+    /// Its deleted ranges of rows that begin from here on, ascending: they are disjoint.
+    pub fn ranges(self, from: Bound<&[u8]>) -> impl Iterator<Item = RangeDeletion<'a>> + use<'a> {
+        self.ranges.map(|ranges| ranges.beginning_from(from)).into_iter().flatten()
     }
 
     /// All its rows, ascending.

@@ -2,13 +2,24 @@
 
 use std::collections::BTreeMap;
 
-use crate::mutation::{Deletion, Item, MutationView, RowView, Token, merge, shadow};
+use crate::mutation::{Deletion, Item, MutationView, RangeDeletion, RowView, Token, merge, shadow};
 
-/// A partition: its deletion, and its rows by clustering key.
+/// A partition: its deletion, its deleted ranges, and its rows by clustering key.
 #[derive(Debug, Default)]
 pub(super) struct OraclePartition {
     pub deletion: Option<Deletion>,
+    /// Where each begins and ends, and what it deletes.
+    pub ranges: Vec<(Vec<u8>, Vec<u8>, Deletion)>,
     pub rows: BTreeMap<Vec<u8>, Vec<u8>>,
+}
+
+impl OraclePartition {
+    /// The greatest deletion of a range that has this key in it.
+    pub fn covering(&self, ck: &[u8]) -> Option<Deletion> {
+        let has_it = |from: &[u8], to: &[u8]| from <= ck && ck < to;
+        let covering = self.ranges.iter().filter(|(from, to, _)| has_it(from, to));
+        covering.map(|(_, _, deletion)| *deletion).max()
+    }
 }
 
 /// Partitions by token and key.
@@ -32,11 +43,21 @@ impl Oracle {
                     partition.rows.retain(|_, row| !RowView::parse(row).unwrap().is_empty());
                     Some(deletion.timestamp)
                 }
-                Item::RangeDeletion(_) => continue,
+                Item::RangeDeletion(RangeDeletion { from, to, deletion }) => {
+                    partition.ranges.push((from.to_vec(), to.to_vec(), deletion));
+                    partition.rows.retain(|ck, row| {
+                        if !(from..to).contains(&ck.as_slice()) {
+                            return true;
+                        }
+                        *row = left_of(row, deletion.timestamp);
+                        !RowView::parse(row).unwrap().is_empty()
+                    });
+                    Some(deletion.timestamp)
+                }
                 Item::Row { ck, row } => {
                     let oldest = RowView::parse(row).unwrap().timestamps().min();
                     let mut row = row.to_vec();
-                    if let Some(deletion) = partition.deletion
+                    if let Some(deletion) = partition.deletion.max(partition.covering(ck))
                         && oldest <= Some(deletion.timestamp)
                     {
                         row = left_of(&row, deletion.timestamp);

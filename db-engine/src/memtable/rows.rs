@@ -34,6 +34,9 @@ struct Leaf {
 /// the next.
 type LeafPosition = (usize, usize);
 
+/// Rows from one position up to another one.
+pub(super) type LeafSpan = (LeafPosition, LeafPosition);
+
 /// Rows in order of their clustering keys. No leaf is empty.
 #[derive(Debug, Default)]
 pub(super) struct Rows {
@@ -107,22 +110,8 @@ impl Rows {
         }
     }
 
-    /// Keeps the rows for which this is true.
-    pub fn retain(&mut self, mut keep: impl FnMut(&mut RecordOffset) -> bool) {
-        self.leaves.retain_mut(|leaf| {
-            leaf.entries.retain_mut(|entry| keep(&mut entry.place));
-            leaf.first = leaf.entries.first().map_or([0; 2], |entry| entry.prefix);
-            !leaf.entries.is_empty()
-        });
-    }
-
-    /// The records between two clustering keys, ascending.
-    pub fn range(
-        &self,
-        arena: &Arena,
-        from: Bound<&[u8]>,
-        to: Bound<&[u8]>,
-    ) -> impl DoubleEndedIterator<Item = RecordOffset> + use<'_> {
+    /// The rows between two clustering keys: the first, and the one behind the last.
+    pub fn span(&self, arena: &Arena, from: Bound<&[u8]>, to: Bound<&[u8]>) -> LeafSpan {
         let start = match from {
             Bound::Unbounded => (0, 0),
             Bound::Included(ck) => self.find(arena, ck).position,
@@ -133,12 +122,43 @@ impl Rows {
             Bound::Excluded(ck) => self.find(arena, ck).position,
             Bound::Included(ck) => self.after(arena, ck),
         };
-        let leaves = start.0..self.leaves.len().min(end.0 + 1);
-        leaves.flat_map(move |leaf| {
-            let entries = &self.leaves[leaf].entries;
-            let first = if leaf == start.0 { start.1 } else { 0 };
-            let last = if leaf == end.0 { end.1 } else { entries.len() };
-            entries.get(first..last).unwrap_or_default().iter().map(|entry| entry.place)
+        (start, end)
+    }
+
+    /// The leaves that have rows of a span.
+    fn leaves_of(&self, (start, end): LeafSpan) -> std::ops::Range<usize> {
+        start.0..self.leaves.len().min(end.0 + 1)
+    }
+
+    /// Of the rows of a span, keeps those for which this is true.
+    pub fn retain(&mut self, span: LeafSpan, mut keep: impl FnMut(&mut RecordOffset) -> bool) {
+        let mut is_one_empty = false;
+        for number in self.leaves_of(span) {
+            let leaf = &mut self.leaves[number];
+            let own = leaf.entries_of(number, span);
+            let mut at = 0..;
+            let mut is_own = || at.next().is_some_and(|at| own.contains(&at));
+            leaf.entries.retain_mut(|entry| !is_own() || keep(&mut entry.place));
+            leaf.first = leaf.entries.first().map_or([0; 2], |entry| entry.prefix);
+            is_one_empty |= leaf.entries.is_empty();
+        }
+        if is_one_empty {
+            self.leaves.retain(|leaf| !leaf.entries.is_empty());
+        }
+    }
+
+    /// The records between two clustering keys, ascending.
+    pub fn range(
+        &self,
+        arena: &Arena,
+        from: Bound<&[u8]>,
+        to: Bound<&[u8]>,
+    ) -> impl DoubleEndedIterator<Item = RecordOffset> + use<'_> {
+        let span = self.span(arena, from, to);
+        self.leaves_of(span).flat_map(move |number| {
+            let leaf = &self.leaves[number];
+            let entries = leaf.entries.get(leaf.entries_of(number, span));
+            entries.unwrap_or_default().iter().map(|entry| entry.place)
         })
     }
 
@@ -151,6 +171,12 @@ impl Rows {
 impl Leaf {
     fn of(entries: Vec<LeafEntry>) -> Self {
         Self { first: entries[0].prefix, entries }
+    }
+
+    /// Which of the entries of this leaf, by its number, are of a span.
+    fn entries_of(&self, number: usize, (start, end): LeafSpan) -> std::ops::Range<usize> {
+        let first = if number == start.0 { start.1 } else { 0 };
+        first..if number == end.0 { end.1 } else { self.entries.len() }
     }
 
     fn insert(&mut self, at: usize, entry: LeafEntry) {

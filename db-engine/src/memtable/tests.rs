@@ -54,6 +54,14 @@ fn mutation(order: Order, number: u64, random: &mut Random) -> Vec<u8> {
     if random.below(200) == 0 {
         builder.delete_partition(&write);
     }
+    if random.below(20) == 0 {
+        let mut ends = [(); 2].map(|()| ck(order, number, random));
+        ends.sort();
+        let [from, to] = ends;
+        if !from.is_empty() && from < to {
+            builder.delete_range(&from, &to, &write);
+        }
+    }
     for _ in 0..random.below(4) {
         let ck = ck(order, number, random);
         if random.below(20) == 0 {
@@ -99,6 +107,10 @@ fn compare(memtable: &Memtable, oracle: &Oracle, order: Order, random: &mut Rand
         assert_eq!(partition.deletion, expected.deletion);
         let rows = expected.rows.iter().map(|(ck, row)| (ck.as_slice(), row.as_slice()));
         assert!(partition.rows().eq(rows), "the same rows");
+        for (ck, _) in partition.rows() {
+            let covering = expected.covering(ck);
+            assert_eq!(memtable.range_deletion(*token, key, ck), covering, "{ck:?}");
+        }
         for _ in 0..20 {
             let ends = [(); 2].map(|()| ck(order, random.below(MUTATIONS), random));
             let ends = ends.map(|ck| bound(&ck, random));
