@@ -52,7 +52,7 @@ impl Pool {
 }
 
 /// Where a record is.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct RecordOffset {
     chunk: u32,
     start: u32,
@@ -121,7 +121,7 @@ impl Arena {
     }
 
     /// Puts another row in the place of a record's. If it has no room there it gets more than it
-    /// needs, so that a row that grows by little again and again is copied seldom.
+    /// needs, so that a small row that grows by little again and again is copied seldom.
     pub fn replace(&mut self, place: RecordOffset, row: &[u8], pool: &mut Pool) -> Replaced {
         let (chunk, start) = (place.chunk as usize, place.start as usize);
         let record = &mut self.chunks[chunk][start..];
@@ -135,11 +135,10 @@ impl Arena {
         let ck = record[HEADER_BYTES..HEADER_BYTES + ck_length].to_vec();
         if self.chunks[chunk].len() == HEADER_BYTES + ck_length + room {
             // The record is alone in its chunk: the old one goes at once.
-            let roomy = row.len() + row.len() / 8;
             self.chunks[chunk] = Box::default();
-            self.chunks[chunk] = vec![0; HEADER_BYTES + ck_length + roomy].into_boxed_slice();
-            self.put(chunk, start, &ck, row, roomy);
-            return Replaced { place, more_bytes: roomy - room };
+            self.chunks[chunk] = vec![0; HEADER_BYTES + ck_length + row.len()].into_boxed_slice();
+            self.put(chunk, start, &ck, row, row.len());
+            return Replaced { place, more_bytes: row.len() - room };
         }
         // The old record stays until the flush, and counts until then.
         let roomy = row.len() + row.len() / 2;

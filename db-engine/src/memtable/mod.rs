@@ -1,11 +1,13 @@
 //! A memtable: the rows of one table of one shard that are not in an sstable yet.
 //!
 //! Rows in order in each partition, and a hash map of partitions by their token, which is a hash
-//! already. A row is kept as it was encoded; writing it again merges the two cell by cell, so the
+//! already. A row is kept as it was encoded; writing it again merges the two cell by cell, at once
+//! or, if the row is much larger than what is written, when it is read (`layers.rs`). So the
 //! memtable is exact: it holds what the same writes, in any order, always give. `oracle.rs` says
 //! the same in the fewest words, and tests compare the two.
 
 mod arena;
+mod layers;
 #[cfg(test)]
 mod oracle;
 mod ranges;
@@ -17,15 +19,16 @@ use std::{collections::BTreeMap, ops::Bound, sync::Arc};
 
 use hashbrown::HashTable;
 
-pub use self::arena::Pool;
+pub use self::{arena::Pool, layers::RowVersions};
 use self::{
-    arena::{Arena, HEADER_BYTES},
+    arena::{Arena, HEADER_BYTES, RecordOffset},
+    layers::Layers,
     ranges::RangeDeletions,
     rows::{ENTRY_BYTES, Rows},
 };
 use crate::{
     io::TimeSlice,
-    mutation::{Deletion, Item, MutationView, RangeDeletion, RowView, Token, merge, shadow},
+    mutation::{Deletion, Item, MutationView, RangeDeletion, RowView, Token, shadow},
 };
 
 /// Bytes that a row takes besides its keys and values.
@@ -60,12 +63,14 @@ pub struct PartitionView<'a> {
     ranges: Option<&'a RangeDeletions>,
     rows: &'a Rows,
     arena: &'a Arena,
+    layers: &'a Layers,
 }
 
 /// Rows of one table, by partition and clustering key.
 #[derive(Debug, Default)]
 pub struct Memtable {
     arena: Arena,
+    layers: Layers,
     partitions: Vec<Partition>,
     by_token: HashTable<u32>,
     /// Places in `partitions`, ascending by token and key. Kept in order all the time: sorting
@@ -88,34 +93,12 @@ impl Memtable {
     /// If there are more than 2^32 partitions.
     pub fn apply(&mut self, mutation: &MutationView<'_>, pool: &mut Pool) {
         let place = self.place_or_insert(mutation.token(), mutation.key());
-        let mut items = mutation.items().peekable();
-        while let Some(item) = items.next() {
-            let (ck, row) = match item {
-                Item::Row { ck, row } => (ck, row),
-                Item::PartitionDeletion(deletion) => {
-                    self.delete_partition(place, deletion, pool);
-                    continue;
-                }
-                Item::RangeDeletion(range) => {
-                    self.delete_range(place, range, pool);
-                    continue;
-                }
-            };
-            let is_same =
-                |item: &Item<'_>| matches!(item, Item::Row { ck: other, .. } if *other == ck);
-            if !items.peek().is_some_and(is_same) {
-                self.apply_row(place, ck, row, pool);
-                continue;
+        for item in mutation.items() {
+            match item {
+                Item::Row { ck, row } => self.apply_row(place, ck, row, pool),
+                Item::PartitionDeletion(deletion) => self.delete_partition(place, deletion, pool),
+                Item::RangeDeletion(range) => self.delete_range(place, range, pool),
             }
-            // Versions of one row are merged with each other first: the row may be large, and is
-            // then copied once and not for each of them.
-            let (mut merged, mut other) = (row.to_vec(), Vec::new());
-            while let Some(Item::Row { row, .. }) = items.next_if(is_same) {
-                other.clear();
-                merge(&merged, row, &mut other);
-                std::mem::swap(&mut merged, &mut other);
-            }
-            self.apply_row(place, ck, &merged, pool);
         }
     }
 
@@ -143,7 +126,7 @@ impl Memtable {
     }
 
     fn apply_row(&mut self, place: usize, ck: &[u8], row: &[u8], pool: &mut Pool) {
-        let Self { arena, partitions, scratch, .. } = self;
+        let Self { arena, layers, partitions, scratch, .. } = self;
         let partition = &mut partitions[place];
         let Ok(view) = RowView::parse(row) else {
             debug_assert!(false, "rows are checked where they enter");
@@ -175,7 +158,9 @@ impl Memtable {
             return;
         };
         scratch.clear();
-        merge(arena.get(found).1, row, scratch);
+        if !layers.write((found, arena.get(found).1), row, scratch) {
+            return;
+        }
         let replaced = arena.replace(found, scratch, pool);
         if replaced.more_bytes > 0 {
             partition.rows.set(&slot, replaced.place);
@@ -210,13 +195,14 @@ impl Memtable {
         timestamp: i64,
         pool: &mut Pool,
     ) {
-        let Self { arena, partitions, scratch, bytes, rows, .. } = self;
+        let Self { arena, layers, partitions, scratch, bytes, rows, .. } = self;
         let partition = &mut partitions[place];
         self.timestamp_min = Some(self.timestamp_min.unwrap_or(timestamp).min(timestamp));
         let span = partition.rows.span(arena, from, to);
         partition.rows.retain(span, |place| {
             scratch.clear();
-            shadow(arena.get(*place).1, timestamp, scratch);
+            shadow(&row_versions(arena, layers, *place).merged(), timestamp, scratch);
+            layers.take(*place);
             if RowView::parse(scratch).is_ok_and(|row| row.is_empty()) {
                 *rows -= 1;
                 return false;
@@ -239,11 +225,11 @@ impl Memtable {
         pool.put(std::mem::take(&mut self.arena));
         while !slice.is_over() {
             let ranges = self.partitions.last_mut().and_then(|last| last.ranges.as_mut());
-            if ranges.is_some_and(|ranges| ranges.pop()) {
-                slice.count(0);
-                continue;
-            }
-            if self.partitions.pop().is_none() && self.by_place.pop_last().is_none() {
+            let has_more = ranges.is_some_and(|ranges| ranges.pop())
+                || self.partitions.pop().is_some()
+                || self.by_place.pop_last().is_some()
+                || self.layers.free_some();
+            if !has_more {
                 return true;
             }
             slice.count(0);
@@ -254,7 +240,8 @@ impl Memtable {
     fn view<'a>(&'a self, partition: &'a Partition) -> PartitionView<'a> {
         let Partition { token, key, deletion, ranges, rows } = partition;
         let (token, deletion, ranges) = (*token, *deletion, ranges.as_deref());
-        PartitionView { token, key, deletion, ranges, rows, arena: &self.arena }
+        let (arena, layers) = (&self.arena, &self.layers);
+        PartitionView { token, key, deletion, ranges, rows, arena, layers }
     }
 
     /// The partition with this key.
@@ -289,7 +276,7 @@ impl Memtable {
     /// Bytes that it takes in memory, about.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.bytes
+        self.bytes + self.layers.bytes()
     }
 
     /// How many rows it has.
@@ -312,16 +299,16 @@ impl Memtable {
 }
 
 impl<'a> PartitionView<'a> {
-    /// Its rows between two clustering keys, as (clustering key, row), ascending.
+    /// Its rows between two clustering keys, ascending.
     #[must_use]
     pub fn range(
         self,
         from: Bound<&[u8]>,
         to: Bound<&[u8]>,
-    ) -> impl DoubleEndedIterator<Item = (&'a [u8], &'a [u8])> + use<'a> {
-        let Self { rows, arena, .. } = self;
+    ) -> impl DoubleEndedIterator<Item = RowVersions<'a>> + use<'a> {
+        let Self { rows, arena, layers, .. } = self;
         let places = is_range(from, to).then(|| rows.range(arena, from, to));
-        places.into_iter().flatten().map(|place| arena.get(place))
+        places.into_iter().flatten().map(|place| row_versions(arena, layers, place))
     }
 
     /// Its deleted ranges of rows that begin from here on, ascending: they are disjoint.
@@ -331,9 +318,14 @@ impl<'a> PartitionView<'a> {
 
     /// All its rows, ascending.
     #[must_use]
-    pub fn rows(self) -> impl DoubleEndedIterator<Item = (&'a [u8], &'a [u8])> + use<'a> {
+    pub fn rows(self) -> impl DoubleEndedIterator<Item = RowVersions<'a>> + use<'a> {
         self.range(Bound::Unbounded, Bound::Unbounded)
     }
+}
+
+fn row_versions<'a>(arena: &'a Arena, layers: &'a Layers, place: RecordOffset) -> RowVersions<'a> {
+    let (ck, record) = arena.get(place);
+    RowVersions { ck, record, layers: layers.get(place, record) }
 }
 
 /// Whether a range has a beginning that is not after its end.

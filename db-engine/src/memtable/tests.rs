@@ -2,10 +2,10 @@
 
 use std::ops::Bound;
 
-use super::{Memtable, Pool, is_range, oracle::Oracle};
+use super::{Memtable, Pool, RowVersions, is_range, oracle::Oracle};
 use crate::{
     io::{Random, TimeSlice},
-    mutation::{Builder, MutationView, TableNumber, Token, Write},
+    mutation::{Builder, MutationView, RowBuilder, RowView, TableNumber, Token, Write, merge},
 };
 
 const ROUNDS: u64 = 40;
@@ -21,7 +21,16 @@ enum Order {
     Alike,
     /// As [`Order::Alike`], and some are longer than a `u16` can count.
     Long,
+    /// Three rows, which get large.
+    Few,
 }
+
+/// The column that has elements, and how many.
+const MAP: u16 = 7;
+const ELEMENTS: u64 = 200;
+
+const ORDERS: [Order; 6] =
+    [Order::Ascending, Order::Descending, Order::Anywhere, Order::Alike, Order::Long, Order::Few];
 
 fn ck(order: Order, number: u64, random: &mut Random) -> Vec<u8> {
     match order {
@@ -38,6 +47,7 @@ fn ck(order: Order, number: u64, random: &mut Random) -> Vec<u8> {
             let length = usize::try_from(random.below(40)).unwrap();
             vec![0; if length < 37 { length } else { 65_535 - 38 + length }]
         }
+        Order::Few => vec![u8::try_from(random.below(3)).unwrap()],
     }
 }
 
@@ -81,9 +91,26 @@ fn mutation(order: Order, number: u64, random: &mut Random) -> Vec<u8> {
                 _ => &mut row,
             };
         }
+        elements(&mut row, timestamp, random);
     }
     builder.finish().unwrap();
     bytes
+}
+
+/// Some elements, now and then in the place of all others.
+fn elements(row: &mut RowBuilder<'_>, timestamp: i64, random: &mut Random) {
+    if random.below(40) == 0 {
+        row.delete_elements(MAP, timestamp - 1);
+    }
+    let first = random.below(ELEMENTS);
+    for path in first..first + random.below(4) {
+        if random.below(4) == 0 {
+            row.element_tombstone(MAP, &path.to_be_bytes());
+        } else {
+            let length = usize::try_from(random.below(40)).unwrap();
+            row.element(MAP, &path.to_be_bytes(), &vec![9; length]);
+        }
+    }
 }
 
 fn bound(ck: &[u8], random: &mut Random) -> Bound<Vec<u8>> {
@@ -105,10 +132,11 @@ fn compare(memtable: &Memtable, oracle: &Oracle, order: Order, random: &mut Rand
         let partition = memtable.partition(*token, key).unwrap();
         assert_eq!(memtable.in_order(*token, key).next().unwrap().key, key);
         assert_eq!(partition.deletion, expected.deletion);
-        let rows = expected.rows.iter().map(|(ck, row)| (ck.as_slice(), row.as_slice()));
-        assert!(partition.rows().eq(rows), "the same rows");
-        for (ck, _) in partition.rows() {
-            let covering = expected.covering(ck);
+        let merged = |row: RowVersions<'_>| (row.ck.to_vec(), row.merged().into_owned());
+        let rows = expected.rows.clone();
+        assert!(partition.rows().map(merged).eq(rows), "the same rows");
+        for row in partition.rows() {
+            let (ck, covering) = (row.ck, expected.covering(row.ck));
             assert_eq!(memtable.range_deletion(*token, key, ck), covering, "{ck:?}");
         }
         for _ in 0..20 {
@@ -117,9 +145,10 @@ fn compare(memtable: &Memtable, oracle: &Oracle, order: Order, random: &mut Rand
             let [from, to] = ends.each_ref().map(|end| end.as_ref().map(Vec::as_slice));
             let range = is_range(from, to).then(|| expected.rows.range::<[u8], _>((from, to)));
             let rows = range.into_iter().flatten();
-            let rows: Vec<_> = rows.map(|(ck, row)| (ck.as_slice(), row.as_slice())).collect();
-            assert!(partition.range(from, to).eq(rows.iter().copied()), "{from:?} to {to:?}");
-            let backwards = partition.range(from, to).rev();
+            let rows: Vec<_> = rows.map(|(ck, row)| (ck.clone(), row.clone())).collect();
+            let found = partition.range(from, to).map(merged);
+            assert!(found.eq(rows.iter().cloned()), "{from:?} to {to:?}");
+            let backwards = partition.range(from, to).rev().map(merged);
             assert!(backwards.eq(rows.into_iter().rev()), "{to:?} back to {from:?}");
         }
     }
@@ -127,8 +156,7 @@ fn compare(memtable: &Memtable, oracle: &Oracle, order: Order, random: &mut Rand
 
 #[test]
 fn holds_what_an_ordered_map_would_whatever_the_order_of_keys() {
-    let orders = [Order::Ascending, Order::Descending, Order::Anywhere, Order::Alike, Order::Long];
-    for order in orders {
+    for order in ORDERS {
         // Memory goes from one to the next, so what was in it before must not matter.
         let mut pool = Pool::new(1 << 20);
         for seed in 0..ROUNDS {
@@ -146,6 +174,130 @@ fn holds_what_an_ordered_map_would_whatever_the_order_of_keys() {
             memtable.recycle(&mut pool, &mut TimeSlice::endless());
         }
     }
+}
+
+/// All that a memtable holds, as equal cells are always encoded.
+fn contents(memtable: &Memtable) -> Vec<impl PartialEq + std::fmt::Debug + use<>> {
+    let partitions = memtable.in_order(Token(i64::MIN), &[]);
+    let partitions = partitions.map(|partition| {
+        let rows = partition.rows().map(|row| {
+            let (merged, mut encoded) = (row.merged(), Vec::new());
+            merge(&merged, &merged, &mut encoded);
+            (row.ck.to_vec(), encoded)
+        });
+        (partition.key.to_vec(), partition.deletion, rows.collect::<Vec<_>>())
+    });
+    partitions.collect()
+}
+
+#[test]
+fn the_same_writes_in_any_order_make_the_same_rows() {
+    let mut pool = Pool::new(1 << 20);
+    for (order, seed) in ORDERS.into_iter().flat_map(|order| (0..4).map(move |seed| (order, seed)))
+    {
+        println!("{order:?}, seed {seed}");
+        let mut random = Random(seed);
+        let mut writes: Vec<_> =
+            (0..MUTATIONS).map(|number| mutation(order, number, &mut random)).collect();
+        let [first, second] = [(); 2].map(|()| {
+            let mut memtable = Memtable::default();
+            for bytes in &writes {
+                memtable.apply(&MutationView::parse(bytes).unwrap(), &mut pool);
+            }
+            for at in (1..writes.len()).rev() {
+                writes.swap(at, usize::try_from(random.below(at as u64 + 1)).unwrap());
+            }
+            contents(&memtable)
+        });
+        assert_eq!(first, second);
+    }
+}
+
+/// Writes to one row of a memtable, each time by a mutation of its own.
+struct OneRow {
+    memtable: Memtable,
+    pool: Pool,
+}
+
+impl OneRow {
+    fn new() -> Self {
+        Self { memtable: Memtable::default(), pool: Pool::new(0) }
+    }
+
+    fn write(&mut self, timestamp: i64, fill: impl FnOnce(&mut RowBuilder<'_>)) {
+        let mut bytes = Vec::new();
+        let mut builder = Builder::new(&mut bytes, TableNumber(1), Token(1), b"key");
+        fill(&mut builder.row(b"ck", &Write { timestamp, ttl_s: 0, now_s: 0 }, false));
+        builder.finish().unwrap();
+        self.memtable.apply(&MutationView::parse(&bytes).unwrap(), &mut self.pool);
+    }
+
+    fn row(&self) -> Vec<u8> {
+        let partition = self.memtable.partition(Token(1), b"key").unwrap();
+        partition.rows().next().unwrap().merged().into_owned()
+    }
+
+    fn merged_bytes(&self) -> usize {
+        self.memtable.layers.merged_bytes
+    }
+}
+
+#[test]
+fn an_element_costs_what_it_is_and_not_its_row() {
+    const ELEMENTS: u32 = 100_000;
+    let mut map = OneRow::new();
+    for element in 0..ELEMENTS {
+        // In no order.
+        let path = element.wrapping_mul(2_654_435_761).to_be_bytes();
+        map.write(1, |row| {
+            row.element(MAP, &path, b"a value");
+        });
+    }
+    let row = map.row();
+    assert_eq!(RowView::parse(&row).unwrap().cells().count(), ELEMENTS as usize);
+    // The logarithm of how many there are, and not their number.
+    let copied = map.merged_bytes() / row.len();
+    assert!(copied < 40, "each byte of the row was copied {copied} times");
+    let taken = map.memtable.bytes();
+    assert!(taken < 4 * row.len(), "{taken} bytes for a row of {}", row.len());
+
+    for element in 0..ELEMENTS {
+        let path = element.wrapping_mul(2_654_435_761).to_be_bytes();
+        map.write(2, |row| {
+            row.element_tombstone(MAP, &path);
+        });
+    }
+    let row = map.row();
+    assert!(!RowView::parse(&row).unwrap().is_live(0));
+    let copied = map.merged_bytes() / row.len();
+    assert!(copied < 80, "each byte of the row was copied {copied} times");
+    let taken = map.memtable.bytes();
+    assert!(taken < 4 * row.len(), "{taken} bytes for a row of {}", row.len());
+}
+
+#[test]
+fn a_small_update_of_a_large_row_costs_what_it_is() {
+    const MIB: usize = 1 << 20;
+    let mut large = OneRow::new();
+    large.write(1, |row| {
+        row.cell(0, &vec![7; MIB]);
+    });
+    for update in 0..1_000 {
+        large.write(update, |row| {
+            row.cell(1 + u16::try_from(update % 10).unwrap(), b"new");
+        });
+    }
+    assert!(large.merged_bytes() < MIB, "{} bytes were copied", large.merged_bytes());
+    assert!(large.memtable.bytes() < MIB + 10_000, "{} bytes", large.memtable.bytes());
+    assert_eq!(RowView::parse(&large.row()).unwrap().cells().count(), 11);
+    // What is as large as the row is merged with it, and does not lie beside it.
+    for timestamp in 1_000..1_010 {
+        large.write(timestamp, |row| {
+            row.cell(0, &vec![8; MIB]);
+        });
+    }
+    assert!(large.memtable.bytes() < MIB + 10_000, "{} bytes", large.memtable.bytes());
+    assert_eq!(RowView::parse(&large.row()).unwrap().cells().count(), 11);
 }
 
 #[test]
@@ -195,7 +347,7 @@ fn a_large_row_that_grows_by_little_is_there_once() {
     assert!(real < MIB + MIB / 2, "{real} bytes for a row of a mebibyte and a small one");
     assert!(counted + (64 << 10) >= real, "{counted} of {real} bytes are counted");
     let partition = memtable.partition(Token(1), b"key").unwrap();
-    for (_, row) in partition.rows() {
-        assert_eq!(crate::mutation::RowView::parse(row).unwrap().cells().count(), 2_000);
+    for row in partition.rows() {
+        assert_eq!(RowView::parse(&row.merged()).unwrap().cells().count(), 2_000);
     }
 }

@@ -175,12 +175,13 @@ impl Encoder {
             }
             slice.count(partition.key.len());
             let from = done.take().map_or(Bound::Unbounded, Bound::Excluded);
-            for (ck, row) in partition.range(from, Bound::Unbounded) {
-                let newest = RowView::parse(row).ok().and_then(|row| row.timestamps().max());
+            for versions in partition.range(from, Bound::Unbounded) {
+                let (ck, row) = (versions.ck, versions.merged());
+                let newest = RowView::parse(&row).ok().and_then(|row| row.timestamps().max());
                 let number = self.partition;
                 let open = self.writer((table, window_us), newest.unwrap_or(0));
                 open.begin(number, partition);
-                open.writer.row(ck, row);
+                open.writer.row(ck, &row);
                 open.take_output(piece_bytes, spare);
                 slice.count(ck.len() + row.len());
                 if slice.is_over() {

@@ -9,16 +9,19 @@ use super::{
     slice::{PartitionSpan, Slice},
 };
 use crate::{
-    memtable::Memtable,
+    memtable::{Memtable, PartitionView, RowVersions},
     mutation::Deletion,
     sstable::{Block, BlockRow},
 };
 
 /// A place in a memtable. It lasts for a turn: then the memtable may change.
 pub(super) struct MemoryCursor<'t> {
-    rows: Box<dyn Iterator<Item = BlockRow<'t>> + 't>,
-    head: Option<BlockRow<'t>>,
+    rows: Box<dyn Iterator<Item = MemoryRow<'t>> + 't>,
+    head: Option<MemoryRow<'t>>,
 }
+
+/// A row, as one of an sstable would be, and all its versions; or the deletion of a partition.
+type MemoryRow<'t> = (BlockRow<'t>, Option<RowVersions<'t>>);
 
 impl<'t> MemoryCursor<'t> {
     /// Begins where the slice does, if the memtable has anything of it. Adds the deletion of the
@@ -28,17 +31,13 @@ impl<'t> MemoryCursor<'t> {
         slice: &Slice<'_>,
         deletion: &mut Option<Deletion>,
     ) -> Option<Self> {
-        let mut rows: Box<dyn Iterator<Item = BlockRow<'t>> + 't> = match slice.span {
+        let mut rows: Box<dyn Iterator<Item = MemoryRow<'t>> + 't> = match slice.span {
             PartitionSpan::One { token, key } => {
                 let partition = memtable.partition(token, key)?;
                 *deletion = (*deletion).max(partition.deletion);
                 let (from, to) = slice.bounds();
-                let rows = partition.range(from, to).map(move |row| BlockRow {
-                    token: partition.token,
-                    key: partition.key,
-                    deletion: partition.deletion,
-                    row: Some(row),
-                });
+                let rows = partition.range(from, to);
+                let rows = rows.map(move |row| memory_row(partition, Some(row)));
                 if slice.reverse { Box::new(rows.rev()) } else { Box::new(rows) }
             }
             PartitionSpan::Tokens { from, to } => {
@@ -53,20 +52,15 @@ impl<'t> MemoryCursor<'t> {
                     .in_order(token, key)
                     .take_while(move |partition| partition.token.0 <= to)
                     .flat_map(move |partition| {
-                        let place = move |row| BlockRow {
-                            token: partition.token,
-                            key: partition.key,
-                            deletion: partition.deletion,
-                            row,
-                        };
                         // Only the first partition can be the one in which the read goes on.
                         let after = after.take().filter(|(key, _)| **key == *partition.key);
                         let deletion = partition.deletion.filter(|_| after.is_none());
-                        let deletion = deletion.map(|_| place(None));
+                        let deletion = deletion.map(|_| memory_row(partition, None));
                         let after = after.as_ref().and_then(|(_, ck)| ck.as_deref());
                         let from = after.map_or(Bound::Unbounded, Bound::Excluded);
                         let rows = partition.range(from, Bound::Unbounded);
-                        deletion.into_iter().chain(rows.map(move |row| place(Some(row))))
+                        let rows = rows.map(move |row| memory_row(partition, Some(row)));
+                        deletion.into_iter().chain(rows)
                     });
                 Box::new(rows)
             }
@@ -78,12 +72,28 @@ impl<'t> MemoryCursor<'t> {
     /// The row that it stands on.
     #[inline]
     pub fn peek(&self) -> Option<BlockRow<'t>> {
-        self.head
+        self.head.map(|(row, _)| row)
+    }
+
+    /// All versions of the row that it stands on.
+    #[inline]
+    pub fn versions(&self) -> impl Iterator<Item = &'t [u8]> + use<'t> {
+        let versions = self.head.and_then(|(_, versions)| versions);
+        versions.into_iter().flat_map(|versions| versions.iter())
     }
 
     pub fn advance(&mut self) {
         self.head = self.rows.next();
     }
+}
+
+fn memory_row<'t>(
+    partition: PartitionView<'t>,
+    versions: Option<RowVersions<'t>>,
+) -> MemoryRow<'t> {
+    let PartitionView { token, key, deletion, .. } = partition;
+    let row = versions.map(|versions| (versions.ck, versions.record));
+    (BlockRow { token, key, deletion, row }, versions)
 }
 
 /// A place in an sstable: it holds the block that it stands in, and no other. It is dropped when

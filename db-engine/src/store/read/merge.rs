@@ -203,16 +203,22 @@ impl Merge {
             replace(&mut last.key, next.key);
             replace(&mut last.ck, ck);
         }
-        for (version, number) in at_row.iter().enumerate() {
+        let mut is_first = true;
+        let mut add = |version: &[u8]| last.add(version, std::mem::take(&mut is_first));
+        for number in at_row.iter() {
             let row = match number.checked_sub(memtables) {
-                None => memory[*number].as_ref().and_then(MemoryCursor::peek),
-                Some(disk) => disks[disk].peek(slice.reverse),
+                None => {
+                    let Some(cursor) = &memory[*number] else { continue };
+                    cursor.versions().for_each(&mut add);
+                    cursor.peek()
+                }
+                Some(disk) => {
+                    let row = disks[disk].peek(slice.reverse);
+                    row.and_then(|row| row.row).into_iter().for_each(|(_, row)| add(row));
+                    row
+                }
             };
-            let Some(row) = row else { continue };
-            *deletion = (*deletion).max(row.deletion);
-            if let Some((_, row)) = row.row {
-                last.add(row, version == 0);
-            }
+            *deletion = (*deletion).max(row.and_then(|row| row.deletion));
         }
         // The last one first, because one that is taken out leaves its number to the last one.
         for number in at_row.iter().rev() {
