@@ -6,7 +6,7 @@ use crate::simulated::{
 use sandglass_db::{
     error::Error,
     io::{Clock, ManualClock, SECTOR_BYTES, TimeSlice, sim::SimDisk},
-    mutation::RowView,
+    mutation::{Builder, Item, MutationView, RowView, Write, merge, token::token},
     sstable::{Block, FOOTER_BYTES, Location, SstableId, read_footer, read_index},
     store::{Done, Page, ReadRequest, Store, Tag, open},
 };
@@ -247,6 +247,7 @@ pub fn mutations(bytes: &[u8]) {
     if !views.all(|view| view.is_ok_and(|view| view.check().is_ok())) {
         return;
     }
+    merge_all(bytes);
     let disk = SimDisk::new(5);
     let mut store = try_open(&disk).expect("an empty directory opens");
     let taken = store.write(Tag(0), bytes).is_ok();
@@ -262,8 +263,68 @@ pub fn mutations(bytes: &[u8]) {
     assert_eq!(read(&mut store, &scan).rows().count(), before, "a row is lost or new");
 }
 
+/// Versions of a row are one row, which is well formed, in whatever order they are merged.
+fn merge_all(bytes: &[u8]) {
+    let items = sandglass_db::mutation::mutations(bytes).flatten().flat_map(|view| view.items());
+    let rows = items.filter_map(|item| match item {
+        Item::Row { row, .. } => Some(row.to_vec()),
+        Item::PartitionDeletion(_) | Item::RangeDeletion(_) => None,
+    });
+    let rows: Vec<Vec<u8>> = rows.collect();
+    let both = |a: &[u8], b: &[u8]| {
+        let mut merged = Vec::new();
+        merge(a, b, &mut merged);
+        merged
+    };
+    let forwards = rows.iter().cloned().reduce(|a, b| both(&a, &b));
+    let backwards = rows.iter().cloned().rev().reduce(|a, b| both(&a, &b));
+    assert_eq!(forwards, backwards, "the order of merging matters");
+    if let Some(row) = forwards {
+        RowView::parse(&row).unwrap().check().expect("it is well formed");
+        let twice = both(&row, &row);
+        assert!(rows.len() == 1 || twice == row, "merging a row with itself changes it");
+    }
+}
+
 pub fn mutation_inputs() -> Vec<Vec<u8>> {
-    (0..6).map(|number| written(number, START_US)).collect()
+    let plain = (0..6).map(|number| written(number, START_US));
+    plain.chain([elements(1, 2), elements(2, 1), many_cells()]).collect()
+}
+
+/// Elements of a collection with a tombstone of it, all of this time, in several rows, one of them
+/// static, and a deleted range.
+fn elements(timestamp: i64, ttl_s: u32) -> Vec<u8> {
+    let (key, mut bytes) = (key(1), Vec::new());
+    let mut builder = Builder::new(&mut bytes, KEPT, token(&key), &key);
+    let write = Write { timestamp, ttl_s, now_s: START_US / 1_000_000 };
+    for ck in [&b""[..], b"a", b"a", b"c"] {
+        let mut row = builder.row(ck, &write, timestamp == 1);
+        row.cell(1, b"v").delete_elements(3, timestamp - 1).element(3, b"", b"first");
+        row.element_tombstone(3, b"a").element(3, b"ab", b"").delete_elements(4, 1);
+    }
+    let forever = Write { timestamp: timestamp + 1, ttl_s: 0, ..write };
+    builder.delete_range(b"a", b"b", &forever);
+    builder.row(b"c", &forever, false).element(3, b"ab", b"forever").tombstone(5);
+    builder.finish().unwrap();
+    bytes
+}
+
+/// A row whose cells are counted by four bytes, as if there were very many.
+fn many_cells() -> Vec<u8> {
+    const FLAGS_AT: usize = 30;
+    let (key, mut bytes) = (key(1), Vec::new());
+    let mut builder = Builder::new(&mut bytes, KEPT, token(&key), &key);
+    let write = Write { timestamp: 1, ttl_s: 0, now_s: 1 };
+    builder.row(b"a", &write, true).element(3, b"a", b"v");
+    builder.finish().unwrap();
+    bytes[FLAGS_AT] |= 8;
+    bytes.splice(FLAGS_AT + 11..FLAGS_AT + 11, [0, 0]);
+    for length_at in [0, FLAGS_AT - 4] {
+        bytes[length_at] += 2;
+    }
+    let view = MutationView::parse(&bytes).unwrap();
+    view.check().expect("it is well formed");
+    bytes
 }
 
 /// Any bytes as the rows of a block, with the checksum that they ought to have.

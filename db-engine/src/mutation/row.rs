@@ -34,6 +34,12 @@ impl Liveness {
         Self { timestamp, ttl_s: 0, expires_s: i64::MAX }
     }
 
+    /// The same with what is stored of its expiry, which says nothing without a time to live.
+    #[inline]
+    fn expiring(self, ttl_s: u32, expires_s: i64) -> Self {
+        Self { ttl_s, expires_s: if ttl_s == 0 { i64::MAX } else { expires_s }, ..self }
+    }
+
     /// Whether it is still there at this time.
     #[must_use]
     pub fn is_live(&self, now_s: i64) -> bool {
@@ -67,8 +73,8 @@ pub enum Content<'a> {
 pub struct Cell<'a> {
     /// The number of its column.
     pub column: u16,
-    /// Which element of a collection it is; `None` if it is all of the column. A tombstone of all
-    /// of it hides the elements that are not newer.
+    /// Which element of a collection it is; `None` if it is all of the column. That hides the
+    /// elements that are not newer: it is their tombstone.
     pub path: Option<&'a [u8]>,
     /// When it was written and until when it counts. A tombstone does not expire.
     pub liveness: Liveness,
@@ -138,8 +144,7 @@ impl<'a> RowView<'a> {
         let flags = input.u8()?;
         let mut base = Liveness::forever(input.i64()?);
         if flags & TTL != 0 {
-            base.ttl_s = input.u32()?;
-            base.expires_s = input.i64()?;
+            base = base.expiring(input.u32()?, input.i64()?);
         }
         let deletion = if flags & DELETION != 0 {
             Some(Deletion { timestamp: input.i64()?, deleted_s: input.i64()? })
@@ -161,12 +166,6 @@ impl<'a> RowView<'a> {
         for cell in &mut cells {
             if last.is_some_and(|last| last.place() >= cell.place()) {
                 return Err(MalformedMutation { what: "cells in order of their columns" });
-            }
-            let is_element = |last: Cell<'_>| last.column == cell.column && last.path.is_none();
-            if let Some(Content::Live(_)) =
-                last.filter(|one| is_element(*one)).map(|one| one.content)
-            {
-                return Err(MalformedMutation { what: "either elements or one value of a column" });
             }
             last = Some(cell);
         }
@@ -282,8 +281,7 @@ impl<'a> Iterator for Cells<'a> {
             liveness.timestamp = input.i64()?;
         }
         if flags & CELL_TTL != 0 {
-            liveness.ttl_s = input.u32()?;
-            liveness.expires_s = input.i64()?;
+            liveness = liveness.expiring(input.u32()?, input.i64()?);
         }
         let path = if flags & CELL_PATH == 0 {
             None
