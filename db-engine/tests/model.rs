@@ -12,13 +12,15 @@ use std::{
 };
 
 use oracle::{
-    CKS, COLUMNS, Cell, Cells, FIRST_LONG_CK, KEYS, Oracle, Row, bound, ck_bytes, ck_number,
-    key_bytes, number, places, wanted,
+    Cells, Oracle, Row, live_cells,
+    places::{CKS, FIRST_LONG_CK, KEYS, bound, ck_bytes, ck_number, key_bytes, number, places},
+    random_writes::{RandomWrites, TableShape, ValueSizes},
+    wanted,
 };
 use sandglass_db::{
     io::{Clock, ManualClock, Random, TimeSlice, sim::SimDisk},
     mutation::{
-        Builder, RowBuilder, RowView, TableNumber, Write,
+        TableNumber, Write,
         token::{range_of, shard_of, token},
     },
     store::{Done, Page, Partitions, ReadRequest, Refused, Store, StoreConfig, Tag},
@@ -44,9 +46,7 @@ struct Size {
     cks: u64,
     /// How many rows one step writes at most.
     rows_max: u64,
-    /// Bytes of a large value.
-    value_bytes: Range<u64>,
-    large_percent: u64,
+    values: ValueSizes,
 }
 
 impl Size {
@@ -58,7 +58,8 @@ impl Size {
         let cache_bytes_max = 64 << 10;
         let config =
             StoreConfig { log_segment_bytes, data_lifetime_us, cache_bytes_max, ..config(1) };
-        Self { config, cks: 12, rows_max: 3, value_bytes: 1_200..1_700, large_percent: 15 }
+        let values = ValueSizes { large_bytes: 1_200..1_700, large_percent: 15 };
+        Self { config, cks: 12, rows_max: 3, values }
     }
 
     /// Sstables of many blocks, of which each has few rows; partitions span them.
@@ -72,7 +73,8 @@ impl Size {
             flush_write_bytes: 64 << 10,
             ..config(1)
         };
-        Self { config, cks: CKS, rows_max: 30, value_bytes: 1_500..6_000, large_percent: 60 }
+        let values = ValueSizes { large_bytes: 1_500..6_000, large_percent: 60 };
+        Self { config, cks: CKS, rows_max: 30, values }
     }
 
     fn of(random: &mut Random) -> Self {
@@ -94,6 +96,8 @@ struct Test {
     clock: Arc<ManualClock>,
     size: Size,
     stores: Vec<Store>,
+    /// Of [`KEPT`] and of [`EXPIRING`].
+    shapes: [TableShape; 2],
     oracle: Oracle,
     /// How many writes were acknowledged.
     written: usize,
@@ -110,8 +114,10 @@ impl Test {
         let mut random = Random(seed);
         let size = Size::of(&mut random);
         let stores = try_open_with(&disk, &clock, &size.config, &tables(GRACE_S)).unwrap();
+        let shapes = [(); 2].map(|()| TableShape::any(&mut random, size.cks));
         let oracle = Oracle::default();
-        Self { random, disk, clock, size, stores, oracle, written: 0, expired: 0, page: None }
+        let (written, expired, page) = (0, 0, None);
+        Self { random, disk, clock, size, stores, shapes, oracle, written, expired, page }
     }
 
     fn step(&mut self) {
@@ -136,7 +142,7 @@ impl Test {
                 let first = self.random.below(self.size.cks);
                 for ck in first..first + 1 + self.random.below(self.size.rows_max) {
                     let table = self.table();
-                    self.write(table, key, ck % self.size.cks);
+                    self.write(table, key, ck);
                 }
             }
         }
@@ -148,6 +154,10 @@ impl Test {
 
     fn table(&mut self) -> TableNumber {
         self.random.one_of(&[KEPT, EXPIRING])
+    }
+
+    fn shape(&self, table: TableNumber) -> &TableShape {
+        &self.shapes[usize::from(table == EXPIRING)]
     }
 
     fn shards(&self) -> u16 {
@@ -215,57 +225,9 @@ impl Test {
             ttl_s: self.random.one_of(if table == KEPT { &[0, 0, 20, 90] } else { &[15, 40] }),
             now_s: now_us / 1_000_000,
         };
-        let mut bytes = Vec::new();
-        let key_of = key_bytes(key);
-        let mut builder = Builder::new(&mut bytes, table, token(&key_of), &key_of);
-        match self.random.below(40) {
-            0 => {
-                builder.delete_partition(&write);
-                self.oracle.delete_partition((table.0, key), write.timestamp);
-            }
-            1..4 => {
-                builder.delete_row(&ck_bytes(ck), &write);
-                self.oracle.delete_row((table.0, key, ck), write.timestamp);
-            }
-            kind => {
-                let marker = kind < 26;
-                let mut row = builder.row(&ck_bytes(ck), &write, marker);
-                if marker {
-                    self.oracle.put((table.0, key, ck, COLUMNS), Cell::live(&write, &[]));
-                }
-                self.cells(&mut row, &write, (table.0, key, ck));
-            }
-        }
-        builder.finish().unwrap();
-        bytes
-    }
-
-    fn cells(
-        &mut self,
-        row: &mut RowBuilder<'_>,
-        write: &Write,
-        (table, key, ck): (u32, u64, u64),
-    ) {
-        for column in 0..COLUMNS {
-            let place = (table, key, ck, column);
-            match self.random.below(4) {
-                0 => {
-                    row.tombstone(column);
-                    self.oracle.put(place, Cell::dead(write));
-                }
-                1 | 2 => {
-                    let large = self.size.value_bytes.clone();
-                    let is_large = self.random.percent(self.size.large_percent);
-                    let bytes = if is_large { large } else { 0..60 };
-                    let bytes = bytes.start + self.random.below(bytes.end - bytes.start);
-                    let byte = u8::try_from(self.random.below(200)).unwrap();
-                    let value = vec![byte; usize::try_from(bytes).unwrap()];
-                    row.cell(column, &value);
-                    self.oracle.put(place, Cell::live(write, &value));
-                }
-                _ => {}
-            }
-        }
+        let Self { random, oracle, shapes, size, .. } = self;
+        let shape = &shapes[usize::from(table == EXPIRING)];
+        RandomWrites { random, oracle, shape, values: &size.values, write }.mutation(table, key, ck)
     }
 
     /// One turn of all shards.
@@ -310,10 +272,11 @@ impl Test {
     /// Any read.
     fn request(&mut self) -> ReadRequest {
         let (key, key_of) = (self.random.below(KEYS), key_bytes(self.random.below(KEYS)));
-        let cks = self.size.cks;
-        let (low, high) = (self.random.below(cks), self.random.below(cks));
         let (table, one) = (self.table(), token(&key_of));
-        let columns: Vec<u16> = (0..COLUMNS).filter(|_| self.random.percent(40)).collect();
+        let [low, high] = [self.random.next_u64(), self.random.next_u64()];
+        let [low, high] = [low, high].map(|number| self.shape(table).ck(number));
+        let columns: Vec<u16> = self.shape(table).columns.iter().map(|one| one.number).collect();
+        let columns: Vec<u16> = columns.into_iter().filter(|_| self.random.percent(40)).collect();
         let any = ReadRequest {
             rows_max: self.random.one_of(&[1, 2, 3, 5, 17, usize::MAX]),
             bytes_max: self.random.one_of(&[1, 3_000, 20_000, usize::MAX, usize::MAX]),
@@ -400,7 +363,7 @@ impl Test {
             return before;
         }
         let mut among = places(part);
-        among.retain(|(_, ck)| *ck < self.size.cks);
+        among.retain(|(_, ck)| self.shape(part.table).cks.contains(ck));
         for turn in 0..TURNS_MAX {
             if self.page.is_some() {
                 return before;
@@ -430,7 +393,7 @@ impl Test {
 
     /// The cells of a row that a request is for, by the oracle.
     fn row(&self, request: &ReadRequest, place: (u64, u64)) -> Option<Cells> {
-        let cells = self.oracle.row(request.table.0, place, request.now_s)?;
+        let cells = self.oracle.row((request.table.0, place.0, place.1), request.now_s)?;
         Some(wanted(request, cells))
     }
 
@@ -439,13 +402,8 @@ impl Test {
         let found: Vec<((u64, u64), Cells)> = page
             .rows()
             .map(|row| {
-                let view = RowView::parse(row.row).unwrap();
-                let live = |column| {
-                    let cell = view.cell(column, request.now_s)?;
-                    Some((column, cell.value.to_vec(), cell.liveness.timestamp))
-                };
-                let cells = (0..COLUMNS).filter_map(live).collect();
-                ((number(row.key), ck_number(row.ck)), wanted(request, cells))
+                let cells = wanted(request, live_cells(row.row, request.now_s));
+                ((number(row.key), ck_number(row.ck)), cells)
             })
             .collect();
         let mut places = places(request);

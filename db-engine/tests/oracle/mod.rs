@@ -2,16 +2,17 @@
 
 #![allow(dead_code, missing_docs, clippy::unwrap_used)] // Each test uses a part of it.
 
-use std::{collections::BTreeMap, ops::Bound, ops::RangeBounds as _};
+pub mod random_writes;
+pub mod places;
+
+use std::collections::BTreeMap;
 
 use sandglass_db::{
-    mutation::{Write, token},
-    store::{Partitions, Position, ReadRequest},
+    mutation::{Liveness, RowView, Write},
+    store::ReadRequest,
 };
 
-pub const KEYS: u64 = 6;
-pub const CKS: u64 = 40;
-pub const COLUMNS: u16 = 3;
+use places::ck_bytes;
 
 /// A cell as the rule of Cassandra orders it: the larger one wins.
 ///
@@ -49,135 +50,110 @@ impl Cell {
     fn is_live(&self, now_s: i64) -> bool {
         !self.is_dead && (!self.expires || self.expires_s > now_s)
     }
+
+    fn liveness(&self) -> Liveness {
+        let Self { timestamp, expires_s, .. } = *self;
+        let forever = Liveness::forever(timestamp);
+        let ttl_s = self.shorter_ttl.0;
+        if self.expires { Liveness { timestamp, ttl_s, expires_s } } else { forever }
+    }
 }
 
-/// Where a cell is; column [`COLUMNS`] is the row's marker.
-pub type Place = (u32, u64, u64, u16);
+/// Where a row is: table, key and clustering key.
+pub type RowKey = (u32, u64, u64);
 
-/// The live cells of a row: column, value and timestamp.
-pub type Cells = Vec<(u16, Vec<u8>, i64)>;
+/// What of a row a cell is: its column, and the element of a collection. [`MARKER`] is the row's
+/// marker.
+pub type CellPlace = (u16, Option<Vec<u8>>);
+
+pub const MARKER: u16 = u16::MAX;
+
+/// The live cells of a row.
+pub type Cells = Vec<(CellPlace, Vec<u8>, Liveness)>;
 
 /// A row by key and clustering key, or that it is not there.
 pub type Row = ((u64, u64), Option<Cells>);
 
-pub fn key_bytes(key: u64) -> [u8; 8] {
-    key.to_be_bytes()
-}
-
-/// The lengths of the last clustering keys, around what a `u16` can count and far beyond it. Others
-/// are short.
-const LONG_CKS: [usize; 4] = [65_534, 65_535, 65_536, 140_000];
-
-/// The clustering keys below it are short.
-pub const FIRST_LONG_CK: u64 = CKS - LONG_CKS.len() as u64;
-
-/// A clustering key: its number, in order, and zeros if it is a long one.
-pub fn ck_bytes(ck: u64) -> Vec<u8> {
-    let mut bytes = ck.to_be_bytes().to_vec();
-    let long =
-        ck.checked_sub(FIRST_LONG_CK).and_then(|at| LONG_CKS.get(usize::try_from(at).unwrap()));
-    bytes.resize(long.copied().unwrap_or(bytes.len()), 0);
-    bytes
-}
-
-/// The number of a clustering key, which must be all that it was.
-pub fn ck_number(bytes: &[u8]) -> u64 {
-    let ck = number(&bytes[..8]);
-    assert!(bytes == ck_bytes(ck), "clustering key {ck} came back with {} bytes", bytes.len());
-    ck
-}
-
-pub fn number(bytes: &[u8]) -> u64 {
-    u64::from_be_bytes(bytes.try_into().unwrap())
-}
-
-/// The keys in the order of their tokens.
-pub fn keys() -> Vec<u64> {
-    let mut keys: Vec<u64> = (0..KEYS).collect();
-    keys.sort_by_key(|key| token::token(&key_bytes(*key)));
-    keys
-}
+/// A range of clustering keys that was deleted, without its end, and when.
+type DeletedRange = (Vec<u8>, Vec<u8>, i64);
 
 #[derive(Default)]
 pub struct Oracle {
-    cells: BTreeMap<Place, Cell>,
-    rows_deleted: BTreeMap<(u32, u64, u64), i64>,
+    rows: BTreeMap<RowKey, BTreeMap<CellPlace, Cell>>,
+    collections_deleted: BTreeMap<(RowKey, u16), i64>,
+    rows_deleted: BTreeMap<RowKey, i64>,
+    ranges_deleted: BTreeMap<(u32, u64), Vec<DeletedRange>>,
     partitions_deleted: BTreeMap<(u32, u64), i64>,
 }
 
 impl Oracle {
-    pub fn put(&mut self, place: Place, cell: Cell) {
-        let slot = self.cells.entry(place).or_insert_with(|| cell.clone());
+    pub fn put(&mut self, row: RowKey, place: CellPlace, cell: Cell) {
+        let cells = self.rows.entry(row).or_default();
+        let slot = cells.entry(place).or_insert_with(|| cell.clone());
         if cell > *slot {
             *slot = cell;
         }
     }
 
-    pub fn delete_row(&mut self, place: (u32, u64, u64), timestamp: i64) {
-        let deleted = self.rows_deleted.entry(place).or_insert(timestamp);
-        *deleted = timestamp.max(*deleted);
+    pub fn delete_elements(&mut self, row: RowKey, column: u16, timestamp: i64) {
+        raise(&mut self.collections_deleted, (row, column), timestamp);
     }
 
-    pub fn delete_partition(&mut self, place: (u32, u64), timestamp: i64) {
-        let deleted = self.partitions_deleted.entry(place).or_insert(timestamp);
-        *deleted = timestamp.max(*deleted);
+    pub fn delete_row(&mut self, row: RowKey, timestamp: i64) {
+        raise(&mut self.rows_deleted, row, timestamp);
+    }
+
+    pub fn delete_range(&mut self, partition: (u32, u64), range: DeletedRange) {
+        self.ranges_deleted.entry(partition).or_default().push(range);
+    }
+
+    pub fn delete_partition(&mut self, partition: (u32, u64), timestamp: i64) {
+        raise(&mut self.partitions_deleted, partition, timestamp);
     }
 
     /// The live cells of a row, or `None` if the row is not there.
-    pub fn row(&self, table: u32, (key, ck): (u64, u64), now_s: i64) -> Option<Cells> {
-        let deleted = self.rows_deleted.get(&(table, key, ck)).copied();
+    pub fn row(&self, row: RowKey, now_s: i64) -> Option<Cells> {
+        let (table, key, ck) = row;
+        let cells = self.rows.get(&row)?;
+        let ranges = self.ranges_deleted.get(&(table, key)).into_iter().flatten();
+        let ck = ck_bytes(ck);
+        let covering = ranges.filter(|(from, to, _)| *from <= ck && ck < *to);
+        let deleted = covering.map(|(_, _, timestamp)| *timestamp).max();
+        let deleted = deleted.max(self.rows_deleted.get(&row).copied());
         let deleted = deleted.max(self.partitions_deleted.get(&(table, key)).copied());
-        let mut is_there = false;
-        let mut live = Vec::new();
-        for column in 0..=COLUMNS {
-            let Some(cell) = self.cells.get(&(table, key, ck, column)) else { continue };
-            if !cell.is_live(now_s) || deleted.is_some_and(|deleted| cell.timestamp <= deleted) {
-                continue;
-            }
-            is_there = true;
-            if column < COLUMNS {
-                live.push((column, cell.value.clone(), cell.timestamp));
-            }
-        }
-        is_there.then_some(live)
+        let is_live = |place: &CellPlace, cell: &Cell| {
+            let of_column = self.collections_deleted.get(&(row, place.0)).copied();
+            let deleted = deleted.max(of_column.filter(|_| place.1.is_some()));
+            cell.is_live(now_s) && deleted.is_none_or(|deleted| cell.timestamp > deleted)
+        };
+        let mut live = cells.iter().filter(|(place, cell)| is_live(place, cell)).peekable();
+        live.peek()?;
+        let live = live.filter(|(place, _)| place.0 != MARKER);
+        let live = live.map(|(place, cell)| (place.clone(), cell.value.clone(), cell.liveness()));
+        Some(live.collect())
     }
 }
 
-/// Where the rows of a request can be, in its order.
-pub fn places(request: &ReadRequest) -> Vec<(u64, u64)> {
-    let is_wanted = |key: &u64| match &request.partitions {
-        Partitions::One { key: wanted, .. } => *wanted == key_bytes(*key),
-        Partitions::Range { from, to } => (*from..=*to).contains(&token::token(&key_bytes(*key)).0),
-    };
-    let bounds = (request.from.clone(), request.to.clone());
-    let keys = keys().into_iter().filter(is_wanted);
-    let mut places: Vec<(u64, u64)> = keys
-        .flat_map(|key| (0..CKS).map(move |ck| (key, ck)))
-        .filter(|(_, ck)| bounds.contains(&ck_bytes(*ck)))
-        .collect();
-    if request.reverse {
-        places.reverse();
-    }
-    if let Some(Position { key, ck, .. }) = &request.after {
-        let last = (number(key), ck_number(ck));
-        let read = places.iter().position(|place| *place == last);
-        places.drain(..=read.expect("a page ends at a row of the request"));
-    }
-    places
+fn raise<K: Ord>(timestamps: &mut BTreeMap<K, i64>, place: K, timestamp: i64) {
+    let highest = timestamps.entry(place).or_insert(timestamp);
+    *highest = timestamp.max(*highest);
+}
+
+/// The live cells of a row as it was read.
+pub fn live_cells(row: &[u8], now_s: i64) -> Cells {
+    let row = RowView::parse(row).unwrap();
+    row.check().unwrap();
+    let live = row.cells().filter_map(|cell| {
+        let view = cell.view(now_s)?;
+        let place = (cell.column, cell.path.map(<[u8]>::to_vec));
+        Some((place, view.value.to_vec(), view.liveness))
+    });
+    live.collect()
 }
 
 /// Without the columns that nobody asked for: they may be missing.
 pub fn wanted(request: &ReadRequest, mut cells: Cells) -> Cells {
-    cells.retain(|cell| request.columns.as_ref().is_none_or(|all| all.contains(&cell.0)));
+    let is_wanted = |column| request.columns.as_ref().is_none_or(|all| all.contains(&column));
+    cells.retain(|(place, ..)| is_wanted(place.0));
     cells
-}
-
-/// Any bound of clustering keys.
-pub fn bound(ck: u64, kind: u64) -> Bound<Vec<u8>> {
-    let ck = ck_bytes(ck);
-    match kind % 5 {
-        0 => Bound::Unbounded,
-        1 | 2 => Bound::Excluded(ck),
-        _ => Bound::Included(ck),
-    }
 }
