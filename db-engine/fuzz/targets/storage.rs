@@ -1,14 +1,16 @@
 //! What lies on disk, changed in any way: it is refused, or read without a wrong row.
 
 use crate::simulated::{
-    EXPIRING, KEPT, START_US, config, every_kind::EVERY_KIND_KEY, key, mutations as written, read,
-    tables, value,
+    EXPIRING, KEPT, START_US, config, key, mutations as written, read, tables, value,
 };
 use sandglass_db::{
     error::Error,
     io::{Clock, ManualClock, SECTOR_BYTES, TimeSlice, sim::SimDisk},
-    mutation::{Builder, Item, MutationView, RowView, Write, merge, token::token},
-    sstable::{Block, FOOTER_BYTES, Location, SstableId, read_footer, read_index},
+    mutation::{
+        Builder, Deletion, Item, MutationView, RangeDeletion, RowView, Token, Write, merge,
+        token::token,
+    },
+    sstable::{Block, FOOTER_BYTES, Location, SstableId, Writer, read_footer, read_index},
     store::{Done, Page, ReadRequest, Store, Tag, open},
 };
 use std::{cell::OnceCell, collections::BTreeMap, sync::Arc};
@@ -188,7 +190,7 @@ fn check(store: &mut Store, is_mended: bool) {
             pages -= 1;
             for row in page.rows() {
                 let cell = RowView::parse(row.row).unwrap().cell(3, now_s);
-                if is_mended || row.key == EVERY_KIND_KEY {
+                if is_mended {
                     continue;
                 }
                 let cell = cell.expect("no row is written by half");
@@ -341,6 +343,11 @@ pub fn block(rows: &[u8]) {
     let Ok(block) = Block::decode(id, 0, &stored) else { return };
     for number in 0..block.len() {
         let row = block.row(number).expect("it has so many");
+        if let Some(range) = row.range {
+            assert!(!range.from.is_empty() && range.from < range.to, "a range has rows in it");
+            let own = block.range_before(number + 1, row.token, row.key);
+            assert_eq!(own, Some(range), "it is the last one before the row behind it");
+        }
         let Some((ck, cells)) = row.row else { continue };
         let cells = RowView::parse(cells).expect("it was checked");
         assert!(cells.timestamps().count() <= cells.cells().count() + 2);
@@ -353,5 +360,20 @@ pub fn block(rows: &[u8]) {
 pub fn block_inputs() -> Vec<Vec<u8>> {
     let directory = directory();
     let sstables = directory.iter().filter(|(name, _)| name.starts_with("sst-"));
-    sstables.map(|(_, bytes)| bytes[12..bytes.len().min(900)].to_vec()).collect()
+    let rows = sstables.map(|(_, bytes)| bytes[12..bytes.len().min(900)].to_vec());
+    rows.chain([ranges()]).collect()
+}
+
+/// The rows of a block with deleted ranges.
+fn ranges() -> Vec<u8> {
+    let id = SstableId { epoch: 1, shard: 0, sequence: 0 };
+    let mut writer = Writer::new(id, KEPT, 0);
+    writer.partition(Token(1), b"key", None);
+    for (from, to, timestamp) in [(b"b", b"d", 1), (b"d", b"f", 2)] {
+        let deletion = Deletion { timestamp, deleted_s: 3 };
+        writer.range(RangeDeletion { from, to, deletion });
+    }
+    let (_, bytes) = writer.finish();
+    let length = u32::from_le_bytes(*bytes[8..].first_chunk().expect("it has a block"));
+    bytes[12..12 + length as usize].to_vec()
 }

@@ -5,19 +5,20 @@ use std::{cmp::Ordering, io};
 use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_output_size};
 
 use super::{BLOCK_HEADER_BYTES, SstableId, checksum};
-use crate::mutation::{Deletion, Input, RowView, Token};
+use crate::mutation::{Deletion, Input, RangeDeletion, RowView, Token};
 
 const PARTITION: u8 = 1;
 const DELETED_PARTITION: u8 = 2;
 const ROW: u8 = 3;
 /// A row whose clustering key is longer than a `u16` can count.
 const ROW_OF_LONG_KEY: u8 = 4;
+const RANGE_DELETION: u8 = 5;
 
 /// A larger block is not believed, however its checksum. Many writes make one row as large as a
 /// memtable may get, and a row is never divided: only what a length can say is the limit.
 const RAW_BYTES_MAX: usize = u32::MAX as usize;
 
-/// A row in a block.
+/// A row in a block, or a deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockRow<'a> {
     /// The token of its partition.
@@ -26,16 +27,34 @@ pub struct BlockRow<'a> {
     pub key: &'a [u8],
     /// The deletion of its partition.
     pub deletion: Option<Deletion>,
-    /// Its clustering key and its cells; `None` if the partition is there for its deletion alone.
+    /// Its clustering key and its cells; `None` if it is a deletion: of the partition, or this:
     pub row: Option<(&'a [u8], &'a [u8])>,
+    /// The deletion of a range of rows, from here on.
+    pub range: Option<RangeDeletion<'a>>,
 }
 
-impl BlockRow<'_> {
-    /// Its place among all rows: a deletion without rows comes before every row.
+impl<'a> BlockRow<'a> {
+    /// Where it is in its partition: where the range begins, or before all rows, if it is a
+    /// deletion.
+    #[must_use]
+    #[inline]
+    pub fn ck(&self) -> &'a [u8] {
+        let range = self.range.map_or(&[][..], |range| range.from);
+        self.row.map_or(range, |(ck, _)| ck)
+    }
+
+    /// Its place among all rows and deletions, those in the same place not told apart.
     #[must_use]
     pub fn cmp_to(&self, token: Token, key: &[u8], ck: &[u8]) -> Ordering {
-        let own = (self.token, self.key, self.row.map_or(&[][..], |(ck, _)| ck));
-        own.cmp(&(token, key, ck))
+        (self.token, self.key, self.ck()).cmp(&(token, key, ck))
+    }
+
+    /// In the same place, the deletion of the partition is first, that of a range is next, and a
+    /// row, which is in that range, is last.
+    #[must_use]
+    #[inline]
+    pub fn rank(&self) -> u8 {
+        if self.row.is_some() { 2 } else { u8::from(self.range.is_some()) }
     }
 }
 
@@ -55,7 +74,25 @@ struct BlockPartition {
 #[derive(Clone, Copy, Debug)]
 struct BlockEntry {
     partition: u32,
-    row: Option<(Span, Span)>,
+    content: EntryContent,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum EntryContent {
+    PartitionDeletion,
+    /// One of the ranges, by its number.
+    Range(u32),
+    /// Its clustering key and its cells.
+    Row(Span, Span),
+}
+
+/// A deletion of a range, and the number of its entry.
+#[derive(Clone, Copy, Debug)]
+struct BlockRange {
+    entry: u32,
+    from: Span,
+    to: Span,
+    deletion: Deletion,
 }
 
 /// A block in memory: its rows can be asked for by number.
@@ -64,6 +101,7 @@ pub struct Block {
     bytes: Vec<u8>,
     partitions: Vec<BlockPartition>,
     entries: Vec<BlockEntry>,
+    ranges: Vec<BlockRange>,
 }
 
 impl Block {
@@ -83,13 +121,25 @@ impl Block {
         Ok(block)
     }
 
-    /// Whether its partitions ascend, and so do the rows of each: a reader that goes on behind the
-    /// last row that it gave relies on that.
+    /// Whether its partitions ascend, and so do the rows and ranges of each, which do not overlap:
+    /// a reader that goes on behind the last row that it gave relies on that.
     fn is_in_order(&self) -> bool {
-        let place = |partition: &BlockPartition| (partition.token, self.slice(partition.key));
-        let ck = |entry: &BlockEntry| entry.row.map(|(ck, _)| self.slice(ck));
-        self.partitions.is_sorted_by(|a, b| place(a) < place(b))
-            && self.entries.is_sorted_by(|a, b| a.partition != b.partition || ck(a) < ck(b))
+        let partition = |one: &BlockPartition| (one.token, self.slice(one.key));
+        let entry = |one: &BlockEntry| match one.content {
+            EntryContent::PartitionDeletion => (None, false),
+            EntryContent::Range(number) => (self.range(number as usize).map(|own| own.from), false),
+            EntryContent::Row(ck, _) => (self.slice(ck), true),
+        };
+        let partition_of =
+            |one: &BlockRange| self.entries.get(one.entry as usize).map(|entry| entry.partition);
+        let is_range =
+            |one: &BlockRange| one.from.bytes > 0 && self.slice(one.from) < self.slice(one.to);
+        self.partitions.is_sorted_by(|a, b| partition(a) < partition(b))
+            && self.entries.is_sorted_by(|a, b| a.partition != b.partition || entry(a) < entry(b))
+            && self.ranges.iter().all(is_range)
+            && self.ranges.is_sorted_by(|a, b| {
+                partition_of(a) != partition_of(b) || self.slice(a.to) <= self.slice(b.from)
+            })
     }
 
     fn parse(&mut self) -> Option<()> {
@@ -109,7 +159,23 @@ impl Block {
                 let row = input.take(length)?;
                 RowView::parse(row).ok()?.check().ok()?;
                 let partition = u32::try_from(self.partitions.len()).ok()?.checked_sub(1)?;
-                self.entries.push(BlockEntry { partition, row: Some((ck, span(&input, row))) });
+                let content = EntryContent::Row(ck, span(&input, row));
+                self.entries.push(BlockEntry { partition, content });
+                continue;
+            }
+            if kind == RANGE_DELETION {
+                let mut bound = || {
+                    let length = input.u32()? as usize;
+                    let taken = input.take(length)?;
+                    Some(span(&input, taken))
+                };
+                let (from, to) = (bound()?, bound()?);
+                let deletion = Deletion { timestamp: input.i64()?, deleted_s: input.i64()? };
+                let partition = u32::try_from(self.partitions.len()).ok()?.checked_sub(1)?;
+                let entry = u32::try_from(self.entries.len()).ok()?;
+                let content = EntryContent::Range(u32::try_from(self.ranges.len()).ok()?);
+                self.entries.push(BlockEntry { partition, content });
+                self.ranges.push(BlockRange { entry, from, to, deletion });
                 continue;
             }
             let token = Token(input.i64()?);
@@ -120,7 +186,8 @@ impl Block {
                 PARTITION => None,
                 DELETED_PARTITION => {
                     let partition = u32::try_from(self.partitions.len()).ok()?;
-                    self.entries.push(BlockEntry { partition, row: None });
+                    let content = EntryContent::PartitionDeletion;
+                    self.entries.push(BlockEntry { partition, content });
                     Some(Deletion { timestamp: input.i64()?, deleted_s: input.i64()? })
                 }
                 _ => return None,
@@ -130,7 +197,7 @@ impl Block {
         Some(())
     }
 
-    /// How many rows it has, a deleted partition counting as one more.
+    /// How many rows it has, each deletion counting as one more.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
@@ -142,17 +209,33 @@ impl Block {
         self.entries.is_empty()
     }
 
-    /// The row with this number, ascending by token, key and clustering key.
+    /// The row or deletion with this number, ascending by token, key and clustering key.
     #[must_use]
     pub fn row(&self, number: usize) -> Option<BlockRow<'_>> {
         let entry = self.entries.get(number)?;
         let partition = self.partitions.get(entry.partition as usize)?;
-        let row = match entry.row {
-            Some((ck, row)) => Some((self.slice(ck)?, self.slice(row)?)),
-            None => None,
+        let (row, range) = match entry.content {
+            EntryContent::PartitionDeletion => (None, None),
+            EntryContent::Range(number) => (None, Some(self.range(number as usize)?)),
+            EntryContent::Row(ck, row) => (Some((self.slice(ck)?, self.slice(row)?)), None),
         };
         let key = self.slice(partition.key)?;
-        Some(BlockRow { token: partition.token, key, deletion: partition.deletion, row })
+        Some(BlockRow { token: partition.token, key, deletion: partition.deletion, row, range })
+    }
+
+    fn range(&self, number: usize) -> Option<RangeDeletion<'_>> {
+        let BlockRange { from, to, deletion, .. } = *self.ranges.get(number)?;
+        Some(RangeDeletion { from: self.slice(from)?, to: self.slice(to)?, deletion })
+    }
+
+    /// The last deletion of a range before the row with this number, if it is of this partition:
+    /// no other one before that row reaches as far as the row before it.
+    #[must_use]
+    pub fn range_before(&self, row: usize, token: Token, key: &[u8]) -> Option<RangeDeletion<'_>> {
+        let behind = self.ranges.partition_point(|range| (range.entry as usize) < row);
+        let number = behind.checked_sub(1)?;
+        let own = self.row(self.ranges.get(number)?.entry as usize)?;
+        own.range.filter(|_| (own.token, own.key) == (token, key))
     }
 
     /// The number of the first row that is not before this place.
@@ -175,6 +258,7 @@ impl Block {
         self.bytes.capacity()
             + self.partitions.capacity() * size_of::<BlockPartition>()
             + self.entries.capacity() * size_of::<BlockEntry>()
+            + self.ranges.capacity() * size_of::<BlockRange>()
     }
 
     fn slice(&self, span: Span) -> Option<&[u8]> {
@@ -211,6 +295,17 @@ pub(super) fn put_row(out: &mut Vec<u8>, ck: &[u8], row: &[u8]) {
     out.extend_from_slice(ck);
     out.extend_from_slice(&length_u32(row).to_le_bytes());
     out.extend_from_slice(row);
+}
+
+/// Appends a deletion of a range of rows of the partition that was begun last.
+pub(super) fn put_range(out: &mut Vec<u8>, range: RangeDeletion<'_>) {
+    out.push(RANGE_DELETION);
+    for bound in [range.from, range.to] {
+        out.extend_from_slice(&length_u32(bound).to_le_bytes());
+        out.extend_from_slice(bound);
+    }
+    out.extend_from_slice(&range.deletion.timestamp.to_le_bytes());
+    out.extend_from_slice(&range.deletion.deleted_s.to_le_bytes());
 }
 
 pub(super) fn length_u16(key: &[u8]) -> u16 {

@@ -10,9 +10,12 @@ use super::{
 };
 use crate::mutation::{Input, Token};
 
-const MAGIC: [u8; 8] = *b"SANDSST2";
+const MAGIC: [u8; 8] = *b"SANDSST3";
 
-/// Of files in whose index clustering keys have a length of two bytes.
+/// Of files without deletions of ranges of rows.
+const SECOND_MAGIC: [u8; 8] = *b"SANDSST2";
+
+/// Of files in whose index, besides, clustering keys have a length of two bytes.
 const FIRST_MAGIC: [u8; 8] = *b"SANDSST1";
 
 /// Where a block is.
@@ -176,7 +179,7 @@ pub fn read_footer(id: SstableId, file_bytes: u64, bytes: &[u8]) -> io::Result<F
         let mut input = Input(body);
         let magic = input.take(MAGIC.len())?;
         let is_first_version = magic == FIRST_MAGIC;
-        if magic != MAGIC && !is_first_version {
+        if magic != MAGIC && magic != SECOND_MAGIC && !is_first_version {
             return None;
         }
         let summary = Summary::decode(input.take(SUMMARY_BYTES)?.first_chunk()?);

@@ -1,3 +1,5 @@
+mod ranges;
+
 use std::ops::Bound;
 
 use super::{

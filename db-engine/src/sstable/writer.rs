@@ -2,13 +2,13 @@
 
 use super::{
     BLOCK_BYTES, FOOTER_BYTES, SstableId, Summary,
-    block::{Compressor, pack, put_partition, put_row},
+    block::{Compressor, pack, put_partition, put_range, put_row},
     index::{put_entry, put_footer},
 };
-use crate::mutation::{Deletion, RowView, TableNumber, Token};
+use crate::mutation::{Deletion, RangeDeletion, RowView, TableNumber, Token};
 use std::ops::Range;
 
-/// Turns rows, given in order, into the bytes of one sstable.
+/// Turns rows and deletions, given in order, into the bytes of one sstable.
 ///
 /// Bytes are to be taken from [`Self::output`] now and then and written one after the other. The
 /// file is complete with those that [`Self::finish`] gives.
@@ -19,18 +19,22 @@ pub struct Writer {
     /// Bytes of all blocks so far: where the next one begins.
     offset: u64,
     raw: Vec<u8>,
+    /// After how many of those a block is closed.
+    block_bytes: usize,
     compressor: Compressor,
     index: Vec<u8>,
     blocks: u32,
     token: Token,
     key: Vec<u8>,
     deletion: Option<Deletion>,
-    /// Where the block being filled begins: the place of its first row, as far as it is needed to
-    /// tell it from the last row of the block before.
+    /// Where the last deleted range of the partition ends, and what it deletes.
+    range: Option<(Vec<u8>, Deletion)>,
+    /// Where the block being filled begins: the place of its first entry, as far as it is needed
+    /// to tell it from the last entry of the block before.
     first: Option<(Token, Vec<u8>, Vec<u8>)>,
-    /// Where the clustering key of the last row is in `raw`.
+    /// Where the clustering key of the last entry is in `raw`.
     last_ck: Range<usize>,
-    /// The clustering key of the last row of the block before.
+    /// The clustering key of the last entry of the block before.
     before: Vec<u8>,
 }
 
@@ -55,16 +59,24 @@ impl Writer {
             output: Vec::new(),
             offset: 0,
             raw: Vec::new(),
+            block_bytes: BLOCK_BYTES,
             compressor: Compressor::default(),
             index: Vec::new(),
             blocks: 0,
             token: Token(i64::MIN),
             key: Vec::new(),
             deletion: None,
+            range: None,
             first: None,
             last_ck: 0..0,
             before: Vec::new(),
         }
+    }
+
+    /// Closes blocks after so many bytes, before compression.
+    #[must_use]
+    pub fn with_block_bytes(self, block_bytes: usize) -> Self {
+        Self { block_bytes, ..self }
     }
 
     /// Begins a partition, which must come after the last one by token and key.
@@ -77,11 +89,12 @@ impl Writer {
         self.key.clear();
         self.key.extend_from_slice(key);
         self.deletion = deletion;
+        self.range = None;
         if let Some(deletion) = deletion {
             self.note_timestamp(deletion.timestamp);
             self.summary.expires_s = self.summary.expires_s.max(deletion.deleted_s);
         }
-        // A partition that has only its deletion must be written all the same.
+        // A partition that has only deletions must be written all the same.
         if self.raw.is_empty() {
             self.first = Some((token, key.to_vec(), Vec::new()));
         }
@@ -95,14 +108,7 @@ impl Writer {
     ///
     /// If no partition was begun, or the row is malformed: it comes from a memtable.
     pub fn row(&mut self, ck: &[u8], row: &[u8]) {
-        self.close_full_block();
-        if self.raw.is_empty() {
-            // The block before ends in the same partition. Of a long key, the index holds little.
-            let same = self.before.iter().zip(ck).take_while(|(a, b)| a == b).count();
-            let start = ck.get(..=same).unwrap_or(ck).to_vec();
-            self.first = Some((self.token, self.key.clone(), start));
-            put_partition(&mut self.raw, self.token, &self.key, self.deletion);
-        }
+        self.begin_entry(ck);
         put_row(&mut self.raw, ck, row);
         let end = self.raw.len() - row.len() - size_of::<u32>();
         self.last_ck = end - ck.len()..end;
@@ -114,13 +120,44 @@ impl Writer {
         self.summary.expires_s = self.summary.expires_s.max(view.expires_s().unwrap_or(i64::MAX));
     }
 
+    /// Appends a deletion of a range of rows of the partition begun last. It must come before the
+    /// rows that are in the range and after all others that are before them, and ranges must not
+    /// overlap.
+    pub fn range(&mut self, range: RangeDeletion<'_>) {
+        self.begin_entry(range.from);
+        let start = self.raw.len();
+        put_range(&mut self.raw, range);
+        let from = start + size_of::<u8>() + size_of::<u32>();
+        self.last_ck = from..from + range.from.len();
+        self.range = Some((range.to.to_vec(), range.deletion));
+        self.note_timestamp(range.deletion.timestamp);
+        self.summary.expires_s = self.summary.expires_s.max(range.deletion.deleted_s);
+    }
+
+    /// Sees that there is a block for an entry with this clustering key.
+    fn begin_entry(&mut self, ck: &[u8]) {
+        self.close_full_block();
+        if !self.raw.is_empty() {
+            return;
+        }
+        // The block before ends in the same partition. Of a long key, the index holds little.
+        let same = self.before.iter().zip(ck).take_while(|(a, b)| a == b).count();
+        let start = ck.get(..=same).unwrap_or(ck).to_vec();
+        put_partition(&mut self.raw, self.token, &self.key, self.deletion);
+        // What is left of the range at hand is repeated, so that the block can be read alone.
+        if let Some((to, deletion)) = self.range.as_ref().filter(|(to, _)| *to > start) {
+            put_range(&mut self.raw, RangeDeletion { from: &start, to, deletion: *deletion });
+        }
+        self.first = Some((self.token, self.key.clone(), start));
+    }
+
     fn note_timestamp(&mut self, timestamp: i64) {
         self.summary.timestamp_min = self.summary.timestamp_min.min(timestamp);
         self.summary.timestamp_max = self.summary.timestamp_max.max(timestamp);
     }
 
     fn close_full_block(&mut self) {
-        if self.raw.len() >= BLOCK_BYTES {
+        if self.raw.len() >= self.block_bytes {
             self.close_block();
         }
     }

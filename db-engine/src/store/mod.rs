@@ -45,7 +45,7 @@ use crate::{
         token::{range_of, shard_of},
     },
     schema::{Catalog, TableSettings},
-    sstable::{SstableId, Summary},
+    sstable::{BLOCK_BYTES, SstableId, Summary},
 };
 
 /// The most bytes of mutations in one write, with the default size of segments of the log.
@@ -72,6 +72,8 @@ pub struct StoreConfig {
     pub log_bytes_max: u64,
     /// Sstables are written in pieces of at most this many bytes.
     pub flush_write_bytes: usize,
+    /// Bytes of rows after which a block of an sstable is closed, before compression.
+    pub block_bytes: usize,
     /// The longest that data stays in the log without being flushed, in microseconds.
     pub data_lifetime_us: u64,
     /// Microseconds after which a read that goes on lets the next one go on; 0 after each row.
@@ -89,6 +91,7 @@ impl Default for StoreConfig {
             log_segment_bytes: 16 << 20,
             log_bytes_max: 1 << 30,
             flush_write_bytes: 1 << 20,
+            block_bytes: BLOCK_BYTES,
             data_lifetime_us: 24 * 3_600_000_000,
             read_us: 100,
             expiry_check_us: 60_000_000,

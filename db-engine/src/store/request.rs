@@ -104,7 +104,9 @@ pub struct Position {
     pub token: Token,
     /// The key of its partition.
     pub key: Vec<u8>,
-    /// Its clustering key.
+    /// Its clustering key. Behind all rows of the partition it is [`ABOVE`] alone.
+    ///
+    /// [`ABOVE`]: crate::types::comparable::ABOVE
     pub ck: Vec<u8>,
 }
 
@@ -134,7 +136,8 @@ pub struct ReadRequest {
     pub columns: Option<Arc<[u16]>>,
     /// Whether the table has or had static columns: the row without a clustering key is the static
     /// row of its partition. A page then begins each partition with it, if it is live, wherever
-    /// `from`, `to` and `after` are; it does not count for `rows_max`.
+    /// `from`, `to` and `after` are, also the partition in which it goes on, unless `after` is its
+    /// end. It counts neither for `rows_max` nor as a row that is not live.
     pub static_rows: bool,
     /// Blocks that are read from disk for this alone do not stay in memory.
     pub bypass_cache: bool,

@@ -1,3 +1,4 @@
+mod ranges;
 mod reads;
 mod refusals;
 

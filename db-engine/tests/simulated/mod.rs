@@ -2,15 +2,12 @@
 
 #![allow(dead_code, missing_docs, clippy::unwrap_used)] // Each test uses a part of it.
 
-pub mod every_kind;
 pub mod life;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
-
-use every_kind::EVERY_KIND_KEY;
 
 use sandglass_db::{
     error::Error,
@@ -90,7 +87,7 @@ pub fn value(number: u32) -> Vec<u8> {
     value
 }
 
-/// Every third write expires; the others change three partitions at once.
+/// Every third write expires; the others change two partitions at once.
 pub fn expires(number: u32) -> bool {
     number.is_multiple_of(3)
 }
@@ -111,7 +108,6 @@ pub fn mutations(number: u32, now_us: i64) -> Vec<u8> {
     } else {
         put(&mut out, KEPT, &key(number), number, now_us);
         put(&mut out, KEPT, SHARED_KEY, number, now_us);
-        every_kind::put(&mut out, number, now_us);
     }
     out
 }
@@ -234,8 +230,7 @@ fn note(store: &mut Store, record: &mut Record) -> Result<(), Fatal> {
     polled
 }
 
-/// All rows of a table, by key: what they hold, as the number of the write. Without the partition
-/// that has rows of every kind.
+/// All rows of a table, by key: what they hold, as the number of the write.
 pub fn rows(stores: &mut [Store], table: TableNumber, now_s: i64) -> BTreeMap<Vec<u8>, u32> {
     let mut found = BTreeMap::new();
     for store in stores {
@@ -243,7 +238,7 @@ pub fn rows(stores: &mut [Store], table: TableNumber, now_s: i64) -> BTreeMap<Ve
             ReadRequest { rows_max: 7, ..ReadRequest::scan(table, i64::MIN, i64::MAX, now_s) };
         loop {
             let page = read(store, &request);
-            for row in page.rows().filter(|row| row.key != EVERY_KIND_KEY) {
+            for row in page.rows() {
                 let cells = RowView::parse(row.row).unwrap();
                 let cell = cells.cell(3, now_s).expect("no row is written by half");
                 let number = u32::from_be_bytes(*cell.value.first_chunk().unwrap());
@@ -286,7 +281,7 @@ pub fn check(stores: &mut [Store], record: &Record, at_us: i64) {
     let now_s = at_us / 1_000_000;
     let kept = rows(stores, KEPT, now_s);
     let expiring = rows(stores, EXPIRING, now_s);
-    let (mut newest, mut happened) = (None, BTreeMap::new());
+    let mut newest = None;
     for number in 0..WRITES {
         let (table, is_due) = if expires(number) {
             let expires_s = record.sent_us.get(&number).map(|us| us / 1_000_000 + i64::from(TTL_S));
@@ -305,13 +300,11 @@ pub fn check(stores: &mut [Store], record: &Record, at_us: i64) {
             assert_eq!((*found, is_due), (number, true));
             if !expires(number) {
                 newest = Some(number);
-                happened.insert(number, record.sent_us[&number]);
             }
         }
     }
     let shared = kept.get(SHARED_KEY).copied();
-    assert_eq!(shared, newest, "all rows of a write, or none");
-    every_kind::check(stores, &happened, now_s);
+    assert_eq!(shared, newest, "both rows of a write, or none");
     let known = |(key, _): (&Vec<u8>, &u32)| key == SHARED_KEY || key.len() == 4;
     assert!(kept.iter().all(known) && expiring.iter().all(known));
 }

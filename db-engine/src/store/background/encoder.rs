@@ -12,7 +12,7 @@ use std::{
     sync::Arc,
 };
 
-use super::super::TableData;
+use super::super::{StoreConfig, TableData};
 use crate::{
     io::{Buffer, FileId, TimeSlice},
     memtable::{Memtable, PartitionView},
@@ -43,6 +43,10 @@ struct WindowWriter {
     partition: Option<u64>,
 }
 
+/// Where the last entry of a partition is that was encoded, and whether that was a row. In the same
+/// place the deletion of a range comes before the row.
+type LastEncoded = (Vec<u8>, bool);
+
 /// Turns frozen memtables into the bytes of sstables, a piece at a time.
 #[derive(Debug)]
 pub(in crate::store) struct Encoder {
@@ -51,13 +55,14 @@ pub(in crate::store) struct Encoder {
     sources: Vec<(TableNumber, Option<i64>, Arc<Memtable>)>,
     /// Partitions of the table at hand that were begun.
     partition: u64,
-    /// The partition to go on with, and the last of its rows that was encoded.
-    at: Option<(Token, Vec<u8>, Option<Vec<u8>>)>,
+    /// The partition to go on with, and the last of it that was encoded.
+    at: Option<(Token, Vec<u8>, Option<LastEncoded>)>,
     /// All rows of the table at hand are encoded, and its files are to be ended.
     rows_are_done: bool,
     writers: BTreeMap<i64, WindowWriter>,
     next_file: u32,
     piece_bytes: usize,
+    block_bytes: usize,
     spare: Vec<Buffer>,
     outputs: Vec<Output>,
 }
@@ -93,12 +98,12 @@ impl WindowWriter {
 
 impl Encoder {
     /// Begins with the memtables that are frozen. Files are numbered from `next_file` on and come
-    /// in pieces of at most `piece_bytes`, in the memory of `spare` as far as it goes.
+    /// in pieces, in the memory of `spare` as far as it goes.
     pub fn new(
         (epoch, shard): (u32, u16),
         next_file: u32,
         tables: &BTreeMap<TableNumber, TableData>,
-        piece_bytes: usize,
+        config: &StoreConfig,
         spare: Vec<Buffer>,
     ) -> Self {
         let sources = tables
@@ -118,7 +123,8 @@ impl Encoder {
             rows_are_done: false,
             writers: BTreeMap::new(),
             next_file,
-            piece_bytes,
+            piece_bytes: config.flush_write_bytes,
+            block_bytes: config.block_bytes,
             spare,
             outputs: Vec::new(),
         }
@@ -161,7 +167,7 @@ impl Encoder {
         let at = self.at.take();
         let (token, key) = at.as_ref().map_or((Token(i64::MIN), &[][..]), |at| (at.0, &at.1));
         let piece_bytes = self.piece_bytes;
-        let mut done = at.as_ref().and_then(|at| at.2.as_deref());
+        let mut done = at.as_ref().and_then(|at| at.2.as_ref());
         for partition in memtable.in_order(token, key) {
             if slice.is_over() {
                 self.at = Some((partition.token, partition.key.to_vec(), None));
@@ -169,24 +175,44 @@ impl Encoder {
             }
             let is_new = done.is_none();
             self.partition += u64::from(is_new);
+            let number = self.partition;
             if let Some(deletion) = partition.deletion.filter(|_| is_new) {
-                let number = self.partition;
                 self.writer((table, window_us), deletion.timestamp).begin(number, partition);
             }
             slice.count(partition.key.len());
-            let from = done.take().map_or(Bound::Unbounded, Bound::Excluded);
-            for versions in partition.range(from, Bound::Unbounded) {
-                let (ck, row) = (versions.ck, versions.merged());
-                let newest = RowView::parse(&row).ok().and_then(|row| row.timestamps().max());
-                let number = self.partition;
-                let open = self.writer((table, window_us), newest.unwrap_or(0));
-                open.begin(number, partition);
-                open.writer.row(ck, &row);
-                open.take_output(piece_bytes, spare);
-                slice.count(ck.len() + row.len());
+            let (from_row, from_range) = match done.take() {
+                None => (Bound::Unbounded, Bound::Unbounded),
+                Some((ck, true)) => (Bound::Excluded(&**ck), Bound::Excluded(&**ck)),
+                Some((ck, false)) => (Bound::Included(&**ck), Bound::Excluded(&**ck)),
+            };
+            let mut rows = partition.range(from_row, Bound::Unbounded).peekable();
+            let mut ranges = partition.ranges(from_range).peekable();
+            loop {
+                let next = rows.peek().map(|row| row.ck);
+                let last = if let Some(range) =
+                    ranges.next_if(|range| next.is_none_or(|ck| range.from <= ck))
+                {
+                    let open = self.writer((table, window_us), range.deletion.timestamp);
+                    open.begin(number, partition);
+                    open.writer.range(range);
+                    open.take_output(piece_bytes, spare);
+                    slice.count(range.from.len() + range.to.len());
+                    (range.from, false)
+                } else if let Some(versions) = rows.next() {
+                    let (ck, row) = (versions.ck, versions.merged());
+                    let newest = RowView::parse(&row).ok().and_then(|row| row.timestamps().max());
+                    let open = self.writer((table, window_us), newest.unwrap_or(0));
+                    open.begin(number, partition);
+                    open.writer.row(ck, &row);
+                    open.take_output(piece_bytes, spare);
+                    slice.count(ck.len() + row.len());
+                    (ck, true)
+                } else {
+                    break;
+                };
                 if slice.is_over() {
                     let (token, key) = (partition.token, partition.key.to_vec());
-                    self.at = Some((token, key, Some(ck.to_vec())));
+                    self.at = Some((token, key, Some((last.0.to_vec(), last.1))));
                     return false;
                 }
             }
@@ -214,7 +240,7 @@ impl Encoder {
                 let sequence = self.next_file;
                 let id = SstableId { epoch: self.epoch, shard: self.shard, sequence };
                 self.next_file += 1;
-                let writer = Writer::new(id, table, window);
+                let writer = Writer::new(id, table, window).with_block_bytes(self.block_bytes);
                 place.insert(WindowWriter { writer, pieces: Vec::new(), partition: None })
             }
         }

@@ -108,8 +108,7 @@ impl Store {
         self.is_short = false;
         self.note_oldest();
         let (owner, spare) = ((self.epoch, self.shard), std::mem::take(&mut self.spare_pieces));
-        let piece_bytes = self.config.flush_write_bytes;
-        let encoder = Encoder::new(owner, self.next_file, &self.tables, piece_bytes, spare);
+        let encoder = Encoder::new(owner, self.next_file, &self.tables, &self.config, spare);
         self.task = Task::Encode(encoder, Committed { sequence: self.applied.sequence, tables });
     }
 

@@ -217,8 +217,8 @@ impl<'a> Recovery<'a> {
         for table in tables.values_mut() {
             table.flushing = Some(std::mem::take(&mut table.active).freeze());
         }
-        let (owner, piece_bytes) = ((self.epoch, NO_SHARD), self.config.flush_write_bytes);
-        let mut encoder = Encoder::new(owner, self.next_file, &tables, piece_bytes, Vec::new());
+        let owner = (self.epoch, NO_SHARD);
+        let mut encoder = Encoder::new(owner, self.next_file, &tables, self.config, Vec::new());
         let Encoded { outputs, next_file, .. } = loop {
             if let Some(done) =
                 encoder.step(&mut TimeSlice::endless()).map_err(|error| Error::io(".", error))?

@@ -6,11 +6,11 @@ use super::{
     super::table::Sstable,
     FindBlock,
     cache::BlockId,
+    deletions::SeenDeletions,
     slice::{PartitionSpan, Slice},
 };
 use crate::{
     memtable::{Memtable, PartitionView, RowVersions},
-    mutation::Deletion,
     sstable::{Block, BlockRow},
 };
 
@@ -25,16 +25,16 @@ type MemoryRow<'t> = (BlockRow<'t>, Option<RowVersions<'t>>);
 
 impl<'t> MemoryCursor<'t> {
     /// Begins where the slice does, if the memtable has anything of it. Adds the deletion of the
-    /// partition that the slice begins in.
+    /// partition that the slice begins in. Deleted ranges are asked for row by row.
     pub fn new(
         memtable: &'t Memtable,
         slice: &Slice<'_>,
-        deletion: &mut Option<Deletion>,
+        seen: &mut SeenDeletions,
     ) -> Option<Self> {
         let mut rows: Box<dyn Iterator<Item = MemoryRow<'t>> + 't> = match slice.span {
             PartitionSpan::One { token, key } => {
                 let partition = memtable.partition(token, key)?;
-                *deletion = (*deletion).max(partition.deletion);
+                seen.add_partition(partition.deletion);
                 let (from, to) = slice.bounds();
                 let rows = partition.range(from, to);
                 let rows = rows.map(move |row| memory_row(partition, Some(row)));
@@ -43,7 +43,7 @@ impl<'t> MemoryCursor<'t> {
             PartitionSpan::Tokens { from, to } => {
                 if let Some((token, key, _)) = slice.after {
                     let partition = memtable.partition(token, key);
-                    *deletion = (*deletion).max(partition.and_then(|own| own.deletion));
+                    seen.add_partition(partition.and_then(|own| own.deletion));
                 }
                 let (token, key, _) = slice.start(from);
                 let mut after =
@@ -93,7 +93,7 @@ fn memory_row<'t>(
 ) -> MemoryRow<'t> {
     let PartitionView { token, key, deletion, .. } = partition;
     let row = versions.map(|versions| (versions.ck, versions.record));
-    (BlockRow { token, key, deletion, row }, versions)
+    (BlockRow { token, key, deletion, row, range: None }, versions)
 }
 
 /// A place in an sstable: it holds the block that it stands in, and no other. It is dropped when
@@ -141,21 +141,33 @@ impl DiskCursor {
     }
 
     /// Takes the block that it needs, if that is in memory. At first that also tells the deletion
-    /// of the partition at hand. False once there is nothing for it to stand on.
+    /// of the partition at hand, and of a range in which it begins. False once there is nothing for
+    /// it to stand on.
     pub fn load(
         &mut self,
         slice: &Slice<'_>,
-        deletion: &mut Option<Deletion>,
+        seen: &mut SeenDeletions,
         find: &mut FindBlock<'_>,
     ) -> bool {
         let Some(block) = find((self.sstable.summary.id, self.number)) else { return true };
-        if let (false, Some((token, key))) = (self.has_begun, slice.partition()) {
-            let row = block.row(block.lower_bound(token, key, &[]));
-            let own = row.filter(|row| (row.token, row.key) == (token, key));
-            *deletion = (*deletion).max(own.and_then(|row| row.deletion));
-        }
+        let begins = !self.has_begun;
         self.stand_in(block, slice);
-        self.find_row(slice, find)
+        if begins && let Some((token, key)) = slice.partition() {
+            let row = self.block.as_ref().and_then(|one| one.row(one.lower_bound(token, key, &[])));
+            let own = row.filter(|row| (row.token, row.key) == (token, key));
+            seen.add_partition(own.and_then(|row| row.deletion));
+            self.add_range_before(slice, seen);
+        }
+        self.find_row(slice, seen, find)
+    }
+
+    /// Adds the last deleted range before the next row, or reading backwards, before the row behind
+    /// it: of those, no other reaches as far as the rows of other sources that are read meanwhile.
+    fn add_range_before(&self, slice: &Slice<'_>, seen: &mut SeenDeletions) {
+        let (Some(block), Some((token, key))) = (&self.block, slice.partition()) else { return };
+        if let Some(range) = block.range_before(self.row, token, key) {
+            seen.add_range(range);
+        }
     }
 
     /// The block that it needs and does not have.
@@ -181,22 +193,34 @@ impl DiskCursor {
     }
 
     /// Steps over the row that it stands on. False once there is nothing more for it to stand on.
-    pub fn advance(&mut self, slice: &Slice<'_>, find: &mut FindBlock<'_>) -> bool {
+    pub fn advance(
+        &mut self,
+        slice: &Slice<'_>,
+        seen: &mut SeenDeletions,
+        find: &mut FindBlock<'_>,
+    ) -> bool {
         self.row = if slice.reverse { self.row - 1 } else { self.row + 1 };
-        self.find_row(slice, find)
+        self.find_row(slice, seen, find)
     }
 
     /// Goes on to the next block if there is nothing more in this one, whether that is in memory
     /// or not. False if no row is left.
-    fn find_row(&mut self, slice: &Slice<'_>, find: &mut FindBlock<'_>) -> bool {
+    fn find_row(
+        &mut self,
+        slice: &Slice<'_>,
+        seen: &mut SeenDeletions,
+        find: &mut FindBlock<'_>,
+    ) -> bool {
         while let Some(block) = &self.block {
             if slice.reverse {
                 // Every block with rows of a deleted partition begins with its deletion. Read
                 // backwards, that is no end: the block before may have rows of it, too.
-                let is_deletion = |number| block.row(number).is_some_and(|row| row.row.is_none());
+                let is_deletion = |number| block.row(number).is_some_and(|row| row.rank() == 0);
                 while self.row.checked_sub(1).is_some_and(is_deletion) {
                     self.row -= 1;
                 }
+                // A range is met at its beginning, which is behind its rows.
+                self.add_range_before(slice, seen);
             }
             if let Some(row) = self.peek(slice.reverse) {
                 return !slice.is_past(&row);

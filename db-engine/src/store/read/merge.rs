@@ -1,16 +1,21 @@
 //! Merging: all versions of a row become one, in the order of reading.
 
-use std::{cmp::Ordering, ops::RangeInclusive};
+use std::{
+    cmp::Ordering,
+    ops::{Bound, RangeInclusive},
+};
 
 use super::{
     super::{Page, Partitions, ReadRequest, table::TableData},
     DEAD_ROWS_MAX, FindBlock, Progress,
     cursor::MemoryCursor,
+    deletions::SeenDeletions,
     slice::{PartitionSpan, RowPlace, Slice},
     sources::ReadSources,
 };
 use crate::{
     io::TimeSlice,
+    memtable::Memtable,
     mutation::{Deletion, RowView, Token, merge, shadow},
     sstable::BlockRow,
     types::comparable::ABOVE,
@@ -66,6 +71,8 @@ enum MergeStep {
     End,
     /// The deletion of a partition.
     Deletion,
+    /// The deletion of a range of rows.
+    Range,
     /// So many versions of a row were merged.
     Row(u64),
     /// The next row is not in memory.
@@ -78,8 +85,10 @@ pub(super) struct Merge {
     pub sources: ReadSources,
     /// The partition at hand, of a range of tokens: that of the row that was looked at last.
     partition: Option<(Token, Vec<u8>)>,
-    /// Its deletion, as far as it was seen.
-    deletion: Option<Deletion>,
+    /// What deletes its rows.
+    seen: SeenDeletions,
+    /// How many rows of the page are static ones; `None` until the first was looked for.
+    statics: Option<usize>,
     last: Scratch,
     /// Which cursors are at the row that is being merged: those of memtables are counted first.
     at_row: Vec<usize>,
@@ -90,7 +99,8 @@ impl Merge {
     pub fn clear(&mut self) {
         self.sources.clear();
         self.partition = None;
-        self.deletion = None;
+        self.seen.clear();
+        self.statics = None;
         self.last.token = None;
         if self.last.bytes() > SCRATCH_BYTES_KEPT {
             self.last = Scratch::default();
@@ -99,7 +109,7 @@ impl Merge {
 
     /// Bytes that it holds.
     pub fn bytes(&self) -> usize {
-        self.sources.bytes() + self.last.bytes()
+        self.sources.bytes() + self.last.bytes() + self.seen.bytes()
     }
 
     /// Merges rows into the page until it is full, a block is missing, or the time is over. Of the
@@ -113,32 +123,58 @@ impl Merge {
         find: &mut FindBlock<'_>,
         time: &mut TimeSlice<'_>,
     ) -> Progress {
+        if request.static_rows && self.statics.is_none() {
+            if let Some(first) = first_static_row(request, own) {
+                let progress = self.run_rows((table, &first), own, page, find, time);
+                if !matches!(progress, Progress::Complete) {
+                    return progress;
+                }
+            }
+            self.clear();
+            self.statics = Some(page.len());
+        }
+        self.run_rows((table, request), own, page, find, time)
+    }
+
+    fn run_rows(
+        &mut self,
+        (table, request): (&TableData, &ReadRequest),
+        own: &RangeInclusive<i64>,
+        page: &mut Page,
+        find: &mut FindBlock<'_>,
+        time: &mut TimeSlice<'_>,
+    ) -> Progress {
         self.sources.look_at(table);
         if let (Partitions::Range { .. }, Some(after)) = (&request.partitions, &request.after) {
             self.partition.get_or_insert_with(|| (after.token, after.key.clone()));
         }
         let at_hand = self.partition.as_ref().map(|(token, key)| (*token, key.as_slice()));
         let slice = Slice::of(request, own, self.last.place(), at_hand);
-        let deletion = &mut self.deletion;
+        let seen = &mut self.seen;
         let memtables = [Some(&table.active), table.flushing.as_deref()];
-        let mut memory = memtables.map(|memtable| MemoryCursor::new(memtable?, &slice, deletion));
+        let mut memory = memtables.map(|memtable| MemoryCursor::new(memtable?, &slice, seen));
         let found = memory.iter().flatten().count() as u64;
         page.cost.memtables = page.cost.memtables.max(found);
-        let waits = self.sources.load(&slice, &memory, deletion, find, time);
-        page.cost.sstables = self.sources.looked_into;
+        let waits = self.sources.load(&slice, &memory, seen, find, time);
+        page.cost.sstables = page.cost.sstables.max(self.sources.looked_into);
         if let Some(progress) = waits {
             return progress;
         }
         let slice = Slice::of(request, own, None, None);
         loop {
-            let is_full = page.len() >= request.rows_max
+            let is_full = page.len() - self.statics.unwrap_or(0) >= request.rows_max
                 || (page.bytes() >= request.bytes_max && !page.is_empty())
                 || page.dead() >= DEAD_ROWS_MAX;
             if is_full && let Some((token, key, ck)) = self.last.place() {
-                if !self.is_over(&memory) {
-                    page.cut(token, key, ck);
+                let is_static = request.static_rows && ck.is_empty();
+                if self.is_over(&memory) {
+                    return Progress::Complete;
                 }
-                return Progress::Complete;
+                // A static row and the rows of its partition that come next are not parted.
+                if !is_static || !self.is_in(&memory, token, key) {
+                    page.cut(token, key, if is_static { &[ABOVE] } else { ck });
+                    return Progress::Complete;
+                }
             }
             if time.is_over() && !self.is_over(&memory) {
                 return Progress::TimeIsOver;
@@ -147,9 +183,10 @@ impl Merge {
                 MergeStep::End => return Progress::Complete,
                 MergeStep::Missing => return Progress::Missing(self.sources.missing()),
                 MergeStep::Deletion => page.add_dead(),
+                MergeStep::Range => {}
                 MergeStep::Row(versions) => {
                     page.cost.rows_scanned += versions;
-                    self.finish_row(&slice, page);
+                    self.finish_row(&slice, request.static_rows, &memtables, page);
                 }
             }
             let bytes = self.last.key.len() + self.last.row.len();
@@ -163,6 +200,13 @@ impl Merge {
             && memory.iter().flatten().all(|cursor| cursor.peek().is_none())
     }
 
+    /// Whether what is looked at next is, or may be, in this partition.
+    fn is_in(&self, memory: &[Option<MemoryCursor<'_>>; 2], token: Token, key: &[u8]) -> bool {
+        let is_own = |row: BlockRow<'_>| (row.token, row.key) == (token, key);
+        memory.iter().flatten().filter_map(MemoryCursor::peek).any(is_own)
+            || self.sources.disks.iter().any(|disk| disk.peek(false).is_none_or(is_own))
+    }
+
     /// Merges all versions of the next row.
     fn step(
         &mut self,
@@ -170,7 +214,7 @@ impl Merge {
         memory: &mut [Option<MemoryCursor<'_>>; 2],
         find: &mut FindBlock<'_>,
     ) -> MergeStep {
-        let Self { sources, partition, deletion, last, at_row } = self;
+        let Self { sources, partition, seen, last, at_row, .. } = self;
         let disks = &mut sources.disks;
         let memtables = memory.len();
         let mut next: Option<BlockRow<'_>> = None;
@@ -195,9 +239,9 @@ impl Merge {
         }
         let Some(next) = next else { return MergeStep::End };
         if matches!(slice.span, PartitionSpan::Tokens { .. }) {
-            enter(partition, deletion, last, &next);
+            enter(partition, seen, last, &next);
         }
-        let is_row = next.row.is_some();
+        let rank = next.rank();
         if let Some((ck, _)) = next.row {
             last.token = Some(next.token);
             replace(&mut last.key, next.key);
@@ -218,38 +262,78 @@ impl Merge {
                     row
                 }
             };
-            *deletion = (*deletion).max(row.and_then(|row| row.deletion));
+            seen.add_partition(row.and_then(|row| row.deletion));
+            if let Some(range) = row.and_then(|row| row.range) {
+                seen.add_range(range);
+            }
         }
         // The last one first, because one that is taken out leaves its number to the last one.
         for number in at_row.iter().rev() {
             match number.checked_sub(memtables) {
                 None => memory[*number].iter_mut().for_each(MemoryCursor::advance),
-                Some(disk) if disks[disk].advance(slice, find) => {}
+                Some(disk) if disks[disk].advance(slice, seen, find) => {}
                 Some(disk) => drop(disks.swap_remove(disk)),
             }
         }
-        if is_row { MergeStep::Row(at_row.len() as u64) } else { MergeStep::Deletion }
+        match rank {
+            0 => MergeStep::Deletion,
+            1 => MergeStep::Range,
+            _ => MergeStep::Row(at_row.len() as u64),
+        }
     }
 
-    fn finish_row(&mut self, slice: &Slice<'_>, page: &mut Page) {
-        if let Some(deletion) = self.deletion {
-            self.last.hide(deletion);
+    /// Takes the row that was merged into the page, if it is live. Whether the one without a
+    /// clustering key is a static row: then it does not count.
+    fn finish_row(
+        &mut self,
+        slice: &Slice<'_>,
+        has_statics: bool,
+        memtables: &[Option<&Memtable>; 2],
+        page: &mut Page,
+    ) {
+        let Self { last, seen, statics, .. } = self;
+        let Some(token) = last.token else { return };
+        let in_memory = memtables.iter().flatten();
+        let in_memory = in_memory.map(|one| one.range_deletion(token, &last.key, &last.ck)).max();
+        let deletion = seen.of_row(&last.ck, slice.reverse).max(in_memory.flatten());
+        if let Some(deletion) = deletion {
+            last.hide(deletion);
         }
-        let is_live = RowView::parse(&self.last.row).is_ok_and(|row| row.is_live(slice.now_s));
-        match self.last.token {
-            Some(token) if is_live => {
-                page.push(token, &self.last.key, &self.last.ck, &self.last.row);
-            }
-            _ => page.add_dead(),
+        let is_static = has_statics && last.ck.is_empty();
+        if RowView::parse(&last.row).is_ok_and(|row| row.is_live(slice.now_s)) {
+            page.push(token, &last.key, &last.ck, &last.row);
+            *statics = statics.map(|count| count + usize::from(is_static));
+        } else if !is_static {
+            page.add_dead();
         }
     }
+}
+
+/// The static row that comes before all others of a page: of the one partition that is read, or of
+/// the one in which the read goes on.
+fn first_static_row(request: &ReadRequest, own: &RangeInclusive<i64>) -> Option<ReadRequest> {
+    let partitions = match (&request.partitions, &request.after) {
+        (one @ Partitions::One { .. }, _) => one.clone(),
+        (Partitions::Range { from, to }, Some(after)) => {
+            let token = after.token.0;
+            let is_asked = (*from..=*to).contains(&token) && own.contains(&token);
+            let is_over = after.ck == [ABOVE];
+            let key = (is_asked && !is_over).then(|| after.key.clone())?;
+            Partitions::One { token: after.token, key }
+        }
+        (Partitions::Range { .. }, None) => return None,
+    };
+    let ReadRequest { table, now_s, static_rows, bypass_cache, .. } = *request;
+    let only = || Bound::Included(Vec::new());
+    let all = ReadRequest::scan(table, 0, 0, now_s);
+    Some(ReadRequest { partitions, from: only(), to: only(), static_rows, bypass_cache, ..all })
 }
 
 /// Takes note of the partition of the next row. If that is another one than before, nothing of the
 /// one before is left, and there is no need to see its deletion again.
 fn enter(
     partition: &mut Option<(Token, Vec<u8>)>,
-    deletion: &mut Option<Deletion>,
+    seen: &mut SeenDeletions,
     last: &mut Scratch,
     next: &BlockRow<'_>,
 ) {
@@ -260,7 +344,7 @@ fn enter(
     if (*token, key.as_slice()) == (next.token, next.key) {
         return;
     }
-    *deletion = None;
+    seen.clear();
     last.token = Some(*token);
     replace(&mut last.key, key);
     replace(&mut last.ck, &[ABOVE]);

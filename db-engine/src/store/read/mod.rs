@@ -7,6 +7,7 @@
 
 pub(super) mod cache;
 mod cursor;
+mod deletions;
 mod merge;
 mod pending;
 mod slice;

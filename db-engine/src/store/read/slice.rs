@@ -54,6 +54,10 @@ impl<'r> Slice<'r> {
         let after = last.or(first);
         let span = match &request.partitions {
             Partitions::One { token, key } => {
+                // The static row is not one of the rows: it was read before them.
+                if request.static_rows && matches!(from, Bound::Unbounded) {
+                    from = Bound::Excluded(&[]);
+                }
                 if let Some((_, other, ck)) = after {
                     debug_assert_eq!(other, key, "a place is of the partition that is read");
                     *(if request.reverse { &mut to } else { &mut from }) = Bound::Excluded(ck);
@@ -114,11 +118,12 @@ impl<'r> Slice<'r> {
         }
     }
 
-    /// The order of reading. A deletion of a partition comes before all its rows.
+    /// The order of reading. A deletion comes before the rows that it deletes, backwards behind
+    /// them.
     #[inline]
     pub fn order(&self, a: &BlockRow<'_>, b: &BlockRow<'_>) -> Ordering {
-        let order = a.cmp_to(b.token, b.key, b.row.map_or(&[], |(ck, _)| ck));
-        let order = order.then_with(|| a.row.is_some().cmp(&b.row.is_some()));
+        let order = a.cmp_to(b.token, b.key, b.ck());
+        let order = order.then_with(|| a.rank().cmp(&b.rank()));
         if self.reverse { order.reverse() } else { order }
     }
 
@@ -132,7 +137,10 @@ impl<'r> Slice<'r> {
         if (row.token, row.key) != (token, key) {
             return true;
         }
-        let Some((ck, _)) = row.row else { return false };
+        if row.rank() == 0 {
+            return false;
+        }
+        let ck = row.ck();
         if self.reverse {
             match self.from {
                 Bound::Included(from) => ck < from,

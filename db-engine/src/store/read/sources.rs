@@ -7,11 +7,12 @@ use super::{
     FindBlock, MissingBlock, Progress,
     cache::BlockId,
     cursor::{DiskCursor, MemoryCursor},
+    deletions::SeenDeletions,
     slice::Slice,
 };
 use crate::{
     io::TimeSlice,
-    mutation::{Deletion, RowView},
+    mutation::RowView,
     sstable::{Block, BlockRow},
 };
 use hashbrown::HashMap;
@@ -81,15 +82,15 @@ impl ReadSources {
         &mut self,
         slice: &Slice<'_>,
         memory: &[Option<MemoryCursor<'_>>; 2],
-        deletion: &mut Option<Deletion>,
+        seen: &mut SeenDeletions,
         find: &mut FindBlock<'_>,
         time: &mut TimeSlice<'_>,
     ) -> Option<Progress> {
         for cursor in memory.iter().flatten() {
             self.settled_since = self.settled_since.max(settled_since(slice, cursor.peek()));
         }
-        let is_over = (!self.arrived.is_empty() && !self.load_arrived(slice, deletion, find, time))
-            || !self.look_at_new(slice, deletion, find, time);
+        let is_over = (!self.arrived.is_empty() && !self.load_arrived(slice, seen, find, time))
+            || !self.look_at_new(slice, seen, find, time);
         if is_over {
             return Some(Progress::TimeIsOver);
         }
@@ -107,7 +108,7 @@ impl ReadSources {
     fn load_arrived(
         &mut self,
         slice: &Slice<'_>,
-        deletion: &mut Option<Deletion>,
+        seen: &mut SeenDeletions,
         find: &mut FindBlock<'_>,
         time: &mut TimeSlice<'_>,
     ) -> bool {
@@ -123,7 +124,7 @@ impl ReadSources {
                 self.arrived = arrived;
                 return false;
             }
-            number += usize::from(self.load_cursor(number, slice, deletion, &mut find));
+            number += usize::from(self.load_cursor(number, slice, seen, &mut find));
             time.count(0);
         }
         self.arrived_bytes = 0;
@@ -134,7 +135,7 @@ impl ReadSources {
     fn look_at_new(
         &mut self,
         slice: &Slice<'_>,
-        deletion: &mut Option<Deletion>,
+        seen: &mut SeenDeletions,
         find: &mut FindBlock<'_>,
         time: &mut TimeSlice<'_>,
     ) -> bool {
@@ -148,7 +149,7 @@ impl ReadSources {
                     return false;
                 }
                 self.looked_at += 1;
-                self.add(sstable, slice, deletion, find);
+                self.add(sstable, slice, seen, find);
                 time.count(0);
             }
         }
@@ -157,7 +158,7 @@ impl ReadSources {
                 self.flushed.push(sstable);
                 return false;
             }
-            self.add(&sstable, slice, deletion, find);
+            self.add(&sstable, slice, seen, find);
             time.count(0);
         }
         true
@@ -176,13 +177,13 @@ impl ReadSources {
         &mut self,
         sstable: &Arc<Sstable>,
         slice: &Slice<'_>,
-        deletion: &mut Option<Deletion>,
+        seen: &mut SeenDeletions,
         find: &mut FindBlock<'_>,
     ) {
         if let Some(cursor) = DiskCursor::new(sstable, slice) {
             self.looked_into += 1;
             self.disks.push(cursor);
-            self.load_cursor(self.disks.len() - 1, slice, deletion, find);
+            self.load_cursor(self.disks.len() - 1, slice, seen, find);
         }
     }
 
@@ -191,11 +192,11 @@ impl ReadSources {
         &mut self,
         number: usize,
         slice: &Slice<'_>,
-        deletion: &mut Option<Deletion>,
+        seen: &mut SeenDeletions,
         find: &mut FindBlock<'_>,
     ) -> bool {
         let disk = &mut self.disks[number];
-        if !disk.load(slice, deletion, find) {
+        if !disk.load(slice, seen, find) {
             self.disks.swap_remove(number);
             return false;
         }
