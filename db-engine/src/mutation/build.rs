@@ -119,6 +119,12 @@ impl<'a> Builder<'a> {
         self
     }
 
+    /// Bytes of the buffer so far.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.out.len()
+    }
+
     /// Ends the mutation.
     ///
     /// # Errors

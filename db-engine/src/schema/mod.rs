@@ -159,6 +159,13 @@ impl Table {
         self.columns.get(keys..).unwrap_or_default()
     }
 
+    /// The regular columns, by name.
+    #[must_use]
+    pub fn regular(&self) -> &[Column] {
+        let start = self.columns.len() - self.count(ColumnKind::Regular);
+        self.columns.get(start..).unwrap_or_default()
+    }
+
     /// Puts these in their order.
     fn sort_with_cells(&mut self) {
         let keys = self.columns.len() - self.with_cells().len();

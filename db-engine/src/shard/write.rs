@@ -40,7 +40,7 @@ pub(super) struct Retry {
 }
 
 impl Core {
-    /// A write of one partition.
+    /// An INSERT, UPDATE or DELETE: of one partition, or else like an unlogged batch.
     #[inline]
     pub(super) fn write(
         &mut self,
@@ -58,7 +58,10 @@ impl Core {
         self.mutations.clear();
         let out = &mut self.mutations;
         let token = plan.bind(request.values, &context, &mut self.scratch, out)?;
-        self.write_to(session, stream, shard_of(token, self.shards))
+        match token {
+            Some(token) => self.write_to(session, stream, shard_of(token, self.shards)),
+            None => self.write_bound(session, stream, false),
+        }
     }
 
     /// `BEGIN BATCH … APPLY BATCH` as one text.

@@ -47,6 +47,8 @@ impl Choice {
                 }
                 Ok(out)
             }
+            // Values of several columns are no choice of one.
+            Choice::Tuples(_) | Choice::WithBefore => Ok(Vec::new()),
         }
     }
 }

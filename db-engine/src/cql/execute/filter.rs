@@ -41,6 +41,7 @@ impl Filter {
                 Some(slot) => slot.ty.clone(),
                 None => CqlType::Blob,
             },
+            Choice::Tuples(_) | Choice::WithBefore => CqlType::Blob,
         };
         Ok(Self { source: condition.source.clone(), operator: condition.operator, codes, ty })
     }

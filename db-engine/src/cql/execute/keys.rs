@@ -7,7 +7,10 @@ use crate::{
             context::BindContext,
             value::{check_composite, check_key, put_component},
         },
-        prepare::plan::{Choice, Edge, KeyRanges},
+        prepare::{
+            input::BoundValue,
+            plan::{Choice, Edge, KeyRanges},
+        },
     },
     mutation::{Token, token::token},
     types::{Value, comparable},
@@ -29,6 +32,32 @@ pub(super) fn bound_bytes(bound: &Bound<Vec<u8>>) -> usize {
     match bound {
         Bound::Included(code) | Bound::Excluded(code) => code.capacity(),
         Bound::Unbounded => 0,
+    }
+}
+
+/// Bytes of a key besides its own.
+pub(super) const KEY_BYTES: usize = 48;
+
+/// What is left to read.
+#[derive(Debug)]
+pub(super) enum Steps {
+    /// These ranges of each of these partitions.
+    Keys { keys: Vec<(Token, Vec<u8>)>, slices: Vec<CkRange> },
+    /// All partitions with these tokens, both inclusive.
+    Tokens { from: i64, to: i64 },
+}
+
+impl Steps {
+    /// Bytes of the keys and ranges.
+    pub(super) fn bytes(&self) -> usize {
+        match self {
+            Steps::Keys { keys, slices } => {
+                let keys = keys.iter().map(|(_, key)| KEY_BYTES + key.capacity());
+                let bounds = slices.iter().map(|(from, to)| bound_bytes(from) + bound_bytes(to));
+                keys.sum::<usize>() + bounds.sum::<usize>() + slices.len() * 2 * KEY_BYTES
+            }
+            Steps::Tokens { .. } => 0,
+        }
     }
 }
 
@@ -85,23 +114,37 @@ impl KeyRanges {
     ) -> Result<Vec<CkRange>, CqlError> {
         let mut prefixes = vec![Vec::new()];
         for choice in &self.prefix {
-            if let Choice::One(slot) = choice {
-                let value = slot.find_key(values, context)?;
-                check_combinations(prefixes.iter(), [&*value].into_iter())?;
-                for prefix in &mut prefixes {
-                    comparable::encode(&slot.ty, slot.descending, &value, prefix)?;
+            let codes = match choice {
+                Choice::One(slot) => {
+                    let value = slot.find_key(values, context)?;
+                    check_combinations(prefixes.iter(), [&*value].into_iter())?;
+                    for prefix in &mut prefixes {
+                        comparable::encode(&slot.ty, slot.descending, &value, prefix)?;
+                    }
+                    continue;
                 }
-                continue;
-            }
-            let items = choice.resolve(values, context)?;
-            check_combinations(prefixes.iter(), items.iter().map(|item| &item.1))?;
-            let mut next = Vec::with_capacity(prefixes.len() * items.len());
+                Choice::WithBefore => continue,
+                Choice::Tuples(tuples) => {
+                    let codes: Result<Vec<_>, _> =
+                        tuples.iter().map(|slots| code_of(slots, values, context)).collect();
+                    let codes = codes?;
+                    check_combinations(prefixes.iter(), codes.iter())?;
+                    codes
+                }
+                Choice::Several(_) | Choice::List(..) => {
+                    let items = choice.resolve(values, context)?;
+                    check_combinations(prefixes.iter(), items.iter().map(|item| &item.1))?;
+                    let code = |(slot, value): &(&BoundValue, Vec<u8>)| {
+                        let mut code = Vec::new();
+                        comparable::encode(&slot.ty, slot.descending, value, &mut code)?;
+                        Ok(code)
+                    };
+                    items.iter().map(code).collect::<Result<Vec<_>, CqlError>>()?
+                }
+            };
+            let mut next = Vec::with_capacity(prefixes.len() * codes.len());
             for prefix in &prefixes {
-                for (slot, value) in &items {
-                    let mut prefix: Vec<u8> = prefix.clone();
-                    comparable::encode(&slot.ty, slot.descending, value, &mut prefix)?;
-                    next.push(prefix);
-                }
+                next.extend(codes.iter().map(|code| [prefix.as_slice(), code].concat()));
             }
             next.sort();
             next.dedup();
@@ -135,10 +178,7 @@ impl KeyRanges {
         };
         let code = |edge: &Edge| {
             let mut code = prefix.clone();
-            for slot in &edge.slots {
-                let value = slot.find_key(values, context)?;
-                comparable::encode(&slot.ty, slot.descending, &value, &mut code)?;
-            }
+            code.append(&mut code_of(&edge.slots, values, context)?);
             Ok::<_, CqlError>(code)
         };
         let above = |mut code: Vec<u8>| {
@@ -161,6 +201,20 @@ impl KeyRanges {
     }
 }
 
+/// The code of values of columns that follow each other.
+fn code_of(
+    slots: &[BoundValue],
+    values: &[Value<'_>],
+    context: &BindContext,
+) -> Result<Vec<u8>, CqlError> {
+    let mut code = Vec::new();
+    for slot in slots {
+        let value = slot.find_key(values, context)?;
+        comparable::encode(&slot.ty, slot.descending, &value, &mut code)?;
+    }
+    Ok(code)
+}
+
 /// Checks what comes of each of these beginnings followed by each of these values.
 fn check_combinations<A: AsRef<[u8]>, B: AsRef<[u8]>>(
     beginnings: impl Iterator<Item = A>,
@@ -170,12 +224,26 @@ fn check_combinations<A: AsRef<[u8]>, B: AsRef<[u8]>>(
         beginnings.fold((0, 0), |(count, bytes), one| (count + 1, bytes + one.as_ref().len()));
     let (b, b_bytes) =
         values.fold((0, 0), |(count, bytes), one| (count + 1, bytes + one.as_ref().len()));
-    if usize::saturating_mul(a, b) > COMBINATIONS_MAX {
-        return Err(CqlError::invalid(format!(
-            "The IN restrictions make more than {COMBINATIONS_MAX} combinations of values"
-        )));
-    }
+    check_count(a, b)?;
     check_bytes(a * b, a_bytes * b + b_bytes * a)
+}
+
+/// Checks what comes of so many partitions and so many ranges in each of them, of so many bytes.
+pub(super) fn check_many(
+    (keys, key_bytes): (usize, usize),
+    (ranges, range_bytes): (usize, usize),
+) -> Result<(), CqlError> {
+    check_count(keys, ranges)?;
+    check_bytes(keys * ranges, key_bytes * ranges + range_bytes * keys)
+}
+
+fn check_count(a: usize, b: usize) -> Result<(), CqlError> {
+    if usize::saturating_mul(a, b) <= COMBINATIONS_MAX {
+        return Ok(());
+    }
+    Err(CqlError::invalid(format!(
+        "The IN restrictions make more than {COMBINATIONS_MAX} combinations of values"
+    )))
 }
 
 /// Checks so many combinations of so many bytes in all.

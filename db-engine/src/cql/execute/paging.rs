@@ -3,14 +3,16 @@
 //! It says everything that is needed to go on, so it outlives a restart and needs no memory here.
 //!
 //! ```text
-//! state := version u8 = 2 | left u64 | partition_left u64 | token i64
+//! state := version u8 = 3 | has_given u8 | left u64 | partition_left u64 | token i64
 //!          | key_len u32, key | ck_len u32, ck | checksum u32          big-endian
 //! ```
 //!
-//! In version 1, which is still taken, a length has two bytes.
+//! Versions 1 and 2, which are still taken, have no `has_given`; in version 1 a length has two
+//! bytes.
 //!
 //! `left` rows may still be returned of those that `LIMIT` allows, `partition_left` of the
-//! partition (`u64::MAX` for no limit). `checksum` is CRC-32 of all before it.
+//! partition (`u64::MAX` for no limit). `has_given` is 1 if the partition has given a row: its
+//! static columns are no row of their own, then. `checksum` is CRC-32 of all before it.
 
 use crate::{
     cql::error::CqlError,
@@ -18,7 +20,8 @@ use crate::{
     store::Position,
 };
 
-const VERSION: u8 = 2;
+const VERSION: u8 = 3;
+const SECOND_VERSION: u8 = 2;
 const FIRST_VERSION: u8 = 1;
 
 /// A paging state, taken apart.
@@ -28,6 +31,8 @@ pub struct PagingState {
     pub left: u64,
     /// Rows of the same partition still allowed by `PER PARTITION LIMIT`.
     pub partition_left: u64,
+    /// Whether that partition has given a row.
+    pub has_given: bool,
     /// The last row that was looked at.
     pub position: Position,
 }
@@ -36,7 +41,7 @@ impl PagingState {
     /// The bytes for the client.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        let mut out = vec![VERSION];
+        let mut out = vec![VERSION, self.has_given.into()];
         out.extend_from_slice(&self.left.to_be_bytes());
         out.extend_from_slice(&self.partition_left.to_be_bytes());
         out.extend_from_slice(&self.position.token.0.to_be_bytes());
@@ -63,9 +68,14 @@ impl PagingState {
             return None;
         }
         let (version, rest) = body.split_first()?;
-        let take = match *version {
-            VERSION => take,
-            FIRST_VERSION => take_short,
+        let take = if *version == FIRST_VERSION { take_short } else { take };
+        let (has_given, rest) = match *version {
+            VERSION => match rest.split_first()? {
+                (flag @ (0 | 1), rest) => (*flag == 1, rest),
+                _ => return None,
+            },
+            // There were no static columns.
+            SECOND_VERSION | FIRST_VERSION => (true, rest),
             _ => return None,
         };
         let (left, rest) = rest.split_first_chunk::<8>()?;
@@ -80,6 +90,7 @@ impl PagingState {
         Some(PagingState {
             left: u64::from_be_bytes(*left),
             partition_left: u64::from_be_bytes(*partition_left),
+            has_given,
             position: Position { token: place, key: key.to_vec(), ck: ck.to_vec() },
         })
     }
@@ -102,12 +113,24 @@ mod tests {
     fn state() -> PagingState {
         let key = b"d1".to_vec();
         let position = Position { token: token(&key), key, ck: vec![2, 0x80, 0, 0, 1] };
-        PagingState { left: 17, partition_left: u64::MAX, position }
+        PagingState { left: 17, partition_left: u64::MAX, has_given: true, position }
     }
 
     #[test]
     fn a_state_comes_back() {
-        assert_eq!(PagingState::decode(&state().encode()), Ok(state()));
+        for has_given in [false, true] {
+            let state = PagingState { has_given, ..state() };
+            assert_eq!(PagingState::decode(&state.encode()), Ok(state));
+        }
+    }
+
+    #[test]
+    fn a_state_of_the_second_version_is_taken() {
+        let mut bytes = state().encode();
+        bytes.truncate(bytes.len() - 4);
+        bytes.splice(..2, [SECOND_VERSION]);
+        bytes.extend_from_slice(&crc32fast::hash(&bytes).to_be_bytes());
+        assert_eq!(PagingState::decode(&bytes), Ok(state()));
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! A row of storage → the values that were asked for, in the wire form of a result.
 
 use crate::{
-    cql::prepare::source::Source,
+    cql::prepare::{plan::SelectPlan, source::Source},
     mutation::{Cell, RowView},
     schema::CountedColumn,
     store::PageRow,
@@ -16,6 +16,18 @@ pub(super) struct Shape<'a> {
     /// Which cells count, by the numbers of their columns, if not all do.
     pub counted: Option<&'a [CountedColumn]>,
     pub now_s: i64,
+}
+
+impl SelectPlan {
+    /// The rows that it reads.
+    pub(super) fn shape(&self, now_s: i64) -> Shape<'_> {
+        Shape {
+            single_key: self.single_key,
+            clustering: &self.clustering,
+            counted: self.counted.as_deref(),
+            now_s,
+        }
+    }
 }
 
 impl Shape<'_> {
@@ -37,6 +49,8 @@ pub(super) struct Projector<'a> {
     peeked: Option<Cell<'a>>,
     ck: &'a [u8],
     component: usize,
+    /// The static row of its partition. No column has values in both.
+    static_row: Option<Box<Projector<'a>>>,
 }
 
 const NULL: [u8; 4] = (-1i32).to_be_bytes();
@@ -46,7 +60,15 @@ impl<'a> Projector<'a> {
     pub(super) fn new(shape: Shape<'a>, row: PageRow<'a>) -> Option<Self> {
         let view = RowView::parse(row.row).ok()?;
         let cells = view.cells();
-        Some(Projector { shape, row, view, cells, peeked: None, ck: row.ck, component: 0 })
+        let (peeked, ck, component, static_row) = (None, row.ck, 0, None);
+        Some(Projector { shape, row, view, cells, peeked, ck, component, static_row })
+    }
+
+    /// Takes values of static columns from this row.
+    pub(super) fn with_static(mut self, row: Option<PageRow<'a>>) -> Self {
+        let shape = self.shape;
+        self.static_row = row.and_then(|row| Projector::new(shape, row)).map(Box::new);
+        self
     }
 
     /// Whether the row is there even without the cells that were dropped with their columns: by
@@ -74,6 +96,18 @@ impl<'a> Projector<'a> {
 
     /// Appends a value; none if it is null.
     pub(super) fn value(&mut self, source: &Source, out: &mut Vec<u8>) -> Option<()> {
+        let start = out.len();
+        let own = self.own_value(source, out);
+        if own.is_none()
+            && let Some(static_row) = &mut self.static_row
+        {
+            out.truncate(start);
+            return static_row.own_value(source, out);
+        }
+        own
+    }
+
+    fn own_value(&mut self, source: &Source, out: &mut Vec<u8>) -> Option<()> {
         match source {
             Source::Key(index) => out.extend_from_slice(self.key(*index)?),
             Source::Clustering(index) => return self.clustering(*index, out),
@@ -96,7 +130,7 @@ impl<'a> Projector<'a> {
             Source::Token => out.extend_from_slice(&self.row.token.0.to_be_bytes()),
             Source::TimeOf(inner) => {
                 let start = out.len();
-                self.value(inner, out)?;
+                self.own_value(inner, out)?;
                 let bytes = out.get(start..)?;
                 let ms = timeuuid_ms(bytes)?;
                 out.truncate(start);
@@ -120,6 +154,10 @@ impl<'a> Projector<'a> {
     }
 
     fn clustering(&mut self, index: usize, out: &mut Vec<u8>) -> Option<()> {
+        // A static row that stands for its partition has no clustering key.
+        if self.row.ck.is_empty() {
+            return None;
+        }
         if index < self.component {
             (self.ck, self.component) = (self.row.ck, 0);
         }

@@ -6,9 +6,10 @@ use crate::{
         execute::{
             aggregate::Total,
             filter::Filter,
-            keys::{CkRange, bound_bytes},
+            keys::{KEY_BYTES, Steps},
             paging::PagingState,
-            project::{Projector, Shape},
+            partition::PartitionRead,
+            project::Projector,
         },
         prepare::plan::SelectPlan,
     },
@@ -35,21 +36,12 @@ const RESULT_BYTES_MAX: usize = 64 << 20;
 /// of its read now and then.
 const FILTERED_ROWS_MAX: u64 = 10_000;
 
-/// Bytes of a read besides its keys and values, and of each of them besides its own.
+/// Bytes of a read besides its keys and values.
 const READ_OWN_BYTES: usize = 600;
-const KEY_BYTES: usize = 48;
-
-/// What is left to read.
-#[derive(Debug)]
-pub(super) enum Steps {
-    /// These ranges of each of these partitions.
-    Keys { keys: Vec<(Token, Vec<u8>)>, slices: Vec<CkRange> },
-    /// All partitions with these tokens, both inclusive.
-    Tokens { from: i64, to: i64 },
-}
 
 /// A read under way. Owned by whoever executes it; may move between shards.
 #[derive(Debug)]
+#[allow(clippy::struct_excessive_bools)] // Each is a fact of its own.
 pub struct Read {
     steps: Steps,
     step: usize,
@@ -64,8 +56,10 @@ pub struct Read {
     now_s: i64,
     limit_left: u64,
     per_partition: u64,
-    partition_left: u64,
-    partition: Option<Position>,
+    /// Whether its table has static rows.
+    static_rows: bool,
+    /// The partition whose rows are being taken, if that makes a difference.
+    partition: Option<PartitionRead>,
     page_left: Option<u64>,
     filtered: u64,
     rows: u32,
@@ -99,7 +93,7 @@ impl Read {
             now_s,
             limit_left: u64::MAX,
             per_partition: u64::MAX,
-            partition_left: u64::MAX,
+            static_rows: plan.static_rows,
             partition: None,
             page_left: page_size.map(u64::from),
             filtered: 0,
@@ -115,7 +109,6 @@ impl Read {
 
     pub(super) fn set_limits(&mut self, limit: Option<u64>, per_partition: Option<u64>) {
         self.per_partition = per_partition.unwrap_or(u64::MAX);
-        self.partition_left = self.per_partition;
         if self.totals.is_empty() {
             self.limit_left = limit.unwrap_or(u64::MAX);
         }
@@ -124,14 +117,7 @@ impl Read {
     /// Bytes of the keys and values that it has of its own.
     #[must_use]
     pub fn own_bytes(&self) -> usize {
-        let keys = match &self.steps {
-            Steps::Keys { keys, slices } => {
-                let keys = keys.iter().map(|(_, key)| KEY_BYTES + key.capacity());
-                let bounds = slices.iter().map(|(from, to)| bound_bytes(from) + bound_bytes(to));
-                keys.sum::<usize>() + bounds.sum::<usize>() + slices.len() * 2 * KEY_BYTES
-            }
-            Steps::Tokens { .. } => 0,
-        };
+        let keys = self.steps.bytes();
         let codes = self.filters.iter().flat_map(|filter| &filter.codes);
         READ_OWN_BYTES + keys + codes.map(|code| KEY_BYTES + code.capacity()).sum::<usize>()
     }
@@ -144,7 +130,7 @@ impl Read {
     pub(super) fn resume(&mut self, state: PagingState) -> Result<(), CqlError> {
         let refused = || CqlError::protocol("Invalid value for the paging state");
         self.limit_left = self.limit_left.min(state.left);
-        self.partition_left = self.per_partition.min(state.partition_left);
+        let left = self.per_partition.min(state.partition_left);
         let position = state.position;
         match &mut self.steps {
             Steps::Tokens { from, to } => {
@@ -158,7 +144,7 @@ impl Read {
                 let key = keys.iter().position(|(_, key)| *key == position.key);
                 let key = key.ok_or_else(refused)?;
                 let within = slices.iter().position(|slice| slice.contains(&position.ck));
-                let Some(within) = within.filter(|_| self.partition_left > 0) else {
+                let Some(within) = within.filter(|_| left > 0) else {
                     self.skip_to(key + 1);
                     return Ok(());
                 };
@@ -166,7 +152,9 @@ impl Read {
                 self.after = Some(position.clone());
             }
         }
-        self.partition = Some(Position { ck: Vec::new(), ..position });
+        let Position { token, key, .. } = position;
+        let has_given = state.has_given;
+        self.partition = Some(PartitionRead { token, key, left, has_given, static_row: None });
         Ok(())
     }
 
@@ -221,7 +209,7 @@ impl Read {
             bytes_max: PAGE_BYTES,
             now_s: self.now_s,
             columns: Some(Arc::clone(&self.columns)),
-            static_rows: false,
+            static_rows: self.static_rows,
             bypass_cache: self.bypass_cache,
         };
         Some((shard, request))
@@ -246,9 +234,14 @@ impl Read {
         }
         self.filtered += page.dead();
         let Some(position) = page.position() else {
-            self.advance(shards);
+            if self.end_partition(plan, start, out)? {
+                self.advance(shards);
+            }
             return Ok(());
         };
+        if !self.enter(plan, (position.token, &position.key), start, out)? {
+            return Ok(());
+        }
         let position = self.beyond(position.clone());
         let tired = self.filtered >= FILTERED_ROWS_MAX || out.len() - start >= PAGE_BYTES;
         let next_key = self.next_key().filter(|_| self.is_full(&position.key));
@@ -272,20 +265,88 @@ impl Read {
         start: usize,
         out: &mut Vec<u8>,
     ) -> Result<bool, CqlError> {
-        if self.per_partition != u64::MAX && !self.take_of_partition(row) {
+        if !self.enter(plan, (row.token, row.key), start, out)? {
+            return Ok(false);
+        }
+        if let Some(partition) = &mut self.partition {
+            if self.static_rows && row.ck.is_empty() {
+                let projector = Projector::new(plan.shape(self.now_s), row);
+                let is_live = projector.is_some_and(|projector| projector.is_live());
+                partition.static_row = is_live.then(|| row.row.to_vec());
+                return Ok(true);
+            }
+            if partition.is_full() {
+                return Ok(true);
+            }
+        }
+        self.give(plan, row, row.ck, start, out)
+    }
+
+    /// Takes note of the partition of what comes next, after the one before has given all;
+    /// false when no more rows are wanted.
+    fn enter(
+        &mut self,
+        plan: &SelectPlan,
+        (token, key): (Token, &[u8]),
+        start: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<bool, CqlError> {
+        if !self.static_rows && self.per_partition == u64::MAX {
             return Ok(true);
         }
-        let shape = Shape {
-            single_key: plan.single_key,
-            clustering: &plan.clustering,
-            counted: plan.counted.as_deref(),
-            now_s: self.now_s,
+        if self.partition.as_ref().is_some_and(|partition| partition.key == key) {
+            return Ok(true);
+        }
+        let is_more_wanted = self.end_partition(plan, start, out)?;
+        if is_more_wanted {
+            self.partition = Some(PartitionRead::new(token, key, self.per_partition));
+        }
+        Ok(is_more_wanted)
+    }
+
+    /// Gives the static columns of the partition at hand as a row if it has given no other; false
+    /// when no more rows are wanted.
+    fn end_partition(
+        &mut self,
+        plan: &SelectPlan,
+        start: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<bool, CqlError> {
+        let Some(partition) = &mut self.partition else { return Ok(true) };
+        if partition.has_given || !plan.gives_static_alone {
+            return Ok(true);
+        }
+        let Some(row) = partition.static_row.take() else { return Ok(true) };
+        let key = partition.key.clone();
+        let row = PageRow { token: partition.token, key: &key, ck: &[], row: &row };
+        self.give(plan, row, self.end(), start, out)
+    }
+
+    /// The place behind all rows of a partition.
+    fn end(&self) -> &'static [u8] {
+        if self.reverse { &[] } else { &[comparable::ABOVE] }
+    }
+
+    /// Appends a row to the result if it is wanted; false when no more are. `place` is where to go
+    /// on behind it.
+    fn give(
+        &mut self,
+        plan: &SelectPlan,
+        row: PageRow<'_>,
+        place: &[u8],
+        start: usize,
+        out: &mut Vec<u8>,
+    ) -> Result<bool, CqlError> {
+        let Some(projector) = Projector::new(plan.shape(self.now_s), row) else {
+            return Ok(true);
         };
-        let Some(mut projector) = Projector::new(shape, row) else { return Ok(true) };
         if !projector.is_live() {
             self.filtered += 1;
             return Ok(true);
         }
+        let static_row = self.partition.as_ref().and_then(|one| one.static_row.as_deref());
+        let mut projector =
+            projector.with_static(static_row.map(|bytes| PageRow { ck: &[], row: bytes, ..row }));
         let scratch = &mut self.scratch;
         for filter in &self.filters {
             if !filter.matches(&mut projector, scratch)? {
@@ -293,7 +354,6 @@ impl Read {
                 return Ok(true);
             }
         }
-        self.partition_left = self.partition_left.saturating_sub(1);
         if self.totals.is_empty() {
             for source in &plan.sources {
                 projector.put(source, out);
@@ -307,6 +367,12 @@ impl Read {
             for total in &mut self.totals {
                 total.add(&mut projector, scratch)?;
             }
+        }
+        if let Some(partition) = &mut self.partition {
+            partition.left = partition.left.saturating_sub(1);
+            partition.has_given = true;
+        }
+        if !self.totals.is_empty() {
             return Ok(true);
         }
         self.limit_left -= 1;
@@ -317,7 +383,7 @@ impl Read {
         if let Some(left) = &mut self.page_left {
             *left -= 1;
             if *left == 0 || out.len() - start >= PAGE_BYTES {
-                let (key, ck) = (row.key.to_vec(), row.ck.to_vec());
+                let (key, ck) = (row.key.to_vec(), place.to_vec());
                 self.paused = Some(Position { token: row.token, key, ck });
                 return Ok(false);
             }
@@ -325,20 +391,10 @@ impl Read {
         Ok(true)
     }
 
-    /// Whether the row's partition may give another row.
-    fn take_of_partition(&mut self, row: PageRow<'_>) -> bool {
-        if self.partition.as_ref().is_none_or(|partition| partition.key != row.key) {
-            let key = row.key.to_vec();
-            self.partition = Some(Position { token: row.token, key, ck: Vec::new() });
-            self.partition_left = self.per_partition;
-        }
-        self.partition_left > 0
-    }
-
     /// Whether a partition has given as many rows as are wanted of one.
     fn is_full(&self, key: &[u8]) -> bool {
-        self.partition_left == 0
-            && self.partition.as_ref().is_some_and(|partition| partition.key == key)
+        let is_full = |partition: &PartitionRead| partition.is_full() && partition.key == key;
+        self.partition.as_ref().is_some_and(is_full)
     }
 
     /// How many partitions are named by their keys.
@@ -365,13 +421,12 @@ impl Read {
         self.over = number >= keys.len();
         self.after = None;
         self.partition = None;
-        self.partition_left = self.per_partition;
     }
 
     /// Where to go on after a place: behind its partition if no more of that is wanted.
     fn beyond(&self, mut position: Position) -> Position {
         if self.is_full(&position.key) {
-            position.ck = if self.reverse { Vec::new() } else { vec![comparable::ABOVE] };
+            position.ck = self.end().to_vec();
         }
         position
     }
@@ -379,7 +434,7 @@ impl Read {
     /// Nothing is left of the step that was read last.
     fn advance(&mut self, shards: u16) {
         self.after = None;
-        if self.partition.as_ref().is_some_and(|partition| self.is_full(&partition.key))
+        if self.partition.as_ref().is_some_and(PartitionRead::is_full)
             && let Some(number) = self.next_key()
         {
             self.skip_to(number);
@@ -412,8 +467,10 @@ impl Read {
             return (1, None);
         }
         let state = self.paused.take().map(|position| {
-            let (left, partition_left) = (self.limit_left, self.partition_left);
-            PagingState { left, partition_left, position }.encode()
+            let partition = self.partition.as_ref();
+            let partition_left = partition.map_or(self.per_partition, |partition| partition.left);
+            let has_given = partition.is_some_and(|partition| partition.has_given);
+            PagingState { left: self.limit_left, partition_left, has_given, position }.encode()
         });
         (self.rows, state)
     }

@@ -17,9 +17,9 @@ use crate::{
         execute::{
             context::BindContext,
             filter::Filter,
-            keys::partition_keys,
+            keys::{Steps, partition_keys},
             paging::PagingState,
-            read::{Read, Steps},
+            read::Read,
             value::{check_count, positive},
         },
         prepare::{

@@ -10,11 +10,12 @@ use crate::{
         },
         prepare::{
             input::BoundValue,
-            plan::{Action, WritePlan},
+            plan::{Action, RowChanges, WritePlan},
         },
     },
     mutation::{
-        Builder, CK_BYTES_MAX, KEY_BYTES_MAX, MutationView, TableNumber, Token, Write, token::token,
+        Builder, CK_BYTES_MAX, KEY_BYTES_MAX, MutationView, RowBuilder, TableNumber, Token, Write,
+        token::token,
     },
     schema::options::TTL_S_MAX,
     store::WRITE_BYTES_MAX,
@@ -22,7 +23,8 @@ use crate::{
 };
 
 impl WritePlan {
-    /// Appends the mutation that the statement with these values is; says which partition's.
+    /// Appends the mutations that the statement with these values is; says which partition's, if
+    /// it names one alone.
     ///
     /// Nothing is appended if it fails.
     ///
@@ -34,7 +36,7 @@ impl WritePlan {
         context: &BindContext,
         scratch: &mut BindScratch,
         out: &mut Vec<u8>,
-    ) -> Result<Token, CqlError> {
+    ) -> Result<Option<Token>, CqlError> {
         self.bind_next(values, context, scratch, out, &mut None)
     }
 
@@ -50,7 +52,7 @@ impl WritePlan {
         scratch: &mut BindScratch,
         out: &mut Vec<u8>,
         last: &mut Option<usize>,
-    ) -> Result<Token, CqlError> {
+    ) -> Result<Option<Token>, CqlError> {
         check_count(values, self.markers)?;
         self.append(values, context, scratch, out, last)
     }
@@ -63,9 +65,14 @@ impl WritePlan {
         scratch: &mut BindScratch,
         out: &mut Vec<u8>,
         last: &mut Option<usize>,
-    ) -> Result<Token, CqlError> {
+    ) -> Result<Option<Token>, CqlError> {
         check_length(out.len())?;
         let write = self.write(values, context)?;
+        if let Some(many) = &self.many {
+            *last = None;
+            self.append_many(many, (values, context), &write, out)?;
+            return Ok(None);
+        }
         put_key(&self.partition_key, values, context, &mut scratch.key)?;
         put_clustering(&self.clustering, values, context, &mut scratch.ck)?;
         let start = out.len();
@@ -78,11 +85,10 @@ impl WritePlan {
             let token = token(&scratch.key);
             (Builder::new(out, self.table, token, &scratch.key), token)
         };
-        match self.build(&mut builder, values, context, &scratch.ck, &write) {
+        match self.build(&mut builder, (values, context), &scratch.ck, &write) {
             Ok(()) => {
-                let finished = builder.finish();
-                finished.map_err(|_| CqlError::invalid("A key or value is too long"))?;
-                Ok(token)
+                builder.finish().map_err(|_| too_long())?;
+                Ok(Some(token))
             }
             Err(error) => {
                 out.truncate(start);
@@ -94,8 +100,7 @@ impl WritePlan {
     fn build(
         &self,
         builder: &mut Builder<'_>,
-        values: &[Value<'_>],
-        context: &BindContext,
+        given: Given<'_>,
         ck: &[u8],
         write: &Write,
     ) -> Result<(), CqlError> {
@@ -110,7 +115,57 @@ impl WritePlan {
             }
             Action::Insert | Action::Update => {}
         }
+        self.build_static(builder, given, write)?;
+        if !self.has_row {
+            return Ok(());
+        }
+        self.build_row(builder, given, ck, write)
+    }
+
+    /// Writes to the static row, if the statement does.
+    pub(super) fn build_static(
+        &self,
+        builder: &mut Builder<'_>,
+        given: Given<'_>,
+        write: &Write,
+    ) -> Result<(), CqlError> {
+        if self.static_changes.is_empty() {
+            return Ok(());
+        }
+        self.static_changes.put(&mut builder.row(&[], write, false), given)
+    }
+
+    /// Writes to a row.
+    pub(super) fn build_row(
+        &self,
+        builder: &mut Builder<'_>,
+        given: Given<'_>,
+        ck: &[u8],
+        write: &Write,
+    ) -> Result<(), CqlError> {
         let mut row = builder.row(ck, write, self.action == Action::Insert);
+        self.changes.put(&mut row, given)
+    }
+
+    fn write(&self, values: &[Value<'_>], context: &BindContext) -> Result<Write, CqlError> {
+        let timestamp = match &self.timestamp {
+            None => context.timestamp_us,
+            Some(slot) => timestamp(slot, values, context)?,
+        };
+        let ttl_s = match &self.ttl {
+            None => self.default_ttl_s,
+            Some(slot) => ttl(slot, values, context)?.unwrap_or(self.default_ttl_s),
+        };
+        Ok(Write { timestamp, ttl_s, now_s: context.now_s() })
+    }
+}
+
+/// The values of a statement, and the moment in which it is executed.
+pub(super) type Given<'a> = (&'a [Value<'a>], &'a BindContext);
+
+impl RowChanges {
+    #[inline]
+    fn put(&self, row: &mut RowBuilder<'_>, (values, context): Given<'_>) -> Result<(), CqlError> {
         let mut bytes_in_all = 0;
         for (column, slot) in &self.cells {
             match slot.find(values, context)? {
@@ -127,23 +182,15 @@ impl WritePlan {
         }
         Ok(())
     }
+}
 
-    fn write(&self, values: &[Value<'_>], context: &BindContext) -> Result<Write, CqlError> {
-        let timestamp = match &self.timestamp {
-            None => context.timestamp_us,
-            Some(slot) => timestamp(slot, values, context)?,
-        };
-        let ttl_s = match &self.ttl {
-            None => self.default_ttl_s,
-            Some(slot) => ttl(slot, values, context)?.unwrap_or(self.default_ttl_s),
-        };
-        Ok(Write { timestamp, ttl_s, now_s: context.now_s() })
-    }
+pub(super) fn too_long() -> CqlError {
+    CqlError::invalid("A key or value is too long")
 }
 
 /// Checks that mutations of so many bytes may become larger. A few bytes of a batch can stand for
 /// a long constant of its statement, and a name for one value in many columns.
-fn check_length(bytes: usize) -> Result<(), CqlError> {
+pub(super) fn check_length(bytes: usize) -> Result<(), CqlError> {
     if bytes <= WRITE_BYTES_MAX {
         return Ok(());
     }

@@ -152,7 +152,7 @@ pub(super) fn routing_of(choices: &[Choice]) -> Vec<u16> {
     let last = |choice: &Choice| match choice {
         Choice::One(slot) => Some(slot.clone()),
         Choice::Several(slots) => slots.last().cloned(),
-        Choice::List(..) => None,
+        Choice::List(..) | Choice::Tuples(_) | Choice::WithBefore => None,
     };
     let slots: Option<Vec<BoundValue>> = choices.iter().map(last).collect();
     slots.map(|slots| routing(&slots)).unwrap_or_default()

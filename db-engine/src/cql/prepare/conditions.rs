@@ -12,7 +12,7 @@ use crate::{
             source::Source,
         },
     },
-    schema::{Column, ColumnKind, Table},
+    schema::{Column, Table},
     types::{CqlType, literal::Literal},
 };
 
@@ -23,14 +23,14 @@ pub(super) const FILTERING: &str = "Cannot execute this query as it might involv
 
 /// The conditions on one column.
 #[derive(Default)]
-struct OfColumn {
-    equal: Option<Choice>,
+pub(super) struct OfColumn {
+    pub equal: Option<Choice>,
     lower: Option<(BoundValue, bool)>,
     upper: Option<(BoundValue, bool)>,
 }
 
 impl OfColumn {
-    fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.equal.is_none() && self.lower.is_none() && self.upper.is_none()
     }
 }
@@ -44,12 +44,12 @@ pub(super) struct Where {
 
 /// Conditions as they come, by column of the table.
 pub(super) struct Sorter<'a> {
-    table: &'a Table,
-    columns: Vec<OfColumn>,
+    pub table: &'a Table,
+    pub columns: Vec<OfColumn>,
     /// Ends of a range over several columns: where it begins among the clustering columns.
-    multi: Option<usize>,
-    span: RangeInput,
-    token: OfColumn,
+    pub multi: Option<usize>,
+    pub span: RangeInput,
+    pub token: OfColumn,
 }
 
 /// `IN`: its values.
@@ -146,98 +146,6 @@ impl<'a> Sorter<'a> {
         Ok(BoundValue { name, ty, descending: false, operand })
     }
 
-    /// The columns of a condition on several: clustering columns that follow each other.
-    fn columns_of(&self, names: &[String]) -> Result<Vec<&'a Column>, CqlError> {
-        let columns: Result<Vec<_>, _> =
-            names.iter().map(|name| column(self.table, name)).collect();
-        let columns = columns?;
-        let clustering = self.table.clustering();
-        let begin = columns.first().map_or(0, |column| usize::from(column.number));
-        for (position, column) in (begin..).zip(&columns) {
-            if column.kind != ColumnKind::Clustering {
-                return invalid(format!(
-                    "Multi-column relations can only be applied to clustering columns but was \
-                     applied to: {}",
-                    column.name
-                ));
-            }
-            if clustering.get(position).map(|other| &other.name) != Some(&column.name) {
-                return invalid(format!(
-                    "Clustering columns must appear in the PRIMARY KEY order in multi-column \
-                     relations: ({})",
-                    names.join(", ")
-                ));
-            }
-        }
-        Ok(columns)
-    }
-
-    fn add_multi(
-        &mut self,
-        names: &[String],
-        relation: &Relation,
-        binder: &mut Binder,
-    ) -> Result<(), CqlError> {
-        let columns = self.columns_of(names)?;
-        let begin = columns.first().map_or(0, |column| usize::from(column.number));
-        let terms: Vec<Term> = match &relation.value {
-            Term::Tuple(items) => items.clone(),
-            Term::Literal(Literal::Tuple(items)) => {
-                items.iter().cloned().map(Term::Literal).collect()
-            }
-            _ => return Err(CqlError::unsupported("A single value for several columns is")),
-        };
-        if terms.len() != columns.len() || relation.operator == Operator::In {
-            if relation.operator == Operator::In {
-                return Err(CqlError::unsupported("IN on several columns is"));
-            }
-            return invalid(format!(
-                "Expected {} elements in value tuple, but got {}",
-                columns.len(),
-                terms.len()
-            ));
-        }
-        let mut slots = Vec::new();
-        for (term, column) in terms.iter().zip(&columns) {
-            slots.push(binder.of_column(term, column)?);
-        }
-        if relation.operator == Operator::Eq {
-            for (slot, column) in slots.into_iter().zip(&columns) {
-                let at = self.table.columns.iter().position(|other| other.name == column.name);
-                if let Some(of) = at.and_then(|at| self.columns.get_mut(at)) {
-                    set(of, Operator::Eq, slot, &column.name)?;
-                }
-            }
-            return Ok(());
-        }
-        if columns
-            .iter()
-            .any(|column| Some(column.descending) != columns.first().map(|c| c.descending))
-        {
-            return Err(CqlError::unsupported(
-                "A range over several columns of different directions is",
-            ));
-        }
-        if self.multi.is_some_and(|other| other != begin) {
-            return invalid("Column ranges must begin with the same column");
-        }
-        self.multi = Some(begin);
-        let (edge, inclusive) = match relation.operator {
-            Operator::Gt | Operator::Ge => {
-                (&mut self.span.lower, relation.operator == Operator::Ge)
-            }
-            _ => (&mut self.span.upper, relation.operator == Operator::Le),
-        };
-        if edge.is_some() {
-            return invalid(format!(
-                "More than one restriction was found for the bound on {}",
-                names.join(", ")
-            ));
-        }
-        *edge = Some(Edge { slots, inclusive });
-        Ok(())
-    }
-
     /// Whether a condition is about clustering columns.
     pub(super) fn restricts_clustering(&self) -> bool {
         let key = self.table.partition_key().len();
@@ -258,6 +166,9 @@ impl<'a> Sorter<'a> {
         }
         for (at, column) in self.table.columns.iter().enumerate() {
             let Some(of) = self.columns.get_mut(at).map(std::mem::take) else { continue };
+            if matches!(of.equal, Some(Choice::Tuples(_) | Choice::WithBefore)) {
+                return Err(CqlError::unsupported("Filtering by several columns at once is"));
+            }
             push_conditions(&Source::of(column), of, &mut conditions);
         }
         if !conditions.is_empty() && !allow_filtering {
@@ -269,7 +180,7 @@ impl<'a> Sorter<'a> {
         Ok(Where { partitions, ranges: self.ranges(prefix), conditions })
     }
 
-    fn ranges(self, prefix: Vec<Choice>) -> KeyRanges {
+    pub(super) fn ranges(self, prefix: Vec<Choice>) -> KeyRanges {
         let next = self.table.clustering().get(prefix.len());
         let descending = next.is_some_and(|column| column.descending);
         KeyRanges { open: next.is_some(), descending, prefix, span: self.span }
@@ -307,7 +218,7 @@ impl<'a> Sorter<'a> {
     }
 
     /// Takes the conditions that make a range of clustering keys; gives the prefix.
-    fn clustering(
+    pub(super) fn clustering(
         &mut self,
         clustering: std::ops::Range<usize>,
         allow_filtering: bool,
@@ -394,6 +305,7 @@ fn orders(choice: &Choice) -> bool {
     match choice {
         Choice::One(slot) | Choice::List(_, slot) => slot.ty.has_order(),
         Choice::Several(slots) => slots.iter().all(|slot| slot.ty.has_order()),
+        Choice::Tuples(_) | Choice::WithBefore => true,
     }
 }
 
@@ -432,7 +344,7 @@ fn add_to(
     Ok(())
 }
 
-fn set(
+pub(super) fn set(
     of: &mut OfColumn,
     operator: Operator,
     slot: BoundValue,

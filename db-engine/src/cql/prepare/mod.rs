@@ -4,9 +4,11 @@ mod binder;
 mod conditions;
 mod describe;
 pub(in crate::cql) mod input;
+mod named_rows;
 pub(in crate::cql) mod plan;
 mod select;
 mod selection;
+mod several_columns;
 pub(in crate::cql) mod source;
 mod system;
 mod write;
@@ -19,9 +21,9 @@ use crate::{
     schema::{Catalog, Table, TableName},
     types::CqlType,
 };
-use binder::{Binder, routing};
+use binder::{Binder, routing, routing_of};
 use describe::prepare_describe;
-use plan::{BatchPlan, Plan, Prepared};
+use plan::{BatchPlan, Plan, Prepared, WritePlan};
 use std::sync::Arc;
 
 /// Plans a statement. `keyspace` is the one in use on the connection.
@@ -46,7 +48,7 @@ pub fn prepare(
             plan.markers = bind.len();
             Ok(Prepared {
                 bind,
-                pk_indexes: routing(&plan.partition_key),
+                pk_indexes: routing_of_write(&plan),
                 depends: vec![table.table_version()],
                 ..Prepared::new(Plan::Write(plan), &table.keyspace, &table.name)
             })
@@ -67,6 +69,13 @@ pub fn prepare(
             Ok(Prepared::new(Plan::Ddl(ddl), "", ""))
         }
         Statement::Describe(describe) => Ok(prepare_describe(keyspace, describe)),
+    }
+}
+
+fn routing_of_write(plan: &WritePlan) -> Vec<u16> {
+    match &plan.many {
+        None => routing(&plan.partition_key),
+        Some(many) => routing_of(&many.partitions),
     }
 }
 
@@ -110,7 +119,7 @@ fn prepare_batch(
         let plan = write::prepare(table, write, &mut binder)?;
         if writes.is_empty() {
             first = Some(table);
-            pk_indexes = routing(&plan.partition_key);
+            pk_indexes = routing_of_write(&plan);
         }
         depends.push(table.table_version());
         writes.push(plan);

@@ -113,21 +113,43 @@ pub(in crate::cql) enum Action {
     Insert,
     /// Sets or deletes cells.
     Update,
-    /// Deletes the row.
+    /// Deletes the row, or all rows of a range.
     DeleteRow,
     /// Deletes the partition.
     DeletePartition,
 }
 
-/// A write to one partition.
+/// What becomes of the columns of a row.
+#[derive(Debug, Default)]
+pub(in crate::cql) struct RowChanges {
+    /// Column numbers, ascending, and their values.
+    pub cells: Vec<(u16, BoundValue)>,
+}
+
+/// The rows that are written to if it is not one: what `IN` and ranges make.
+#[derive(Debug)]
+pub(in crate::cql) struct ManyRows {
+    /// Values of the partition key.
+    pub partitions: Vec<Choice>,
+    /// Which rows of each partition.
+    pub ranges: KeyRanges,
+}
+
+/// A write to one row, to what a partition has but once, or to many rows.
 #[derive(Debug)]
 pub struct WritePlan {
     pub(in crate::cql) table: TableNumber,
     pub(in crate::cql) action: Action,
     pub(in crate::cql) partition_key: Vec<BoundValue>,
     pub(in crate::cql) clustering: Vec<BoundValue>,
-    /// Column numbers, ascending, and their values.
-    pub(in crate::cql) cells: Vec<(u16, BoundValue)>,
+    /// In place of the two before.
+    pub(in crate::cql) many: Option<Box<ManyRows>>,
+    /// Whether there is a row to be written to, and not the static one alone.
+    pub(in crate::cql) has_row: bool,
+    /// What becomes of regular columns.
+    pub(in crate::cql) changes: RowChanges,
+    /// What becomes of static columns.
+    pub(in crate::cql) static_changes: RowChanges,
     pub(in crate::cql) timestamp: Option<BoundValue>,
     pub(in crate::cql) ttl: Option<BoundValue>,
     pub(in crate::cql) default_ttl_s: u32,
@@ -167,6 +189,10 @@ pub(in crate::cql) enum Choice {
     Several(Vec<BoundValue>),
     /// `IN ?`: a bound list. The slot has the list's type, the item's slot the column's.
     List(BoundValue, BoundValue),
+    /// `(a, b) IN ((1, 2), …)`: values of this clustering column and of those after it.
+    Tuples(Vec<Vec<BoundValue>>),
+    /// The values come with those of a column before.
+    WithBefore,
 }
 
 /// One end of a range of clustering keys: values of some columns after the prefix, which all run
@@ -225,6 +251,10 @@ pub struct SelectPlan {
     pub(in crate::cql) conditions: Vec<Condition>,
     pub(in crate::cql) reverse: bool,
     pub(in crate::cql) distinct: bool,
+    /// Whether the table has static rows.
+    pub(in crate::cql) static_rows: bool,
+    /// Whether a static row is given alone if its partition has no other.
+    pub(in crate::cql) gives_static_alone: bool,
     /// Whether blocks that are read for it are to be forgotten.
     pub(in crate::cql) bypass_cache: bool,
     pub(in crate::cql) limit: Option<BoundValue>,

@@ -7,7 +7,7 @@ use crate::{
         prepare::{
             binder::{Binder, check_limit, column, routing_of},
             conditions::{Sorter, Where},
-            plan::{Choice, PartitionSet, Plan, Prepared, SelectPlan},
+            plan::{Choice, Condition, PartitionSet, Plan, Prepared, SelectPlan},
             selection::{Selected, check_distinct, selection},
             source::{Fold, Source},
             system::prepare_system,
@@ -36,15 +36,17 @@ pub(super) fn prepare(table: &Arc<Table>, select: &Select) -> Result<Prepared, C
     };
     let per_partition_limit = bound(&select.per_partition_limit, "[per_partition_limit]")?;
     let limit = bound(&select.limit, "[limit]")?;
-    if select.distinct && sorter.restricts_clustering() {
-        return invalid(DISTINCT_BY_KEY);
+    let restricts_clustering = sorter.restricts_clustering();
+    if restricts_clustering {
+        check_restricted(table, select, &selected)?;
     }
     let Where { partitions, ranges, conditions } = sorter.finish(select.allow_filtering)?;
+    let restricts_regular = restricts_regular(table, &conditions);
     if select.distinct {
         if per_partition_limit.is_some() {
             return invalid("PER PARTITION LIMIT is not allowed with SELECT DISTINCT queries");
         }
-        if conditions.iter().any(|condition| matches!(condition.source, Source::Cell(_))) {
+        if restricts_regular {
             return invalid(DISTINCT_BY_KEY);
         }
         check_distinct(table, &selected, matches!(partitions, PartitionSet::Tokens { .. }))?;
@@ -70,6 +72,8 @@ pub(super) fn prepare(table: &Arc<Table>, select: &Select) -> Result<Prepared, C
         conditions,
         reverse,
         distinct: select.distinct,
+        static_rows: table.has_static_rows(),
+        gives_static_alone: !restricts_clustering && !restricts_regular,
         bypass_cache: select.bypass_cache,
         limit,
         per_partition_limit,
@@ -88,6 +92,39 @@ pub(super) fn prepare(table: &Arc<Table>, select: &Select) -> Result<Prepared, C
         depends: vec![table.table_version()],
         ..Prepared::new(Plan::Select(plan), &table.keyspace, &table.name)
     })
+}
+
+/// Checks what is asked for if clustering columns are restricted.
+fn check_restricted(table: &Table, select: &Select, selected: &[Selected]) -> Result<(), CqlError> {
+    if is_static_only(table, select, selected) {
+        return invalid("Cannot restrict clustering columns when selecting only static columns");
+    }
+    if select.distinct { invalid(DISTINCT_BY_KEY) } else { Ok(()) }
+}
+
+fn restricts_regular(table: &Table, conditions: &[Condition]) -> bool {
+    let is_regular = |number| table.regular().iter().any(|column| column.number == number);
+    conditions.iter().any(|condition| condition.source.column().is_some_and(is_regular))
+}
+
+/// Whether static columns are asked for, and nothing else but the partition key.
+fn is_static_only(table: &Table, select: &Select, selected: &[Selected]) -> bool {
+    let of_static = |number: u16| {
+        let mut columns = table.with_cells().iter();
+        columns.any(|column| column.number == number && column.kind == ColumnKind::Static)
+    };
+    let mut found = false;
+    let is_of_partition = |item: &Selected| match (item.source.column(), &item.source) {
+        (Some(number), _) => of_static(number),
+        (None, source) => !source.is_of_clustering(),
+    };
+    for item in selected {
+        found |= item.source.column().is_some();
+        if !is_of_partition(item) {
+            return false;
+        }
+    }
+    found && !select.selectors.is_empty()
 }
 
 fn check_sums(sums_up: bool, has_partition_limit: bool) -> Result<(), CqlError> {

@@ -34,6 +34,15 @@ impl Source {
         }
     }
 
+    /// Whether it looks at a clustering column.
+    pub(in crate::cql) fn is_of_clustering(&self) -> bool {
+        match self {
+            Source::Clustering(_) => true,
+            Source::TimeOf(inner) => inner.is_of_clustering(),
+            _ => false,
+        }
+    }
+
     /// The number of the column whose cell it looks at, if it does.
     pub(in crate::cql) fn column(&self) -> Option<u16> {
         match self {

@@ -3,17 +3,17 @@
 use crate::{
     cql::{
         error::CqlError,
-        parse::ast::{
-            Delete, Insert, Modification, Operator, Relation, Target, Term, Update, Using,
-        },
+        parse::ast::{Delete, Insert, Modification, Relation, Term, Update, Using},
         prepare::{
             binder::{Binder, column},
+            conditions::Sorter,
             input::BoundValue,
-            plan::{Action, WritePlan},
+            named_rows::Verb,
+            plan::{Action, RowChanges, WritePlan},
         },
     },
     schema::{Column, ColumnKind, Table, system::is_system},
-    types::CqlType,
+    types::{CqlType, literal::Literal},
 };
 
 pub(super) fn prepare(
@@ -32,7 +32,10 @@ pub(super) fn prepare(
         action: Action::Insert,
         partition_key: Vec::new(),
         clustering: Vec::new(),
-        cells: Vec::new(),
+        many: None,
+        has_row: true,
+        changes: RowChanges::default(),
+        static_changes: RowChanges::default(),
         timestamp: None,
         ttl: None,
         default_ttl_s: table.options.default_ttl_s,
@@ -43,7 +46,9 @@ pub(super) fn prepare(
         Modification::Update(update) => prepare_update(table, update, binder, &mut plan)?,
         Modification::Delete(delete) => prepare_delete(table, delete, binder, &mut plan)?,
     }
-    plan.cells.sort_by_key(|(number, _)| *number);
+    for changes in [&mut plan.changes, &mut plan.static_changes] {
+        changes.cells.sort_by_key(|(number, _)| *number);
+    }
     Ok(plan)
 }
 
@@ -72,15 +77,13 @@ fn prepare_insert(
         }
         seen.push(name);
         let slot = binder.of_column(term, column)?;
-        if column.kind == ColumnKind::Regular {
-            plan.cells.push((column.number, slot));
-        } else {
-            keys.push((column, slot));
+        match plan.changes_of(column) {
+            Some(changes) => changes.cells.push((column.number, slot)),
+            None => keys.push((column, slot)),
         }
     }
     using(&insert.using, binder, plan)?;
-    place_keys(table, keys, plan)?;
-    require_clustering(table, plan)
+    place_keys(table, keys, plan)
 }
 
 fn prepare_update(
@@ -93,20 +96,17 @@ fn prepare_update(
     using(&update.using, binder, plan)?;
     for (name, term) in &update.values {
         let column = column(table, name)?;
-        if column.kind != ColumnKind::Regular {
+        let Some(changes) = plan.changes_of(column) else {
             return Err(CqlError::invalid(format!("PRIMARY KEY part {name} found in SET part")));
-        }
-        if plan.cells.iter().any(|(number, _)| *number == column.number) {
+        };
+        if changes.cells.iter().any(|(number, _)| *number == column.number) {
             return Err(CqlError::syntax(format!(
                 "Multiple incompatible setting of column {name}"
             )));
         }
-        let slot = binder.of_column(term, column)?;
-        plan.cells.push((column.number, slot));
+        changes.cells.push((column.number, binder.of_column(term, column)?));
     }
-    let keys = keys_of(table, &update.relations, "UPDATE", binder)?;
-    place_keys(table, keys, plan)?;
-    require_clustering(table, plan)
+    place_relations(table, &update.relations, Verb::Update, binder, plan)
 }
 
 fn prepare_delete(
@@ -118,138 +118,98 @@ fn prepare_delete(
     using(&delete.using, binder, plan)?;
     for name in &delete.columns {
         let column = column(table, name)?;
-        if column.kind != ColumnKind::Regular {
+        let Some(changes) = plan.changes_of(column) else {
             return Err(CqlError::invalid(format!(
                 "Invalid identifier {name} for deletion (should not be a PRIMARY KEY part)"
             )));
-        }
-        if plan.cells.iter().all(|(number, _)| *number != column.number) {
-            let slot =
-                binder.of_column(&Term::Literal(crate::types::literal::Literal::Null), column)?;
-            plan.cells.push((column.number, slot));
+        };
+        if changes.cells.iter().all(|(number, _)| *number != column.number) {
+            let slot = binder.of_column(&Term::Literal(Literal::Null), column)?;
+            changes.cells.push((column.number, slot));
         }
     }
-    let keys = keys_of(table, &delete.relations, "DELETE", binder)?;
-    place_keys(table, keys, plan)?;
-    plan.action = if !delete.columns.is_empty() {
-        if plan.clustering.len() < table.clustering().len() {
-            let text = "Range deletions are not supported for specific columns";
-            return Err(CqlError::invalid(text));
+    plan.action = if delete.columns.is_empty() { Action::DeleteRow } else { Action::Update };
+    place_relations(table, &delete.relations, Verb::Delete, binder, plan)
+}
+
+impl WritePlan {
+    /// What becomes of the kind of columns that this one is; none if it is part of the key.
+    fn changes_of(&mut self, column: &Column) -> Option<&mut RowChanges> {
+        match column.kind {
+            ColumnKind::PartitionKey | ColumnKind::Clustering => None,
+            ColumnKind::Static => Some(&mut self.static_changes),
+            ColumnKind::Regular => Some(&mut self.changes),
         }
-        Action::Update
-    } else if plan.clustering.is_empty() {
-        Action::DeletePartition
-    } else if plan.clustering.len() < table.clustering().len() {
-        return Err(CqlError::unsupported("Deleting a range of rows is"));
-    } else {
-        Action::DeleteRow
-    };
+    }
+
+    /// Whether it changes static columns and nothing else.
+    fn is_static_only(&self) -> bool {
+        self.changes.is_empty() && !self.static_changes.is_empty()
+    }
+}
+
+impl RowChanges {
+    pub(in crate::cql) fn is_empty(&self) -> bool {
+        self.cells.is_empty()
+    }
+}
+
+/// Finds the rows that a `WHERE` names.
+fn place_relations(
+    table: &Table,
+    relations: &[Relation],
+    verb: Verb,
+    binder: &mut Binder,
+    plan: &mut WritePlan,
+) -> Result<(), CqlError> {
+    let mut sorter = Sorter::new(table);
+    for relation in relations {
+        sorter.add(relation, binder)?;
+    }
+    let (names_columns, is_static_only) = (plan.action == Action::Update, plan.is_static_only());
+    let rows = sorter.finish_write(verb, names_columns, is_static_only)?;
+    plan.has_row = !is_static_only;
+    if !names_columns && !rows.ranges.restricts() {
+        plan.action = Action::DeletePartition;
+    }
+    match rows.as_one() {
+        Some(one) => (plan.partition_key, plan.clustering) = one,
+        None if rows.ranges.open && rows.ranges.restricts() => {
+            return Err(CqlError::unsupported("Deleting a range of rows is"));
+        }
+        None => plan.many = Some(Box::new(rows)),
+    }
     Ok(())
 }
 
-/// The key columns that a `WHERE` gives values to.
-fn keys_of<'a>(
-    table: &'a Table,
-    relations: &[Relation],
-    verb: &str,
-    binder: &mut Binder,
-) -> Result<Vec<(&'a Column, BoundValue)>, CqlError> {
-    let mut keys: Vec<(&Column, BoundValue)> = Vec::new();
-    let mut others = Vec::new();
-    for relation in relations {
-        let name = match &relation.target {
-            Target::Column(name) => name,
-            Target::Token(_) => {
-                return Err(CqlError::invalid(format!(
-                    "The token function cannot be used in WHERE clauses for {verb} statements"
-                )));
-            }
-            Target::Columns(_) => {
-                return Err(CqlError::unsupported("A condition on several columns of a write is"));
-            }
-        };
-        let column = column(table, name)?;
-        if column.kind == ColumnKind::Regular {
-            others.push(name.as_str());
-            continue;
-        }
-        match relation.operator {
-            Operator::Eq => {}
-            Operator::In => return Err(CqlError::unsupported("IN in a write is")),
-            _ if column.kind == ColumnKind::PartitionKey => {
-                return Err(CqlError::invalid(format!(
-                    "Only EQ and IN relation are supported on the partition key (unless you use \
-                     the token() function) for {verb} statements"
-                )));
-            }
-            _ => return Err(CqlError::unsupported("Writing to a range of rows is")),
-        }
-        if keys.iter().any(|(other, _)| other.name == *name) {
-            return Err(CqlError::invalid(format!(
-                "{name} cannot be restricted by more than one relation if it includes an Equal"
-            )));
-        }
-        keys.push((column, binder.of_column(&relation.value, column)?));
-    }
-    if !others.is_empty() {
-        return Err(CqlError::invalid(format!(
-            "Non PRIMARY KEY columns found in where clause: {} ",
-            others.join(", ")
-        )));
-    }
-    Ok(keys)
-}
-
-/// Puts key values in the order of the key; the partition key must be whole.
+/// Puts key values in the order of the key. Without clustering columns an INSERT of static columns
+/// writes to them alone.
 fn place_keys(
     table: &Table,
     mut keys: Vec<(&Column, BoundValue)>,
     plan: &mut WritePlan,
 ) -> Result<(), CqlError> {
-    let mut take = |column: &Column| {
-        let at = keys.iter().position(|(other, _)| other.name == column.name)?;
-        Some(keys.remove(at).1)
-    };
-    let mut missing = Vec::new();
-    for column in table.partition_key() {
-        match take(column) {
-            Some(slot) => plan.partition_key.push(slot),
-            None => missing.push(column.name.as_str()),
-        }
-    }
-    if !missing.is_empty() {
-        return Err(CqlError::invalid(format!(
-            "Some partition key parts are missing: {}",
-            missing.join(", ")
-        )));
-    }
-    let mut gap: Option<&Column> = None;
-    for column in table.clustering() {
-        match (take(column), gap) {
-            (Some(slot), None) => plan.clustering.push(slot),
-            (Some(_), Some(gap)) => {
-                return Err(CqlError::invalid(format!(
-                    "PRIMARY KEY column \"{}\" cannot be restricted as preceding column \"{}\" \
-                     is not restricted",
-                    column.name, gap.name
-                )));
+    let mut take = |columns: &[Column], into: &mut Vec<BoundValue>| {
+        let mut missing = Vec::new();
+        for column in columns {
+            match keys.iter().position(|(other, _)| other.name == column.name) {
+                Some(at) => into.push(keys.remove(at).1),
+                None => missing.push(column.name.clone()),
             }
-            (None, None) => gap = Some(column),
-            (None, Some(_)) => {}
         }
+        missing.join(", ")
+    };
+    let missing = take(table.partition_key(), &mut plan.partition_key);
+    if !missing.is_empty() {
+        return Err(CqlError::invalid(format!("Some partition key parts are missing: {missing}")));
     }
-    Ok(())
-}
-
-fn require_clustering(table: &Table, plan: &WritePlan) -> Result<(), CqlError> {
-    let missing: Vec<&str> = table
-        .clustering()
-        .iter()
-        .skip(plan.clustering.len())
-        .map(|column| column.name.as_str())
-        .collect();
+    let missing = take(table.clustering(), &mut plan.clustering);
     if missing.is_empty() {
         return Ok(());
     }
-    Err(CqlError::invalid(format!("Some clustering keys are missing: {}", missing.join(", "))))
+    plan.has_row = !(plan.clustering.is_empty() && plan.is_static_only());
+    if plan.has_row {
+        return Err(CqlError::invalid(format!("Some clustering keys are missing: {missing}")));
+    }
+    Ok(())
 }

@@ -1,20 +1,21 @@
 //! From text to mutations, and from rows back to results, without storage in between.
 
+mod many_rows;
 mod pages;
 mod rules;
 
 use super::*;
 use crate::{
     io::Random,
-    mutation::{Item, Token, merge, mutations},
+    mutation::{Item, RowView, Token, merge, mutations, shadow},
     schema::{
         Catalog,
         system::{NodeInfo, shape},
     },
-    store::{Page, Partitions},
+    store::{Page, Partitions, ReadRequest},
     types::{CqlType, Value, collection::Elements},
 };
-use std::{collections::BTreeMap, sync::Arc};
+use std::{cmp::Ordering, collections::BTreeMap, ops::RangeBounds, sync::Arc};
 use uuid::Uuid;
 
 const NOW_US: i64 = 1_700_000_000_000_000;
@@ -86,62 +87,103 @@ impl Database {
             let mutation = mutation.unwrap();
             mutation.check().unwrap();
             for item in mutation.items() {
-                let Item::Row { ck, row, .. } = item else { continue };
-                let place = (mutation.token(), mutation.key().to_vec(), ck.to_vec());
-                let merged = match self.rows.remove(&place) {
-                    Some(before) => {
-                        let mut merged = Vec::new();
-                        merge(&before, row, &mut merged);
-                        merged
-                    }
-                    None => row.to_vec(),
-                };
-                self.rows.insert(place, merged);
+                self.apply(mutation.token(), mutation.key(), item);
             }
         }
         Ok(())
     }
 
+    fn apply(&mut self, token: Token, key: &[u8], item: Item<'_>) {
+        let (from, to, deletion) = match item {
+            Item::Row { ck, row } => {
+                let merged = self.rows.entry((token, key.to_vec(), ck.to_vec())).or_default();
+                if merged.is_empty() {
+                    merged.extend_from_slice(row);
+                    return;
+                }
+                let before = std::mem::take(merged);
+                merge(&before, row, merged);
+                return;
+            }
+            Item::PartitionDeletion(deletion) => (&[][..], &[0xFF][..], deletion),
+            Item::RangeDeletion(range) => (range.from, range.to, range.deletion),
+        };
+        for ((_, other, ck), row) in &mut self.rows {
+            if other == key && (from..to).contains(&ck.as_slice()) {
+                let before = std::mem::take(row);
+                shadow(&before, deletion.timestamp, row);
+            }
+        }
+    }
+
     /// Answers a request as a store with these rows would.
-    fn page(&self, request: &crate::store::ReadRequest) -> Page {
+    fn page(&self, request: &ReadRequest) -> Page {
         let mut page = Page::default();
         let mut rows: Vec<_> = self.rows.iter().collect();
         if request.reverse {
             rows.reverse();
         }
+        let is_live = |row: &[u8]| RowView::parse(row).unwrap().is_live(request.now_s);
+        // The place that was looked at last, and how many rows there are besides static ones.
+        let mut last: Option<(Token, &[u8], &[u8])> = None;
+        let (mut begun, mut count) = (None, 0);
         for ((token, key, ck), row) in rows {
             let wanted = match &request.partitions {
                 Partitions::One { key: wanted, .. } => wanted == key,
                 Partitions::Range { from, to } => (*from..=*to).contains(&token.0),
             };
-            let within =
-                std::ops::RangeBounds::contains(&(request.from.clone(), request.to.clone()), ck);
-            let later = request.after.as_ref().is_none_or(|after| {
-                // In one partition a store compares clustering keys alone.
+            // In one partition a store compares clustering keys alone.
+            let by_partition = request.after.as_ref().map_or(Ordering::Equal, |after| {
                 let is_of_one = matches!(request.partitions, Partitions::One { .. });
-                let order = ck.cmp(&after.ck);
-                let order = if is_of_one {
-                    order
-                } else {
-                    (token, key).cmp(&(&after.token, &after.key)).then(order)
-                };
-                if request.reverse { order.is_lt() } else { order.is_gt() }
+                let order = (token, key).cmp(&(&after.token, &after.key));
+                if is_of_one { Ordering::Equal } else { order }
             });
-            if !(wanted && within && later) {
+            if !wanted || by_partition.is_lt() {
                 continue;
             }
-            let stops = self.cuts.as_ref().is_some_and(|cuts| cuts.borrow_mut().percent(20));
-            let full = page.len() == request.rows_max || page.bytes() >= request.bytes_max;
-            let last = page.rows().last().map(|row| (row.token, row.key.to_vec(), row.ck.to_vec()));
+            if request.static_rows && begun != Some((token, key)) {
+                begun = Some((token, key));
+                let of_static = self.rows.get(&(*token, key.clone(), Vec::new()));
+                if let Some(row) = of_static.filter(|row| is_live(row)) {
+                    if let Some((token, key, ck)) = last.filter(|_| self.stops()) {
+                        page.cut(token, key, ck);
+                        break;
+                    }
+                    page.push(*token, key, &[], row);
+                    let is_first = by_partition.is_gt() || request.after.is_none();
+                    let place = (*token, key.as_slice(), &[][..]);
+                    last = Some(place).filter(|_| is_first && !request.reverse);
+                }
+            }
+            let is_static = request.static_rows && ck.is_empty();
+            let within = (request.from.clone(), request.to.clone()).contains(ck);
+            let later = request.after.as_ref().is_none_or(|after| {
+                let order = ck.cmp(&after.ck);
+                by_partition.then(if request.reverse { order.reverse() } else { order }).is_gt()
+            });
+            if is_static || !(within && later) {
+                continue;
+            }
+            let full = count == request.rows_max || page.bytes() >= request.bytes_max;
             if let Some((token, key, ck)) = last
-                && (full || stops)
+                && (full || self.stops())
             {
-                page.cut(token, &key, &ck);
+                page.cut(token, key, ck);
                 break;
             }
-            page.push(*token, key, ck, row);
+            if is_live(row) {
+                page.push(*token, key, ck, row);
+                count += 1;
+            } else {
+                page.add_dead();
+            }
+            last = Some((*token, key, ck));
         }
         page
+    }
+
+    fn stops(&self) -> bool {
+        self.cuts.as_ref().is_some_and(|cuts| cuts.borrow_mut().percent(20))
     }
 
     /// The values of all rows, and the paging state.

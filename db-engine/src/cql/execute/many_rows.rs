@@ -1,0 +1,146 @@
+//! A write to many rows: values → a mutation for each partition.
+
+use crate::{
+    cql::{
+        error::CqlError,
+        execute::{
+            context::BindContext,
+            keys::{CkRange, bound_bytes, check_many, partition_keys},
+            value::check_key,
+            write::{Given, check_length, too_long},
+        },
+        prepare::{
+            input::BoundValue,
+            plan::{Action, Choice, KeyRanges, ManyRows, WritePlan},
+        },
+    },
+    mutation::{Builder, Token, Write},
+    types::{Value, comparable::ABOVE},
+};
+use std::ops::Bound;
+
+impl WritePlan {
+    /// Appends a mutation for each partition.
+    ///
+    /// Nothing is appended if it fails.
+    pub(super) fn append_many(
+        &self,
+        many: &ManyRows,
+        (values, context): Given<'_>,
+        write: &Write,
+        out: &mut Vec<u8>,
+    ) -> Result<(), CqlError> {
+        let keys = partition_keys(&many.partitions, values, context)?;
+        let mut ranges = many.ranges.slices(values, context)?;
+        ranges.retain(|range| is_row(range) || !is_empty(range));
+        check_key(many.ranges.longest_prefix(values, context)?)?;
+        let key_bytes = keys.iter().map(|(_, key)| key.len()).sum();
+        let range_bytes = ranges.iter().map(|(from, _)| bound_bytes(from)).sum();
+        check_many((keys.len(), key_bytes), (ranges.len(), range_bytes))?;
+        let start = out.len();
+        for key in &keys {
+            let appended = self.append_partition(key, &ranges, (values, context), write, out);
+            if appended.is_err() {
+                out.truncate(start);
+                return appended;
+            }
+        }
+        Ok(())
+    }
+
+    fn append_partition(
+        &self,
+        (token, key): &(Token, Vec<u8>),
+        ranges: &[CkRange],
+        given: Given<'_>,
+        write: &Write,
+        out: &mut Vec<u8>,
+    ) -> Result<(), CqlError> {
+        if ranges.is_empty() {
+            return Ok(());
+        }
+        let mut builder = Builder::new(out, self.table, *token, key);
+        if self.action == Action::DeletePartition {
+            builder.delete_partition(write);
+        } else {
+            self.build_static(&mut builder, given, write)?;
+            for range in ranges.iter().filter(|_| self.has_row) {
+                self.build_range(&mut builder, range, given, write)?;
+                check_length(builder.bytes())?;
+            }
+        }
+        builder.finish().map_err(|_| too_long())
+    }
+
+    /// Writes to one row, or deletes those of a range.
+    fn build_range(
+        &self,
+        builder: &mut Builder<'_>,
+        range: &CkRange,
+        given: Given<'_>,
+        write: &Write,
+    ) -> Result<(), CqlError> {
+        let (first, end) = half_open(range);
+        if self.action != Action::DeleteRow {
+            return self.build_row(builder, given, first, write);
+        }
+        if is_row(range) {
+            builder.delete_row(first, write);
+        } else {
+            builder.delete_range(first, end, write);
+        }
+        Ok(())
+    }
+}
+
+/// Whether a range is a whole key.
+fn is_row(range: &CkRange) -> bool {
+    matches!(range, (Bound::Included(_), Bound::Included(_)))
+}
+
+fn is_empty(range: &CkRange) -> bool {
+    let (first, end) = half_open(range);
+    first >= end
+}
+
+/// Where a range begins, and where what is behind it begins. No key ends with the byte that is
+/// above all, so that it is the same whether such an end is in the range.
+fn half_open((from, to): &CkRange) -> (&[u8], &[u8]) {
+    let first = match from {
+        Bound::Included(code) | Bound::Excluded(code) => code.as_slice(),
+        Bound::Unbounded => &[0],
+    };
+    let end = match to {
+        Bound::Included(code) | Bound::Excluded(code) => code.as_slice(),
+        Bound::Unbounded => &[ABOVE],
+    };
+    (first, end)
+}
+
+impl KeyRanges {
+    /// Bytes of the longest values of the prefix, together.
+    fn longest_prefix(
+        &self,
+        values: &[Value<'_>],
+        context: &BindContext,
+    ) -> Result<usize, CqlError> {
+        let length = |slots: &Vec<BoundValue>| -> Result<usize, CqlError> {
+            slots.iter().map(|slot| Ok(slot.find_key(values, context)?.len())).sum()
+        };
+        let mut bytes = 0;
+        for choice in &self.prefix {
+            bytes += match choice {
+                Choice::Tuples(tuples) => {
+                    let lengths: Result<Vec<usize>, _> = tuples.iter().map(length).collect();
+                    lengths?.into_iter().max()
+                }
+                choice => {
+                    let items = choice.resolve(values, context)?;
+                    items.iter().map(|(_, value)| value.len()).max()
+                }
+            }
+            .unwrap_or_default();
+        }
+        Ok(bytes)
+    }
+}

@@ -1,0 +1,143 @@
+//! `WHERE` of an UPDATE or DELETE: conditions → the rows that are written to.
+
+use crate::cql::{
+    error::{CqlError, invalid},
+    prepare::{
+        conditions::Sorter,
+        input::BoundValue,
+        plan::{Choice, KeyRanges, ManyRows},
+    },
+};
+
+/// Which of the two the conditions are of.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum Verb {
+    Update,
+    Delete,
+}
+
+impl Verb {
+    fn text(self) -> &'static str {
+        match self {
+            Verb::Update => "UPDATE",
+            Verb::Delete => "DELETE",
+        }
+    }
+}
+
+impl KeyRanges {
+    /// Whether it asks anything of clustering columns.
+    pub(in crate::cql) fn restricts(&self) -> bool {
+        !self.prefix.is_empty() || self.span.lower.is_some() || self.span.upper.is_some()
+    }
+}
+
+impl ManyRows {
+    /// The values of the key if it is one row, or all that a partition has.
+    pub(super) fn as_one(&self) -> Option<(Vec<BoundValue>, Vec<BoundValue>)> {
+        let only = |choices: &[Choice]| -> Option<Vec<BoundValue>> {
+            let only = |choice: &Choice| match choice {
+                Choice::One(slot) => Some(slot.clone()),
+                _ => None,
+            };
+            choices.iter().map(only).collect()
+        };
+        if self.ranges.open && self.ranges.restricts() {
+            return None;
+        }
+        Some((only(&self.partitions)?, only(&self.ranges.prefix)?))
+    }
+}
+
+impl Sorter<'_> {
+    /// The rows that are written to. `is_static_only`: no column of theirs is, only of partitions.
+    /// `names_columns`: not all of them is deleted.
+    pub(super) fn finish_write(
+        mut self,
+        verb: Verb,
+        names_columns: bool,
+        is_static_only: bool,
+    ) -> Result<ManyRows, CqlError> {
+        let partitions = self.whole_key(verb)?;
+        if is_static_only && self.restricts_clustering() {
+            return invalid(format!(
+                "Invalid restrictions on clustering columns since the {} statement modifies only \
+                 static columns",
+                verb.text()
+            ));
+        }
+        let missing = self.free_clustering();
+        let key = self.table.partition_key().len();
+        let clustering = key..key + self.table.clustering().len();
+        if verb == Verb::Update && !is_static_only && !missing.is_empty() {
+            let missing = missing.join(", ");
+            return invalid(format!("Some clustering keys are missing: {missing}"));
+        }
+        let prefix = self.clustering(clustering.clone(), false)?;
+        let table = self.table;
+        let others = table.with_cells().iter().zip(self.columns.iter().skip(clustering.end));
+        let others: Vec<&str> = others
+            .filter(|(_, of)| !of.is_empty())
+            .map(|(column, _)| column.name.as_str())
+            .collect();
+        if !others.is_empty() {
+            return invalid(format!(
+                "Non PRIMARY KEY columns found in where clause: {} ",
+                others.join(", ")
+            ));
+        }
+        let ranges = self.ranges(prefix);
+        if names_columns && !is_static_only && ranges.open {
+            return invalid(match verb {
+                Verb::Update => {
+                    "Slice restrictions are not supported on the clustering columns in UPDATE \
+                     statements"
+                }
+                Verb::Delete => "Range deletions are not supported for specific columns",
+            });
+        }
+        Ok(ManyRows { partitions, ranges })
+    }
+
+    /// The values of the partition key.
+    fn whole_key(&mut self, verb: Verb) -> Result<Vec<Choice>, CqlError> {
+        let verb = verb.text();
+        if !self.token.is_empty() {
+            return invalid(format!(
+                "The token function cannot be used in WHERE clauses for {verb} statements"
+            ));
+        }
+        let mut missing = Vec::new();
+        let mut choices = Vec::new();
+        for (column, of) in self.table.partition_key().iter().zip(&mut self.columns) {
+            match of.equal.take() {
+                Some(choice) => choices.push(choice),
+                None if of.is_empty() => missing.push(column.name.as_str()),
+                None => {
+                    return invalid(format!(
+                        "Only EQ and IN relation are supported on the partition key (unless you \
+                         use the token() function) for {verb} statements"
+                    ));
+                }
+            }
+        }
+        if missing.is_empty() {
+            return Ok(choices);
+        }
+        invalid(format!("Some partition key parts are missing: {}", missing.join(", ")))
+    }
+
+    /// The clustering columns that nothing is asked of.
+    fn free_clustering(&self) -> Vec<String> {
+        let edges = self.span.lower.iter().chain(&self.span.upper);
+        let longest = edges.map(|edge| edge.slots.len()).max().unwrap_or_default();
+        let of_range = self.multi.map(|begin| begin..begin + longest).unwrap_or_default();
+        let key = self.table.partition_key().len();
+        let columns = self.table.clustering().iter().zip(self.columns.iter().skip(key));
+        columns
+            .enumerate()
+            .filter(|(at, (_, of))| of.is_empty() && !of_range.contains(at))
+            .map(|(_, (column, _))| column.name.clone())
+            .collect()
+    }
+}
