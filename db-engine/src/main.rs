@@ -20,6 +20,7 @@ const EXIT_BUG: i32 = 70;
 
 fn main() -> ExitCode {
     limits::return_large_memory();
+    limits::run_soon_when_woken();
     let config = Config::parse();
     if let Err(refusal) = config.check() {
         eprintln!("sandglass-db: {refusal}");

@@ -144,8 +144,9 @@ impl RandomWrites<'_> {
     fn elements(&mut self, builder: &mut RowBuilder<'_>, row: RowKey, column: u16) {
         let write = self.write;
         if self.random.percent(10) {
-            // As one that replaces the collection does, or one that comes late.
-            let timestamp = write.timestamp - self.random.one_of(&[1, 10_000_001]);
+            // As one that replaces the collection does, or one that comes late, at the same time
+            // as others.
+            let timestamp = write.timestamp - self.random.one_of(&[1, 10_000_000]);
             builder.delete_elements(column, timestamp);
             self.oracle.delete_elements(row, column, timestamp);
         }

@@ -2,12 +2,15 @@
 
 #![allow(dead_code, missing_docs, clippy::unwrap_used)] // Each test uses a part of it.
 
+pub mod every_kind;
 pub mod life;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
 };
+
+use every_kind::EVERY_KIND_KEY;
 
 use sandglass_db::{
     error::Error,
@@ -87,7 +90,7 @@ pub fn value(number: u32) -> Vec<u8> {
     value
 }
 
-/// Every third write expires; the others change two partitions at once.
+/// Every third write expires; the others change three partitions at once.
 pub fn expires(number: u32) -> bool {
     number.is_multiple_of(3)
 }
@@ -108,6 +111,7 @@ pub fn mutations(number: u32, now_us: i64) -> Vec<u8> {
     } else {
         put(&mut out, KEPT, &key(number), number, now_us);
         put(&mut out, KEPT, SHARED_KEY, number, now_us);
+        every_kind::put(&mut out, number, now_us);
     }
     out
 }
@@ -230,7 +234,8 @@ fn note(store: &mut Store, record: &mut Record) -> Result<(), Fatal> {
     polled
 }
 
-/// All rows of a table, by key: what they hold, as the number of the write.
+/// All rows of a table, by key: what they hold, as the number of the write. Without the partition
+/// that has rows of every kind.
 pub fn rows(stores: &mut [Store], table: TableNumber, now_s: i64) -> BTreeMap<Vec<u8>, u32> {
     let mut found = BTreeMap::new();
     for store in stores {
@@ -238,7 +243,7 @@ pub fn rows(stores: &mut [Store], table: TableNumber, now_s: i64) -> BTreeMap<Ve
             ReadRequest { rows_max: 7, ..ReadRequest::scan(table, i64::MIN, i64::MAX, now_s) };
         loop {
             let page = read(store, &request);
-            for row in page.rows() {
+            for row in page.rows().filter(|row| row.key != EVERY_KIND_KEY) {
                 let cells = RowView::parse(row.row).unwrap();
                 let cell = cells.cell(3, now_s).expect("no row is written by half");
                 let number = u32::from_be_bytes(*cell.value.first_chunk().unwrap());
@@ -281,7 +286,7 @@ pub fn check(stores: &mut [Store], record: &Record, at_us: i64) {
     let now_s = at_us / 1_000_000;
     let kept = rows(stores, KEPT, now_s);
     let expiring = rows(stores, EXPIRING, now_s);
-    let mut newest = None;
+    let (mut newest, mut happened) = (None, BTreeMap::new());
     for number in 0..WRITES {
         let (table, is_due) = if expires(number) {
             let expires_s = record.sent_us.get(&number).map(|us| us / 1_000_000 + i64::from(TTL_S));
@@ -300,11 +305,13 @@ pub fn check(stores: &mut [Store], record: &Record, at_us: i64) {
             assert_eq!((*found, is_due), (number, true));
             if !expires(number) {
                 newest = Some(number);
+                happened.insert(number, record.sent_us[&number]);
             }
         }
     }
     let shared = kept.get(SHARED_KEY).copied();
-    assert_eq!(shared, newest, "both rows of a write, or none");
+    assert_eq!(shared, newest, "all rows of a write, or none");
+    every_kind::check(stores, &happened, now_s);
     let known = |(key, _): (&Vec<u8>, &u32)| key == SHARED_KEY || key.len() == 4;
     assert!(kept.iter().all(known) && expiring.iter().all(known));
 }
