@@ -13,7 +13,10 @@ use std::{
 
 use oracle::{
     Cells, Oracle, Row, live_cells,
-    places::{CKS, FIRST_LONG_CK, KEYS, bound, ck_bytes, ck_number, key_bytes, number, places},
+    places::{
+        CKS, FIRST_CK, FIRST_LONG_CK, KEYS, NO_CK, bound, ck_bytes, ck_number, is_partitions_end,
+        key_bytes, number, places, read_until, wanted_keys,
+    },
     random_writes::{RandomWrites, TableShape, ValueSizes},
     wanted,
 };
@@ -274,7 +277,10 @@ impl Test {
         let (key, key_of) = (self.random.below(KEYS), key_bytes(self.random.below(KEYS)));
         let (table, one) = (self.table(), token(&key_of));
         let [low, high] = [self.random.next_u64(), self.random.next_u64()];
-        let [low, high] = [low, high].map(|number| self.shape(table).ck(number));
+        let static_rows = self.shape(table).has_static_rows() && self.random.percent(70);
+        // No bound of rows is at the static row.
+        let first = if static_rows { FIRST_CK } else { NO_CK };
+        let [low, high] = [low, high].map(|number| self.shape(table).ck(number).max(first));
         let columns: Vec<u16> = self.shape(table).columns.iter().map(|one| one.number).collect();
         let columns: Vec<u16> = columns.into_iter().filter(|_| self.random.percent(40)).collect();
         let any = ReadRequest {
@@ -282,6 +288,7 @@ impl Test {
             bytes_max: self.random.one_of(&[1, 3_000, 20_000, usize::MAX, usize::MAX]),
             bypass_cache: self.random.percent(30),
             columns: self.random.percent(40).then(|| columns.into()),
+            static_rows,
             ..ReadRequest::partition(table, one, &key_of, 0)
         };
         match self.random.below(4) {
@@ -385,8 +392,8 @@ impl Test {
         }
         if !among.is_empty() {
             let (key, ck) = self.random.one_of(among);
-            let rows = among.iter().filter(|place| place.0 == key);
-            before.extend(rows.map(|place| (*place, self.row(part, *place))));
+            let rows = among.iter().copied().filter(|place| place.0 == key).chain([(key, NO_CK)]);
+            before.extend(rows.map(|place| (place, self.row(part, place))));
             self.write(part.table, key, ck);
         }
     }
@@ -399,30 +406,66 @@ impl Test {
 
     /// Every row up to the end of the page is as it is, or as it was `before`.
     fn check(&self, request: &ReadRequest, page: &Page, before: &[Row]) {
-        let found: Vec<((u64, u64), Cells)> = page
-            .rows()
-            .map(|row| {
-                let cells = wanted(request, live_cells(row.row, request.now_s));
-                ((number(row.key), ck_number(row.ck)), cells)
-            })
-            .collect();
+        let found = page.rows().map(|row| {
+            let cells = wanted(request, live_cells(row.row, request.now_s));
+            ((number(row.key), ck_number(row.ck)), cells)
+        });
+        let mut found: Vec<((u64, u64), Cells)> = found.collect();
+        if request.static_rows {
+            self.check_static_rows(request, page, &mut found, before);
+        }
         let mut places = places(request);
         if let Some(end) = page.position() {
             let is_full = found.len() == request.rows_max || page.bytes() >= request.bytes_max;
             assert!(is_full, "cut after {} rows", found.len());
-            let end = (number(&end.key), ck_number(&end.ck));
-            assert_eq!(found.last().map(|row| row.0), Some(end));
-            let last = places.iter().position(|place| *place == end);
-            places.truncate(1 + last.expect("the page ends at a row of the request"));
+            places.truncate(read_until(&places, end));
+            if !is_partitions_end(end) {
+                let end = (number(&end.key), ck_number(&end.ck));
+                let last = found.iter().rfind(|row| row.0.0 == end.0).map(|row| row.0);
+                // A static row may fill a page, which ends at the next row then, there or not.
+                assert!(last == Some(end) || (request.static_rows && last.is_none()), "{end:?}");
+            }
         }
         let mut rows = found.into_iter().peekable();
         for place in places {
             let found = rows.next_if(|row| row.0 == place).map(|row| row.1);
-            let is = self.row(request, place);
-            let was = before.iter().any(|row| row.0 == place && row.1 == found);
-            assert!(found == is || was, "{place:?} of {request:?}");
+            self.check_row(request, &(place, found), before);
         }
         assert_eq!(rows.next(), None, "a row that is not there, or out of order");
+    }
+
+    fn check_row(&self, request: &ReadRequest, found: &Row, before: &[Row]) {
+        let is = self.row(request, found.0);
+        assert!(found.1 == is || before.contains(found), "{:?} of {request:?}", found.0);
+    }
+
+    /// Takes the static rows out of what was found: each partition of the page begins with its own.
+    fn check_static_rows(
+        &self,
+        request: &ReadRequest,
+        page: &Page,
+        found: &mut Vec<((u64, u64), Cells)>,
+        before: &[Row],
+    ) {
+        let is_static = |row: &((u64, u64), Cells)| row.0.1 == NO_CK;
+        for pair in found.windows(2) {
+            assert!(!is_static(&pair[1]) || pair[0].0.0 != pair[1].0.0, "it comes first");
+        }
+        let mut keys = wanted_keys(request);
+        if let (Some(after), Partitions::Range { .. }) = (&request.after, &request.partitions) {
+            let begins = keys.iter().position(|key| *key == number(&after.key));
+            keys.drain(..begins.map_or(0, |at| at + usize::from(is_partitions_end(after))));
+        }
+        if let Some(end) = page.position() {
+            let ends = keys.iter().position(|key| *key == number(&end.key));
+            keys.truncate(1 + ends.expect("a page ends in a partition of the request"));
+        }
+        let mut rows = found.extract_if(.., |row| is_static(row)).peekable();
+        for key in keys {
+            let found = rows.next_if(|row| row.0.0 == key).map(|row| row.1);
+            self.check_row(request, &((key, NO_CK), found), before);
+        }
+        assert!(rows.next().is_none(), "a static row that is not there, or out of order");
     }
 }
 

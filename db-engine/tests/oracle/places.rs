@@ -5,6 +5,7 @@ use std::ops::{Bound, RangeBounds as _};
 use sandglass_db::{
     mutation::token,
     store::{Partitions, Position, ReadRequest},
+    types::comparable::ABOVE,
 };
 
 pub const KEYS: u64 = 6;
@@ -55,27 +56,46 @@ pub fn keys() -> Vec<u64> {
     keys
 }
 
-/// Where the rows of a request can be, in its order.
-pub fn places(request: &ReadRequest) -> Vec<(u64, u64)> {
+/// The keys of the partitions of a request, in its order.
+pub fn wanted_keys(request: &ReadRequest) -> Vec<u64> {
     let is_wanted = |key: &u64| match &request.partitions {
         Partitions::One { key: wanted, .. } => *wanted == key_bytes(*key),
         Partitions::Range { from, to } => (*from..=*to).contains(&token::token(&key_bytes(*key)).0),
     };
+    keys().into_iter().filter(is_wanted).collect()
+}
+
+/// Where the rows of a request can be, in its order, without static rows.
+pub fn places(request: &ReadRequest) -> Vec<(u64, u64)> {
     let bounds = (request.from.clone(), request.to.clone());
-    let keys = keys().into_iter().filter(is_wanted);
-    let mut places: Vec<(u64, u64)> = keys
-        .flat_map(|key| (NO_CK..CKS).map(move |ck| (key, ck)))
+    let first = if request.static_rows { FIRST_CK } else { NO_CK };
+    let mut places: Vec<(u64, u64)> = wanted_keys(request)
+        .into_iter()
+        .flat_map(|key| (first..CKS).map(move |ck| (key, ck)))
         .filter(|(_, ck)| bounds.contains(&ck_bytes(*ck)))
         .collect();
     if request.reverse {
         places.reverse();
     }
-    if let Some(Position { key, ck, .. }) = &request.after {
-        let last = (number(key), ck_number(ck));
-        let read = places.iter().position(|place| *place == last);
-        places.drain(..=read.expect("a page ends at a row of the request"));
+    if let Some(after) = &request.after {
+        places.drain(..read_until(&places, after));
     }
     places
+}
+
+/// How many of these places were read when a page has ended there.
+pub fn read_until(places: &[(u64, u64)], end: &Position) -> usize {
+    let key = number(&end.key);
+    if is_partitions_end(end) {
+        return places.iter().rposition(|place| place.0 == key).map_or(0, |last| last + 1);
+    }
+    let last = places.iter().position(|place| *place == (key, ck_number(&end.ck)));
+    1 + last.expect("a page ends at a row of the request")
+}
+
+/// Whether a page has ended behind a partition of which it has the static row alone.
+pub fn is_partitions_end(end: &Position) -> bool {
+    end.ck == [ABOVE]
 }
 
 /// Any bound of clustering keys.

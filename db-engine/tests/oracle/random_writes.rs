@@ -5,6 +5,7 @@ use std::ops::Range;
 use sandglass_db::{
     io::Random,
     mutation::{Builder, RowBuilder, TableNumber, Write, token::token},
+    types::comparable::ABOVE,
 };
 
 use super::{
@@ -54,6 +55,11 @@ impl TableShape {
 
     fn has_clustering(&self) -> bool {
         self.cks.end > FIRST_CK
+    }
+
+    /// Whether the row without a clustering key is a static row.
+    pub fn has_static_rows(&self) -> bool {
+        self.has_clustering() && self.cks.contains(&NO_CK)
     }
 }
 
@@ -109,6 +115,11 @@ impl RandomWrites<'_> {
                 builder.delete_row(&ck_bytes(ck), &write);
                 self.oracle.delete_row(row, write.timestamp);
             }
+            4..7 if self.shape.has_clustering() => {
+                let (from, to) = self.range();
+                builder.delete_range(&from, &to, &write);
+                self.oracle.delete_range((table, key), (from, to, write.timestamp));
+            }
             kind => {
                 let marker = kind < 26;
                 let mut builder = builder.row(&ck_bytes(ck), &write, marker);
@@ -124,6 +135,22 @@ impl RandomWrites<'_> {
                 }
             }
         }
+    }
+
+    /// Some range of clustering keys: with its ends or without.
+    fn range(&mut self) -> (Vec<u8>, Vec<u8>) {
+        // Two of the longest would be too large for a write.
+        let rows = self.shape.cks.end.min(FIRST_LONG_CK + 3) - FIRST_CK;
+        let [a, b] = [(); 2].map(|()| FIRST_CK + self.random.below(rows));
+        let [mut from, mut to] = [a.min(b), a.max(b)].map(ck_bytes);
+        let behind = |ck: &mut Vec<u8>| ck.push(ABOVE);
+        if a == b || self.random.percent(50) {
+            behind(&mut to);
+        }
+        if a != b && self.random.percent(30) {
+            behind(&mut from);
+        }
+        (from, to)
     }
 
     fn value(&mut self, builder: &mut RowBuilder<'_>, row: RowKey, column: u16) {

@@ -2,7 +2,10 @@
 //! some of which expire, and deletions of all kinds. A script of writes goes to it, and it follows
 //! from which of them have happened what is there.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    ops::Range,
+};
 
 use sandglass_db::{
     mutation::{Builder, RowView, Write, token},
@@ -16,7 +19,7 @@ pub const EVERY_KIND_KEY: &[u8] = b"every kind";
 const LASTING: u16 = 5;
 const BRIEF: u16 = 6;
 
-/// Every so many writes one replaces all elements, and another all rows before it.
+/// Every so many writes one replaces all elements.
 const REPLACES_EVERY: u32 = 20;
 
 /// The element that write `number` takes out.
@@ -31,6 +34,12 @@ fn replaces(number: u32) -> bool {
 /// The row whose deletion write `number` is.
 fn deleted(number: u32) -> Option<u32> {
     number.checked_sub(6).filter(|_| number % 5 == 1)
+}
+
+/// The rows that write `number` deletes as a range.
+fn deleted_range(number: u32) -> Option<Range<u32>> {
+    let from = number.checked_sub(20).filter(|_| number % 10 == 4)?;
+    Some(from..number - 8)
 }
 
 /// Adds what write `number` changes at this time.
@@ -51,6 +60,9 @@ pub fn put(out: &mut Vec<u8>, number: u32, now_us: i64) {
     builder.row(&key(number), &lasting, true).element(LASTING, b"", &key(number));
     if let Some(deleted) = deleted(number) {
         builder.delete_row(&key(deleted), &lasting);
+    }
+    if let Some(Range { start, end }) = deleted_range(number) {
+        builder.delete_range(&key(start), &key(end), &lasting);
     }
     builder.finish().unwrap();
 }
@@ -77,6 +89,8 @@ pub fn check(stores: &mut [Store], writes: &BTreeMap<u32, i64>, now_s: i64) {
         }
         expected.rows.insert(*number);
         deleted(*number).map(|deleted| expected.rows.remove(&deleted));
+        let range = deleted_range(*number);
+        expected.rows.retain(|row| range.as_ref().is_none_or(|range| !range.contains(row)));
     }
     assert_eq!(found(stores, now_s), expected);
 }
