@@ -43,7 +43,7 @@ impl Literal {
             Literal::Null => ("NULL", "null".into()),
             Literal::Text(text) => ("STRING", text.clone()),
             Literal::Integer(text) => ("INTEGER", text.clone()),
-            Literal::Float(text) => ("FLOAT", text.clone()),
+            Literal::Float(text) => ("FLOAT", text.replace("inf", "Infinity")),
             Literal::Boolean(value) => ("BOOLEAN", value.to_string()),
             Literal::Uuid(text) => ("UUID", text.clone()),
             Literal::Hex(text) => ("HEX", format!("0x{text}")),
@@ -87,7 +87,10 @@ pub fn encode(ty: &CqlType, literal: &Literal, column: &str) -> Result<Option<Ve
             ));
         }
         (_, Literal::Set(_) | Literal::Map(_) | Literal::Tuple(_)) => {
-            let kind = literal.described().0.to_lowercase();
+            let kind = match literal {
+                Literal::Tuple(_) => "tuple type".to_string(),
+                _ => literal.described().0.to_lowercase(),
+            };
             return refuse(format!("Invalid {kind} literal for {column} of type {ty}"));
         }
         (CqlType::List(_) | CqlType::Set(_) | CqlType::Map(..) | CqlType::Tuple(_), _) => {

@@ -48,11 +48,11 @@ fn validate_rare(ty: &CqlType, bytes: &[u8]) -> Result<(), TypeError> {
         }
         CqlType::Duration => validate_duration(bytes),
         CqlType::List(item) | CqlType::Set(item) => {
-            validate_items(ty, bytes, |items| validate_item(item, items))
+            validate_items(ty, bytes, |items| validate_item(ty, item, items))
         }
         CqlType::Map(key, value) => validate_items(ty, bytes, |items| {
-            validate_item(key, items)?;
-            validate_item(value, items)
+            validate_item(ty, key, items)?;
+            validate_item(ty, value, items)
         }),
         CqlType::Tuple(fields) => validate_tuple(fields, bytes),
         _ => {
@@ -106,6 +106,9 @@ fn validate_items<'a>(
 ) -> Result<(), TypeError> {
     let mut items = Elements(bytes);
     let count = items.count().map_err(|_| truncated(ty))?;
+    if count < 0 {
+        return Err(TypeError(format!("The data cannot be deserialized as a {}", kind(ty))));
+    }
     for _ in 0..count {
         if items.is_empty() {
             return Err(truncated(ty));
@@ -119,11 +122,12 @@ fn validate_items<'a>(
     }
 }
 
-fn validate_item(ty: &CqlType, items: &mut Elements<'_>) -> Result<(), TypeError> {
+/// Checks the next item of a value of type `of`.
+fn validate_item(of: &CqlType, ty: &CqlType, items: &mut Elements<'_>) -> Result<(), TypeError> {
     match items.item() {
         Ok(Some(item)) => validate(ty, item),
         Ok(None) => Err(TypeError("null is not supported inside collections".into())),
-        Err(_) => Err(TypeError("Not enough bytes to read a value of a collection".into())),
+        Err(_) => Err(truncated(of)),
     }
 }
 
@@ -133,11 +137,12 @@ fn validate_tuple(fields: &[CqlType], bytes: &[u8]) -> Result<(), TypeError> {
         if items.is_empty() {
             return Ok(());
         }
+        let what = if items.0.len() < 4 { "size of " } else { "" };
         match items.item() {
             Ok(Some(item)) => validate(field, item)?,
             Ok(None) => {}
             Err(_) => {
-                return Err(TypeError(format!("Not enough bytes to read {i}th component")));
+                return Err(TypeError(format!("Not enough bytes to read {what}{i}th component")));
             }
         }
     }
@@ -221,6 +226,22 @@ mod tests {
         assert!(validate(&CqlType::Text, "grün".as_bytes()).is_ok());
         assert!(validate(&CqlType::Text, &[0xFF]).is_err());
         assert!(validate(&CqlType::Ascii, "grün".as_bytes()).is_err());
+    }
+
+    #[test]
+    fn a_collection_does_not_have_fewer_values_than_none() {
+        let int = || Box::new(CqlType::Int);
+        let types = [
+            (CqlType::List(int()), "list"),
+            (CqlType::Set(int()), "set"),
+            (CqlType::Map(int(), int()), "map"),
+        ];
+        for (ty, name) in types {
+            for count in [-1i32, i32::MIN, -0x7F7F_7F80] {
+                let TypeError(why) = validate(&ty, &count.to_be_bytes()).unwrap_err();
+                assert_eq!(why, format!("The data cannot be deserialized as a {name}"));
+            }
+        }
     }
 
     #[test]

@@ -15,7 +15,8 @@ pub(super) struct Total {
     aggregate: Aggregate,
     count: i64,
     best: Option<(Vec<u8>, Vec<u8>)>,
-    integer: i64,
+    /// Of as many 64-bit integers as there may be rows.
+    integer: i128,
     /// Neumaier's compensated sum: the sum and what rounding took from it.
     float: (f64, f64),
 }
@@ -62,7 +63,7 @@ impl Total {
             Fold::Sum | Fold::Avg if scratch.is_empty() => return Ok(()),
             Fold::Sum | Fold::Avg if is_float(&self.aggregate.ty) => self.add_float(float(scratch)),
             Fold::Sum | Fold::Avg => {
-                self.integer = self.integer.wrapping_add(integer(scratch));
+                self.integer += i128::from(integer(scratch));
             }
             Fold::First if self.best.is_none() => self.best = Some((Vec::new(), scratch.clone())),
             Fold::Min | Fold::Max => {
@@ -102,22 +103,22 @@ impl Total {
         }
     }
 
-    /// The sum or average, in the wire form of the column's type. Integers wrap around and are
-    /// rounded towards zero, as Cassandra's do.
+    /// The sum or average, in the wire form of the column's type. As in Cassandra, a sum of
+    /// integers wraps around, and an average does not and is rounded towards zero.
     #[allow(clippy::cast_precision_loss, clippy::cast_possible_truncation)]
     fn number(&self) -> Vec<u8> {
         let average = self.aggregate.kind == Fold::Avg;
         let count = if average { self.count.max(1) } else { 1 };
         let total =
             if self.float.0.is_finite() { self.float.0 + self.float.1 } else { self.float.0 };
-        let integer = (self.integer / count).to_be_bytes();
+        let integer = (self.integer / i128::from(count)).to_be_bytes();
         match self.aggregate.ty {
             CqlType::Double => (total / count as f64).to_be_bytes().to_vec(),
             CqlType::Float => ((total / count as f64) as f32).to_be_bytes().to_vec(),
-            CqlType::Tinyint => integer.get(7..).unwrap_or_default().to_vec(),
-            CqlType::Smallint => integer.get(6..).unwrap_or_default().to_vec(),
-            CqlType::Int => integer.get(4..).unwrap_or_default().to_vec(),
-            _ => integer.to_vec(),
+            CqlType::Tinyint => integer.get(15..).unwrap_or_default().to_vec(),
+            CqlType::Smallint => integer.get(14..).unwrap_or_default().to_vec(),
+            CqlType::Int => integer.get(12..).unwrap_or_default().to_vec(),
+            _ => integer.get(8..).unwrap_or_default().to_vec(),
         }
     }
 }

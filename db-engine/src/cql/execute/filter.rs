@@ -3,15 +3,31 @@
 use crate::{
     cql::{
         error::CqlError,
-        execute::{context::BindContext, project::Projector},
+        execute::{context::BindContext, project::Projector, value::Found},
         parse::ast::Operator,
         prepare::{
+            input::BoundValue,
             plan::{Choice, Condition},
             source::Source,
         },
     },
     types::{CqlType, Value, comparable},
 };
+
+/// No value is compared with nothing. The words are not those about a key.
+fn check_value(
+    slot: &BoundValue,
+    values: &[Value<'_>],
+    context: &BindContext,
+) -> Result<(), CqlError> {
+    let what = match slot.find(values, context)? {
+        Found::Bytes(_) => return Ok(()),
+        Found::Null => "null",
+        Found::Unset => "unset",
+    };
+    let name = &slot.name;
+    Err(CqlError::invalid(format!("Unsupported {what} value for column {name}")))
+}
 
 /// A condition with its values known.
 #[derive(Debug)]
@@ -30,6 +46,9 @@ impl Filter {
         context: &BindContext,
     ) -> Result<Self, CqlError> {
         let mut codes = Vec::new();
+        if let (Choice::One(slot), Source::Cell(_)) = (&condition.choice, &condition.source) {
+            check_value(slot, values, context)?;
+        }
         for (slot, value) in condition.choice.resolve(values, context)? {
             let mut code = Vec::new();
             comparable::encode(&slot.ty, false, &value, &mut code)?;

@@ -5,7 +5,7 @@ use crate::{
         error::CqlError,
         execute::{
             context::BindContext,
-            value::{check_composite, check_key, put_component},
+            value::{check_composite, check_key, check_not_empty, put_component},
         },
         prepare::{
             input::BoundValue,
@@ -69,9 +69,7 @@ pub(super) fn partition_keys(
 ) -> Result<Vec<(Token, Vec<u8>)>, CqlError> {
     if let [Choice::One(slot)] = choices {
         let value = slot.find_key(values, context)?;
-        if value.is_empty() {
-            return Err(CqlError::invalid("Key may not be empty"));
-        }
+        check_not_empty(&value)?;
         check_key(value.len())?;
         return Ok(vec![(token(&value), value.into_owned())]);
     }
@@ -100,6 +98,7 @@ pub(super) fn partition_keys(
     keys.dedup();
     let components = if is_single { 0 } else { choices.len() };
     for (_, key) in &keys {
+        check_not_empty(key)?;
         check_composite(key.len(), components)?;
     }
     Ok(keys.into_iter().map(|(_, key)| (token(&key), key)).collect())

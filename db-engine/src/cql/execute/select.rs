@@ -63,8 +63,9 @@ impl SelectPlan {
         };
         let steps = match &self.partitions {
             PartitionSet::Keys(choices) => {
-                let keys = partition_keys(choices, values, context)?;
+                // Cassandra judges the rows' keys first.
                 let mut slices = self.ranges.slices(values, context)?;
+                let keys = partition_keys(choices, values, context)?;
                 if self.reverse {
                     slices.reverse();
                 }

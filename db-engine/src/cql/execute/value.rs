@@ -11,6 +11,9 @@ use crate::{
 };
 use std::borrow::Cow;
 
+const NULL_TOKEN: &str = "Invalid null token value";
+const UNSET_TOKEN: &str = "Invalid unset value for argument in call to function token";
+
 /// A value that was looked up.
 pub(super) enum Found<'a> {
     Null,
@@ -46,6 +49,13 @@ impl BoundValue {
                 Ok(value.map_or(Found::Null, |bytes| Found::Bytes(Cow::Owned(bytes))))
             }
             Operand::Token(slots) => {
+                for slot in slots {
+                    match slot.find(values, context)? {
+                        Found::Null => return Err(CqlError::invalid(NULL_TOKEN)),
+                        Found::Unset => return Err(CqlError::invalid(UNSET_TOKEN)),
+                        Found::Bytes(_) => {}
+                    }
+                }
                 let mut key = Vec::new();
                 put_key(slots, values, context, &mut key)?;
                 Ok(Found::Bytes(Cow::Owned(token(&key).0.to_be_bytes().to_vec())))
@@ -95,9 +105,7 @@ pub(super) fn put_key(
     out.clear();
     if let [slot] = slots {
         let value = slot.find_key(values, context)?;
-        if value.is_empty() {
-            return Err(CqlError::invalid("Key may not be empty"));
-        }
+        check_not_empty(&value)?;
         check_key(value.len())?;
         out.extend_from_slice(&value);
         return Ok(());
@@ -107,6 +115,11 @@ pub(super) fn put_key(
         put_component(&value, out)?;
     }
     check_composite(out.len(), slots.len())
+}
+
+/// A partition key has bytes; that of several columns always does.
+pub(super) fn check_not_empty(key: &[u8]) -> Result<(), CqlError> {
+    if key.is_empty() { Err(CqlError::invalid("Key may not be empty")) } else { Ok(()) }
 }
 
 /// Bytes around the value of a component: its length and a zero.

@@ -149,9 +149,10 @@ pub(super) fn check_limit(slot: Option<&BoundValue>) -> Result<(), CqlError> {
 
 /// As [`routing`]; of an `IN` with markers, Cassandra names the last one.
 pub(super) fn routing_of(choices: &[Choice]) -> Vec<u16> {
+    let is_bound = |slot: &&BoundValue| matches!(slot.operand, Operand::Bound(_));
     let last = |choice: &Choice| match choice {
         Choice::One(slot) => Some(slot.clone()),
-        Choice::Several(slots) => slots.last().cloned(),
+        Choice::Several(slots) => slots.iter().rfind(is_bound).cloned(),
         Choice::List(..) | Choice::Tuples(_) | Choice::WithBefore => None,
     };
     let slots: Option<Vec<BoundValue>> = choices.iter().map(last).collect();

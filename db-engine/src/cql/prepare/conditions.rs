@@ -33,6 +33,25 @@ impl OfColumn {
     pub(super) fn is_empty(&self) -> bool {
         self.equal.is_none() && self.lower.is_none() && self.upper.is_none()
     }
+
+    /// Refuses one more condition that does not go with those before, of which the refusal tells.
+    fn check_first(&self, name: &str) -> Result<(), CqlError> {
+        let which = match &self.equal {
+            None if self.is_empty() => return Ok(()),
+            None => {
+                return invalid(format!(
+                    "Column \"{name}\" cannot be restricted by both an equality and an inequality \
+                     relation"
+                ));
+            }
+            Some(Choice::Several(slots)) if slots.len() != 1 => "a IN",
+            Some(Choice::List(..) | Choice::Tuples(_) | Choice::WithBefore) => "a IN",
+            Some(_) => "an Equal",
+        };
+        invalid(format!(
+            "{name} cannot be restricted by more than one relation if it includes {which}"
+        ))
+    }
 }
 
 /// A `WHERE`, sorted out.
@@ -171,7 +190,8 @@ impl<'a> Sorter<'a> {
             }
             push_conditions(&Source::of(column), of, &mut conditions);
         }
-        if !conditions.is_empty() && !allow_filtering {
+        let by_value = |one: &Condition| matches!(one.source, Source::Cell(_));
+        if conditions.iter().any(by_value) && !allow_filtering {
             return invalid(FILTERING);
         }
         if conditions.iter().any(|condition| !orders(&condition.choice)) {
@@ -335,11 +355,7 @@ fn add_to(
         let slot = binder.of_column(&relation.value, column)?;
         return set(of, relation.operator, slot, name);
     }
-    if !of.is_empty() {
-        return invalid(format!(
-            "{name} cannot be restricted by more than one relation if it includes a IN"
-        ));
-    }
+    of.check_first(name)?;
     of.equal = Some(choice(&relation.value, column, binder)?);
     Ok(())
 }
@@ -350,10 +366,8 @@ pub(super) fn set(
     slot: BoundValue,
     name: &str,
 ) -> Result<(), CqlError> {
-    if of.equal.is_some() || (operator == Operator::Eq && !of.is_empty()) {
-        return invalid(format!(
-            "{name} cannot be restricted by more than one relation if it includes an Equal"
-        ));
+    if of.equal.is_some() || operator == Operator::Eq {
+        of.check_first(name)?;
     }
     let (end, inclusive, which) = match operator {
         Operator::Eq | Operator::In => {

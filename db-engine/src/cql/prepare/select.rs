@@ -6,7 +6,7 @@ use crate::{
         parse::ast::{Select, Term},
         prepare::{
             binder::{Binder, check_limit, column, routing_of},
-            conditions::{Sorter, Where},
+            conditions::{FILTERING, Sorter, Where},
             plan::{Choice, Condition, PartitionSet, Plan, Prepared, SelectPlan},
             selection::{Selected, check_distinct, selection},
             source::{Fold, Source},
@@ -22,45 +22,44 @@ const DISTINCT_BY_KEY: &str = "SELECT DISTINCT with WHERE clause only supports r
      partition key and/or static columns.";
 
 pub(super) fn prepare(table: &Arc<Table>, select: &Select) -> Result<Prepared, CqlError> {
-    let selected = selection(table, select)?;
     if is_system(&table.keyspace) {
-        return prepare_system(table, select, selected);
+        return prepare_system(table, select, selection(table, select)?);
     }
     let mut binder = Binder::default();
     let mut sorter = Sorter::new(table);
     for relation in &select.relations {
         sorter.add(relation, &mut binder)?;
     }
+    let restricts_clustering = sorter.restricts_clustering();
+    let Where { partitions, ranges, conditions } = sorter.finish(select.allow_filtering)?;
+    let restricts_regular = restricts_regular(table, &conditions);
+    // From here on what is wrong is told in Cassandra's order.
+    let selected = selection(table, select)?;
+    if restricts_clustering && is_static_only(table, select, &selected) {
+        return invalid("Cannot restrict clustering columns when selecting only static columns");
+    }
+    if select.distinct {
+        check_partitions_only(select, restricts_clustering || restricts_regular)?;
+        check_distinct(table, &selected, matches!(partitions, PartitionSet::Tokens { .. }))?;
+    }
+    let sums_up = selected.iter().any(|item| item.kind != Fold::First);
+    check_sums(sums_up, select.per_partition_limit.is_some())?;
+    let reverse = order(table, select, &partitions, &ranges.prefix)?;
+    if !conditions.is_empty() && !select.allow_filtering {
+        return invalid(FILTERING);
+    }
     let mut bound = |term: &Option<Term>, name: &str| {
         term.as_ref().map(|term| binder.slot(term, name, &CqlType::Int)).transpose()
     };
-    let per_partition_limit = bound(&select.per_partition_limit, "[per_partition_limit]")?;
     let limit = bound(&select.limit, "[limit]")?;
-    let restricts_clustering = sorter.restricts_clustering();
-    if restricts_clustering {
-        check_restricted(table, select, &selected)?;
-    }
-    let Where { partitions, ranges, conditions } = sorter.finish(select.allow_filtering)?;
-    let restricts_regular = restricts_regular(table, &conditions);
-    if select.distinct {
-        if per_partition_limit.is_some() {
-            return invalid("PER PARTITION LIMIT is not allowed with SELECT DISTINCT queries");
-        }
-        if restricts_regular {
-            return invalid(DISTINCT_BY_KEY);
-        }
-        check_distinct(table, &selected, matches!(partitions, PartitionSet::Tokens { .. }))?;
-    }
+    let per_partition_limit = bound(&select.per_partition_limit, "[per_partition_limit]")?;
     check_limit(limit.as_ref())?;
     check_limit(per_partition_limit.as_ref())?;
-    let reverse = order(table, select, &partitions, &ranges.prefix)?;
     let pk_indexes = match &partitions {
         PartitionSet::Keys(choices) => routing_of(choices),
         PartitionSet::Tokens { .. } => Vec::new(),
     };
     let bind = binder.finish();
-    let sums_up = selected.iter().any(|item| item.kind != Fold::First);
-    check_sums(sums_up, per_partition_limit.is_some())?;
     let aggregates = selected.iter().map(Selected::aggregate).collect();
     let sources = selected.iter().map(|item| &item.source);
     let sources = sources.chain(conditions.iter().map(|condition| &condition.source));
@@ -94,12 +93,12 @@ pub(super) fn prepare(table: &Arc<Table>, select: &Select) -> Result<Prepared, C
     })
 }
 
-/// Checks what is asked for if clustering columns are restricted.
-fn check_restricted(table: &Table, select: &Select, selected: &[Selected]) -> Result<(), CqlError> {
-    if is_static_only(table, select, selected) {
-        return invalid("Cannot restrict clustering columns when selecting only static columns");
+/// Checks that DISTINCT is asked for partitions, by what they are.
+fn check_partitions_only(select: &Select, restricts_rows: bool) -> Result<(), CqlError> {
+    if select.per_partition_limit.is_some() {
+        return invalid("PER PARTITION LIMIT is not allowed with SELECT DISTINCT queries");
     }
-    if select.distinct { invalid(DISTINCT_BY_KEY) } else { Ok(()) }
+    if restricts_rows { invalid(DISTINCT_BY_KEY) } else { Ok(()) }
 }
 
 fn restricts_regular(table: &Table, conditions: &[Condition]) -> bool {

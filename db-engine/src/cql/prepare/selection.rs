@@ -87,6 +87,9 @@ fn call(table: &Table, name: &str, arguments: &[Selector]) -> Result<Selected, C
         return Ok(Selected { source, kind, ty, spec: spec("system.", CqlType::Bigint) });
     }
     let [column] = columns.as_slice() else {
+        if matches!(name, "writetime" | "ttl") {
+            return Err(CqlError::syntax(format!("{name} is of one column")));
+        }
         return invalid(format!("Unknown function '{name}'"));
     };
     match name {
