@@ -6,8 +6,13 @@ import { fileURLToPath } from 'node:url'
 
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 
-export default function buildEngine() {
-  if (process.env.CQL_HOSTS || process.env.SANDGLASS_DB) return
+export default function buildEngineIfNeeded() {
+  if (!process.env.CQL_HOSTS) buildEngine()
+}
+
+/** Builds the engine, unless another executable is given. */
+export function buildEngine() {
+  if (process.env.SANDGLASS_DB) return
   const manifest = join(ROOT, 'db-engine/Cargo.toml')
   const { status, error } = spawnSync(
     'cargo',

@@ -1,0 +1,261 @@
+// What is compared of two answers, and the differences that docs/protocol.md lists.
+
+/**
+ * @typedef {import('./connection.js').Answer} Answer
+ * @typedef {import('./connection.js').Statement} Statement
+ *
+ * @typedef {object} Tolerated
+ * @property {string} listed  Words of docs/protocol.md that list it.
+ * @property {(statement: Statement, ours: Answer, theirs: Answer) => boolean} is
+ */
+
+const SYNTAX_ERROR = 0x2000
+/** Seconds by which the rest of a lifetime may differ: both were not asked at the same moment. */
+const LIFETIME_DIFFERENCE_MAX = 120
+
+/** What Sandglass says that it does not do, with the words by which docs/protocol.md lists it. */
+const UNSUPPORTED = Object.entries({
+  'CONTAINS is': '`CONTAINS`, `CONTAINS KEY`',
+  'ORDER BY with IN on the partition key is': '`ORDER BY` with `IN` of partitions',
+  'A range over several columns of different directions is':
+    'a range of several columns of different directions',
+  'token() besides a whole partition key is': '`token()` besides a whole partition key',
+  'Filtering by several columns at once is': 'a filter on several columns at once',
+  'Filtering by a duration is': 'a filter on a duration',
+  '(sum|avg) of type (varint|decimal) is': '`sum` and `avg` of `varint` and `decimal`',
+  '(min|max) of type .*duration.* is': '`min` and `max` of durations',
+  '(sum|avg) of type .* is': '`sum` and `avg` of what is no number',
+  'Bind markers and functions inside a tuple are': 'bind markers and functions inside a tuple',
+  'A function of a function in a selection is': 'a function of a function in a selection',
+  'A condition on a part of a collection is': 'a condition on a part of a collection',
+  'Deleting a range of rows is': 'deletions of a range of rows',
+})
+
+/** Failures inside of Cassandra: of the server, of a read, of a write. */
+const INTERNAL = [0x0000, 0x1300, 0x1500]
+
+/** What is said of a value that does not fit. */
+const UNFIT =
+  /^(Invalid \w+ (type )?(constant|literal)|Invalid (null|unset) (token )?value|Unsupported (null|unset)|Unexpected receiver|Unable to|Unknown function|Type error|Expected \d|cannot parse|Key may not be empty|null is not|UUID should|Not enough bytes|Invalid number of arguments|The data cannot|Unexpected extraneous)/
+
+/** Pairs of faults that one statement may have: which is told here, and which by Cassandra. */
+const FAULTS = [
+  [/^(PRIMARY KEY column|Non PRIMARY KEY columns|Some clustering keys|Range deletions)/, UNFIT],
+  [/^(PRIMARY KEY column|Non PRIMARY KEY columns|Invalid null value)/, /^Some .* are missing/],
+  [/^Invalid (null|unset) token value/, UNFIT],
+  [/^PRIMARY KEY column/, /cannot be restricted by both/],
+  [/^(Cannot execute this query|ORDER BY is only|SELECT DISTINCT)/, /^PRIMARY KEY column/],
+  [/^(Cannot execute this query|SELECT DISTINCT)/, /^Slice restrictions are not supported on/],
+  [/^(ORDER BY is only|The token\(\) function)/, /^Undefined column name/],
+  [UNFIT, /^(The column names contains duplicates|PER PARTITION LIMIT is not allowed)/],
+  [/cannot be restricted by more than one relation/, UNFIT],
+  [/^SELECT DISTINCT queries must only/, /^SELECT DISTINCT queries must only/],
+  [/^(PRIMARY KEY|Cannot execute|SELECT DISTINCT)/, /^Clustering column .* cannot be restricted/],
+]
+
+/** @param {Answer} answer */
+const words = ({ error }) => error?.[1] ?? ''
+
+/** @param {Answer} one  @param {Answer} other */
+const sameCode = (one, other) => one.error !== undefined && one.error[0] === other.error?.[0]
+
+/** The same without warnings and the types that an aggregate gives. @param {Answer} answer
+ * @returns {Answer} */
+const untyped = ({ columns, warnings, ...rest }) => ({
+  ...rest,
+  columns: columns?.map(([name, type]) => [name, /^system\.(min|max)\(/.test(name) ? '' : type]),
+})
+
+/** With each `NaN` that has a sign as one without. @param {Answer} answer */
+const unsigned = (answer) =>
+  JSON.stringify(answer).replaceAll(/"fff8000000000000"|"ffc00000"/g, (nan) =>
+    nan.replace('ff', '7f'),
+  )
+
+/** The column whose value does not fit. @param {Answer} answer */
+const subject = (answer) => /(?:for|column) "?([\w ]+?)"?(?: of type|:|$)/.exec(words(answer))?.[1]
+
+/** @type {Tolerated[]} */
+export const TOLERATED = [
+  ...UNSUPPORTED.map(([what, listed]) => {
+    const said = new RegExp(`^${what.replaceAll('()', '\\(\\)')} not supported yet by Sandglass$`)
+    return {
+      listed,
+      is: (/** @type {Statement} */ _, /** @type {Answer} */ ours) => said.test(words(ours)),
+    }
+  }),
+  {
+    listed: 'a failure inside of Cassandra',
+    is: (_, ours, { error }) =>
+      error !== undefined && INTERNAL.includes(error[0]) && ours.error?.[0] !== -1,
+  },
+  {
+    listed: 'which of several values that do not fit is told',
+    is: (_, ours, theirs) =>
+      sameCode(ours, theirs) &&
+      [ours, theirs].every((answer) => UNFIT.test(words(answer))) &&
+      (subject(ours) === undefined ||
+        subject(ours) !== subject(theirs) ||
+        /: component \d+ is not of type/.test(words(theirs))),
+  },
+  {
+    listed: 'values for no marker, or for fewer',
+    is: (_, ours, theirs) =>
+      sameCode(ours, theirs) && /(bind|bound) variables$/.test(words(theirs)),
+  },
+  {
+    listed: 'null in a condition on several columns',
+    is: (_, ours, theirs) =>
+      sameCode(ours, theirs) &&
+      /^Invalid (null|unset) value for/.test(words(theirs)) &&
+      words(ours).replace('value in condition for', 'value for') === words(theirs),
+  },
+  {
+    listed: 'which of several faults is told',
+    is: (_, ours, theirs) =>
+      sameCode(ours, theirs) &&
+      FAULTS.some(([our, their]) => our.test(words(ours)) && their.test(words(theirs))),
+  },
+  {
+    listed: 'null in a range of rows, or what does not fit beside an `IN` of nothing',
+    is: (_, ours, theirs) => UNFIT.test(words(ours)) && theirs.rows !== undefined,
+  },
+  {
+    listed: 'an empty key inside `token()`, or of a range of rows that is empty',
+    is: (_, ours, theirs) => words(ours) === 'Key may not be empty' && theirs.rows !== undefined,
+  },
+  {
+    listed: 'which marker is the key, of a batch and of a filter on the key',
+    is: ({ text }, ours, theirs) =>
+      /^BEGIN|ALLOW FILTERING$/.test(text) &&
+      differingPart(untyped(ours), untyped({ ...theirs, key: ours.key })) === undefined,
+  },
+  {
+    listed: 'warnings of aggregates that read several partitions',
+    is: (_, ours, theirs) =>
+      theirs.warnings?.every((text) => text.startsWith('Aggregation query used')) === true &&
+      ours.warnings === undefined &&
+      differingPart(untyped(ours), untyped(theirs)) === undefined,
+  },
+  {
+    listed: 'the sign of a `NaN` that is a sum',
+    is: ({ text }, ours, theirs) =>
+      /\b(sum|avg)\(/.test(text) &&
+      differingPart(untyped(ours), JSON.parse(unsigned(untyped(theirs)))) === undefined,
+  },
+  {
+    listed: 'the type of `min` and `max` of a `timeuuid`',
+    is: ({ text }, ours, theirs) =>
+      /\b(min|max)\(/i.test(text) &&
+      /LegacyTimeUUIDType/.test(JSON.stringify(theirs.columns)) &&
+      differingPart(untyped(ours), untyped(theirs)) === undefined,
+  },
+  {
+    listed: 'a tuple of columns in a selection',
+    is: ({ text }, ours) => ours.error?.[0] === SYNTAX_ERROR && /^SELECT (.* , )?\( \w+/.test(text),
+  },
+  {
+    listed: 'a collection in a key with fewer values than none',
+    is: (_, ours, theirs) =>
+      /^The data cannot be deserialized/.test(words(ours)) && theirs.error === undefined,
+  },
+  {
+    listed: 'a hexadecimal constant for a `tinyint`',
+    is: (_, ours) => /^Invalid HEX constant .* of type tinyint$/.test(words(ours)),
+  },
+  {
+    listed: 'a constant for a tuple',
+    is: (_, ours) => /^Invalid \w+ constant .* of type (frozen<)?tuple</.test(words(ours)),
+  },
+  {
+    listed: 'the keyspace of a type that is unknown',
+    is: (_, ours, theirs) =>
+      sameCode(ours, theirs) &&
+      /^Unknown type/.test(words(ours)) &&
+      /^Unknown type/.test(words(theirs)),
+  },
+  {
+    listed: 'what is a fault of syntax',
+    is: (_, ours, theirs) =>
+      (ours.error?.[0] === SYNTAX_ERROR &&
+        /^(Unknown function|Cannot infer|Undefined column name distinct)/.test(words(theirs))) ||
+      (theirs.error?.[0] === SYNTAX_ERROR &&
+        /^(Unmatched column|Multi-column relations)/.test(words(ours))) ||
+      (UNFIT.test(words(ours)) && /^Multiple incompatible setting/.test(words(theirs))),
+  },
+]
+
+/**
+ * The part in which two answers differ, if they do, and whether that is listed.
+ *
+ * @param {Statement} statement
+ * @param {Answer} ours
+ * @param {Answer} theirs
+ */
+export function difference(statement, ours, theirs) {
+  const part = differingPart(ours, theirs)
+  const listed = part && TOLERATED.find(({ is }) => is(statement, ours, theirs))?.listed
+  return { part, listed }
+}
+
+/** @param {Answer} ours  @param {Answer} theirs @returns {keyof Answer | undefined} */
+function differingPart(ours, theirs) {
+  if (!same(errorOf(ours), errorOf(theirs))) return 'error'
+  if (!same(ours.markers, theirs.markers)) return 'markers'
+  if (!same(ours.key, theirs.key)) return 'key'
+  if (!same(ours.columns, theirs.columns)) return 'columns'
+  if (!sameRows(ours, theirs)) return 'rows'
+  if (!same(pagesOf(ours), pagesOf(theirs))) return 'pages'
+  if (!same(ours.warnings, theirs.warnings)) return 'warnings'
+  return undefined
+}
+
+/** @param {unknown} left  @param {unknown} right */
+const same = (left, right) => JSON.stringify(left) === JSON.stringify(right)
+
+/** Cassandra's words about syntax are those of its parser. @param {Answer} answer */
+const errorOf = ({ error }) => (error?.[0] === SYNTAX_ERROR ? SYNTAX_ERROR : error)
+
+/** Pages with rows: whether an empty one follows is left to each. @param {Answer} answer */
+const pagesOf = ({ pages }) => pages?.filter((rows) => rows > 0)
+
+/** @param {Answer} ours  @param {Answer} theirs */
+export function sameRows(ours, theirs) {
+  if (same(ours.rows, theirs.rows)) return true
+  if (!ours.rows || !theirs.rows || ours.rows.length !== theirs.rows.length) return false
+  const lifetimes = (ours.columns ?? []).map(([name]) => name.startsWith('ttl('))
+  if (!lifetimes.includes(true)) return false
+  return ours.rows.every((row, at) =>
+    row.every((value, column) => {
+      const other = theirs.rows?.[at][column]
+      if (value === other) return true
+      return lifetimes[column] && value && other ? isNear(value, other) : false
+    }),
+  )
+}
+
+/** @param {string} one  @param {string} other  Numbers in hexadecimal. */
+const isNear = (one, other) =>
+  Math.abs(Number.parseInt(one, 16) - Number.parseInt(other, 16)) <= LIFETIME_DIFFERENCE_MAX
+
+/**
+ * What kind of difference it is, so that each is shown once: the words without names and numbers.
+ *
+ * @param {Statement} statement
+ * @param {Answer} ours
+ * @param {Answer} theirs
+ */
+export function signature(statement, ours, theirs) {
+  const part = differingPart(ours, theirs) ?? 'none'
+  if (part === 'error') return `error: ${shortened(ours)} | ${shortened(theirs)}`
+  if (part === 'warnings') return `warnings: ${ours.warnings} | ${theirs.warnings}`
+  const verb = statement.batch ? 'BATCH' : statement.text.split(' ')[0]
+  return `${part}: ${verb}${/DISTINCT|\(|LIMIT|IN \(|ORDER/.exec(statement.text)?.[0] ?? ''}`
+}
+
+/** @param {Answer} answer */
+function shortened({ error }) {
+  if (!error) return 'none'
+  const text = error[1].split('\n')[0].replaceAll(/'[^']*'|"[^"]*"|\b[pcvswkt]\d\w*|\d+/g, '_')
+  return `${error[0].toString(16)} ${error[0] === SYNTAX_ERROR ? '' : text.slice(0, 60)}`
+}

@@ -1,0 +1,35 @@
+// What random statements are about. One that the engine does not have yet is turned off here.
+
+/** @typedef {keyof typeof KINDS} Kind */
+
+export const KINDS = {
+  /** Writes of rows, partitions and columns; batches; SELECT; ALTER; TRUNCATE. */
+  rows: true,
+  /** STATIC columns. */
+  statics: false,
+  /** DELETE of a range of rows. */
+  ranges: false,
+  /** UPDATE and DELETE with IN. */
+  severalRows: true,
+  /** Lists, sets and maps that are not frozen. */
+  collections: false,
+  /** Tables of counters. */
+  counters: false,
+  /** IF NOT EXISTS, IF EXISTS, IF column = value. */
+  conditions: false,
+}
+
+/**
+ * The kinds that are on, or those that a list names.
+ *
+ * @param {string} [list]
+ * @returns {Set<Kind>}
+ */
+export function kindsOf(list) {
+  const all = /** @type {Kind[]} */ (Object.keys(KINDS))
+  if (list === undefined) return new Set(all.filter((kind) => KINDS[kind]))
+  const named = list.split(',')
+  const unknown = named.find((name) => !all.some((kind) => kind === name))
+  if (unknown) throw new Error(`--kinds ${unknown} is none of ${all.join(', ')}`)
+  return new Set(all.filter((kind) => named.includes(kind)))
+}
