@@ -149,8 +149,7 @@ fn validate_tuple(fields: &[CqlType], bytes: &[u8]) -> Result<(), TypeError> {
     if items.is_empty() {
         return Ok(());
     }
-    let name = CqlType::Tuple(fields.to_vec());
-    Err(TypeError(format!("Expected {} values for {name}, but got more", fields.len())))
+    Err(TypeError("Invalid remaining data after end of tuple value".into()))
 }
 
 /// Reads one of Cassandra's variable-length integers: leading ones of the first byte say how many
