@@ -56,6 +56,14 @@ impl Total {
             return Ok(());
         }
         scratch.clear();
+        if self.aggregate.kind == Fold::First {
+            // The first row's, also if that is null.
+            if self.count == 0 && projector.value(&self.aggregate.source, scratch).is_some() {
+                self.best = Some((Vec::new(), scratch.clone()));
+            }
+            self.count += 1;
+            return Ok(());
+        }
         if projector.value(&self.aggregate.source, scratch).is_none() {
             return Ok(());
         }
@@ -65,7 +73,6 @@ impl Total {
             Fold::Sum | Fold::Avg => {
                 self.integer += i128::from(integer(scratch));
             }
-            Fold::First if self.best.is_none() => self.best = Some((Vec::new(), scratch.clone())),
             Fold::Min | Fold::Max => {
                 let mut code = Vec::new();
                 comparable::encode(&self.aggregate.ty, false, scratch, &mut code)

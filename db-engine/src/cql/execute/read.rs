@@ -242,6 +242,10 @@ impl Read {
         if !self.enter(plan, (position.token, &position.key), start, out)? {
             return Ok(());
         }
+        // Behind a partition its static row is not read again.
+        if position.ck == self.end() && !self.end_partition(plan, start, out)? {
+            return Ok(());
+        }
         let position = self.beyond(position.clone());
         let tired = self.filtered >= FILTERED_ROWS_MAX || out.len() - start >= PAGE_BYTES;
         let next_key = self.next_key().filter(|_| self.is_full(&position.key));

@@ -175,10 +175,7 @@ impl Parser<'_> {
 
     fn new_column(&mut self) -> Parsed<NewColumn> {
         let (name, declared) = (self.name()?, self.type_name(0)?);
-        if self.words("static") {
-            return Err(CqlError::unsupported("Static columns are"));
-        }
-        Ok(NewColumn { name, declared, is_static: false })
+        Ok(NewColumn { name, declared, is_static: self.words("static") })
     }
 
     fn ordering(&mut self) -> Parsed<(String, bool)> {

@@ -174,9 +174,6 @@ fn place_relations(
     }
     match rows.as_one() {
         Some(one) => (plan.partition_key, plan.clustering) = one,
-        None if rows.ranges.open && rows.ranges.restricts() => {
-            return Err(CqlError::unsupported("Deleting a range of rows is"));
-        }
         None => plan.many = Some(Box::new(rows)),
     }
     Ok(())

@@ -3,6 +3,7 @@
 mod many_rows;
 mod pages;
 mod rules;
+mod statics;
 
 use super::*;
 use crate::{
@@ -138,17 +139,22 @@ impl Database {
                 let order = (token, key).cmp(&(&after.token, &after.key));
                 if is_of_one { Ordering::Equal } else { order }
             });
-            if !wanted || by_partition.is_lt() {
+            let is_range = matches!(request.partitions, Partitions::Range { .. });
+            let after = request.after.as_ref().filter(|_| is_range);
+            let is_behind = by_partition.is_eq() && after.is_some_and(|after| after.ck == [0xFF]);
+            if !wanted || by_partition.is_lt() || is_behind {
                 continue;
+            }
+            if let Some((token, before, _)) = last.filter(|(_, before, _)| before != key)
+                && self.stops()
+            {
+                page.cut(token, before, &[0xFF]);
+                break;
             }
             if request.static_rows && begun != Some((token, key)) {
                 begun = Some((token, key));
                 let of_static = self.rows.get(&(*token, key.clone(), Vec::new()));
                 if let Some(row) = of_static.filter(|row| is_live(row)) {
-                    if let Some((token, key, ck)) = last.filter(|_| self.stops()) {
-                        page.cut(token, key, ck);
-                        break;
-                    }
                     page.push(*token, key, &[], row);
                     let is_first = by_partition.is_gt() || request.after.is_none();
                     let place = (*token, key.as_slice(), &[][..]);
