@@ -119,6 +119,9 @@ macro_rules! shard_metrics {
             pub write_latency: Histogram,
             /// From the submission of a block of the log to its being durable.
             pub log_write: Histogram,
+            /// From the arrival of a write that depends on what is there to its having the latches
+            /// of its partitions.
+            pub latch_wait: Histogram,
             /// What clients make the shard hold.
             pub memory: Arc<Budget>,
             errors: [Counter; ERROR_CODES.len() + 1],
@@ -176,6 +179,12 @@ shard_metrics! {
     reads counter "cql_reads_total" "SELECT statements run.";
     writes counter "cql_writes_total" "INSERT, UPDATE, DELETE run, in batches or not.";
     batches counter "cql_batches_total" "Batches run.";
+    conditional counter "cql_conditional_writes_total"
+        "Conditional writes run; a batch with conditions is one.";
+    not_applied counter "cql_conditional_writes_not_applied_total"
+        "Those of them whose conditions did not hold.";
+    latch_waiting gauge "latch_waiting"
+        "Writes of all shards that wait for a latch of a partition of this one.";
     rows_read counter "cql_rows_read_total" "Rows returned by SELECT statements.";
     prepared gauge "query_processor_prepared_statements"
         "Prepared statements remembered by all shards, when this one last had to do with them.";
@@ -277,7 +286,7 @@ pub fn render(shards: &[&ShardMetrics], process: &ProcessMetrics) -> String {
     render_memory(&mut out, shards);
     render_errors(&mut out, shards);
     render_queries(&mut out, shards);
-    let histograms: [(&str, &str, HistogramOf); 3] = [
+    let histograms: [(&str, &str, HistogramOf); 4] = [
         (
             "sandglass_db_storage_proxy_coordinator_read_latency_seconds",
             "From a read's arrival to its answer.",
@@ -292,6 +301,11 @@ pub fn render(shards: &[&ShardMetrics], process: &ProcessMetrics) -> String {
             "sandglass_db_commitlog_write_seconds",
             "From the submission of a block of the log to its being durable.",
             |metrics| &metrics.log_write,
+        ),
+        (
+            "sandglass_db_latch_wait_seconds",
+            "From the arrival of a write that depends on what is there to its having its latches.",
+            |metrics| &metrics.latch_wait,
         ),
     ];
     for (name, help, histogram) in histograms {

@@ -14,7 +14,10 @@ mod prepare;
 mod tests;
 
 pub use error::{CqlError, ErrorCode};
-pub use execute::{BindContext, BindScratch, Read, ReadOptions};
+pub use execute::{
+    BindContext, BindScratch, BoundWrite, KnownRows, NotApplied, Read, ReadOptions, RowName,
+    applied_column, are_met, bind_all, not_applied, rows_of,
+};
 pub use parse::{ast::Statement, parse};
 pub use prepare::{
     plan::{

@@ -125,6 +125,27 @@ impl Consistency {
         serial.then_some("You must use conditional updates for serializable writes")
     }
 
+    /// Why a conditional write may not be made durable at this level, if it may not.
+    #[must_use]
+    pub fn refused_for_commit(self) -> Option<String> {
+        matches!(self.0, 0x08 | 0x09).then(|| {
+            format!(
+                "{} is not supported as conditional update commit consistency. Use ANY if you \
+                 mean \"make sure it is accepted but I don't care how many replicas commit it for \
+                 non-SERIAL reads\"",
+                self.name()
+            )
+        })
+    }
+
+    /// Why conditions may not be looked at at this level, if they may not.
+    #[must_use]
+    pub fn refused_for_condition(self) -> Option<&'static str> {
+        (!matches!(self.0, 0x08 | 0x09)).then_some(
+            "Invalid consistency for conditional update. Must be one of SERIAL or LOCAL_SERIAL",
+        )
+    }
+
     /// Why a read may not be made at this level, if it may not.
     #[must_use]
     pub fn refused_for_read(self) -> Option<&'static str> {

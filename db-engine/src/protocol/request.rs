@@ -88,6 +88,8 @@ pub struct Parameters<'a> {
     pub page_rows: Option<u32>,
     /// Where the page begins, as the page before told.
     pub paging_state: Option<&'a [u8]>,
+    /// The level at which conditions are looked at, if the client said one.
+    pub serial: Option<Consistency>,
     /// The write time that the client chose, in microseconds.
     pub timestamp_us: Option<i64>,
 }
@@ -119,20 +121,31 @@ impl<'a> Parameters<'a> {
             page_rows = u32::try_from(reader.int()?).ok().filter(|rows| *rows > 0);
         }
         let paging_state = if flags & flag::PAGING_STATE == 0 { None } else { reader.bytes()? };
-        let timestamp_us = read_tail(reader, flags)?;
+        let (serial, timestamp_us) = read_tail(reader, flags)?;
         let skip_metadata = flags & flag::SKIP_METADATA != 0;
-        Ok(Self { consistency, names, skip_metadata, page_rows, paging_state, timestamp_us })
+        Ok(Self {
+            consistency,
+            names,
+            skip_metadata,
+            page_rows,
+            paging_state,
+            serial,
+            timestamp_us,
+        })
     }
 }
 
 /// `[serial consistency] [default timestamp]`, each if its flag is set.
-fn read_tail(reader: &mut BodyReader<'_>, flags: u8) -> Result<Option<i64>, MalformedBody> {
+fn read_tail(
+    reader: &mut BodyReader<'_>,
+    flags: u8,
+) -> Result<(Option<Consistency>, Option<i64>), MalformedBody> {
+    let mut serial = None;
     if flags & flag::SERIAL_CONSISTENCY != 0 {
-        // There are no conditional writes whose level it would be.
-        Consistency::from_wire(reader.short()?)?;
+        serial = Some(Consistency::from_wire(reader.short()?)?);
     }
     if flags & flag::DEFAULT_TIMESTAMP == 0 {
-        return Ok(None);
+        return Ok((serial, None));
     }
     match reader.long()? {
         i64::MIN => Err(MalformedBody(format!(
@@ -141,7 +154,7 @@ fn read_tail(reader: &mut BodyReader<'_>, flags: u8) -> Result<Option<i64>, Malf
             i64::MAX,
             i64::MIN
         ))),
-        timestamp => Ok(Some(timestamp)),
+        timestamp => Ok((serial, Some(timestamp))),
     }
 }
 
@@ -174,6 +187,8 @@ pub struct BatchHead {
     pub remaining: u16,
     /// The level asked for.
     pub consistency: Consistency,
+    /// The level at which conditions are looked at, if the client said one.
+    pub serial: Option<Consistency>,
     /// The write time that the client chose, in microseconds.
     pub timestamp_us: Option<i64>,
     /// Bytes of the body from the next statement on.
@@ -215,9 +230,9 @@ impl<'a> Batch<'a> {
             // CQL v4 §4.1.7: the names would stand behind the values that they name.
             return Err(MalformedBody::new("named values cannot be used in a BATCH message"));
         }
-        let timestamp_us = read_tail(&mut ahead, flags)?;
+        let (serial, timestamp_us) = read_tail(&mut ahead, flags)?;
         let rest_bytes = reader.rest().len();
-        let head = BatchHead { kind, remaining, consistency, timestamp_us, rest_bytes };
+        let head = BatchHead { kind, remaining, consistency, serial, timestamp_us, rest_bytes };
         Ok(Self { head, reader })
     }
 

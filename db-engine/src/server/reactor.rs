@@ -382,6 +382,7 @@ impl Reactor {
                 if self.stop.is_requested() {
                     let until_us = self.shard.turn_us() + ANSWERING_US_MAX;
                     self.stopping = Stopping::Answering { until_us };
+                    self.shard.stop_waiting();
                     self.step_down();
                 }
             }

@@ -14,7 +14,7 @@ use crate::{budget::Share, cql::SelectPlan, io::TimeSlice};
 const READ_BYTES: usize = 2 << 20;
 
 /// The same for a read of one row, of which most are small.
-const ROW_READ_BYTES: usize = 256 << 10;
+pub(super) const ROW_READ_BYTES: usize = 256 << 10;
 
 /// Reads without room that are looked at in one turn.
 const HELD_BACK_TRIES: usize = 64;
@@ -42,7 +42,12 @@ impl Core {
         let memory = &self.metrics.memory;
         let wanted = READ_BYTES as u64 + memory.most(Share::Answers) / 4;
         memory.is_over(Share::Answers)
-            || (!self.held_back.is_empty() && !memory.has_room(Share::Answers, wanted))
+            || (self.is_any_held_back() && !memory.has_room(Share::Answers, wanted))
+    }
+
+    /// Whether a read, or a write that must read, waits for memory.
+    pub(super) fn is_any_held_back(&self) -> bool {
+        !self.held_back.is_empty() || self.dependents.are_held_back()
     }
 
     /// Whether answers hold less than when reads were last held back.

@@ -1,7 +1,13 @@
 //! BATCH: its statements are bound one after the other into mutations, as many as its client has
 //! time for; the rest of them when it is its turn again.
 
-use super::{Core, Shard, failure::Failure, session::Session, statement::PreparedStatement};
+use super::{
+    Core, Shard,
+    dependent::{Levels, OwnStatement, STATEMENTS_MAX, TOO_MANY_DEPENDENT},
+    failure::Failure,
+    session::Session,
+    statement::PreparedStatement,
+};
 use crate::{
     cql::{self, BindContext, Plan},
     io::TimeSlice,
@@ -16,6 +22,10 @@ use std::sync::Arc;
 
 /// Parsing and planning a byte of a statement takes about as long as moving so many.
 pub(super) const TEXT_COST: usize = 64;
+
+/// CQL v4 §4.1.7.
+const NOT_A_WRITE: &str = "Invalid statement in batch: only UPDATE, INSERT and DELETE statements \
+     are allowed.";
 
 /// A batch of which some statements are bound.
 #[derive(Debug)]
@@ -45,6 +55,8 @@ enum Bound<'a> {
     Whole,
     /// Its client has no more time.
     Paused(BatchHead),
+    /// One of its writes depends on what is there.
+    Dependent,
     Unprepared(&'a [u8]),
     Failed(Failure),
 }
@@ -78,7 +90,7 @@ impl Shard {
             has_text: false,
             inflated: Vec::new(),
         };
-        self.bind_and_write(session, stream, batch, unbound, time)
+        self.bind_and_write(session, stream, (batch, body), unbound, time)
     }
 
     /// Goes on with a batch that was paused; `body` is that of its request.
@@ -93,7 +105,7 @@ impl Shard {
         let inflated = std::mem::take(&mut unbound.inflated);
         let body = if inflated.is_empty() { body } else { &inflated };
         let batch = Batch::resume(unbound.head, body)?;
-        let ran = self.bind_and_write(session, stream, batch, unbound, time);
+        let ran = self.bind_and_write(session, stream, (batch, body), unbound, time);
         if let Some(unbound) = &mut session.unbound {
             unbound.inflated = inflated;
         }
@@ -104,7 +116,7 @@ impl Shard {
         &mut self,
         session: &mut Session,
         stream: i16,
-        batch: Batch<'_>,
+        (batch, body): (Batch<'_>, &[u8]),
         mut unbound: UnboundBatch,
         time: &mut TimeSlice<'_>,
     ) -> Result<(), MalformedBody> {
@@ -128,6 +140,7 @@ impl Shard {
             }
             Bound::Unprepared(id) => core.unprepared(session, stream, id),
             Bound::Failed(failure) => core.fail(session, stream, &failure),
+            Bound::Dependent => return self.dependent_batch(session, stream, body),
             Bound::Paused(_) => {}
         }
         Ok(())
@@ -170,11 +183,11 @@ impl Shard {
                 }
             };
             let Plan::Write(plan) = &statement.prepared.plan else {
-                // CQL v4 §4.1.7: only INSERT, UPDATE and DELETE may be in a batch.
-                let refused = "Invalid statement in batch: only UPDATE, INSERT and DELETE \
-                               statements are allowed.";
-                return Ok(Bound::Failed(Failure::invalid(refused)));
+                return Ok(Bound::Failed(Failure::invalid(NOT_A_WRITE)));
             };
+            if plan.is_dependent() {
+                return Ok(Bound::Dependent);
+            }
             let core = &mut self.core;
             let values: &[Value<'_>] = values.as_slice();
             let UnboundBatch { mutations, context, partition, .. } = unbound;
@@ -193,6 +206,50 @@ impl Shard {
             }
         }
         Ok(Bound::Whole)
+    }
+}
+
+impl Shard {
+    /// Keeps the statements of a batch one of which depends on what is there, until they can be
+    /// bound.
+    fn dependent_batch(
+        &mut self,
+        session: &mut Session,
+        stream: i16,
+        body: &[u8],
+    ) -> Result<(), MalformedBody> {
+        let mut batch = Batch::read(body)?;
+        let levels = Levels { consistency: batch.head.consistency, serial: batch.head.serial };
+        let second = self.core.second();
+        let (mut values, mut statements) = (Values::default(), Vec::new());
+        while let Some(statement) = batch.next(&mut values)? {
+            let found = match statement {
+                StatementRef::Prepared(id) => {
+                    let Some(place) = self.plans.find(&self.core.shared, id, second) else {
+                        self.core.unprepared(session, stream, id);
+                        return Ok(());
+                    };
+                    Ok(Arc::clone(self.plans.at(place)))
+                }
+                StatementRef::Text(query) => self.core.prepare_part(session, query),
+            };
+            let checked = found.and_then(|statement| match &statement.prepared.plan {
+                Plan::Write(_) if statements.len() < STATEMENTS_MAX => Ok(statement),
+                Plan::Write(_) => Err(Failure::invalid(TOO_MANY_DEPENDENT)),
+                _ => Err(Failure::invalid(NOT_A_WRITE)),
+            });
+            match checked {
+                Ok(statement) => statements.push(OwnStatement::new(&statement, values.as_slice())),
+                Err(failure) => {
+                    self.core.fail(session, stream, &failure);
+                    return Ok(());
+                }
+            }
+        }
+        if let Err(failure) = self.core.depend((session, stream), statements, true, levels) {
+            self.core.fail(session, stream, &failure);
+        }
+        Ok(())
     }
 }
 

@@ -4,6 +4,7 @@ use super::{
     Core, Shard,
     batch::TEXT_COST,
     ddl,
+    dependent::{Levels, OwnStatement},
     failure::Failure,
     peers::Message,
     session::Session,
@@ -45,6 +46,14 @@ pub(super) struct Binding<'a> {
     pub options: ReadOptions<'a>,
     /// How many replicas must agree.
     pub consistency: Consistency,
+    /// The same for conditions, if the client said so.
+    pub serial: Option<Consistency>,
+}
+
+impl Binding<'_> {
+    fn levels(&self) -> Levels {
+        Levels { consistency: self.consistency, serial: self.serial }
+    }
 }
 
 impl Shard {
@@ -331,6 +340,7 @@ impl Core {
                 paging_state: parameters.paging_state,
             },
             consistency: parameters.consistency,
+            serial: parameters.serial,
         };
         if let Err(failure) = self.run_plan(session, stream, statement, &request, time) {
             self.fail(session, stream, &failure);
@@ -347,6 +357,14 @@ impl Core {
         time: &mut TimeSlice<'_>,
     ) -> Result<(), Failure> {
         match &statement.prepared.plan {
+            Plan::Write(plan) if plan.is_dependent() => {
+                let statements = vec![OwnStatement::new(statement, request.values)];
+                self.depend((session, stream), statements, false, request.levels())
+            }
+            Plan::Batch(plan) if plan.is_dependent() => {
+                let statements = vec![OwnStatement::new(statement, request.values)];
+                self.depend((session, stream), statements, true, request.levels())
+            }
             Plan::Write(plan) => self.write(session, stream, plan, request),
             Plan::Select(plan) => self.select(session, (stream, statement), plan, request, time),
             Plan::Batch(plan) => self.text_batch(session, stream, plan, request),

@@ -7,6 +7,7 @@
 mod admission;
 mod batch;
 mod ddl;
+mod dependent;
 mod execute;
 mod failure;
 pub mod mailbox;
@@ -38,6 +39,7 @@ use crate::{
     store::{Done, Page, Store, StoreMetrics},
 };
 use ddl::Changes;
+use dependent::Dependents;
 use peers::{Parcel, Peers};
 use read::Reading;
 use round_robin::RoundRobin;
@@ -118,6 +120,8 @@ struct Core {
     /// Those of the shared statements that this shard has heard of.
     evictions: u64,
     retries: Vec<Retry>,
+    /// Writes that depend on what is there.
+    dependents: Dependents,
     changes: Option<Changes>,
     /// Another turn is wanted although nothing will ring.
     again: bool,
@@ -164,6 +168,7 @@ impl Shard {
             request_bytes: 0,
             evictions: 0,
             retries: Vec::new(),
+            dependents: Dependents::default(),
             changes: parameters
                 .catalog_file
                 .map(|file| Changes::new(file, shards, parameters.guardrails_strict)),
@@ -246,6 +251,12 @@ impl Shard {
     #[must_use]
     pub fn is_serving(&self) -> bool {
         self.core.serving > 0
+    }
+
+    /// Refuses what waits for others. No more requests come from now on, but what has begun ends.
+    pub fn stop_waiting(&mut self) {
+        self.core.dependents.stop();
+        self.core.again = true;
     }
 
     /// Begins to write what is in memory; nothing new is taken from now on.

@@ -6,7 +6,7 @@
 //! own. They are counted until the other shard has taken them; above the share of the sender for
 //! such, writes are refused.
 
-use super::{ddl, mailbox::Mailbox, tag::SlabKey};
+use super::{ddl, dependent::latch::LatchName, mailbox::Mailbox, tag::SlabKey};
 use crate::{
     budget::{Charge, Share},
     metrics::ShardMetrics,
@@ -33,17 +33,36 @@ pub enum Message {
     },
     /// Please read.
     Read {
-        /// The read that waits for it.
-        slot: SlabKey,
+        /// Comes back in [`Message::Page`].
+        tag: Tag,
         /// What to read.
         request: Box<ReadRequest>,
     },
     /// What was read, or why it could not be.
     Page {
-        /// The read that waits for it.
-        slot: SlabKey,
+        /// That of the read.
+        tag: Tag,
         /// The rows, which change hands without being copied.
         page: Result<Box<Page>, String>,
+    },
+    /// Please let me have this latch of yours.
+    Claim {
+        /// The write that wants it.
+        slot: SlabKey,
+        /// The latch.
+        name: LatchName,
+    },
+    /// The latch that a write has asked for last is its own.
+    Latched {
+        /// The write.
+        slot: SlabKey,
+    },
+    /// A write does not want this latch of yours any more.
+    Release {
+        /// The write.
+        slot: SlabKey,
+        /// The latch.
+        name: LatchName,
     },
     /// To shard 0: please change the schema.
     Change(Box<ddl::DdlRequest>),

@@ -24,7 +24,7 @@ use crate::{
         code, compression,
         result::{self, Columns},
     },
-    store::{Page, ReadRequest},
+    store::{Page, ReadRequest, Tag},
 };
 use std::sync::Arc;
 
@@ -189,13 +189,10 @@ impl Core {
         cells: Vec<u8>,
     ) -> Result<(), Failure> {
         let bytes = self.request_bytes + statement.own_bytes() + read.own_bytes();
-        let mut taken = Charge::new(&self.metrics.memory, Share::Requests);
-        let is_small = session.in_flight == 0 && bytes <= SHORT_REQUEST_BYTES;
-        if !is_small && !self.metrics.memory.has_room(Share::Requests, bytes as u64) {
+        let Some(taken) = self.take_for_waiting(session, bytes) else {
             self.reads.remove(slot);
             return Err(Failure::new(code::OVERLOADED, "too many reads wait, try again later"));
-        }
-        taken.set(bytes);
+        };
         let address = self.defer(session, stream);
         let statement = Arc::clone(statement);
         let answers = None;
@@ -205,6 +202,17 @@ impl Core {
             *place = Some(Box::new(reading));
         }
         Ok(())
+    }
+
+    /// Takes memory for a request of this client that must wait, if there is room for it.
+    pub(super) fn take_for_waiting(&self, session: &Session, bytes: usize) -> Option<Charge> {
+        let is_small = session.in_flight == 0 && bytes <= SHORT_REQUEST_BYTES;
+        if !is_small && !self.metrics.memory.has_room(Share::Requests, bytes as u64) {
+            return None;
+        }
+        let mut taken = Charge::new(&self.metrics.memory, Share::Requests);
+        taken.set(bytes);
+        Some(taken)
     }
 
     /// Takes what a read holds of the share for answers, from when it is begun.
@@ -254,12 +262,12 @@ impl Core {
             if time.is_over() {
                 return Ok(ReadStep::Paused);
             }
+            let tag = Origin { shard: self.shard, waiter: Waiter::Read(slot) }.pack();
             if owner != self.shard {
                 self.trace(address, |_| format!("Asking shard {owner} for a page"));
-                self.peers.tell(owner, Message::Read { slot, request: Box::new(request) });
+                self.peers.tell(owner, Message::Read { tag, request: Box::new(request) });
                 return Ok(ReadStep::Waiting);
             }
-            let tag = Origin { shard: self.shard, waiter: Waiter::Read(slot) }.pack();
             match self.store.read(tag, &request, &mut self.page, time) {
                 Ok(true) => read.accept(plan, &self.page, self.shards, cells)?,
                 Ok(false) => {
@@ -435,24 +443,23 @@ impl Core {
     pub(super) fn read_for(
         &mut self,
         shard: u16,
-        slot: SlabKey,
+        tag: Tag,
         request: &ReadRequest,
         time: &mut TimeSlice<'_>,
     ) {
-        let tag = Origin { shard, waiter: Waiter::Read(slot) }.pack();
         let mut page = Box::new(Page::default());
         time.begin_part(FIRST_US);
         match self.store.read(tag, request, &mut page, time) {
-            Ok(true) => self.peers.tell(shard, Message::Page { slot, page: Ok(page) }),
+            Ok(true) => self.peers.tell(shard, Message::Page { tag, page: Ok(page) }),
             Ok(false) => {}
             Err(error) => {
                 let page = Err(error.to_string());
-                self.peers.tell(shard, Message::Page { slot, page });
+                self.peers.tell(shard, Message::Page { tag, page });
             }
         }
     }
 }
 
-fn failed(what: &str) -> Failure {
+pub(super) fn failed(what: &str) -> Failure {
     Failure::new(code::SERVER, format!("data could not be read: {what}"))
 }

@@ -4,9 +4,10 @@ use super::{session::ConnectionId, tag::SlabKey};
 use hashbrown::{HashMap, hash_map::Entry};
 use std::collections::VecDeque;
 
-/// Reads of one client that are under way at once. The others of its reads have not begun, so that
-/// they are in nobody's way: neither here, nor at the disk, nor on other shards.
-const UNDER_WAY_MAX: usize = 8;
+/// Reads of one client that are under way at once, unless said otherwise. The others of its reads
+/// have not begun, so that they are in nobody's way: neither here, nor at the disk, nor on other
+/// shards.
+const READS_UNDER_WAY_MAX: usize = 8;
 
 /// The reads of one client that were not answered at once.
 #[derive(Debug, Default)]
@@ -19,19 +20,31 @@ struct Line {
 }
 
 /// The reads of all clients of a shard that were not answered at once.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct RoundRobin {
+    under_way_max: usize,
     lines: HashMap<ConnectionId, Line>,
     /// Clients with reads that can go on: the next one first.
     clients: VecDeque<ConnectionId>,
 }
 
+impl Default for RoundRobin {
+    fn default() -> Self {
+        Self::of(READS_UNDER_WAY_MAX)
+    }
+}
+
 impl RoundRobin {
+    /// With so many under way of each client.
+    pub fn of(under_way_max: usize) -> Self {
+        Self { under_way_max, lines: HashMap::new(), clients: VecDeque::new() }
+    }
+
     /// Whether another read of this client may begin.
     #[inline]
     pub fn may_begin(&self, client: ConnectionId) -> bool {
         self.lines.is_empty()
-            || self.lines.get(&client).is_none_or(|line| line.under_way < UNDER_WAY_MAX)
+            || self.lines.get(&client).is_none_or(|line| line.under_way < self.under_way_max)
     }
 
     /// A read has begun and was not answered at once.
@@ -65,15 +78,17 @@ impl RoundRobin {
         }
     }
 
-    /// The read that goes on next.
+    /// The read that goes on next. It may have ended meanwhile.
     pub fn next(&mut self) -> Option<SlabKey> {
-        let client = self.clients.pop_front()?;
-        let paused = &mut self.lines.get_mut(&client)?.paused;
-        let slot = paused.pop_front()?;
-        if !paused.is_empty() {
-            self.clients.push_back(client);
+        loop {
+            let client = self.clients.pop_front()?;
+            let Some(line) = self.lines.get_mut(&client) else { continue };
+            let Some(slot) = line.paused.pop_front() else { continue };
+            if !line.paused.is_empty() {
+                self.clients.push_back(client);
+            }
+            return Some(slot);
         }
-        Some(slot)
     }
 
     /// Whether no read can go on.
@@ -122,14 +137,14 @@ mod tests {
                 reads.wait(place(7), slot(number));
             }
         }
-        assert_eq!(begun, UNDER_WAY_MAX);
+        assert_eq!(begun, READS_UNDER_WAY_MAX);
         assert!(reads.is_empty(), "all that have begun wait for something");
-        for number in UNDER_WAY_MAX..100 {
+        for number in READS_UNDER_WAY_MAX..100 {
             reads.ended(place(7));
             assert_eq!(reads.next(), Some(slot(u32::try_from(number).unwrap())));
             assert!(!reads.may_begin(place(7)));
         }
-        (0..UNDER_WAY_MAX).for_each(|_| reads.ended(place(7)));
+        (0..READS_UNDER_WAY_MAX).for_each(|_| reads.ended(place(7)));
         assert!(reads.lines.is_empty(), "nothing of it is remembered");
     }
 }

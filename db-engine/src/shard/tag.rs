@@ -7,7 +7,7 @@ use super::session::{Address, ConnectionId};
 use crate::store::Tag;
 
 /// An entry of a [`super::slab::Slab`], of all that have ever been in its place.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct SlabKey {
     /// The place.
     pub index: u32,
@@ -24,6 +24,8 @@ pub enum Waiter {
     Parts(SlabKey),
     /// A read.
     Read(SlabKey),
+    /// A write that depends on what is there.
+    Dependent(SlabKey),
 }
 
 /// What is waiting, and on which shard.
@@ -38,6 +40,7 @@ pub struct Origin {
 const CLIENT: u8 = 0;
 const PARTS: u8 = 1;
 const READ: u8 = 2;
+const DEPENDENT: u8 = 3;
 
 impl Origin {
     /// From high to low: kind 8 bits, shard 16, then for a client stream 16, time of arrival 24,
@@ -52,6 +55,7 @@ impl Origin {
             }
             Waiter::Parts(slot) => (PARTS, 0, slot.index, slot.generation),
             Waiter::Read(slot) => (READ, 0, slot.index, slot.generation),
+            Waiter::Dependent(slot) => (DEPENDENT, 0, slot.index, slot.generation),
         };
         let high = u128::from(kind) << 120 | u128::from(self.shard) << 104;
         let low = u128::from(middle) << 64 | u128::from(index) << 32 | u128::from(generation);
@@ -73,7 +77,8 @@ impl Origin {
                 arrived_us: u32::from_be_bytes([0, a0, a1, a2]),
             }),
             PARTS => Waiter::Parts(SlabKey { index, generation }),
-            _ => Waiter::Read(SlabKey { index, generation }),
+            READ => Waiter::Read(SlabKey { index, generation }),
+            _ => Waiter::Dependent(SlabKey { index, generation }),
         };
         Self { shard, waiter }
     }
@@ -88,7 +93,7 @@ mod tests {
         #[test]
         fn what_is_packed_comes_out(
             shard: u16, index: u32, generation: u32, stream: i16, arrived in 0u32..1 << 24,
-            kind in 0..3,
+            kind in 0..4,
         ) {
             let waiter = match kind {
                 0 => Waiter::Client(Address {
@@ -97,7 +102,8 @@ mod tests {
                     arrived_us: arrived,
                 }),
                 1 => Waiter::Parts(SlabKey { index, generation }),
-                _ => Waiter::Read(SlabKey { index, generation }),
+                2 => Waiter::Read(SlabKey { index, generation }),
+                _ => Waiter::Dependent(SlabKey { index, generation }),
             };
             let origin = Origin { shard, waiter };
             prop_assert_eq!(Origin::unpack(origin.pack()), origin);

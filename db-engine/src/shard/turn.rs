@@ -4,6 +4,7 @@
 use super::{
     Core, Shard,
     ddl::{self, SchemaAction},
+    dependent::latch::Claim,
     failure::Failure,
     peers::{Message, Parcel},
     read::ASKED_US,
@@ -15,7 +16,7 @@ use crate::{
     io::TimeSlice,
     protocol::{code, result},
     schema::SchemaChange,
-    store::{Done, Fatal},
+    store::{Done, Fatal, Page, Tag},
 };
 use std::{sync::Arc, time::Duration};
 
@@ -37,6 +38,7 @@ impl Shard {
         core.hear_peers(sessions);
         core.retry();
         core.go_on(sessions);
+        core.go_on_with_dependents(sessions);
         core.look_at_clock();
         core.hear_store(sessions)?;
         core.change_schema(sessions)?;
@@ -55,17 +57,19 @@ impl Shard {
 
 impl Core {
     pub(super) fn timeout(&self) -> Option<Duration> {
-        if self.again || !self.round_robin.is_empty() || self.may_begin_held_back() {
+        let can_go_on = !self.round_robin.is_empty() || self.dependents.can_go_on();
+        if self.again || can_go_on || self.may_begin_held_back() {
             return Some(Duration::ZERO);
         }
         let retry = if !self.retries.is_empty() {
             Some(RETRY)
-        } else if !self.held_back.is_empty() || self.is_short_of_answers() {
+        } else if self.is_any_held_back() || self.is_short_of_answers() {
             Some(RELIEF)
         } else {
             None
         };
-        let deadline = self.store.deadline_us().map(|deadline_us| {
+        let deadlines = [self.store.deadline_us(), self.dependents.due_us()];
+        let deadline = deadlines.into_iter().flatten().min().map(|deadline_us| {
             Duration::from_micros(deadline_us.saturating_sub(self.clock.elapsed_us()))
         });
         match (retry, deadline) {
@@ -108,13 +112,13 @@ impl Core {
                     let waiter = Origin::unpack(tag).waiter;
                     self.wrote(sessions, waiter, from, refused);
                 }
-                Message::Read { slot, request } => {
-                    self.read_for(from, slot, &request, time);
+                Message::Read { tag, request } => self.read_for(from, tag, &request, time),
+                Message::Page { tag, page } => {
+                    self.page_came(sessions, Origin::unpack(tag).waiter, page);
                 }
-                Message::Page { slot, page } => {
-                    let page = page.as_deref().map_err(String::as_str);
-                    self.read_done(sessions, slot, page);
-                }
+                Message::Claim { slot, name } => self.latch(name, Claim { shard: from, slot }),
+                Message::Latched { slot } => self.latched(slot),
+                Message::Release { slot, name } => self.unlatch(name, Claim { shard: from, slot }),
                 Message::Change(request) => {
                     let next = self.changes.as_mut().and_then(|all| all.request(*request));
                     self.next(sessions, next);
@@ -161,30 +165,46 @@ impl Core {
                         self.not_intended(sessions, slot, refused);
                     }
                 }
-                Done::Read(tag, page) => {
-                    let origin = Origin::unpack(tag);
-                    let Waiter::Read(slot) = origin.waiter else { continue };
-                    if origin.shard == self.shard {
-                        self.read_done(sessions, slot, Ok(&page));
-                    } else {
-                        self.peers.tell(origin.shard, Message::Page { slot, page: Ok(page) });
-                    }
-                }
+                Done::Read(tag, page) => self.hand_over(sessions, tag, Ok(page)),
                 Done::ReadFailed(tag, error) => {
-                    let origin = Origin::unpack(tag);
-                    let Waiter::Read(slot) = origin.waiter else { continue };
                     log::error!(error:% = error; "a read has failed");
-                    let text = error.to_string();
-                    if origin.shard == self.shard {
-                        self.read_done(sessions, slot, Err(&text));
-                    } else {
-                        self.peers.tell(origin.shard, Message::Page { slot, page: Err(text) });
-                    }
+                    self.hand_over(sessions, tag, Err(error.to_string()));
                 }
             }
         }
         self.done = done;
         Ok(())
+    }
+
+    /// Gives a page to the shard that has asked for it.
+    fn hand_over(
+        &mut self,
+        sessions: &mut dyn Sessions,
+        tag: Tag,
+        page: Result<Box<Page>, String>,
+    ) {
+        let origin = Origin::unpack(tag);
+        if origin.shard == self.shard {
+            self.page_came(sessions, origin.waiter, page);
+        } else {
+            self.peers.tell(origin.shard, Message::Page { tag, page });
+        }
+    }
+
+    /// A page has come that somebody here waits for.
+    fn page_came(
+        &mut self,
+        sessions: &mut dyn Sessions,
+        waiter: Waiter,
+        page: Result<Box<Page>, String>,
+    ) {
+        match waiter {
+            Waiter::Read(slot) => {
+                self.read_done(sessions, slot, page.as_deref().map_err(String::as_str));
+            }
+            Waiter::Dependent(slot) => self.dependent_read(sessions, slot, page),
+            Waiter::Client(_) | Waiter::Parts(_) => {}
+        }
     }
 
     /// Takes over the schema if it has changed; returns whether it had.

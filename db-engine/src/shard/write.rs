@@ -329,6 +329,7 @@ impl Core {
                 Some(refused) => self.answer_failure(sessions, address, &refused.into()),
             },
             Waiter::Parts(slot) => self.wrote_part(sessions, slot, owner, refused),
+            Waiter::Dependent(slot) => self.dependent_wrote(sessions, slot, refused),
             Waiter::Read(_) => {}
         }
     }

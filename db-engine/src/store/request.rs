@@ -112,6 +112,7 @@ pub struct Position {
 
 /// Rows to be read from one table of one shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(clippy::struct_excessive_bools)] // four things that can each be asked for
 pub struct ReadRequest {
     /// The table.
     pub table: TableNumber,
@@ -141,6 +142,8 @@ pub struct ReadRequest {
     pub static_rows: bool,
     /// Blocks that are read from disk for this alone do not stay in memory.
     pub bypass_cache: bool,
+    /// Whether [`Page::newest_us`] is wanted, of the one row that is read.
+    pub newest: bool,
 }
 
 impl ReadRequest {
@@ -169,6 +172,7 @@ impl ReadRequest {
             columns: None,
             static_rows: false,
             bypass_cache: false,
+            newest: false,
         }
     }
 }
@@ -219,6 +223,7 @@ pub struct Page {
     spans: Vec<RowSpan>,
     dead: u64,
     position: Option<Position>,
+    newest_us: Option<i64>,
     /// What it took to read it.
     pub cost: ReadCost,
 }
@@ -230,6 +235,7 @@ impl Page {
         self.spans.clear();
         self.dead = 0;
         self.position = None;
+        self.newest_us = None;
         self.cost = ReadCost::default();
     }
 
@@ -293,6 +299,19 @@ impl Page {
     #[must_use]
     pub fn dead(&self) -> u64 {
         self.dead
+    }
+
+    /// The timestamp of the newest thing that was looked at, live or not: a marker, a cell, or a
+    /// deletion of a cell, the row, a range or the partition. What is newer is not hidden by any of
+    /// it. `None` if there was nothing, or [`ReadRequest::newest`] was not said.
+    #[must_use]
+    pub fn newest_us(&self) -> Option<i64> {
+        self.newest_us
+    }
+
+    /// Takes note of something with this timestamp.
+    pub fn note_timestamp(&mut self, timestamp_us: i64) {
+        self.newest_us = self.newest_us.max(Some(timestamp_us));
     }
 
     /// Counts one more of these.

@@ -1,3 +1,4 @@
+mod newest;
 mod ranges;
 mod reads;
 mod refusals;

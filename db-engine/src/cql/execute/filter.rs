@@ -86,6 +86,7 @@ impl Filter {
                 Operator::Le => code <= wanted,
                 Operator::Gt => code > wanted,
                 Operator::Ge => code >= wanted,
+                Operator::Ne => code != wanted,
             }
         }))
     }

@@ -4,6 +4,7 @@ mod aggregate;
 mod batch;
 mod choice;
 mod context;
+mod dependent;
 mod describe;
 mod filter;
 mod functions;
@@ -19,5 +20,9 @@ mod value;
 mod write;
 
 pub use context::{BindContext, BindScratch};
+pub use dependent::{
+    BoundWrite, KnownRows, NotApplied, RowName, applied_column, are_met, bind_all, not_applied,
+    rows_of,
+};
 pub use read::Read;
 pub use select::ReadOptions;

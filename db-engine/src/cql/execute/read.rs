@@ -211,6 +211,7 @@ impl Read {
             columns: Some(Arc::clone(&self.columns)),
             static_rows: self.static_rows,
             bypass_cache: self.bypass_cache,
+            newest: false,
         };
         Some((shard, request))
     }

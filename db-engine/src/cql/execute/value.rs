@@ -4,7 +4,10 @@ use crate::{
     cql::{
         error::CqlError,
         execute::{context::BindContext, functions},
-        prepare::input::{BoundValue, Operand},
+        prepare::{
+            input::{BoundValue, Operand},
+            plan::Prepared,
+        },
     },
     mutation::{KEY_BYTES_MAX, token::token},
     types::{Value, collection, validate::validate},
@@ -83,14 +86,27 @@ impl BoundValue {
     }
 }
 
+impl Prepared {
+    /// Checks that as many values are given as there are markers.
+    ///
+    /// # Errors
+    /// In Cassandra's words, if not.
+    pub fn check_count(&self, values: usize) -> Result<(), CqlError> {
+        check_values(values, self.bind.len())
+    }
+}
+
 /// Checks that as many values are given as there are markers.
 pub(super) fn check_count(values: &[Value<'_>], markers: usize) -> Result<(), CqlError> {
-    if values.len() == markers {
+    check_values(values.len(), markers)
+}
+
+fn check_values(values: usize, markers: usize) -> Result<(), CqlError> {
+    if values == markers {
         return Ok(());
     }
     Err(CqlError::invalid(format!(
-        "there were {markers} markers(?) in CQL but {} bound variables",
-        values.len()
+        "there were {markers} markers(?) in CQL but {values} bound variables"
     )))
 }
 

@@ -252,7 +252,7 @@ fn ttl(
     }
 }
 
-fn put_clustering(
+pub(super) fn put_clustering(
     slots: &[BoundValue],
     values: &[Value<'_>],
     context: &BindContext,

@@ -54,6 +54,8 @@ pub enum Operator {
     Ge,
     /// `IN`, with a marker or a list in parentheses.
     In,
+    /// `!=`, in the `IF` of a write alone.
+    Ne,
 }
 
 impl Operator {
@@ -67,6 +69,7 @@ impl Operator {
             Operator::Gt => ">",
             Operator::Ge => ">=",
             Operator::In => "IN",
+            Operator::Ne => "!=",
         }
     }
 }
@@ -121,6 +124,31 @@ pub struct Select {
     pub bypass_cache: bool,
 }
 
+/// One condition of an `IF`.
+#[derive(Debug, Clone, PartialEq)]
+pub struct IfRelation {
+    /// The column that it is about.
+    pub column: String,
+    /// How it compares.
+    pub operator: Operator,
+    /// With what, as in [`Relation`].
+    pub value: Term,
+}
+
+/// `IF` of a write.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub enum IfClause {
+    /// Not said.
+    #[default]
+    Always,
+    /// `IF EXISTS`.
+    Exists,
+    /// `IF NOT EXISTS`.
+    NotExists,
+    /// `IF column op value AND …`.
+    Columns(Vec<IfRelation>),
+}
+
 /// `USING` of a write.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Using {
@@ -137,6 +165,8 @@ pub struct Insert {
     pub table: TableName,
     /// Columns and their values, paired.
     pub values: Vec<(String, Term)>,
+    /// `IF NOT EXISTS`.
+    pub condition: IfClause,
     /// `USING`.
     pub using: Using,
 }
@@ -150,6 +180,8 @@ pub struct Update {
     pub values: Vec<(String, Term)>,
     /// `WHERE`.
     pub relations: Vec<Relation>,
+    /// `IF`.
+    pub condition: IfClause,
     /// `USING`.
     pub using: Using,
 }
@@ -163,6 +195,8 @@ pub struct Delete {
     pub columns: Vec<String>,
     /// `WHERE`.
     pub relations: Vec<Relation>,
+    /// `IF`.
+    pub condition: IfClause,
     /// `USING`; never has a TTL.
     pub using: Using,
 }
@@ -186,6 +220,16 @@ impl Modification {
             Modification::Insert(insert) => &insert.table,
             Modification::Update(update) => &update.table,
             Modification::Delete(delete) => &delete.table,
+        }
+    }
+
+    /// Its `IF`.
+    #[must_use]
+    pub fn condition(&self) -> &IfClause {
+        match self {
+            Modification::Insert(insert) => &insert.condition,
+            Modification::Update(update) => &update.condition,
+            Modification::Delete(delete) => &delete.condition,
         }
     }
 

@@ -4,6 +4,7 @@
 //! a file that turns them into its part of [`ast`].
 
 pub mod ast;
+mod condition;
 mod cursor;
 mod ddl;
 mod describe;

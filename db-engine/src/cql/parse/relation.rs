@@ -32,7 +32,7 @@ impl Parser<'_> {
         Ok(Relation { target, operator, value })
     }
 
-    fn operator(&mut self) -> Parsed<Operator> {
+    pub(super) fn operator(&mut self) -> Parsed<Operator> {
         for (word, what) in [
             ("contains", "CONTAINS is"),
             ("like", "LIKE is"),
@@ -64,7 +64,7 @@ impl Parser<'_> {
     }
 
     /// What follows `IN`: a marker, or terms in parentheses (perhaps none).
-    fn items(&mut self) -> Parsed<Term> {
+    pub(super) fn items(&mut self) -> Parsed<Term> {
         if matches!(self.peek(), LexemeKind::Marker | LexemeKind::NamedMarker(_)) {
             return self.term();
         }

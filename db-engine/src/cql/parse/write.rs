@@ -25,13 +25,6 @@ impl Parser<'_> {
         }))
     }
 
-    fn refuse_condition(&mut self) -> Parsed<()> {
-        if self.is_word(0, "if") {
-            return Err(CqlError::unsupported("Conditional writes (IF) are"));
-        }
-        Ok(())
-    }
-
     fn insert(&mut self) -> Parsed<Insert> {
         self.expect_words("into")?;
         let table = self.table_name()?;
@@ -44,9 +37,9 @@ impl Parser<'_> {
         if names.len() != terms.len() {
             return Err(CqlError::invalid("Unmatched column names/values"));
         }
-        self.refuse_condition()?;
+        let condition = self.if_not_exists()?;
         let using = self.using()?;
-        Ok(Insert { table, values: names.into_iter().zip(terms).collect(), using })
+        Ok(Insert { table, values: names.into_iter().zip(terms).collect(), condition, using })
     }
 
     fn update(&mut self) -> Parsed<Update> {
@@ -64,8 +57,8 @@ impl Parser<'_> {
         })?;
         self.expect_words("where")?;
         let relations = self.relations()?;
-        self.refuse_condition()?;
-        Ok(Update { table, values, relations, using })
+        let condition = self.condition()?;
+        Ok(Update { table, values, relations, condition, using })
     }
 
     /// The right side of `SET`: a term; `c + 1` is of counters and collections only.
@@ -97,8 +90,8 @@ impl Parser<'_> {
         }
         self.expect_words("where")?;
         let relations = self.relations()?;
-        self.refuse_condition()?;
-        Ok(Delete { table, columns, relations, using })
+        let condition = self.condition()?;
+        Ok(Delete { table, columns, relations, condition, using })
     }
 
     fn using(&mut self) -> Parsed<Using> {

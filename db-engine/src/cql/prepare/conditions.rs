@@ -376,6 +376,8 @@ pub(super) fn set(
         }
         Operator::Gt | Operator::Ge => (&mut of.lower, operator == Operator::Ge, "start"),
         Operator::Lt | Operator::Le => (&mut of.upper, operator == Operator::Le, "end"),
+        // The parser takes it in the IF of a write alone.
+        Operator::Ne => return Err(CqlError::unsupported("!= in a condition is")),
     };
     if end.is_some() {
         return invalid(format!(

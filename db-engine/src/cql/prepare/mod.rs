@@ -3,6 +3,7 @@
 mod binder;
 mod conditions;
 mod describe;
+mod guard;
 pub(in crate::cql) mod input;
 mod named_rows;
 pub(in crate::cql) mod plan;
@@ -123,6 +124,9 @@ fn prepare_batch(
         }
         depends.push(table.table_version());
         writes.push(plan);
+    }
+    if timestamp.is_some() && writes.iter().any(WritePlan::is_conditional) {
+        return Err(CqlError::invalid("Cannot provide custom timestamp for conditional BATCH"));
     }
     depends.dedup();
     let bind = binder.finish();

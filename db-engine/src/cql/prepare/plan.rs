@@ -153,8 +153,72 @@ pub struct WritePlan {
     pub(in crate::cql) timestamp: Option<BoundValue>,
     pub(in crate::cql) ttl: Option<BoundValue>,
     pub(in crate::cql) default_ttl_s: u32,
+    /// What must be known of its row before, if anything must.
+    pub(in crate::cql) prior: Option<Box<Prior>>,
     /// How many markers the statement has.
     pub(in crate::cql) markers: usize,
+}
+
+impl WritePlan {
+    /// Whether it depends on what is there: its row must be read first.
+    #[must_use]
+    #[inline]
+    pub fn is_dependent(&self) -> bool {
+        self.prior.is_some()
+    }
+
+    /// Whether it has an `IF`.
+    #[must_use]
+    pub fn is_conditional(&self) -> bool {
+        self.prior.as_ref().is_some_and(|prior| prior.guard.is_some())
+    }
+}
+
+/// What a write must know of its row before: how it is read, and what must be so.
+#[derive(Debug)]
+pub(in crate::cql) struct Prior {
+    pub table: Arc<Table>,
+    /// Numbers of the columns that storage holds, ascending.
+    pub columns: Arc<[u16]>,
+    /// Which cells count, if others may be found: see [`Table::counted_columns`].
+    pub counted: Option<Vec<CountedColumn>>,
+    /// Types of the clustering columns, and whether they are descending.
+    pub clustering: Vec<(CqlType, bool)>,
+    pub guard: Option<Guard>,
+}
+
+impl Prior {
+    pub(in crate::cql) fn new(table: &Arc<Table>, guard: Option<Guard>) -> Self {
+        let mut columns: Vec<u16> = table.with_cells().iter().map(|column| column.number).collect();
+        columns.sort_unstable();
+        Prior {
+            table: Arc::clone(table),
+            columns: columns.into(),
+            counted: table.counted_columns(),
+            clustering: table.clustering_types(),
+            guard,
+        }
+    }
+}
+
+/// What must be so for a write to happen.
+#[derive(Debug)]
+pub(in crate::cql) enum Guard {
+    /// The row is there.
+    Exists,
+    /// The row is not there.
+    NotExists,
+    /// Its values are such.
+    Columns(Vec<Requirement>),
+}
+
+/// A condition on a column of the row that is written.
+#[derive(Debug)]
+pub(in crate::cql) struct Requirement {
+    /// The place of the column in its table.
+    pub column: usize,
+    pub operator: Operator,
+    pub choice: Choice,
 }
 
 /// Several writes. Their mutations are to be applied all or none.
@@ -171,6 +235,18 @@ impl BatchPlan {
     #[must_use]
     pub fn is_unlogged(&self) -> bool {
         self.unlogged
+    }
+
+    /// Its writes, in their order.
+    #[must_use]
+    pub fn writes(&self) -> &[WritePlan] {
+        &self.writes
+    }
+
+    /// Whether one of its writes depends on what is there.
+    #[must_use]
+    pub fn is_dependent(&self) -> bool {
+        self.writes.iter().any(WritePlan::is_dependent)
     }
 
     /// How many writes it has.

@@ -7,6 +7,7 @@ use crate::{
         prepare::{
             binder::{Binder, column},
             conditions::Sorter,
+            guard,
             input::BoundValue,
             named_rows::Verb,
             plan::{Action, RowChanges, WritePlan},
@@ -15,9 +16,10 @@ use crate::{
     schema::{Column, ColumnKind, Table, system::is_system},
     types::{CqlType, literal::Literal},
 };
+use std::sync::Arc;
 
 pub(super) fn prepare(
-    table: &Table,
+    table: &Arc<Table>,
     write: &Modification,
     binder: &mut Binder,
 ) -> Result<WritePlan, CqlError> {
@@ -27,6 +29,7 @@ pub(super) fn prepare(
             table.keyspace
         )));
     }
+    guard::check_row(table, write)?;
     let mut plan = WritePlan {
         table: table.number,
         action: Action::Insert,
@@ -39,6 +42,7 @@ pub(super) fn prepare(
         timestamp: None,
         ttl: None,
         default_ttl_s: table.options.default_ttl_s,
+        prior: None,
         markers: 0,
     };
     match write {
@@ -49,6 +53,7 @@ pub(super) fn prepare(
     for changes in [&mut plan.changes, &mut plan.static_changes] {
         changes.cells.sort_by_key(|(number, _)| *number);
     }
+    plan.prior = guard::prepare(table, write, binder)?;
     Ok(plan)
 }
 

@@ -180,13 +180,18 @@ impl Merge {
                 return Progress::TimeIsOver;
             }
             match self.step(&slice, &mut memory, find) {
-                MergeStep::End => return Progress::Complete,
+                MergeStep::End => {
+                    if request.newest {
+                        self.note_deletion(request, &memtables, page);
+                    }
+                    return Progress::Complete;
+                }
                 MergeStep::Missing => return Progress::Missing(self.sources.missing()),
                 MergeStep::Deletion => page.add_dead(),
                 MergeStep::Range => {}
                 MergeStep::Row(versions) => {
                     page.cost.rows_scanned += versions;
-                    self.finish_row(&slice, request.static_rows, &memtables, page);
+                    self.finish_row(&slice, request, &memtables, page);
                 }
             }
             let bytes = self.last.key.len() + self.last.row.len();
@@ -282,12 +287,32 @@ impl Merge {
         }
     }
 
+    /// Notes what deletes the one row that is read, whether it is there or not.
+    fn note_deletion(
+        &mut self,
+        request: &ReadRequest,
+        memtables: &[Option<&Memtable>; 2],
+        page: &mut Page,
+    ) {
+        let (Partitions::One { token, key }, Bound::Included(ck)) =
+            (&request.partitions, &request.from)
+        else {
+            return;
+        };
+        let in_memory = memtables.iter().flatten();
+        let in_memory = in_memory.filter_map(|one| one.range_deletion(*token, key, ck)).max();
+        let deletion = self.seen.of_row(ck, request.reverse).max(in_memory);
+        if let Some(deletion) = deletion {
+            page.note_timestamp(deletion.timestamp);
+        }
+    }
+
     /// Takes the row that was merged into the page, if it is live. Whether the one without a
     /// clustering key is a static row: then it does not count.
     fn finish_row(
         &mut self,
         slice: &Slice<'_>,
-        has_statics: bool,
+        request: &ReadRequest,
         memtables: &[Option<&Memtable>; 2],
         page: &mut Page,
     ) {
@@ -296,10 +321,17 @@ impl Merge {
         let in_memory = memtables.iter().flatten();
         let in_memory = in_memory.map(|one| one.range_deletion(token, &last.key, &last.ck)).max();
         let deletion = seen.of_row(&last.ck, slice.reverse).max(in_memory.flatten());
+        if request.newest {
+            let row = RowView::parse(&last.row).ok();
+            row.iter().flat_map(RowView::timestamps).for_each(|us| page.note_timestamp(us));
+        }
         if let Some(deletion) = deletion {
+            if request.newest {
+                page.note_timestamp(deletion.timestamp);
+            }
             last.hide(deletion);
         }
-        let is_static = has_statics && last.ck.is_empty();
+        let is_static = request.static_rows && last.ck.is_empty();
         if RowView::parse(&last.row).is_ok_and(|row| row.is_live(slice.now_s)) {
             page.push(token, &last.key, &last.ck, &last.row);
             *statics = statics.map(|count| count + usize::from(is_static));

@@ -1,0 +1,179 @@
+//! The steps of a write that depends on what is there, each as far as it goes at once.
+
+use super::{
+    kept::{DependentStage, DependentWrite, with_writes},
+    latch::Claim,
+};
+use crate::{
+    budget::Share,
+    cql::{self, BindContext, KnownRows, NotApplied, RowName},
+    io::TimeSlice,
+    mutation::token::shard_of,
+    protocol::code,
+    shard::{
+        Core,
+        admission::ROW_READ_BYTES,
+        failure::Failure,
+        peers::Message,
+        read::failed,
+        session::Session,
+        tag::{Origin, SlabKey, Waiter},
+        tracing::page_activity,
+    },
+    store::{Page, Partitions, ReadRequest, Refused},
+};
+use std::{ops::Bound, sync::Arc};
+
+/// What became of going on with a write.
+pub(super) enum DependentStep {
+    /// It waits for something that will be heard of.
+    Waits,
+    /// It waits for memory.
+    HeldBack,
+    /// It has had its share of the turn.
+    Paused,
+    /// What it asks for is not so.
+    NotApplied(NotApplied),
+}
+
+impl Core {
+    /// Goes on until something must be waited for.
+    pub(super) fn step_of_dependent(
+        &mut self,
+        session: &Session,
+        slot: SlabKey,
+        write: &mut DependentWrite,
+        time: &mut TimeSlice<'_>,
+    ) -> Result<DependentStep, Failure> {
+        // Who does not take its answers holds no latch.
+        if write.claimed == 0 && !self.has_room_for(session, ROW_READ_BYTES) {
+            return Ok(DependentStep::HeldBack);
+        }
+        while let Some((owner, name)) = write.latches.get(write.latched) {
+            let (owner, name) = (*owner, name.clone());
+            write.claimed = write.latched + 1;
+            if owner != self.shard {
+                self.trace(write.address, |_| format!("Asking shard {owner} for the latch"));
+                self.peers.tell(owner, Message::Claim { slot, name });
+                return Ok(DependentStep::Waits);
+            }
+            if !self.claim(name, Claim { shard: self.shard, slot }) {
+                self.trace(write.address, |_| "Waiting for the latch".to_owned());
+                return Ok(DependentStep::Waits);
+            }
+            write.latched += 1;
+        }
+        if write.stage == DependentStage::Waiting {
+            if self.metrics.memory.is_over(Share::Answers) {
+                return Ok(DependentStep::HeldBack);
+            }
+            self.metrics.latch_wait.record(self.turn_us - write.since_us);
+            self.trace(write.address, |_| "Holding the latch of the partition".to_owned());
+            write.stage = DependentStage::Reading;
+            write.read_s = self.clock.now_us().div_euclid(1_000_000);
+            write.answers.set(ROW_READ_BYTES);
+        }
+        while let Some(row) = write.rows.get(write.pages.len()) {
+            if time.is_over() {
+                return Ok(DependentStep::Paused);
+            }
+            let (owner, request) =
+                (shard_of(row.token, self.shards), request_of(row, write.read_s));
+            let tag = Origin { shard: self.shard, waiter: Waiter::Dependent(slot) }.pack();
+            if owner != self.shard {
+                self.peers.tell(owner, Message::Read { tag, request: Box::new(request) });
+                return Ok(DependentStep::Waits);
+            }
+            match self.store.read(tag, &request, &mut self.page, time) {
+                Ok(true) => {
+                    let page = std::mem::take(&mut self.page);
+                    self.take_in(write, page)?;
+                }
+                Ok(false) => return Ok(DependentStep::Waits),
+                Err(error) => return Err(failed(&error.to_string())),
+            }
+        }
+        self.decide(slot, write)
+    }
+
+    /// Takes note of what was found of the next row.
+    pub(super) fn take_in(&self, write: &mut DependentWrite, page: Page) -> Result<(), Failure> {
+        self.trace(write.address, |_| page_activity(&page));
+        write.pages.push(page);
+        let bytes = write.pages.iter().map(Page::bytes).sum::<usize>();
+        // Once as they are, and once as an answer.
+        write.answers.set(ROW_READ_BYTES + 2 * bytes);
+        if bytes as u64 > self.metrics.memory.most(Share::Answers) / 4 {
+            let what = "the rows that the write depends on take more memory than there is";
+            return Err(Failure::new(code::OVERLOADED, what));
+        }
+        Ok(())
+    }
+
+    /// Writes, if what the write asks for is so.
+    fn decide(
+        &mut self,
+        slot: SlabKey,
+        write: &mut DependentWrite,
+    ) -> Result<DependentStep, Failure> {
+        let context = self.context_after(write.newest_us())?;
+        let known = KnownRows { rows: &write.rows, pages: &write.pages, now_s: write.read_s };
+        let (scratch, out) = (&mut self.scratch, &mut self.mutations);
+        out.clear();
+        let told = with_writes(&write.statements, |writes| {
+            if cql::are_met(writes, known, &context, scratch)? {
+                return cql::bind_all(writes, context, scratch, out).map(|()| None);
+            }
+            Ok(Some(cql::not_applied(writes, write.is_batch, known)))
+        })?;
+        if let Some(told) = told {
+            self.metrics.not_applied.add(1);
+            self.trace(write.address, |_| "The conditions do not hold".to_owned());
+            return Ok(DependentStep::NotApplied(told));
+        }
+        let Some((owner, _)) = write.latches.first() else { return Err(Refused::Malformed.into()) };
+        let owner = *owner;
+        self.trace(write.address, |core| {
+            let bytes = core.mutations.len();
+            format!("The conditions hold: writing {bytes} bytes on shard {owner}")
+        });
+        let tag = Origin { shard: self.shard, waiter: Waiter::Dependent(slot) }.pack();
+        if owner == self.shard {
+            self.store.write(tag, &self.mutations)?;
+        } else {
+            self.peers.write(owner, tag, &self.mutations)?;
+        }
+        write.stage = DependentStage::Writing;
+        write.pages = Vec::new();
+        write.answers.set(0);
+        Ok(DependentStep::Waits)
+    }
+
+    /// This moment, for a write that is to be newer than something, whatever the clock does.
+    fn context_after(&mut self, newest_us: Option<i64>) -> Result<BindContext, Failure> {
+        let mut context = self.context(None);
+        if let Some(newest_us) = newest_us {
+            let Some(next_us) = newest_us.checked_add(1) else {
+                let what = "no write can be newer than a value of this row, whose timestamp is the \
+                            greatest that there is";
+                return Err(Failure::invalid(what));
+            };
+            context.timestamp_us = context.timestamp_us.max(next_us);
+        }
+        Ok(context)
+    }
+}
+
+/// Everything of a row, and when that was written.
+fn request_of(row: &RowName, now_s: i64) -> ReadRequest {
+    let partitions = Partitions::One { token: row.token, key: row.key.to_vec() };
+    ReadRequest {
+        partitions,
+        from: Bound::Included(row.ck.clone()),
+        to: Bound::Included(row.ck.clone()),
+        rows_max: 1,
+        columns: Some(Arc::clone(&row.columns)),
+        newest: true,
+        ..ReadRequest::scan(row.table, i64::MIN, i64::MAX, now_s)
+    }
+}

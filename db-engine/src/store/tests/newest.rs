@@ -1,0 +1,72 @@
+//! A read of one row tells the newest timestamp of all that it saw, live or not.
+
+use super::*;
+use crate::mutation::{Builder, Write, token::token};
+
+const KEY: &[u8] = b"boiler";
+
+fn newest(machine: &Machine, store: &mut Store, ck: &[u8]) -> Option<i64> {
+    let ck = Bound::Included(ck.to_vec());
+    let now_s = machine.clock.now_us() / 1_000_000;
+    let of_partition = ReadRequest::partition(TABLE, token(KEY), KEY, now_s);
+    let request =
+        ReadRequest { from: ck.clone(), to: ck, rows_max: 1, newest: true, ..of_partition };
+    machine.read(store, &request).newest_us()
+}
+
+fn write(store: &mut Store, fill: impl Fn(&mut Builder<'_>, &dyn Fn(i64) -> Write)) {
+    let mut bytes = Vec::new();
+    let mut builder = Builder::new(&mut bytes, TABLE, token(KEY), KEY);
+    fill(&mut builder, &|timestamp| Write { timestamp, ttl_s: 0, now_s: 1 });
+    builder.finish().unwrap();
+    store.write(Tag(1), &bytes).unwrap();
+    let mut done = Vec::new();
+    while !done.iter().any(|done| matches!(done, Done::Write(Tag(1)))) {
+        store.turn_end();
+        store.poll(&mut done).unwrap();
+    }
+}
+
+#[test]
+fn deleted_things_count_in_memory_and_on_disk() {
+    let machine = Machine::new();
+    let mut store = machine.open();
+    write(&mut store, |builder, at| {
+        builder.row(b"live", &at(10), true).cell(1, b"x");
+        builder.row(b"cell", &at(11), true).tombstone(1);
+        builder.delete_row(b"row", &at(13));
+        builder.delete_range(b"s", b"t", &at(14));
+        builder.row(b"s1", &at(12), true);
+    });
+    let expected: [(&[u8], Option<i64>); 6] = [
+        (b"live", Some(10)),
+        (b"cell", Some(11)),
+        (b"row", Some(13)),
+        (b"s1", Some(14)),
+        (b"s2", Some(14)),
+        (b"none", None),
+    ];
+    for is_on_disk in [false, true] {
+        for (ck, newest_us) in expected {
+            let found = newest(&machine, &mut store, ck);
+            assert_eq!(found, newest_us, "{} {is_on_disk}", String::from_utf8_lossy(ck));
+        }
+        if !is_on_disk {
+            flush_and_close(store);
+            store = machine.open();
+        }
+    }
+    write(&mut store, |builder, at| {
+        builder.delete_partition(&at(20));
+    });
+    for (ck, _) in expected {
+        assert_eq!(newest(&machine, &mut store, ck), Some(20));
+    }
+    let mut store = {
+        flush_and_close(store);
+        machine.open()
+    };
+    for (ck, _) in expected {
+        assert_eq!(newest(&machine, &mut store, ck), Some(20));
+    }
+}

@@ -1,0 +1,470 @@
+//! Writes that depend on what is there are linearizable: whatever several clients of several shards
+//! are answered, it is as if all had happened one after the other, each between its call and its
+//! answer. Through crashes, stops, clients that leave, full disks and clocks that step.
+//!
+//! A seed decides all of it. Prints the seed when it fails; `SANDGLASS_SEED=n` repeats it,
+//! `SANDGLASS_SEED=n..m` tries all of these.
+#![allow(clippy::unwrap_used)]
+
+mod linear;
+mod simulated;
+mod whole;
+mod wire;
+
+use linear::checker::{Call, Sequential, is_linearizable};
+use sandglass_db::{
+    io::{
+        ManualClock, Random,
+        sim::{Fault, SimDisk},
+    },
+    store::StoreConfig,
+};
+use std::{collections::BTreeMap, ops::Range, sync::Arc};
+use whole::{
+    Engine,
+    client::{Client, query},
+};
+use wire::client::{Answer, Row, op};
+
+/// How often the engine is opened, in one run.
+const LIVES: u64 = 4;
+const STEPS: usize = 500;
+const CLIENTS: usize = 4;
+const KEYS: i32 = 3;
+/// Unanswered requests of a client.
+const IN_FLIGHT: usize = 3;
+/// More turns than anything needs.
+const TURNS_MAX: usize = 100_000;
+
+const SCHEMA: [&str; 2] = [
+    "CREATE KEYSPACE IF NOT EXISTS k WITH replication = \
+     {'class': 'SimpleStrategy', 'replication_factor': 1}",
+    "CREATE TABLE IF NOT EXISTS k.r (p int, c int, v int, PRIMARY KEY (p, c))",
+];
+
+/// What a client asks of the row of a key, and what it was answered; `None` if it was not.
+#[derive(Debug, Clone)]
+enum OfRow {
+    Read(Option<i32>),
+    /// `IF v = …`: whether it was, and else what was.
+    Swap {
+        from: i32,
+        to: i32,
+        answer: Option<Result<(), Option<i32>>>,
+    },
+    /// `IF NOT EXISTS`.
+    Insert {
+        to: i32,
+        answer: Option<Result<(), Option<i32>>>,
+    },
+    /// `IF EXISTS`.
+    Delete {
+        answer: Option<Result<(), Option<i32>>>,
+    },
+}
+
+/// The row of a key: its value, if it is there.
+struct OneRow;
+
+impl Sequential for OneRow {
+    type State = Option<i32>;
+    type Operation = OfRow;
+
+    fn apply(state: &Option<i32>, operation: &OfRow) -> Option<Option<i32>> {
+        let (holds, after, answer) = match operation {
+            OfRow::Read(found) => return (found == state).then_some(*state),
+            OfRow::Swap { from, to, answer } => (*state == Some(*from), Some(*to), answer),
+            OfRow::Insert { to, answer } => (state.is_none(), Some(*to), answer),
+            OfRow::Delete { answer } => (state.is_some(), None, answer),
+        };
+        match answer {
+            None if holds => Some(after),
+            None => Some(*state),
+            Some(Ok(())) => holds.then_some(after),
+            Some(Err(found)) => (!holds && found == state).then_some(*state),
+        }
+    }
+}
+
+/// What a client waits for.
+#[derive(Debug, Clone)]
+enum Wait {
+    Hello,
+    Schema,
+    /// The operation of this number.
+    Operation(usize),
+}
+
+/// An operation of the history, on the row of a key.
+#[derive(Debug)]
+struct Entry {
+    key: i32,
+    call: Call<OfRow>,
+    /// It was refused: nothing of it has happened.
+    is_refused: bool,
+}
+
+/// What has happened in all, so that a test can tell that it has tested something.
+#[derive(Default, Debug, Clone, Copy, PartialEq, Eq)]
+struct Counts {
+    applied: u64,
+    not_applied: u64,
+    unanswered: u64,
+    refused: u64,
+    reads: u64,
+    crashes: u64,
+    waited: u64,
+}
+
+/// The engine has ended by itself: storage has failed.
+#[derive(Debug)]
+struct Ended;
+
+struct Run {
+    random: Random,
+    disk: SimDisk,
+    clock: Arc<ManualClock>,
+    config: StoreConfig,
+    clients: Vec<Client<Wait>>,
+    history: Vec<Entry>,
+    moment: u64,
+    /// Values that were written: each once.
+    written: i32,
+    counts: Counts,
+}
+
+impl Run {
+    fn new(seed: u64) -> Self {
+        let mut random = Random(seed);
+        let disk = SimDisk::new(random.next_u64());
+        let look_us = random.one_of(&[0, 1, 50]);
+        Self {
+            disk,
+            clock: Arc::new(ManualClock::ticking(simulated::START_US, look_us)),
+            config: simulated::config(1),
+            clients: Vec::new(),
+            history: Vec::new(),
+            moment: 0,
+            written: 0,
+            counts: Counts::default(),
+            random,
+        }
+    }
+
+    fn below(&mut self, limit: usize) -> usize {
+        usize::try_from(self.random.below(limit as u64)).unwrap()
+    }
+
+    fn connect(&mut self, engine: &mut Engine) -> Client<Wait> {
+        let shard = self.below(engine.shards());
+        Client::connect(engine, shard, Wait::Hello)
+    }
+
+    /// One run of the engine, from its opening to its end.
+    fn live(&mut self) {
+        self.config.shards = self.random.one_of(&[1, 2, 2, 3, 3]);
+        let seed = self.random.next_u64();
+        let mut engine = Engine::open(&self.disk, &self.clock, &self.config, seed).unwrap();
+        let ended = self.serve(&mut engine);
+        let mut waited = 0;
+        for shard in 0..engine.shards() {
+            waited += engine.metrics(shard).latch_wait.count();
+        }
+        self.counts.waited += waited;
+        self.clients.clear();
+        drop(engine);
+        if ended.is_err() || self.random.percent(60) {
+            self.counts.crashes += 1;
+            self.disk = self.disk.crash(self.random.next_u64());
+        }
+        self.disk.set_fault(Fault::None);
+        // The clock of the next run may be behind.
+        let us = self.random.below(40_000_000).cast_signed() - 30_000_000;
+        self.move_clock(us);
+    }
+
+    fn move_clock(&self, us: i64) {
+        if us >= 0 {
+            self.clock.advance(us);
+        } else {
+            use sandglass_db::io::Clock;
+            self.clock.set(self.clock.now_us() + us);
+        }
+    }
+
+    fn serve(&mut self, engine: &mut Engine) -> Result<(), Ended> {
+        for _ in 0..CLIENTS {
+            let client = self.connect(engine);
+            self.clients.push(client);
+        }
+        for text in SCHEMA {
+            self.clients[0].ask(op::QUERY, &query(text), Wait::Schema);
+            self.settle(engine)?;
+        }
+        let calls = self.disk.calls() + self.random.below(300);
+        match self.random.below(10) {
+            0..3 => self.disk.set_fault(Fault::PowerCut(calls)),
+            3 => self.disk.set_fault(Fault::NoSpace(calls)),
+            _ => {}
+        }
+        for _ in 0..STEPS {
+            self.step(engine)?;
+        }
+        self.disk.set_fault(Fault::None);
+        if self.random.percent(50) {
+            self.settle(engine)?;
+            if self.random.percent(50) {
+                return self.stop(engine);
+            }
+        }
+        Ok(())
+    }
+
+    fn step(&mut self, engine: &mut Engine) -> Result<(), Ended> {
+        match self.random.below(100) {
+            0..45 => {
+                let shard = self.below(engine.shards());
+                self.turn(engine, shard)?;
+            }
+            45..65 => self.ask(),
+            65..80 => {
+                let index = self.below(CLIENTS);
+                self.clients[index].push(engine, &mut self.random);
+            }
+            80..97 => {
+                let index = self.below(CLIENTS);
+                self.take(engine, index);
+            }
+            97 => {
+                let index = self.below(CLIENTS);
+                let client = self.connect(engine);
+                std::mem::replace(&mut self.clients[index], client).leave(engine);
+            }
+            98 => {
+                let us = self.random.below(3_000_000).cast_signed();
+                self.move_clock(us);
+            }
+            _ => {
+                let us = self.random.below(30_000_000).cast_signed();
+                self.move_clock(-us);
+            }
+        }
+        Ok(())
+    }
+
+    fn turn(&mut self, engine: &mut Engine, shard: usize) -> Result<(), Ended> {
+        if engine.is_awake(shard) {
+            engine.turn(shard).map_err(|_| Ended)?;
+        }
+        if self.disk.is_off() { Err(Ended) } else { Ok(()) }
+    }
+
+    /// A client asks something of a row.
+    fn ask(&mut self) {
+        let index = self.below(CLIENTS);
+        if self.clients[index].waiting.len() >= IN_FLIGHT {
+            return;
+        }
+        let key = i32::try_from(self.random.below(KEYS.cast_unsigned().into())).unwrap();
+        let place = format!("p = {key} AND c = 0");
+        self.written += 1;
+        let to = self.written;
+        let (text, operation) = match self.random.below(10) {
+            0 | 1 => (format!("SELECT v FROM k.r WHERE {place}"), OfRow::Read(None)),
+            2 => {
+                (format!("DELETE FROM k.r WHERE {place} IF EXISTS"), OfRow::Delete { answer: None })
+            }
+            3 | 4 => (
+                format!("INSERT INTO k.r (p, c, v) VALUES ({key}, 0, {to}) IF NOT EXISTS"),
+                OfRow::Insert { to, answer: None },
+            ),
+            _ => {
+                // Most know what is there, or was a moment ago.
+                let from = self.guess(key);
+                let text = format!("UPDATE k.r SET v = {to} WHERE {place} IF v = {from}");
+                (text, OfRow::Swap { from, to, answer: None })
+            }
+        };
+        self.moment += 1;
+        let call = Call { operation, called: self.moment, returned: None };
+        self.history.push(Entry { key, call, is_refused: false });
+        let wait = Wait::Operation(self.history.len() - 1);
+        self.clients[index].ask(op::QUERY, &query(&text), wait);
+    }
+
+    /// A value that the row of a key had lately, as far as clients have been told.
+    fn guess(&mut self, key: i32) -> i32 {
+        let known = |entry: &Entry| match &entry.call.operation {
+            _ if entry.key != key || entry.call.returned.is_none() => None,
+            OfRow::Swap { to, answer: Some(Ok(())), .. }
+            | OfRow::Insert { to, answer: Some(Ok(())) } => Some(*to),
+            OfRow::Read(found)
+            | OfRow::Swap { answer: Some(Err(found)), .. }
+            | OfRow::Insert { answer: Some(Err(found)), .. } => *found,
+            _ => None,
+        };
+        let back = self.random.one_of(&[0, 0, 0, 1, 2]);
+        self.history.iter().rev().filter_map(known).nth(back).unwrap_or(0)
+    }
+
+    fn take(&mut self, engine: &mut Engine, index: usize) {
+        for (wait, answer) in self.clients[index].take(engine, 1 << 20) {
+            if let Wait::Operation(number) = wait {
+                self.moment += 1;
+                self.answered(number, &answer);
+            }
+        }
+    }
+
+    fn answered(&mut self, number: usize, answer: &Answer) {
+        let entry = &mut self.history[number];
+        if answer.opcode == op::ERROR {
+            assert_eq!(answer.code(), 0x1001, "{}", answer.message());
+            entry.is_refused = true;
+            self.counts.refused += 1;
+            return;
+        }
+        entry.call.returned = Some(self.moment);
+        let rows = answer.rows().0;
+        if let OfRow::Read(found) = &mut entry.call.operation {
+            *found = rows.first().and_then(|row| int(row, 0));
+            self.counts.reads += 1;
+            return;
+        }
+        let [row] = rows.as_slice() else { panic!("one row: {rows:?}") };
+        let told = if row[0].as_deref() == Some(&[1]) {
+            self.counts.applied += 1;
+            Ok(())
+        } else {
+            self.counts.not_applied += 1;
+            // All columns of the row, or the one that the condition is about.
+            Err(if row.len() > 1 { int(row, row.len() - 1) } else { None })
+        };
+        match &mut entry.call.operation {
+            OfRow::Swap { answer, .. }
+            | OfRow::Insert { answer, .. }
+            | OfRow::Delete { answer } => {
+                *answer = Some(told);
+            }
+            OfRow::Read(_) => {}
+        }
+    }
+
+    /// Runs until nobody waits for anything.
+    fn settle(&mut self, engine: &mut Engine) -> Result<(), Ended> {
+        for _ in 0..TURNS_MAX {
+            for index in 0..CLIENTS {
+                self.clients[index].push(engine, &mut self.random);
+                self.take(engine, index);
+            }
+            let is_quiet =
+                (0..engine.shards()).all(|shard| engine.metrics(shard).serving.get() == 0);
+            if is_quiet && self.clients.iter().all(|client| client.waiting.is_empty()) {
+                let waiting = (0..engine.shards()).map(|at| engine.metrics(at).latch_waiting.get());
+                assert_eq!(waiting.sum::<u64>(), 0, "nobody waits for a latch");
+                return Ok(());
+            }
+            self.turn_or_wait(engine)?;
+        }
+        panic!("requests are not answered");
+    }
+
+    fn turn_or_wait(&mut self, engine: &mut Engine) -> Result<(), Ended> {
+        let awake: Vec<usize> =
+            (0..engine.shards()).filter(|shard| engine.is_awake(*shard)).collect();
+        if awake.is_empty() {
+            let alarm = engine.first_alarm_us();
+            self.move_clock(alarm.expect("all sleep, and somebody waits for an answer"));
+        }
+        self.move_clock(2_000);
+        awake.into_iter().try_for_each(|shard| self.turn(engine, shard))
+    }
+
+    fn stop(&mut self, engine: &mut Engine) -> Result<(), Ended> {
+        engine.stop.request();
+        for _ in 0..TURNS_MAX {
+            for index in 0..CLIENTS {
+                self.take(engine, index);
+            }
+            if engine.is_over() {
+                return Ok(());
+            }
+            self.turn_or_wait(engine)?;
+        }
+        panic!("it does not stop");
+    }
+
+    /// Every key by itself: they have nothing to do with each other.
+    fn check(mut self) -> Counts {
+        let mut by_key: BTreeMap<i32, Vec<Call<OfRow>>> = BTreeMap::new();
+        for entry in self.history.drain(..).filter(|entry| !entry.is_refused) {
+            let is_read = matches!(entry.call.operation, OfRow::Read(_));
+            if entry.call.returned.is_none() {
+                self.counts.unanswered += u64::from(!is_read);
+                if is_read {
+                    continue;
+                }
+            }
+            by_key.entry(entry.key).or_default().push(entry.call);
+        }
+        for (key, calls) in by_key {
+            let holds = is_linearizable::<OneRow>(None, &calls);
+            assert!(holds, "the history of row {key} is not linearizable:\n{calls:#?}");
+        }
+        self.counts
+    }
+}
+
+fn int(row: &Row, column: usize) -> Option<i32> {
+    row[column].as_deref().map(|bytes| i32::from_be_bytes(bytes.try_into().unwrap()))
+}
+
+/// Says which run failed.
+struct Context(u64);
+
+impl Drop for Context {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("failed with SANDGLASS_SEED={}", self.0);
+        }
+    }
+}
+
+fn seeds() -> Range<u64> {
+    let Ok(seeds) = std::env::var("SANDGLASS_SEED") else { return 1..101 };
+    let number = |text: &str| text.parse().expect("SANDGLASS_SEED is a number, or two with ..");
+    match seeds.split_once("..") {
+        Some((first, end)) => number(first)..number(end),
+        None => number(&seeds)..number(&seeds) + 1,
+    }
+}
+
+fn run(seed: u64) -> Counts {
+    let _context = Context(seed);
+    let mut run = Run::new(seed);
+    for _ in 0..LIVES {
+        run.live();
+    }
+    run.check()
+}
+
+#[test]
+fn conditional_writes_are_linearizable() {
+    let all: Vec<Counts> = seeds().map(run).collect();
+    if std::env::var("SANDGLASS_SEED").is_ok() {
+        return eprintln!("{all:#?}");
+    }
+    let sum = |of: fn(&Counts) -> u64| all.iter().map(of).sum::<u64>();
+    let figures = [
+        ("applied", sum(|c| c.applied), 1_000),
+        ("not applied", sum(|c| c.not_applied), 1_000),
+        ("unanswered", sum(|c| c.unanswered), 100),
+        ("refused", sum(|c| c.refused), 1),
+        ("reads", sum(|c| c.reads), 500),
+        ("crashes", sum(|c| c.crashes), 50),
+        ("latches", sum(|c| c.waited), 1_000),
+    ];
+    for (what, count, least) in figures {
+        assert!(count >= least, "{count} {what}: {figures:?}");
+    }
+}
