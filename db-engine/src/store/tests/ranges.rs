@@ -450,3 +450,32 @@ fn reads_are_cut_by_time_among_deleted_ranges() {
         store = machine.open();
     }
 }
+
+#[test]
+fn a_static_row_that_is_not_live_is_no_dead_row() {
+    let mut machine = Machine::new();
+    machine.tables.insert(TABLE, TableSettings { window_us: None, gc_grace_s: 1_000_000 });
+    let mut store = machine.open();
+    let (token, key) = partition_key(0);
+    let change = |deletes: bool| {
+        let write = Write { timestamp: START_US, ttl_s: 0, now_s: START_US / 1_000_000 };
+        let mut bytes = Vec::new();
+        let mut builder = Builder::new(&mut bytes, TABLE, token, &key);
+        if deletes {
+            builder.delete_partition(&write);
+        } else {
+            builder.row(b"", &write, false).cell(1, b"value");
+        }
+        builder.finish().unwrap();
+        bytes
+    };
+    machine.put(&mut store, &change(false));
+    flush_and_close(store);
+    let mut store = machine.open();
+    machine.put(&mut store, &change(true));
+    for (static_rows, dead) in [(true, 0), (false, 1)] {
+        let request = ReadRequest { static_rows, ..ReadRequest::partition(TABLE, token, &key, 0) };
+        let page = machine.read(&mut store, &request);
+        assert_eq!((page.len(), page.dead()), (0, dead));
+    }
+}
