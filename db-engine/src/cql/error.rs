@@ -77,6 +77,13 @@ impl CqlError {
         Self::invalid(format!("{what} not supported yet by Sandglass"))
     }
 
+    /// There is no memory for all of a result.
+    pub(super) fn result_too_large() -> Self {
+        let message =
+            "the result takes more memory than there is: ask for it in pages, or for fewer columns";
+        CqlError { code: ErrorCode::Overloaded, message: message.into() }
+    }
+
     /// A stored value cannot be compared: a row that might have to be in the result is not left
     /// out silently.
     pub(super) fn incomparable(TypeError(why): TypeError) -> Self {

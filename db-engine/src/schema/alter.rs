@@ -5,7 +5,7 @@ use super::{
     columns::{COLUMNS_MAX, check_static, check_type, column_of_cells, invalid},
     ddl::{Alteration, NewColumn},
 };
-use crate::types::CqlType;
+use crate::types::{CqlType, parse::Declared};
 
 pub(super) fn alter_table(
     table: &mut Table,
@@ -26,14 +26,14 @@ pub(super) fn alter_table(
                 let found = column.and_then(|at| Some((at, table.columns.get(at)?.kind)));
                 match found {
                     Some((at, kind @ (ColumnKind::Regular | ColumnKind::Static))) => {
-                        let Column { ty, number, .. } = table.columns.remove(at);
+                        let Column { ty, frozen, number, .. } = table.columns.remove(at);
                         let before = table.dropped.get(name);
                         let before = before.filter(|before| before.number == Some(number));
                         // What was dropped once does not come back.
                         let dropped_us =
                             before.map_or(dropped_us, |b| b.dropped_us.max(dropped_us));
                         let (is_static, number) = (kind == ColumnKind::Static, Some(number));
-                        let dropped = DroppedColumn { ty, is_static, dropped_us, number };
+                        let dropped = DroppedColumn { ty, is_static, frozen, dropped_us, number };
                         table.dropped.insert(name.clone(), dropped);
                     }
                     Some(_) => {
@@ -76,11 +76,12 @@ fn add_column(table: &mut Table, new: &NewColumn, if_not_exists: bool) -> Result
         check_static(!table.clustering().is_empty())?;
     }
     let dropped = table.dropped.get(name);
-    if let Some(dropped) = dropped.filter(|column| !reads(&declared.ty, &column.ty)) {
+    if let Some(dropped) = dropped.filter(|column| !reads(declared, column)) {
         return invalid(format!(
             "Cannot add a column '{name}' of type {}, incompatible with previously dropped column \
              '{name}' of type {}",
-            declared.ty, dropped.ty
+            declared.name(),
+            dropped.type_name()
         ));
     }
     if let Some(dropped) = dropped.filter(|column| column.is_static != *is_static) {
@@ -108,7 +109,13 @@ fn add_column(table: &mut Table, new: &NewColumn, if_not_exists: bool) -> Result
 
 /// Whether values of the old type are values of the new one, as Cassandra judges it: cells of a
 /// dropped column that were written after it was dropped come back when it is added again.
-fn reads(new: &CqlType, old: &CqlType) -> bool {
+fn reads(new: &Declared, old: &DroppedColumn) -> bool {
+    let has_elements = |ty: &CqlType, frozen: bool| ty.is_collection() && !frozen;
+    has_elements(&new.ty, new.frozen) == has_elements(&old.ty, old.frozen)
+        && reads_type(&new.ty, &old.ty)
+}
+
+fn reads_type(new: &CqlType, old: &CqlType) -> bool {
     match (new, old) {
         _ if new == old => true,
         (CqlType::Text, CqlType::Ascii)
@@ -130,9 +137,9 @@ fn reads(new: &CqlType, old: &CqlType) -> bool {
                 | CqlType::Set(_)
                 | CqlType::Map(..)
         ),
-        (CqlType::List(new), CqlType::List(old)) => reads(new, old),
+        (CqlType::List(new), CqlType::List(old)) => reads_type(new, old),
         (CqlType::Tuple(new), CqlType::Tuple(old)) => {
-            new.len() >= old.len() && new.iter().zip(old).all(|(new, old)| reads(new, old))
+            new.len() >= old.len() && new.iter().zip(old).all(|(new, old)| reads_type(new, old))
         }
         _ => false,
     }

@@ -309,7 +309,14 @@ fn key_column(
             "Unknown column '{name}' referenced in PRIMARY KEY for table '{table}'"
         ));
     };
-    let NewColumn { name, declared: Declared { ty, frozen }, is_static } = left.remove(at);
+    let NewColumn { name, declared, is_static } = left.remove(at);
+    let Declared { ty, frozen, .. } = declared;
+    if ty.is_collection() && !frozen {
+        return invalid(format!(
+            "Invalid non-frozen collection type {} for PRIMARY KEY column '{name}'",
+            ty.unfrozen_name()
+        ));
+    }
     if ty.mentions_duration() {
         return invalid(format!("duration type is not supported for PRIMARY KEY column '{name}'"));
     }

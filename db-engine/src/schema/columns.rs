@@ -11,10 +11,9 @@ pub(super) fn invalid<T>(text: impl Into<String>) -> Result<T, SchemaError> {
 }
 
 pub(super) fn check_type(table: &str, name: &str, declared: &Declared) -> Result<(), SchemaError> {
-    if declared.ty.is_collection() && !declared.frozen {
-        return unsupported(&format!(
-            "Non-frozen collections (column {name} of table {table}; declare it frozen<{}>) are",
-            declared.ty.unfrozen_name()
+    if let Some(name) = &declared.unfrozen_inside {
+        return invalid(format!(
+            "Non-frozen collections are not allowed inside collections: {name}"
         ));
     }
     if declared.ty == crate::types::CqlType::Counter {
@@ -36,7 +35,7 @@ pub(super) fn check_static(has_clustering: bool) -> Result<(), SchemaError> {
 
 /// A column that has cells.
 pub(super) fn column_of_cells(new: NewColumn, number: u16) -> Column {
-    let NewColumn { name, declared: Declared { ty, frozen }, is_static } = new;
+    let NewColumn { name, declared: Declared { ty, frozen, .. }, is_static } = new;
     let kind = if is_static { ColumnKind::Static } else { ColumnKind::Regular };
     Column { name, kind, number, ty, frozen, descending: false }
 }

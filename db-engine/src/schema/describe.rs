@@ -97,7 +97,10 @@ fn columns_cql(table: &Table, with_dropped: bool) -> String {
     let is_alone = partition.len() == 1 && clustering.is_empty();
     let mut lines = Vec::new();
     let is_dropped = |column: &&Column| with_dropped && table.dropped.contains_key(&column.name);
-    for column in table.columns.iter().filter(|column| !is_dropped(column)) {
+    let mut shown: Vec<_> = table.columns.iter().filter(|column| !is_dropped(column)).collect();
+    // As in Cassandra, those whose elements have cells come behind the others of their kind.
+    shown.sort_by_key(|column| (column.kind == ColumnKind::Regular, column.has_elements()));
+    for column in shown {
         let mut line = declaration(column);
         if is_alone && column.kind == ColumnKind::PartitionKey {
             line.push_str(" PRIMARY KEY");
@@ -106,7 +109,7 @@ fn columns_cql(table: &Table, with_dropped: bool) -> String {
     }
     let dropped = table.dropped.iter().filter(|_| with_dropped);
     lines.extend(dropped.map(|(name, column)| {
-        format!("{} {}{}", quoted(name), column.ty, static_word(column.is_static))
+        format!("{} {}{}", quoted(name), column.type_name(), static_word(column.is_static))
     }));
     if !is_alone {
         let names = |columns: &[Column]| {

@@ -116,7 +116,7 @@ fn store_table(table: &Table) -> StoredTable {
             .iter()
             .map(|(name, column)| StoredDropped {
                 name: name.clone(),
-                ty: column.ty.to_string(),
+                ty: column.type_name(),
                 is_static: column.is_static,
                 dropped_us: column.dropped_us,
                 dropped_ms: None,
@@ -198,8 +198,10 @@ fn load_table(keyspace: &str, stored: StoredTable) -> Result<Table, String> {
 }
 
 fn load_dropped(stored: StoredDropped) -> Result<(String, DroppedColumn), String> {
+    let declared = parse::parse(&stored.ty)?;
     let column = DroppedColumn {
-        ty: parse::parse(&stored.ty)?.ty,
+        ty: declared.ty,
+        frozen: declared.frozen,
         is_static: stored.is_static,
         dropped_us: stored.dropped_ms.map_or(stored.dropped_us, |ms| ms.saturating_mul(1_000)),
         number: stored.number,

@@ -55,13 +55,19 @@ pub struct Column {
     pub number: u16,
     /// The type of its values.
     pub ty: CqlType,
-    /// Whether it is declared `frozen<>` if it is a collection. Only system tables have others.
+    /// Whether it is declared `frozen<>` if it is a collection: written and read as one value.
     pub frozen: bool,
     /// Whether a clustering column runs from the greatest value to the smallest.
     pub descending: bool,
 }
 
 impl Column {
+    /// Whether its elements are written and deleted one by one.
+    #[must_use]
+    pub fn has_elements(&self) -> bool {
+        self.ty.is_collection() && !self.frozen
+    }
+
     /// The type as CQL text declares it.
     #[must_use]
     pub fn type_name(&self) -> String {
@@ -110,11 +116,21 @@ pub struct DroppedColumn {
     pub ty: CqlType,
     /// Whether it was static.
     pub is_static: bool,
+    /// Whether it was declared `frozen<>`.
+    pub frozen: bool,
     /// The timestamp up to which its cells are dropped, in microseconds since the Unix epoch.
     pub dropped_us: i64,
     /// The number under which storage knows its cells, which it gets back when it is added again.
     /// None if it was dropped by an older program: it then gets a new one.
     pub number: Option<u16>,
+}
+
+impl DroppedColumn {
+    /// The type as CQL text declared it.
+    #[must_use]
+    pub fn type_name(&self) -> String {
+        if self.frozen { self.ty.to_string() } else { self.ty.unfrozen_name() }
+    }
 }
 
 /// A regular or static column, and the timestamp of its newest cell that does not count, if there

@@ -103,7 +103,7 @@ pub(super) fn dropped_columns(shape: &Table, catalog: &Catalog) -> Vec<Row> {
                     "column_name" => text(name),
                     "dropped_time" => (column.dropped_us / 1_000).to_be_bytes().to_vec(),
                     "kind" => text(if column.is_static { "static" } else { "regular" }),
-                    "type" => text(&column.ty.to_string()),
+                    "type" => text(&column.type_name()),
                     _ => return None,
                 })
             })

@@ -148,6 +148,7 @@ fn a_dropped_column_that_is_added_again_has_its_number_and_only_newer_cells() {
     let dropped = DroppedColumn {
         ty: CqlType::Double,
         is_static: false,
+        frozen: false,
         dropped_us: 1_000_000,
         number: number_before,
     };

@@ -19,6 +19,24 @@ pub struct Declared {
     pub ty: CqlType,
     /// Whether `frozen<>` stands around it.
     pub frozen: bool,
+    /// If a collection in it is not frozen and should be: its name as it was declared.
+    pub unfrozen_inside: Option<String>,
+}
+
+impl Declared {
+    /// The name as it was declared.
+    #[must_use]
+    pub fn name(&self) -> String {
+        match &self.unfrozen_inside {
+            Some(name) => name.clone(),
+            None if self.frozen => self.ty.to_string(),
+            None => self.ty.unfrozen_name(),
+        }
+    }
+
+    fn is_unfrozen(&self) -> bool {
+        self.unfrozen_inside.is_some() || (self.ty.is_collection() && !self.frozen)
+    }
 }
 
 /// Puts a type together from its name and arguments: `frozen` has one, `map` two, `tuple` some.
@@ -27,9 +45,16 @@ pub struct Declared {
 /// A sentence worded as Cassandra's if there is no such type or the arguments do not suit it.
 pub fn assemble(name: &str, mut arguments: Vec<Declared>) -> Result<Declared, String> {
     let count = arguments.len();
+    let unfrozen_inside = arguments.iter().any(Declared::is_unfrozen).then(|| {
+        let names: Vec<_> = arguments.iter().map(Declared::name).collect();
+        format!("{name}<{}>", names.join(", "))
+    });
+    let has_counter = arguments.iter().any(|argument| argument.ty == CqlType::Counter);
     let mut argument = || Box::new(arguments.remove(0).ty);
     let ty = match (name, count) {
-        ("frozen", 1) => return Ok(Declared { ty: *argument(), frozen: true }),
+        ("frozen", 1) => {
+            return Ok(Declared { ty: *argument(), frozen: true, unfrozen_inside: None });
+        }
         ("list", 1) => CqlType::List(argument()),
         ("set", 1) => CqlType::Set(argument()),
         ("map", 2) => CqlType::Map(argument(), argument()),
@@ -42,13 +67,17 @@ pub fn assemble(name: &str, mut arguments: Vec<Declared>) -> Result<Declared, St
         (name, _) => return Err(format!("Unknown type {name} with {count} arguments")),
     };
     match &ty {
+        CqlType::List(_) | CqlType::Set(_) | CqlType::Map(..) if has_counter => {
+            Err(format!("Counters are not allowed inside collections: {}", ty.unfrozen_name()))
+        }
         CqlType::Set(item) if item.mentions_duration() => {
             Err(format!("Durations are not allowed inside sets: {}", ty.unfrozen_name()))
         }
         CqlType::Map(key, _) if key.mentions_duration() => {
             Err(format!("Durations are not allowed as map keys: {}", ty.unfrozen_name()))
         }
-        _ => Ok(Declared { frozen: matches!(ty, CqlType::Tuple(_)), ty }),
+        CqlType::Tuple(_) => Ok(Declared { ty, frozen: true, unfrozen_inside: None }),
+        _ => Ok(Declared { ty, frozen: false, unfrozen_inside }),
     }
 }
 

@@ -1,5 +1,7 @@
 //! The moment in which a statement is executed.
 
+use crate::{cql::execute::timeuuid::ListPlaces, types::Value};
+
 /// What a statement must know of the moment in which it is executed.
 #[derive(Debug, Clone, Copy)]
 pub struct BindContext {
@@ -27,4 +29,9 @@ pub struct BindScratch {
     pub key: Vec<u8>,
     /// The encoded clustering key.
     pub ck: Vec<u8>,
+    pub(super) places: ListPlaces,
 }
+
+/// The values of a statement, the moment in which it is executed, and the places in lists that
+/// follow.
+pub(super) type Given<'a> = (&'a [Value<'a>], &'a BindContext, &'a ListPlaces);

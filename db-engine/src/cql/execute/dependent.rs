@@ -291,6 +291,7 @@ impl Prior {
             single_key: self.table.partition_key().len() == 1,
             clustering: &self.clustering,
             counted: self.counted.as_deref(),
+            parts: &[],
             now_s,
         };
         Projector::new(shape, row).filter(Projector::is_live)
@@ -399,6 +400,7 @@ fn compare(
         Operator::Le => current <= wanted,
         Operator::Gt => current > wanted,
         Operator::Ge => current >= wanted,
+        Operator::Contains | Operator::ContainsKey => false,
     })
 }
 

@@ -3,37 +3,24 @@
 use crate::{
     cql::{
         error::CqlError,
-        execute::{context::BindContext, project::Projector, value::Found},
+        execute::{context::BindContext, project::Projector},
         parse::ast::Operator,
         prepare::{
             input::BoundValue,
             plan::{Choice, Condition},
-            source::Source,
+            source::{Portion, Source},
         },
     },
-    types::{CqlType, Value, comparable},
+    types::{CqlType, Value, collection::Elements, comparable},
 };
-
-/// No value is compared with nothing. The words are not those about a key.
-fn check_value(
-    slot: &BoundValue,
-    values: &[Value<'_>],
-    context: &BindContext,
-) -> Result<(), CqlError> {
-    let what = match slot.find(values, context)? {
-        Found::Bytes(_) => return Ok(()),
-        Found::Null => "null",
-        Found::Unset => "unset",
-    };
-    let name = &slot.name;
-    Err(CqlError::invalid(format!("Unsupported {what} value for column {name}")))
-}
 
 /// A condition with its values known.
 #[derive(Debug)]
 pub(super) struct Filter {
     pub source: Source,
     pub operator: Operator,
+    /// Whether the source is a map, of which each value has its key before it.
+    pub is_map: bool,
     /// The values, in the form in which they compare.
     pub codes: Vec<Vec<u8>>,
     pub ty: CqlType,
@@ -46,10 +33,7 @@ impl Filter {
         context: &BindContext,
     ) -> Result<Self, CqlError> {
         let mut codes = Vec::new();
-        if let (Choice::One(slot), Source::Cell(_)) = (&condition.choice, &condition.source) {
-            check_value(slot, values, context)?;
-        }
-        for (slot, value) in condition.choice.resolve(values, context)? {
+        for (slot, value) in resolve(condition, values, context)? {
             let mut code = Vec::new();
             comparable::encode(&slot.ty, false, &value, &mut code)?;
             codes.push(code);
@@ -62,7 +46,8 @@ impl Filter {
             },
             Choice::Tuples(_) | Choice::WithBefore => CqlType::Blob,
         };
-        Ok(Self { source: condition.source.clone(), operator: condition.operator, codes, ty })
+        let (operator, is_map) = (condition.operator, condition.is_map);
+        Ok(Self { source: condition.source.clone(), operator, is_map, codes, ty })
     }
 
     pub(super) fn matches(
@@ -73,6 +58,9 @@ impl Filter {
         scratch.clear();
         if projector.value(&self.source, scratch).is_none() {
             return Ok(false);
+        }
+        if matches!(self.operator, Operator::Contains | Operator::ContainsKey) {
+            return self.is_contained(scratch);
         }
         let end = scratch.len();
         let value = scratch.clone();
@@ -87,7 +75,48 @@ impl Filter {
                 Operator::Gt => code > wanted,
                 Operator::Ge => code >= wanted,
                 Operator::Ne => code != wanted,
+                Operator::Contains | Operator::ContainsKey => false,
             }
         }))
+    }
+
+    /// Whether one of the values is in this collection.
+    fn is_contained(&self, collection: &[u8]) -> Result<bool, CqlError> {
+        let broken = |_| CqlError::invalid("Not enough bytes to read a collection");
+        let (mut items, mut code) = (Elements(collection), Vec::new());
+        for _ in 0..items.count().map_err(broken)? {
+            let mut item = items.item().map_err(broken)?;
+            if self.is_map {
+                let value = items.item().map_err(broken)?;
+                item = if self.operator == Operator::Contains { value } else { item };
+            }
+            code.clear();
+            comparable::encode(&self.ty, false, item.unwrap_or_default(), &mut code)
+                .map_err(CqlError::incomparable)?;
+            if self.codes.contains(&code) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// The values of a condition, each with the slot that says its type.
+fn resolve<'a>(
+    condition: &'a Condition,
+    values: &[Value<'a>],
+    context: &BindContext,
+) -> Result<Vec<(&'a BoundValue, Vec<u8>)>, CqlError> {
+    let is_entry = matches!(condition.source, Source::Elements { part: Portion::One(_), .. });
+    let is_search = matches!(condition.operator, Operator::Contains | Operator::ContainsKey);
+    let is_cell = matches!(condition.source, Source::Cell(_));
+    match &condition.choice {
+        Choice::One(slot) if is_entry || is_search || is_cell => {
+            let kind = if is_entry { "map value" } else { "value" };
+            let words =
+                |what: &str| format!("Unsupported {what} {kind} for column {}", slot.column());
+            Ok(vec![(slot, slot.find_or_refuse(values, context, words)?.into_owned())])
+        }
+        choice => choice.resolve(values, context),
     }
 }

@@ -3,29 +3,20 @@
 use crate::{
     cql::{
         error::CqlError,
-        execute::context::BindContext,
+        execute::{
+            context::BindContext,
+            timeuuid::{GREGORIAN_OFFSET, node, timeuuid},
+        },
         prepare::input::{Function, Operand},
     },
     io::Random,
     types::{CqlType, Value, validate::validate},
 };
 
-/// 100-nanosecond intervals between the Gregorian reform and the Unix epoch: version 1 UUIDs count
-/// from the former.
-const GREGORIAN_OFFSET: i64 = 0x01B2_1DD2_1381_4000;
 /// Clock and node bytes of the smallest and the greatest version 1 UUID of a moment, as Cassandra
 /// orders them: byte by byte as signed numbers.
 const NODE_MIN: [u8; 8] = [0x80; 8];
 const NODE_MAX: [u8; 8] = [0x7F; 8];
-
-/// A UUID of version 1: time in 100-nanosecond intervals since 1582, clock and node.
-pub(super) fn timeuuid(intervals: i64, node: [u8; 8]) -> Vec<u8> {
-    let t = intervals.to_be_bytes();
-    let high = 0x10 | (t[0] & 0x0F);
-    let mut out = vec![t[4], t[5], t[6], t[7], t[2], t[3], high, t[1]];
-    out.extend_from_slice(&node);
-    out
-}
 
 /// The value of a function; none is null.
 pub(super) fn call(
@@ -36,11 +27,8 @@ pub(super) fn call(
 ) -> Result<Option<Vec<u8>>, CqlError> {
     let bytes = match function {
         Function::Now => {
-            let mut node = Random(context.random).next_u64().to_be_bytes();
-            node[0] = 0x80 | (node[0] & 0x3F);
-            // The multicast bit says that the node is no hardware address.
-            node[2] |= 0x01;
-            timeuuid(context.now_us.saturating_mul(10).saturating_add(GREGORIAN_OFFSET), node)
+            let intervals = context.now_us.saturating_mul(10).saturating_add(GREGORIAN_OFFSET);
+            timeuuid(intervals, node(context.random))
         }
         Function::Uuid => {
             let mut random = Random(context.random);

@@ -4,10 +4,10 @@ use crate::{
     cql::{
         error::CqlError,
         execute::{
-            context::BindContext,
+            context::{BindContext, Given},
             keys::{CkRange, bound_bytes, check_many, partition_keys},
-            value::check_key,
-            write::{Given, check_length, too_long},
+            value::{check_key, check_length},
+            write::too_long,
         },
         prepare::{
             input::BoundValue,
@@ -26,7 +26,7 @@ impl WritePlan {
     pub(super) fn append_many(
         &self,
         many: &ManyRows,
-        (values, context): Given<'_>,
+        given @ (values, context, _): Given<'_>,
         write: &Write,
         out: &mut Vec<u8>,
     ) -> Result<(), CqlError> {
@@ -39,7 +39,7 @@ impl WritePlan {
         check_many((keys.len(), key_bytes), (ranges.len(), range_bytes))?;
         let start = out.len();
         for key in &keys {
-            let appended = self.append_partition(key, &ranges, (values, context), write, out);
+            let appended = self.append_partition(key, &ranges, given, write, out);
             if appended.is_err() {
                 out.truncate(start);
                 return appended;

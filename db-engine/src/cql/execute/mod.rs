@@ -3,9 +3,11 @@
 mod aggregate;
 mod batch;
 mod choice;
+mod collect;
 mod context;
 mod dependent;
 mod describe;
+mod elements;
 mod filter;
 mod functions;
 mod keys;
@@ -16,6 +18,7 @@ mod project;
 mod read;
 mod select;
 mod system;
+mod timeuuid;
 mod value;
 mod write;
 

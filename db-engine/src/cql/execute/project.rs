@@ -1,7 +1,10 @@
 //! A row of storage → the values that were asked for, in the wire form of a result.
 
 use crate::{
-    cql::prepare::{plan::SelectPlan, source::Source},
+    cql::{
+        error::CqlError,
+        prepare::{plan::SelectPlan, source::Source},
+    },
     mutation::{Cell, RowView},
     schema::CountedColumn,
     store::PageRow,
@@ -15,16 +18,19 @@ pub(super) struct Shape<'a> {
     pub clustering: &'a [(CqlType, bool)],
     /// Which cells count, by the numbers of their columns, if not all do.
     pub counted: Option<&'a [CountedColumn]>,
+    /// Keys of elements that are asked for, as they compare.
+    pub parts: &'a [Option<Vec<u8>>],
     pub now_s: i64,
 }
 
 impl SelectPlan {
     /// The rows that it reads.
-    pub(super) fn shape(&self, now_s: i64) -> Shape<'_> {
+    pub(super) fn shape<'a>(&'a self, now_s: i64, parts: &'a [Option<Vec<u8>>]) -> Shape<'a> {
         Shape {
             single_key: self.single_key,
             clustering: &self.clustering,
             counted: self.counted.as_deref(),
+            parts,
             now_s,
         }
     }
@@ -32,7 +38,7 @@ impl SelectPlan {
 
 impl Shape<'_> {
     /// Whether a cell was not dropped with its column.
-    fn counts(&self, cell: &Cell<'_>) -> bool {
+    pub(super) fn counts(&self, cell: &Cell<'_>) -> bool {
         let Some(columns) = self.counted else { return true };
         let at = columns.binary_search_by_key(&cell.column, |column| column.number);
         let column = at.ok().and_then(|at| columns.get(at));
@@ -42,16 +48,23 @@ impl Shape<'_> {
 
 /// A row that values are taken from. Sources in the order of the table are found in one pass.
 pub(super) struct Projector<'a> {
-    shape: Shape<'a>,
+    pub(super) shape: Shape<'a>,
     row: PageRow<'a>,
     view: RowView<'a>,
     cells: crate::mutation::Cells<'a>,
     peeked: Option<Cell<'a>>,
+    /// What was looked at: a unit is a cell, an item of a collection, or 256 bytes.
+    work: std::cell::Cell<usize>,
     ck: &'a [u8],
     component: usize,
     /// The static row of its partition. No column has values in both.
     static_row: Option<Box<Projector<'a>>>,
 }
+
+/// Bytes of values that take about as long as one cell.
+const UNIT_BYTES: usize = 256;
+/// Most work for one row, of which nothing can be cut: below a second.
+const WORK_MAX: usize = 8 << 20;
 
 const NULL: [u8; 4] = (-1i32).to_be_bytes();
 
@@ -60,8 +73,9 @@ impl<'a> Projector<'a> {
     pub(super) fn new(shape: Shape<'a>, row: PageRow<'a>) -> Option<Self> {
         let view = RowView::parse(row.row).ok()?;
         let cells = view.cells();
-        let (peeked, ck, component, static_row) = (None, row.ck, 0, None);
-        Some(Projector { shape, row, view, cells, peeked, ck, component, static_row })
+        let (peeked, work, ck) = (None, std::cell::Cell::default(), row.ck);
+        let (component, static_row) = (0, None);
+        Some(Projector { shape, row, view, cells, peeked, work, ck, component, static_row })
     }
 
     /// Takes values of static columns from this row.
@@ -112,8 +126,9 @@ impl<'a> Projector<'a> {
             Source::Key(index) => out.extend_from_slice(self.key(*index)?),
             Source::Clustering(index) => return self.clustering(*index, out),
             Source::Cell(column) => {
-                let cell = self.cell(*column)?;
-                out.extend_from_slice(cell.view(self.shape.now_s)?.value);
+                let value = self.cell(*column)?.view(self.shape.now_s)?.value;
+                self.count(value.len());
+                out.extend_from_slice(value);
             }
             Source::WriteTime(column) => {
                 let view = self.cell(*column)?.view(self.shape.now_s)?;
@@ -127,6 +142,10 @@ impl<'a> Projector<'a> {
                 let left = view.liveness.expires_s - self.shape.now_s;
                 out.extend_from_slice(&i32::try_from(left).ok()?.to_be_bytes());
             }
+            Source::Elements { column, ty, facet, part } => {
+                return self.elements((*column, ty), *facet, *part, out);
+            }
+            Source::PartOf(source, ty, part) => return self.part_of(source, ty, *part, out),
             Source::Token => out.extend_from_slice(&self.row.token.0.to_be_bytes()),
             Source::TimeOf(inner) => {
                 let start = out.len();
@@ -178,6 +197,36 @@ impl<'a> Projector<'a> {
         self.find(column).filter(|cell| self.shape.counts(cell))
     }
 
+    /// Counts an item of so many bytes as work.
+    #[inline]
+    pub(super) fn count(&self, bytes: usize) {
+        self.work.set(self.work.get() + 1 + bytes / UNIT_BYTES);
+    }
+
+    /// Refuses a row that takes too long: a statement may ask for parts of a large collection, or
+    /// count a large value, thousands of times.
+    #[inline]
+    pub(super) fn check_work(&self) -> Result<(), CqlError> {
+        let of_static = self.static_row.as_ref().map_or(0, |row| row.work.get());
+        if self.work.get() + of_static <= WORK_MAX {
+            return Ok(());
+        }
+        Err(CqlError::invalid(
+            "A row takes too long to be read: ask for fewer parts of its collections, and fewer \
+             functions of its values, in one statement",
+        ))
+    }
+
+    /// All cells of a column.
+    pub(super) fn cells_of(
+        &mut self,
+        column: u16,
+    ) -> Option<impl Iterator<Item = Cell<'a>> + use<'a>> {
+        let first = self.find(column)?;
+        let all = std::iter::once(first).chain(self.cells.clone());
+        Some(all.take_while(move |cell| cell.column == column))
+    }
+
     fn find(&mut self, column: u16) -> Option<Cell<'a>> {
         if self.peeked.as_ref().is_some_and(|cell| cell.column > column) {
             self.cells = self.view.cells();
@@ -189,7 +238,9 @@ impl<'a> Projector<'a> {
                 Some(cell) if cell.column > column => return None,
                 _ => {}
             }
-            self.peeked = Some(self.cells.next()?);
+            let next = self.cells.next()?;
+            self.count(0);
+            self.peeked = Some(next);
         }
     }
 }

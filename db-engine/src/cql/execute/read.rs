@@ -2,7 +2,7 @@
 
 use crate::{
     cql::{
-        error::{CqlError, ErrorCode},
+        error::CqlError,
         execute::{
             aggregate::Total,
             filter::Filter,
@@ -49,6 +49,8 @@ pub struct Read {
     shard: Option<u16>,
     after: Option<Position>,
     filters: Vec<Filter>,
+    /// Keys of elements that are asked for, as they compare.
+    parts: Vec<Option<Vec<u8>>>,
     reverse: bool,
     bypass_cache: bool,
     table: crate::mutation::TableNumber,
@@ -66,6 +68,8 @@ pub struct Read {
     start: Option<usize>,
     /// Most bytes of the result.
     bytes_max: usize,
+    /// Bytes asked of storage at a time: fewer if each row is looked at many times.
+    page_bytes: usize,
     over: bool,
     paused: Option<Position>,
     totals: Vec<Total>,
@@ -76,7 +80,7 @@ impl Read {
     pub(super) fn new(
         plan: &SelectPlan,
         steps: Steps,
-        filters: Vec<Filter>,
+        (filters, parts): (Vec<Filter>, Vec<Option<Vec<u8>>>),
         page_size: Option<u32>,
         now_s: i64,
     ) -> Self {
@@ -86,6 +90,7 @@ impl Read {
             shard: None,
             after: None,
             filters,
+            parts,
             reverse: plan.reverse,
             bypass_cache: plan.bypass_cache,
             table: plan.table,
@@ -100,6 +105,7 @@ impl Read {
             rows: 0,
             start: None,
             bytes_max: RESULT_BYTES_MAX,
+            page_bytes: PAGE_BYTES.min(PAGE_BYTES * 4 / plan.collections.max(1)),
             over: false,
             paused: None,
             totals: plan.aggregates.iter().map(Total::new).collect(),
@@ -119,6 +125,7 @@ impl Read {
     pub fn own_bytes(&self) -> usize {
         let keys = self.steps.bytes();
         let codes = self.filters.iter().flat_map(|filter| &filter.codes);
+        let codes = codes.chain(self.parts.iter().flatten());
         READ_OWN_BYTES + keys + codes.map(|code| KEY_BYTES + code.capacity()).sum::<usize>()
     }
 
@@ -206,7 +213,7 @@ impl Read {
             reverse: self.reverse,
             after: self.after.clone(),
             rows_max,
-            bytes_max: PAGE_BYTES,
+            bytes_max: self.page_bytes,
             now_s: self.now_s,
             columns: Some(Arc::clone(&self.columns)),
             static_rows: self.static_rows,
@@ -275,7 +282,7 @@ impl Read {
         }
         if let Some(partition) = &mut self.partition {
             if self.static_rows && row.ck.is_empty() {
-                let projector = Projector::new(plan.shape(self.now_s), row);
+                let projector = Projector::new(plan.shape(self.now_s, &self.parts), row);
                 let is_live = projector.is_some_and(|projector| projector.is_live());
                 partition.static_row = is_live.then(|| row.row.to_vec());
                 return Ok(true);
@@ -342,7 +349,7 @@ impl Read {
         start: usize,
         out: &mut Vec<u8>,
     ) -> Result<bool, CqlError> {
-        let Some(projector) = Projector::new(plan.shape(self.now_s), row) else {
+        let Some(projector) = Projector::new(plan.shape(self.now_s, &self.parts), row) else {
             return Ok(true);
         };
         if !projector.is_live() {
@@ -358,19 +365,22 @@ impl Read {
                 self.filtered += 1;
                 return Ok(true);
             }
+            projector.check_work()?;
         }
         if self.totals.is_empty() {
             for source in &plan.sources {
                 projector.put(source, out);
+                projector.check_work()?;
                 // A statement may ask for the same large value many times.
                 if out.len() - start > self.bytes_max {
-                    return Err(too_large());
+                    return Err(CqlError::result_too_large());
                 }
             }
             self.rows += 1;
         } else {
             for total in &mut self.totals {
                 total.add(&mut projector, scratch)?;
+                projector.check_work()?;
             }
         }
         if let Some(partition) = &mut self.partition {
@@ -489,10 +499,4 @@ pub(super) fn check_result(bytes: usize) -> Result<(), CqlError> {
     Err(CqlError::invalid(format!(
         "The result has more than {RESULT_BYTES_MAX} bytes: ask for it in pages"
     )))
-}
-
-fn too_large() -> CqlError {
-    let message =
-        "the result takes more memory than there is: ask for it in pages, or for fewer columns";
-    CqlError { code: ErrorCode::Overloaded, message: message.into() }
 }

@@ -23,11 +23,11 @@ use crate::{
             value::{check_count, positive},
         },
         prepare::{
-            input::BoundValue,
+            input::{BoundValue, KeyPurpose, Operand, PartKey},
             plan::{PartitionSet, SelectPlan},
         },
     },
-    types::Value,
+    types::{Value, comparable},
 };
 
 /// What a request says besides the values.
@@ -80,7 +80,9 @@ impl SelectPlan {
             filters.push(Filter::bind(condition, values, context)?);
         }
         let page_size = options.page_size.filter(|size| *size > 0 && self.aggregates.is_empty());
-        let mut read = Read::new(self, steps, filters, page_size, context.now_s());
+        let parts = self.parts.iter().map(|key| part_code(key, values, context));
+        let parts = parts.collect::<Result<_, _>>()?;
+        let mut read = Read::new(self, steps, (filters, parts), page_size, context.now_s());
         read.set_limits(limit, per_partition);
         if let Some(bytes) = options.paging_state {
             read.resume(PagingState::decode(bytes)?)?;
@@ -119,4 +121,27 @@ fn tokens(
         },
     };
     if from > to { nothing } else { Ok(Steps::Tokens { from, to }) }
+}
+
+/// The key of an element as it compares; none of an end of a slice that is unset.
+fn part_code(
+    key: &PartKey,
+    values: &[Value<'_>],
+    context: &BindContext,
+) -> Result<Option<Vec<u8>>, CqlError> {
+    let PartKey { slot, purpose } = key;
+    let column = slot.column();
+    let found = slot.find_or_refuse(values, context, |what| match purpose {
+        KeyPurpose::Element => format!("Invalid {what} value for element selection on {column}"),
+        KeyPurpose::Slice => format!("Invalid {what} value for slice selection on {column}"),
+        KeyPurpose::Condition => format!("Unsupported {what} map key for column {column}"),
+    });
+    if let (KeyPurpose::Slice, Operand::Bound(index)) = (purpose, &slot.operand)
+        && let Some(Value::Unset) = values.get(usize::from(*index))
+    {
+        return Ok(None);
+    }
+    let mut code = Vec::new();
+    comparable::encode(&slot.ty, false, &found?, &mut code)?;
+    Ok(Some(code))
 }

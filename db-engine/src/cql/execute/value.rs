@@ -2,7 +2,7 @@
 
 use crate::{
     cql::{
-        error::CqlError,
+        error::{CqlError, invalid},
         execute::{context::BindContext, functions},
         prepare::{
             input::{BoundValue, Operand},
@@ -10,6 +10,7 @@ use crate::{
         },
     },
     mutation::{KEY_BYTES_MAX, token::token},
+    store::WRITE_BYTES_MAX,
     types::{Value, collection, validate::validate},
 };
 use std::borrow::Cow;
@@ -66,6 +67,36 @@ impl BoundValue {
         }
     }
 
+    /// As [`BoundValue::find`], but of a set or map in any order, and with repetitions.
+    pub(super) fn find_as_given<'a>(
+        &'a self,
+        values: &[Value<'a>],
+        context: &BindContext,
+    ) -> Result<Found<'a>, CqlError> {
+        if let Operand::Bound(index) = &self.operand
+            && let Some(Value::Bytes(bytes)) = values.get(usize::from(*index))
+        {
+            validate(&self.ty, bytes)?;
+            return Ok(Found::Bytes(Cow::Borrowed(bytes)));
+        }
+        self.find(values, context)
+    }
+
+    /// Looks up a value that must be there; `words` say what is wrong with one that is null or
+    /// unset.
+    pub(super) fn find_or_refuse<'a>(
+        &'a self,
+        values: &[Value<'a>],
+        context: &BindContext,
+        words: impl Fn(&str) -> String,
+    ) -> Result<Cow<'a, [u8]>, CqlError> {
+        match self.find(values, context)? {
+            Found::Bytes(bytes) => Ok(bytes),
+            Found::Null => invalid(words("null")),
+            Found::Unset => invalid(words("unset")),
+        }
+    }
+
     /// Looks up the value of a key column, which must be there.
     #[inline]
     pub(super) fn find_key<'a>(
@@ -84,6 +115,17 @@ impl BoundValue {
             }
         }
     }
+}
+
+/// Checks that mutations of so many bytes may become larger. A few bytes of a batch can stand for
+/// a long constant of its statement, and a name for one value in many columns.
+pub(super) fn check_length(bytes: usize) -> Result<(), CqlError> {
+    if bytes <= WRITE_BYTES_MAX {
+        return Ok(());
+    }
+    Err(CqlError::invalid(format!(
+        "Mutation is larger than the maximum size of {WRITE_BYTES_MAX} bytes"
+    )))
 }
 
 impl Prepared {

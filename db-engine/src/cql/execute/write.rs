@@ -5,8 +5,9 @@ use crate::{
     cql::{
         error::CqlError,
         execute::{
-            context::{BindContext, BindScratch},
-            value::{Found, check_count, check_key, put_key},
+            context::{BindContext, BindScratch, Given},
+            elements::{self, Inputs},
+            value::{Found, check_count, check_key, check_length, put_key},
         },
         prepare::{
             input::BoundValue,
@@ -18,7 +19,6 @@ use crate::{
         token::token,
     },
     schema::options::TTL_S_MAX,
-    store::WRITE_BYTES_MAX,
     types::{Value, comparable},
 };
 
@@ -68,9 +68,10 @@ impl WritePlan {
     ) -> Result<Option<Token>, CqlError> {
         check_length(out.len())?;
         let write = self.write(values, context)?;
+        let given = (values, context, &scratch.places);
         if let Some(many) = &self.many {
             *last = None;
-            self.append_many(many, (values, context), &write, out)?;
+            self.append_many(many, given, &write, out)?;
             return Ok(None);
         }
         put_key(&self.partition_key, values, context, &mut scratch.key)?;
@@ -85,7 +86,7 @@ impl WritePlan {
             let token = token(&scratch.key);
             (Builder::new(out, self.table, token, &scratch.key), token)
         };
-        match self.build(&mut builder, (values, context), &scratch.ck, &write) {
+        match self.build(&mut builder, given, &scratch.ck, &write) {
             Ok(()) => {
                 builder.finish().map_err(|_| too_long())?;
                 Ok(Some(token))
@@ -132,7 +133,7 @@ impl WritePlan {
         if self.static_changes.is_empty() {
             return Ok(());
         }
-        self.static_changes.put(&mut builder.row(&[], write, false), given)
+        self.static_changes.put(&mut builder.row(&[], write, false), given, write)
     }
 
     /// Writes to a row.
@@ -144,7 +145,7 @@ impl WritePlan {
         write: &Write,
     ) -> Result<(), CqlError> {
         let mut row = builder.row(ck, write, self.action == Action::Insert);
-        self.changes.put(&mut row, given)
+        self.changes.put(&mut row, given, write)
     }
 
     fn write(&self, values: &[Value<'_>], context: &BindContext) -> Result<Write, CqlError> {
@@ -160,43 +161,53 @@ impl WritePlan {
     }
 }
 
-/// The values of a statement, and the moment in which it is executed.
-pub(super) type Given<'a> = (&'a [Value<'a>], &'a BindContext);
-
 impl RowChanges {
     #[inline]
-    fn put(&self, row: &mut RowBuilder<'_>, (values, context): Given<'_>) -> Result<(), CqlError> {
-        let mut bytes_in_all = 0;
-        for (column, slot) in &self.cells {
-            match slot.find(values, context)? {
-                Found::Bytes(bytes) => {
-                    bytes_in_all += bytes.len();
-                    check_length(bytes_in_all)?;
-                    row.cell(*column, &bytes);
-                }
-                Found::Null => {
-                    row.tombstone(*column);
-                }
-                Found::Unset => {}
-            }
+    fn put(
+        &self,
+        row: &mut RowBuilder<'_>,
+        given: Given<'_>,
+        write: &Write,
+    ) -> Result<(), CqlError> {
+        let (mut cells, mut bytes_in_all) = (self.cells.as_slice(), 0);
+        for changes in self.elements.chunk_by(|a, b| a.0 == b.0) {
+            let before = cells.partition_point(|(column, _)| *column < changes[0].0);
+            let (first, rest) = cells.split_at(before);
+            put_cells(first, row, given, &mut bytes_in_all)?;
+            bytes_in_all += elements::put(changes, row, &Inputs::new(given, write.timestamp))?;
+            check_length(bytes_in_all)?;
+            cells = rest;
         }
-        Ok(())
+        put_cells(cells, row, given, &mut bytes_in_all)
     }
+}
+
+/// Appends cells to a row, and counts their bytes.
+#[inline]
+fn put_cells(
+    cells: &[(u16, BoundValue)],
+    row: &mut RowBuilder<'_>,
+    (values, context, _): Given<'_>,
+    bytes_in_all: &mut usize,
+) -> Result<(), CqlError> {
+    for (column, slot) in cells {
+        match slot.find(values, context)? {
+            Found::Bytes(bytes) => {
+                *bytes_in_all += bytes.len();
+                check_length(*bytes_in_all)?;
+                row.cell(*column, &bytes);
+            }
+            Found::Null => {
+                row.tombstone(*column);
+            }
+            Found::Unset => {}
+        }
+    }
+    Ok(())
 }
 
 pub(super) fn too_long() -> CqlError {
     CqlError::invalid("A key or value is too long")
-}
-
-/// Checks that mutations of so many bytes may become larger. A few bytes of a batch can stand for
-/// a long constant of its statement, and a name for one value in many columns.
-pub(super) fn check_length(bytes: usize) -> Result<(), CqlError> {
-    if bytes <= WRITE_BYTES_MAX {
-        return Ok(());
-    }
-    Err(CqlError::invalid(format!(
-        "Mutation is larger than the maximum size of {WRITE_BYTES_MAX} bytes"
-    )))
 }
 
 /// The token of the mutation that begins here, if it changes this partition.

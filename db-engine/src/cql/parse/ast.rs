@@ -19,6 +19,8 @@ pub enum Term {
     Literal(Literal),
     /// `(a, b)` with at least one marker or function inside.
     Tuple(Vec<Term>),
+    /// A list, set or map, in the same way: which of them, and what is inside.
+    Collection(&'static str, Vec<Term>),
     /// `name(arguments)`.
     Call {
         /// The function, in lower case.
@@ -33,6 +35,8 @@ pub enum Term {
 pub enum Target {
     /// A column.
     Column(String),
+    /// `m[key]`: the value of a map's key.
+    Entry(String, Term),
     /// `(a, b)`: several clustering columns at once.
     Columns(Vec<String>),
     /// `token(a, b)`.
@@ -56,6 +60,10 @@ pub enum Operator {
     In,
     /// `!=`, in the `IF` of a write alone.
     Ne,
+    /// `CONTAINS`: an element of a list or set, a value of a map.
+    Contains,
+    /// `CONTAINS KEY`: of a map.
+    ContainsKey,
 }
 
 impl Operator {
@@ -70,6 +78,8 @@ impl Operator {
             Operator::Ge => ">=",
             Operator::In => "IN",
             Operator::Ne => "!=",
+            Operator::Contains => "CONTAINS",
+            Operator::ContainsKey => "CONTAINS KEY",
         }
     }
 }
@@ -99,6 +109,10 @@ pub enum Selector {
         /// What it is given.
         arguments: Vec<Selector>,
     },
+    /// `m[key]`: an element of a set, a value of a map.
+    Element(String, Term),
+    /// `m[from..to]`: the elements from one to another, or all that are before or behind one.
+    Slice(String, Option<Term>, Option<Term>),
 }
 
 /// `SELECT`.
@@ -171,13 +185,28 @@ pub struct Insert {
     pub using: Using,
 }
 
+/// What an item of `SET` does to a column.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Assigned {
+    /// `c = value`
+    Value(Term),
+    /// `c = c + value`
+    Added(Term),
+    /// `c = value + c`
+    Prepended(Term),
+    /// `c = c - value`
+    Subtracted(Term),
+    /// `c[key] = value`
+    Element(Term, Term),
+}
+
 /// `UPDATE`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Update {
     /// The table.
     pub table: TableName,
-    /// `SET`: columns and their values.
-    pub values: Vec<(String, Term)>,
+    /// `SET`: columns, and what becomes of them.
+    pub values: Vec<(String, Assigned)>,
     /// `WHERE`.
     pub relations: Vec<Relation>,
     /// `IF`.
@@ -191,8 +220,8 @@ pub struct Update {
 pub struct Delete {
     /// The table.
     pub table: TableName,
-    /// The columns whose values go; empty is the whole row or partition.
-    pub columns: Vec<String>,
+    /// The columns whose values go, or one element of them; empty is the whole row or partition.
+    pub columns: Vec<(String, Option<Term>)>,
     /// `WHERE`.
     pub relations: Vec<Relation>,
     /// `IF`.

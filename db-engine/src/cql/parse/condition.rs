@@ -43,6 +43,9 @@ impl Parser<'_> {
             return Err(self.unexpected());
         }
         let operator = if self.symbol("!=") { Operator::Ne } else { self.operator()? };
+        if matches!(operator, Operator::Contains | Operator::ContainsKey) {
+            return Err(self.unexpected());
+        }
         let value = if operator == Operator::In { self.items()? } else { self.term()? };
         Ok(IfRelation { column, operator, value })
     }

@@ -12,6 +12,7 @@ mod lexer;
 mod relation;
 mod select;
 mod term;
+mod text;
 mod write;
 
 use ast::Statement;

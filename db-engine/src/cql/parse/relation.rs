@@ -25,16 +25,24 @@ impl Parser<'_> {
         } else if *self.peek() == LexemeKind::Symbol("(") {
             Target::Columns(self.parenthesized(Self::name)?)
         } else {
-            Target::Column(self.name()?)
+            let name = self.name()?;
+            match self.subscript()? {
+                Some(key) => Target::Entry(name, key),
+                None => Target::Column(name),
+            }
         };
         let operator = self.operator()?;
+        let compares =
+            !matches!(operator, Operator::In | Operator::Contains | Operator::ContainsKey);
+        if matches!(target, Target::Entry(..)) && !compares {
+            return Err(self.unexpected());
+        }
         let value = if operator == Operator::In { self.items()? } else { self.term()? };
         Ok(Relation { target, operator, value })
     }
 
     pub(super) fn operator(&mut self) -> Parsed<Operator> {
         for (word, what) in [
-            ("contains", "CONTAINS is"),
             ("like", "LIKE is"),
             ("not", "NOT IN is"),
             ("is", "IS NOT NULL is"),
@@ -44,8 +52,14 @@ impl Parser<'_> {
                 return Err(CqlError::unsupported(what));
             }
         }
-        if self.words("in") {
-            return Ok(Operator::In);
+        for (words, operator) in [
+            ("in", Operator::In),
+            ("contains key", Operator::ContainsKey),
+            ("contains", Operator::Contains),
+        ] {
+            if self.words(words) {
+                return Ok(operator);
+            }
         }
         let operator = match self.peek() {
             LexemeKind::Symbol("=") => Operator::Eq,
@@ -54,13 +68,20 @@ impl Parser<'_> {
             LexemeKind::Symbol(">") => Operator::Gt,
             LexemeKind::Symbol(">=") => Operator::Ge,
             LexemeKind::Symbol("!=") => return Err(CqlError::unsupported("!= in a condition is")),
-            LexemeKind::Symbol("[") => {
-                return Err(CqlError::unsupported("A condition on a part of a collection is"));
-            }
             _ => return Err(self.unexpected()),
         };
         self.skip();
         Ok(operator)
+    }
+
+    /// `[term]`, if it follows.
+    pub(super) fn subscript(&mut self) -> Parsed<Option<Term>> {
+        if !self.symbol("[") {
+            return Ok(None);
+        }
+        let term = self.term()?;
+        self.expect("]")?;
+        Ok(Some(term))
     }
 
     /// What follows `IN`: a marker, or terms in parentheses (perhaps none).

@@ -81,10 +81,28 @@ impl Parser<'_> {
             let (name, arguments) = self.function_call(|parser| parser.selector(depth + 1))?;
             return Ok(Selector::Call { name, arguments });
         }
-        let name = self.name()?;
-        if self.symbol("[") || self.symbol(".") {
-            return Err(CqlError::unsupported("Selecting a part of a value is"));
+        let column = self.name()?;
+        let selector =
+            if self.symbol("[") { self.part_of(column)? } else { Selector::Column(column) };
+        if matches!(self.peek(), LexemeKind::Symbol("." | "[")) {
+            return Err(CqlError::unsupported("Selecting a field, or a part of a part, is"));
         }
-        Ok(Selector::Column(name))
+        Ok(selector)
+    }
+
+    /// What follows `column[`.
+    fn part_of(&mut self, column: String) -> Parsed<Selector> {
+        let from = match self.peek() {
+            LexemeKind::Symbol("..") => None,
+            _ => Some(self.term()?),
+        };
+        let is_slice = self.symbol("..");
+        let is_open = from.is_some() && *self.peek() == LexemeKind::Symbol("]");
+        let to = if is_slice && !is_open { Some(self.term()?) } else { None };
+        self.expect("]")?;
+        Ok(match from {
+            Some(key) if !is_slice => Selector::Element(column, key),
+            from => Selector::Slice(column, from, to),
+        })
     }
 }

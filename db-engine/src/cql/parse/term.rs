@@ -103,31 +103,20 @@ impl Parser<'_> {
         self.expect("(")?;
         let items = self.list(|parser| parser.term_at(depth + 1))?;
         self.expect(")")?;
-        let literal = |term: &Term| match term {
-            Term::Literal(literal) => Some(literal.clone()),
-            _ => None,
-        };
-        let literals: Option<Vec<_>> = items.iter().map(literal).collect();
-        Ok(literals.map_or(Term::Tuple(items), |items| Term::Literal(Literal::Tuple(items))))
-    }
-
-    fn literal(&mut self, depth: usize) -> Parsed<Literal> {
-        match self.term_at(depth)? {
-            Term::Literal(literal) => Ok(literal),
-            _ => Err(CqlError::unsupported(
-                "Bind markers and functions inside a collection literal are",
-            )),
-        }
+        Ok(constants(items).map_or_else(Term::Tuple, |items| Term::Literal(Literal::Tuple(items))))
     }
 
     fn list_literal(&mut self, depth: usize) -> Parsed<Term> {
         self.expect("[")?;
         let mut items = Vec::new();
         if !self.symbol("]") {
-            items = self.list(|parser| parser.literal(depth + 1))?;
+            items = self.list(|parser| parser.term_at(depth + 1))?;
             self.expect("]")?;
         }
-        Ok(Term::Literal(Literal::List(items)))
+        Ok(constants(items).map_or_else(
+            |items| Term::Collection("list", items),
+            |items| Term::Literal(Literal::List(items)),
+        ))
     }
 
     fn braces(&mut self, depth: usize) -> Parsed<Term> {
@@ -135,22 +124,43 @@ impl Parser<'_> {
         if self.symbol("}") {
             return Ok(Term::Literal(Literal::Set(Vec::new())));
         }
-        let first = self.literal(depth + 1)?;
+        let first = self.term_at(depth + 1)?;
         if !self.symbol(":") {
             let mut items = vec![first];
             while self.symbol(",") {
-                items.push(self.literal(depth + 1)?);
+                items.push(self.term_at(depth + 1)?);
             }
             self.expect("}")?;
-            return Ok(Term::Literal(Literal::Set(items)));
+            let items = constants(items);
+            return Ok(items.map_or_else(
+                |items| Term::Collection("set", items),
+                |items| Term::Literal(Literal::Set(items)),
+            ));
         }
-        let mut pairs = vec![(first, self.literal(depth + 1)?)];
+        let (mut keys, mut values) = (vec![first], vec![self.term_at(depth + 1)?]);
         while self.symbol(",") {
-            let key = self.literal(depth + 1)?;
+            keys.push(self.term_at(depth + 1)?);
             self.expect(":")?;
-            pairs.push((key, self.literal(depth + 1)?));
+            values.push(self.term_at(depth + 1)?);
         }
         self.expect("}")?;
-        Ok(Term::Literal(Literal::Map(pairs)))
+        Ok(match (constants(keys), constants(values)) {
+            (Ok(keys), Ok(values)) => {
+                Term::Literal(Literal::Map(keys.into_iter().zip(values).collect()))
+            }
+            (Err(terms), _) | (_, Err(terms)) => Term::Collection("map", terms),
+        })
     }
+}
+
+/// The items as constants if all of them are; else as they are.
+fn constants(items: Vec<Term>) -> Result<Vec<Literal>, Vec<Term>> {
+    if !items.iter().all(|item| matches!(item, Term::Literal(_))) {
+        return Err(items);
+    }
+    let literal = |item| match item {
+        Term::Literal(literal) => Some(literal),
+        _ => None,
+    };
+    Ok(items.into_iter().filter_map(literal).collect())
 }

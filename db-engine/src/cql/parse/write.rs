@@ -3,7 +3,7 @@
 use crate::cql::{
     error::CqlError,
     parse::{
-        ast::{BatchStatement, Delete, Insert, Modification, Term, Update, Using},
+        ast::{Assigned, BatchStatement, Delete, Insert, Modification, Term, Update, Using},
         cursor::{Parsed, Parser},
         lexer::LexemeKind,
     },
@@ -48,12 +48,8 @@ impl Parser<'_> {
         self.expect_words("set")?;
         let values = self.list(|parser| {
             let name = parser.name()?;
-            if parser.symbol("[") || parser.symbol("+=") || parser.symbol("-=") {
-                return Err(CqlError::unsupported("Changing a part of a collection is"));
-            }
-            parser.expect("=")?;
-            let term = parser.assigned()?;
-            Ok((name, term))
+            let assigned = parser.assigned(&name)?;
+            Ok((name, assigned))
         })?;
         self.expect_words("where")?;
         let relations = self.relations()?;
@@ -61,27 +57,58 @@ impl Parser<'_> {
         Ok(Update { table, values, relations, condition, using })
     }
 
-    /// The right side of `SET`: a term; `c + 1` is of counters and collections only.
-    fn assigned(&mut self) -> Parsed<Term> {
-        let names_column = matches!(self.peek(), LexemeKind::Word(_) | LexemeKind::Quoted(_));
-        let operator = |kind: &LexemeKind<'_>| matches!(kind, LexemeKind::Symbol("+" | "-"));
-        if names_column && operator(self.peek_at(1)) {
-            return Err(CqlError::unsupported("Counters and changing a part of a collection are"));
+    /// What follows a column in `SET`.
+    fn assigned(&mut self, column: &str) -> Parsed<Assigned> {
+        if let Some(key) = self.subscript()? {
+            self.expect("=")?;
+            return Ok(Assigned::Element(key, self.term()?));
+        }
+        if self.symbol("+=") {
+            return Ok(Assigned::Added(self.term()?));
+        }
+        if self.symbol("-=") {
+            return Ok(Assigned::Subtracted(self.term()?));
+        }
+        self.expect("=")?;
+        let is_name = matches!(self.peek(), LexemeKind::Word(_) | LexemeKind::Quoted(_));
+        let sign = match self.peek_at(1) {
+            LexemeKind::Symbol(sign @ ("+" | "-")) if is_name => Some(*sign),
+            // `c = c -1`: the sign is part of the number.
+            LexemeKind::Integer(_) if is_name => None,
+            _ => return self.assigned_term(column),
+        };
+        if self.name()? != column {
+            let sign = sign.unwrap_or("-");
+            return Err(CqlError::syntax(format!(
+                "Only expressions of the form X = X {sign} <value> are supported."
+            )));
+        }
+        if sign.is_some() {
+            self.skip();
         }
         let term = self.term()?;
-        if operator(self.peek()) {
-            return Err(CqlError::unsupported(
-                "Arithmetic and changing a part of a collection are",
-            ));
+        Ok(if sign == Some("-") { Assigned::Subtracted(term) } else { Assigned::Added(term) })
+    }
+
+    /// `value` or `value + column`.
+    fn assigned_term(&mut self, column: &str) -> Parsed<Assigned> {
+        let term = self.term()?;
+        if !self.symbol("+") {
+            return Ok(Assigned::Value(term));
         }
-        Ok(term)
+        if self.name()? != column {
+            let refused = "Only expressions of the form X = <value> + X are supported.";
+            return Err(CqlError::syntax(refused));
+        }
+        Ok(Assigned::Prepended(term))
     }
 
     fn delete(&mut self) -> Parsed<Delete> {
-        let columns = if self.is_word(0, "from") { Vec::new() } else { self.list(Self::name)? };
-        if self.symbol("[") {
-            return Err(CqlError::unsupported("Deleting a part of a collection is"));
-        }
+        let columns = if self.is_word(0, "from") {
+            Vec::new()
+        } else {
+            self.list(|parser| Ok((parser.name()?, parser.subscript()?)))?
+        };
         self.expect_words("from")?;
         let table = self.table_name()?;
         let using = self.using()?;

@@ -55,7 +55,13 @@ impl Binder {
         term: &Term,
         column: &Column,
     ) -> Result<BoundValue, CqlError> {
-        let mut slot = self.slot(term, &column.name, &column.ty)?;
+        let mut slot = self.slot(term, &column.name, &column.ty).map_err(|mut error| {
+            if column.has_elements() {
+                let (frozen, declared) = (column.ty.to_string(), column.type_name());
+                error.message = error.message.replace(&frozen, &declared);
+            }
+            error
+        })?;
         slot.descending = column.descending;
         Ok(slot)
     }
@@ -86,6 +92,15 @@ impl Binder {
                 [item] => self.operand(item, name, ty),
                 _ => Err(CqlError::unsupported("Bind markers and functions inside a tuple are")),
             },
+            Term::Collection(kind, items) => {
+                if items.iter().any(|item| matches!(item, Term::Call { .. })) {
+                    return Err(CqlError::unsupported("Functions inside a collection literal are"));
+                }
+                invalid(format!(
+                    "Invalid {kind} literal for {name}: bind variables are not supported inside \
+                     collection literals"
+                ))
+            }
             Term::Call { name: function, arguments } => self.call(function, arguments, name, ty),
         }
     }

@@ -7,7 +7,8 @@ use crate::{
         parse::ast::{Operator, Relation, Target, Term},
         prepare::{
             binder::{Binder, column},
-            input::{BoundValue, Operand},
+            contains::{contains, entry},
+            input::{BoundValue, Operand, PartKey},
             plan::{Choice, Condition, Edge, KeyRanges, PartitionSet, RangeInput},
             source::Source,
         },
@@ -59,6 +60,8 @@ pub(super) struct Where {
     pub partitions: PartitionSet,
     pub ranges: KeyRanges,
     pub conditions: Vec<Condition>,
+    /// The keys of elements that are asked for.
+    pub parts: Vec<PartKey>,
 }
 
 /// Conditions as they come, by column of the table.
@@ -69,6 +72,9 @@ pub(super) struct Sorter<'a> {
     pub multi: Option<usize>,
     pub span: RangeInput,
     pub token: OfColumn,
+    /// `CONTAINS`, and those on values of maps.
+    pub of_elements: Vec<Condition>,
+    parts: Vec<PartKey>,
 }
 
 /// `IN`: its values.
@@ -96,16 +102,37 @@ impl<'a> Sorter<'a> {
     pub(super) fn new(table: &'a Table) -> Self {
         let columns = table.columns.iter().map(|_| OfColumn::default()).collect();
         let (span, token) = (RangeInput::default(), OfColumn::default());
-        Sorter { table, columns, multi: None, span, token }
+        let (of_elements, parts) = (Vec::new(), Vec::new());
+        Sorter { table, columns, multi: None, span, token, of_elements, parts }
     }
 
     pub(super) fn add(&mut self, relation: &Relation, binder: &mut Binder) -> Result<(), CqlError> {
         match &relation.target {
             Target::Column(name) => {
                 let column = column(self.table, name)?;
+                let condition = contains(column, relation, binder)?;
+                let source = Source::of(column);
+                let is_searched = self.of_elements.iter().any(|other| other.source == source);
                 let at = self.table.columns.iter().position(|other| other.name == *name);
                 let Some(of) = at.and_then(|at| self.columns.get_mut(at)) else { return Ok(()) };
-                add_to(of, relation, column, binder)
+                match condition {
+                    Some(_) if of.equal.is_some() => of.check_first(name),
+                    None if is_searched => invalid(format!(
+                        "Collection column {name} can only be restricted by CONTAINS, CONTAINS \
+                         KEY, or map-entry equality"
+                    )),
+                    None => add_to(of, relation, column, binder),
+                    Some(condition) => {
+                        self.of_elements.push(condition);
+                        Ok(())
+                    }
+                }
+            }
+            Target::Entry(name, key) => {
+                let column = column(self.table, name)?;
+                let condition = entry(column, key, relation, binder, &mut self.parts)?;
+                self.of_elements.push(condition);
+                Ok(())
             }
             Target::Token(names) => self.add_token(names, relation, binder),
             Target::Columns(names) => self.add_multi(names, relation, binder),
@@ -165,6 +192,12 @@ impl<'a> Sorter<'a> {
         Ok(BoundValue { name, ty, descending: false, operand })
     }
 
+    /// Whether a condition is about an element of the column.
+    pub(super) fn looks_into(&self, column: &Column) -> bool {
+        let of_column = |one: &Condition| one.source.column() == Some(column.number);
+        self.of_elements.iter().any(of_column)
+    }
+
     /// Whether a condition is about clustering columns.
     pub(super) fn restricts_clustering(&self) -> bool {
         let key = self.table.partition_key().len();
@@ -190,14 +223,17 @@ impl<'a> Sorter<'a> {
             }
             push_conditions(&Source::of(column), of, &mut conditions);
         }
-        let by_value = |one: &Condition| matches!(one.source, Source::Cell(_));
+        conditions.append(&mut self.of_elements);
+        let by_value =
+            |one: &Condition| matches!(one.source, Source::Cell(_) | Source::Elements { .. });
         if conditions.iter().any(by_value) && !allow_filtering {
             return invalid(FILTERING);
         }
         if conditions.iter().any(|condition| !orders(&condition.choice)) {
             return Err(CqlError::unsupported("Filtering by a duration is"));
         }
-        Ok(Where { partitions, ranges: self.ranges(prefix), conditions })
+        let parts = std::mem::take(&mut self.parts);
+        Ok(Where { partitions, ranges: self.ranges(prefix), conditions, parts })
     }
 
     pub(super) fn ranges(self, prefix: Vec<Choice>) -> KeyRanges {
@@ -331,7 +367,8 @@ fn orders(choice: &Choice) -> bool {
 
 fn push_conditions(source: &Source, of: OfColumn, conditions: &mut Vec<Condition>) {
     let mut push = |operator, choice| {
-        conditions.push(Condition { source: source.clone(), operator, choice });
+        let source = source.clone();
+        conditions.push(Condition { source, is_map: false, operator, choice });
     };
     if let Some(choice) = of.equal {
         push(Operator::In, choice);
@@ -370,7 +407,7 @@ pub(super) fn set(
         of.check_first(name)?;
     }
     let (end, inclusive, which) = match operator {
-        Operator::Eq | Operator::In => {
+        Operator::Eq | Operator::In | Operator::Contains | Operator::ContainsKey => {
             of.equal = Some(Choice::One(slot));
             return Ok(());
         }

@@ -50,6 +50,53 @@ pub(in crate::cql) struct BoundValue {
     pub operand: Operand,
 }
 
+/// What a write does to the elements of a column.
+#[derive(Debug)]
+pub(in crate::cql) enum ElementsWrite {
+    /// Those that are there go, and these take their place; there may be none.
+    Replace(BoundValue),
+    /// All go.
+    Clear,
+    /// These are added, to a list behind the others.
+    Add(BoundValue),
+    /// These are added to a list before the others.
+    Prepend(BoundValue),
+    /// These of a set go, or those of a map with these keys.
+    Subtract(BoundValue),
+    /// The key of a map has this value.
+    Put(BoundValue, BoundValue),
+    /// The key of a map goes.
+    RemoveKey(BoundValue),
+    /// This of a set goes.
+    RemoveItem(BoundValue),
+}
+
+/// What the key of an element is for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::cql) enum KeyPurpose {
+    /// `SELECT m[key]`
+    Element,
+    /// `SELECT m[key..key]`
+    Slice,
+    /// `WHERE m[key] = value`
+    Condition,
+}
+
+/// The key of an element that is asked for.
+#[derive(Debug)]
+pub(in crate::cql) struct PartKey {
+    pub slot: BoundValue,
+    pub purpose: KeyPurpose,
+}
+
+impl BoundValue {
+    /// The column, if this is a part of it: `m` of `key(m)`.
+    pub(in crate::cql) fn column(&self) -> &str {
+        let inner = self.name.split_once('(').and_then(|(_, rest)| rest.strip_suffix(')'));
+        inner.unwrap_or(&self.name)
+    }
+}
+
 impl Function {
     /// The function of this name and number of arguments; what it gives; what its argument is.
     pub(in crate::cql) fn find(name: &str, arguments: usize) -> Option<(Function, CqlType)> {

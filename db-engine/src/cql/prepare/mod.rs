@@ -2,7 +2,9 @@
 
 mod binder;
 mod conditions;
+mod contains;
 mod describe;
+mod elements;
 mod guard;
 pub(in crate::cql) mod input;
 mod named_rows;

@@ -17,7 +17,7 @@ pub(super) enum Verb {
 }
 
 impl Verb {
-    fn text(self) -> &'static str {
+    pub(super) fn text(self) -> &'static str {
         match self {
             Verb::Update => "UPDATE",
             Verb::Delete => "DELETE",
@@ -77,7 +77,7 @@ impl Sorter<'_> {
         let table = self.table;
         let others = table.with_cells().iter().zip(self.columns.iter().skip(clustering.end));
         let others: Vec<&str> = others
-            .filter(|(_, of)| !of.is_empty())
+            .filter(|(column, of)| !of.is_empty() || self.looks_into(column))
             .map(|(column, _)| column.name.as_str())
             .collect();
         if !others.is_empty() {

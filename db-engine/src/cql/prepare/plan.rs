@@ -5,7 +5,7 @@ use crate::{
         error::CqlError,
         parse::ast::{Describe, Operator},
         prepare::{
-            input::BoundValue,
+            input::{BoundValue, ElementsWrite, PartKey},
             source::{Aggregate, Source},
         },
     },
@@ -124,6 +124,8 @@ pub(in crate::cql) enum Action {
 pub(in crate::cql) struct RowChanges {
     /// Column numbers, ascending, and their values.
     pub cells: Vec<(u16, BoundValue)>,
+    /// Column numbers, ascending, and what becomes of their elements, in the order written.
+    pub elements: Vec<(u16, ElementsWrite)>,
 }
 
 /// The rows that are written to if it is not one: what `IN` and ranges make.
@@ -312,6 +314,8 @@ pub(in crate::cql) enum PartitionSet {
 #[derive(Debug)]
 pub(in crate::cql) struct Condition {
     pub source: Source,
+    /// Whether the source is a map, of which each value has its key before it.
+    pub is_map: bool,
     pub operator: Operator,
     pub choice: Choice,
 }
@@ -336,6 +340,10 @@ pub struct SelectPlan {
     pub(in crate::cql) limit: Option<BoundValue>,
     pub(in crate::cql) per_partition_limit: Option<BoundValue>,
     pub(in crate::cql) sources: Vec<Source>,
+    /// Keys of elements that sources ask for.
+    pub(in crate::cql) parts: Vec<PartKey>,
+    /// How many times the statement looks at the elements of a collection.
+    pub(in crate::cql) collections: usize,
     /// One for each column of the result if rows are counted or summed up; else empty.
     pub(in crate::cql) aggregates: Vec<Aggregate>,
     /// Numbers of the regular columns that are looked at, ascending.

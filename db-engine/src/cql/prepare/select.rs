@@ -3,7 +3,7 @@
 use crate::{
     cql::{
         error::{CqlError, invalid},
-        parse::ast::{Select, Term},
+        parse::ast::{Operator, Select, Term},
         prepare::{
             binder::{Binder, check_limit, column, routing_of},
             conditions::{FILTERING, Sorter, Where},
@@ -23,7 +23,8 @@ const DISTINCT_BY_KEY: &str = "SELECT DISTINCT with WHERE clause only supports r
 
 pub(super) fn prepare(table: &Arc<Table>, select: &Select) -> Result<Prepared, CqlError> {
     if is_system(&table.keyspace) {
-        return prepare_system(table, select, selection(table, select)?);
+        let selected = selection(table, select, &mut Binder::default(), &mut Vec::new())?;
+        return prepare_system(table, select, selected);
     }
     let mut binder = Binder::default();
     let mut sorter = Sorter::new(table);
@@ -31,10 +32,11 @@ pub(super) fn prepare(table: &Arc<Table>, select: &Select) -> Result<Prepared, C
         sorter.add(relation, &mut binder)?;
     }
     let restricts_clustering = sorter.restricts_clustering();
-    let Where { partitions, ranges, conditions } = sorter.finish(select.allow_filtering)?;
+    let found = sorter.finish(select.allow_filtering)?;
+    let Where { partitions, ranges, conditions, mut parts } = found;
     let restricts_regular = restricts_regular(table, &conditions);
     // From here on what is wrong is told in Cassandra's order.
-    let selected = selection(table, select)?;
+    let selected = selection(table, select, &mut binder, &mut parts)?;
     if restricts_clustering && is_static_only(table, select, &selected) {
         return invalid("Cannot restrict clustering columns when selecting only static columns");
     }
@@ -61,11 +63,10 @@ pub(super) fn prepare(table: &Arc<Table>, select: &Select) -> Result<Prepared, C
     };
     let bind = binder.finish();
     let aggregates = selected.iter().map(Selected::aggregate).collect();
-    let sources = selected.iter().map(|item| &item.source);
-    let sources = sources.chain(conditions.iter().map(|condition| &condition.source));
-    let columns: BTreeSet<u16> = sources.filter_map(Source::column).collect();
     let plan = SelectPlan {
         table: table.number,
+        columns: columns(&selected, &conditions),
+        collections: collections(&selected, &conditions),
         partitions,
         ranges,
         conditions,
@@ -77,8 +78,8 @@ pub(super) fn prepare(table: &Arc<Table>, select: &Select) -> Result<Prepared, C
         limit,
         per_partition_limit,
         sources: selected.iter().map(|item| item.source.clone()).collect(),
+        parts,
         aggregates: if sums_up { aggregates } else { Vec::new() },
-        columns: columns.into_iter().collect(),
         counted: table.counted_columns(),
         single_key: table.partition_key().len() == 1,
         clustering: table.clustering_types(),
@@ -104,6 +105,23 @@ fn check_partitions_only(select: &Select, restricts_rows: bool) -> Result<(), Cq
 fn restricts_regular(table: &Table, conditions: &[Condition]) -> bool {
     let is_regular = |number| table.regular().iter().any(|column| column.number == number);
     conditions.iter().any(|condition| condition.source.column().is_some_and(is_regular))
+}
+
+/// The numbers of the columns that are looked at, ascending.
+fn columns(selected: &[Selected], conditions: &[Condition]) -> Arc<[u16]> {
+    let sources = selected.iter().map(|item| &item.source);
+    let sources = sources.chain(conditions.iter().map(|condition| &condition.source));
+    sources.filter_map(Source::column).collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+/// How many times the statement looks at the elements of a collection.
+fn collections(selected: &[Selected], conditions: &[Condition]) -> usize {
+    let contains = |one: &&Condition| {
+        one.source.is_of_collection()
+            || matches!(one.operator, Operator::Contains | Operator::ContainsKey)
+    };
+    selected.iter().filter(|item| item.source.is_of_collection()).count()
+        + conditions.iter().filter(contains).count()
 }
 
 /// Whether static columns are asked for, and nothing else but the partition key.

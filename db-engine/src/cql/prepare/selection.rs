@@ -3,11 +3,12 @@
 use crate::{
     cql::{
         error::{CqlError, invalid},
-        parse::ast::{Select, Selector},
+        parse::ast::{Select, Selector, Term},
         prepare::{
-            binder::column,
+            binder::{Binder, column},
+            input::{KeyPurpose, PartKey},
             plan::ColumnSpec,
-            source::{Aggregate, Fold, Source},
+            source::{Aggregate, Facet, Fold, Portion, Source},
         },
     },
     schema::{Column, ColumnKind, Table},
@@ -35,13 +36,19 @@ fn plain(column: &Column) -> Selected {
     Selected { source: Source::of(column), kind: Fold::First, ty, spec }
 }
 
-pub(super) fn selection(table: &Table, select: &Select) -> Result<Vec<Selected>, CqlError> {
+/// What is asked for. The keys of elements are added to `parts`.
+pub(super) fn selection(
+    table: &Table,
+    select: &Select,
+    binder: &mut Binder,
+    parts: &mut Vec<PartKey>,
+) -> Result<Vec<Selected>, CqlError> {
     if select.selectors.is_empty() {
         return Ok(table.columns.iter().map(plain).collect());
     }
     let mut out = Vec::with_capacity(select.selectors.len());
     for (selector, alias) in &select.selectors {
-        let mut item = selected(table, selector)?;
+        let mut item = selected(table, selector, binder, parts)?;
         if let Some(alias) = alias {
             item.spec.name.clone_from(alias);
         }
@@ -50,7 +57,12 @@ pub(super) fn selection(table: &Table, select: &Select) -> Result<Vec<Selected>,
     Ok(out)
 }
 
-fn selected(table: &Table, selector: &Selector) -> Result<Selected, CqlError> {
+fn selected(
+    table: &Table,
+    selector: &Selector,
+    binder: &mut Binder,
+    parts: &mut Vec<PartKey>,
+) -> Result<Selected, CqlError> {
     match selector {
         Selector::Column(name) => Ok(plain(column(table, name)?)),
         Selector::CountAll => Ok(Selected {
@@ -59,7 +71,16 @@ fn selected(table: &Table, selector: &Selector) -> Result<Selected, CqlError> {
             ty: CqlType::Bigint,
             spec: ColumnSpec { name: "count".into(), ty: CqlType::Bigint },
         }),
-        Selector::Call { name, arguments } => call(table, name, arguments),
+        Selector::Element(..) | Selector::Slice(..) => {
+            let selected = SelectedPart::new(table, selector, binder, parts)?;
+            Ok(selected.facet(Facet::Value))
+        }
+        Selector::Call { name, arguments } => match arguments.as_slice() {
+            [argument @ (Selector::Element(..) | Selector::Slice(..))] => {
+                SelectedPart::new(table, argument, binder, parts)?.call(name)
+            }
+            arguments => call(table, name, arguments),
+        },
     }
 }
 
@@ -92,21 +113,17 @@ fn call(table: &Table, name: &str, arguments: &[Selector]) -> Result<Selected, C
         }
         return invalid(format!("Unknown function '{name}'"));
     };
-    match name {
-        "writetime" | "ttl" => {
-            if !matches!(column.kind, ColumnKind::Regular | ColumnKind::Static) {
-                return invalid(format!(
-                    "Cannot use selection function {name} on PRIMARY KEY part {}",
-                    column.name
-                ));
-            }
-            let (source, ty) = if name == "ttl" {
-                (Source::Ttl(column.number), CqlType::Int)
-            } else {
-                (Source::WriteTime(column.number), CqlType::Bigint)
-            };
-            Ok(Selected { source, kind: Fold::First, ty: ty.clone(), spec: spec("", ty) })
+    if let Some(facet) = facet(name) {
+        if !matches!(column.kind, ColumnKind::Regular | ColumnKind::Static) {
+            return invalid(format!(
+                "Cannot use selection function {name} on PRIMARY KEY part {}",
+                column.name
+            ));
         }
+        let (source, ty) = facet_of(column, facet, Portion::All);
+        return Ok(Selected { source, kind: Fold::First, ty: ty.clone(), spec: spec("", ty) });
+    }
+    match name {
         "totimestamp" | "to_timestamp" | "dateof" | "tounixtimestamp" | "to_unix_timestamp"
         | "unixtimestampof"
             if column.ty == CqlType::Timeuuid =>
@@ -116,6 +133,129 @@ fn call(table: &Table, name: &str, arguments: &[Selector]) -> Result<Selected, C
             Ok(Selected { source, kind: Fold::First, ty: ty.clone(), spec: spec("system.", ty) })
         }
         _ => aggregate(name, column, spec),
+    }
+}
+
+/// What a function of this name asks of a column, if it is one of those.
+fn facet(function: &str) -> Option<Facet> {
+    Some(match function {
+        "writetime" => Facet::WriteTime,
+        "maxwritetime" => Facet::MaxWriteTime,
+        "ttl" => Facet::Ttl,
+        _ => return None,
+    })
+}
+
+/// What is asked of a regular column, and its type.
+fn facet_of(column: &Column, facet: Facet, part: Portion) -> (Source, CqlType) {
+    let one = if facet == Facet::Ttl { CqlType::Int } else { CqlType::Bigint };
+    if !column.has_elements() {
+        let source = match facet {
+            Facet::Ttl => Source::Ttl(column.number),
+            _ => Source::WriteTime(column.number),
+        };
+        return (source, one);
+    }
+    let is_one = facet == Facet::MaxWriteTime || matches!(part, Portion::One(_));
+    let ty = if is_one { one } else { CqlType::List(Box::new(one)) };
+    (Source::Elements { column: column.number, ty: column.ty.clone(), facet, part }, ty)
+}
+
+/// An element or a slice of a column.
+struct SelectedPart<'a> {
+    column: &'a Column,
+    part: Portion,
+    ty: CqlType,
+    /// As the statement says it.
+    name: String,
+}
+
+impl<'a> SelectedPart<'a> {
+    fn new(
+        table: &'a Table,
+        selector: &Selector,
+        binder: &mut Binder,
+        parts: &mut Vec<PartKey>,
+    ) -> Result<Self, CqlError> {
+        let (name, purpose) = match selector {
+            Selector::Element(name, _) => (name, KeyPurpose::Element),
+            Selector::Slice(name, ..) => (name, KeyPurpose::Slice),
+            Selector::Column(_) | Selector::CountAll | Selector::Call { .. } => {
+                return invalid("not a part of a column");
+            }
+        };
+        let column = column(table, name)?;
+        let (of, key, value) = match &column.ty {
+            CqlType::Set(item) => ("value", item, item),
+            CqlType::Map(key, value) => ("key", key, value),
+            CqlType::List(_) => {
+                let kind = if purpose == KeyPurpose::Slice { "Slice" } else { "Element" };
+                return invalid(format!(
+                    "{kind} selection is only allowed on sets and maps, but {name} is a list"
+                ));
+            }
+            ty => {
+                return invalid(match purpose {
+                    KeyPurpose::Slice => {
+                        format!("Invalid slice selection: {name} of type {ty} is not a collection")
+                    }
+                    _ => format!(
+                        "Invalid element selection: {name} is of type {ty} is not a collection"
+                    ),
+                });
+            }
+        };
+        let mut bound = |term: &Term| {
+            let slot = binder.slot(term, &format!("{of}({name})"), key)?;
+            parts.push(PartKey { slot, purpose });
+            Ok::<_, CqlError>(parts.len() - 1)
+        };
+        let text = |term: &Option<Term>| term.as_ref().map(Term::to_string).unwrap_or_default();
+        let (part, ty, name) = match selector {
+            Selector::Slice(_, from, to) => {
+                let name = format!("{name}[{}..{}]", text(from), text(to));
+                let from = from.as_ref().map(&mut bound).transpose()?;
+                let to = to.as_ref().map(bound).transpose()?;
+                (Portion::Slice(from, to), column.ty.clone(), name)
+            }
+            Selector::Element(_, term) => {
+                (Portion::One(bound(term)?), (**value).clone(), format!("{name}[{term}]"))
+            }
+            Selector::Column(_) | Selector::CountAll | Selector::Call { .. } => {
+                return invalid("not a part of a column");
+            }
+        };
+        Ok(Self { column, part, ty, name })
+    }
+
+    fn facet(self, facet: Facet) -> Selected {
+        let Self { column, part, ty, name } = self;
+        let (source, ty) = match facet {
+            Facet::Value if column.has_elements() => {
+                let (number, of) = (column.number, column.ty.clone());
+                (Source::Elements { column: number, ty: of, facet, part }, ty)
+            }
+            Facet::Value => {
+                (Source::PartOf(Box::new(Source::of(column)), column.ty.clone(), part), ty)
+            }
+            facet => facet_of(column, facet, part),
+        };
+        Selected { source, kind: Fold::First, ty: ty.clone(), spec: ColumnSpec { name, ty } }
+    }
+
+    /// A function of it.
+    fn call(mut self, function: &str) -> Result<Selected, CqlError> {
+        let Some(facet) = facet(function) else {
+            return Err(CqlError::unsupported("A function of a part of a column is"));
+        };
+        if self.column.kind != ColumnKind::Regular {
+            return invalid(format!(
+                "Cannot use selection function {function} on PRIMARY KEY part {}",
+                self.column.name
+            ));
+        }
+        self.name = format!("{function}({})", self.name);
+        Ok(self.facet(facet))
     }
 }
 
@@ -154,7 +294,10 @@ pub(super) fn check_distinct(
             (Source::WriteTime(number) | Source::Ttl(number), Source::Cell(other)) => {
                 number == other
             }
-            (Source::TimeOf(inner), source) => **inner == *source,
+            (Source::Elements { column, .. }, Source::Elements { column: other, .. }) => {
+                column == other
+            }
+            (Source::TimeOf(inner) | Source::PartOf(inner, ..), source) => **inner == *source,
             (item, source) => item == source,
         })
     };

@@ -5,6 +5,28 @@ use crate::{
     types::CqlType,
 };
 
+/// What is asked of elements.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::cql) enum Facet {
+    Value,
+    /// When each was written.
+    WriteTime,
+    /// When the newest of them was written.
+    MaxWriteTime,
+    /// How many seconds each has left.
+    Ttl,
+}
+
+/// Which elements are asked for. The numbers are those of keys in the plan.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::cql) enum Portion {
+    All,
+    /// The one with this key.
+    One(usize),
+    /// Those from one key to another, both inclusive.
+    Slice(Option<usize>, Option<usize>),
+}
+
 /// Where a value of a result comes from.
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::cql) enum Source {
@@ -20,6 +42,10 @@ pub(in crate::cql) enum Source {
     Ttl(u16),
     /// The partition's token.
     Token,
+    /// What there is of the elements of a column that is not frozen.
+    Elements { column: u16, ty: CqlType, facet: Facet, part: Portion },
+    /// A part of a frozen collection of this type.
+    PartOf(Box<Source>, CqlType, Portion),
     /// The value of another source as a timestamp in milliseconds: `toTimestamp(timeuuid)`.
     TimeOf(Box<Source>),
 }
@@ -30,24 +56,38 @@ impl Source {
         match column.kind {
             ColumnKind::PartitionKey => Source::Key(column.number.into()),
             ColumnKind::Clustering => Source::Clustering(column.number.into()),
+            ColumnKind::Regular | ColumnKind::Static if column.has_elements() => Source::Elements {
+                column: column.number,
+                ty: column.ty.clone(),
+                facet: Facet::Value,
+                part: Portion::All,
+            },
             ColumnKind::Regular | ColumnKind::Static => Source::Cell(column.number),
         }
+    }
+
+    /// Whether it looks at the elements of a collection one after the other.
+    pub(in crate::cql) fn is_of_collection(&self) -> bool {
+        matches!(self, Source::Elements { .. } | Source::PartOf(..))
     }
 
     /// Whether it looks at a clustering column.
     pub(in crate::cql) fn is_of_clustering(&self) -> bool {
         match self {
             Source::Clustering(_) => true,
-            Source::TimeOf(inner) => inner.is_of_clustering(),
+            Source::TimeOf(inner) | Source::PartOf(inner, ..) => inner.is_of_clustering(),
             _ => false,
         }
     }
 
-    /// The number of the column whose cell it looks at, if it does.
+    /// The number of the column whose cells it looks at, if it does.
     pub(in crate::cql) fn column(&self) -> Option<u16> {
         match self {
-            Source::Cell(column) | Source::WriteTime(column) | Source::Ttl(column) => Some(*column),
-            Source::TimeOf(inner) => inner.column(),
+            Source::Cell(column)
+            | Source::WriteTime(column)
+            | Source::Ttl(column)
+            | Source::Elements { column, .. } => Some(*column),
+            Source::TimeOf(inner) | Source::PartOf(inner, ..) => inner.column(),
             Source::Key(_) | Source::Clustering(_) | Source::Token => None,
         }
     }

@@ -9,7 +9,7 @@ use crate::{
             conditions::{FILTERING, choice},
             plan::{Choice, Plan, Prepared, SystemPlan},
             selection::Selected,
-            source::{Fold, Source},
+            source::{Facet, Fold, Portion, Source},
         },
     },
     schema::{ColumnKind, Table},
@@ -59,7 +59,13 @@ pub(super) fn prepare_system(
     }
     let counted = matches!(selected.as_slice(), [one] if one.kind == Fold::CountRows);
     let index = |item: &Selected| match (&item.source, item.kind) {
-        (Source::Key(_) | Source::Clustering(_) | Source::Cell(_), Fold::First) => {
+        (
+            Source::Key(_)
+            | Source::Clustering(_)
+            | Source::Cell(_)
+            | Source::Elements { facet: Facet::Value, part: Portion::All, .. },
+            Fold::First,
+        ) => {
             let found = table.columns.iter().position(|column| Source::of(column) == item.source);
             found.ok_or_else(|| CqlError::invalid("no such column"))
         }

@@ -2,13 +2,15 @@
 
 use crate::{
     cql::{
-        error::CqlError,
-        parse::ast::{Delete, Insert, Modification, Relation, Term, Update, Using},
+        error::{CqlError, invalid},
+        parse::ast::{
+            Assigned, Delete, Insert, Modification, Operator, Relation, Term, Update, Using,
+        },
         prepare::{
             binder::{Binder, column},
             conditions::Sorter,
-            guard,
-            input::BoundValue,
+            elements, guard,
+            input::{BoundValue, ElementsWrite},
             named_rows::Verb,
             plan::{Action, RowChanges, WritePlan},
         },
@@ -52,6 +54,7 @@ pub(super) fn prepare(
     }
     for changes in [&mut plan.changes, &mut plan.static_changes] {
         changes.cells.sort_by_key(|(number, _)| *number);
+        changes.elements.sort_by_key(|(number, _)| *number);
     }
     plan.prior = guard::prepare(table, write, binder)?;
     Ok(plan)
@@ -83,6 +86,9 @@ fn prepare_insert(
         seen.push(name);
         let slot = binder.of_column(term, column)?;
         match plan.changes_of(column) {
+            Some(changes) if column.has_elements() => {
+                changes.elements.push((column.number, ElementsWrite::Replace(slot)));
+            }
             Some(changes) => changes.cells.push((column.number, slot)),
             None => keys.push((column, slot)),
         }
@@ -99,17 +105,27 @@ fn prepare_update(
 ) -> Result<(), CqlError> {
     plan.action = Action::Update;
     using(&update.using, binder, plan)?;
-    for (name, term) in &update.values {
+    for (at, (name, assigned)) in update.values.iter().enumerate() {
         let column = column(table, name)?;
         let Some(changes) = plan.changes_of(column) else {
             return Err(CqlError::invalid(format!("PRIMARY KEY part {name} found in SET part")));
         };
-        if changes.cells.iter().any(|(number, _)| *number == column.number) {
+        let is_value = |assigned: &Assigned| matches!(assigned, Assigned::Value(_));
+        let mut before = update.values.iter().take(at).filter(|(other, _)| other == name);
+        if before.any(|(_, other)| is_value(other) || is_value(assigned)) {
             return Err(CqlError::syntax(format!(
                 "Multiple incompatible setting of column {name}"
             )));
         }
-        changes.cells.push((column.number, binder.of_column(term, column)?));
+        match assigned {
+            Assigned::Value(term) if !column.has_elements() => {
+                changes.cells.push((column.number, binder.of_column(term, column)?));
+            }
+            assigned => {
+                let change = elements::assign(column, assigned, binder)?;
+                changes.elements.push((column.number, change));
+            }
+        }
     }
     place_relations(table, &update.relations, Verb::Update, binder, plan)
 }
@@ -121,14 +137,18 @@ fn prepare_delete(
     plan: &mut WritePlan,
 ) -> Result<(), CqlError> {
     using(&delete.using, binder, plan)?;
-    for name in &delete.columns {
+    for (name, key) in &delete.columns {
         let column = column(table, name)?;
         let Some(changes) = plan.changes_of(column) else {
             return Err(CqlError::invalid(format!(
                 "Invalid identifier {name} for deletion (should not be a PRIMARY KEY part)"
             )));
         };
-        if changes.cells.iter().all(|(number, _)| *number != column.number) {
+        if let Some(key) = key {
+            changes.elements.push((column.number, elements::remove(column, key, binder)?));
+        } else if column.has_elements() {
+            changes.elements.push((column.number, ElementsWrite::Clear));
+        } else if changes.cells.iter().all(|(number, _)| *number != column.number) {
             let slot = binder.of_column(&Term::Literal(Literal::Null), column)?;
             changes.cells.push((column.number, slot));
         }
@@ -155,7 +175,7 @@ impl WritePlan {
 
 impl RowChanges {
     pub(in crate::cql) fn is_empty(&self) -> bool {
-        self.cells.is_empty()
+        self.cells.is_empty() && self.elements.is_empty()
     }
 }
 
@@ -169,6 +189,10 @@ fn place_relations(
 ) -> Result<(), CqlError> {
     let mut sorter = Sorter::new(table);
     for relation in relations {
+        if matches!(relation.operator, Operator::Contains | Operator::ContainsKey) {
+            let (verb, operator) = (verb.text(), relation.operator.text());
+            return invalid(format!("Cannot use {verb} with {operator}"));
+        }
         sorter.add(relation, binder)?;
     }
     let (names_columns, is_static_only) = (plan.action == Action::Update, plan.is_static_only());

@@ -98,7 +98,7 @@ fn every_page_size_gives_static_columns_with_every_row_and_alone_once() {
         let mut backwards = of(&|p| p == 4, true).concat();
         backwards.reverse();
         let questions = [
-            ("".to_string(), first(with_s.clone(), all)),
+            (String::new(), first(with_s.clone(), all)),
             (" PER PARTITION LIMIT 1".into(), first(with_s.clone(), 1)),
             (" PER PARTITION LIMIT 2".into(), first(with_s.clone(), 2)),
             (" LIMIT 4".into(), with_s.concat().into_iter().take(4).collect()),

@@ -1,0 +1,202 @@
+//! The elements of a collection → its value, or what else is asked of them.
+
+use crate::{
+    cql::{
+        execute::project::Projector,
+        prepare::source::{Facet, Portion, Source},
+    },
+    mutation::{Cell, CellView},
+    types::{
+        CqlType,
+        collection::{self, Elements},
+        comparable,
+    },
+};
+
+/// The keys of elements that are asked for, as they compare.
+enum Keys<'a> {
+    All,
+    One(&'a [u8]),
+    Slice(Option<&'a [u8]>, Option<&'a [u8]>),
+}
+
+impl<'a> Keys<'a> {
+    fn of(part: Portion, keys: &'a [Option<Vec<u8>>]) -> Option<Self> {
+        let key = |at: usize| keys.get(at)?.as_deref();
+        Some(match part {
+            Portion::All => Self::All,
+            Portion::One(at) => Self::One(key(at)?),
+            Portion::Slice(from, to) => Self::Slice(from.and_then(key), to.and_then(key)),
+        })
+    }
+
+    fn has(&self, key: &[u8]) -> bool {
+        match self {
+            Self::All => true,
+            Self::One(one) => *one == key,
+            Self::Slice(from, to) => {
+                from.is_none_or(|from| from <= key) && to.is_none_or(|to| key <= to)
+            }
+        }
+    }
+
+    fn is_one(&self) -> bool {
+        matches!(self, Self::One(_))
+    }
+}
+
+/// Collects the parts of a collection behind their number.
+struct Collected<'o> {
+    out: &'o mut Vec<u8>,
+    start: usize,
+    count: i32,
+}
+
+impl<'o> Collected<'o> {
+    fn new(out: &'o mut Vec<u8>) -> Self {
+        let start = out.len();
+        out.extend_from_slice(&[0; 4]);
+        Self { out, start, count: 0 }
+    }
+
+    /// Appends a part with its length before it; a null if there is none.
+    fn item(&mut self, put: impl FnOnce(&mut Vec<u8>) -> Option<()>) {
+        let start = self.out.len();
+        self.out.extend_from_slice(&[0; 4]);
+        let length = match put(self.out) {
+            Some(()) => i32::try_from(self.out.len() - start - 4).unwrap_or(i32::MAX),
+            None => -1,
+        };
+        if length < 0 {
+            self.out.truncate(start + 4);
+        }
+        if let Some(place) = self.out.get_mut(start..start + 4) {
+            place.copy_from_slice(&length.to_be_bytes());
+        }
+    }
+
+    /// Nothing if there are none.
+    fn finish(self) -> Option<()> {
+        if self.count == 0 {
+            self.out.truncate(self.start);
+            return None;
+        }
+        self.put_count()
+    }
+
+    fn put_count(self) -> Option<()> {
+        let place = self.out.get_mut(self.start..self.start + 4)?;
+        place.copy_from_slice(&self.count.to_be_bytes());
+        Some(())
+    }
+}
+
+/// Appends what is asked of one element of a list, set or map.
+fn put_facet(
+    facet: Facet,
+    ty: &CqlType,
+    (cell, view, now_s): (&Cell<'_>, &CellView<'_>, i64),
+    out: &mut Vec<u8>,
+) -> Option<()> {
+    match (facet, ty) {
+        (Facet::Value, CqlType::Set(item)) => {
+            return comparable::decode(item, false, &mut cell.path?, out);
+        }
+        (Facet::Value, _) => out.extend_from_slice(view.value),
+        (Facet::WriteTime | Facet::MaxWriteTime, _) => {
+            out.extend_from_slice(&view.liveness.timestamp.to_be_bytes());
+        }
+        (Facet::Ttl, _) if view.liveness.ttl_s == 0 => return None,
+        (Facet::Ttl, _) => {
+            let left = view.liveness.expires_s - now_s;
+            out.extend_from_slice(&i32::try_from(left).ok()?.to_be_bytes());
+        }
+    }
+    Some(())
+}
+
+impl Projector<'_> {
+    /// Appends what is asked of the elements of a column; none if there are none of these.
+    pub(super) fn elements(
+        &mut self,
+        (column, ty): (u16, &CqlType),
+        facet: Facet,
+        part: Portion,
+        out: &mut Vec<u8>,
+    ) -> Option<()> {
+        let shape = self.shape;
+        let keys = Keys::of(part, shape.parts)?;
+        let cells = self.cells_of(column)?;
+        let mut found = cells.filter_map(|cell| {
+            self.count(0);
+            let is_asked_for = keys.has(cell.path?) && shape.counts(&cell);
+            let view = cell.view(shape.now_s).filter(|_| is_asked_for)?;
+            self.count(view.value.len());
+            Some((cell, view))
+        });
+        if facet == Facet::MaxWriteTime {
+            let newest = found.map(|(_, view)| view.liveness.timestamp).max()?;
+            out.extend_from_slice(&newest.to_be_bytes());
+            return Some(());
+        }
+        if keys.is_one() {
+            let (cell, view) = found.next()?;
+            return put_facet(facet, ty, (&cell, &view, shape.now_s), out);
+        }
+        let mut collected = Collected::new(out);
+        for (cell, view) in found {
+            if let (CqlType::Map(key, _), Facet::Value) = (ty, facet) {
+                collected.item(|out| comparable::decode(key, false, &mut cell.path?, out));
+            }
+            collected.item(|out| put_facet(facet, ty, (&cell, &view, shape.now_s), out));
+            collected.count += 1;
+        }
+        collected.finish()
+    }
+
+    /// Appends a part of a frozen collection.
+    pub(super) fn part_of(
+        &mut self,
+        source: &Source,
+        ty: &CqlType,
+        part: Portion,
+        out: &mut Vec<u8>,
+    ) -> Option<()> {
+        let keys = Keys::of(part, self.shape.parts)?;
+        let mut whole = Vec::new();
+        self.value(source, &mut whole)?;
+        let (of, is_map) = match ty {
+            CqlType::Set(item) => (item, false),
+            CqlType::Map(key, _) => (key, true),
+            _ => return None,
+        };
+        let mut code = Vec::new();
+        let mut collected = Collected::new(out);
+        let mut items = Elements(&whole);
+        for _ in 0..items.count().ok()? {
+            let key = items.item().ok()??;
+            let value = if is_map { items.item().ok()?? } else { key };
+            self.count(value.len());
+            code.clear();
+            comparable::encode(of, false, key, &mut code).ok()?;
+            if !keys.has(&code) {
+                continue;
+            }
+            if keys.is_one() {
+                collected.out.truncate(collected.start);
+                collected.out.extend_from_slice(value);
+                return Some(());
+            }
+            if is_map {
+                collection::put_item(collected.out, Some(key));
+            }
+            collection::put_item(collected.out, Some(value));
+            collected.count += 1;
+        }
+        if keys.is_one() {
+            collected.out.truncate(collected.start);
+            return None;
+        }
+        collected.put_count()
+    }
+}

@@ -1,0 +1,268 @@
+//! Changes of collections that are not frozen: values → cells, one for each element.
+
+use crate::{
+    cql::{
+        error::{CqlError, invalid},
+        execute::{
+            context::{BindContext, Given},
+            timeuuid::ListPlaces,
+            value::{Found, check_length},
+        },
+        prepare::input::{BoundValue, ElementsWrite},
+    },
+    mutation::RowBuilder,
+    types::{
+        CqlType, Value,
+        collection::{self, Truncated},
+        comparable,
+    },
+};
+use std::borrow::Cow;
+
+/// Bytes of an element's cell besides its path and its value.
+const CELL_BYTES: usize = 11;
+
+/// What binding a statement knows.
+pub(super) struct Inputs<'a> {
+    values: &'a [Value<'a>],
+    context: &'a BindContext,
+    places: &'a ListPlaces,
+    /// The timestamp of the write.
+    timestamp_us: i64,
+}
+
+impl<'a> Inputs<'a> {
+    pub(super) fn new((values, context, places): Given<'a>, timestamp_us: i64) -> Self {
+        Self { values, context, places, timestamp_us }
+    }
+
+    fn place_behind(&self) -> Vec<u8> {
+        self.places.behind(self.context.now_us, self.context.random)
+    }
+
+    fn place_before(&self) -> Vec<u8> {
+        self.places.before(self.context.now_us, self.context.random)
+    }
+}
+
+/// Elements of one column on their way into a row.
+#[derive(Default)]
+struct Gathered {
+    /// Up to this timestamp those that are there go.
+    deleted_us: Option<i64>,
+    /// The path and the value of each.
+    bytes: Vec<u8>,
+    elements: Vec<Placed>,
+}
+
+/// Where in the bytes an element is.
+struct Placed {
+    path: usize,
+    value: usize,
+    end: usize,
+    /// Whether it has a value; else it is deleted.
+    is_live: bool,
+}
+
+/// Appends to a row what becomes of the elements of a column; says how many bytes that are.
+pub(super) fn put(
+    changes: &[(u16, ElementsWrite)],
+    row: &mut RowBuilder<'_>,
+    bound: &Inputs<'_>,
+) -> Result<usize, CqlError> {
+    let mut gathered = Gathered::default();
+    for (_, change) in changes {
+        gathered.add(change, bound)?;
+    }
+    let Some((column, _)) = changes.first() else { return Ok(0) };
+    gathered.sort();
+    if let Some(timestamp_us) = gathered.deleted_us {
+        row.delete_elements(*column, timestamp_us);
+    }
+    for element in &gathered.elements {
+        let path = gathered.path(element);
+        if element.is_live {
+            row.element(*column, path, gathered.value(element));
+        } else {
+            row.element_tombstone(*column, path);
+        }
+    }
+    Ok(gathered.len())
+}
+
+impl Gathered {
+    fn len(&self) -> usize {
+        self.bytes.len() + self.elements.len() * CELL_BYTES
+    }
+
+    fn path(&self, element: &Placed) -> &[u8] {
+        self.bytes.get(element.path..element.value).unwrap_or_default()
+    }
+
+    fn value(&self, element: &Placed) -> &[u8] {
+        self.bytes.get(element.value..element.end).unwrap_or_default()
+    }
+
+    fn add(&mut self, change: &ElementsWrite, bound: &Inputs<'_>) -> Result<(), CqlError> {
+        match change {
+            ElementsWrite::Clear => {
+                self.delete(bound.timestamp_us);
+                Ok(())
+            }
+            ElementsWrite::Replace(slot) => {
+                let found = slot.find_as_given(bound.values, bound.context)?;
+                if !matches!(found, Found::Unset) {
+                    // Those that come with it have its timestamp, and stay.
+                    self.delete(bound.timestamp_us.saturating_sub(1));
+                }
+                self.add_all(&slot.ty, &found, bound)
+            }
+            ElementsWrite::Add(slot) => {
+                let found = slot.find_as_given(bound.values, bound.context)?;
+                self.add_all(&slot.ty, &found, bound)
+            }
+            ElementsWrite::Prepend(slot) => {
+                let found = slot.find_as_given(bound.values, bound.context)?;
+                self.prepend(&slot.ty, &found, bound)
+            }
+            ElementsWrite::Subtract(slot) => {
+                let found = slot.find_as_given(bound.values, bound.context)?;
+                let CqlType::Set(ty) = &slot.ty else { return Ok(()) };
+                self.each(&found, |gathered, items| {
+                    let key = items.item()?.unwrap_or_default();
+                    Ok(gathered.push_key(ty, key, None))
+                })
+            }
+            ElementsWrite::Put(key, value) => {
+                let path = map_key(key, bound)?;
+                match value.find(bound.values, bound.context)? {
+                    Found::Bytes(value) => self.push_key(&key.ty, &path, Some(&value)),
+                    Found::Null => self.push_key(&key.ty, &path, None),
+                    Found::Unset => Ok(()),
+                }
+            }
+            ElementsWrite::RemoveKey(key) => {
+                let path = map_key(key, bound)?;
+                self.push_key(&key.ty, &path, None)
+            }
+            ElementsWrite::RemoveItem(item) => match item.find(bound.values, bound.context)? {
+                Found::Bytes(path) => self.push_key(&item.ty, &path, None),
+                Found::Null => invalid("Invalid null set element"),
+                Found::Unset => Ok(()),
+            },
+        }
+    }
+
+    fn delete(&mut self, timestamp_us: i64) {
+        self.deleted_us = self.deleted_us.max(Some(timestamp_us));
+    }
+
+    /// Adds the elements of a set, a map or a list.
+    fn add_all(
+        &mut self,
+        ty: &CqlType,
+        found: &Found<'_>,
+        bound: &Inputs<'_>,
+    ) -> Result<(), CqlError> {
+        self.each(found, |gathered, items| {
+            let first = items.item()?.unwrap_or_default();
+            Ok(match ty {
+                CqlType::Set(item) => gathered.push_key(item, first, Some(&[])),
+                CqlType::Map(key, of) => {
+                    let value = items.item()?.unwrap_or_default();
+                    collection::canonical(of, value)
+                        .map_err(CqlError::from)
+                        .and_then(|value| gathered.push_key(key, first, Some(&value)))
+                }
+                CqlType::List(item) => {
+                    let place = bound.place_behind();
+                    gathered.push_item(item, &place, first)
+                }
+                _ => Ok(()),
+            })
+        })
+    }
+
+    /// Adds the elements of a list, the last one first: each takes the place before the others.
+    fn prepend(
+        &mut self,
+        ty: &CqlType,
+        found: &Found<'_>,
+        bound: &Inputs<'_>,
+    ) -> Result<(), CqlError> {
+        let CqlType::List(ty) = ty else { return Ok(()) };
+        let mut items = Vec::new();
+        self.each(found, |_, elements| {
+            items.push(elements.item()?.unwrap_or_default());
+            Ok(Ok(()))
+        })?;
+        for item in items.into_iter().rev() {
+            let place = bound.place_before();
+            self.push_item(ty, &place, item)?;
+        }
+        Ok(())
+    }
+
+    /// Takes the elements of a collection one after the other; there are none of null.
+    fn each<'f>(
+        &mut self,
+        found: &'f Found<'_>,
+        mut take: impl FnMut(
+            &mut Self,
+            &mut collection::Elements<'f>,
+        ) -> Result<Result<(), CqlError>, Truncated>,
+    ) -> Result<(), CqlError> {
+        let Found::Bytes(bytes) = found else { return Ok(()) };
+        let broken = |_| CqlError::invalid("Not enough bytes to read a collection");
+        let mut items = collection::Elements(bytes);
+        let count = items.count().map_err(broken)?;
+        let count = usize::try_from(count).unwrap_or(0);
+        check_length(self.len().saturating_add(count.saturating_mul(CELL_BYTES)))?;
+        for _ in 0..count {
+            take(self, &mut items).map_err(broken)??;
+        }
+        Ok(())
+    }
+
+    /// Adds an element of a set or a map by its key.
+    fn push_key(&mut self, ty: &CqlType, key: &[u8], value: Option<&[u8]>) -> Result<(), CqlError> {
+        let path = self.bytes.len();
+        comparable::encode(ty, false, &collection::canonical(ty, key)?, &mut self.bytes)?;
+        self.push(path, value)
+    }
+
+    /// Adds an element of a list.
+    fn push_item(&mut self, ty: &CqlType, place: &[u8], item: &[u8]) -> Result<(), CqlError> {
+        let path = self.bytes.len();
+        comparable::encode(&CqlType::Timeuuid, false, place, &mut self.bytes)?;
+        self.push(path, Some(&collection::canonical(ty, item)?))
+    }
+
+    fn push(&mut self, path: usize, value: Option<&[u8]>) -> Result<(), CqlError> {
+        let middle = self.bytes.len();
+        self.bytes.extend_from_slice(value.unwrap_or_default());
+        let (end, is_live) = (self.bytes.len(), value.is_some());
+        self.elements.push(Placed { path, value: middle, end, is_live });
+        check_length(self.len())
+    }
+
+    /// Brings the elements into the order of their paths, each once. Of those with one path the
+    /// one stays that would win if they were written by several statements.
+    fn sort(&mut self) {
+        let mut elements = std::mem::take(&mut self.elements);
+        if !elements.is_sorted_by(|a, b| self.path(a) < self.path(b)) {
+            elements.sort_by(|a, b| {
+                let by_path = self.path(a).cmp(self.path(b));
+                let by_life = || a.is_live.cmp(&b.is_live);
+                by_path.then_with(by_life).then_with(|| self.value(b).cmp(self.value(a)))
+            });
+            elements.dedup_by(|later, kept| self.path(later) == self.path(kept));
+        }
+        self.elements = elements;
+    }
+}
+
+fn map_key<'b>(slot: &'b BoundValue, bound: &Inputs<'b>) -> Result<Cow<'b, [u8]>, CqlError> {
+    let words = |what: &str| format!("Invalid {what} map key");
+    slot.find_or_refuse(bound.values, bound.context, words)
+}

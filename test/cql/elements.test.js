@@ -1,0 +1,140 @@
+// Elements of collections by bound values: the same answers here and on Cassandra. On the engine they
+// outlast a crash, and the order of a list does, too.
+import { afterAll, beforeAll, expect, test } from '@jest/globals'
+import cassandra from 'cassandra-driver'
+import { GIVEN_DATABASE, startStack } from '../support/stack.js'
+import { until } from '../support/until.js'
+
+const TIMEOUT_MS = 120_000
+const KEYSPACE = `elements_${process.pid}`
+const { unset } = cassandra.types
+
+/** @type {Awaited<ReturnType<typeof startStack>>} */
+let stack
+/** @type {Awaited<ReturnType<typeof stack.client>>} */
+let client
+
+beforeAll(async () => {
+  stack = await startStack({ parts: ['engine'] })
+  client = await stack.client()
+  const replication = "{'class': 'SimpleStrategy', 'replication_factor': 1}"
+  await client.execute(`CREATE KEYSPACE ${KEYSPACE} WITH replication = ${replication}`)
+  await client.execute(`USE ${KEYSPACE}`)
+  await client.execute(
+    'CREATE TABLE t (k int PRIMARY KEY, l list<int>, m map<text, int>, s set<int>)',
+  )
+}, TIMEOUT_MS)
+
+afterAll(async () => {
+  await client?.execute(`DROP KEYSPACE IF EXISTS ${KEYSPACE}`)
+  await stack?.end()
+}, TIMEOUT_MS)
+
+/**
+ * What a statement answers: its rows, or why it is refused.
+ *
+ * @param {string} text
+ * @param {unknown[]} values
+ */
+async function answer(text, values) {
+  try {
+    const { rows } = await client.execute(text, values, { prepare: true })
+    return (rows ?? []).map((row) => row.values())
+  } catch (error) {
+    if (!(error instanceof cassandra.errors.ResponseError)) throw error
+    return `${error.code.toString(16)} ${error.message}`
+  }
+}
+
+/** @param {number} k */
+const collections = (k) => answer('SELECT l, m, s FROM t WHERE k = ?', [k])
+
+test('markers have the types of what they stand for', async () => {
+  expect(
+    await answer('UPDATE t SET m[?] = ?, l = ? + l, s = s + ?, m = m + ? WHERE k = ?', [
+      'a',
+      1,
+      [1, 2],
+      [3, 1, 3],
+      { b: 2 },
+      1,
+    ]),
+  ).toEqual([])
+  expect(await collections(1)).toEqual([[[1, 2], { a: 1, b: 2 }, [1, 3]]])
+  expect(await answer('UPDATE t SET m = m - ?, s -= ? WHERE k = 1', [['a'], [1, 9]])).toEqual([])
+  expect(await collections(1)).toEqual([[[1, 2], { b: 2 }, [3]]])
+  expect(await answer('SELECT m[?], s[?..?] FROM t WHERE k = 1', ['b', 1, 3])).toEqual([[2, [3]]])
+  const where = 'm[?] = ? AND m CONTAINS KEY ? AND s CONTAINS ? AND l CONTAINS ?'
+  const values = ['b', 2, 'b', 3, 2]
+  expect(await answer(`SELECT k FROM t WHERE ${where} ALLOW FILTERING`, values)).toEqual([[1]])
+})
+
+test.each([
+  ['UPDATE t SET m[?] = 1 WHERE k = 2', null, '2200 Invalid null map key'],
+  ['UPDATE t SET m[?] = 1 WHERE k = 2', unset, '2200 Invalid unset map key'],
+  ['DELETE m[?] FROM t WHERE k = 2', unset, '2200 Invalid unset map key'],
+  ['DELETE s[?] FROM t WHERE k = 2', null, '2200 Invalid null set element'],
+  ['DELETE s[?] FROM t WHERE k = 2', unset, []],
+  ["UPDATE t SET m['a'] = ? WHERE k = 2", unset, []],
+  ['UPDATE t SET s = s - ? WHERE k = 2', unset, []],
+  ['SELECT m[?] FROM t', null, '2200 Invalid null value for element selection on m'],
+  ['SELECT m[?] FROM t', unset, '2200 Invalid unset value for element selection on m'],
+  ['SELECT m[?..] FROM t', null, '2200 Invalid null value for slice selection on m'],
+  [
+    'SELECT k FROM t WHERE l CONTAINS ? ALLOW FILTERING',
+    null,
+    '2200 Unsupported null value for column l',
+  ],
+  [
+    'SELECT k FROM t WHERE m CONTAINS KEY ? ALLOW FILTERING',
+    unset,
+    '2200 Unsupported unset value for column m',
+  ],
+  [
+    'SELECT k FROM t WHERE m[?] = 1 ALLOW FILTERING',
+    unset,
+    '2200 Unsupported unset map key for column m',
+  ],
+  [
+    "SELECT k FROM t WHERE m['a'] = ? ALLOW FILTERING",
+    null,
+    '2200 Unsupported null map value for column m',
+  ],
+])('%s of %s', async (text, value, expected) => {
+  expect(await answer(text, [value])).toEqual(expected)
+})
+
+test(
+  'a batch appends in its order, and lists keep theirs',
+  async () => {
+    const numbers = Array.from({ length: 100 }, (_, n) => n)
+    const append = 'UPDATE t SET l = l + ? WHERE k = ?'
+    const prepend = 'UPDATE t SET l = ? + l WHERE k = ?'
+    await client.batch(
+      numbers.flatMap((n) => [
+        { query: append, params: [[n], 3] },
+        { query: prepend, params: [[-n - 2, -n - 1], 3] },
+      ]),
+      { prepare: true },
+    )
+    for (const n of numbers) await answer(append, [[100 + n], 3])
+    await answer("UPDATE t SET s = {2, 1}, m = {'a': 1} WHERE k = 3", [])
+    const before = numbers.toReversed().flatMap((n) => [-n - 2, -n - 1])
+    const list = [...before, ...Array(200).keys()]
+    const expected = [[list, { a: 1 }, [1, 2]]]
+    expect(await collections(3)).toEqual(expected)
+    if (GIVEN_DATABASE) return
+    for (let turn = 0; turn < 2; turn++) {
+      await stack.databaseAway()
+      await stack.databaseBack()
+      await until('the driver is connected again', () => collections(3))
+      expect(await collections(3)).toEqual(expected)
+      await answer("UPDATE t SET s = s + {3}, s = s - {3}, m = m - {'x'} WHERE k = 3", [])
+    }
+    await answer(append, [[200], 3])
+    await answer(prepend, [[-1000], 3])
+    const [[l]] = /** @type {number[][][]} */ (await collections(3))
+    expect(l).toEqual([-1000, ...list, 200])
+  },
+  TIMEOUT_MS,
+)
