@@ -1,5 +1,5 @@
-// Elements of collections by bound values: the same answers here and on Cassandra. On the engine they
-// outlast a crash, and the order of a list does, too.
+// Elements of collections by bound values: the same answers here and on Cassandra. On the engine
+// they outlast a crash, and the order of a list does, too.
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import cassandra from 'cassandra-driver'
 import { GIVEN_DATABASE, startStack } from '../support/stack.js'

@@ -19,6 +19,7 @@ test(
       /** @param {number} fetchSize */
       const read = async (fetchSize) => {
         const rows = []
+        /** @type {string | undefined} */
         let pageState
         do {
           const text = 'SELECT p, c, s, v FROM ks.t'
