@@ -1,10 +1,16 @@
 //! Values of every type: those that are accepted can be ordered, stored and had back.
 
 use sandglass_db::types::{
-    CqlType, collection::canonical, comparable, parse::parse, validate::validate,
+    CqlType,
+    collection::canonical,
+    comparable,
+    parse::{Declared, TypeScope, parse},
+    user_type::{UserField, UserType, UserTypes},
+    validate::validate,
 };
+use std::sync::Arc;
 
-const TYPES: [&str; 28] = [
+const TYPES: [&str; 30] = [
     "ascii",
     "bigint",
     "blob",
@@ -33,7 +39,19 @@ const TYPES: [&str; 28] = [
     "frozen<set<frozen<tuple<blob, boolean>>>>",
     "frozen<set<timeuuid>>",
     "frozen<list<duration>>",
+    "frozen<address>",
+    "frozen<set<frozen<address>>>",
 ];
+
+/// A type by its name; `address` is a user-defined one.
+fn read(name: &str) -> Result<Declared, String> {
+    let set = CqlType::Set(Box::new(CqlType::Text));
+    let field = |(name, ty): (&str, _)| UserField { name: name.to_string(), ty, frozen: true };
+    let fields = [("street", CqlType::Text), ("zip", CqlType::Int), ("tags", set)].map(field);
+    let address = Arc::new(UserType::new("ks", "address", fields.into()));
+    let types = UserTypes::from([("address".to_string(), address)]);
+    parse(name, TypeScope { keyspace: "ks", types: &types })
+}
 
 /// The code of a value as a clustering key, if it is one that has an order.
 fn code(ty: &CqlType, descending: bool, bytes: &[u8]) -> Option<Vec<u8>> {
@@ -62,12 +80,12 @@ pub fn value(bytes: &[u8]) {
     let [choice, end, values @ ..] = bytes else { return };
     if *choice == u8::MAX {
         // The name of a type instead.
-        drop(parse(&String::from_utf8_lossy(values)));
+        drop(read(&String::from_utf8_lossy(values)));
         return;
     }
-    let name = TYPES[usize::from(choice % 28)];
-    let descending = choice / 28 % 2 == 1;
-    let ty = parse(name).unwrap_or_else(|error| panic!("{name}: {error}")).ty;
+    let name = TYPES[usize::from(choice % 30)];
+    let descending = choice / 30 % 2 == 1;
+    let ty = read(name).unwrap_or_else(|error| panic!("{name}: {error}")).ty;
     let (first, second) = values.split_at(usize::from(*end).min(values.len()));
     let codes = (code(&ty, descending, first), code(&ty, descending, second));
     if let (Some(first), Some(second)) = codes

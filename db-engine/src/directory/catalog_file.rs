@@ -267,7 +267,7 @@ mod tests {
 
     #[test]
     fn a_newer_format_is_refused_with_the_remedy() {
-        let json = Catalog::default().to_json().replace("\"format\": 3", "\"format\": 4");
+        let json = Catalog::default().to_json().replace("\"format\": 4", "\"format\": 5");
         let text = format!("{json}\ncrc32 {:08x}\n", crc32fast::hash(json.as_bytes()));
         let refused = decode(text.as_bytes()).expect_err("newer").to_string();
         assert!(refused.contains("or a newer one"), "{refused}");

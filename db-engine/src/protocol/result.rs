@@ -57,8 +57,8 @@ fn put_change(out: &mut Vec<u8>, change: &SchemaChange) {
     put_string(out, change.change.name());
     put_string(out, change.target());
     put_string(out, &change.keyspace);
-    if let Some(table) = &change.table {
-        put_string(out, table);
+    if let Some(name) = change.name() {
+        put_string(out, name);
     }
 }
 
@@ -146,7 +146,11 @@ pub fn prepared(id: &[u8], keys: &[u16], bind: &Columns, result: &Columns) -> Ve
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{protocol::notation::BodyReader, schema::ddl::ChangeKind, types::CqlType};
+    use crate::{
+        protocol::notation::BodyReader,
+        schema::{Changed, ddl::ChangeKind},
+        types::CqlType,
+    };
 
     fn columns() -> Columns {
         let column = |name: &str, ty| ColumnSpec { name: name.to_owned(), ty };
@@ -193,8 +197,8 @@ mod tests {
 
     #[test]
     fn a_change_of_the_schema_is_told_to_who_made_it_and_to_who_listens() {
-        let (keyspace, table) = ("ks".to_owned(), Some("t".to_owned()));
-        let change = SchemaChange { change: ChangeKind::Created, keyspace, table };
+        let (keyspace, what) = ("ks".to_owned(), Changed::Table("t".to_owned()));
+        let change = SchemaChange { change: ChangeKind::Created, keyspace, what };
         let mut out = Vec::new();
         schema_change(&mut out, 3, &change, &[]);
         let length = out.len();

@@ -5,17 +5,21 @@ use super::{
     columns::{COLUMNS_MAX, check_static, check_type, column_of_cells, invalid},
     ddl::{Alteration, NewColumn},
 };
-use crate::types::{CqlType, parse::Declared};
+use crate::types::{
+    CqlType,
+    parse::{Declared, TypeScope},
+};
 
 pub(super) fn alter_table(
     table: &mut Table,
     change: &Alteration,
+    scope: TypeScope<'_>,
     now_us: i64,
 ) -> Result<(), SchemaError> {
     match change {
         Alteration::Add { if_not_exists, columns } => {
             for column in columns {
-                add_column(table, column, *if_not_exists)?;
+                add_column(table, column, *if_not_exists, scope)?;
             }
             Ok(())
         }
@@ -24,9 +28,19 @@ pub(super) fn alter_table(
             for name in columns {
                 let column = table.columns.iter().position(|column| column.name == *name);
                 let found = column.and_then(|at| Some((at, table.columns.get(at)?.kind)));
+                if let Some(column) = column.and_then(|at| table.columns.get(at))
+                    && column.has_elements()
+                    && !column.ty.is_collection()
+                {
+                    return invalid(format!(
+                        "Cannot drop non-frozen column {name} of user type {}",
+                        column.type_name()
+                    ));
+                }
                 match found {
                     Some((at, kind @ (ColumnKind::Regular | ColumnKind::Static))) => {
                         let Column { ty, frozen, number, .. } = table.columns.remove(at);
+                        let ty = ty.expanded();
                         let before = table.dropped.get(name);
                         let before = before.filter(|before| before.number == Some(number));
                         // What was dropped once does not come back.
@@ -63,24 +77,29 @@ pub(super) fn alter_table(
     }
 }
 
-fn add_column(table: &mut Table, new: &NewColumn, if_not_exists: bool) -> Result<(), SchemaError> {
-    let NewColumn { name, declared, is_static } = new;
+fn add_column(
+    table: &mut Table,
+    new: &NewColumn,
+    if_not_exists: bool,
+    scope: TypeScope<'_>,
+) -> Result<(), SchemaError> {
+    let NewColumn { name, is_static, .. } = new;
     if table.column(name).is_some() {
         if if_not_exists {
             return Ok(());
         }
         return invalid(format!("Column with name '{name}' already exists"));
     }
-    check_type(&table.name, name, declared)?;
+    let declared = check_type(&table.name, new, scope)?;
     if *is_static {
         check_static(!table.clustering().is_empty())?;
     }
     let dropped = table.dropped.get(name);
-    if let Some(dropped) = dropped.filter(|column| !reads(declared, column)) {
+    if let Some(dropped) = dropped.filter(|column| !reads(&declared, column)) {
         return invalid(format!(
             "Cannot add a column '{name}' of type {}, incompatible with previously dropped column \
              '{name}' of type {}",
-            declared.name(),
+            declared.type_name(),
             dropped.type_name()
         ));
     }
@@ -102,7 +121,7 @@ fn add_column(table: &mut Table, new: &NewColumn, if_not_exists: bool) -> Result
         table.next_column += 1;
         table.next_column - 1
     };
-    table.columns.push(column_of_cells(new.clone(), number));
+    table.columns.push(column_of_cells(new, declared, number));
     table.sort_with_cells();
     Ok(())
 }

@@ -1,14 +1,18 @@
 //! Carries out a statement that changes the schema: catalog and statement → the next catalog.
 
 use super::{
-    Applied, Catalog, Column, ColumnKind, Ddl, Keyspace, SchemaChange, SchemaError, Table,
+    Applied, Catalog, Changed, Column, ColumnKind, Ddl, Keyspace, SchemaChange, SchemaError, Table,
     TableName, TableOptions, alter,
     columns::{COLUMNS_MAX, check_static, check_type, column_of_cells, invalid},
     ddl::{ChangeKind, NewColumn, Properties},
     replication::keyspace_options,
     system::is_system,
+    user_types,
 };
-use crate::{mutation::TableNumber, types::parse::Declared};
+use crate::{
+    mutation::TableNumber,
+    types::{CqlType, parse::Declared, user_type::UserTypes},
+};
 use std::{
     collections::{BTreeMap, BTreeSet},
     sync::Arc,
@@ -24,11 +28,10 @@ fn system_keyspace<T>(name: &str) -> Result<T, SchemaError> {
     Err(SchemaError::Unauthorized(format!("{name} keyspace is not user-modifiable.")))
 }
 
-const NOTHING: Applied = Applied { catalog: None, change: None, warning: None };
+pub(super) const NOTHING: Applied = Applied { catalog: None, change: None, warning: None };
 
-fn done(catalog: Catalog, change: ChangeKind, keyspace: &str, table: Option<&str>) -> Applied {
-    let (keyspace, table) = (keyspace.to_string(), table.map(str::to_string));
-    let change = Some(SchemaChange { change, keyspace, table });
+pub(super) fn done(catalog: Catalog, change: ChangeKind, keyspace: &str, what: Changed) -> Applied {
+    let change = Some(SchemaChange { change, keyspace: keyspace.to_string(), what });
     Applied { catalog: Some(catalog), change, warning: None }
 }
 
@@ -48,7 +51,8 @@ pub(super) fn apply(
         Ddl::DropKeyspace { name, if_exists } => drop_keyspace(catalog, name, *if_exists),
         Ddl::CreateTable { name, if_not_exists, .. } => {
             let (keyspace, table) = resolve(catalog, name)?;
-            if catalog.keyspaces.get(keyspace).is_some_and(|k| k.tables.contains_key(table)) {
+            let Some(of) = catalog.keyspaces.get(keyspace) else { return Ok(NOTHING) };
+            if of.tables.contains_key(table) {
                 if *if_not_exists {
                     return Ok(NOTHING);
                 }
@@ -56,16 +60,20 @@ pub(super) fn apply(
                 return Err(SchemaError::AlreadyExists { keyspace, table });
             }
             let mut next = catalog.clone();
-            let made = create_table(keyspace, ddl, id, TableNumber(catalog.next_table))?;
+            let made = create_table(of, ddl, id, TableNumber(catalog.next_table))?;
             let warning = made.options.warning();
             next.next_table += 1;
             insert(&mut next, made);
-            Ok(Applied { warning, ..done(next, ChangeKind::Created, keyspace, Some(table)) })
+            Ok(Applied {
+                warning,
+                ..done(next, ChangeKind::Created, keyspace, Changed::Table(table.into()))
+            })
         }
         Ddl::AlterTable { name, if_exists, change } => {
             let Some(found) = find(catalog, name, *if_exists, false)? else { return Ok(NOTHING) };
             let mut altered = Table::clone(&found);
-            alter::alter_table(&mut altered, change, now_us)?;
+            let Some(of) = catalog.keyspaces.get(&found.keyspace) else { return Ok(NOTHING) };
+            alter::alter_table(&mut altered, change, of.scope(), now_us)?;
             if altered == *found {
                 return Ok(NOTHING);
             }
@@ -73,7 +81,8 @@ pub(super) fn apply(
             let warning = altered.options.warning();
             let mut next = catalog.clone();
             insert(&mut next, altered);
-            let applied = done(next, ChangeKind::Updated, &found.keyspace, Some(&found.name));
+            let what = Changed::Table(found.name.clone());
+            let applied = done(next, ChangeKind::Updated, &found.keyspace, what);
             Ok(Applied {
                 warning: warning.filter(|_| found.options.warning().is_none()),
                 ..applied
@@ -85,29 +94,44 @@ pub(super) fn apply(
             if let Some(keyspace) = next.keyspaces.get_mut(&found.keyspace) {
                 keyspace.tables.remove(&found.name);
             }
-            Ok(done(next, ChangeKind::Dropped, &found.keyspace, Some(&found.name)))
+            let what = Changed::Table(found.name.clone());
+            Ok(done(next, ChangeKind::Dropped, &found.keyspace, what))
         }
         Ddl::Truncate { name } => {
             let Some(found) = find(catalog, name, false, true)? else { return Ok(NOTHING) };
-            // Storage forgets the old number and begins empty with a new one.
-            let mut emptied = Table::clone(&found);
-            emptied.number = TableNumber(catalog.next_table);
-            let mut next = catalog.clone();
-            next.next_table += 1;
-            insert(&mut next, emptied);
-            Ok(Applied { catalog: Some(next), change: None, warning: None })
+            Ok(truncate(catalog, &found))
         }
+        Ddl::CreateType { name, if_not_exists, fields } => {
+            user_types::create(catalog, name, *if_not_exists, fields)
+        }
+        Ddl::AlterType { name, if_exists, change } => {
+            user_types::alter(catalog, name, *if_exists, change)
+        }
+        Ddl::DropType { name, if_exists } => user_types::drop(catalog, name, *if_exists),
     }
 }
 
-fn insert(catalog: &mut Catalog, table: Table) {
+/// Storage forgets the old number and begins empty with a new one.
+fn truncate(catalog: &Catalog, found: &Table) -> Applied {
+    let mut emptied = Table::clone(found);
+    emptied.number = TableNumber(catalog.next_table);
+    let mut next = catalog.clone();
+    next.next_table += 1;
+    insert(&mut next, emptied);
+    Applied { catalog: Some(next), change: None, warning: None }
+}
+
+pub(super) fn insert(catalog: &mut Catalog, table: Table) {
     if let Some(keyspace) = catalog.keyspaces.get_mut(&table.keyspace) {
         keyspace.tables.insert(table.name.clone(), Arc::new(table));
     }
 }
 
-/// Keyspace and name of a table that is to be changed; the keyspace exists and is a user's.
-fn resolve<'a>(catalog: &Catalog, name: &'a TableName) -> Result<(&'a str, &'a str), SchemaError> {
+/// Keyspace and name of what is to be changed; the keyspace exists and is a user's.
+pub(super) fn resolve<'a>(
+    catalog: &Catalog,
+    name: &'a TableName,
+) -> Result<(&'a str, &'a str), SchemaError> {
     let Some(keyspace) = name.keyspace.as_deref() else {
         return invalid(
             "No keyspace has been specified. USE a keyspace, or explicitly specify \
@@ -182,10 +206,11 @@ fn create_keyspace(
         name: name.to_string(),
         replication,
         durable_writes: durable_writes.unwrap_or(true),
+        types: UserTypes::new(),
         tables: BTreeMap::new(),
     };
     next.keyspaces.insert(name.to_string(), keyspace);
-    Ok(done(next, ChangeKind::Created, name, None))
+    Ok(done(next, ChangeKind::Created, name, Changed::Keyspace))
 }
 
 fn alter_keyspace(
@@ -212,7 +237,7 @@ fn alter_keyspace(
     if next == *catalog {
         return Ok(NOTHING);
     }
-    Ok(done(next, ChangeKind::Updated, name, None))
+    Ok(done(next, ChangeKind::Updated, name, Changed::Keyspace))
 }
 
 fn drop_keyspace(catalog: &Catalog, name: &str, if_exists: bool) -> Result<Applied, SchemaError> {
@@ -221,14 +246,14 @@ fn drop_keyspace(catalog: &Catalog, name: &str, if_exists: bool) -> Result<Appli
     }
     let mut next = catalog.clone();
     match next.keyspaces.remove(name) {
-        Some(_) => Ok(done(next, ChangeKind::Dropped, name, None)),
+        Some(_) => Ok(done(next, ChangeKind::Dropped, name, Changed::Keyspace)),
         None if if_exists => Ok(NOTHING),
         None => invalid(format!("Keyspace '{name}' doesn't exist")),
     }
 }
 
 fn create_table(
-    keyspace: &str,
+    keyspace: &Keyspace,
     ddl: &Ddl,
     id: Uuid,
     number: TableNumber,
@@ -240,19 +265,19 @@ fn create_table(
     let table = &name.name;
     if !is_word(table) || table.len() > TABLE_NAME_MAX {
         return Err(SchemaError::Config(format!(
-            "{keyspace}.{table}: Table name must not be empty or not contain \
-             non-alphanumeric-underscore characters (got \"{table}\")"
+            "{}.{table}: Table name must not be empty or not contain \
+             non-alphanumeric-underscore characters (got \"{table}\")",
+            keyspace.name
         )));
     }
-    let mut left: Vec<NewColumn> = Vec::new();
+    let mut left: Vec<(&NewColumn, Declared)> = Vec::new();
     let mut names = BTreeSet::new();
     for column in columns {
         let name = &column.name;
         if !names.insert(name) {
             return invalid(format!("Duplicate column '{name}' declaration for table '{table}'"));
         }
-        check_type(table, name, &column.declared)?;
-        left.push(column.clone());
+        left.push((column, check_type(table, column, keyspace.scope())?));
     }
     if left.len() > COLUMNS_MAX {
         return invalid(format!("Table '{table}' has more than {COLUMNS_MAX} columns"));
@@ -265,19 +290,19 @@ fn create_table(
         }
     }
     set_order(table, &mut made, clustering, order)?;
-    if left.iter().any(|column| column.is_static) {
+    if left.iter().any(|(column, _)| column.is_static) {
         check_static(!clustering.is_empty())?;
     }
-    left.sort_by(|a, b| a.name.cmp(&b.name));
+    left.sort_by(|(a, _), (b, _)| a.name.cmp(&b.name));
     let mut next_column = 0;
-    for column in left {
-        made.push(column_of_cells(column, next_column));
+    for (column, declared) in left {
+        made.push(column_of_cells(column, declared, next_column));
         next_column += 1;
     }
     let mut options = TableOptions::default();
     options.set(properties.clone())?;
     let mut made = Table {
-        keyspace: keyspace.to_string(),
+        keyspace: keyspace.name.clone(),
         name: table.clone(),
         id,
         number,
@@ -293,13 +318,13 @@ fn create_table(
 
 fn key_column(
     table: &str,
-    left: &mut Vec<NewColumn>,
+    left: &mut Vec<(&NewColumn, Declared)>,
     made: &[Column],
     kind: ColumnKind,
     position: u16,
     name: &str,
 ) -> Result<Column, SchemaError> {
-    let Some(at) = left.iter().position(|column| column.name == *name) else {
+    let Some(at) = left.iter().position(|(column, _)| column.name == *name) else {
         if made.iter().any(|column| column.name == name) {
             return invalid(format!(
                 "Duplicate column '{name}' in PRIMARY KEY clause for table '{table}'"
@@ -309,20 +334,27 @@ fn key_column(
             "Unknown column '{name}' referenced in PRIMARY KEY for table '{table}'"
         ));
     };
-    let NewColumn { name, declared, is_static } = left.remove(at);
-    let Declared { ty, frozen, .. } = declared;
+    let (NewColumn { name, is_static, .. }, Declared { ty, frozen }) = left.remove(at);
     if ty.is_collection() && !frozen {
         return invalid(format!(
             "Invalid non-frozen collection type {} for PRIMARY KEY column '{name}'",
             ty.unfrozen_name()
         ));
     }
+    if let (CqlType::Udt(of), false) = (&ty, frozen) {
+        return invalid(format!(
+            "Invalid non-frozen user-defined type \"{}.{}\" for PRIMARY KEY column '{name}'",
+            of.keyspace(),
+            of.name()
+        ));
+    }
     if ty.mentions_duration() {
         return invalid(format!("duration type is not supported for PRIMARY KEY column '{name}'"));
     }
-    if is_static {
+    if *is_static {
         return invalid(format!("Static column '{name}' cannot be part of the PRIMARY KEY"));
     }
+    let name = name.clone();
     Ok(Column { name, kind, number: position, ty, frozen, descending: false })
 }
 

@@ -4,12 +4,15 @@ use super::{
     Applied, Ddl, SchemaError, Table, TableSettings, TableVersion,
     system::{self, is_system},
 };
-use crate::mutation::TableNumber;
+use crate::{
+    mutation::TableNumber,
+    types::{parse::TypeScope, user_type::UserTypes},
+};
 use md5::{Digest, Md5};
 use std::{collections::BTreeMap, sync::Arc};
 use uuid::Uuid;
 
-/// A keyspace and its tables.
+/// A keyspace, its types and its tables.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Keyspace {
     /// Its name.
@@ -18,8 +21,18 @@ pub struct Keyspace {
     pub replication: BTreeMap<String, String>,
     /// Kept and shown; writes are durable in any case.
     pub durable_writes: bool,
+    /// Its user-defined types by name.
+    pub types: UserTypes,
     /// Its tables by name.
     pub tables: BTreeMap<String, Arc<Table>>,
+}
+
+impl Keyspace {
+    /// Where names of types are looked up in statements about it.
+    #[must_use]
+    pub fn scope(&self) -> TypeScope<'_> {
+        TypeScope { keyspace: &self.name, types: &self.types }
+    }
 }
 
 /// The schema at one moment. Cheap to clone: tables are shared.
@@ -32,18 +45,14 @@ pub struct Catalog {
     /// Changes with every change, and is the same after a restart: drivers wait until all nodes
     /// show the same.
     pub version: Uuid,
-    /// Bytes of it as text.
-    pub text_bytes: usize,
+    /// Bytes of it as text, and of the types of all columns as clients are told of them.
+    pub bytes: usize,
 }
 
 impl Default for Catalog {
     fn default() -> Self {
-        let mut catalog = Catalog {
-            keyspaces: BTreeMap::new(),
-            next_table: 1,
-            version: Uuid::nil(),
-            text_bytes: 0,
-        };
+        let mut catalog =
+            Catalog { keyspaces: BTreeMap::new(), next_table: 1, version: Uuid::nil(), bytes: 0 };
         catalog.set_version();
         catalog
     }
@@ -126,7 +135,9 @@ impl Catalog {
 
     fn set_version(&mut self) {
         let text = self.to_json();
-        self.text_bytes = text.len();
+        let columns = self.tables().flat_map(|table| &table.columns);
+        let told = columns.map(|column| column.ty.option_bytes());
+        self.bytes = told.fold(text.len(), usize::saturating_add);
         let digest = Md5::digest(text.as_bytes());
         self.version = uuid::Builder::from_md5_bytes(digest.into()).into_uuid();
     }

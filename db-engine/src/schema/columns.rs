@@ -1,7 +1,10 @@
 //! What CREATE TABLE and ALTER TABLE ask of a column.
 
 use super::{Column, ColumnKind, SchemaError, ddl::NewColumn};
-use crate::types::parse::Declared;
+use crate::types::{
+    CqlType,
+    parse::{Declared, TypeScope},
+};
 
 /// Most columns of a table, so that a row's number of cells always fits its field.
 pub(super) const COLUMNS_MAX: usize = 10_000;
@@ -10,16 +13,26 @@ pub(super) fn invalid<T>(text: impl Into<String>) -> Result<T, SchemaError> {
     Err(SchemaError::Invalid(text.into()))
 }
 
-pub(super) fn check_type(table: &str, name: &str, declared: &Declared) -> Result<(), SchemaError> {
-    if let Some(name) = &declared.unfrozen_inside {
-        return invalid(format!(
-            "Non-frozen collections are not allowed inside collections: {name}"
-        ));
+/// The type of a new column, if a table can have it.
+pub(super) fn check_type(
+    table: &str,
+    column: &NewColumn,
+    scope: TypeScope<'_>,
+) -> Result<Declared, SchemaError> {
+    let NewColumn { name, ty, .. } = column;
+    let declared = ty.declared(scope).map_err(SchemaError::Invalid)?;
+    match &declared.ty {
+        CqlType::Counter => unsupported(&format!("Counters (column {name} of table {table}) are")),
+        CqlType::Udt(of) if !declared.frozen => {
+            if of.fields().iter().any(|field| field.ty.is_collection() && !field.frozen) {
+                return invalid(
+                    "Non-frozen UDTs with nested non-frozen collections are not supported",
+                );
+            }
+            Ok(declared)
+        }
+        _ => Ok(declared),
     }
-    if declared.ty == crate::types::CqlType::Counter {
-        return unsupported(&format!("Counters (column {name} of table {table}) are"));
-    }
-    Ok(())
 }
 
 /// Static columns are told apart from the others by what clustering columns are there for.
@@ -34,10 +47,10 @@ pub(super) fn check_static(has_clustering: bool) -> Result<(), SchemaError> {
 }
 
 /// A column that has cells.
-pub(super) fn column_of_cells(new: NewColumn, number: u16) -> Column {
-    let NewColumn { name, declared: Declared { ty, frozen, .. }, is_static } = new;
-    let kind = if is_static { ColumnKind::Static } else { ColumnKind::Regular };
-    Column { name, kind, number, ty, frozen, descending: false }
+pub(super) fn column_of_cells(new: &NewColumn, declared: Declared, number: u16) -> Column {
+    let Declared { ty, frozen } = declared;
+    let kind = if new.is_static { ColumnKind::Static } else { ColumnKind::Regular };
+    Column { name: new.name.clone(), kind, number, ty, frozen, descending: false }
 }
 
 fn unsupported<T>(what: &str) -> Result<T, SchemaError> {

@@ -1,15 +1,15 @@
 //! Statements that change the schema, as parsed, and what became of them.
 
 use super::Catalog;
-use crate::types::parse::Declared;
+use crate::types::parse::TypeName;
 use std::{collections::BTreeMap, fmt};
 
-/// The name of a table, with its keyspace if that was said.
+/// The name of a table or type, with its keyspace if that was said.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TableName {
     /// The keyspace; none means the one in use.
     pub keyspace: Option<String>,
-    /// The table.
+    /// The table or type.
     pub name: String,
 }
 
@@ -31,7 +31,7 @@ pub struct NewColumn {
     /// Its name.
     pub name: String,
     /// The type of its values.
-    pub declared: Declared,
+    pub ty: TypeName,
     /// Whether `STATIC` was said.
     pub is_static: bool,
 }
@@ -59,6 +59,27 @@ pub enum Alteration {
     Rename(Vec<(String, String)>),
     /// `WITH`: options.
     With(Properties),
+}
+
+/// A change of one type.
+#[derive(Debug, Clone, PartialEq)]
+pub enum TypeAlteration {
+    /// `ADD`: a new field.
+    Add {
+        /// Leave it out if it is there already.
+        if_not_exists: bool,
+        /// Its name.
+        name: String,
+        /// The type of its values.
+        ty: TypeName,
+    },
+    /// `RENAME`: fields, from one name to another.
+    Rename {
+        /// Leave out those that are not there.
+        if_exists: bool,
+        /// Their names.
+        pairs: Vec<(String, String)>,
+    },
 }
 
 /// A statement that changes the schema.
@@ -127,16 +148,44 @@ pub enum Ddl {
         /// Its name.
         name: TableName,
     },
+    /// `CREATE TYPE`.
+    CreateType {
+        /// Its name.
+        name: TableName,
+        /// Do nothing if it is there already.
+        if_not_exists: bool,
+        /// Names and types of its fields.
+        fields: Vec<(String, TypeName)>,
+    },
+    /// `ALTER TYPE`.
+    AlterType {
+        /// Its name.
+        name: TableName,
+        /// Do nothing if it is not there.
+        if_exists: bool,
+        /// The change.
+        change: TypeAlteration,
+    },
+    /// `DROP TYPE`.
+    DropType {
+        /// Its name.
+        name: TableName,
+        /// Do nothing if it is not there.
+        if_exists: bool,
+    },
 }
 
 impl Ddl {
-    /// The name of the table that it is about, if it is about one.
-    pub fn table_mut(&mut self) -> Option<&mut TableName> {
+    /// The name of the table or type that it is about, if it is about one.
+    pub fn name_mut(&mut self) -> Option<&mut TableName> {
         match self {
             Ddl::CreateTable { name, .. }
             | Ddl::AlterTable { name, .. }
             | Ddl::DropTable { name, .. }
-            | Ddl::Truncate { name } => Some(name),
+            | Ddl::Truncate { name }
+            | Ddl::CreateType { name, .. }
+            | Ddl::AlterType { name, .. }
+            | Ddl::DropType { name, .. } => Some(name),
             _ => None,
         }
     }
@@ -165,6 +214,17 @@ impl ChangeKind {
     }
 }
 
+/// What changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Changed {
+    /// The keyspace itself.
+    Keyspace,
+    /// A table of it.
+    Table(String),
+    /// A user-defined type of it.
+    Type(String),
+}
+
 /// What clients are told of a change of the schema.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SchemaChange {
@@ -172,23 +232,36 @@ pub struct SchemaChange {
     pub change: ChangeKind,
     /// The keyspace.
     pub keyspace: String,
-    /// The table; none if it happened to the keyspace itself.
-    pub table: Option<String>,
+    /// What of it.
+    pub what: Changed,
 }
 
 impl SchemaChange {
-    /// `KEYSPACE` or `TABLE`, as the protocol names what changed.
+    /// `KEYSPACE`, `TABLE` or `TYPE`, as the protocol names what changed.
     #[must_use]
     pub fn target(&self) -> &'static str {
-        if self.table.is_some() { "TABLE" } else { "KEYSPACE" }
+        match self.what {
+            Changed::Keyspace => "KEYSPACE",
+            Changed::Table(_) => "TABLE",
+            Changed::Type(_) => "TYPE",
+        }
+    }
+
+    /// The name of the table or type.
+    #[must_use]
+    pub fn name(&self) -> Option<&str> {
+        match &self.what {
+            Changed::Keyspace => None,
+            Changed::Table(name) | Changed::Type(name) => Some(name),
+        }
     }
 }
 
 impl std::fmt::Display for SchemaChange {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{} {} {}", self.change.name(), self.target(), self.keyspace)?;
-        match &self.table {
-            Some(table) => write!(f, ".{table}"),
+        match self.name() {
+            Some(name) => write!(f, ".{name}"),
             None => Ok(()),
         }
     }

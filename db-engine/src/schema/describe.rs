@@ -4,7 +4,11 @@
 //! the options that this engine does not have, and every other option is there, so that the table
 //! that it makes is the same whatever the defaults are where it is read.
 
-use super::{Catalog, Column, ColumnKind, Keyspace, Table, TableOptions, name::quoted, system};
+use super::{Catalog, Column, ColumnKind, Keyspace, Table, TableOptions, system, user_types};
+use crate::types::{
+    name::quoted,
+    user_type::{UserField, UserType},
+};
 use std::{cmp::Ordering, collections::BTreeMap, fmt::Write as _};
 
 /// Keyspaces of users and of the system, in the order in which they are listed.
@@ -21,6 +25,20 @@ pub fn tables(keyspace: &Keyspace) -> Vec<&Table> {
     let mut all: Vec<_> = keyspace.tables.values().map(|table| &**table).collect();
     all.sort_by(|a, b| by_name(&a.name, &b.name));
     all
+}
+
+/// The types of a keyspace, in the order in which they are listed.
+#[must_use]
+pub fn types(keyspace: &Keyspace) -> Vec<&UserType> {
+    let mut all: Vec<_> = keyspace.types.values().map(|ty| &**ty).collect();
+    all.sort_by(|a, b| by_name(a.name(), b.name()));
+    all
+}
+
+/// The types of a keyspace, each behind those that it is made of.
+#[must_use]
+pub fn types_in_order(keyspace: &Keyspace) -> Vec<&UserType> {
+    user_types::in_order(&keyspace.types).into_iter().map(|ty| &**ty).collect()
 }
 
 /// Capitals count as small letters, unless nothing else differs.
@@ -45,6 +63,15 @@ pub fn keyspace_cql(keyspace: &Keyspace) -> String {
     // Two spaces, as Cassandra has them.
     let durable = keyspace.durable_writes;
     format!("CREATE KEYSPACE {name} WITH replication = {pairs}}}  AND durable_writes = {durable};")
+}
+
+/// The statement that makes a type.
+#[must_use]
+pub fn type_cql(ty: &UserType) -> String {
+    let field = |field: &UserField| format!("{} {}", quoted(&field.name), field.type_name());
+    let fields: Vec<_> = ty.fields().iter().map(field).collect();
+    let (keyspace, name) = (quoted(ty.keyspace()), quoted(ty.name()));
+    format!("CREATE TYPE {keyspace}.{name} (\n    {}\n);", fields.join(",\n    "))
 }
 
 /// The statement that makes a table. `with_internals`: with its identifier, and with the columns

@@ -1,7 +1,8 @@
 //! The catalog as JSON: the form in which it is kept on disk.
 //!
 //! ```text
-//! {"format": 3, "next_table": N, "keyspaces": [{"name", "replication", "durable_writes",
+//! {"format": 4, "next_table": N, "keyspaces": [{"name", "replication", "durable_writes",
+//!   "types": [{"name", "fields": [{"name", "type"}]}],
 //!   "tables": [{"name", "id", "number", "version", "next_column", "options",
 //!     "columns": [{"name", "kind", "number", "type", "frozen", "descending"}],
 //!     "dropped": [{"name", "type", "is_static", "dropped_us", "number"}]}]}]}
@@ -9,17 +10,26 @@
 //!
 //! `dropped` may be missing: older programs did not write it. In format 1 a dropped column has
 //! `dropped_ms` instead of the time in microseconds, and no number. Up to format 2 there are no
-//! static columns, and dropped ones do not say what they were. `format` grows when an older
+//! static columns, and dropped ones do not say what they were; up to format 3 there are no types,
+//! each of which stands behind those that it is made of. `format` grows when an older
 //! program could misread the file.
 
-use super::{Catalog, Column, ColumnKind, DroppedColumn, Keyspace, Table, TableOptions};
-use crate::{mutation::TableNumber, types::parse};
+use super::{
+    Catalog, Column, ColumnKind, DroppedColumn, Keyspace, Table, TableOptions, user_types,
+};
+use crate::{
+    mutation::TableNumber,
+    types::{
+        parse::{self, Declared, TypeScope},
+        user_type::{UserField, UserType, UserTypes},
+    },
+};
 use serde::{Deserialize, Serialize};
 use std::{collections::BTreeMap, sync::Arc};
 use uuid::Uuid;
 
 /// The format that is written here; those before it are read.
-const FORMAT: u32 = 3;
+const FORMAT: u32 = 4;
 
 #[derive(Serialize, Deserialize)]
 struct StoredCatalog {
@@ -33,7 +43,22 @@ struct StoredKeyspace {
     name: String,
     replication: BTreeMap<String, String>,
     durable_writes: bool,
+    #[serde(default)]
+    types: Vec<StoredType>,
     tables: Vec<StoredTable>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredType {
+    name: String,
+    fields: Vec<StoredField>,
+}
+
+#[derive(Serialize, Deserialize)]
+struct StoredField {
+    name: String,
+    #[serde(rename = "type")]
+    ty: String,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -98,8 +123,14 @@ fn store_keyspace(keyspace: &Keyspace) -> StoredKeyspace {
         name: keyspace.name.clone(),
         replication: keyspace.replication.clone(),
         durable_writes: keyspace.durable_writes,
+        types: user_types::in_order(&keyspace.types).into_iter().map(store_type).collect(),
         tables: keyspace.tables.values().map(|table| store_table(table)).collect(),
     }
+}
+
+fn store_type(ty: &Arc<UserType>) -> StoredType {
+    let field = |field: &UserField| StoredField { name: field.name.clone(), ty: field.type_name() };
+    StoredType { name: ty.name().to_string(), fields: ty.fields().iter().map(field).collect() }
 }
 
 fn store_table(table: &Table) -> StoredTable {
@@ -166,8 +197,13 @@ pub(super) fn from_json(text: &str) -> Result<Catalog, String> {
 }
 
 fn load_keyspace(stored: StoredKeyspace) -> Result<(String, Keyspace), String> {
+    let mut types = UserTypes::new();
+    for ty in stored.types {
+        let made = load_type(ty, TypeScope { keyspace: &stored.name, types: &types })?;
+        types.insert(made.name().to_string(), Arc::new(made));
+    }
     let load = |table: StoredTable| {
-        let table = load_table(&stored.name, table)?;
+        let table = load_table(TypeScope { keyspace: &stored.name, types: &types }, table)?;
         Ok((table.name.clone(), Arc::new(table)))
     };
     let tables: Result<BTreeMap<_, _>, String> = stored.tables.into_iter().map(load).collect();
@@ -176,16 +212,27 @@ fn load_keyspace(stored: StoredKeyspace) -> Result<(String, Keyspace), String> {
         replication: stored.replication,
         durable_writes: stored.durable_writes,
         tables: tables?,
+        types,
     };
     Ok((stored.name, keyspace))
 }
 
-fn load_table(keyspace: &str, stored: StoredTable) -> Result<Table, String> {
-    let columns: Result<Vec<_>, String> = stored.columns.into_iter().map(load_column).collect();
-    let dropped: Result<BTreeMap<_, _>, String> =
-        stored.dropped.into_iter().map(load_dropped).collect();
+fn load_type(stored: StoredType, scope: TypeScope<'_>) -> Result<UserType, String> {
+    let load = |field: StoredField| {
+        let Declared { ty, frozen } = parse::parse(&field.ty, scope)?;
+        Ok(UserField { name: field.name, ty, frozen })
+    };
+    let fields: Result<Vec<_>, String> = stored.fields.into_iter().map(load).collect();
+    Ok(UserType::new(scope.keyspace, &stored.name, fields?))
+}
+
+fn load_table(scope: TypeScope<'_>, stored: StoredTable) -> Result<Table, String> {
+    let columns = stored.columns.into_iter().map(|column| load_column(column, scope));
+    let columns: Result<Vec<_>, String> = columns.collect();
+    let dropped = stored.dropped.into_iter().map(|column| load_dropped(column, scope));
+    let dropped: Result<BTreeMap<_, _>, String> = dropped.collect();
     Ok(Table {
-        keyspace: keyspace.to_string(),
+        keyspace: scope.keyspace.to_string(),
         name: stored.name,
         id: Uuid::parse_str(&stored.id).map_err(|error| error.to_string())?,
         number: TableNumber(stored.number),
@@ -197,8 +244,11 @@ fn load_table(keyspace: &str, stored: StoredTable) -> Result<Table, String> {
     })
 }
 
-fn load_dropped(stored: StoredDropped) -> Result<(String, DroppedColumn), String> {
-    let declared = parse::parse(&stored.ty)?;
+fn load_dropped(
+    stored: StoredDropped,
+    scope: TypeScope<'_>,
+) -> Result<(String, DroppedColumn), String> {
+    let declared = parse::parse(&stored.ty, scope)?;
     let column = DroppedColumn {
         ty: declared.ty,
         frozen: declared.frozen,
@@ -209,7 +259,7 @@ fn load_dropped(stored: StoredDropped) -> Result<(String, DroppedColumn), String
     Ok((stored.name, column))
 }
 
-fn load_column(stored: StoredColumn) -> Result<Column, String> {
+fn load_column(stored: StoredColumn, scope: TypeScope<'_>) -> Result<Column, String> {
     Ok(Column {
         name: stored.name,
         kind: match stored.kind {
@@ -219,7 +269,7 @@ fn load_column(stored: StoredColumn) -> Result<Column, String> {
             StoredKind::Regular => ColumnKind::Regular,
         },
         number: stored.number,
-        ty: parse::parse(&stored.ty)?.ty,
+        ty: parse::parse(&stored.ty, scope)?.ty,
         frozen: stored.frozen,
         descending: stored.descending,
     })

@@ -12,7 +12,6 @@ mod compaction;
 pub mod ddl;
 pub mod describe;
 mod json;
-pub mod name;
 pub mod options;
 mod replication;
 mod shown;
@@ -21,9 +20,10 @@ mod system_schema;
 mod system_traces;
 #[cfg(test)]
 mod tests;
+mod user_types;
 
 pub use catalog::{Catalog, Keyspace};
-pub use ddl::{Applied, Ddl, SchemaChange, SchemaError, TableName};
+pub use ddl::{Applied, Changed, Ddl, SchemaChange, SchemaError, TableName};
 pub use options::{TableOptions, TableSettings};
 
 use crate::{mutation::TableNumber, types::CqlType};
@@ -55,17 +55,18 @@ pub struct Column {
     pub number: u16,
     /// The type of its values.
     pub ty: CqlType,
-    /// Whether it is declared `frozen<>` if it is a collection: written and read as one value.
+    /// Whether it is declared `frozen<>`, if it is a collection or of a user-defined type: written
+    /// and read as one value.
     pub frozen: bool,
     /// Whether a clustering column runs from the greatest value to the smallest.
     pub descending: bool,
 }
 
 impl Column {
-    /// Whether its elements are written and deleted one by one.
+    /// Whether its elements, or its fields, are written and deleted one by one.
     #[must_use]
     pub fn has_elements(&self) -> bool {
-        self.ty.is_collection() && !self.frozen
+        (self.ty.is_collection() || matches!(self.ty, CqlType::Udt(_))) && !self.frozen
     }
 
     /// The type as CQL text declares it.

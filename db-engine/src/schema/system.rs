@@ -9,7 +9,11 @@ use super::{
 use crate::{
     mutation::TableNumber,
     trace::Traces,
-    types::{collection, parse},
+    types::{
+        collection,
+        parse::{self, TypeScope},
+        user_type::UserTypes,
+    },
 };
 use std::{
     collections::BTreeMap,
@@ -233,6 +237,7 @@ fn local_keyspace(name: &str) -> Keyspace {
         name: name.to_string(),
         replication: BTreeMap::from([("class".to_string(), class)]),
         durable_writes: true,
+        types: UserTypes::new(),
         tables: BTreeMap::new(),
     }
 }
@@ -247,7 +252,8 @@ fn shape_of(number: u32, spec: &Spec) -> Table {
     ] {
         for (number, column) in (0u16..).zip(list.split(';').filter(|c| !c.is_empty())) {
             let (name, ty) = column.trim().split_once(' ').expect("a name and a type");
-            let declared = parse::parse(ty).expect("types above are written correctly");
+            let scope = TypeScope { keyspace, types: &UserTypes::new() };
+            let declared = parse::parse(ty, scope).expect("types above are written correctly");
             let (ty, frozen) = (declared.ty, declared.frozen);
             let name = name.to_string();
             columns.push(Column { name, kind, number, ty, frozen, descending: false });
@@ -324,6 +330,7 @@ pub fn rows(
         }
         ("system_schema" | VIRTUAL, "tables") => system_schema::tables(table, catalog, is_wanted),
         ("system_schema" | VIRTUAL, "columns") => system_schema::columns(table, catalog, is_wanted),
+        ("system_schema", "types") => system_schema::types(table, catalog, is_wanted),
         ("system_schema", "dropped_columns") => system_schema::dropped_columns(table, catalog),
         ("system_traces", "sessions") => system_traces::sessions(table, node, now_us),
         ("system_traces", "events") => system_traces::events(table, node, now_us),

@@ -4,7 +4,10 @@ use super::{
     Catalog, Column, ColumnKind, DroppedColumn, Keyspace, Table,
     system::{self, IsWanted, Row, fill, int, is_virtual, text},
 };
-use crate::types::collection;
+use crate::types::{
+    collection,
+    user_type::{UserField, UserType},
+};
 use std::{collections::BTreeMap, sync::Arc};
 
 fn boolean(value: bool) -> Vec<u8> {
@@ -91,6 +94,25 @@ pub(super) fn columns(shape: &Table, catalog: &Catalog, is_wanted: &IsWanted<'_>
         columns.into_iter().map(row).collect::<Vec<_>>()
     };
     listed_tables(shape, catalog, is_wanted).flat_map(of_table).collect()
+}
+
+pub(super) fn types(shape: &Table, catalog: &Catalog, is_wanted: &IsWanted<'_>) -> Vec<Row> {
+    let row = |ty: &Arc<UserType>| {
+        let list = |of: &dyn Fn(&UserField) -> String| {
+            collection::list(&ty.fields().iter().map(of).collect::<Vec<_>>())
+        };
+        fill(shape, |column| {
+            Some(match column {
+                "keyspace_name" => text(ty.keyspace()),
+                "type_name" => text(ty.name()),
+                "field_names" => list(&|field| field.name.clone()),
+                "field_types" => list(&UserField::type_name),
+                _ => return None,
+            })
+        })
+    };
+    let types = listed(shape, catalog, is_wanted).flat_map(|keyspace| keyspace.types.values());
+    types.filter(|ty| is_wanted("type_name", ty.name())).map(row).collect()
 }
 
 pub(super) fn dropped_columns(shape: &Table, catalog: &Catalog) -> Vec<Row> {

@@ -133,11 +133,11 @@ impl Changes {
                 Err(CqlError::from(SchemaError::Config(warning)).into()),
             ));
         }
-        let bytes = changed.text_bytes;
-        if bytes > bytes_max && bytes > catalog.text_bytes {
+        let bytes = changed.bytes;
+        if bytes > bytes_max && bytes > catalog.bytes {
             let refused = SchemaError::Invalid(format!(
-                "The schema would have {bytes} bytes as text, and there is memory for {bytes_max}: \
-                 drop tables or shorten comments"
+                "The schema would have {bytes} bytes as text and in the types of columns, and \
+                 there is memory for {bytes_max}: drop tables or shorten comments"
             ));
             return Some(answer(&request, Err(CqlError::from(refused).into())));
         }

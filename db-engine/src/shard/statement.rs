@@ -45,9 +45,13 @@ pub fn cost(text: &str) -> usize {
 }
 
 /// Bytes that these markers or columns take: a few words of a text can mean thousands. Their names
-/// are in the plan and in two answers.
+/// are in the plan and in two answers, and so are their types, which may be held by nobody else.
 fn columns_cost(columns: &[ColumnSpec]) -> usize {
-    columns.iter().map(|column| COLUMN_BYTES + 4 * column.name.len()).sum()
+    let cost = |column: &ColumnSpec| {
+        let types = column.ty.heap_bytes() + 2 * column.ty.option_bytes();
+        COLUMN_BYTES + 4 * column.name.len() + types
+    };
+    columns.iter().map(cost).sum()
 }
 
 /// A statement with everything that can be decided once.
@@ -92,7 +96,8 @@ impl PreparedStatement {
         let columns = Columns::new(&prepared.keyspace, &prepared.table, &prepared.result);
         let reply = result::prepared(&id, &prepared.pk_indexes, &bind, &columns);
         let (forgotten, last_use) = (AtomicBool::new(false), AtomicU64::new(0));
-        let bytes = cost(text) + columns_cost(&prepared.bind) + columns_cost(&prepared.result);
+        let columns_cost = columns_cost(&prepared.bind) + columns_cost(&prepared.result);
+        let bytes = cost(text) + columns_cost + prepared.constant_bytes;
         let text = beginning(text).into_boxed_str();
         Ok(Self {
             id,

@@ -1,9 +1,11 @@
-//! Lists, sets, maps and tuples: their wire form, taken apart and put together (CQL v4 §6).
+//! Lists, sets, maps, tuples and user-defined types: their wire form, taken apart and put together
+//! (CQL v4 §6).
 //!
 //! ```text
 //! list, set := count: i32, (length: i32, bytes)*     big-endian; length -1 is null
 //! map       := count: i32, (key, value)*             key and value as items above
-//! tuple     := (length: i32, bytes)*                 fields missing at the end are null
+//! tuple     := (length: i32, bytes)*                 fields missing at the end are null; user-
+//!                                                   defined types are the same
 //! ```
 
 use super::{CqlType, TypeError, comparable};
@@ -113,6 +115,7 @@ pub fn canonical<'a>(ty: &CqlType, bytes: &'a [u8]) -> Result<Cow<'a, [u8]>, Typ
             in_place(std::iter::repeat_n(&**item, usize::try_from(count).unwrap_or(0)), 4, bytes)
         }
         CqlType::Tuple(fields) => in_place(fields.iter(), 0, bytes),
+        CqlType::Udt(ty) => in_place(ty.types(), 0, bytes),
         _ => Ok(Cow::Borrowed(bytes)),
     }
 }

@@ -16,7 +16,11 @@
 //!            | class u8, length, magnitude                        (varint; see `number`)
 //!            | sign, exponent, digits                             (decimal; see `number`)
 //!            | (component | 0x00 for null)*, 0x00 at the end of a list, set or map
+//!            | (component | 0x00 0xFF for null)*, 0x00 0x00           (user-defined type)
 //! ```
+//!
+//! Nulls at the end of a user-defined type are left out, so that a value stays the same when its
+//! type gets more fields; it is given back with all fields.
 //!
 //! A descending component has every bit flipped. Since a component begins with 0x01, 0x02, 0xFE or
 //! 0xFD, what begins with a prefix lies between the prefix and the prefix followed by 0xFF.
@@ -28,7 +32,7 @@ mod number;
 #[cfg(test)]
 mod tests;
 
-use super::{CqlType, TypeError, collection};
+use super::{CqlType, TypeError, collection, user_type::UserType};
 use number::{put_decimal, put_float, put_varint};
 
 const EMPTY: u8 = 0x01;
@@ -89,13 +93,14 @@ fn encode_ascending(ty: &CqlType, bytes: &[u8], out: &mut Vec<u8>) -> Result<(),
         CqlType::List(_) | CqlType::Set(_) | CqlType::Map(..) | CqlType::Tuple(_) => {
             return put_sequence(ty, bytes, out);
         }
+        CqlType::Udt(of) => return put_fields(of, bytes, out),
         CqlType::Duration => return Err(TypeError("duration has no order".into())),
     }
     Ok(())
 }
 
 fn is_sequence(ty: &CqlType) -> bool {
-    ty.is_collection() || matches!(ty, CqlType::Tuple(_))
+    ty.is_collection() || matches!(ty, CqlType::Tuple(_) | CqlType::Udt(_))
 }
 
 fn flip_sign(out: &mut [u8], at: usize) {
@@ -183,6 +188,27 @@ fn put_sequence(ty: &CqlType, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), Typ
     Ok(())
 }
 
+fn put_fields(of: &UserType, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), TypeError> {
+    let mut items = collection::Elements(bytes);
+    let mut end = out.len();
+    for ty in of.types() {
+        if items.is_empty() {
+            break;
+        }
+        let item = items.item();
+        let broken = |_| TypeError(format!("Not enough bytes to read a {}", of.name()));
+        if let Some(item) = item.map_err(broken)? {
+            encode_ascending(ty, item, out)?;
+            end = out.len();
+        } else {
+            out.extend_from_slice(&[END, ABOVE]);
+        }
+    }
+    out.truncate(end);
+    out.extend_from_slice(&[END, END]);
+    Ok(())
+}
+
 /// Reads codes; flips what was flipped because its column is descending.
 struct CodeReader<'a> {
     bytes: &'a [u8],
@@ -251,6 +277,7 @@ fn take_component(ty: &CqlType, reader: &mut CodeReader<'_>, out: &mut Vec<u8>) 
         CqlType::List(_) | CqlType::Set(_) | CqlType::Map(..) | CqlType::Tuple(_) => {
             return take_sequence(ty, reader, out);
         }
+        CqlType::Udt(of) => return take_fields(of, reader, out),
         CqlType::Duration => return None,
     }
     flip_sign(out, start);
@@ -326,5 +353,24 @@ fn take_sequence(ty: &CqlType, reader: &mut CodeReader<'_>, out: &mut Vec<u8>) -
     }
     reader.next();
     out.get_mut(start..start + 4)?.copy_from_slice(&count.to_be_bytes());
+    Some(())
+}
+
+fn take_fields(of: &UserType, reader: &mut CodeReader<'_>, out: &mut Vec<u8>) -> Option<()> {
+    let mut has_ended = false;
+    for ty in of.types() {
+        if !has_ended && reader.peek()? != END {
+            take_item(ty, reader, out)?;
+            continue;
+        }
+        if !has_ended {
+            reader.next()?;
+            has_ended = reader.next()? == END;
+        }
+        collection::put_item(out, None);
+    }
+    if !has_ended && (reader.next()?, reader.next()?) != (END, END) {
+        return None;
+    }
     Some(())
 }

@@ -2,9 +2,13 @@
 
 use super::{
     CqlType, TypeError, collection, decimal, duration,
+    fields::{encode_named, unfit},
     time::{self, put_vint},
 };
 use std::net::IpAddr;
+
+/// Most bytes of the value of a literal.
+pub const BYTES_MAX: usize = 4 << 20;
 
 /// A constant as a statement spells it. What it means depends on the column it is for: `1` may be
 /// an integer, a double or a date.
@@ -32,6 +36,8 @@ pub enum Literal {
     Set(Vec<Literal>),
     /// `{a: b}`.
     Map(Vec<(Literal, Literal)>),
+    /// `{name: a}`: fields of a user-defined type.
+    Fields(Vec<(String, Literal)>),
     /// `(a, b)`.
     Tuple(Vec<Literal>),
 }
@@ -51,6 +57,7 @@ impl Literal {
             Literal::List(_) => ("LIST", "[...]".into()),
             Literal::Set(_) => ("SET", "{...}".into()),
             Literal::Map(_) => ("MAP", "{...}".into()),
+            Literal::Fields(_) => ("USER TYPE", "{...}".into()),
             Literal::Tuple(_) => ("TUPLE", "(...)".into()),
         }
     }
@@ -77,6 +84,7 @@ pub fn encode(ty: &CqlType, literal: &Literal, column: &str) -> Result<Option<Ve
         (CqlType::Set(item), Literal::Set(items)) => encode_items(item, items, column, "set")?,
         (CqlType::Map(key, value), Literal::Map(pairs)) => encode_pairs(key, value, pairs, column)?,
         (CqlType::Tuple(fields), Literal::Tuple(items)) => encode_fields(fields, items, column)?,
+        (CqlType::Udt(ty), Literal::Fields(values)) => encode_named(ty, values, column)?,
         // `(a)` is an expression in parentheses.
         (ty, Literal::Tuple(items)) if items.len() == 1 => {
             return items.first().map_or(Ok(None), |item| encode(ty, item, column));
@@ -86,14 +94,21 @@ pub fn encode(ty: &CqlType, literal: &Literal, column: &str) -> Result<Option<Ve
                 "Unexpected receiver type '{ty}'; only list and vector are expected"
             ));
         }
-        (_, Literal::Set(_) | Literal::Map(_) | Literal::Tuple(_)) => {
+        (_, Literal::Set(_) | Literal::Map(_) | Literal::Fields(_) | Literal::Tuple(_)) => {
             let kind = match literal {
                 Literal::Tuple(_) => "tuple type".to_string(),
                 _ => literal.described().0.to_lowercase(),
             };
             return refuse(format!("Invalid {kind} literal for {column} of type {ty}"));
         }
-        (CqlType::List(_) | CqlType::Set(_) | CqlType::Map(..) | CqlType::Tuple(_), _) => {
+        (
+            CqlType::List(_)
+            | CqlType::Set(_)
+            | CqlType::Map(..)
+            | CqlType::Tuple(_)
+            | CqlType::Udt(_),
+            _,
+        ) => {
             let (kind, text) = literal.described();
             return refuse(format!(
                 "Invalid {kind} constant ({text}) for \"{column}\" of type {ty}"
@@ -115,26 +130,32 @@ fn encode_item(
         return refuse("null is not supported inside collections".into());
     }
     if !suits(ty, item) {
-        let text = match item {
-            Literal::Text(text) => format!("'{text}'"),
-            _ => item.described().1,
-        };
         return refuse(format!(
-            "Invalid {kind} literal for {column}: {part} {text} is not of type {ty}"
+            "Invalid {kind} literal for {column}: {part} {item} is not of type {ty}"
         ));
     }
     Ok(encode(ty, item, column)?.unwrap_or_default())
 }
 
-/// Whether a literal of this kind may be of the type at all.
-fn suits(ty: &CqlType, literal: &Literal) -> bool {
+/// Whether a literal of this kind, and all in it, may be of the type at all.
+pub(super) fn suits(ty: &CqlType, literal: &Literal) -> bool {
+    let all = |ty: &CqlType, items: &[Literal]| items.iter().all(|item| suits(ty, item));
     match literal {
-        Literal::List(_) => matches!(ty, CqlType::List(_)),
-        Literal::Set(items) => {
-            matches!(ty, CqlType::Set(_)) || (items.is_empty() && matches!(ty, CqlType::Map(..)))
-        }
-        Literal::Map(_) => matches!(ty, CqlType::Map(..)),
-        Literal::Tuple(items) => matches!(ty, CqlType::Tuple(_)) || items.len() == 1,
+        Literal::List(items) => matches!(ty, CqlType::List(of) if all(of, items)),
+        Literal::Set(items) => match ty {
+            CqlType::Set(of) => all(of, items),
+            ty => items.is_empty() && matches!(ty, CqlType::Map(..)),
+        },
+        Literal::Map(pairs) => match ty {
+            CqlType::Map(key, value) => pairs.iter().all(|(k, v)| suits(key, k) && suits(value, v)),
+            _ => false,
+        },
+        Literal::Tuple(items) => match (ty, items.as_slice()) {
+            (CqlType::Tuple(of), _) => of.iter().zip(items).all(|(ty, item)| suits(ty, item)),
+            (ty, [item]) => suits(ty, item),
+            _ => false,
+        },
+        Literal::Fields(values) => matches!(ty, CqlType::Udt(of) if unfit(of, values).is_none()),
         Literal::Text(_) => matches!(
             ty,
             CqlType::Text
@@ -154,16 +175,25 @@ fn suits(ty: &CqlType, literal: &Literal) -> bool {
     }
 }
 
+/// Checks that the parts of a literal are not too long together: a few words can stand for all
+/// fields of a type.
+pub(super) fn bounded(part: Vec<u8>, bytes: &mut usize) -> Result<Vec<u8>, TypeError> {
+    *bytes += part.len();
+    if *bytes > BYTES_MAX {
+        return refuse(format!("A literal has more than {BYTES_MAX} bytes: bind its values"));
+    }
+    Ok(part)
+}
+
 fn encode_items(
     ty: &CqlType,
     items: &[Literal],
     column: &str,
     kind: &str,
 ) -> Result<Vec<u8>, TypeError> {
-    let items: Vec<_> = items
-        .iter()
-        .map(|item| encode_item(ty, item, column, (kind, "value")))
-        .collect::<Result<_, _>>()?;
+    let mut bytes = 0;
+    let item = |item| bounded(encode_item(ty, item, column, (kind, "value"))?, &mut bytes);
+    let items: Vec<_> = items.iter().map(item).collect::<Result<_, _>>()?;
     Ok(collection::list(&items))
 }
 
@@ -173,10 +203,11 @@ fn encode_pairs(
     pairs: &[(Literal, Literal)],
     column: &str,
 ) -> Result<Vec<u8>, TypeError> {
+    let mut bytes = 0;
     let pair = |(k, v): &(Literal, Literal)| {
         Ok((
-            encode_item(key, k, column, ("map", "key"))?,
-            encode_item(value, v, column, ("map", "value"))?,
+            bounded(encode_item(key, k, column, ("map", "key"))?, &mut bytes)?,
+            bounded(encode_item(value, v, column, ("map", "value"))?, &mut bytes)?,
         ))
     };
     let pairs: Vec<_> = pairs.iter().map(pair).collect::<Result<_, TypeError>>()?;
@@ -196,9 +227,11 @@ fn encode_fields(
             items.len()
         ));
     }
-    let mut out = Vec::new();
+    let (mut out, mut bytes) = (Vec::new(), 0);
     for (field, item) in fields.iter().zip(items) {
-        collection::put_item(&mut out, encode(field, item, column)?.as_deref());
+        let item =
+            encode(field, item, column)?.map(|item| bounded(item, &mut bytes)).transpose()?;
+        collection::put_item(&mut out, item.as_deref());
     }
     Ok(out)
 }

@@ -9,12 +9,17 @@ pub mod collection;
 pub mod comparable;
 mod decimal;
 pub mod duration;
+pub mod fields;
 pub mod literal;
+pub mod name;
 pub mod parse;
+pub mod spelling;
 pub mod time;
+pub mod user_type;
 pub mod validate;
 
-use std::fmt;
+use std::{fmt, sync::Arc};
+use user_type::UserType;
 
 /// A value that does not suit its type. The statement is refused with this sentence, which is
 /// worded as Cassandra words it; trying again is of no use.
@@ -42,8 +47,8 @@ pub enum Value<'a> {
 
 /// The type of a column, of a bind marker or of a result.
 ///
-/// Collections and tuples are always frozen here, that is, written and compared as one value;
-/// whether one is *declared* so is the schema's business.
+/// Collections, tuples and user-defined types are always frozen here, that is, written and compared
+/// as one value; whether one is *declared* so is the schema's business.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum CqlType {
     /// 7-bit text.
@@ -94,6 +99,8 @@ pub enum CqlType {
     Map(Box<CqlType>, Box<CqlType>),
     /// A fixed number of values, each of its type.
     Tuple(Vec<CqlType>),
+    /// A value for each field of a user-defined type, as a tuple.
+    Udt(Arc<UserType>),
 }
 
 /// Java class that protocol v4 sends for `duration`, which has no number of its own there.
@@ -143,6 +150,7 @@ impl CqlType {
             CqlType::Set(_) | CqlType::Map(..) => true,
             CqlType::List(item) => item.needs_sorting(),
             CqlType::Tuple(fields) => fields.iter().any(CqlType::needs_sorting),
+            CqlType::Udt(ty) => ty.needs_sorting(),
             _ => false,
         }
     }
@@ -155,6 +163,7 @@ impl CqlType {
             CqlType::List(item) | CqlType::Set(item) => item.has_order(),
             CqlType::Map(key, value) => key.has_order() && value.has_order(),
             CqlType::Tuple(fields) => fields.iter().all(CqlType::has_order),
+            CqlType::Udt(ty) => !ty.mentions_duration(),
             _ => true,
         }
     }
@@ -167,6 +176,7 @@ impl CqlType {
             CqlType::List(item) | CqlType::Set(item) => item.mentions_duration(),
             CqlType::Map(key, value) => key.mentions_duration() || value.mentions_duration(),
             CqlType::Tuple(fields) => fields.iter().any(CqlType::mentions_duration),
+            CqlType::Udt(ty) => ty.mentions_duration(),
             _ => false,
         }
     }
@@ -174,7 +184,8 @@ impl CqlType {
     /// Appends the `[option]` that names the type on the wire (CQL v4 §4.2.5.2).
     ///
     /// # Panics
-    /// If a tuple has more than 65,535 fields, which no statement short enough to be taken has.
+    /// If a tuple or type has more than 65,535 fields, which no statement short enough to be taken
+    /// has.
     pub fn put_option(&self, out: &mut Vec<u8>) {
         let number = self.option_number();
         out.extend_from_slice(&number.to_be_bytes());
@@ -196,6 +207,7 @@ impl CqlType {
                     field.put_option(out);
                 }
             }
+            CqlType::Udt(ty) => ty.put_option(out),
             _ => {}
         }
     }
@@ -225,6 +237,7 @@ impl CqlType {
             CqlType::List(_) => 0x20,
             CqlType::Map(..) => 0x21,
             CqlType::Set(_) => 0x22,
+            CqlType::Udt(_) => 0x30,
             CqlType::Tuple(_) => 0x31,
         }
     }
@@ -256,6 +269,7 @@ impl CqlType {
             CqlType::Set(_) => "set",
             CqlType::Map(..) => "map",
             CqlType::Tuple(_) => "tuple",
+            CqlType::Udt(_) => "type",
         }
     }
 
@@ -288,6 +302,7 @@ impl fmt::Display for CqlType {
                 }
                 f.write_str(">>")
             }
+            CqlType::Udt(ty) => write!(f, "frozen<{}>", parse::type_quoted(ty.name())),
             _ => f.write_str(self.bare_name()),
         }
     }

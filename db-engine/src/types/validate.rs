@@ -54,7 +54,27 @@ fn validate_rare(ty: &CqlType, bytes: &[u8]) -> Result<(), TypeError> {
             validate_item(ty, key, items)?;
             validate_item(ty, value, items)
         }),
-        CqlType::Tuple(fields) => validate_tuple(fields, bytes),
+        CqlType::Tuple(fields) => {
+            validate_fields(fields.iter(), bytes).map_err(|wrong| match wrong {
+                WrongField::Value(error) => error,
+                WrongField::Truncated(what, i) => {
+                    TypeError(format!("Not enough bytes to read {what}{i}th component"))
+                }
+                WrongField::TooMany => {
+                    TypeError("Invalid remaining data after end of tuple value".into())
+                }
+            })
+        }
+        CqlType::Udt(of) => validate_fields(of.types(), bytes).map_err(|wrong| match wrong {
+            WrongField::Value(error) => error,
+            WrongField::Truncated(what, i) => {
+                let name = of.fields().get(i).map_or("", |field| &field.name);
+                TypeError(format!("Not enough bytes to read {what}{i}th field {name}"))
+            }
+            WrongField::TooMany => {
+                TypeError("Invalid remaining data after end of UDT value".into())
+            }
+        }),
         _ => {
             let legal = match ty {
                 CqlType::Date => bytes.len() == 4,
@@ -131,25 +151,28 @@ fn validate_item(of: &CqlType, ty: &CqlType, items: &mut Elements<'_>) -> Result
     }
 }
 
-fn validate_tuple(fields: &[CqlType], bytes: &[u8]) -> Result<(), TypeError> {
+/// What is wrong with a tuple or a value of a user-defined type.
+enum WrongField {
+    Value(TypeError),
+    /// The bytes end in this of the field of this number.
+    Truncated(&'static str, usize),
+    TooMany,
+}
+
+fn validate_fields<'t>(
+    fields: impl Iterator<Item = &'t CqlType>,
+    bytes: &[u8],
+) -> Result<(), WrongField> {
     let mut items = Elements(bytes);
-    for (i, field) in fields.iter().enumerate() {
+    for (i, field) in fields.enumerate() {
         if items.is_empty() {
             return Ok(());
         }
         let what = if items.0.len() < 4 { "size of " } else { "" };
-        match items.item() {
-            Ok(Some(item)) => validate(field, item)?,
-            Ok(None) => {}
-            Err(_) => {
-                return Err(TypeError(format!("Not enough bytes to read {what}{i}th component")));
-            }
-        }
+        let item = items.item().map_err(|_| WrongField::Truncated(what, i))?;
+        item.map_or(Ok(()), |item| validate(field, item)).map_err(WrongField::Value)?;
     }
-    if items.is_empty() {
-        return Ok(());
-    }
-    Err(TypeError("Invalid remaining data after end of tuple value".into()))
+    if items.is_empty() { Ok(()) } else { Err(WrongField::TooMany) }
 }
 
 /// Reads one of Cassandra's variable-length integers: leading ones of the first byte say how many

@@ -27,6 +27,7 @@ impl<'a> Keys<'a> {
             Portion::All => Self::All,
             Portion::One(at) => Self::One(key(at)?),
             Portion::Slice(from, to) => Self::Slice(from.and_then(key), to.and_then(key)),
+            Portion::Field(_) => return None,
         })
     }
 
@@ -124,6 +125,9 @@ impl Projector<'_> {
         part: Portion,
         out: &mut Vec<u8>,
     ) -> Option<()> {
+        if let CqlType::Udt(of) = ty {
+            return self.fields((column, ty), of.fields().len(), (facet, part), out);
+        }
         let shape = self.shape;
         let keys = Keys::of(part, shape.parts)?;
         let cells = self.cells_of(column)?;
@@ -150,6 +154,52 @@ impl Projector<'_> {
             }
             collected.item(|out| put_facet(facet, ty, (&cell, &view, shape.now_s), out));
             collected.count += 1;
+        }
+        collected.finish()
+    }
+
+    /// Appends what is asked of the fields of a column; none if none has a value.
+    fn fields(
+        &mut self,
+        (column, ty): (u16, &CqlType),
+        count: usize,
+        (facet, part): (Facet, Portion),
+        out: &mut Vec<u8>,
+    ) -> Option<()> {
+        let shape = self.shape;
+        let cells = self.cells_of(column)?;
+        let mut found = cells.filter_map(|cell| {
+            self.count(0);
+            let path = cell.path.filter(|_| shape.counts(&cell))?;
+            let place = usize::from(u16::from_be_bytes(path.try_into().ok()?));
+            let view = cell.view(shape.now_s)?;
+            self.count(view.value.len());
+            Some((place, cell, view))
+        });
+        if facet == Facet::MaxWriteTime && part == Portion::All {
+            let newest = found.map(|(_, _, view)| view.liveness.timestamp).max()?;
+            out.extend_from_slice(&newest.to_be_bytes());
+            return Some(());
+        }
+        if let Portion::Field(wanted) = part {
+            let (_, cell, view) = found.find(|(place, ..)| *place == wanted)?;
+            return put_facet(facet, ty, (&cell, &view, shape.now_s), out);
+        }
+        let mut found = found.peekable();
+        found.peek()?;
+        let mut collected = Collected::new(out);
+        for wanted in 0..count {
+            let field = found.next_if(|(place, ..)| *place == wanted);
+            collected.item(|out| {
+                let (_, cell, view) = field?;
+                put_facet(facet, ty, (&cell, &view, shape.now_s), out)
+            });
+            collected.count += 1;
+        }
+        if facet == Facet::Value {
+            // A value has no count before its fields.
+            collected.out.drain(collected.start..collected.start + 4);
+            return Some(());
         }
         collected.finish()
     }

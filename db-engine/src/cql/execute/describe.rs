@@ -19,11 +19,10 @@ use crate::{
     },
     schema::{
         Catalog, Keyspace, Table, TableName,
-        describe::{keyspace_cql, keyspaces, table_cql, tables},
-        name::quoted,
+        describe::{keyspace_cql, keyspaces, table_cql, tables, type_cql, types, types_in_order},
         system::{self, NodeInfo, PARTITIONER, is_system},
     },
-    types::{Value, collection},
+    types::{Value, collection, name::quoted, user_type::UserType},
 };
 
 const STATE_VERSION: u8 = 2;
@@ -35,14 +34,16 @@ const SNITCH: &str = "SimpleSnitch";
 enum Element<'a> {
     Keyspace(&'a Keyspace),
     Table(&'a Table),
+    Type(&'a UserType),
 }
 
 impl Element<'_> {
     /// Appends its row.
     fn put(&self, plan: &DescribePlan, out: &mut Vec<u8>) {
         let (keyspace, kind, name) = match self {
-            Element::Keyspace(keyspace) => (&keyspace.name, "keyspace", &keyspace.name),
-            Element::Table(table) => (&table.keyspace, "table", &table.name),
+            Element::Keyspace(keyspace) => (&*keyspace.name, "keyspace", &*keyspace.name),
+            Element::Table(table) => (&*table.keyspace, "table", &*table.name),
+            Element::Type(ty) => (ty.keyspace(), "type", ty.name()),
         };
         collection::put_item(out, Some(quoted(keyspace).as_bytes()));
         collection::put_item(out, Some(kind.as_bytes()));
@@ -53,6 +54,7 @@ impl Element<'_> {
         let statement = match self {
             Element::Keyspace(keyspace) => keyspace_cql(keyspace),
             Element::Table(table) => table_cql(table, plan.describe.internals),
+            Element::Type(ty) => type_cql(ty),
         };
         collection::put_item(out, Some(statement.as_bytes()));
     }
@@ -110,12 +112,16 @@ impl DescribePlan {
             DescribeTarget::List(ElementKind::Keyspace) => {
                 Ok(keyspaces(catalog).into_iter().map(Element::Keyspace).collect())
             }
-            DescribeTarget::List(ElementKind::Table) => {
+            DescribeTarget::List(kind @ (ElementKind::Table | ElementKind::Type)) => {
                 let all = match &self.keyspace {
                     Some(name) => vec![self.keyspace(catalog, Some(name))?],
                     None => keyspaces(catalog),
                 };
-                Ok(all.into_iter().flat_map(tables).map(Element::Table).collect())
+                let all = all.into_iter();
+                Ok(match kind {
+                    ElementKind::Type => all.flat_map(types).map(Element::Type).collect(),
+                    _ => all.flat_map(tables).map(Element::Table).collect(),
+                })
             }
             DescribeTarget::Cluster | DescribeTarget::List(_) => Ok(Vec::new()),
             DescribeTarget::Element(kind, name) => self.element(catalog, *kind, name),
@@ -134,6 +140,10 @@ impl DescribePlan {
         let table = keyspace.tables.get(name).filter(|_| kind == ElementKind::Table);
         if let Some(table) = table {
             return Ok(vec![Element::Table(table)]);
+        }
+        let ty = keyspace.types.get(name).filter(|_| kind == ElementKind::Type);
+        if let Some(ty) = ty {
+            return Ok(vec![Element::Type(ty)]);
         }
         invalid(match kind {
             ElementKind::Keyspace | ElementKind::Table => {
@@ -201,10 +211,11 @@ fn find<'a>(catalog: &'a Catalog, name: &str) -> Option<&'a Keyspace> {
     catalog.keyspaces.get(name).or_else(|| system::keyspaces().get(name))
 }
 
-/// A keyspace with its tables.
+/// A keyspace with its types and tables.
 fn whole(keyspace: &Keyspace) -> Vec<Element<'_>> {
+    let types = types_in_order(keyspace).into_iter().map(Element::Type);
     let tables = tables(keyspace).into_iter().map(Element::Table);
-    std::iter::once(Element::Keyspace(keyspace)).chain(tables).collect()
+    std::iter::once(Element::Keyspace(keyspace)).chain(types).chain(tables).collect()
 }
 
 fn state(catalog: &Catalog, rows: u32) -> Vec<u8> {

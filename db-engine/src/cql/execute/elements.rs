@@ -15,6 +15,7 @@ use crate::{
         CqlType, Value,
         collection::{self, Truncated},
         comparable,
+        user_type::UserType,
     },
 };
 use std::borrow::Cow;
@@ -115,7 +116,10 @@ impl Gathered {
                     // Those that come with it have its timestamp, and stay.
                     self.delete(bound.timestamp_us.saturating_sub(1));
                 }
-                self.add_all(&slot.ty, &found, bound)
+                match &slot.ty {
+                    CqlType::Udt(of) => self.add_fields(of, &found),
+                    ty => self.add_all(ty, &found, bound),
+                }
             }
             ElementsWrite::Add(slot) => {
                 let found = slot.find_as_given(bound.values, bound.context)?;
@@ -150,11 +154,42 @@ impl Gathered {
                 Found::Null => invalid("Invalid null set element"),
                 Found::Unset => Ok(()),
             },
+            ElementsWrite::PutField(place, slot) => {
+                match slot.find(bound.values, bound.context)? {
+                    Found::Bytes(value) => self.push_field(*place, Some(&value)),
+                    Found::Null => self.push_field(*place, None),
+                    Found::Unset => Ok(()),
+                }
+            }
+            ElementsWrite::RemoveField(place) => self.push_field(*place, None),
         }
     }
 
     fn delete(&mut self, timestamp_us: i64) {
         self.deleted_us = self.deleted_us.max(Some(timestamp_us));
+    }
+
+    /// Adds the fields of a user-defined type that are not null.
+    fn add_fields(&mut self, of: &UserType, found: &Found<'_>) -> Result<(), CqlError> {
+        let Found::Bytes(bytes) = found else { return Ok(()) };
+        let mut items = collection::Elements(bytes);
+        for (place, ty) in (0..).zip(of.types()) {
+            if items.is_empty() {
+                break;
+            }
+            let item = items.item();
+            let broken = |_| CqlError::invalid("Not enough bytes to read a user-defined type");
+            if let Some(item) = item.map_err(broken)? {
+                self.push_field(place, Some(&collection::canonical(ty, item)?))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn push_field(&mut self, place: u16, value: Option<&[u8]>) -> Result<(), CqlError> {
+        let path = self.bytes.len();
+        self.bytes.extend_from_slice(&place.to_be_bytes());
+        self.push(path, value)
     }
 
     /// Adds the elements of a set, a map or a list.

@@ -8,7 +8,7 @@ use crate::{
     mutation::{Cell, RowView},
     schema::CountedColumn,
     store::PageRow,
-    types::{CqlType, comparable},
+    types::{CqlType, collection::Elements, comparable},
 };
 
 /// What must be known of a table to take its rows apart.
@@ -53,6 +53,8 @@ pub(super) struct Projector<'a> {
     view: RowView<'a>,
     cells: crate::mutation::Cells<'a>,
     peeked: Option<Cell<'a>>,
+    /// Whether that is the last one, behind which a column was looked for.
+    at_end: bool,
     /// What was looked at: a unit is a cell, an item of a collection, or 256 bytes.
     work: std::cell::Cell<usize>,
     ck: &'a [u8],
@@ -74,8 +76,8 @@ impl<'a> Projector<'a> {
         let view = RowView::parse(row.row).ok()?;
         let cells = view.cells();
         let (peeked, work, ck) = (None, std::cell::Cell::default(), row.ck);
-        let (component, static_row) = (0, None);
-        Some(Projector { shape, row, view, cells, peeked, work, ck, component, static_row })
+        let (component, static_row, at_end) = (0, None, false);
+        Some(Projector { shape, row, view, cells, peeked, at_end, work, ck, component, static_row })
     }
 
     /// Takes values of static columns from this row.
@@ -146,6 +148,17 @@ impl<'a> Projector<'a> {
                 return self.elements((*column, ty), *facet, *part, out);
             }
             Source::PartOf(source, ty, part) => return self.part_of(source, ty, *part, out),
+            Source::IfThere(first, second) => {
+                let start = out.len();
+                self.value(first, out)?;
+                out.truncate(start);
+                return self.value(second, out);
+            }
+            Source::FieldOf(inner, path) => {
+                let start = out.len();
+                self.value(inner, out)?;
+                return self.field_of(start, path, out);
+            }
             Source::Token => out.extend_from_slice(&self.row.token.0.to_be_bytes()),
             Source::TimeOf(inner) => {
                 let start = out.len();
@@ -156,6 +169,24 @@ impl<'a> Projector<'a> {
                 out.extend_from_slice(&ms.to_be_bytes());
             }
         }
+        Some(())
+    }
+
+    /// Leaves of the value of a user-defined type, which begins here, a field.
+    fn field_of(&self, start: usize, path: &[usize], out: &mut Vec<u8>) -> Option<()> {
+        let (mut from, mut end) = (start, out.len());
+        for place in path {
+            let mut fields = Elements(out.get(from..end)?);
+            for _ in 0..*place {
+                self.count(0);
+                fields.item().ok()?;
+            }
+            let field = fields.item().ok()??;
+            end -= fields.0.len();
+            from = end - field.len();
+        }
+        out.copy_within(from..end, start);
+        out.truncate(start + end - from);
         Some(())
     }
 
@@ -228,9 +259,12 @@ impl<'a> Projector<'a> {
     }
 
     fn find(&mut self, column: u16) -> Option<Cell<'a>> {
-        if self.peeked.as_ref().is_some_and(|cell| cell.column > column) {
+        // The last cell need not be the first of its column.
+        let is_passed =
+            |cell: &Cell<'_>| cell.column > column || (self.at_end && cell.column == column);
+        if self.peeked.as_ref().is_some_and(is_passed) {
             self.cells = self.view.cells();
-            self.peeked = None;
+            (self.peeked, self.at_end) = (None, false);
         }
         loop {
             match self.peeked {
@@ -238,7 +272,10 @@ impl<'a> Projector<'a> {
                 Some(cell) if cell.column > column => return None,
                 _ => {}
             }
-            let next = self.cells.next()?;
+            let Some(next) = self.cells.next() else {
+                self.at_end = true;
+                return None;
+            };
             self.count(0);
             self.peeked = Some(next);
         }

@@ -476,9 +476,7 @@ impl Read {
     #[must_use]
     pub fn finish(&mut self, out: &mut Vec<u8>) -> (u32, Option<Vec<u8>>) {
         if !self.totals.is_empty() {
-            for total in &self.totals {
-                total.put(out);
-            }
+            self.totals.iter().for_each(|total| total.put(out));
             return (1, None);
         }
         let state = self.paused.take().map(|position| {

@@ -11,7 +11,7 @@ use crate::{
     },
     mutation::{KEY_BYTES_MAX, token::token},
     store::WRITE_BYTES_MAX,
-    types::{Value, collection, validate::validate},
+    types::{CqlType, Value, collection, validate::validate},
 };
 use std::borrow::Cow;
 
@@ -64,6 +64,10 @@ impl BoundValue {
                 put_key(slots, values, context, &mut key)?;
                 Ok(Found::Bytes(Cow::Owned(token(&key).0.to_be_bytes().to_vec())))
             }
+            Operand::Fields(fields) => {
+                let bytes = joined(&self.ty, fields, values, context)?;
+                Ok(Found::Bytes(Cow::Owned(bytes)))
+            }
         }
     }
 
@@ -115,6 +119,38 @@ impl BoundValue {
             }
         }
     }
+}
+
+/// The value of a user-defined type with these fields, each in its stored form.
+fn joined(
+    ty: &CqlType,
+    fields: &[(usize, BoundValue)],
+    values: &[Value<'_>],
+    context: &BindContext,
+) -> Result<Vec<u8>, CqlError> {
+    let CqlType::Udt(of) = ty else { return invalid("not a user-defined type") };
+    let (mut out, mut fields) = (Vec::new(), fields.iter().peekable());
+    for place in 0..of.fields().len() {
+        let Some((_, field)) = fields.next_if(|(at, _)| *at == place) else {
+            collection::put_item(&mut out, None);
+            continue;
+        };
+        match field.find(values, context)? {
+            Found::Bytes(bytes) => {
+                check_length(out.len() + bytes.len())?;
+                collection::put_item(&mut out, Some(&bytes));
+            }
+            Found::Null => collection::put_item(&mut out, None),
+            Found::Unset => {
+                let name = of.fields().get(place).map_or("", |field| &field.name);
+                return invalid(format!(
+                    "Invalid unset value for field '{name}' of user defined type {}",
+                    of.name()
+                ));
+            }
+        }
+    }
+    Ok(out)
 }
 
 /// Checks that mutations of so many bytes may become larger. A few bytes of a batch can stand for

@@ -21,6 +21,8 @@ pub enum Term {
     Tuple(Vec<Term>),
     /// A list, set or map, in the same way: which of them, and what is inside.
     Collection(&'static str, Vec<Term>),
+    /// `{name: a}`, in the same way: fields of a user-defined type.
+    Fields(Vec<(String, Term)>),
     /// `name(arguments)`.
     Call {
         /// The function, in lower case.
@@ -111,6 +113,8 @@ pub enum Selector {
     },
     /// `m[key]`: an element of a set, a value of a map.
     Element(String, Term),
+    /// `u.field.inner`: a field of a user-defined type, or one inside that field.
+    Field(String, Vec<String>),
     /// `m[from..to]`: the elements from one to another, or all that are before or behind one.
     Slice(String, Option<Term>, Option<Term>),
 }
@@ -198,6 +202,19 @@ pub enum Assigned {
     Subtracted(Term),
     /// `c[key] = value`
     Element(Term, Term),
+    /// `c.field = value`
+    Field(String, Term),
+}
+
+/// A part of a column that a `DELETE` names.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Deleted {
+    /// `c`
+    Whole,
+    /// `c[key]`
+    Element(Term),
+    /// `c.field`
+    Field(String),
 }
 
 /// `UPDATE`.
@@ -220,8 +237,8 @@ pub struct Update {
 pub struct Delete {
     /// The table.
     pub table: TableName,
-    /// The columns whose values go, or one element of them; empty is the whole row or partition.
-    pub columns: Vec<(String, Option<Term>)>,
+    /// The columns whose values go, or a part of them; empty is the whole row or partition.
+    pub columns: Vec<(String, Deleted)>,
     /// `WHERE`.
     pub relations: Vec<Relation>,
     /// `IF`.
@@ -291,9 +308,9 @@ pub enum ElementKind {
     Keyspace,
     /// A table.
     Table,
-    /// A user-defined type. There are none, nor any of the following: they can only be missed.
+    /// A user-defined type.
     Type,
-    /// A user-defined function.
+    /// A user-defined function. There are none, nor any of the following: they can only be missed.
     Function,
     /// A user-defined aggregate.
     Aggregate,

@@ -5,7 +5,8 @@ use crate::{
         error::CqlError,
         parse::lexer::{Lexeme, LexemeKind, place, tokens},
     },
-    schema::{TableName, name::is_reserved},
+    schema::TableName,
+    types::name::is_reserved,
 };
 
 /// Deepest nesting of values or calls, so that hostile text cannot exhaust the stack.

@@ -13,11 +13,7 @@ use crate::{
         Ddl,
         ddl::{Alteration, NewColumn, Properties, Property},
     },
-    types::{
-        CqlType,
-        literal::Literal,
-        parse::{DEPTH_MAX, Declared, assemble},
-    },
+    types::literal::Literal,
 };
 use std::collections::BTreeMap;
 
@@ -26,9 +22,6 @@ const UNSUPPORTED: &[(&str, &str)] = &[
     ("create index", "Secondary indexes are"),
     ("create custom index", "Secondary indexes are"),
     ("drop index", "Secondary indexes are"),
-    ("create type", "User-defined types are"),
-    ("alter type", "User-defined types are"),
-    ("drop type", "User-defined types are"),
     ("create materialized", "Materialized views are"),
     ("alter materialized", "Materialized views are"),
     ("drop materialized", "Materialized views are"),
@@ -64,6 +57,8 @@ impl Parser<'_> {
                 self.create_keyspace()?
             } else if table(self) {
                 self.create_table()?
+            } else if self.words("type") {
+                self.create_type()?
             } else {
                 return Err(self.unexpected());
             }
@@ -75,6 +70,8 @@ impl Parser<'_> {
                 Ddl::AlterKeyspace { name, if_exists, properties: self.properties()? }
             } else if table(self) {
                 self.alter_table()?
+            } else if self.words("type") {
+                self.alter_type()?
             } else {
                 return Err(self.unexpected());
             }
@@ -85,6 +82,9 @@ impl Parser<'_> {
             } else if table(self) {
                 let if_exists = self.words("if exists");
                 Ddl::DropTable { name: self.table_name()?, if_exists }
+            } else if self.words("type") {
+                let if_exists = self.words("if exists");
+                Ddl::DropType { name: self.new_type_name()?, if_exists }
             } else {
                 return Err(self.unexpected());
             }
@@ -174,8 +174,8 @@ impl Parser<'_> {
     }
 
     fn new_column(&mut self) -> Parsed<NewColumn> {
-        let (name, declared) = (self.name()?, self.type_name(0)?);
-        Ok(NewColumn { name, declared, is_static: self.words("static") })
+        let (name, ty) = (self.name()?, self.type_name(0)?);
+        Ok(NewColumn { name, ty, is_static: self.words("static") })
     }
 
     fn ordering(&mut self) -> Parsed<(String, bool)> {
@@ -197,34 +197,6 @@ impl Parser<'_> {
         let clustering = if self.symbol(",") { self.list(Self::name)? } else { Vec::new() };
         self.expect(")")?;
         Ok((partition_key, clustering))
-    }
-
-    fn type_name(&mut self, depth: usize) -> Parsed<Declared> {
-        if depth > DEPTH_MAX {
-            return Err(CqlError::invalid("types are nested too deeply"));
-        }
-        if matches!(self.peek(), LexemeKind::Text(_)) {
-            return Err(CqlError::unsupported("A type named by its Java class is"));
-        }
-        // A reserved word, except where a type is named.
-        let name = if self.words("set") { "set".to_string() } else { self.name()? };
-        let mut arguments = Vec::new();
-        if self.symbol("<") {
-            arguments = self.list(|parser| match parser.peek() {
-                LexemeKind::Integer(_) => Err(CqlError::unsupported("vectors are")),
-                _ => parser.type_name(depth + 1),
-            })?;
-            self.expect(">")?;
-        }
-        if let ("frozen", [Declared { ty, .. }]) = (name.as_str(), &*arguments)
-            && !ty.is_collection()
-            && !matches!(ty, CqlType::Tuple(_))
-        {
-            return Err(CqlError::syntax(format!(
-                "frozen<> is only allowed on collections, tuples, and user-defined types (got {ty})"
-            )));
-        }
-        assemble(&name, arguments).map_err(CqlError::invalid)
     }
 
     fn alter_table(&mut self) -> Parsed<Ddl> {

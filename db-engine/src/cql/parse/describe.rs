@@ -6,7 +6,7 @@ use crate::{
         cursor::{Parsed, Parser},
         lexer::LexemeKind,
     },
-    schema::name::is_reserved,
+    types::name::is_reserved,
 };
 
 /// What the statements list, by the word that asks for it.

@@ -13,6 +13,7 @@ mod relation;
 mod select;
 mod term;
 mod text;
+mod types;
 mod write;
 
 use ast::Statement;

@@ -82,10 +82,20 @@ impl Parser<'_> {
             return Ok(Selector::Call { name, arguments });
         }
         let column = self.name()?;
-        let selector =
-            if self.symbol("[") { self.part_of(column)? } else { Selector::Column(column) };
+        let mut fields = Vec::new();
+        while self.symbol(".") {
+            self.check_depth(fields.len())?;
+            fields.push(self.name()?);
+        }
+        let selector = if !fields.is_empty() {
+            Selector::Field(column, fields)
+        } else if self.symbol("[") {
+            self.part_of(column)?
+        } else {
+            Selector::Column(column)
+        };
         if matches!(self.peek(), LexemeKind::Symbol("." | "[")) {
-            return Err(CqlError::unsupported("Selecting a field, or a part of a part, is"));
+            return Err(CqlError::unsupported("Selecting a part of a part is"));
         }
         Ok(selector)
     }

@@ -119,10 +119,37 @@ impl Parser<'_> {
         ))
     }
 
+    /// The fields of a user-defined type, and what ends them.
+    fn fields(&mut self, depth: usize) -> Parsed<Term> {
+        let (mut names, mut values) = (Vec::new(), Vec::new());
+        loop {
+            names.push(self.name()?);
+            self.expect(":")?;
+            values.push(self.term_at(depth + 1)?);
+            if !self.symbol(",") {
+                break;
+            }
+        }
+        self.expect("}")?;
+        let names = names.into_iter();
+        Ok(match constants(values) {
+            Ok(values) => Term::Literal(Literal::Fields(names.zip(values).collect())),
+            Err(values) => Term::Fields(names.zip(values).collect()),
+        })
+    }
+
     fn braces(&mut self, depth: usize) -> Parsed<Term> {
         self.expect("{")?;
         if self.symbol("}") {
             return Ok(Term::Literal(Literal::Set(Vec::new())));
+        }
+        let is_name = match self.peek() {
+            LexemeKind::Quoted(_) => true,
+            LexemeKind::Word(word) => !CONSTANTS.contains(&word.to_ascii_lowercase().as_str()),
+            _ => false,
+        };
+        if is_name && *self.peek_at(1) == LexemeKind::Symbol(":") {
+            return self.fields(depth);
         }
         let first = self.term_at(depth + 1)?;
         if !self.symbol(":") {
@@ -152,6 +179,9 @@ impl Parser<'_> {
         })
     }
 }
+
+/// Words that are values and not names.
+const CONSTANTS: [&str; 5] = ["null", "true", "false", "nan", "infinity"];
 
 /// The items as constants if all of them are; else as they are.
 fn constants(items: Vec<Term>) -> Result<Vec<Literal>, Vec<Term>> {

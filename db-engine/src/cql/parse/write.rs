@@ -3,7 +3,9 @@
 use crate::cql::{
     error::CqlError,
     parse::{
-        ast::{Assigned, BatchStatement, Delete, Insert, Modification, Term, Update, Using},
+        ast::{
+            Assigned, BatchStatement, Delete, Deleted, Insert, Modification, Term, Update, Using,
+        },
         cursor::{Parsed, Parser},
         lexer::LexemeKind,
     },
@@ -63,6 +65,11 @@ impl Parser<'_> {
             self.expect("=")?;
             return Ok(Assigned::Element(key, self.term()?));
         }
+        if self.symbol(".") {
+            let field = self.name()?;
+            self.expect("=")?;
+            return Ok(Assigned::Field(field, self.term()?));
+        }
         if self.symbol("+=") {
             return Ok(Assigned::Added(self.term()?));
         }
@@ -107,7 +114,14 @@ impl Parser<'_> {
         let columns = if self.is_word(0, "from") {
             Vec::new()
         } else {
-            self.list(|parser| Ok((parser.name()?, parser.subscript()?)))?
+            self.list(|parser| {
+                let name = parser.name()?;
+                if parser.symbol(".") {
+                    return Ok((name, Deleted::Field(parser.name()?)));
+                }
+                let key = parser.subscript()?;
+                Ok((name, key.map_or(Deleted::Whole, Deleted::Element)))
+            })?
         };
         self.expect_words("from")?;
         let table = self.table_name()?;

@@ -10,7 +10,7 @@ use crate::{
         },
     },
     schema::{Column, Table},
-    types::{CqlType, literal},
+    types::{CqlType, fields, literal, user_type::UserType},
 };
 
 /// Which marker gives the value of each column of the partition key; empty unless all do.
@@ -35,6 +35,7 @@ pub(super) fn column<'a>(table: &'a Table, name: &str) -> Result<&'a Column, Cql
 #[derive(Default)]
 pub(super) struct Binder {
     specs: Vec<Option<ColumnSpec>>,
+    constant_bytes: usize,
 }
 
 impl Binder {
@@ -66,6 +67,11 @@ impl Binder {
         Ok(slot)
     }
 
+    /// Bytes of all constants so far.
+    pub(super) fn constant_bytes(&self) -> usize {
+        self.constant_bytes
+    }
+
     /// The markers, in their order.
     pub(super) fn finish(self) -> Vec<ColumnSpec> {
         self.specs.into_iter().flatten().collect()
@@ -85,7 +91,17 @@ impl Binder {
                 Ok(Operand::Bound(*index))
             }
             Term::Literal(value) => Ok(match literal::encode(ty, value, name)? {
-                Some(bytes) => Operand::Constant(bytes),
+                Some(bytes) => {
+                    // A few words can stand for all fields of a type.
+                    self.constant_bytes += bytes.len();
+                    if self.constant_bytes > literal::BYTES_MAX {
+                        return invalid(format!(
+                            "The constants of the statement have more than {} bytes: bind them",
+                            literal::BYTES_MAX
+                        ));
+                    }
+                    Operand::Constant(bytes)
+                }
                 None => Operand::Null,
             }),
             Term::Tuple(items) => match items.as_slice() {
@@ -101,8 +117,30 @@ impl Binder {
                      collection literals"
                 ))
             }
+            Term::Fields(values) => match ty {
+                CqlType::Udt(of) => self.fields(values, of, name),
+                _ => invalid(format!("Invalid user type literal for {name} of type {ty}")),
+            },
             Term::Call { name: function, arguments } => self.call(function, arguments, name, ty),
         }
+    }
+
+    fn fields(
+        &mut self,
+        values: &[(String, Term)],
+        of: &UserType,
+        name: &str,
+    ) -> Result<Operand, CqlError> {
+        let (mut slots, by_name) = (Vec::new(), fields::given(values));
+        for (place, field) in of.fields().iter().enumerate() {
+            let Some(term) = by_name.get(field.name.as_str()) else { continue };
+            if let Term::Literal(value) = term {
+                fields::check_field(value, name, &field.name, &field.ty)?;
+            }
+            slots.push((place, self.slot(term, &format!("{name}.{}", field.name), &field.ty)?));
+        }
+        fields::check_names(of, values)?;
+        Ok(Operand::Fields(slots))
     }
 
     fn call(

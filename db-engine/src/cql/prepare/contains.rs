@@ -33,6 +33,12 @@ pub(super) fn contains(
         (Operator::Contains, _) => {
             return invalid(format!("Cannot use CONTAINS on non-collection column {name}"));
         }
+        (_, CqlType::Udt(_)) if column.has_elements() => {
+            return invalid(format!(
+                "Non-frozen UDT column '{name}' ({}) cannot be restricted by any relation",
+                column.type_name()
+            ));
+        }
         _ if column.has_elements() => {
             return invalid(format!(
                 "Collection column '{name}' ({}) cannot be restricted by a '{}' relation",

@@ -3,7 +3,7 @@
 use crate::{
     cql::{
         error::{CqlError, invalid},
-        parse::ast::{Assigned, Term},
+        parse::ast::{Assigned, Deleted, Term},
         prepare::{binder::Binder, input::ElementsWrite},
     },
     schema::Column,
@@ -20,7 +20,7 @@ pub(super) fn assign(
         Assigned::Value(term) => binder.of_column(term, column).map(ElementsWrite::Replace),
         Assigned::Added(term) => {
             let operation = || format!("{0} = {0} + {term}", column.name);
-            if let CqlType::Tuple(_) = column.ty {
+            if let CqlType::Tuple(_) | CqlType::Udt(_) = column.ty {
                 let (operation, name) = (operation(), &column.name);
                 return invalid(format!("Invalid operation ({operation}) for tuple column {name}"));
             }
@@ -60,6 +60,7 @@ pub(super) fn assign(
                 _ => binder.of_column(term, column).map(ElementsWrite::Subtract),
             }
         }
+        Assigned::Field(field, term) => assign_field(column, field, term, binder),
         Assigned::Element(key, value) => {
             let operation = || format!("{}[{key}] = {value}", column.name);
             check(column, "collection", operation)?;
@@ -82,14 +83,61 @@ pub(super) fn assign(
     }
 }
 
-/// Plans `DELETE column[key]`.
-pub(super) fn remove(
+/// The place of a field of a column that has fields.
+fn place(column: &Column, field: &str) -> Result<(u16, CqlType), CqlError> {
+    let CqlType::Udt(of) = &column.ty else {
+        return invalid(format!("Column {} has no fields", column.name));
+    };
+    let found = of
+        .position(field)
+        .and_then(|at| Some((u16::try_from(at).ok()?, of.fields().get(at)?.ty.clone())));
+    found.ok_or_else(|| {
+        let name = &column.name;
+        CqlError::invalid(format!("UDT column {name} does not have a field named {field}"))
+    })
+}
+
+/// Plans `SET column.field = value`.
+fn assign_field(
     column: &Column,
-    key: &Term,
+    field: &str,
+    term: &Term,
     binder: &mut Binder,
 ) -> Result<ElementsWrite, CqlError> {
     let name = &column.name;
-    if !column.has_elements() {
+    let what = match &column.ty {
+        CqlType::Udt(_) if column.has_elements() => {
+            let (place, ty) = place(column, field)?;
+            let slot = binder.slot(term, &format!("{name}.{field}"), &ty)?;
+            return Ok(ElementsWrite::PutField(place, slot));
+        }
+        CqlType::Udt(_) => "frozen UDT",
+        _ => "non-UDT",
+    };
+    invalid(format!("Invalid operation ({name}.{field} = {term}) for {what} column {name}"))
+}
+
+/// Plans `DELETE column[key]` and `DELETE column.field`.
+pub(super) fn remove(
+    column: &Column,
+    part: &Deleted,
+    binder: &mut Binder,
+) -> Result<ElementsWrite, CqlError> {
+    let name = &column.name;
+    let key = match (part, &column.ty) {
+        (Deleted::Whole, _) => return Ok(ElementsWrite::Clear),
+        (Deleted::Element(key), _) => key,
+        (Deleted::Field(field), CqlType::Udt(_)) if column.has_elements() => {
+            return place(column, field).map(|(place, _)| ElementsWrite::RemoveField(place));
+        }
+        (Deleted::Field(_), CqlType::Udt(_)) => {
+            return invalid(format!("Frozen UDT column {name} does not support field deletions"));
+        }
+        (Deleted::Field(_), _) => {
+            return invalid(format!("Invalid field deletion operation for non-UDT column {name}"));
+        }
+    };
+    if !(column.has_elements() && column.ty.is_collection()) {
         let what = if column.ty.is_collection() { "frozen" } else { "non" };
         return invalid(format!("Invalid deletion operation for {what} collection column {name}"));
     }
@@ -106,7 +154,7 @@ pub(super) fn remove(
 
 /// Checks that the column is a collection that is not frozen.
 fn check(column: &Column, kind: &str, operation: impl Fn() -> String) -> Result<(), CqlError> {
-    if column.has_elements() {
+    if column.has_elements() && column.ty.is_collection() {
         return Ok(());
     }
     let what = match &column.ty {

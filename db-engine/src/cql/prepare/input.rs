@@ -15,6 +15,8 @@ pub(in crate::cql) enum Operand {
     Call(Function, Box<Operand>),
     /// The token of a partition key with these values.
     Token(Vec<BoundValue>),
+    /// A value of a user-defined type: fields by their places, which ascend. Others are null.
+    Fields(Vec<(usize, BoundValue)>),
 }
 
 /// A function that is evaluated when a statement is executed. All but the last two have no
@@ -69,6 +71,10 @@ pub(in crate::cql) enum ElementsWrite {
     RemoveKey(BoundValue),
     /// This of a set goes.
     RemoveItem(BoundValue),
+    /// The field at this place of a user-defined type has this value.
+    PutField(u16, BoundValue),
+    /// The field at this place goes.
+    RemoveField(u16),
 }
 
 /// What the key of an element is for.

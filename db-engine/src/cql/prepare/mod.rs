@@ -10,6 +10,8 @@ pub(in crate::cql) mod input;
 mod named_rows;
 pub(in crate::cql) mod plan;
 mod select;
+mod selected;
+mod selected_field;
 mod selection;
 mod several_columns;
 pub(in crate::cql) mod source;
@@ -38,6 +40,16 @@ pub fn prepare(
     keyspace: Option<&str>,
     statement: Statement,
 ) -> Result<Prepared, CqlError> {
+    let prepared = plan_of(catalog, keyspace, statement)?;
+    prepared.check_metadata()?;
+    Ok(prepared)
+}
+
+fn plan_of(
+    catalog: &Catalog,
+    keyspace: Option<&str>,
+    statement: Statement,
+) -> Result<Prepared, CqlError> {
     match statement {
         Statement::Select(select) => {
             let table = find(catalog, keyspace, &select.from)?;
@@ -47,10 +59,11 @@ pub fn prepare(
             let table = find(catalog, keyspace, write.table())?;
             let mut binder = Binder::default();
             let mut plan = write::prepare(table, &write, &mut binder)?;
-            let bind = binder.finish();
+            let (constant_bytes, bind) = (binder.constant_bytes(), binder.finish());
             plan.markers = bind.len();
             Ok(Prepared {
                 bind,
+                constant_bytes,
                 pk_indexes: routing_of_write(&plan),
                 depends: vec![table.table_version()],
                 ..Prepared::new(Plan::Write(plan), &table.keyspace, &table.name)
@@ -64,7 +77,7 @@ pub fn prepare(
             Ok(Prepared::new(Plan::Use(name), "", ""))
         }
         Statement::Ddl(mut ddl) => {
-            if let Some(name) = ddl.table_mut()
+            if let Some(name) = ddl.name_mut()
                 && name.keyspace.is_none()
             {
                 name.keyspace = Some(keyspace.ok_or_else(no_keyspace)?.to_string());
@@ -131,10 +144,11 @@ fn prepare_batch(
         return Err(CqlError::invalid("Cannot provide custom timestamp for conditional BATCH"));
     }
     depends.dedup();
-    let bind = binder.finish();
+    let (constant_bytes, bind) = (binder.constant_bytes(), binder.finish());
     let (unlogged, markers) = (batch.unlogged, bind.len());
     let plan = Plan::Batch(BatchPlan { unlogged, writes, timestamp, markers });
     let (keyspace, table) =
         first.map_or(("", ""), |table| (table.keyspace.as_str(), table.name.as_str()));
-    Ok(Prepared { bind, pk_indexes, depends, ..Prepared::new(plan, keyspace, table) })
+    let made = Prepared::new(plan, keyspace, table);
+    Ok(Prepared { bind, pk_indexes, constant_bytes, depends, ..made })
 }

@@ -15,6 +15,9 @@ use crate::{
 };
 use std::sync::Arc;
 
+/// Most bytes of the types of all markers and columns of a statement.
+const METADATA_BYTES_MAX: usize = 4 << 20;
+
 /// A bind marker or a column of a result, as clients are told of it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ColumnSpec {
@@ -40,6 +43,8 @@ pub struct Prepared {
     pub keyspace: String,
     /// The table of `bind` and `result`.
     pub table: String,
+    /// Bytes of the constants in the plan.
+    pub constant_bytes: usize,
     /// The tables that it was planned with.
     pub depends: Vec<TableVersion>,
 }
@@ -54,8 +59,23 @@ impl Prepared {
             result: Vec::new(),
             keyspace: keyspace.to_string(),
             table: table.to_string(),
+            constant_bytes: 0,
             depends: Vec::new(),
         }
+    }
+
+    /// Checks that clients can be told of its markers and columns: a few words can ask for a large
+    /// type thousands of times.
+    pub(super) fn check_metadata(&self) -> Result<(), CqlError> {
+        let specs = self.bind.iter().chain(&self.result);
+        let bytes = specs.map(|spec| spec.ty.option_bytes()).fold(0, usize::saturating_add);
+        if bytes <= METADATA_BYTES_MAX {
+            return Ok(());
+        }
+        Err(CqlError::invalid(format!(
+            "The types of all markers and columns of the result take {bytes} bytes, more than \
+             {METADATA_BYTES_MAX}: ask for fewer columns at once"
+        )))
     }
 
     /// Whether it may still be executed. If not, answer `UNPREPARED`: the client prepares again

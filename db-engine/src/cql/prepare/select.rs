@@ -8,7 +8,8 @@ use crate::{
             binder::{Binder, check_limit, column, routing_of},
             conditions::{FILTERING, Sorter, Where},
             plan::{Choice, Condition, PartitionSet, Plan, Prepared, SelectPlan},
-            selection::{Selected, check_distinct, selection},
+            selected::Selected,
+            selection::{check_distinct, selection},
             source::{Fold, Source},
             system::prepare_system,
         },
@@ -61,8 +62,7 @@ pub(super) fn prepare(table: &Arc<Table>, select: &Select) -> Result<Prepared, C
         PartitionSet::Keys(choices) => routing_of(choices),
         PartitionSet::Tokens { .. } => Vec::new(),
     };
-    let bind = binder.finish();
-    let aggregates = selected.iter().map(Selected::aggregate).collect();
+    let (constant_bytes, bind) = (binder.constant_bytes(), binder.finish());
     let plan = SelectPlan {
         table: table.number,
         columns: columns(&selected, &conditions),
@@ -79,7 +79,7 @@ pub(super) fn prepare(table: &Arc<Table>, select: &Select) -> Result<Prepared, C
         per_partition_limit,
         sources: selected.iter().map(|item| item.source.clone()).collect(),
         parts,
-        aggregates: if sums_up { aggregates } else { Vec::new() },
+        aggregates: selected.iter().filter(|_| sums_up).map(Selected::aggregate).collect(),
         counted: table.counted_columns(),
         single_key: table.partition_key().len() == 1,
         clustering: table.clustering_types(),
@@ -88,6 +88,7 @@ pub(super) fn prepare(table: &Arc<Table>, select: &Select) -> Result<Prepared, C
     Ok(Prepared {
         bind,
         pk_indexes,
+        constant_bytes,
         result: selected.into_iter().map(|item| item.spec).collect(),
         depends: vec![table.table_version()],
         ..Prepared::new(Plan::Select(plan), &table.keyspace, &table.name)

@@ -8,27 +8,14 @@ use crate::{
             binder::{Binder, column},
             input::{KeyPurpose, PartKey},
             plan::ColumnSpec,
-            source::{Aggregate, Facet, Fold, Portion, Source},
+            selected::{Selected, aggregate, facet, facet_of},
+            selected_field::SelectedField,
+            source::{Facet, Fold, Portion, Source},
         },
     },
     schema::{Column, ColumnKind, Table},
     types::CqlType,
 };
-
-/// One column of the result.
-pub(super) struct Selected {
-    pub source: Source,
-    pub kind: Fold,
-    /// The type of the source.
-    ty: CqlType,
-    pub spec: ColumnSpec,
-}
-
-impl Selected {
-    pub(super) fn aggregate(&self) -> Aggregate {
-        Aggregate { kind: self.kind, source: self.source.clone(), ty: self.ty.clone() }
-    }
-}
 
 fn plain(column: &Column) -> Selected {
     let (name, ty) = (column.name.clone(), column.ty.clone());
@@ -75,7 +62,11 @@ fn selected(
             let selected = SelectedPart::new(table, selector, binder, parts)?;
             Ok(selected.facet(Facet::Value))
         }
+        Selector::Field(name, fields) => Ok(SelectedField::new(table, name, fields)?.value()),
         Selector::Call { name, arguments } => match arguments.as_slice() {
+            [Selector::Field(column, fields)] => {
+                SelectedField::new(table, column, fields)?.call(name)
+            }
             [argument @ (Selector::Element(..) | Selector::Slice(..))] => {
                 SelectedPart::new(table, argument, binder, parts)?.call(name)
             }
@@ -132,33 +123,8 @@ fn call(table: &Table, name: &str, arguments: &[Selector]) -> Result<Selected, C
             let source = Source::TimeOf(Box::new(Source::of(column)));
             Ok(Selected { source, kind: Fold::First, ty: ty.clone(), spec: spec("system.", ty) })
         }
-        _ => aggregate(name, column, spec),
+        _ => aggregate(name, Source::of(column), &column.ty, spec),
     }
-}
-
-/// What a function of this name asks of a column, if it is one of those.
-fn facet(function: &str) -> Option<Facet> {
-    Some(match function {
-        "writetime" => Facet::WriteTime,
-        "maxwritetime" => Facet::MaxWriteTime,
-        "ttl" => Facet::Ttl,
-        _ => return None,
-    })
-}
-
-/// What is asked of a regular column, and its type.
-fn facet_of(column: &Column, facet: Facet, part: Portion) -> (Source, CqlType) {
-    let one = if facet == Facet::Ttl { CqlType::Int } else { CqlType::Bigint };
-    if !column.has_elements() {
-        let source = match facet {
-            Facet::Ttl => Source::Ttl(column.number),
-            _ => Source::WriteTime(column.number),
-        };
-        return (source, one);
-    }
-    let is_one = facet == Facet::MaxWriteTime || matches!(part, Portion::One(_));
-    let ty = if is_one { one } else { CqlType::List(Box::new(one)) };
-    (Source::Elements { column: column.number, ty: column.ty.clone(), facet, part }, ty)
 }
 
 /// An element or a slice of a column.
@@ -180,9 +146,10 @@ impl<'a> SelectedPart<'a> {
         let (name, purpose) = match selector {
             Selector::Element(name, _) => (name, KeyPurpose::Element),
             Selector::Slice(name, ..) => (name, KeyPurpose::Slice),
-            Selector::Column(_) | Selector::CountAll | Selector::Call { .. } => {
-                return invalid("not a part of a column");
-            }
+            Selector::Column(_)
+            | Selector::CountAll
+            | Selector::Field(..)
+            | Selector::Call { .. } => return invalid("not a part of a column"),
         };
         let column = column(table, name)?;
         let (of, key, value) = match &column.ty {
@@ -194,13 +161,17 @@ impl<'a> SelectedPart<'a> {
                     "{kind} selection is only allowed on sets and maps, but {name} is a list"
                 ));
             }
-            ty => {
+            _ => {
                 return invalid(match purpose {
                     KeyPurpose::Slice => {
-                        format!("Invalid slice selection: {name} of type {ty} is not a collection")
+                        format!(
+                            "Invalid slice selection: {name} of type {} is not a collection",
+                            column.type_name()
+                        )
                     }
                     _ => format!(
-                        "Invalid element selection: {name} is of type {ty} is not a collection"
+                        "Invalid element selection: {name} is of type {} is not a collection",
+                        column.type_name()
                     ),
                 });
             }
@@ -221,9 +192,10 @@ impl<'a> SelectedPart<'a> {
             Selector::Element(_, term) => {
                 (Portion::One(bound(term)?), (**value).clone(), format!("{name}[{term}]"))
             }
-            Selector::Column(_) | Selector::CountAll | Selector::Call { .. } => {
-                return invalid("not a part of a column");
-            }
+            Selector::Column(_)
+            | Selector::CountAll
+            | Selector::Field(..)
+            | Selector::Call { .. } => return invalid("not a part of a column"),
         };
         Ok(Self { column, part, ty, name })
     }
@@ -259,28 +231,6 @@ impl<'a> SelectedPart<'a> {
     }
 }
 
-fn aggregate(
-    name: &str,
-    column: &Column,
-    spec: impl Fn(&str, CqlType) -> ColumnSpec,
-) -> Result<Selected, CqlError> {
-    let (kind, ty) = match name {
-        "count" => (Fold::Count, CqlType::Bigint),
-        "min" => (Fold::Min, column.ty.clone()),
-        "max" => (Fold::Max, column.ty.clone()),
-        "sum" => (Fold::Sum, column.ty.clone()),
-        "avg" => (Fold::Avg, column.ty.clone()),
-        _ => return invalid(format!("Unknown function '{name}'")),
-    };
-    let adds = matches!(kind, Fold::Sum | Fold::Avg);
-    let orders = matches!(kind, Fold::Min | Fold::Max);
-    if (adds && !Aggregate::can_add(&column.ty)) || (orders && !column.ty.has_order()) {
-        return Err(CqlError::unsupported(&format!("{name} of type {} is", column.ty)));
-    }
-    let source = Source::of(column);
-    Ok(Selected { source, kind, ty: column.ty.clone(), spec: spec("system.", ty) })
-}
-
 /// Partitions are what `DISTINCT` tells apart: only their keys and static columns can be asked for,
 /// and of a range of partitions the whole key.
 pub(super) fn check_distinct(
@@ -290,14 +240,13 @@ pub(super) fn check_distinct(
 ) -> Result<(), CqlError> {
     let of_row = |column: &&Column| {
         let source = Source::of(column);
-        selected.iter().any(|item| match (&item.source, &source) {
+        selected.iter().any(|item| match (item.source.innermost(), &source) {
             (Source::WriteTime(number) | Source::Ttl(number), Source::Cell(other)) => {
                 number == other
             }
             (Source::Elements { column, .. }, Source::Elements { column: other, .. }) => {
                 column == other
             }
-            (Source::TimeOf(inner) | Source::PartOf(inner, ..), source) => **inner == *source,
             (item, source) => item == source,
         })
     };

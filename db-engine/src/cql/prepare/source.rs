@@ -25,6 +25,8 @@ pub(in crate::cql) enum Portion {
     One(usize),
     /// Those from one key to another, both inclusive.
     Slice(Option<usize>, Option<usize>),
+    /// The field at this place of a user-defined type.
+    Field(usize),
 }
 
 /// Where a value of a result comes from.
@@ -46,6 +48,11 @@ pub(in crate::cql) enum Source {
     Elements { column: u16, ty: CqlType, facet: Facet, part: Portion },
     /// A part of a frozen collection of this type.
     PartOf(Box<Source>, CqlType, Portion),
+    /// A field of another source: its place in a user-defined type, that of a field of this field,
+    /// and so on.
+    FieldOf(Box<Source>, Vec<usize>),
+    /// The second one, which is of the same column, if the first is not null.
+    IfThere(Box<Source>, Box<Source>),
     /// The value of another source as a timestamp in milliseconds: `toTimestamp(timeuuid)`.
     TimeOf(Box<Source>),
 }
@@ -63,6 +70,17 @@ impl Source {
                 part: Portion::All,
             },
             ColumnKind::Regular | ColumnKind::Static => Source::Cell(column.number),
+        }
+    }
+
+    /// What it is made from.
+    pub(in crate::cql) fn innermost(&self) -> &Source {
+        match self {
+            Source::TimeOf(inner)
+            | Source::PartOf(inner, ..)
+            | Source::FieldOf(inner, _)
+            | Source::IfThere(inner, _) => inner.innermost(),
+            source => source,
         }
     }
 
@@ -87,7 +105,9 @@ impl Source {
             | Source::WriteTime(column)
             | Source::Ttl(column)
             | Source::Elements { column, .. } => Some(*column),
-            Source::TimeOf(inner) | Source::PartOf(inner, ..) => inner.column(),
+            Source::TimeOf(_) | Source::PartOf(..) | Source::FieldOf(..) | Source::IfThere(..) => {
+                self.innermost().column()
+            }
             Source::Key(_) | Source::Clustering(_) | Source::Token => None,
         }
     }

@@ -8,7 +8,7 @@ use crate::{
             binder::{Binder, check_limit, column, routing_of},
             conditions::{FILTERING, choice},
             plan::{Choice, Plan, Prepared, SystemPlan},
-            selection::Selected,
+            selected::Selected,
             source::{Facet, Fold, Portion, Source},
         },
     },

@@ -4,7 +4,8 @@ use crate::{
     cql::{
         error::{CqlError, invalid},
         parse::ast::{
-            Assigned, Delete, Insert, Modification, Operator, Relation, Term, Update, Using,
+            Assigned, Delete, Deleted, Insert, Modification, Operator, Relation, Term, Update,
+            Using,
         },
         prepare::{
             binder::{Binder, column},
@@ -112,7 +113,11 @@ fn prepare_update(
         };
         let is_value = |assigned: &Assigned| matches!(assigned, Assigned::Value(_));
         let mut before = update.values.iter().take(at).filter(|(other, _)| other == name);
-        if before.any(|(_, other)| is_value(other) || is_value(assigned)) {
+        let is_same = |other: &Assigned| match (other, assigned) {
+            (Assigned::Field(a, _), Assigned::Field(b, _)) => a == b,
+            _ => is_value(other) || is_value(assigned),
+        };
+        if before.any(|(_, other)| is_same(other)) {
             return Err(CqlError::syntax(format!(
                 "Multiple incompatible setting of column {name}"
             )));
@@ -137,15 +142,15 @@ fn prepare_delete(
     plan: &mut WritePlan,
 ) -> Result<(), CqlError> {
     using(&delete.using, binder, plan)?;
-    for (name, key) in &delete.columns {
+    for (name, part) in &delete.columns {
         let column = column(table, name)?;
         let Some(changes) = plan.changes_of(column) else {
             return Err(CqlError::invalid(format!(
                 "Invalid identifier {name} for deletion (should not be a PRIMARY KEY part)"
             )));
         };
-        if let Some(key) = key {
-            changes.elements.push((column.number, elements::remove(column, key, binder)?));
+        if *part != Deleted::Whole {
+            changes.elements.push((column.number, elements::remove(column, part, binder)?));
         } else if column.has_elements() {
             changes.elements.push((column.number, ElementsWrite::Clear));
         } else if changes.cells.iter().all(|(number, _)| *number != column.number) {

@@ -5,6 +5,7 @@ mod many_rows;
 mod pages;
 mod rules;
 mod statics;
+mod udts;
 
 use super::*;
 use crate::{

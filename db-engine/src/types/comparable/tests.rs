@@ -1,7 +1,11 @@
 use super::*;
-use crate::types::{collection, decimal, validate::validate};
+use crate::types::{
+    collection, decimal,
+    user_type::{UserField, UserType},
+    validate::validate,
+};
 use proptest::prelude::*;
-use std::cmp::Ordering;
+use std::{cmp::Ordering, sync::Arc};
 
 fn coded(ty: &CqlType, descending: bool, value: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
@@ -54,8 +58,40 @@ fn compare(ty: &CqlType, a: &[u8], b: &[u8]) -> Ordering {
             let first = a.iter().zip(&b).map(|(a, b)| compare(item, a, b)).find(|o| o.is_ne());
             first.unwrap_or(a.len().cmp(&b.len()))
         }
+        CqlType::Udt(of) => {
+            let fields = |v| {
+                let mut items = collection::Elements(v);
+                of.types().map(move |_| items.item().unwrap_or(None)).collect::<Vec<_>>()
+            };
+            let pairs = fields(a).into_iter().zip(fields(b)).zip(of.types());
+            let mut orders = pairs.map(|((a, b), ty)| match (a, b) {
+                (Some(a), Some(b)) => compare(ty, a, b),
+                (a, b) => a.is_some().cmp(&b.is_some()),
+            });
+            orders.find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
+        }
         _ => int(a).cmp(&int(b)),
     }
+}
+
+/// A type of three fields, and values of it with one to three of them, nulls among these.
+fn user_values() -> impl Strategy<Value = (CqlType, Vec<u8>, Vec<u8>)> {
+    let field = |(name, ty): (&str, _)| UserField { name: name.into(), ty, frozen: true };
+    let types = [("a", CqlType::Int), ("b", CqlType::Text), ("c", CqlType::Text)];
+    let ty = CqlType::Udt(Arc::new(UserType::new("ks", "t", types.map(field).into())));
+    let text =
+        || prop::option::of(prop::collection::vec(prop::sample::select(vec![0u8, 1, b'a']), 0..3));
+    let value = move || {
+        let fields = (prop::option::of(exactly(4)), text(), text(), 1usize..=3);
+        fields.prop_map(|(a, b, c, count)| {
+            let mut out = Vec::new();
+            for field in [a, b, c].iter().take(count) {
+                collection::put_item(&mut out, field.as_deref());
+            }
+            out
+        })
+    };
+    (Just(ty), value(), value())
 }
 
 fn check(ty: &CqlType, a: &[u8], b: &[u8]) {
@@ -127,6 +163,16 @@ proptest! {
     #[test]
     fn codes_compare_as_values_do_and_come_back((ty, a, b) in values()) {
         check(&ty, &a, &b);
+    }
+
+    #[test]
+    fn user_defined_types_compare_by_fields_and_get_more_of_them((ty, a, b) in user_values()) {
+        check(&ty, &a, &b);
+        let CqlType::Udt(of) = &ty else { return Ok(()) };
+        let more = UserField { name: "d".into(), ty: CqlType::Int, frozen: true };
+        let fields = of.fields().iter().cloned().chain([more]).collect();
+        let later = CqlType::Udt(Arc::new(UserType::new("ks", "t", fields)));
+        prop_assert_eq!(coded(&ty, false, &a), coded(&later, false, &a));
     }
 
     #[test]
