@@ -99,6 +99,7 @@ pub fn applied_column() -> ColumnSpec {
 /// do not suit each other.
 pub fn rows_of(
     writes: &[BoundWrite<'_>],
+    is_batch: bool,
     context: &BindContext,
     scratch: &mut BindScratch,
 ) -> Result<Vec<RowName>, CqlError> {
@@ -107,7 +108,7 @@ pub fn rows_of(
     let mut partition: Option<(TableNumber, Vec<u8>)> = None;
     for BoundWrite { plan, values } in writes {
         if is_conditional {
-            check_one_row(plan)?;
+            check_one_row(plan, is_batch)?;
         }
         put_key(&plan.partition_key, values, context, &mut scratch.key)?;
         if is_conditional {
@@ -128,19 +129,19 @@ pub fn rows_of(
     Ok(rows.into_keys().collect())
 }
 
-/// Checks that a write of a conditional batch names one row.
-fn check_one_row(plan: &WritePlan) -> Result<(), CqlError> {
+/// Checks that a conditional write, or one of a conditional batch, names one row.
+fn check_one_row(plan: &WritePlan, is_batch: bool) -> Result<(), CqlError> {
     let Some(many) = &plan.many else { return Ok(()) };
-    if many.partitions.iter().any(|choice| !matches!(choice, Choice::One(_))) {
+    let spans_partitions = many.partitions.iter().any(|one| !matches!(one, Choice::One(_)));
+    if spans_partitions && is_batch {
         return Err(CqlError::invalid(
             "Batch with conditions cannot span multiple partitions (you cannot use IN on the \
              partition key)",
         ));
     }
+    let what = if spans_partitions { "partition key" } else { "clustering key columns" };
     let plural = if plan.action == Action::Update { "updates" } else { "deletions" };
-    Err(CqlError::invalid(format!(
-        "IN on the clustering key columns is not supported with conditional {plural}"
-    )))
+    Err(CqlError::invalid(format!("IN on the {what} is not supported with conditional {plural}")))
 }
 
 /// Checks that a conditional batch is of one partition, which is that of its first write.

@@ -45,9 +45,8 @@ impl OfColumn {
                      relation"
                 ));
             }
-            Some(Choice::Several(slots)) if slots.len() != 1 => "a IN",
-            Some(Choice::List(..) | Choice::Tuples(_) | Choice::WithBefore) => "a IN",
-            Some(_) => "an Equal",
+            Some(Choice::One(_)) => "an Equal",
+            Some(_) => "a IN",
         };
         invalid(format!(
             "{name} cannot be restricted by more than one relation if it includes {which}"
@@ -60,8 +59,6 @@ pub(super) struct Where {
     pub partitions: PartitionSet,
     pub ranges: KeyRanges,
     pub conditions: Vec<Condition>,
-    /// The keys of elements that are asked for.
-    pub parts: Vec<PartKey>,
 }
 
 /// Conditions as they come, by column of the table.
@@ -74,7 +71,8 @@ pub(super) struct Sorter<'a> {
     pub token: OfColumn,
     /// `CONTAINS`, and those on values of maps.
     pub of_elements: Vec<Condition>,
-    parts: Vec<PartKey>,
+    /// The keys of elements that are asked for.
+    pub parts: Vec<PartKey>,
 }
 
 /// `IN`: its values.
@@ -94,6 +92,18 @@ pub(super) fn choice(
             let list = binder.slot(term, &format!("in({})", column.name), &ty)?;
             let null = Term::Literal(Literal::Null);
             Ok(Choice::List(list, binder.of_column(&null, column)?))
+        }
+    }
+}
+
+impl Choice {
+    /// The same; `IN` of one value is `=`.
+    fn into_equal(self) -> Choice {
+        match self {
+            Choice::Several(mut slots) if slots.len() == 1 => {
+                slots.pop().map_or(Choice::Several(slots), Choice::One)
+            }
+            other => other,
         }
     }
 }
@@ -205,11 +215,21 @@ impl<'a> Sorter<'a> {
         self.multi.is_some() || clustering.unwrap_or_default().iter().any(|of| !of.is_empty())
     }
 
-    pub(super) fn finish(mut self, allow_filtering: bool) -> Result<Where, CqlError> {
+    /// `selects_static_only`: nothing of the rows is asked for.
+    pub(super) fn finish(
+        mut self,
+        allow_filtering: bool,
+        selects_static_only: bool,
+    ) -> Result<Where, CqlError> {
         let mut conditions = Vec::new();
         let key = self.table.partition_key().len();
         let clustering = key..key + self.table.clustering().len();
         let partitions = self.partitions(key, &mut conditions, allow_filtering)?;
+        if selects_static_only && self.restricts_clustering() {
+            return invalid(
+                "Cannot restrict clustering columns when selecting only static columns",
+            );
+        }
         let mut prefix = Vec::new();
         if matches!(partitions, PartitionSet::Keys(_)) {
             prefix = self.clustering(clustering, allow_filtering)?;
@@ -232,8 +252,7 @@ impl<'a> Sorter<'a> {
         if conditions.iter().any(|condition| !orders(&condition.choice)) {
             return Err(CqlError::unsupported("Filtering by a duration is"));
         }
-        let parts = std::mem::take(&mut self.parts);
-        Ok(Where { partitions, ranges: self.ranges(prefix), conditions, parts })
+        Ok(Where { partitions, ranges: self.ranges(prefix), conditions })
     }
 
     pub(super) fn ranges(self, prefix: Vec<Choice>) -> KeyRanges {
@@ -393,7 +412,7 @@ fn add_to(
         return set(of, relation.operator, slot, name);
     }
     of.check_first(name)?;
-    of.equal = Some(choice(&relation.value, column, binder)?);
+    of.equal = Some(choice(&relation.value, column, binder)?.into_equal());
     Ok(())
 }
 

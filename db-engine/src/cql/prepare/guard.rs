@@ -3,7 +3,7 @@
 use crate::{
     cql::{
         error::{CqlError, invalid},
-        parse::ast::{IfClause, IfRelation, Modification, Operator, Relation, Target},
+        parse::ast::{Delete, IfClause, IfRelation, Modification, Operator, Relation, Target},
         prepare::{
             binder::{Binder, column},
             conditions::choice,
@@ -18,14 +18,12 @@ use std::sync::Arc;
 const PARTIAL_DELETE: &str = "DELETE statements must restrict all PRIMARY KEY columns with \
      equality relations in order to delete non static columns";
 
-/// Checks that a write with an `IF` names one row.
+/// Checks that a DELETE with an `IF` names rows, and not all of a partition.
 pub(super) fn check_row(table: &Table, write: &Modification) -> Result<(), CqlError> {
-    let (relations, plural) = match write {
-        _ if *write.condition() == IfClause::Always => return Ok(()),
-        Modification::Insert(_) => return Ok(()),
-        Modification::Update(update) => (&update.relations, "updates"),
-        Modification::Delete(delete) => (&delete.relations, "deletions"),
-    };
+    let Modification::Delete(Delete { relations, condition, .. }) = write else { return Ok(()) };
+    if *condition == IfClause::Always {
+        return Ok(());
+    }
     let is_about = |relation: &Relation, column: &Column| match &relation.target {
         Target::Column(name) => *name == column.name,
         _ => false,
@@ -35,17 +33,9 @@ pub(super) fn check_row(table: &Table, write: &Modification) -> Result<(), CqlEr
         found.map(|relation| relation.operator)
     };
     let is_one = |column| matches!(operator_of(column), Some(Operator::Eq | Operator::In));
-    let is_delete = matches!(write, Modification::Delete(_));
     let has_partition = table.partition_key().iter().all(is_one);
-    if is_delete && has_partition && !table.clustering().iter().all(is_one) {
+    if has_partition && !table.clustering().iter().all(is_one) {
         return invalid(PARTIAL_DELETE);
-    }
-    for (columns, what) in
-        [(table.partition_key(), "partition key"), (table.clustering(), "clustering key columns")]
-    {
-        if columns.iter().any(|column| operator_of(column) == Some(Operator::In)) {
-            return invalid(format!("IN on the {what} is not supported with conditional {plural}"));
-        }
     }
     Ok(())
 }
@@ -83,9 +73,20 @@ fn requirement(
     let found = column(table, &relation.column)?;
     let operator = relation.operator;
     let orders = !matches!(operator, Operator::Eq | Operator::Ne | Operator::In);
-    if orders && found.ty == CqlType::Duration {
-        let operator = operator.text();
-        return invalid(format!("Slice conditions ( {operator} ) are not supported on durations"));
+    if orders && !found.ty.has_order() {
+        let what = match found.ty {
+            CqlType::Duration => {
+                let operator = operator.text();
+                return invalid(format!(
+                    "Slice conditions ( {operator} ) are not supported on durations"
+                ));
+            }
+            CqlType::Tuple(_) => "tuples",
+            _ => "collections",
+        };
+        return invalid(format!(
+            "Slice conditions are not supported on {what} containing durations"
+        ));
     }
     let choice = match operator {
         Operator::In => choice(&relation.value, found, binder)?,

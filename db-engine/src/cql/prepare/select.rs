@@ -33,14 +33,15 @@ pub(super) fn prepare(table: &Arc<Table>, select: &Select) -> Result<Prepared, C
         sorter.add(relation, &mut binder)?;
     }
     let restricts_clustering = sorter.restricts_clustering();
-    let found = sorter.finish(select.allow_filtering)?;
-    let Where { partitions, ranges, conditions, mut parts } = found;
+    let mut parts = std::mem::take(&mut sorter.parts);
+    let selected = selection(table, select, &mut binder, &mut parts);
+    let selects_static_only =
+        selected.as_ref().is_ok_and(|selected| is_static_only(table, select, selected));
+    let found = sorter.finish(select.allow_filtering, selects_static_only)?;
+    let Where { partitions, ranges, conditions } = found;
     let restricts_regular = restricts_regular(table, &conditions);
     // From here on what is wrong is told in Cassandra's order.
-    let selected = selection(table, select, &mut binder, &mut parts)?;
-    if restricts_clustering && is_static_only(table, select, &selected) {
-        return invalid("Cannot restrict clustering columns when selecting only static columns");
-    }
+    let selected = selected?;
     if select.distinct {
         check_partitions_only(select, restricts_clustering || restricts_regular)?;
         check_distinct(table, &selected, matches!(partitions, PartitionSet::Tokens { .. }))?;

@@ -139,7 +139,7 @@ impl Core {
             if writes.len() > STATEMENTS_MAX {
                 return Err(Failure::invalid(TOO_MANY_DEPENDENT));
             }
-            Ok((writes.len(), cql::rows_of(writes, &context, scratch)?))
+            Ok((writes.len(), cql::rows_of(writes, is_batch, &context, scratch)?))
         })?;
         self.metrics.writes.add(count as u64);
         self.metrics.batches.add(u64::from(is_batch));
