@@ -138,3 +138,10 @@ test(
   },
   TIMEOUT_MS,
 )
+
+test('a part is named by what it is of, without the name of a marker', async () => {
+  await client.execute('CREATE TABLE f (k int PRIMARY KEY, m map<double, int>)')
+  const text = 'SELECT m[:one], m[:one..Infinity], m[..-Infinity] FROM f'
+  const { columns } = await client.execute(text, { one: 1 }, { prepare: true })
+  expect(columns.map(({ name }) => name)).toEqual(['m[?]', 'm[?..Infinity]', 'm[..-Infinity]'])
+})

@@ -9,10 +9,10 @@ impl fmt::Display for Literal {
             Literal::Null => f.write_str("null"),
             Literal::Text(text) => write!(f, "'{text}'"),
             Literal::Boolean(value) => write!(f, "{value}"),
-            Literal::Integer(text)
-            | Literal::Float(text)
-            | Literal::Uuid(text)
-            | Literal::Duration(text) => f.write_str(text),
+            Literal::Float(text) => f.write_str(&text.replace("inf", "Infinity")),
+            Literal::Integer(text) | Literal::Uuid(text) | Literal::Duration(text) => {
+                f.write_str(text)
+            }
             Literal::Hex(digits) => write!(f, "0x{digits}"),
             Literal::List(items) => put_all(items, ("[", "]"), f, fmt::Display::fmt),
             Literal::Set(items) => put_all(items, ("{", "}"), f, fmt::Display::fmt),

@@ -15,7 +15,6 @@ const LIFETIME_DIFFERENCE_MAX = 120
 
 /** What Sandglass says that it does not do, with the words by which docs/protocol.md lists it. */
 const UNSUPPORTED = Object.entries({
-  'CONTAINS is': '`CONTAINS`, `CONTAINS KEY`',
   'ORDER BY with IN on the partition key is': '`ORDER BY` with `IN` of partitions',
   'A range over several columns of different directions is':
     'a range of several columns of different directions',
@@ -27,8 +26,11 @@ const UNSUPPORTED = Object.entries({
   '(sum|avg) of type .* is': '`sum` and `avg` of what is no number',
   'Bind markers and functions inside a tuple are': 'bind markers and functions inside a tuple',
   'A function of a function in a selection is': 'a function of a function in a selection',
-  'A condition on a part of a collection is': 'a condition on a part of a collection',
-  'Deleting a range of rows is': 'deletions of a range of rows',
+  'A condition on a part of a (collection|value) is': 'a condition on a part of a collection',
+  '(Writing to|Deleting from) a list by the index of an element is':
+    'what depends on where in a list an element is',
+  'Removing values from a list is': 'what depends on where in a list an element is',
+  'IF on a table with static columns is': '`IF` on a table with static columns',
 })
 
 /** Failures inside of Cassandra: of the server, of a read, of a write. */
@@ -48,8 +50,10 @@ const FAULTS = [
   [/^(Cannot execute this query|SELECT DISTINCT)/, /^Slice restrictions are not supported on/],
   [/^(ORDER BY is only|The token\(\) function)/, /^Undefined column name/],
   [UNFIT, /^(The column names contains duplicates|PER PARTITION LIMIT is not allowed)/],
-  [/cannot be restricted by more than one relation/, UNFIT],
+  [/^Cannot restrict clustering columns when/, /^Slice restrictions are not supported on/],
+  [/cannot be restricted by (more than one relation|both)/, UNFIT],
   [/^SELECT DISTINCT queries must only/, /^SELECT DISTINCT queries must only/],
+  [UNFIT, /^Invalid restrictions on clustering columns/],
   [/^(PRIMARY KEY|Cannot execute|SELECT DISTINCT)/, /^Clustering column .* cannot be restricted/],
 ]
 
@@ -74,6 +78,9 @@ const unsigned = (answer) =>
 
 /** The column whose value does not fit. @param {Answer} answer */
 const subject = (answer) => /(?:for|column) "?([\w ]+?)"?(?: of type|:|$)/.exec(words(answer))?.[1]
+
+/** Whether it may be a write of no row. @param {string} text */
+const writesNothing = (text) => /\bDELETE .* [<>]|\bIN \(\)/.test(text)
 
 /** @type {Tolerated[]} */
 export const TOLERATED = [
@@ -118,7 +125,11 @@ export const TOLERATED = [
   },
   {
     listed: 'null in a range of rows, or what does not fit beside an `IN` of nothing',
-    is: (_, ours, theirs) => UNFIT.test(words(ours)) && theirs.rows !== undefined,
+    is: ({ text, children }, ours, theirs) =>
+      UNFIT.test(words(ours)) &&
+      (theirs.rows !== undefined ||
+        (theirs.error === undefined &&
+          [text, ...(children ?? []).map((child) => child.text)].some(writesNothing))),
   },
   {
     listed: 'an empty key inside `token()`, or of a range of rows that is empty',
@@ -166,6 +177,19 @@ export const TOLERATED = [
   {
     listed: 'a constant for a tuple',
     is: (_, ours) => /^Invalid \w+ constant .* of type (frozen<)?tuple</.test(words(ours)),
+  },
+  {
+    listed: '`sum` and `avg` of what is no number, or of nothing',
+    is: (_, ours, theirs) =>
+      /^Unknown function '(sum|avg)'$/.test(words(ours)) &&
+      /none of its type signatures match/.test(words(theirs)),
+  },
+  {
+    listed: '`CONTAINS` on a clustering column that descends',
+    is: ({ text }, ours, theirs) =>
+      / CONTAINS /.test(text) &&
+      ours.error === undefined &&
+      /^Cannot use CONTAINS( KEY)? on non-collection column/.test(words(theirs)),
   },
   {
     listed: 'the keyspace of a type that is unknown',

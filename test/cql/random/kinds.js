@@ -6,17 +6,19 @@ export const KINDS = {
   /** Writes of rows, partitions and columns; batches; SELECT; ALTER; TRUNCATE. */
   rows: true,
   /** STATIC columns. */
-  statics: false,
+  statics: true,
   /** DELETE of a range of rows. */
-  ranges: false,
+  ranges: true,
   /** UPDATE and DELETE with IN. */
   severalRows: true,
   /** Lists, sets and maps that are not frozen. */
-  collections: false,
+  collections: true,
+  /** What depends on where in a list an element is. */
+  places: false,
   /** Tables of counters. */
   counters: false,
   /** IF NOT EXISTS, IF EXISTS, IF column = value. */
-  conditions: false,
+  conditions: true,
 }
 
 /**

@@ -256,8 +256,9 @@ export class Run {
 /** Of a connection that broke while it was waited for. @param {Error} error @returns {Answer} */
 const lost = ({ message }) => ({ error: [-1, message] })
 
-/** A read of Cassandra's fails after some changes of a table, and then each of it does. */
-const READ_FAILURE = 0x1300
+/** A read of Cassandra's fails after some changes of a table, and then each of it does. A write that
+ * fails may have done a part. */
+const FAILURES = [0x1300, 0x1500]
 
 /**
  * Whether only one of them has done it, or they have other rows, or nothing can be compared.
@@ -265,7 +266,7 @@ const READ_FAILURE = 0x1300
  * @param {{ statement: Statement, ours: Answer, theirs: Answer }} found
  */
 function staysDifferent({ statement, ours, theirs }) {
-  if (theirs.error?.[0] === READ_FAILURE) return true
+  if (theirs.error && FAILURES.includes(theirs.error[0])) return true
   if (statement.text.startsWith('SELECT'))
     return !ours.error && !theirs.error && !sameRows(ours, theirs)
   return (ours.error === undefined) !== (theirs.error === undefined)

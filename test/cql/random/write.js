@@ -57,14 +57,14 @@ function update(draft, table, kinds, { inBatch, plain, timed }) {
   const some = random.some(alone ? statics : all, 0.5)
   const columns = some.length > 0 ? some : [random.pick(alone ? statics : all)]
   const using = draft.using(table, { inBatch, timed, lives: !plain })
-  const set = columns.map((column) => assignment(draft, column)).join(', ')
+  const set = columns.map((column) => assignment(draft, column, kinds)).join(', ')
   const where = alone ? partition(draft, table, kinds) : row(draft, table, kinds)
   const when = isConditional(random, table, kinds, plain) ? condition(draft, table) : ''
   return `UPDATE ${table.name}${using} SET ${set} WHERE ${where}${when}`
 }
 
-/** @param {Draft} draft  @param {Column} column @returns {string} */
-function assignment(draft, { name, type }) {
+/** @param {Draft} draft  @param {Column} column  @param {Kinds} kinds @returns {string} */
+function assignment(draft, { name, type }, kinds) {
   const { random } = draft
   if (type.name === 'counter') {
     if (random.chance(0.01)) return `${name} = ${draft.value(type)}`
@@ -74,11 +74,13 @@ function assignment(draft, { name, type }) {
   const some = () => draft.exactly(part(random, type))
   const ways = [() => `${name} = ${name} + ${some()}`, () => `${name} += ${some()}`]
   if (type.kind === 'list') {
-    ways.push(
-      () => `${name} = ${some()} + ${name}`,
-      () => `${name} = ${name} - ${some()}`,
-      () => `${name}[${draft.number(random.below(3))}] = ${draft.value(type.of[0])}`,
-    )
+    ways.push(() => `${name} = ${some()} + ${name}`)
+    if (kinds.has('places')) {
+      ways.push(
+        () => `${name} = ${name} - ${some()}`,
+        () => `${name}[${draft.number(random.below(3))}] = ${draft.value(type.of[0])}`,
+      )
+    }
   } else if (type.kind === 'set') {
     ways.push(
       () => `${name} = ${name} - ${some()}`,
@@ -175,7 +177,7 @@ function remove(draft, table, kinds, { inBatch, plain, timed }) {
   const all = valuesOf(table)
   const some = random.some(all, 0.4)
   const columns = some.length > 0 ? some : [random.pick(all)]
-  const names = columns.map((column) => element(draft, column)).join(', ')
+  const names = columns.map((column) => element(draft, column, kinds)).join(', ')
   const start = `DELETE${what === 'columns' ? ` ${names}` : ''} FROM ${table.name}`
   const using = draft.using(table, { inBatch, timed, lives: false })
   const statics = columns.every(({ kind }) => kind === 'static')
@@ -191,10 +193,13 @@ function remove(draft, table, kinds, { inBatch, plain, timed }) {
   return `${text}${may ? condition(draft, table) : ''}`
 }
 
-/** A column, or an element of it. @param {Draft} draft  @param {Column} column */
-function element(draft, { name, type }) {
+/** A column, or an element of it. @param {Draft} draft  @param {Column} column
+ * @param {Kinds} kinds */
+function element(draft, { name, type }, kinds) {
   if (type.frozen || draft.random.chance(0.3)) return name
-  if (type.kind === 'list') return `${name}[${draft.number(draft.random.below(3))}]`
+  if (type.kind === 'list') {
+    return kinds.has('places') ? `${name}[${draft.number(draft.random.below(3))}]` : name
+  }
   return `${name}[${draft.key(type.of[0])}]`
 }
 

@@ -9,8 +9,7 @@ use std::fmt;
 impl fmt::Display for Term {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Term::Marker { name: Some(name), .. } => write!(f, ":{name}"),
-            Term::Marker { name: None, .. } => f.write_str("?"),
+            Term::Marker { .. } => f.write_str("?"),
             Term::Literal(literal) => write!(f, "{literal}"),
             Term::Tuple(items) => put_all(items, ("(", ")"), f, fmt::Display::fmt),
             Term::Collection("list", items) => put_all(items, ("[", "]"), f, fmt::Display::fmt),
