@@ -256,8 +256,8 @@ export class Run {
 /** Of a connection that broke while it was waited for. @param {Error} error @returns {Answer} */
 const lost = ({ message }) => ({ error: [-1, message] })
 
-/** A read of Cassandra's fails after some changes of a table, and then each of it does. A write that
- * fails may have done a part. */
+/** A read of Cassandra's fails after some changes of a table, and then each of it does. A write
+ * that fails may have done a part. */
 const FAILURES = [0x1300, 0x1500]
 
 /**
