@@ -183,6 +183,7 @@ shard_metrics! {
         "Conditional writes run; a batch with conditions is one.";
     not_applied counter "cql_conditional_writes_not_applied_total"
         "Those of them whose conditions did not hold.";
+    counters counter "cql_counter_updates_total" "Writes to counters run, in batches or not.";
     latch_waiting gauge "latch_waiting"
         "Writes of all shards that wait for a latch of a partition of this one.";
     rows_read counter "cql_rows_read_total" "Rows returned by SELECT statements.";

@@ -11,7 +11,10 @@ mod simulated;
 mod whole;
 mod wire;
 
-use linear::checker::{Call, Sequential, is_linearizable};
+use linear::{
+    checker::{Call, is_linearizable},
+    rows::{OfRow, OneRow},
+};
 use sandglass_db::{
     io::{
         ManualClock, Random,
@@ -36,55 +39,12 @@ const IN_FLIGHT: usize = 3;
 /// More turns than anything needs.
 const TURNS_MAX: usize = 100_000;
 
-const SCHEMA: [&str; 2] = [
+const SCHEMA: [&str; 3] = [
     "CREATE KEYSPACE IF NOT EXISTS k WITH replication = \
      {'class': 'SimpleStrategy', 'replication_factor': 1}",
     "CREATE TABLE IF NOT EXISTS k.r (p int, c int, v int, PRIMARY KEY (p, c))",
+    "CREATE TABLE IF NOT EXISTS k.n (p int, c int, v counter, PRIMARY KEY (p, c))",
 ];
-
-/// What a client asks of the row of a key, and what it was answered; `None` if it was not.
-#[derive(Debug, Clone)]
-enum OfRow {
-    Read(Option<i32>),
-    /// `IF v = …`: whether it was, and else what was.
-    Swap {
-        from: i32,
-        to: i32,
-        answer: Option<Result<(), Option<i32>>>,
-    },
-    /// `IF NOT EXISTS`.
-    Insert {
-        to: i32,
-        answer: Option<Result<(), Option<i32>>>,
-    },
-    /// `IF EXISTS`.
-    Delete {
-        answer: Option<Result<(), Option<i32>>>,
-    },
-}
-
-/// The row of a key: its value, if it is there.
-struct OneRow;
-
-impl Sequential for OneRow {
-    type State = Option<i32>;
-    type Operation = OfRow;
-
-    fn apply(state: &Option<i32>, operation: &OfRow) -> Option<Option<i32>> {
-        let (holds, after, answer) = match operation {
-            OfRow::Read(found) => return (found == state).then_some(*state),
-            OfRow::Swap { from, to, answer } => (*state == Some(*from), Some(*to), answer),
-            OfRow::Insert { to, answer } => (state.is_none(), Some(*to), answer),
-            OfRow::Delete { answer } => (state.is_some(), None, answer),
-        };
-        match answer {
-            None if holds => Some(after),
-            None => Some(*state),
-            Some(Ok(())) => holds.then_some(after),
-            Some(Err(found)) => (!holds && found == state).then_some(*state),
-        }
-    }
-}
 
 /// What a client waits for.
 #[derive(Debug, Clone)]
@@ -112,6 +72,7 @@ struct Counts {
     unanswered: u64,
     refused: u64,
     reads: u64,
+    added: u64,
     crashes: u64,
     waited: u64,
 }
@@ -266,6 +227,9 @@ impl Run {
             return;
         }
         let key = i32::try_from(self.random.below(KEYS.cast_unsigned().into())).unwrap();
+        if self.random.percent(30) {
+            return self.ask_counter(index, key);
+        }
         let place = format!("p = {key} AND c = 0");
         self.written += 1;
         let to = self.written;
@@ -285,11 +249,34 @@ impl Run {
                 (text, OfRow::Swap { from, to, answer: None })
             }
         };
+        self.send(index, key, &text, operation);
+    }
+
+    /// A client asks something of a counter. Their keys follow those of rows.
+    fn ask_counter(&mut self, index: usize, key: i32) {
+        let place = format!("p = {key} AND c = 0");
+        let by = i32::try_from(self.random.below(1_000)).unwrap() - 300;
+        let (text, operation) = match self.random.below(10) {
+            0..4 => (format!("SELECT v FROM k.n WHERE {place}"), OfRow::Read(None)),
+            4..8 => (format!("UPDATE k.n SET v = v + {by} WHERE {place}"), OfRow::Add { by }),
+            _ => {
+                let rest = by - 7;
+                let text = format!(
+                    "BEGIN COUNTER BATCH UPDATE k.n SET v = v + 7 WHERE {place}; \
+                     UPDATE k.n SET v = v + {rest} WHERE {place} APPLY BATCH"
+                );
+                (text, OfRow::Add { by })
+            }
+        };
+        self.send(index, KEYS + key, &text, operation);
+    }
+
+    fn send(&mut self, index: usize, key: i32, text: &str, operation: OfRow) {
         self.moment += 1;
         let call = Call { operation, called: self.moment, returned: None };
         self.history.push(Entry { key, call, is_refused: false });
         let wait = Wait::Operation(self.history.len() - 1);
-        self.clients[index].ask(op::QUERY, &query(&text), wait);
+        self.clients[index].ask(op::QUERY, &query(text), wait);
     }
 
     /// A value that the row of a key had lately, as far as clients have been told.
@@ -325,6 +312,11 @@ impl Run {
             return;
         }
         entry.call.returned = Some(self.moment);
+        if let OfRow::Add { .. } = entry.call.operation {
+            assert_eq!(answer.kind(), 1, "void");
+            self.counts.added += 1;
+            return;
+        }
         let rows = answer.rows().0;
         if let OfRow::Read(found) = &mut entry.call.operation {
             *found = rows.first().and_then(|row| int(row, 0));
@@ -346,7 +338,7 @@ impl Run {
             | OfRow::Delete { answer } => {
                 *answer = Some(told);
             }
-            OfRow::Read(_) => {}
+            OfRow::Read(_) | OfRow::Add { .. } => {}
         }
     }
 
@@ -416,7 +408,12 @@ impl Run {
 }
 
 fn int(row: &Row, column: usize) -> Option<i32> {
-    row[column].as_deref().map(|bytes| i32::from_be_bytes(bytes.try_into().unwrap()))
+    let counter = |bytes: &[u8]| i64::from_be_bytes(bytes.try_into().unwrap());
+    let value = |bytes: &[u8]| match bytes.len() {
+        4 => i32::from_be_bytes(bytes.try_into().unwrap()),
+        _ => i32::try_from(counter(bytes)).unwrap(),
+    };
+    row[column].as_deref().map(value)
 }
 
 /// Says which run failed.
@@ -449,7 +446,7 @@ fn run(seed: u64) -> Counts {
 }
 
 #[test]
-fn conditional_writes_are_linearizable() {
+fn writes_that_depend_on_what_is_there_are_linearizable() {
     let all: Vec<Counts> = seeds().map(run).collect();
     if std::env::var("SANDGLASS_SEED").is_ok() {
         return eprintln!("{all:#?}");
@@ -461,6 +458,7 @@ fn conditional_writes_are_linearizable() {
         ("unanswered", sum(|c| c.unanswered), 100),
         ("refused", sum(|c| c.refused), 1),
         ("reads", sum(|c| c.reads), 500),
+        ("added", sum(|c| c.added), 500),
         ("crashes", sum(|c| c.crashes), 50),
         ("latches", sum(|c| c.waited), 1_000),
     ];

@@ -18,8 +18,12 @@ pub use execute::{
     BindContext, BindScratch, BoundWrite, KnownRows, NotApplied, Read, ReadOptions, RowName,
     applied_column, are_met, bind_all, not_applied, rows_of,
 };
-pub use parse::{ast::Statement, parse};
+pub use parse::{
+    ast::{BatchWord, Statement},
+    parse,
+};
 pub use prepare::{
+    check_batch,
     plan::{
         BatchPlan, ColumnSpec, DescribePlan, Plan, Prepared, SelectPlan, SystemPlan, WritePlan,
     },

@@ -125,6 +125,18 @@ impl Consistency {
         serial.then_some("You must use conditional updates for serializable writes")
     }
 
+    /// Why counters of this table may not be changed at this level, if they may not.
+    #[must_use]
+    pub fn refused_for_counter(self, table: &str) -> Option<String> {
+        match self.0 {
+            0x00 => Some(format!(
+                "Consistency level ANY is not yet supported for counter table {table}"
+            )),
+            0x08 | 0x09 => Some("Counter operations are inherently non-serializable".into()),
+            _ => None,
+        }
+    }
+
     /// Why a conditional write may not be made durable at this level, if it may not.
     #[must_use]
     pub fn refused_for_commit(self) -> Option<String> {

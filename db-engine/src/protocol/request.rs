@@ -165,7 +165,7 @@ pub enum BatchKind {
     Logged,
     /// Each for itself, where they belong to different partitions.
     Unlogged,
-    /// Of counters, which we do not have.
+    /// Of counters.
     Counter,
 }
 

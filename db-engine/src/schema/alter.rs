@@ -2,7 +2,7 @@
 
 use super::{
     Column, ColumnKind, DroppedColumn, SchemaError, Table,
-    columns::{COLUMNS_MAX, check_static, check_type, column_of_cells, invalid},
+    columns::{COLUMNS_MAX, check_counters, check_static, check_type, column_of_cells, invalid},
     ddl::{Alteration, NewColumn},
 };
 use crate::types::{
@@ -21,7 +21,7 @@ pub(super) fn alter_table(
             for column in columns {
                 add_column(table, column, *if_not_exists, scope)?;
             }
-            Ok(())
+            check_counters(table)
         }
         Alteration::Drop { if_exists, columns, timestamp_us } => {
             let dropped_us = timestamp_us.unwrap_or(now_us);
@@ -72,7 +72,7 @@ pub(super) fn alter_table(
                 return Err(SchemaError::Config("Cannot alter table id.".into()));
             }
             table.options = options;
-            Ok(())
+            check_counters(table)
         }
     }
 }
@@ -90,11 +90,26 @@ fn add_column(
         }
         return invalid(format!("Column with name '{name}' already exists"));
     }
-    let declared = check_type(&table.name, new, scope)?;
+    let declared = check_type(new, scope)?;
     if *is_static {
         check_static(!table.clustering().is_empty())?;
     }
+    let (is_counter, full_name) =
+        (declared.ty == CqlType::Counter, format!("{}.{}", table.keyspace, table.name));
+    if is_counter && !table.is_counter() {
+        return Err(SchemaError::Config(format!(
+            "{full_name}: Cannot have a counter column (\"{name}\") in a non counter table"
+        )));
+    }
+    if !is_counter && table.is_counter() {
+        return Err(SchemaError::Config(format!(
+            "{full_name}: Cannot have a non counter column (\"{name}\") in a counter table"
+        )));
+    }
     let dropped = table.dropped.get(name);
+    if is_counter && dropped.is_some() {
+        return invalid(format!("Cannot re-add previously dropped counter column {name}"));
+    }
     if let Some(dropped) = dropped.filter(|column| !reads(&declared, column)) {
         return invalid(format!(
             "Cannot add a column '{name}' of type {}, incompatible with previously dropped column \

@@ -3,7 +3,7 @@
 use super::{
     Applied, Catalog, Changed, Column, ColumnKind, Ddl, Keyspace, SchemaChange, SchemaError, Table,
     TableName, TableOptions, alter,
-    columns::{COLUMNS_MAX, check_static, check_type, column_of_cells, invalid},
+    columns::{COLUMNS_MAX, check_counters, check_static, check_type, column_of_cells, invalid},
     ddl::{ChangeKind, NewColumn, Properties},
     replication::keyspace_options,
     system::is_system,
@@ -277,7 +277,7 @@ fn create_table(
         if !names.insert(name) {
             return invalid(format!("Duplicate column '{name}' declaration for table '{table}'"));
         }
-        left.push((column, check_type(table, column, keyspace.scope())?));
+        left.push((column, check_type(column, keyspace.scope())?));
     }
     if left.len() > COLUMNS_MAX {
         return invalid(format!("Table '{table}' has more than {COLUMNS_MAX} columns"));
@@ -292,6 +292,10 @@ fn create_table(
     set_order(table, &mut made, clustering, order)?;
     if left.iter().any(|(column, _)| column.is_static) {
         check_static(!clustering.is_empty())?;
+    }
+    let is_counter = |(_, declared): &(&NewColumn, Declared)| declared.ty == CqlType::Counter;
+    if left.iter().any(is_counter) && !left.iter().all(is_counter) {
+        return invalid("Cannot mix counter and non counter columns in the same table");
     }
     left.sort_by(|(a, _), (b, _)| a.name.cmp(&b.name));
     let mut next_column = 0;
@@ -313,6 +317,7 @@ fn create_table(
         options,
     };
     made.sort_with_cells();
+    check_counters(&made)?;
     Ok(made)
 }
 
@@ -350,6 +355,9 @@ fn key_column(
     }
     if ty.mentions_duration() {
         return invalid(format!("duration type is not supported for PRIMARY KEY column '{name}'"));
+    }
+    if ty == CqlType::Counter {
+        return invalid(format!("counter type is not supported for PRIMARY KEY column '{name}'"));
     }
     if *is_static {
         return invalid(format!("Static column '{name}' cannot be part of the PRIMARY KEY"));

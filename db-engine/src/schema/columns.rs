@@ -1,6 +1,6 @@
 //! What CREATE TABLE and ALTER TABLE ask of a column.
 
-use super::{Column, ColumnKind, SchemaError, ddl::NewColumn};
+use super::{Column, ColumnKind, SchemaError, Table, ddl::NewColumn};
 use crate::types::{
     CqlType,
     parse::{Declared, TypeScope},
@@ -15,24 +15,29 @@ pub(super) fn invalid<T>(text: impl Into<String>) -> Result<T, SchemaError> {
 
 /// The type of a new column, if a table can have it.
 pub(super) fn check_type(
-    table: &str,
     column: &NewColumn,
     scope: TypeScope<'_>,
 ) -> Result<Declared, SchemaError> {
-    let NewColumn { name, ty, .. } = column;
-    let declared = ty.declared(scope).map_err(SchemaError::Invalid)?;
-    match &declared.ty {
-        CqlType::Counter => unsupported(&format!("Counters (column {name} of table {table}) are")),
-        CqlType::Udt(of) if !declared.frozen => {
-            if of.fields().iter().any(|field| field.ty.is_collection() && !field.frozen) {
-                return invalid(
-                    "Non-frozen UDTs with nested non-frozen collections are not supported",
-                );
-            }
-            Ok(declared)
-        }
-        _ => Ok(declared),
+    let declared = column.ty.declared(scope).map_err(SchemaError::Invalid)?;
+    if let CqlType::Udt(of) = &declared.ty
+        && !declared.frozen
+        && of.fields().iter().any(|field| field.ty.is_collection() && !field.frozen)
+    {
+        return invalid("Non-frozen UDTs with nested non-frozen collections are not supported");
     }
+    Ok(declared)
+}
+
+/// What a table of counters may not have.
+pub(super) fn check_counters(table: &Table) -> Result<(), SchemaError> {
+    if table.is_counter() && table.options.default_ttl_s != 0 {
+        return invalid("Cannot set default_time_to_live on a table with counters");
+    }
+    let is_static = |column: &Column| column.kind == ColumnKind::Static;
+    if table.is_counter() && table.columns.iter().any(is_static) {
+        return unsupported("Counters that are static are");
+    }
+    Ok(())
 }
 
 /// Static columns are told apart from the others by what clustering columns are there for.

@@ -218,6 +218,14 @@ impl Table {
         Some(columns)
     }
 
+    /// Whether all that its rows hold are counters.
+    #[must_use]
+    pub fn is_counter(&self) -> bool {
+        let own = self.with_cells().iter().map(|column| &column.ty);
+        let dropped = self.dropped.values().map(|column| &column.ty);
+        own.chain(dropped).any(|ty| *ty == CqlType::Counter)
+    }
+
     /// The column of this name.
     #[must_use]
     pub fn column(&self, name: &str) -> Option<&Column> {

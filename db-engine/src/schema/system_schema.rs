@@ -76,6 +76,7 @@ fn table_value(column: &str, table: &Table) -> Option<Vec<u8>> {
         "dclocal_read_repair_chance" | "read_repair_chance" => double(0.0),
         "default_time_to_live" => int(i32::try_from(options.default_ttl_s).unwrap_or(i32::MAX)),
         "extensions" => map(&BTreeMap::new()),
+        "flags" if table.is_counter() => collection::list(&["compound", "counter"]),
         "flags" => collection::list(&["compound"]),
         "gc_grace_seconds" => int(i32::try_from(options.gc_grace_s).unwrap_or(i32::MAX)),
         "id" => table.id.as_bytes().to_vec(),

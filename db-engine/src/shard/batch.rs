@@ -9,7 +9,7 @@ use super::{
     statement::PreparedStatement,
 };
 use crate::{
-    cql::{self, BindContext, Plan},
+    cql::{self, BatchWord, BindContext, Plan},
     io::TimeSlice,
     protocol::{
         MalformedBody,
@@ -71,11 +71,10 @@ impl Shard {
         time: &mut TimeSlice<'_>,
     ) -> Result<(), MalformedBody> {
         let batch = Batch::read(body)?;
-        let refused = match batch.head.kind {
-            BatchKind::Counter => Some("Counters are not supported yet by Sandglass"),
-            _ => batch.head.consistency.refused_for_write(),
-        };
-        if let Some(refused) = refused {
+        if batch.head.kind == BatchKind::Counter {
+            return self.dependent_batch(session, stream, body);
+        }
+        if let Some(refused) = batch.head.consistency.refused_for_write() {
             self.core.fail(session, stream, &Failure::invalid(refused));
             return Ok(());
         }
@@ -246,7 +245,12 @@ impl Shard {
                 }
             }
         }
-        if let Err(failure) = self.core.depend((session, stream), statements, true, levels) {
+        let kind = match batch.head.kind {
+            BatchKind::Logged => BatchWord::Logged,
+            BatchKind::Unlogged => BatchWord::Unlogged,
+            BatchKind::Counter => BatchWord::Counter,
+        };
+        if let Err(failure) = self.core.depend((session, stream), statements, Some(kind), levels) {
             self.core.fail(session, stream, &failure);
         }
         Ok(())

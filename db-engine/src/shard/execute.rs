@@ -359,11 +359,12 @@ impl Core {
         match &statement.prepared.plan {
             Plan::Write(plan) if plan.is_dependent() => {
                 let statements = vec![OwnStatement::new(statement, request.values)];
-                self.depend((session, stream), statements, false, request.levels())
+                self.depend((session, stream), statements, None, request.levels())
             }
             Plan::Batch(plan) if plan.is_dependent() => {
                 let statements = vec![OwnStatement::new(statement, request.values)];
-                self.depend((session, stream), statements, true, request.levels())
+                let kind = Some(plan.kind());
+                self.depend((session, stream), statements, kind, request.levels())
             }
             Plan::Write(plan) => self.write(session, stream, plan, request),
             Plan::Select(plan) => self.select(session, (stream, statement), plan, request, time),

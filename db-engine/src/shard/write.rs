@@ -136,7 +136,7 @@ impl Core {
 
     /// Says whose these mutations are. If there are several owners, copies each one's part to
     /// `self.split`.
-    fn cut(&mut self, mutations: &[u8]) -> Result<Owner, Failure> {
+    pub(super) fn cut(&mut self, mutations: &[u8]) -> Result<Owner, Failure> {
         let malformed = |_| Failure::from(Refused::Malformed);
         let owner_of = |token: Token| shard_of(token, self.shards);
         let mut views = mutation::mutations(mutations);
@@ -223,7 +223,7 @@ impl Core {
         Ok(())
     }
 
-    fn write_part(&mut self, owner: u16, tag: Tag, part: &[u8]) -> Result<(), Refused> {
+    pub(super) fn write_part(&mut self, owner: u16, tag: Tag, part: &[u8]) -> Result<(), Refused> {
         if owner == self.shard {
             self.store.write(tag, part)
         } else {
@@ -378,7 +378,7 @@ impl Core {
 }
 
 /// Whose the mutations of a batch are.
-enum Owner {
+pub(super) enum Owner {
     Nobody,
     One(u16),
     Several,

@@ -59,7 +59,7 @@ pub enum CqlType {
     Blob,
     /// One byte: 0 or not.
     Boolean,
-    /// 64-bit counter. Known by name only: tables of counters are refused.
+    /// 64-bit counter, which is never set but by a sum.
     Counter,
     /// Days, as an unsigned 32-bit integer with 1970-01-01 at 2^31.
     Date,
@@ -159,7 +159,7 @@ impl CqlType {
     #[must_use]
     pub fn has_order(&self) -> bool {
         match self {
-            CqlType::Duration | CqlType::Counter => false,
+            CqlType::Duration => false,
             CqlType::List(item) | CqlType::Set(item) => item.has_order(),
             CqlType::Map(key, value) => key.has_order() && value.has_order(),
             CqlType::Tuple(fields) => fields.iter().all(CqlType::has_order),

@@ -101,6 +101,10 @@ impl TypeName {
         self.name == "frozen" && !self.is_user_defined()
     }
 
+    fn is_counter(&self) -> bool {
+        self.name == "counter" && !self.is_user_defined()
+    }
+
     fn is_collection(&self) -> bool {
         !self.is_user_defined() && ["list", "map", "set"].contains(&self.name.as_str())
     }
@@ -143,6 +147,9 @@ impl TypeName {
         if self.is_collection() {
             self.check_parts(frozen)?;
         }
+        if is_tuple && self.arguments.iter().any(TypeName::is_counter) {
+            return Err("Counters are not allowed inside tuples".into());
+        }
         let inside = self.arguments.iter().map(|part| part.resolve(scope, frozen || is_tuple));
         let mut inside = inside.collect::<Result<Vec<_>, String>>()?;
         let count = inside.len();
@@ -161,8 +168,9 @@ impl TypeName {
     /// Checks what is in a collection.
     fn check_parts(&self, frozen: bool) -> Result<(), String> {
         for part in &self.arguments {
-            if part.name == "counter" && !part.is_user_defined() {
-                return Err(format!("Counters are not allowed inside collections: {self}"));
+            if part.is_counter() {
+                let name = if frozen { format!("frozen<{self}>") } else { self.to_string() };
+                return Err(format!("Counters are not allowed inside collections: {name}"));
             }
             if !frozen && part.is_collection() {
                 return Err(format!(

@@ -2,3 +2,4 @@
 #![allow(dead_code, missing_docs, clippy::unwrap_used)] // Each test uses a part of it.
 
 pub mod checker;
+pub mod rows;

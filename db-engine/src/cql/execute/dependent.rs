@@ -67,7 +67,8 @@ impl<'a> KnownRows<'a> {
         self.rows.iter().zip(self.pages).map(|(row, page)| (row, page.rows().next()))
     }
 
-    fn find(self, table: TableNumber, key: &[u8], ck: &[u8]) -> Option<PageRow<'a>> {
+    /// What was found of a row.
+    pub(super) fn find(self, table: TableNumber, key: &[u8], ck: &[u8]) -> Option<PageRow<'a>> {
         let wanted = (table, token(key), key, ck);
         let place = |row: &RowName| (row.table, row.token, &*row.key, &*row.ck).cmp(&wanted);
         let at = self.rows.binary_search_by(place).ok()?;
@@ -287,7 +288,7 @@ impl NotApplied {
 
 impl Prior {
     /// The row, to take values from; `None` if it is not there.
-    fn projector<'a>(&'a self, row: PageRow<'a>, now_s: i64) -> Option<Projector<'a>> {
+    pub(super) fn projector<'a>(&'a self, row: PageRow<'a>, now_s: i64) -> Option<Projector<'a>> {
         let shape = Shape {
             single_key: self.table.partition_key().len() == 1,
             clustering: &self.clustering,
@@ -403,25 +404,4 @@ fn compare(
         Operator::Ge => current >= wanted,
         Operator::Contains | Operator::ContainsKey => false,
     })
-}
-
-/// Appends the mutations of writes that all may happen, in their order.
-///
-/// # Errors
-/// In Cassandra's words, if the values do not suit the statements. Nothing is appended then.
-pub fn bind_all(
-    writes: &[BoundWrite<'_>],
-    mut context: BindContext,
-    scratch: &mut BindScratch,
-    out: &mut Vec<u8>,
-) -> Result<(), CqlError> {
-    let (start, mut last) = (out.len(), None);
-    for BoundWrite { plan, values } in writes {
-        if let Err(error) = plan.append(values, &context, scratch, out, &mut last) {
-            out.truncate(start);
-            return Err(error);
-        }
-        context.random = context.random.wrapping_add(1);
-    }
-    Ok(())
 }

@@ -2,6 +2,7 @@
 
 mod aggregate;
 mod batch;
+mod bind_dependent;
 mod choice;
 mod collect;
 mod context;
@@ -22,10 +23,10 @@ mod timeuuid;
 mod value;
 mod write;
 
+pub use bind_dependent::bind_all;
 pub use context::{BindContext, BindScratch};
 pub use dependent::{
-    BoundWrite, KnownRows, NotApplied, RowName, applied_column, are_met, bind_all, not_applied,
-    rows_of,
+    BoundWrite, KnownRows, NotApplied, RowName, applied_column, are_met, not_applied, rows_of,
 };
 pub use read::Read;
 pub use select::ReadOptions;

@@ -66,6 +66,21 @@ impl WritePlan {
         out: &mut Vec<u8>,
         last: &mut Option<usize>,
     ) -> Result<Option<Token>, CqlError> {
+        self.append_row(values, context, scratch, out, last, |builder, given, ck, write| {
+            self.build(builder, given, ck, write)
+        })
+    }
+
+    /// Appends what `build` writes to the row that the statement names.
+    pub(super) fn append_row(
+        &self,
+        values: &[Value<'_>],
+        context: &BindContext,
+        scratch: &mut BindScratch,
+        out: &mut Vec<u8>,
+        last: &mut Option<usize>,
+        build: impl FnOnce(&mut Builder<'_>, Given<'_>, &[u8], &Write) -> Result<(), CqlError>,
+    ) -> Result<Option<Token>, CqlError> {
         check_length(out.len())?;
         let write = self.write(values, context)?;
         let given = (values, context, &scratch.places);
@@ -86,7 +101,7 @@ impl WritePlan {
             let token = token(&scratch.key);
             (Builder::new(out, self.table, token, &scratch.key), token)
         };
-        match self.build(&mut builder, given, &scratch.ck, &write) {
+        match build(&mut builder, given, &scratch.ck, &write) {
             Ok(()) => {
                 builder.finish().map_err(|_| too_long())?;
                 Ok(Some(token))

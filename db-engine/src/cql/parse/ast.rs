@@ -217,6 +217,17 @@ pub enum Deleted {
     Field(String),
 }
 
+/// How the writes of a batch belong together, as `BEGIN … BATCH` says it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum BatchWord {
+    /// All or none, whatever happens.
+    Logged,
+    /// `UNLOGGED`.
+    Unlogged,
+    /// `COUNTER`.
+    Counter,
+}
+
 /// `UPDATE`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Update {
@@ -293,8 +304,8 @@ impl Modification {
 /// `BEGIN BATCH … APPLY BATCH`.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BatchStatement {
-    /// Whether `UNLOGGED` was said.
-    pub unlogged: bool,
+    /// How its writes belong together.
+    pub kind: BatchWord,
     /// `USING` of the whole.
     pub using: Using,
     /// The writes.

@@ -4,7 +4,8 @@ use crate::cql::{
     error::CqlError,
     parse::{
         ast::{
-            Assigned, BatchStatement, Delete, Deleted, Insert, Modification, Term, Update, Using,
+            Assigned, BatchStatement, BatchWord, Delete, Deleted, Insert, Modification, Term,
+            Update, Using,
         },
         cursor::{Parsed, Parser},
         lexer::LexemeKind,
@@ -157,10 +158,13 @@ impl Parser<'_> {
     }
 
     pub(super) fn batch(&mut self) -> Parsed<BatchStatement> {
-        let unlogged = self.words("unlogged");
-        if self.words("counter") {
-            return Err(CqlError::unsupported("Counters are"));
-        }
+        let kind = if self.words("unlogged") {
+            BatchWord::Unlogged
+        } else if self.words("counter") {
+            BatchWord::Counter
+        } else {
+            BatchWord::Logged
+        };
         self.expect_words("batch")?;
         let using = self.using()?;
         let mut writes = Vec::new();
@@ -172,6 +176,6 @@ impl Parser<'_> {
             }
         }
         self.expect_words("apply batch")?;
-        Ok(BatchStatement { unlogged, using, writes })
+        Ok(BatchStatement { kind, using, writes })
     }
 }

@@ -51,6 +51,9 @@ pub(super) fn prepare(
         return Err(CqlError::unsupported("IF on a table with static columns is"));
     }
     let guard = match write.condition() {
+        IfClause::Always if table.is_counter() => {
+            return Ok(Some(Box::new(Prior::new(table, None))));
+        }
         IfClause::Always => return Ok(None),
         IfClause::Exists => Guard::Exists,
         IfClause::NotExists => Guard::NotExists,
@@ -59,6 +62,9 @@ pub(super) fn prepare(
             Guard::Columns(all.collect::<Result<_, _>>()?)
         }
     };
+    if table.is_counter() {
+        return invalid("Conditional updates are not supported on counter tables");
+    }
     if write.using().timestamp.is_some() {
         return invalid("Cannot provide custom timestamp for conditional updates");
     }
@@ -72,6 +78,9 @@ fn requirement(
 ) -> Result<Requirement, CqlError> {
     let found = column(table, &relation.column)?;
     let operator = relation.operator;
+    if found.ty == CqlType::Counter {
+        return invalid("Conditions on counters are not supported");
+    }
     let orders = !matches!(operator, Operator::Eq | Operator::Ne | Operator::In);
     if orders && !found.ty.has_order() {
         let what = match found.ty {

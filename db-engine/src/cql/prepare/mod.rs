@@ -3,6 +3,7 @@
 mod binder;
 mod conditions;
 mod contains;
+mod counters;
 mod describe;
 mod elements;
 mod guard;
@@ -21,7 +22,7 @@ mod write;
 use crate::{
     cql::{
         error::CqlError,
-        parse::ast::{BatchStatement, Statement},
+        parse::ast::{BatchStatement, BatchWord, Statement},
     },
     schema::{Catalog, Table, TableName},
     types::CqlType,
@@ -110,6 +111,40 @@ fn find<'a>(
     Ok(catalog.table(keyspace, &name.name)?)
 }
 
+/// Checks what writes may be in one batch.
+///
+/// # Errors
+/// In Cassandra's words, if these may not.
+pub fn check_batch<'a>(
+    kind: BatchWord,
+    has_timestamp: bool,
+    writes: impl IntoIterator<Item = &'a WritePlan>,
+) -> Result<(), CqlError> {
+    let (mut counters, mut others, mut conditions) = (false, false, false);
+    for write in writes {
+        counters |= write.is_counter();
+        others |= !write.is_counter();
+        conditions |= write.is_conditional();
+    }
+    let is_counter = kind == BatchWord::Counter;
+    let refused = if has_timestamp && conditions {
+        "Cannot provide custom timestamp for conditional BATCH"
+    } else if has_timestamp && is_counter {
+        "Cannot provide custom timestamp for counter BATCH"
+    } else if has_timestamp && counters {
+        "Cannot provide custom timestamp for a BATCH containing counters"
+    } else if is_counter && others {
+        "Cannot include non-counter statement in a counter batch"
+    } else if counters && others {
+        "Counter and non-counter mutations cannot exist in the same batch"
+    } else if kind == BatchWord::Logged && counters {
+        "Cannot include a counter statement in a logged batch"
+    } else {
+        return Ok(());
+    };
+    Err(CqlError::invalid(refused))
+}
+
 fn prepare_batch(
     catalog: &Catalog,
     keyspace: Option<&str>,
@@ -140,13 +175,11 @@ fn prepare_batch(
         depends.push(table.table_version());
         writes.push(plan);
     }
-    if timestamp.is_some() && writes.iter().any(WritePlan::is_conditional) {
-        return Err(CqlError::invalid("Cannot provide custom timestamp for conditional BATCH"));
-    }
+    check_batch(batch.kind, timestamp.is_some(), &writes)?;
     depends.dedup();
     let (constant_bytes, bind) = (binder.constant_bytes(), binder.finish());
-    let (unlogged, markers) = (batch.unlogged, bind.len());
-    let plan = Plan::Batch(BatchPlan { unlogged, writes, timestamp, markers });
+    let (kind, markers) = (batch.kind, bind.len());
+    let plan = Plan::Batch(BatchPlan { kind, writes, timestamp, markers });
     let (keyspace, table) =
         first.map_or(("", ""), |table| (table.keyspace.as_str(), table.name.as_str()));
     let made = Prepared::new(plan, keyspace, table);

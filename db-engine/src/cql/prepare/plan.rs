@@ -3,7 +3,7 @@
 use crate::{
     cql::{
         error::CqlError,
-        parse::ast::{Describe, Operator},
+        parse::ast::{BatchWord, Describe, Operator},
         prepare::{
             input::{BoundValue, ElementsWrite, PartKey},
             source::{Aggregate, Source},
@@ -175,6 +175,8 @@ pub struct WritePlan {
     pub(in crate::cql) timestamp: Option<BoundValue>,
     pub(in crate::cql) ttl: Option<BoundValue>,
     pub(in crate::cql) default_ttl_s: u32,
+    /// What is added to counters, by the numbers of their columns, ascending.
+    pub(in crate::cql) increments: Vec<Increment>,
     /// What must be known of its row before, if anything must.
     pub(in crate::cql) prior: Option<Box<Prior>>,
     /// How many markers the statement has.
@@ -189,11 +191,27 @@ impl WritePlan {
         self.prior.is_some()
     }
 
+    /// Whether its table is one of counters.
+    #[must_use]
+    pub fn is_counter(&self) -> bool {
+        self.prior.as_ref().is_some_and(|prior| prior.table.is_counter())
+    }
+
     /// Whether it has an `IF`.
     #[must_use]
     pub fn is_conditional(&self) -> bool {
         self.prior.as_ref().is_some_and(|prior| prior.guard.is_some())
     }
+}
+
+/// What is added to a counter.
+#[derive(Debug)]
+pub(in crate::cql) struct Increment {
+    /// The number of its column.
+    pub column: u16,
+    /// Whether the value is taken away.
+    pub minus: bool,
+    pub value: BoundValue,
 }
 
 /// What a write must know of its row before: how it is read, and what must be so.
@@ -246,17 +264,23 @@ pub(in crate::cql) struct Requirement {
 /// Several writes. Their mutations are to be applied all or none.
 #[derive(Debug)]
 pub struct BatchPlan {
-    pub(in crate::cql) unlogged: bool,
+    pub(in crate::cql) kind: BatchWord,
     pub(in crate::cql) writes: Vec<WritePlan>,
     pub(in crate::cql) timestamp: Option<BoundValue>,
     pub(in crate::cql) markers: usize,
 }
 
 impl BatchPlan {
+    /// How its writes belong together.
+    #[must_use]
+    pub fn kind(&self) -> BatchWord {
+        self.kind
+    }
+
     /// Whether `UNLOGGED` was said: its parts may become durable one by one.
     #[must_use]
     pub fn is_unlogged(&self) -> bool {
-        self.unlogged
+        self.kind == BatchWord::Unlogged
     }
 
     /// Its writes, in their order.

@@ -10,7 +10,7 @@ use crate::{
         prepare::{
             binder::{Binder, column},
             conditions::Sorter,
-            elements, guard,
+            counters, elements, guard,
             input::{BoundValue, ElementsWrite},
             named_rows::Verb,
             plan::{Action, RowChanges, WritePlan},
@@ -45,6 +45,7 @@ pub(super) fn prepare(
         timestamp: None,
         ttl: None,
         default_ttl_s: table.options.default_ttl_s,
+        increments: Vec::new(),
         prior: None,
         markers: 0,
     };
@@ -57,7 +58,11 @@ pub(super) fn prepare(
         changes.cells.sort_by_key(|(number, _)| *number);
         changes.elements.sort_by_key(|(number, _)| *number);
     }
+    plan.increments.sort_by_key(|increment| increment.column);
     plan.prior = guard::prepare(table, write, binder)?;
+    if table.is_counter() {
+        counters::check(write.using(), &plan)?;
+    }
     Ok(plan)
 }
 
@@ -77,6 +82,11 @@ fn prepare_insert(
     binder: &mut Binder,
     plan: &mut WritePlan,
 ) -> Result<(), CqlError> {
+    if table.is_counter() {
+        return Err(CqlError::invalid(
+            "INSERT statements are not allowed on counter tables, use UPDATE instead",
+        ));
+    }
     let mut keys: Vec<(&Column, BoundValue)> = Vec::new();
     let mut seen: Vec<&str> = Vec::new();
     for (name, term) in &insert.values {
@@ -123,6 +133,9 @@ fn prepare_update(
             )));
         }
         match assigned {
+            _ if column.ty == CqlType::Counter => {
+                plan.increments.push(counters::increment(column, assigned, binder)?);
+            }
             Assigned::Value(term) if !column.has_elements() => {
                 changes.cells.push((column.number, binder.of_column(term, column)?));
             }

@@ -6,7 +6,7 @@ use crate::{
     cql::{BoundWrite, ColumnSpec, CqlError, Plan, RowName},
     protocol::result::Columns,
     shard::{session::Address, statement::PreparedStatement},
-    store::Page,
+    store::{Page, Refused},
     types::Value,
 };
 use std::{ops::Range, sync::Arc};
@@ -62,6 +62,11 @@ impl OwnStatement {
         self.values.iter().map(value).collect()
     }
 
+    /// The table that it writes to.
+    pub(super) fn table(&self) -> &str {
+        &self.statement.prepared.table
+    }
+
     /// Checks that it has as many values as markers.
     pub(super) fn check_count(&self) -> Result<(), CqlError> {
         self.statement.prepared.check_count(self.values.len())
@@ -108,6 +113,8 @@ pub(super) struct DependentWrite {
     pub address: Address,
     pub statements: Vec<OwnStatement>,
     pub is_batch: bool,
+    /// Whether one of them has an `IF`: if not, there is no more to answer than that it is done.
+    pub is_conditional: bool,
     /// The latches that it needs, ascending, each with the shard that has it.
     pub latches: Vec<(u16, LatchName)>,
     /// How many of them it has asked for, and how many of those it holds.
@@ -117,6 +124,9 @@ pub(super) struct DependentWrite {
     pub rows: Vec<RowName>,
     pub pages: Vec<Page>,
     pub stage: DependentStage,
+    /// Shards that have not said that their part is durable, and why one of them refused it.
+    pub parts_left: usize,
+    pub refused: Option<Refused>,
     /// Since when it waits.
     pub since_us: u64,
     /// The second since the Unix epoch at which its rows are looked at.

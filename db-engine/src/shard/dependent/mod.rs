@@ -1,4 +1,4 @@
-//! Writes that depend on what is there: conditional writes.
+//! Writes that depend on what is there: conditional writes and counters.
 //!
 //! The shard of the client goes through their steps: it takes the latches of their partitions,
 //! one after the other in the order of their names, so that no two writes wait for each other; it
@@ -27,7 +27,7 @@ use super::{
 };
 use crate::{
     budget::{Charge, Share},
-    cql::{self, NotApplied, applied_column},
+    cql::{self, BatchWord, NotApplied, RowName, applied_column},
     io::TimeSlice,
     mutation::token::shard_of,
     protocol::{Consistency, code, result},
@@ -113,7 +113,11 @@ pub(super) struct Levels {
 }
 
 impl Levels {
-    fn check(self) -> Result<(), Failure> {
+    fn check(self, is_conditional: bool, table: &str) -> Result<(), Failure> {
+        if !is_conditional {
+            let refused = self.consistency.refused_for_counter(table);
+            return refused.map_or(Ok(()), |refused| Err(Failure::invalid(refused)));
+        }
         let condition = self.serial.and_then(Consistency::refused_for_condition);
         let refused = condition.map(str::to_owned).or(self.consistency.refused_for_commit());
         refused.map_or(Ok(()), |refused| Err(Failure::invalid(refused)))
@@ -126,10 +130,9 @@ impl Core {
         &mut self,
         (session, stream): (&mut Session, i16),
         statements: Vec<OwnStatement>,
-        is_batch: bool,
+        batch: Option<BatchWord>,
         levels: Levels,
     ) -> Result<(), Failure> {
-        levels.check()?;
         for own in &statements {
             own.check_count()?;
         }
@@ -139,21 +142,25 @@ impl Core {
             if writes.len() > STATEMENTS_MAX {
                 return Err(Failure::invalid(TOO_MANY_DEPENDENT));
             }
-            Ok((writes.len(), cql::rows_of(writes, is_batch, &context, scratch)?))
+            if let Some(kind) = batch {
+                cql::check_batch(kind, false, writes.iter().map(|write| write.plan))?;
+            }
+            Ok((writes.len(), cql::rows_of(writes, batch.is_some(), &context, scratch)?))
         })?;
+        let is_conditional = with_writes(&statements, |writes| {
+            writes.iter().any(|write| write.plan.is_conditional())
+        });
+        let table = statements.first().map(OwnStatement::table);
+        levels.check(is_conditional, table.unwrap_or_default())?;
         self.metrics.writes.add(count as u64);
-        self.metrics.batches.add(u64::from(is_batch));
-        self.metrics.conditional.add(1);
+        self.metrics.batches.add(u64::from(batch.is_some()));
+        if is_conditional {
+            self.metrics.conditional.add(1);
+        } else {
+            self.metrics.counters.add(count as u64);
+        }
         self.metrics.query(levels.consistency.number());
-        let mut latches: Vec<(u16, LatchName)> = rows
-            .iter()
-            .map(|row| {
-                let name = LatchName { table: row.table, key: Arc::clone(&row.key) };
-                (shard_of(row.token, self.shards), name)
-            })
-            .collect();
-        latches.sort_unstable();
-        latches.dedup();
+        let latches = self.latches_of(&rows);
         if latches.first().is_some_and(|(owner, _)| *owner != self.shard) {
             self.metrics.misrouted.add(1);
         }
@@ -168,13 +175,16 @@ impl Core {
         let write = DependentWrite {
             address,
             statements,
-            is_batch,
+            is_batch: batch.is_some(),
+            is_conditional,
             latches,
             claimed: 0,
             latched: 0,
             rows,
             pages: Vec::new(),
             stage: DependentStage::InLine,
+            parts_left: 0,
+            refused: None,
             since_us: self.turn_us,
             read_s: 0,
             answers: Charge::new(&self.metrics.memory, Share::Answers),
@@ -189,6 +199,18 @@ impl Core {
             lines.wait(address.place, slot);
         }
         Ok(())
+    }
+
+    /// The latches of the partitions of these rows, in the order in which they are taken.
+    fn latches_of(&self, rows: &[RowName]) -> Vec<(u16, LatchName)> {
+        let latch = |row: &RowName| {
+            let name = LatchName { table: row.table, key: Arc::clone(&row.key) };
+            (shard_of(row.token, self.shards), name)
+        };
+        let mut latches: Vec<_> = rows.iter().map(latch).collect();
+        latches.sort_unstable();
+        latches.dedup();
+        latches
     }
 
     /// Goes on with such writes, as many as there is time for in a turn.
@@ -310,6 +332,13 @@ impl Core {
         slot: SlabKey,
         refused: Option<Refused>,
     ) {
+        let Some(Some(write)) = self.dependents.writes.get(slot) else { return };
+        write.parts_left = write.parts_left.saturating_sub(1);
+        write.refused = write.refused.or(refused);
+        if write.parts_left > 0 {
+            return;
+        }
+        let refused = write.refused;
         let Some(write) = self.dependents.writes.get(slot).and_then(Option::take) else { return };
         let applied =
             || NotApplied { columns: vec![applied_column()], count: 1, cells: vec![0, 0, 0, 1, 1] };
@@ -337,6 +366,10 @@ impl Core {
         }
         let address = write.address;
         match outcome {
+            Ok(Some(_)) if !write.is_conditional => {
+                self.metrics.write_latency.record(self.age_us(address));
+                self.answer(sessions, address, |out| result::void(out, address.stream));
+            }
             Ok(Some(told)) => {
                 self.metrics.write_latency.record(self.age_us(address));
                 let columns = write.columns(&told.columns);

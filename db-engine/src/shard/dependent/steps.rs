@@ -19,8 +19,9 @@ use crate::{
         session::Session,
         tag::{Origin, SlabKey, Waiter},
         tracing::page_activity,
+        write::Owner,
     },
-    store::{Page, Partitions, ReadRequest, Refused},
+    store::{Page, Partitions, ReadRequest},
 };
 use std::{ops::Bound, sync::Arc};
 
@@ -122,7 +123,7 @@ impl Core {
         out.clear();
         let told = with_writes(&write.statements, |writes| {
             if cql::are_met(writes, known, &context, scratch)? {
-                return cql::bind_all(writes, context, scratch, out).map(|()| None);
+                return cql::bind_all(writes, known, context, scratch, out).map(|()| None);
             }
             Ok(Some(cql::not_applied(writes, write.is_batch, known)))
         })?;
@@ -131,22 +132,51 @@ impl Core {
             self.trace(write.address, |_| "The conditions do not hold".to_owned());
             return Ok(DependentStep::NotApplied(told));
         }
-        let Some((owner, _)) = write.latches.first() else { return Err(Refused::Malformed.into()) };
-        let owner = *owner;
         self.trace(write.address, |core| {
-            let bytes = core.mutations.len();
-            format!("The conditions hold: writing {bytes} bytes on shard {owner}")
+            format!("Writing {} bytes, as what it depends on is so", core.mutations.len())
         });
-        let tag = Origin { shard: self.shard, waiter: Waiter::Dependent(slot) }.pack();
-        if owner == self.shard {
-            self.store.write(tag, &self.mutations)?;
-        } else {
-            self.peers.write(owner, tag, &self.mutations)?;
-        }
         write.stage = DependentStage::Writing;
         write.pages = Vec::new();
         write.answers.set(0);
+        self.write_dependent(slot, write)?;
         Ok(DependentStep::Waits)
+    }
+
+    /// Writes all of `self.mutations`, to each shard its part.
+    fn write_dependent(
+        &mut self,
+        slot: SlabKey,
+        write: &mut DependentWrite,
+    ) -> Result<(), Failure> {
+        let tag = Origin { shard: self.shard, waiter: Waiter::Dependent(slot) }.pack();
+        let mutations = std::mem::take(&mut self.mutations);
+        let written = match self.cut(&mutations) {
+            Err(failure) => Err(failure),
+            Ok(Owner::One(owner)) => {
+                write.parts_left = 1;
+                self.write_part(owner, tag, &mutations).map_err(Failure::from)
+            }
+            Ok(Owner::Nobody) => {
+                // Answered like one that was written, in the next turn.
+                write.parts_left = 1;
+                self.peers.tell(self.shard, Message::Wrote { tag, refused: None });
+                Ok(())
+            }
+            Ok(Owner::Several) => {
+                let split = std::mem::take(&mut self.split);
+                for (owner, part) in (0..self.shards).zip(&split).filter(|(_, p)| !p.is_empty()) {
+                    write.parts_left += 1;
+                    if let Err(refused) = self.write_part(owner, tag, part) {
+                        let refused = Some(refused);
+                        self.peers.tell(self.shard, Message::Wrote { tag, refused });
+                    }
+                }
+                self.split = split;
+                Ok(())
+            }
+        };
+        self.mutations = mutations;
+        written
     }
 
     /// This moment, for a write that is to be newer than something, whatever the clock does.
