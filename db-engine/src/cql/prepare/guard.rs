@@ -81,6 +81,10 @@ fn requirement(
     if found.ty == CqlType::Counter {
         return invalid("Conditions on counters are not supported");
     }
+    if found.has_elements() {
+        let what = "A condition on a collection or a user-defined type that is not frozen is";
+        return Err(CqlError::unsupported(what));
+    }
     let orders = !matches!(operator, Operator::Eq | Operator::Ne | Operator::In);
     if orders && !found.ty.has_order() {
         let what = match found.ty {

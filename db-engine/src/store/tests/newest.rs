@@ -34,13 +34,19 @@ fn deleted_things_count_in_memory_and_on_disk() {
     write(&mut store, |builder, at| {
         builder.row(b"live", &at(10), true).cell(1, b"x");
         builder.row(b"cell", &at(11), true).tombstone(1);
+        builder.row(b"element", &at(15), false).element(1, b"e", b"v");
+        builder.row(b"gone", &at(16), false).element_tombstone(1, b"e");
+        builder.row(b"none left", &at(3), false).delete_elements(1, 17);
         builder.delete_row(b"row", &at(13));
         builder.delete_range(b"s", b"t", &at(14));
         builder.row(b"s1", &at(12), true);
     });
-    let expected: [(&[u8], Option<i64>); 6] = [
+    let expected: [(&[u8], Option<i64>); 9] = [
         (b"live", Some(10)),
         (b"cell", Some(11)),
+        (b"element", Some(15)),
+        (b"gone", Some(16)),
+        (b"none left", Some(17)),
         (b"row", Some(13)),
         (b"s1", Some(14)),
         (b"s2", Some(14)),
