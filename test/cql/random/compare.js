@@ -31,6 +31,7 @@ const UNSUPPORTED = Object.entries({
     'what depends on where in a list an element is',
   'Removing values from a list is': 'what depends on where in a list an element is',
   'IF on a table with static columns is': '`IF` on a table with static columns',
+  'A condition on a collection that is not frozen is': 'on a collection that is not frozen',
 })
 
 /** Failures inside of Cassandra: of the server, of a read, of a write. */
@@ -50,6 +51,8 @@ const FAULTS = [
   [/^(Cannot execute this query|SELECT DISTINCT)/, /^Slice restrictions are not supported on/],
   [/^(ORDER BY is only|The token\(\) function)/, /^Undefined column name/],
   [UNFIT, /^(The column names contains duplicates|PER PARTITION LIMIT is not allowed)/],
+  [/^DELETE statements must restrict/, /^DELETE statements must restrict/],
+  [/^IN on the clustering key columns/, /^Batch with conditions cannot span/],
   [/^Cannot restrict clustering columns when/, /^Slice restrictions are not supported on/],
   [/cannot be restricted by (more than one relation|both)/, UNFIT],
   [/^SELECT DISTINCT queries must only/, /^SELECT DISTINCT queries must only/],
