@@ -6,7 +6,7 @@ use std::fmt;
 impl fmt::Display for Literal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Literal::Null => f.write_str("null"),
+            Literal::Null => f.write_str("NULL"),
             Literal::Text(text) => write!(f, "'{text}'"),
             Literal::Boolean(value) => write!(f, "{value}"),
             Literal::Float(text) => f.write_str(&text.replace("inf", "Infinity")),

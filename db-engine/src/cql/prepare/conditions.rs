@@ -179,14 +179,7 @@ impl<'a> Sorter<'a> {
     /// `token(…)` of values.
     fn token_of(&self, arguments: &[Term], binder: &mut Binder) -> Result<BoundValue, CqlError> {
         let key = self.table.partition_key();
-        if arguments.len() != key.len() {
-            return invalid(format!(
-                "Invalid number of arguments in call to function system.token: {} required but \
-                 {} provided",
-                key.len(),
-                arguments.len()
-            ));
-        }
+        check_token_arguments(self.table, arguments.len())?;
         // Named after the function, as Cassandra does: drivers would take `a` for the key itself
         // and route by it.
         let slots: Result<Vec<_>, _> = arguments
@@ -357,6 +350,18 @@ impl<'a> Sorter<'a> {
             _ => Ok(prefix),
         }
     }
+}
+
+/// Checks how many arguments `token` has.
+pub(super) fn check_token_arguments(table: &Table, count: usize) -> Result<(), CqlError> {
+    let required = table.partition_key().len();
+    if count == required {
+        return Ok(());
+    }
+    invalid(format!(
+        "Invalid number of arguments in call to function system.token: {required} required but \
+         {count} provided"
+    ))
 }
 
 /// Sets one end of a range over several columns to a value of the first of them.

@@ -6,6 +6,7 @@ use crate::{
         parse::ast::{Select, Selector, Term},
         prepare::{
             binder::{Binder, column},
+            conditions::check_token_arguments,
             input::{KeyPurpose, PartKey},
             plan::ColumnSpec,
             selected::{Selected, aggregate, facet, facet_of},
@@ -87,6 +88,7 @@ fn call(table: &Table, name: &str, arguments: &[Selector]) -> Result<Selected, C
     let spec =
         |prefix: &str, ty| ColumnSpec { name: format!("{prefix}{name}({})", names.join(", ")), ty };
     if name == "token" {
+        check_token_arguments(table, names.len())?;
         let key: Vec<&str> = table.partition_key().iter().map(|c| c.name.as_str()).collect();
         if names != key {
             return invalid(format!(
