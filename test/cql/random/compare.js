@@ -52,7 +52,12 @@ const FAULTS = [
   [/^(ORDER BY is only|The token\(\) function)/, /^Undefined column name/],
   [UNFIT, /^(The column names contains duplicates|PER PARTITION LIMIT is not allowed)/],
   [/^DELETE statements must restrict/, /^DELETE statements must restrict/],
-  [/^IN on the clustering key columns/, /^Batch with conditions cannot span/],
+  [
+    /^IN on the clustering key columns/,
+    /^(Batch with conditions cannot span|Key may not be empty)/,
+  ],
+  [UNFIT, /^DELETE statements must restrict/],
+  [/^Collection column .* cannot be restricted/, /^Slice restrictions are not supported on/],
   [/^Cannot restrict clustering columns when/, /^Slice restrictions are not supported on/],
   [/cannot be restricted by (more than one relation|both)/, UNFIT],
   [/^SELECT DISTINCT queries must only/, /^SELECT DISTINCT queries must only/],
