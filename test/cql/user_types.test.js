@@ -57,19 +57,15 @@ test('values are bound and read as the driver has them', async () => {
   expect(await row(1)).toEqual([person, { street: 'x', zip: null, tags: ['q'] }, list])
 })
 
-test('a condition compares values, frozen and not', async () => {
-  const conditional = 'UPDATE t SET u.zip = ? WHERE k = 3 IF u = ? AND f = ?'
-  const [person, empty] = [
-    { name: 'n', home },
-    { street: null, tags: null },
-  ]
+test('a condition compares values that are frozen', async () => {
+  const conditional = 'UPDATE t SET u.zip = ? WHERE k = 3 IF f = ?'
+  const person = { name: 'n', home }
   await run('INSERT INTO t (k, f, u) VALUES (3, ?, ?)', [person, { zip: 7 }])
-  const refused = await run(conditional, [8, { zip: 6 }, person])
-  const found = { '[applied]': false, u: { ...empty, zip: 7 }, f: { ...person, home: stored } }
+  const refused = await run(conditional, [8, { ...person, name: 'm' }])
+  const found = { '[applied]': false, f: { ...person, home: stored } }
   expect({ ...refused.rows[0] }).toEqual(found)
-  expect((await run(conditional, [8, { zip: 7 }, person])).wasApplied()).toBe(true)
-  expect((await run(conditional, [9, { zip: 7 }, person])).wasApplied()).toBe(false)
-  expect((await row(3))[1]).toEqual({ ...empty, zip: 8 })
+  expect((await run(conditional, [8, person])).wasApplied()).toBe(true)
+  expect((await row(3))[1]).toEqual({ street: null, tags: null, zip: 8 })
 })
 
 test('who prepared with a type learns of its change', async () => {

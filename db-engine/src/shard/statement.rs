@@ -67,7 +67,7 @@ pub struct PreparedStatement {
     pub columns: Columns,
     /// The body of the answer to PREPARE.
     pub reply: Vec<u8>,
-    /// Bytes of memory that it takes: [`cost`], and what its columns do.
+    /// Bytes of memory that it takes: [`cost`], and what its columns and constants do.
     pub bytes: usize,
     /// Whether it is taken of the share for statements.
     pub(super) is_shared: bool,
@@ -97,7 +97,9 @@ impl PreparedStatement {
         let reply = result::prepared(&id, &prepared.pk_indexes, &bind, &columns);
         let (forgotten, last_use) = (AtomicBool::new(false), AtomicU64::new(0));
         let columns_cost = columns_cost(&prepared.bind) + columns_cost(&prepared.result);
-        let bytes = cost(text) + columns_cost + prepared.constant_bytes;
+        // Constants that were written count with the text; others are made of a few words of it.
+        let more_constants = prepared.constant_bytes.saturating_sub(text.len());
+        let bytes = cost(text) + columns_cost + more_constants;
         let text = beginning(text).into_boxed_str();
         Ok(Self {
             id,
