@@ -78,14 +78,14 @@ test('who prepared with a type learns of its change', async () => {
   expect(await row(2)).toEqual([null, { ...stored, land: 'X' }, null])
 })
 
-const onTheEngine = GIVEN_DATABASE ? test.skip : test
-
-onTheEngine(
+test(
   'types and values outlast a crash',
   async () => {
     const before = [await row(1), await row(2)]
-    await stack.databaseAway()
-    await stack.databaseBack()
+    if (!GIVEN_DATABASE) {
+      await stack.databaseAway()
+      await stack.databaseBack()
+    }
     // The driver needs a moment to connect again.
     for (let left = 100; left > 0; left--) {
       const found = await client.execute('SELECT key FROM system.local').catch(() => undefined)
