@@ -22,10 +22,11 @@ use sandglass_db::{
     },
     store::StoreConfig,
 };
-use std::{collections::BTreeMap, ops::Range, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 use whole::{
     Engine,
     client::{Client, query},
+    seed::{SeedOfRun, seeds},
 };
 use wire::client::{Answer, Row, op};
 
@@ -416,28 +417,8 @@ fn int(row: &Row, column: usize) -> Option<i32> {
     row[column].as_deref().map(value)
 }
 
-/// Says which run failed.
-struct Context(u64);
-
-impl Drop for Context {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            eprintln!("failed with SANDGLASS_SEED={}", self.0);
-        }
-    }
-}
-
-fn seeds() -> Range<u64> {
-    let Ok(seeds) = std::env::var("SANDGLASS_SEED") else { return 1..101 };
-    let number = |text: &str| text.parse().expect("SANDGLASS_SEED is a number, or two with ..");
-    match seeds.split_once("..") {
-        Some((first, end)) => number(first)..number(end),
-        None => number(&seeds)..number(&seeds) + 1,
-    }
-}
-
 fn run(seed: u64) -> Counts {
-    let _context = Context(seed);
+    let _context = SeedOfRun(seed);
     let mut run = Run::new(seed);
     for _ in 0..LIVES {
         run.live();
@@ -447,7 +428,7 @@ fn run(seed: u64) -> Counts {
 
 #[test]
 fn writes_that_depend_on_what_is_there_are_linearizable() {
-    let all: Vec<Counts> = seeds().map(run).collect();
+    let all: Vec<Counts> = seeds(1..101).map(run).collect();
     if std::env::var("SANDGLASS_SEED").is_ok() {
         return eprintln!("{all:#?}");
     }

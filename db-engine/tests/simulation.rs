@@ -10,34 +10,16 @@ mod simulated;
 mod whole;
 mod wire;
 
-use std::ops::Range;
-use whole::simulation::{Simulation, Tally};
+use whole::{
+    seed::{SeedOfRun, seeds},
+    simulation::{Simulation, Tally},
+};
 
 /// How often the engine is opened, in one run.
 const LIVES: u64 = 4;
 
-/// Says which run failed.
-struct Context(u64);
-
-impl Drop for Context {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            eprintln!("failed with SANDGLASS_SEED={}", self.0);
-        }
-    }
-}
-
-fn seeds() -> Range<u64> {
-    let Ok(seeds) = std::env::var("SANDGLASS_SEED") else { return 1..81 };
-    let number = |text: &str| text.parse().expect("SANDGLASS_SEED is a number, or two with ..");
-    match seeds.split_once("..") {
-        Some((first, end)) => number(first)..number(end),
-        None => number(&seeds)..number(&seeds) + 1,
-    }
-}
-
 fn run(seed: u64) -> (Tally, Vec<Vec<u8>>) {
-    let _context = Context(seed);
+    let _context = SeedOfRun(seed);
     let mut simulation = Simulation::new(seed);
     for _ in 0..LIVES {
         simulation.live();
@@ -49,7 +31,7 @@ fn run(seed: u64) -> (Tally, Vec<Vec<u8>>) {
 #[test]
 fn whatever_breaks_no_answer_is_wrong_and_nothing_acknowledged_is_lost() {
     let mut all = Vec::new();
-    for seed in seeds() {
+    for seed in seeds(1..81) {
         all.push(run(seed).0);
     }
     if std::env::var("SANDGLASS_SEED").is_ok() {

@@ -9,6 +9,7 @@ pub mod history;
 pub mod pipe;
 pub mod requests;
 pub mod reshape;
+pub mod seed;
 pub mod simulation;
 
 use pipe::Pipe;
