@@ -26,8 +26,8 @@ beforeAll(async () => {
 
 afterAll(async () => {
   await client?.execute(`DROP KEYSPACE IF EXISTS ${KEYSPACE}`)
-  await client?.shutdown()
   await stack?.end()
+  await client?.shutdown()
 }, TIMEOUT_MS)
 
 /** The driver takes its time to find out that the engine is there again: another client knows. */
