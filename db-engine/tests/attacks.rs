@@ -125,6 +125,59 @@ fn answers_that_nobody_takes_are_bounded_and_others_are_answered() {
 }
 
 #[test]
+fn reads_that_may_not_wait_leave_nothing_behind() {
+    let directory = tempdir().expect("a directory");
+    let engine = start(directory.path());
+    let mut honest = Honest::connect(&engine);
+    with_large_rows(&mut honest.client, 24);
+    honest.write(20);
+    assert_eq!(engine.stop("-TERM"), Some(0), "what is read is on disk");
+
+    let engine = start(directory.path());
+    let mut honest = honest.again(&engine);
+    let select = honest.client.prepare("SELECT v FROM ks.large WHERE k = ? AND c >= ?");
+    // Requests that have not arrived whole leave little room for others to wait.
+    let part = &frame(1, op::OPTIONS, &vec![b'x'; 520_000])[..519_000];
+    let silent: Vec<Client> = (0..12)
+        .map(|_| {
+            let mut client = Client::connect(engine.cql).expect("it listens");
+            client.send(part).expect("it reads");
+            client
+        })
+        .collect();
+    let mut clients = Vec::new();
+    for _ in 0..4 {
+        let mut client = Client::connect(engine.cql).expect("it listens");
+        let page = |number: i16| {
+            let from = i32::from(number % 24).to_be_bytes();
+            let body = execute_page(&select, &[&[0; 4], &from], 100, None);
+            frame(number, op::EXECUTE, &body)
+        };
+        client.send(&(0..500).flat_map(page).collect::<Vec<u8>>()).expect("it reads");
+        clients.push(client);
+    }
+    honest.write(5);
+    let (mut pages, mut refused) = (0, 0);
+    for _ in 0..500 {
+        for client in &mut clients {
+            let answer = client.receive().expect("an answer");
+            if answer.opcode == op::ERROR {
+                assert_eq!(answer.code(), OVERLOADED, "{}", answer.message());
+                refused += 1;
+            } else {
+                pages += 1;
+            }
+        }
+    }
+    assert!(refused > 0, "all had room to wait");
+    let begun = engine.metric("sandglass_db_database_disk_reads_total");
+    assert!(begun <= pages + 40, "{begun} reads were begun on disk for {pages} pages");
+    check_resident(&engine);
+    honest.check();
+    drop(silent);
+}
+
+#[test]
 fn prepared_statements_are_limited_by_their_bytes() {
     let directory = tempdir().expect("a directory");
     let engine = start(directory.path());

@@ -66,7 +66,7 @@ fn batches_with_many_latches_are_bounded_and_end() {
     honest.client.run("CREATE TABLE ks.n (k int PRIMARY KEY, v counter)");
     let add = |key: i32| format!("UPDATE ks.n SET v = v + 1 WHERE k = {key}");
     let batch = text_batch(&(0..50).map(add).collect::<Vec<_>>());
-    let mut clients: Vec<Client> = (0..2).map(|_| pipelined(&engine, op::BATCH, &batch)).collect();
+    let mut clients: Vec<Client> = (0..4).map(|_| pipelined(&engine, op::BATCH, &batch)).collect();
     honest.write(20);
     let counted: i64 = clients.iter_mut().map(done).sum();
     assert!(counted > 0, "all were refused");

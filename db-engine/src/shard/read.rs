@@ -134,22 +134,31 @@ impl Core {
             format!("Executing {how} on {}", statement.prepared.table)
         });
         let what = (statement, request.skip_metadata);
+        let bytes = self.request_bytes + statement.own_bytes() + read.own_bytes();
+        let may_wait = self.may_wait(session, bytes);
         if !self.round_robin.may_begin(session.place) {
+            if !may_wait {
+                return self.refuse_read(slot);
+            }
             self.trace(address, |_| "Waiting for other reads".to_owned());
-            self.keep(session, stream, slot, what, read, Vec::new())?;
+            self.keep((session, stream), slot, what, read, Vec::new(), bytes);
             self.round_robin.wait(session.place, slot);
             return Ok(());
         }
         if !self.has_room_for(session, read_bytes(plan)) {
+            if !may_wait {
+                return self.refuse_read(slot);
+            }
             self.trace(address, |_| "Waiting for memory".to_owned());
-            self.keep(session, stream, slot, what, read, Vec::new())?;
+            self.keep((session, stream), slot, what, read, Vec::new(), bytes);
             self.round_robin.begun(session.place);
             self.held_back.push_back(slot);
             return Ok(());
         }
         let mut cells = std::mem::take(&mut self.cells);
         cells.clear();
-        match self.step((slot, address), plan, &mut read, &mut cells, time) {
+        let waiter = may_wait.then_some(slot);
+        match self.step((waiter, address), plan, &mut read, &mut cells, time) {
             Ok(ReadStep::Over) => {
                 self.reads.remove(slot);
                 let (count, state) = read.finish(&mut cells);
@@ -161,7 +170,7 @@ impl Core {
                 self.metrics.read_latency.record(0);
             }
             Ok(step) => {
-                self.keep(session, stream, slot, what, read, cells)?;
+                self.keep((session, stream), slot, what, read, cells, bytes);
                 self.round_robin.begun(session.place);
                 session.reads += 1;
                 self.charge(slot);
@@ -178,21 +187,24 @@ impl Core {
         Ok(())
     }
 
+    #[cold]
+    fn refuse_read(&mut self, slot: SlabKey) -> Result<(), Failure> {
+        self.reads.remove(slot);
+        Err(too_many_wait())
+    }
+
     /// Keeps a read that will be answered later.
     fn keep(
         &mut self,
-        session: &mut Session,
-        stream: i16,
+        (session, stream): (&mut Session, i16),
         slot: SlabKey,
         (statement, skip_metadata): (&Arc<PreparedStatement>, bool),
         read: Read,
         cells: Vec<u8>,
-    ) -> Result<(), Failure> {
-        let bytes = self.request_bytes + statement.own_bytes() + read.own_bytes();
-        let Some(taken) = self.take_for_waiting(session, bytes) else {
-            self.reads.remove(slot);
-            return Err(Failure::new(code::OVERLOADED, "too many reads wait, try again later"));
-        };
+        bytes: usize,
+    ) {
+        let mut taken = Charge::new(&self.metrics.memory, Share::Requests);
+        taken.set(bytes);
         let address = self.defer(session, stream);
         let statement = Arc::clone(statement);
         let answers = None;
@@ -201,18 +213,15 @@ impl Core {
         if let Some(place) = self.reads.get(slot) {
             *place = Some(Box::new(reading));
         }
-        Ok(())
     }
 
-    /// Takes memory for a request of this client that must wait, if there is room for it.
-    pub(super) fn take_for_waiting(&self, session: &Session, bytes: usize) -> Option<Charge> {
+    /// Whether there is room for a request of this client that must wait. A quarter of the share
+    /// stays free for requests that are arriving: they need not be shed because others wait.
+    pub(super) fn may_wait(&self, session: &Session, bytes: usize) -> bool {
+        let memory = &self.metrics.memory;
+        let kept_free = memory.most(Share::Requests) / 4;
         let is_small = session.in_flight == 0 && bytes <= SHORT_REQUEST_BYTES;
-        if !is_small && !self.metrics.memory.has_room(Share::Requests, bytes as u64) {
-            return None;
-        }
-        let mut taken = Charge::new(&self.metrics.memory, Share::Requests);
-        taken.set(bytes);
-        Some(taken)
+        is_small || memory.has_room(Share::Requests, bytes as u64 + kept_free)
     }
 
     /// Takes what a read holds of the share for answers, from when it is begun.
@@ -249,9 +258,12 @@ impl Core {
     }
 
     /// Reads pages until the result is whole, a page must be waited for, or the time is over.
+    ///
+    /// Without a waiter there is no room for it to wait: it reads what is in memory, or is refused.
+    /// Nothing is begun then that nobody would take.
     fn step(
         &mut self,
-        (slot, address): (SlabKey, Address),
+        (waiter, address): (Option<SlabKey>, Address),
         plan: &SelectPlan,
         read: &mut Read,
         cells: &mut Vec<u8>,
@@ -259,6 +271,15 @@ impl Core {
     ) -> Result<ReadStep, Failure> {
         loop {
             let Some((owner, request)) = read.next(self.shards) else { return Ok(ReadStep::Over) };
+            let Some(slot) = waiter else {
+                let is_here = owner == self.shard && !time.is_over();
+                if !is_here || !self.store.read_at_once(&request, &mut self.page, time)? {
+                    return Err(too_many_wait());
+                }
+                read.accept(plan, &self.page, self.shards, cells)?;
+                time.count(self.page.bytes());
+                continue;
+            };
             if time.is_over() {
                 return Ok(ReadStep::Paused);
             }
@@ -338,7 +359,7 @@ impl Core {
             }
             Resume::Step(time) => {
                 let (read, cells) = (&mut reading.read, &mut reading.cells);
-                self.step((slot, address), plan, read, cells, time)
+                self.step((Some(slot), address), plan, read, cells, time)
             }
             Resume::Accept(Ok(page)) => {
                 self.trace(address, |_| page_activity(page));
@@ -458,6 +479,10 @@ impl Core {
             }
         }
     }
+}
+
+fn too_many_wait() -> Failure {
+    Failure::new(code::OVERLOADED, "too many reads wait, try again later")
 }
 
 pub(super) fn failed(what: &str) -> Failure {

@@ -167,10 +167,12 @@ impl Core {
         let keys = rows.iter().map(|row| 2 * row.key.len() + row.ck.capacity() + ROW_BYTES);
         let own = statements.iter().map(OwnStatement::own_bytes);
         let bytes = OWN_BYTES + keys.sum::<usize>() + own.sum::<usize>();
-        let Some(request) = self.take_for_waiting(session, bytes) else {
+        if !self.may_wait(session, bytes) {
             let what = "too many writes wait for what they depend on, try again later";
             return Err(Failure::new(code::OVERLOADED, what));
-        };
+        }
+        let mut request = Charge::new(&self.metrics.memory, Share::Requests);
+        request.set(bytes);
         let address = self.defer(session, stream);
         let write = DependentWrite {
             address,

@@ -124,6 +124,27 @@ impl Store {
         Ok(false)
     }
 
+    /// Fills `page` if all that it needs is in memory and there is time enough (true). Else
+    /// nothing is begun (false).
+    ///
+    /// # Errors
+    ///
+    /// As [`Store::read`].
+    pub fn read_at_once(
+        &mut self,
+        request: &ReadRequest,
+        page: &mut Page,
+        time: &mut TimeSlice<'_>,
+    ) -> std::result::Result<bool, Refused> {
+        page.clear();
+        self.metrics.reads += 1;
+        let mut merge = std::mem::take(&mut self.reads.merge);
+        let progress = self.run(&mut merge, request, page, time)?;
+        merge.clear();
+        self.reads.merge = merge;
+        Ok(matches!(progress, Progress::Complete))
+    }
+
     /// Reads as far as blocks are in memory and time allows.
     fn run(
         &mut self,
