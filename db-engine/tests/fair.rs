@@ -58,7 +58,11 @@ impl Machine {
     }
 
     fn open(&self) -> Store {
-        let settings = TableSettings { window_us: self.window_us, gc_grace_s: 1_000_000 };
+        let settings = TableSettings {
+            window_us: self.window_us,
+            gc_grace_s: 1_000_000,
+            ..TableSettings::default()
+        };
         let tables = BTreeMap::from([(TABLE, settings)]);
         try_open_with(&self.disk, &self.clock, &self.config, &tables).unwrap().remove(0)
     }

@@ -39,8 +39,11 @@ fn config() -> StoreConfig {
 fn tables() -> BTreeMap<TableNumber, TableSettings> {
     let day = Some(86_400_000_000);
     BTreeMap::from([
-        (MEASUREMENTS, TableSettings { window_us: day, gc_grace_s: 10_800 }),
-        (LATEST, TableSettings { window_us: None, gc_grace_s: 10_800 }),
+        (
+            MEASUREMENTS,
+            TableSettings { window_us: day, gc_grace_s: 10_800, ..TableSettings::default() },
+        ),
+        (LATEST, TableSettings { gc_grace_s: 10_800, ..TableSettings::default() }),
     ])
 }
 

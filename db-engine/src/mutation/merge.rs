@@ -37,6 +37,13 @@ pub fn shadow(row: &[u8], timestamp: i64, out: &mut Vec<u8>) {
     encode(row.marker(), deletion, Some(timestamp), row.cells(), out);
 }
 
+/// Appends to `out` what is left of a row without some of its cells.
+pub fn without(row: &[u8], is_gone: impl Fn(&Cell<'_>) -> bool, out: &mut Vec<u8>) {
+    let row = view(row);
+    let cells = row.cells().filter(|cell| !is_gone(cell));
+    encode(row.marker(), row.deletion(), None, cells, out);
+}
+
 fn view(bytes: &[u8]) -> RowView<'_> {
     const EMPTY: &[u8] = &[0; 11];
     let parsed = RowView::parse(bytes);

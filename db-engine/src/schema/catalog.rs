@@ -101,7 +101,7 @@ impl Catalog {
     /// The tables that storage must hold.
     #[must_use]
     pub fn stored(&self) -> BTreeMap<TableNumber, TableSettings> {
-        self.tables().map(|table| (table.number, table.options.settings())).collect()
+        self.tables().map(|table| (table.number, table.settings())).collect()
     }
 
     /// Carries out a statement, in this microsecond since the Unix epoch. `id` becomes the

@@ -11,6 +11,7 @@ mod columns;
 mod compaction;
 pub mod ddl;
 pub mod describe;
+mod dropped_cells;
 mod json;
 pub mod options;
 mod replication;
@@ -24,10 +25,11 @@ mod user_types;
 
 pub use catalog::{Catalog, Keyspace};
 pub use ddl::{Applied, Changed, Ddl, SchemaChange, SchemaError, TableName};
+pub use dropped_cells::DroppedCells;
 pub use options::{TableOptions, TableSettings};
 
 use crate::{mutation::TableNumber, types::CqlType};
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 use uuid::Uuid;
 
 /// What a column is to its table.
@@ -216,6 +218,13 @@ impl Table {
         let mut columns: Vec<CountedColumn> = with_cells.iter().map(counted).collect();
         columns.sort_unstable_by_key(|column| column.number);
         Some(columns)
+    }
+
+    /// What storage must know of it besides its number.
+    #[must_use]
+    pub fn settings(&self) -> TableSettings {
+        let dropped = DroppedCells::of(self).map(Arc::new);
+        TableSettings { dropped, ..self.options.settings() }
     }
 
     /// Whether all that its rows hold are counters.

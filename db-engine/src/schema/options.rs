@@ -4,12 +4,13 @@
 //! to whoever reads `system_schema.tables`; they change nothing here.
 
 use super::{
+    DroppedCells,
     compaction::compaction,
     ddl::{Properties, Property, SchemaError},
     shown::{caching, compression, word},
 };
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, sync::Arc};
 use uuid::Uuid;
 
 /// Longest time to live: 20 years, as in Cassandra.
@@ -24,13 +25,15 @@ const FP_CHANCE_MIN: f64 = 6.71e-5;
 pub(super) const TIME_WINDOW: &str = "TimeWindowCompactionStrategy";
 
 /// What storage must know of a table besides its number.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TableSettings {
     /// The length of a compaction window in microseconds: data written within one window is
     /// stored and removed together. `None`: all of time is one window.
     pub window_us: Option<i64>,
     /// How long a file stays after the last of it was deleted or has expired, in seconds.
     pub gc_grace_s: u32,
+    /// Cells that need not be kept, if there may be any.
+    pub dropped: Option<Arc<DroppedCells>>,
 }
 
 /// The options of a table.
@@ -261,9 +264,8 @@ impl TableOptions {
     }
 
     /// The options that concern storage.
-    #[must_use]
-    pub fn settings(&self) -> TableSettings {
-        TableSettings { window_us: self.window_us(), gc_grace_s: self.gc_grace_s }
+    pub(super) fn settings(&self) -> TableSettings {
+        TableSettings { window_us: self.window_us(), gc_grace_s: self.gc_grace_s, dropped: None }
     }
 
     /// The length of a compaction window in microseconds; none unless the strategy has windows.

@@ -3,7 +3,10 @@ use super::{
     ddl::{Alteration, ChangeKind, NewColumn, Properties, Property},
     describe,
 };
-use crate::types::{CqlType, parse::TypeName};
+use crate::{
+    mutation::{Cell, Content, Liveness},
+    types::{CqlType, parse::TypeName},
+};
 use std::sync::Arc;
 use uuid::Uuid;
 
@@ -72,7 +75,7 @@ fn a_compaction_window_has_a_length() {
     assert_eq!(window("HOURS", "6"), Some(6 * 3_600_000_000));
     assert_eq!(window("DAYS", "91"), Some(91 * 86_400_000_000));
     let plain = with_table(Vec::new()).unwrap();
-    let settings = TableSettings { window_us: None, gc_grace_s: 864_000 };
+    let settings = TableSettings { gc_grace_s: 864_000, ..TableSettings::default() };
     assert_eq!(plain.stored().into_values().collect::<Vec<_>>(), [settings]);
 }
 
@@ -176,6 +179,18 @@ fn a_dropped_column_that_is_added_again_has_its_number_and_only_newer_cells() {
     let once_more = alter(&alter(&again, drop(Some(1_000_007))), add("double"));
     expected[usize::from(number(&before))] = 1_000_007;
     assert_eq!(newer_than(&once_more), Some(expected));
+    let dropped = |catalog: &Catalog, column: u16, timestamp: i64| {
+        let liveness = Liveness::forever(timestamp);
+        let cell = Cell { column, path: None, liveness, content: Content::Live(b"") };
+        table_of(catalog).settings().dropped.is_some_and(|dropped| dropped.have(&cell))
+    };
+    let (own, other) = (number(&before), 1 - number(&before));
+    for catalog in [&without, &again, &earlier] {
+        assert!(dropped(catalog, own, 1_000_000) && !dropped(catalog, own, 1_000_001));
+        assert!(!dropped(catalog, other, 0), "another column");
+        assert!(!dropped(catalog, own.max(other) + 1, 0), "one that comes later");
+    }
+    assert!(!dropped(&before, own, 0) && dropped(&once_more, own, 1_000_007));
     let described = describe::table_cql(&table_of(&once_more), true);
     let drop_and_add = "\nALTER TABLE ks.t DROP v USING TIMESTAMP 1000007;\n\
                         ALTER TABLE ks.t ADD v double;";
@@ -191,6 +206,7 @@ fn a_dropped_column_that_is_added_again_has_its_number_and_only_newer_cells() {
     let old = alter(&old, add("double"));
     assert_ne!(number(&before), number(&old));
     assert_eq!(newer_than(&old), Some(vec![i64::MIN; 2]));
+    assert!(dropped(&old, own, i64::MAX) && !dropped(&old, number(&old), 0));
 }
 
 #[test]

@@ -216,7 +216,7 @@ impl Core {
         let (old, new) = (self.catalog.stored(), catalog.stored());
         for (table, settings) in &new {
             if old.get(table) != Some(settings) {
-                self.store.define(*table, *settings);
+                self.store.define(*table, settings.clone());
             }
         }
         for table in old.keys().filter(|table| !new.contains_key(table)) {

@@ -243,7 +243,7 @@ impl Store {
         };
         let mut all = BTreeMap::new();
         for (number, settings) in tables {
-            all.insert(*number, TableData { settings: *settings, ..TableData::default() });
+            all.insert(*number, TableData { settings: settings.clone(), ..TableData::default() });
         }
         let own = range_of(shard, config.shards);
         let is_ours = |summary: &&Summary| {

@@ -35,7 +35,11 @@ impl Machine {
             log_segment_bytes: 256 << 10,
             ..StoreConfig::default()
         };
-        let settings = TableSettings { window_us: Some(3_600_000_000), gc_grace_s: 0 };
+        let settings = TableSettings {
+            window_us: Some(3_600_000_000),
+            gc_grace_s: 0,
+            ..TableSettings::default()
+        };
         Self {
             disk: SimDisk::new(11),
             clock: Arc::new(ManualClock::at(START_US)),
@@ -312,7 +316,7 @@ fn a_deleted_partition_hides_what_is_older_wherever_it_lies() {
 fn a_page_that_is_cut_among_deleted_rows_goes_on_behind_them() {
     const ROWS: u32 = 30_000;
     let mut machine = Machine::new();
-    machine.tables.insert(TABLE, TableSettings { window_us: None, gc_grace_s: 1_000 });
+    machine.tables.insert(TABLE, TableSettings { gc_grace_s: 1_000, ..TableSettings::default() });
     machine.config.memtable_bytes_max = 16 << 20;
     let mut store = machine.open();
     let live = [12_000, 12_001, 25_000];

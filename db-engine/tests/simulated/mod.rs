@@ -55,8 +55,11 @@ pub fn config(shards: u16) -> StoreConfig {
 /// The tables, of which files stay for so long after the last of them was deleted or expired.
 pub fn tables(gc_grace_s: u32) -> BTreeMap<TableNumber, TableSettings> {
     BTreeMap::from([
-        (KEPT, TableSettings { window_us: None, gc_grace_s }),
-        (EXPIRING, TableSettings { window_us: Some(20_000_000), gc_grace_s }),
+        (KEPT, TableSettings { gc_grace_s, ..TableSettings::default() }),
+        (
+            EXPIRING,
+            TableSettings { window_us: Some(20_000_000), gc_grace_s, ..TableSettings::default() },
+        ),
     ])
 }
 

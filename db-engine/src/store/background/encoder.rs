@@ -3,7 +3,7 @@
 //! A flush takes the memtables of all tables, a piece each turn, and splits each by time window.
 //! When all files are on the device one record in the manifest makes them count, all or none. Until
 //! then the log has everything; so a flush that finds the disk full throws away what it wrote and
-//! begins again later.
+//! begins again later. What was dropped with its column is left out.
 
 use std::{
     collections::{BTreeMap, btree_map::Entry},
@@ -17,6 +17,7 @@ use crate::{
     io::{Buffer, FileId, TimeSlice},
     memtable::{Memtable, PartitionView},
     mutation::{RowView, TableNumber, Token},
+    schema::TableSettings,
     sstable::{FOOTER_BYTES, Index, SstableId, Summary, Writer, read_footer, read_index},
 };
 
@@ -52,7 +53,7 @@ type LastEncoded = (Vec<u8>, bool);
 pub(in crate::store) struct Encoder {
     epoch: u32,
     shard: u16,
-    sources: Vec<(TableNumber, Option<i64>, Arc<Memtable>)>,
+    sources: Vec<(TableNumber, TableSettings, Arc<Memtable>)>,
     /// Partitions of the table at hand that were begun.
     partition: u64,
     /// The partition to go on with, and the last of it that was encoded.
@@ -111,7 +112,7 @@ impl Encoder {
             .rev()
             .filter_map(|(number, table)| {
                 let memtable = Arc::clone(table.flushing.as_ref()?);
-                Some((*number, table.settings.window_us, memtable))
+                Some((*number, table.settings.clone(), memtable))
             })
             .collect();
         Self {
@@ -136,9 +137,9 @@ impl Encoder {
     ///
     /// If what was written does not read back: a bug, but better found here than in a year.
     pub fn step(&mut self, slice: &mut TimeSlice<'_>) -> io::Result<Option<Encoded>> {
-        while let Some((table, window_us, memtable)) = self.sources.last().cloned() {
+        while let Some((table, settings, memtable)) = self.sources.last().cloned() {
             let mut spare = std::mem::take(&mut self.spare);
-            let encoded = self.encode_rows((table, window_us), &memtable, slice, &mut spare);
+            let encoded = self.encode_rows((table, &settings), &memtable, slice, &mut spare);
             self.spare = spare;
             if !encoded || !self.finish_files(slice)? {
                 return Ok(None);
@@ -156,7 +157,7 @@ impl Encoder {
     /// Goes on with the rows of a table, until the time is over; returns whether that was all.
     fn encode_rows(
         &mut self,
-        (table, window_us): (TableNumber, Option<i64>),
+        (table, settings): (TableNumber, &TableSettings),
         memtable: &Memtable,
         slice: &mut TimeSlice<'_>,
         spare: &mut Vec<Buffer>,
@@ -164,6 +165,7 @@ impl Encoder {
         if self.rows_are_done {
             return true;
         }
+        let TableSettings { window_us, ref dropped, .. } = *settings;
         let at = self.at.take();
         let (token, key) = at.as_ref().map_or((Token(i64::MIN), &[][..]), |at| (at.0, &at.1));
         let piece_bytes = self.piece_bytes;
@@ -200,12 +202,19 @@ impl Encoder {
                     (range.from, false)
                 } else if let Some(versions) = rows.next() {
                     let (ck, row) = (versions.ck, versions.merged());
-                    let newest = RowView::parse(&row).ok().and_then(|row| row.timestamps().max());
-                    let open = self.writer((table, window_us), newest.unwrap_or(0));
-                    open.begin(number, partition);
-                    open.writer.row(ck, &row);
-                    open.take_output(piece_bytes, spare);
                     slice.count(ck.len() + row.len());
+                    let row = match dropped {
+                        None => Some(row),
+                        Some(dropped) => dropped.cut(row),
+                    };
+                    if let Some(row) = row {
+                        let view = RowView::parse(&row).ok();
+                        let newest = view.and_then(|row| row.timestamps().max());
+                        let open = self.writer((table, window_us), newest.unwrap_or(0));
+                        open.begin(number, partition);
+                        open.writer.row(ck, &row);
+                        open.take_output(piece_bytes, spare);
+                    }
                     (ck, true)
                 } else {
                     break;

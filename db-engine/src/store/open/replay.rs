@@ -188,7 +188,7 @@ impl<'a> Recovery<'a> {
             }
             // A table that was dropped is not missed.
             let Some(settings) = self.settings.get(&mutation.table()) else { continue };
-            let new = || TableData { settings: *settings, ..TableData::default() };
+            let new = || TableData { settings: settings.clone(), ..TableData::default() };
             self.tables
                 .entry(mutation.table())
                 .or_insert_with(new)

@@ -63,7 +63,10 @@ impl ModelRun {
         machine.config.data_lifetime_us = 1_000_000;
         // Some runs split what is flushed by its timestamp.
         let window_us = (random.below(2) == 0).then_some(20);
-        machine.tables.insert(TABLE, TableSettings { window_us, gc_grace_s: 1_000_000 });
+        machine.tables.insert(
+            TABLE,
+            TableSettings { window_us, gc_grace_s: 1_000_000, ..TableSettings::default() },
+        );
         let store = Some(machine.open());
         Self { machine, store, models: BTreeMap::new(), random }
     }
@@ -414,7 +417,9 @@ fn reads_are_cut_by_time_among_deleted_ranges() {
     const RANGES: u32 = 5_000;
     let mut machine = Machine::new();
     machine.config.read_us = 0;
-    machine.tables.insert(TABLE, TableSettings { window_us: None, gc_grace_s: 1_000_000 });
+    machine
+        .tables
+        .insert(TABLE, TableSettings { gc_grace_s: 1_000_000, ..TableSettings::default() });
     let mut store = machine.open();
     machine.write(&mut store, b"boiler", 7, b"old", 0);
     machine.write(&mut store, b"boiler", 2 * RANGES + 2, b"old", 0);
@@ -454,7 +459,9 @@ fn reads_are_cut_by_time_among_deleted_ranges() {
 #[test]
 fn a_static_row_that_is_not_live_is_no_dead_row() {
     let mut machine = Machine::new();
-    machine.tables.insert(TABLE, TableSettings { window_us: None, gc_grace_s: 1_000_000 });
+    machine
+        .tables
+        .insert(TABLE, TableSettings { gc_grace_s: 1_000_000, ..TableSettings::default() });
     let mut store = machine.open();
     let (token, key) = partition_key(0);
     let change = |deletes: bool| {

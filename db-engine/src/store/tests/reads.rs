@@ -147,7 +147,7 @@ fn flushing_soon() -> (Machine, Store) {
     let mut machine = Machine::new();
     machine.config.read_us = 0;
     machine.config.data_lifetime_us = 1_000_000;
-    machine.tables.insert(TABLE, TableSettings { window_us: None, gc_grace_s: 1_000 });
+    machine.tables.insert(TABLE, TableSettings { gc_grace_s: 1_000, ..TableSettings::default() });
     let mut store = machine.open();
     for ck in 0..20 {
         machine.write(&mut store, b"boiler", ck, b"value", 0);
@@ -241,7 +241,10 @@ fn a_file_that_expires_while_a_read_waits_is_kept_until_it_ends() {
     let mut machine = Machine::new();
     machine.config.read_us = 0;
     machine.config.cache_bytes_max = 16 << 10;
-    machine.tables.insert(TABLE, TableSettings { window_us: Some(3_600_000_000), gc_grace_s: 0 });
+    machine.tables.insert(
+        TABLE,
+        TableSettings { window_us: Some(3_600_000_000), gc_grace_s: 0, ..TableSettings::default() },
+    );
     let mut store = machine.open();
     for ck in 0..50 {
         machine.write(&mut store, b"boiler", ck, &[7; 5_000], 60);
