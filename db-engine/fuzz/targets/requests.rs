@@ -17,13 +17,20 @@ const TURNS_MAX: usize = 20_000;
 /// Inputs after which the engine is a new one.
 const INPUTS_MAX: usize = 300;
 
-const SETUP: [&str; 3] = [
+const SETUP: &[&str] = &[
     "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
     "CREATE TABLE k.t (p int, c int, a int, b text, PRIMARY KEY (p, c))",
     "CREATE TABLE k.u (p text, q int, c timestamp, d varint, l frozen<list<int>>, \
      m frozen<map<text, frozen<set<int>>>>, t frozen<tuple<int, text>>, \
      PRIMARY KEY ((p, q), c, d))",
+    "CREATE TYPE k.place (x int, y text)",
+    "CREATE TABLE k.s (p int, c int, s int STATIC, e map<int, text> STATIC, a int, l list<int>, \
+     m map<text, int>, z set<int>, u place, f frozen<place>, PRIMARY KEY (p, c))",
+    "CREATE TABLE k.n (p int, c int, v counter, PRIMARY KEY (p, c))",
 ];
+
+/// The partitions of the table with columns of every kind.
+const PARTITIONS_OF_EVERY_KIND: std::ops::Range<i32> = 0..4;
 
 struct Served {
     engine: Engine,
@@ -51,6 +58,11 @@ impl Served {
         served.answer();
         for text in SETUP {
             served.ask(op::QUERY, &query(text)).kind();
+        }
+        for p in PARTITIONS_OF_EVERY_KIND {
+            for text in every_kind(p) {
+                served.ask(op::QUERY, &query(&text)).kind();
+            }
         }
         let insert = "INSERT INTO k.t (p, c, a, b) VALUES (?, ?, ?, ?)";
         let prepared = served.ask(op::PREPARE, &long_string(insert));
@@ -108,6 +120,20 @@ impl Served {
         self.turn();
         answers
     }
+}
+
+/// Fills a partition of the table with columns of every kind.
+fn every_kind(p: i32) -> Vec<String> {
+    let row = |c: i32| {
+        format!(
+            "INSERT INTO k.s (p, c, a, l, m, z, u) VALUES ({p}, {c}, {c}, [{c}], {{'k': {c}}}, \
+             {{{c}}}, {{x: {c}}}) USING TIMESTAMP 5"
+        )
+    };
+    let mut texts: Vec<String> = (0..8).map(row).collect();
+    texts.push(format!("UPDATE k.s USING TIMESTAMP 5 SET s = {p}, e[{p}] = 'x' WHERE p = {p}"));
+    texts.push(format!("DELETE FROM k.s USING TIMESTAMP 6 WHERE p = {p} AND c > 2 AND c <= 5"));
+    texts
 }
 
 /// Runs something with an engine that may have served before.
@@ -213,9 +239,32 @@ pub fn statement_inputs() -> Vec<Vec<u8>> {
         "SELECT * FROM k.u WHERE p = :name AND q = :q",
         "INSERT INTO k.t JSON '{\"p\": 1, \"c\": 2, \"b\": \"\\u00e4\"}'",
         "SELECT * FROM k.t WHERE p = 1 AND c = 2 AND a = 1y2mo3w4d5h6m7s8ms9us10ns",
+        "UPDATE k.s USING TTL 9 AND TIMESTAMP 7 SET l = [1] + l, l += [2], m['a'] = 1, m = m - \
+         {'b'}, z = z + {1, 2}, u.x = 3, u.y = null, s = 4, e[5] = 'v' WHERE p = 1 AND c = 2",
+        "INSERT INTO k.s (p, c, l, m, z, u, f) VALUES (1, 2, [1, 2], {'a': 1}, {3}, {x: 1}, \
+         {y: 'z'}) IF NOT EXISTS",
+        "SELECT s, e[1], m['a'], m['a'..'c'], z[3..], u.x, writetime(m), ttl(z), f.y FROM k.s",
+        "DELETE m['a'], u.x, l, e[3] FROM k.s WHERE p IN (1, 2) AND c IN (1, 2, 3)",
+        "DELETE FROM k.s USING TIMESTAMP 8 WHERE p = 1 AND c >= 2 AND c < 5",
+        "UPDATE k.s SET a = 1 WHERE p = 1 AND c = 2 IF a = 3 AND a IN (1, 2) AND s != 4",
+        "DELETE FROM k.s WHERE p = 1 AND c = 2 IF EXISTS",
+        "BEGIN BATCH INSERT INTO k.s (p, c, a) VALUES (1, 9, 1) IF NOT EXISTS; UPDATE k.s SET \
+         a = 2 WHERE p = 1 AND c = 8 APPLY BATCH",
+        "UPDATE k.n SET v = v + 1 WHERE p = 1 AND c = 2",
+        "BEGIN COUNTER BATCH UPDATE k.n SET v += 5 WHERE p = 1 AND c = 2; UPDATE k.n SET v = v - \
+         7 WHERE p = 2 AND c = 2 APPLY BATCH",
+        "CREATE TYPE k.other (a int, b frozen<list<frozen<place>>>)",
+        "ALTER TYPE k.place ADD w bigint",
+        "ALTER TYPE k.place RENAME x TO xx",
+        "DROP TYPE IF EXISTS k.other",
+        "ALTER TABLE k.s DROP m USING TIMESTAMP 5",
+        "ALTER TABLE k.s ADD m map<text, int>",
+        "SELECT DISTINCT p, s FROM k.s WHERE token(p) >= token(2) PER PARTITION LIMIT 1",
     ];
     texts.map(|text| text.as_bytes().to_vec()).to_vec()
 }
+
+const EVERY_KIND: &str = "SELECT p, c, a, s, m, u FROM k.s";
 
 /// Any bytes as the place at which a page begins.
 pub fn paging(bytes: &[u8]) {
@@ -225,8 +274,12 @@ pub fn paging(bytes: &[u8]) {
         "SELECT p, c, a, b FROM k.t WHERE p IN (0, 1, 2) AND c > 2",
         "SELECT p, c, a, b FROM k.t WHERE p = 1 ORDER BY c DESC",
         "SELECT p, c, a, b FROM k.t WHERE a = 3 ALLOW FILTERING",
+        EVERY_KIND,
+        "SELECT p, c, a, s, m, u FROM k.s WHERE p = 2 AND c > 1",
+        "SELECT p, c, a, s, m, u FROM k.s WHERE p = 1 ORDER BY c DESC",
+        "SELECT p, c, a, s, m, u FROM k.s WHERE p IN (1, 3) PER PARTITION LIMIT 4",
     ];
-    let text = selects[usize::from(choice % 4)];
+    let text = selects[usize::from(choice % 8)];
     with(|served| {
         if !served.is_clean {
             *served = Served::new();
@@ -237,6 +290,9 @@ pub fn paging(bytes: &[u8]) {
             assert!(rows.len() <= 3, "{} rows in a page", rows.len());
             for row in rows {
                 assert_eq!(row[1], row[2], "no such row was written");
+                let is_deleted = text.contains("k.s") && (3..=5).any(|c| row[1] == Some(int(c)));
+                assert!(!is_deleted, "a row of a deleted range");
+                assert!(!text.contains("k.s") || row[3] == row[0], "its static row");
             }
         }
     });
@@ -246,12 +302,12 @@ pub fn paging_inputs() -> Vec<Vec<u8>> {
     let mut inputs = vec![vec![0]];
     with(|served| {
         *served = Served::new();
-        for (choice, text) in
-            (0..).zip(["SELECT p, c FROM k.t", "SELECT p, c FROM k.t WHERE p = 1"])
-        {
+        let selects =
+            [(0, "SELECT p, c FROM k.t"), (2, "SELECT p, c FROM k.t WHERE p = 1"), (4, EVERY_KIND)];
+        for (choice, text) in selects {
             let answer = served.ask(op::QUERY, &page(text, 3, None));
             if let Some(state) = answer.rows().1 {
-                inputs.push([vec![choice * 2], state].concat());
+                inputs.push([vec![choice], state].concat());
             }
         }
     });

@@ -104,6 +104,14 @@ impl Answer {
                 self.option(at);
                 self.option(at);
             }
+            0x30 => {
+                self.string(at);
+                self.string(at);
+                for _ in 0..self.short(at) {
+                    self.string(at);
+                    self.option(at);
+                }
+            }
             _ => {}
         }
     }
