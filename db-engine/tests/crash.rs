@@ -2,7 +2,7 @@
 //!
 //! A script of writes, flushes and expiry runs on a simulated disk, once for each of its I/O calls
 //! and several seeds, with a power cut, a failure or a full disk at that call.
-//! `SANDGLASS_SEED=n` runs one seed.
+//! `SANDGLASS_SEED=n` runs one seed, `SANDGLASS_SEED=n..m` all of these.
 
 mod simulated;
 
@@ -18,15 +18,9 @@ use sandglass_db::{
     store::{ReadRequest, StoreConfig, Tag},
 };
 use simulated::{
-    KEPT, Record, START_US, WRITES, check, config, key, read, run, tables, try_open, try_open_with,
+    KEPT, Record, START_US, WRITES, check, config, key, read, run, seed::seeds, tables, try_open,
+    try_open_with,
 };
-
-fn seeds(count: u64) -> Vec<u64> {
-    match std::env::var("SANDGLASS_SEED") {
-        Ok(seed) => vec![seed.parse().expect("SANDGLASS_SEED is a number")],
-        Err(_) => (1..=count).collect(),
-    }
-}
 
 fn machine(seed: u64) -> (SimDisk, Arc<ManualClock>) {
     (SimDisk::new(seed), Arc::new(ManualClock::at(START_US)))
@@ -75,7 +69,7 @@ fn uses_a_file_again(disk: &SimDisk) -> bool {
 #[test]
 fn a_power_cut_at_any_call_loses_nothing_acknowledged() {
     let mut cuts = 0;
-    for seed in seeds(3) {
+    for seed in seeds(1..4) {
         for call in 0.. {
             let _context = Context(format!("seed {seed}, power cut at call {call}"));
             let (disk, clock) = machine(seed);
@@ -94,7 +88,7 @@ fn a_power_cut_at_any_call_loses_nothing_acknowledged() {
 #[test]
 fn a_power_cut_at_any_call_of_the_recovery_loses_nothing_either() {
     let mut cuts = 0;
-    for seed in seeds(2) {
+    for seed in seeds(1..3) {
         let (whole, clock) = machine(seed);
         run(&whole, &clock);
         for first in (0..whole.calls()).step_by(23) {
@@ -124,7 +118,7 @@ fn a_power_cut_at_any_call_of_the_recovery_loses_nothing_either() {
 fn a_failure_of_any_call_stops_the_store_and_loses_nothing_acknowledged() {
     let files = ["log-", "sst-", "manifest", "catalog", "FORMAT", "LOCK", ".:"];
     let (mut stopped, mut failures) = (0, 0);
-    for seed in seeds(2) {
+    for seed in seeds(1..3) {
         for call in 0.. {
             let _context = Context(format!("seed {seed}, failure of call {call}"));
             let (disk, clock) = machine(seed);
@@ -150,7 +144,7 @@ fn a_failure_of_any_call_stops_the_store_and_loses_nothing_acknowledged() {
 
 #[test]
 fn a_full_disk_refuses_writes_and_loses_nothing_acknowledged() {
-    for seed in seeds(2) {
+    for seed in seeds(1..3) {
         for call in (0..400).step_by(3) {
             let _context = Context(format!("seed {seed}, no space from call {call} on"));
             let (disk, clock) = machine(seed);
@@ -201,7 +195,7 @@ fn a_clock_that_is_set_back_does_not_prolong_the_pause_after_a_full_disk() {
 #[test]
 fn a_power_cut_after_any_turn_of_flushes_leaves_no_gap_in_the_log() {
     let mut cuts = 0;
-    for seed in seeds(4) {
+    for seed in seeds(1..5) {
         let (disk, clock) = machine(seed);
         let mut random = Random(seed);
         let mut store = try_open(&disk, &clock, 1).expect("it opens").pop().expect("a shard");
@@ -229,7 +223,7 @@ fn a_power_cut_after_any_turn_of_flushes_leaves_no_gap_in_the_log() {
 
 #[test]
 fn a_log_that_was_cut_short_or_lost_a_segment_is_refused_and_left_alone() {
-    for seed in seeds(4) {
+    for seed in seeds(1..5) {
         let (disk, clock) = machine(seed);
         let large = StoreConfig { memtable_bytes_max: 1 << 20, ..config(1) };
         let open = |disk: &SimDisk| try_open_with(disk, &clock, &large, &tables(0));

@@ -22,11 +22,11 @@ use sandglass_db::{
     },
     store::StoreConfig,
 };
+use simulated::seed::{SeedOfRun, seeds};
 use std::{collections::BTreeMap, sync::Arc};
 use whole::{
     Engine,
     client::{Client, query},
-    seed::{SeedOfRun, seeds},
 };
 use wire::client::{Answer, Row, op};
 

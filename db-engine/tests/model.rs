@@ -6,10 +6,7 @@
 mod oracle;
 mod simulated;
 
-use std::{
-    ops::{Bound, Range},
-    sync::Arc,
-};
+use std::{ops::Bound, sync::Arc};
 
 use oracle::{
     Cells, Oracle, Row, live_cells,
@@ -28,7 +25,11 @@ use sandglass_db::{
     },
     store::{Done, Page, Partitions, ReadRequest, Refused, Store, StoreConfig, Tag},
 };
-use simulated::{EXPIRING, KEPT, START_US, config, tables, try_open_with};
+use simulated::{
+    EXPIRING, KEPT, START_US, config,
+    seed::{SeedOfRun, seeds},
+    tables, try_open_with,
+};
 
 const STEPS: usize = 250;
 
@@ -469,30 +470,19 @@ impl Test {
     }
 }
 
-fn seeds() -> Range<u64> {
-    let Ok(text) = std::env::var("SANDGLASS_SEED") else { return 1..61 };
-    let number = |text: &str| text.parse().expect("SANDGLASS_SEED is a number, or two and dots");
-    match text.split_once("..") {
-        Some((from, to)) => number(from)..number(to),
-        None => number(&text)..number(&text) + 1,
-    }
-}
-
 #[test]
 fn the_store_is_the_model() {
     let mut expired = 0;
-    for seed in seeds() {
-        let run = std::panic::catch_unwind(|| {
-            let mut test = Test::new(seed);
-            for _ in 0..STEPS {
-                test.step();
-            }
-            for table in [KEPT, EXPIRING] {
-                test.compare(ReadRequest::scan(table, i64::MIN, i64::MAX, 0), false);
-            }
-            test.expired
-        });
-        expired += run.unwrap_or_else(|_| panic!("repeat with SANDGLASS_SEED={seed}"));
+    for seed in seeds(1..61) {
+        let _context = SeedOfRun(seed);
+        let mut test = Test::new(seed);
+        for _ in 0..STEPS {
+            test.step();
+        }
+        for table in [KEPT, EXPIRING] {
+            test.compare(ReadRequest::scan(table, i64::MIN, i64::MAX, 0), false);
+        }
+        expired += test.expired;
     }
     assert!(expired > 0, "sstables are removed");
 }

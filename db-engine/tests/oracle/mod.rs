@@ -5,7 +5,7 @@
 pub mod random_writes;
 pub mod places;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use sandglass_db::{
     mutation::{Liveness, RowView, Write},
@@ -77,13 +77,17 @@ pub type Row = ((u64, u64), Option<Cells>);
 /// A range of clustering keys that was deleted, without its end, and when.
 type DeletedRange = (Vec<u8>, Vec<u8>, i64);
 
-#[derive(Default)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Oracle {
     rows: BTreeMap<RowKey, BTreeMap<CellPlace, Cell>>,
     collections_deleted: BTreeMap<(RowKey, u16), i64>,
     rows_deleted: BTreeMap<RowKey, i64>,
     ranges_deleted: BTreeMap<(u32, u64), Vec<DeletedRange>>,
     partitions_deleted: BTreeMap<(u32, u64), i64>,
+    /// Up to when the cells of columns were dropped.
+    columns_dropped: BTreeMap<(u32, u16), i64>,
+    /// Columns that are not there.
+    columns_gone: BTreeSet<(u32, u16)>,
 }
 
 impl Oracle {
@@ -111,6 +115,23 @@ impl Oracle {
         raise(&mut self.partitions_deleted, partition, timestamp);
     }
 
+    /// The table has lost a column, with all cells up to this timestamp.
+    pub fn drop_column(&mut self, column: (u32, u16), timestamp: i64) {
+        raise(&mut self.columns_dropped, column, timestamp);
+        self.columns_gone.insert(column);
+    }
+
+    /// It is there again.
+    pub fn add_column(&mut self, column: (u32, u16)) {
+        self.columns_gone.remove(&column);
+    }
+
+    /// Nothing is left but what columns are dropped.
+    pub fn empty(&mut self) {
+        let Self { columns_dropped, columns_gone, .. } = std::mem::take(self);
+        *self = Self { columns_dropped, columns_gone, ..Self::default() };
+    }
+
     /// The live cells of a row, or `None` if the row is not there.
     pub fn row(&self, row: RowKey, now_s: i64) -> Option<Cells> {
         let (table, key, ck) = row;
@@ -124,7 +145,11 @@ impl Oracle {
         let is_live = |place: &CellPlace, cell: &Cell| {
             let of_column = self.collections_deleted.get(&(row, place.0)).copied();
             let deleted = deleted.max(of_column.filter(|_| place.1.is_some()));
-            cell.is_live(now_s) && deleted.is_none_or(|deleted| cell.timestamp > deleted)
+            let column = (table, place.0);
+            let deleted = deleted.max(self.columns_dropped.get(&column).copied());
+            !self.columns_gone.contains(&column)
+                && cell.is_live(now_s)
+                && deleted.is_none_or(|deleted| cell.timestamp > deleted)
         };
         let mut live = cells.iter().filter(|(place, cell)| is_live(place, cell)).peekable();
         live.peek()?;

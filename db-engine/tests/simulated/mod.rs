@@ -4,6 +4,7 @@
 
 pub mod every_kind;
 pub mod life;
+pub mod seed;
 
 use std::{
     collections::{BTreeMap, BTreeSet},

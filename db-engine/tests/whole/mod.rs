@@ -4,13 +4,7 @@
 
 pub mod client;
 pub mod dialogue;
-pub mod expiring;
-pub mod history;
 pub mod pipe;
-pub mod requests;
-pub mod reshape;
-pub mod seed;
-pub mod simulation;
 
 use pipe::Pipe;
 use sandglass_db::{

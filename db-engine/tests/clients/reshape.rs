@@ -2,12 +2,12 @@
 //! meanwhile, but what clients have left behind may still be carried out.
 
 use super::{
-    client::query,
     requests::{INVALID, SERVER},
     simulation::{Asked, Simulation},
 };
 use crate::{
     simulated,
+    whole::client::query,
     wire::client::{Answer, op},
 };
 

@@ -66,10 +66,6 @@ impl History {
         self.fates.len() - 1
     }
 
-    pub fn writes(&self) -> usize {
-        self.fates.len()
-    }
-
     pub fn put(&mut self, write: usize, place: Place, columns: &[u8], timestamp: i64) {
         self.effect(place, columns, Effect::new(write, timestamp, true));
     }

@@ -2,11 +2,13 @@
 //! known between which two seconds it expires.
 
 use super::{
-    client::{int, page},
     history::Reading,
     simulation::{Asked, Simulation},
 };
-use crate::wire::client::{Answer, execute, op};
+use crate::{
+    whole::client::{int, page},
+    wire::client::{Answer, execute, op},
+};
 use sandglass_db::io::Clock;
 use std::collections::BTreeSet;
 
@@ -87,11 +89,13 @@ impl Simulation {
 
     /// Lets time go by, or moves the clock without that.
     pub fn move_clock(&mut self, us: i64) {
+        self.show_kinds(false);
         if us < 0 {
             self.clock.set(self.clock.now_us() + us);
         } else {
             self.clock.advance(us);
         }
+        self.show_kinds(!(0..1_000_000).contains(&us));
         let now_s = self.clock.now_s();
         self.expiring.latest_s = self.expiring.latest_s.max(now_s);
         for asked in self.clients.iter_mut().flat_map(|client| client.waiting.values_mut()) {

@@ -1,13 +1,21 @@
 //! Several clients and their requests, several shards, and a machine that breaks.
 
 use super::{
-    Engine, LIMITS,
-    client::{Client, query},
+    counters::CounterAsked,
     expiring::{self, Expiring, ExpiringRead},
     history::{History, Place},
+    kinds::{KindAsked, Kinds},
     reshape::{Existence, Table},
+    tally::Tally,
 };
-use crate::{simulated, wire::client::op};
+use crate::{
+    simulated,
+    whole::{
+        Engine, LIMITS,
+        client::{Client, query},
+    },
+    wire::client::op,
+};
 use sandglass_db::{
     directory::manifest::parse_name,
     io::{
@@ -57,6 +65,8 @@ pub enum Asked {
     PrepareExpiring,
     WriteExpiring(usize),
     ReadExpiring(ExpiringRead),
+    Kinds(KindAsked),
+    Counters(CounterAsked),
 }
 
 #[derive(Debug)]
@@ -72,24 +82,6 @@ pub struct Read {
     pub found: Vec<(Place, Vec<Option<i32>>)>,
 }
 
-/// What has happened in all, so that a test can tell that it has tested something.
-#[derive(Default, Debug)]
-pub struct Tally {
-    pub acknowledged: u64,
-    pub refused: u64,
-    pub left_behind: u64,
-    pub reads: u64,
-    pub failed_reads: u64,
-    pub rows: u64,
-    pub created: u64,
-    pub emptied: u64,
-    pub altered: u64,
-    pub crashes: u64,
-    pub stops: u64,
-    pub refused_openings: u64,
-    pub spoilt: u64,
-}
-
 pub struct Simulation {
     pub random: Random,
     pub disk: SimDisk,
@@ -103,6 +95,7 @@ pub struct Simulation {
     pub to_reshape: Option<usize>,
     pub expiring: Expiring,
     pub insert_expiring: Option<Vec<u8>>,
+    pub kinds: Kinds,
     pub moment: u64,
     /// How many there have been in this life.
     pub connections: u64,
@@ -134,6 +127,7 @@ impl Simulation {
             to_reshape: None,
             expiring: Expiring::default(),
             insert_expiring: None,
+            kinds: Kinds::new(),
             moment: 0,
             connections: 0,
             favoured: 0,
@@ -171,6 +165,7 @@ impl Simulation {
         self.disk.set_read_faults(None);
         self.is_broken = false;
         self.clients.clear();
+        self.kinds.end();
         if self.disk.is_off() || self.random.percent(60) {
             self.tally.crashes += 1;
             let seed = self.random.next_u64();
@@ -255,6 +250,7 @@ impl Simulation {
         self.settle()?;
         self.clients[0].ask(op::QUERY, &query(expiring::TABLE), Asked::TableExpiring);
         self.settle()?;
+        self.make_kinds()?;
         for table in 0..self.tables.len() {
             self.probe(table);
         }
@@ -281,8 +277,10 @@ impl Simulation {
         gone.leave(self.engine());
         self.tally.left_behind += gone.waiting.len() as u64;
         for asked in gone.waiting.values() {
-            if let Asked::WriteExpiring(number) = asked {
-                self.expiring.leave(*number);
+            match asked {
+                Asked::WriteExpiring(number) => self.expiring.leave(*number),
+                Asked::Kinds(KindAsked::Read(read)) => self.kinds.leave(read),
+                _ => {}
             }
         }
     }
@@ -302,6 +300,7 @@ impl Simulation {
 
     /// With nothing else in flight, every row is as it must be.
     pub fn check_all(&mut self) -> Result<(), Ended> {
+        self.check_kinds()?;
         for table in 0..self.tables.len() {
             if self.tables[table].existence == Existence::There {
                 self.read_expiring(0);
@@ -427,6 +426,7 @@ impl Simulation {
             let is_quiet =
                 (0..engine.shards()).all(|shard| engine.metrics(shard).serving.get() == 0);
             if is_quiet && self.clients.iter().all(|client| client.waiting.is_empty()) {
+                self.kinds.settle();
                 return Ok(());
             }
             self.turn_or_wait()?;

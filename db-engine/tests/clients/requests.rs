@@ -1,7 +1,6 @@
 //! What the clients of a simulation ask for, and what they make of the answers.
 
 use super::{
-    client::{Bound, Client, batch, int, page, query, write},
     expiring,
     history::{EXTRA, Place, Reading},
     reshape::{Existence, Table},
@@ -9,6 +8,7 @@ use super::{
 };
 use crate::{
     simulated,
+    whole::client::{Bound, Client, batch, int, page, query, write},
     wire::client::{Answer, long_string, op},
 };
 use std::collections::BTreeMap;
@@ -61,6 +61,9 @@ impl Simulation {
         let index = self.below(self.clients.len());
         if self.clients[index].waiting.len() >= WAITING_MAX {
             return;
+        }
+        if self.random.percent(40) {
+            return self.act_on_kinds(index);
         }
         let usable: Vec<usize> = (0..self.tables.len())
             .filter(|number| {
@@ -308,6 +311,8 @@ impl Simulation {
             Asked::PrepareExpiring => self.insert_expiring = Some(prepared_id(answer)),
             Asked::WriteExpiring(number) => self.wrote_expiring(number, answer),
             Asked::ReadExpiring(read) => self.have_read_expiring(index, read, answer),
+            Asked::Kinds(asked) => self.answered_kinds(asked, answer),
+            Asked::Counters(asked) => self.answered_counters(asked, answer),
             Asked::Probe(table) => self.probed(index, table, answer),
             Asked::Reshape(table) => self.reshaped(index, table, answer),
             Asked::ProbeExtra(table) => self.probed_extra(index, table, answer),
