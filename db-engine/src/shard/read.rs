@@ -136,23 +136,20 @@ impl Core {
         let what = (statement, request.skip_metadata);
         let bytes = self.request_bytes + statement.own_bytes() + read.own_bytes();
         let may_wait = self.may_wait(session, bytes);
-        if !self.round_robin.may_begin(session.place) {
+        let is_its_turn = self.round_robin.may_begin(session.place);
+        if !is_its_turn || !self.has_room_for(session, read_bytes(plan)) {
             if !may_wait {
                 return self.refuse_read(slot);
             }
-            self.trace(address, |_| "Waiting for other reads".to_owned());
+            let what_for = if is_its_turn { "memory" } else { "other reads" };
+            self.trace(address, |_| format!("Waiting for {what_for}"));
             self.keep((session, stream), slot, what, read, Vec::new(), bytes);
-            self.round_robin.wait(session.place, slot);
-            return Ok(());
-        }
-        if !self.has_room_for(session, read_bytes(plan)) {
-            if !may_wait {
-                return self.refuse_read(slot);
+            if is_its_turn {
+                self.round_robin.begun(session.place);
+                self.held_back.push_back(slot);
+            } else {
+                self.round_robin.wait(session.place, slot);
             }
-            self.trace(address, |_| "Waiting for memory".to_owned());
-            self.keep((session, stream), slot, what, read, Vec::new(), bytes);
-            self.round_robin.begun(session.place);
-            self.held_back.push_back(slot);
             return Ok(());
         }
         let mut cells = std::mem::take(&mut self.cells);
@@ -162,8 +159,7 @@ impl Core {
             Ok(ReadStep::Over) => {
                 self.reads.remove(slot);
                 let (count, state) = read.finish(&mut cells);
-                let skip = request.skip_metadata;
-                let columns = &statement.columns;
+                let (columns, skip) = (&statement.columns, request.skip_metadata);
                 self.put_rows(session, stream, columns, skip, state.as_deref(), count, &cells);
                 self.keep_cells(cells);
                 self.metrics.served.add(1);
