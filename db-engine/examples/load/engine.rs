@@ -3,7 +3,7 @@
 use std::{
     io::{BufRead, BufReader, Read, Write},
     net::TcpStream,
-    path::PathBuf,
+    path::{Path, PathBuf},
     process::{Child, Command, Stdio},
 };
 
@@ -12,7 +12,9 @@ pub struct Engine {
     child: Child,
     pub cql: u16,
     http: u16,
+    binary: PathBuf,
     directory: PathBuf,
+    shards: u16,
 }
 
 /// What the engine has used and done since it started.
@@ -36,23 +38,17 @@ impl Engine {
         let directory = directory.unwrap_or_else(|| {
             std::env::temp_dir().join(format!("sandglass-load-{}", std::process::id()))
         });
-        let mut child = Command::new(&binary)
-            .args(["--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--log-level", "warn"])
-            .args(["--memory", "512MiB", "--shards", &shards.to_string(), "--data-dir"])
-            .arg(&directory)
-            .stdout(Stdio::piped())
-            .spawn()
-            .unwrap_or_else(|error| panic!("{}: {error}; build it first", binary.display()));
-        let mut line = String::new();
-        let stdout = child.stdout.take().expect("piped");
-        BufReader::new(stdout).read_line(&mut line).expect("a line");
-        let port_after = |text: &str| {
-            let at = line.find(text).unwrap_or_else(|| panic!("the engine said: {line}"));
-            let digits = line[at + text.len()..].chars().take_while(char::is_ascii_digit);
-            digits.collect::<String>().parse().expect("a port")
-        };
-        let (cql, http) = (port_after("CQL on 127.0.0.1:"), port_after("http://127.0.0.1:"));
-        Self { child, cql, http, directory }
+        let (child, cql, http) = start(&binary, &directory, shards);
+        Self { child, cql, http, binary, directory, shards }
+    }
+
+    /// Stops it in order, so that all rows are in sstables, and starts it again.
+    pub fn restart(&mut self) {
+        let id = self.child.id().to_string();
+        let sent = Command::new("kill").args(["-TERM", &id]).status().expect("kill runs");
+        assert!(sent.success(), "it can be stopped");
+        assert!(self.child.wait().expect("it ends").success(), "it ends in order");
+        (self.child, self.cql, self.http) = start(&self.binary, &self.directory, self.shards);
     }
 
     /// What it has used and done so far.
@@ -91,6 +87,27 @@ impl Engine {
         socket.read_to_string(&mut answer).expect("it answers");
         answer
     }
+}
+
+/// A process and its ports.
+fn start(binary: &Path, directory: &Path, shards: u16) -> (Child, u16, u16) {
+    let mut child = Command::new(binary)
+        .args(["--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--log-level", "warn"])
+        .args(["--memory", "512MiB", "--shards", &shards.to_string(), "--data-dir"])
+        .arg(directory)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap_or_else(|error| panic!("{}: {error}; build it first", binary.display()));
+    let mut line = String::new();
+    let stdout = child.stdout.take().expect("piped");
+    BufReader::new(stdout).read_line(&mut line).expect("a line");
+    let port_after = |text: &str| {
+        let at = line.find(text).unwrap_or_else(|| panic!("the engine said: {line}"));
+        let digits = line[at + text.len()..].chars().take_while(char::is_ascii_digit);
+        digits.collect::<String>().parse().expect("a port")
+    };
+    let (cql, http) = (port_after("CQL on 127.0.0.1:"), port_after("http://127.0.0.1:"));
+    (child, cql, http)
 }
 
 impl Drop for Engine {

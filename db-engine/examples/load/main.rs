@@ -10,6 +10,7 @@
 
 mod drive;
 mod engine;
+mod page_by_page;
 #[allow(dead_code)] // the tests use all of it
 #[path = "../../tests/wire/client.rs"]
 mod client;
@@ -18,6 +19,7 @@ use clap::Parser;
 use client::Client;
 use drive::{Outcome, Pace, Step};
 use engine::{Engine, Sample};
+use page_by_page::{LongRead, PagesRead};
 use std::{path::PathBuf, time::Duration};
 
 /// Connections of every step.
@@ -47,7 +49,7 @@ struct Options {
     /// The engine's binary; by default the one built beside this program.
     #[arg(long)]
     engine: Option<PathBuf>,
-    /// Only the steps whose names contain this.
+    /// Only the steps whose names contain this, e.g. `pages`.
     #[arg(long, default_value = "")]
     only: String,
     /// Directory for the engine's data; by default a temporary one. Removed afterwards.
@@ -57,7 +59,7 @@ struct Options {
 
 fn main() {
     let options = Options::parse();
-    let engine = Engine::start(options.engine, options.directory, options.shards);
+    let mut engine = Engine::start(options.engine, options.directory, options.shards);
     let mut results = vec![];
     let mut client = Client::connect(engine.cql).expect("it serves");
     client.run(
@@ -94,6 +96,18 @@ fn main() {
         let outcome = step.run(engine.cql, length);
         let after = engine.sample();
         results.push(report(&step, &outcome, &before, &after, options.json));
+    }
+    let paging: Vec<_> =
+        page_by_page::all().into_iter().filter(|way| way.name.contains(&options.only)).collect();
+    if !paging.is_empty() {
+        page_by_page::fill(&mut engine);
+    }
+    for way in paging {
+        way.run(engine.cql, length / 4);
+        let before = engine.sample();
+        let paged = way.run(engine.cql, length);
+        let cpu_us = engine.sample().cpu_us - before.cpu_us;
+        results.push(report_pages(&way, &paged, cpu_us, options.json));
     }
     std::thread::sleep(Duration::from_millis(500));
     let before = engine.sample();
@@ -147,5 +161,23 @@ fn report(
          \"p99_us\":{p99},\"errors\":{errors},\"turns_a_request\":{turns:.4},\
          \"receives_a_request\":{receives:.4},\"sends_a_request\":{sends:.4},\
          \"blocks_a_request\":{blocks:.4},\"log_bytes_a_request\":{log_bytes:.0}}}"
+    )
+}
+
+fn report_pages(way: &LongRead, paged: &PagesRead, cpu_us: f64, json: bool) -> String {
+    let float = |n: u64| f64::from(u32::try_from(n).expect("seconds of load"));
+    let (pages, rows) = (float(paged.pages), float(paged.rows));
+    let (name, size) = (way.name, way.page_rows);
+    let (a_page, a_row) = (cpu_us / pages, cpu_us / rows);
+    let took_us = paged.seconds * 1e6 / pages;
+    if !json {
+        println!(
+            "{name:24} pages of {size:5}  {a_page:9.1} us/page  {a_row:6.3} us/row  \
+             {took_us:9.1} us until the next page"
+        );
+    }
+    format!(
+        "\"{name}_{size}\":{{\"cpu_us_a_page\":{a_page:.2},\"cpu_us_a_row\":{a_row:.4},\
+         \"us_a_page\":{took_us:.1}}}"
     )
 }
