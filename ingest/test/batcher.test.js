@@ -1,4 +1,11 @@
-import { Batcher, CLUSTER_LIMITS, plan, SANDGLASS_LIMITS } from '../src/write/batcher.js'
+import {
+  Batcher,
+  CLUSTER_LIMITS,
+  companyMs,
+  plan,
+  rateAfter,
+  SANDGLASS_LIMITS,
+} from '../src/write/batcher.js'
 import { Row } from '../src/write/row.js'
 
 /** Lets everything that is ready happen. */
@@ -73,5 +80,115 @@ describe('batcher', () => {
     for (const one of rows('abc')) batcher.add(one)
     await new Promise((resolve) => setImmediate(resolve))
     expect(shape(requests)).toEqual(['abc'])
+  })
+
+  describe('company', () => {
+    /** Milliseconds of a clock that goes when it is told to. */
+    let nowMs = 0
+    /** What is called when the wait is over. @type {(() => void)[]} */
+    let timers = []
+    /** @type {string[]} */
+    let requests = []
+    /** @type {Batcher} */
+    let batcher
+
+    beforeEach(() => {
+      nowMs = 0
+      timers = []
+      requests = []
+      batcher = new Batcher({
+        writer: { write: async (some) => void requests.push(...shape([some])) },
+        limits: SANDGLASS_LIMITS,
+        now: () => nowMs,
+        after: (call) => /** @type {any} */ (timers.push(call)),
+      })
+    })
+
+    /** @param {string} partitions  A row of each. @param {number} ms  That pass before. */
+    const come = async (partitions, ms) => {
+      nowMs += ms
+      for (const one of rows(partitions)) batcher.add(one)
+      await turns()
+    }
+
+    /** Ten rows a millisecond for a tenth of a second, of which none is left. */
+    const comeFast = async () => {
+      for (let count = 0; count < 100; count++) await come('..........', 1)
+      await come('.', 1)
+      timers = []
+      requests = []
+    }
+
+    test('rows that come fast wait a millisecond for each other', async () => {
+      await comeFast()
+      await come('a', 0.25)
+      await come('b', 0.5)
+      expect(requests).toEqual([])
+      await come('c', 0.5)
+      expect(requests).toEqual(['abc'])
+      expect(batcher.isIdle).toBe(true)
+    })
+
+    test('enough of them wait for no more', async () => {
+      await comeFast()
+      await come('a'.repeat(31), 0.25)
+      expect(requests).toEqual([])
+      await come('b', 0.25)
+      expect(requests).toEqual([`${'a'.repeat(31)}b`])
+    })
+
+    test('on a cluster none waits: the next one is seldom of its partition', async () => {
+      await comeFast()
+      batcher.limits = CLUSTER_LIMITS
+      await come('a', 0.25)
+      expect(requests).toEqual(['a'])
+    })
+
+    test('one that nobody follows goes alone when its time is over', async () => {
+      await comeFast()
+      await come('a', 0.25)
+      expect(timers).toHaveLength(1)
+      nowMs += 1
+      timers[0]()
+      expect(requests).toEqual(['a'])
+    })
+
+    test('where rows come slowly none waits, and soon after a fast while neither', async () => {
+      await come('a', 10)
+      await come('b', 0.25)
+      expect(requests).toEqual(['a', 'b'])
+      await comeFast()
+      await come('c', 100)
+      await come('d', 10)
+      expect(requests).toEqual(['c', 'd'])
+    })
+  })
+})
+
+describe('companyMs', () => {
+  test.each([
+    [{ rows: 1, waitedMs: 0, rowsPerMs: 10 }, 1, 1],
+    [{ rows: 5, waitedMs: 0.75, rowsPerMs: 10 }, 1, 0.25],
+    [{ rows: 10, waitedMs: 1, rowsPerMs: 10 }, 1, 0],
+    [{ rows: 10, waitedMs: 7, rowsPerMs: 10 }, 1, 0],
+    [{ rows: 1, waitedMs: 0, rowsPerMs: 0.1 }, 1, 0],
+    [{ rows: 1, waitedMs: 0, rowsPerMs: 3.9 }, 1, 0],
+    [{ rows: 1, waitedMs: 0, rowsPerMs: 4 }, 1, 1],
+    [{ rows: 32, waitedMs: 0, rowsPerMs: 50 }, 1, 0],
+    [{ rows: 1, waitedMs: 0, rowsPerMs: 50 }, 0, 0],
+  ])('%j, at most %d ms: %d ms', (queue, msMax, ms) => {
+    expect(companyMs(queue, msMax)).toBe(ms)
+  })
+})
+
+describe('rateAfter', () => {
+  test('a long time says the rate by itself', () => {
+    expect(rateAfter(50, 1, 1_000)).toBeCloseTo(0.001)
+  })
+
+  test('a short time changes it a little, and no time not at all', () => {
+    expect(rateAfter(10, 0, 2)).toBe(9)
+    expect(rateAfter(0, 10, 1)).toBe(0.5)
+    expect(rateAfter(10, 5, 0)).toBe(10)
   })
 })

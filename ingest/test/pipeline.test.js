@@ -7,6 +7,7 @@ import { parseTopics } from '@sandglass/common/topics'
 import { Message } from '../src/message/message.js'
 import { REFUSAL_KINDS } from '../src/message/refusal.js'
 import { LATEST_MS_MIN } from '../src/sensors/latest.js'
+import { CLUSTER_LIMITS } from '../src/write/batcher.js'
 import { COVER_MS } from '../src/write/rows.js'
 import { FakeError } from './support/fake-storage.js'
 import { until } from './support/ingest.js'
@@ -212,7 +213,7 @@ describe('topics that templates describe', () => {
 describe('sensors', () => {
   test('an unknown sensor registers itself before its first message is acknowledged', async () => {
     const { accept, storage, settled, batcher } = build()
-    batcher.limits = { onePartition: true, rowsMax: 10, bytesMax: 1e6, requestsMax: 100 }
+    batcher.limits = { ...CLUSTER_LIMITS, rowsMax: 10, bytesMax: 1e6, requestsMax: 100 }
     storage.isManual = true
     accept('sensors/boiler/m', { t: T, v: 1 })
     accept('sensors/boiler/m', { t: T + 1, v: 2 })

@@ -1,4 +1,5 @@
 import { generate } from 'mqtt-packet'
+import { CLUSTER_LIMITS } from '../src/write/batcher.js'
 import { pause, publish, RawClient, startIngest, until } from './support/ingest.js'
 
 /** @type {Awaited<ReturnType<typeof startIngest>>} */
@@ -29,7 +30,7 @@ const numbers = (count) => Array.from({ length: count }, (_, at) => at + 1)
 describe('acknowledgements', () => {
   test('writes that finish in reverse order are acknowledged in order of arrival', async () => {
     await start()
-    ingest.batcher.limits = { onePartition: false, rowsMax: 1, bytesMax: 1e6, requestsMax: 100 }
+    ingest.batcher.limits = { ...CLUSTER_LIMITS, onePartition: false, rowsMax: 1, requestsMax: 100 }
     const one = await client().connect()
     one.publish(100)
     await until(() => one.ids('puback').length === 1)

@@ -1,8 +1,17 @@
 /**
- * Gathers rows into requests. Nothing lingers while no request is in flight: a request holds what
- * arrived while those before it were on their way. Under load requests grow by themselves, and when
+ * Gathers rows into requests. A request holds what arrived while those before it were on their way,
+ * and where rows come so fast that more will be there within a millisecond, it waits for them. When
  * little happens every row goes out at once.
  */
+
+/** Rows that must be expected within the wait, so that it is worth it. */
+const COMPANY_ROWS_MIN = 4
+
+/** Rows that have company enough: more would hardly make a row cheaper. */
+const COMPANY_ROWS_ENOUGH = 32
+
+/** Over what time the rate of rows is averaged, in milliseconds. */
+const RATE_MS = 20
 
 /**
  * How requests may look.
@@ -12,6 +21,7 @@
  * @property {number} rowsMax  Most rows of a request.
  * @property {number} bytesMax  Size, in bytes, beyond which a request takes no further row.
  * @property {number} requestsMax  Most requests in flight.
+ * @property {number} companyMsMax  Longest that rows wait for others, in milliseconds.
  */
 
 /**
@@ -25,11 +35,13 @@ export const SANDGLASS_LIMITS = Object.freeze({
   rowsMax: 1_000,
   bytesMax: 256 * 1024,
   requestsMax: 2,
+  companyMsMax: 1,
 })
 
 /**
  * Other databases: a batch of several partitions is their coordinator's burden, and Cassandra warns
- * of one from 5 KB on and refuses it from 50 KB. A batch of one partition is one mutation.
+ * of one from 5 KB on and refuses it from 50 KB. A batch of one partition is one mutation, and rows
+ * that come next to each other are seldom of one partition: they wait for none.
  *
  * @type {BatchLimits}
  */
@@ -38,6 +50,7 @@ export const CLUSTER_LIMITS = Object.freeze({
   rowsMax: 100,
   bytesMax: 16 * 1024,
   requestsMax: 256,
+  companyMsMax: 0,
 })
 
 /** @typedef {import('./row.js').Row} Row */
@@ -75,6 +88,32 @@ export function plan(queue, { onePartition, rowsMax, bytesMax }, requestsFree) {
 }
 
 /**
+ * How much longer rows wait for others to share their request, in milliseconds.
+ *
+ * @param {object} queue
+ * @param {number} queue.rows  That wait.
+ * @param {number} queue.waitedMs  How long the first of them has waited.
+ * @param {number} queue.rowsPerMs  How fast rows came lately.
+ * @param {number} msMax  Longest that they wait in all.
+ */
+export function companyMs({ rows, waitedMs, rowsPerMs }, msMax) {
+  if (rows >= COMPANY_ROWS_ENOUGH || rowsPerMs * msMax < COMPANY_ROWS_MIN) return 0
+  return Math.max(0, msMax - waitedMs)
+}
+
+/**
+ * How fast rows come, once some more have.
+ *
+ * @param {number} rowsPerMs  How fast they came before.
+ * @param {number} rows  How many have come since.
+ * @param {number} ms  In which time.
+ */
+export function rateAfter(rowsPerMs, rows, ms) {
+  const weight = Math.min(1, ms / RATE_MS)
+  return ms > 0 ? rowsPerMs + weight * (rows / ms - rowsPerMs) : rowsPerMs
+}
+
+/**
  * @typedef {object} RowWriter
  * @property {(rows: Row[]) => Promise<void>} write  Resolves when each row is durable or
  *   was refused for good; never rejects.
@@ -83,22 +122,38 @@ export function plan(queue, { onePartition, rowsMax, bytesMax }, requestsFree) {
 export class Batcher {
   #writer
   #onRequest
+  #now
+  #after
   /** @type {Row[]} */
   #queue = []
+  /** Since when the first of them waits, by the clock that only goes forward. */
+  #sinceMs = 0
   #inFlight = 0
   #isScheduled = false
+  /** Ends the wait for company. @type {NodeJS.Timeout | undefined} */
+  #timer
+  /** Rows that have come since the rate was last looked at, and when that was. */
+  #rowsCame = 0
+  #ratedMs
+  #rowsPerMs = 0
 
   /**
    * @param {object} parts
    * @param {RowWriter} parts.writer
    * @param {BatchLimits} parts.limits
    * @param {(rows: number) => void} [parts.onRequest]  For measuring: rows of a request.
+   * @param {() => number} [parts.now]  A clock that only goes forward, in milliseconds.
+   * @param {(call: () => void, ms: number) => NodeJS.Timeout} [parts.after]  Calls later.
    */
-  constructor({ writer, limits, onRequest = () => {} }) {
+  constructor({ writer, limits, onRequest = () => {}, ...clock }) {
+    const { now = () => performance.now(), after = setTimeout } = clock
     /** May be replaced once it is known which database this is. */
     this.limits = limits
     this.#writer = writer
     this.#onRequest = onRequest
+    this.#now = now
+    this.#after = after
+    this.#ratedMs = now()
   }
 
   /** Rows that wait for a request. */
@@ -113,13 +168,14 @@ export class Batcher {
 
   /** @param {Row} row */
   add(row) {
-    this.#queue.push(row)
+    if (this.#queue.push(row) === 1) this.#sinceMs = this.#now()
+    this.#rowsCame++
     if (this.#isScheduled || this.#inFlight >= this.limits.requestsMax) return
     // After all sockets of this turn were read, so that what arrived together goes together.
     this.#isScheduled = true
     setImmediate(() => {
       this.#isScheduled = false
-      this.#send()
+      this.#sendOrWait()
     })
   }
 
@@ -132,9 +188,23 @@ export class Batcher {
     })
   }
 
+  #sendOrWait() {
+    if (this.#queue.length === 0 || this.#inFlight >= this.limits.requestsMax) return
+    const nowMs = this.#now()
+    const waitedMs = nowMs - this.#sinceMs
+    const rowsPerMs = rateAfter(this.#rowsPerMs, this.#rowsCame, nowMs - this.#ratedMs)
+    const queue = { rows: this.#queue.length, waitedMs, rowsPerMs }
+    const ms = companyMs(queue, this.limits.companyMsMax)
+    if (ms === 0) this.#send()
+    else this.#timer ??= this.#after(() => this.#send(), ms)
+  }
+
   #send() {
+    clearTimeout(this.#timer)
+    this.#timer = undefined
     const free = this.limits.requestsMax - this.#inFlight
     if (free <= 0 || this.#queue.length === 0) return
+    this.#noteRate()
     const { requests, taken } = plan(this.#queue, this.limits, free)
     this.#queue = taken === this.#queue.length ? [] : this.#queue.slice(taken)
     for (const rows of requests) {
@@ -142,8 +212,15 @@ export class Batcher {
       this.#onRequest(rows.length)
       void this.#writer.write(rows).finally(() => {
         this.#inFlight--
-        this.#send()
+        this.#sendOrWait()
       })
     }
+  }
+
+  #noteRate() {
+    const nowMs = this.#now()
+    this.#rowsPerMs = rateAfter(this.#rowsPerMs, this.#rowsCame, nowMs - this.#ratedMs)
+    this.#rowsCame = 0
+    this.#ratedMs = nowMs
   }
 }
