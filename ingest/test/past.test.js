@@ -17,7 +17,7 @@ test('who waits no more when the database has answered is not told that it does'
     learn: (/** @type {unknown[]} */ ...what) => learned.push(what),
   }
   const past = new Past(/** @type {any} */ ({ reader, recent, semaphore: new Semaphore(1) }))
-  const series = { sensor: { lastTimes: new Map() }, metric: 'm', onTheWay: new Map() }
+  const series = { sensor: { lastTimes: new Map() }, metric: 'm', onTheWay: [] }
   const places = [{ series: /** @type {any} */ (series), timeMs: 5 }]
   expect(await past.learn(places, () => isWanted)).toBe(false)
   // The answer is kept all the same.

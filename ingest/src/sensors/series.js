@@ -4,6 +4,7 @@
  */
 
 /** @typedef {import('../write/row.js').Row} Row */
+/** @typedef {import('../write/seen-times.js').SeenTimes} SeenTimes */
 /** @typedef {import('@sandglass/common/schema').Layout} Layout */
 /** @typedef {import('@sandglass/common/measurement').Value} Value */
 
@@ -51,15 +52,12 @@ export class Series {
     this.markBefore = undefined
     /** Their rows, while they are on their way. @type {Row[]} */
     this.markRows = []
-    /** How many rows are on their way, by event time. @type {Map<number, number>} */
-    this.onTheWay = new Map()
-    /** Recent values by event time. @type {Map<number, unknown> | undefined} */
+    /** Event times of the rows on their way, those first that were sent first. @type {number[]} */
+    this.onTheWay = []
+    /** Recent values. @type {SeenTimes | undefined} */
     this.recent = undefined
-    /** The same, of the generation before. @type {Map<number, unknown> | undefined} */
+    /** The same, of the generation before. @type {SeenTimes | undefined} */
     this.recentBefore = undefined
-    /** The latest event times of these, in milliseconds. */
-    this.recentToMs = Number.NEGATIVE_INFINITY
-    this.recentBeforeToMs = Number.NEGATIVE_INFINITY
     /**
      * The latest event time at which there may be values that are not remembered, in milliseconds:
      * at first that of the newest row in the database, as soon as that is known.
@@ -73,20 +71,20 @@ export class Series {
 
   /** Whether nothing of it is on its way. */
   get isIdle() {
-    if (this.isLatestDue || this.onTheWay.size > 0) return false
+    if (this.isLatestDue || this.onTheWay.length > 0) return false
     return this.coverRows.length === 0 && this.markRows.length === 0
   }
 
   /** A row of a time is given to be written. @param {number} timeMs */
   sent(timeMs) {
-    this.onTheWay.set(timeMs, (this.onTheWay.get(timeMs) ?? 0) + 1)
+    this.onTheWay.push(timeMs)
   }
 
   /** It is durable, or will never be. @param {number} timeMs */
   landed(timeMs) {
-    const left = (this.onTheWay.get(timeMs) ?? 0) - 1
-    if (left > 0) this.onTheWay.set(timeMs, left)
-    else this.onTheWay.delete(timeMs)
+    const index = this.onTheWay.indexOf(timeMs)
+    if (index === 0) this.onTheWay.shift()
+    else if (index > 0) this.onTheWay.splice(index, 1)
   }
 }
 

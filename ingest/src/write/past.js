@@ -95,5 +95,5 @@ export class Past {
  * @param {number} timeMs
  */
 function requireLanded(series, timeMs) {
-  if (series.onTheWay.has(timeMs)) throw new Error('a row of this time is on its way')
+  if (series.onTheWay.includes(timeMs)) throw new Error('a row of this time is on its way')
 }

@@ -8,9 +8,10 @@
  * (`past.js`).
  */
 
+import { SeenTimes } from './seen-times.js'
 import { COUNTED_MAX, tokenOf } from './seq.js'
 
-/** Most event times remembered in one generation, of all series. About 70 bytes each. */
+/** Most event times remembered in one generation, of all series: 20 to 80 bytes each. */
 export const GENERATION_TIMES_MAX = 131_072
 
 /** Longest life of a young generation, in milliseconds: at least so long is remembered. */
@@ -116,11 +117,10 @@ export class Recent {
   #remember(series, timeMs, seen) {
     if (this.#times >= this.#timesMax) this.#rotate()
     if (!series.recent) {
-      series.recent = new Map()
+      series.recent = new SeenTimes()
       this.#young.push(series)
     }
     series.recent.set(timeMs, seen)
-    if (timeMs > series.recentToMs) series.recentToMs = timeMs
     this.#times += seen instanceof Tokens ? seen.size : 1
   }
 
@@ -138,7 +138,7 @@ export class Recent {
    */
   knows(series, timeMs) {
     if (timeMs > series.horizonMs) return true
-    return series.recent?.has(timeMs) === true || series.recentBefore?.has(timeMs) === true
+    return (series.recent?.get(timeMs) ?? series.recentBefore?.get(timeMs)) !== undefined
   }
 
   /**
@@ -165,14 +165,12 @@ export class Recent {
 
   #rotate() {
     for (const series of this.#old) {
+      series.horizonMs = Math.max(series.horizonMs, series.recentBefore?.toMs ?? -Infinity)
       series.recentBefore = undefined
-      series.horizonMs = Math.max(series.horizonMs, series.recentBeforeToMs)
     }
     for (const series of this.#young) {
       series.recentBefore = series.recent
-      series.recentBeforeToMs = series.recentToMs
       series.recent = undefined
-      series.recentToMs = Number.NEGATIVE_INFINITY
     }
     this.#old = this.#young
     this.#young = []
