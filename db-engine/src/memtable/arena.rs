@@ -76,10 +76,12 @@ pub(super) struct Arena {
 
 impl Arena {
     /// Appends a record.
+    #[inline]
     pub fn push(&mut self, ck: &[u8], row: &[u8], pool: &mut Pool) -> RecordOffset {
         self.push_with_room(ck, row, row.len(), pool)
     }
 
+    #[inline]
     fn push_with_room(
         &mut self,
         ck: &[u8],
@@ -93,6 +95,7 @@ impl Arena {
         RecordOffset { chunk: length_u32(chunk), start: length_u32(start) }
     }
 
+    #[inline]
     fn put(&mut self, chunk: usize, start: usize, ck: &[u8], row: &[u8], room: usize) {
         let record = &mut self.chunks[chunk][start..];
         record[..4].copy_from_slice(&length_u32(room).to_le_bytes());

@@ -15,7 +15,7 @@ const LEAF_ENTRIES_MAX: usize = 64;
 pub(super) const ENTRY_BYTES: usize = 32;
 
 /// The first sixteen bytes of a clustering key, more than a moment takes; zeros if it is shorter.
-type Prefix = [u64; 2];
+type Prefix = (u64, u64);
 
 #[derive(Clone, Copy, Debug)]
 struct LeafEntry {
@@ -56,10 +56,13 @@ impl Rows {
     pub fn find(&self, arena: &Arena, ck: &[u8]) -> Slot {
         let prefix = prefix(ck);
         let leaf = self.leaf_of(arena, prefix, ck);
-        let entries = self.leaves.get(leaf).map_or(&[][..], |leaf| &leaf.entries);
+        let Some(Leaf { entries, .. }) = self.leaves.get(leaf) else {
+            return Slot { position: (leaf, 0), prefix, place: None };
+        };
         let found = match entries.last() {
-            // Most keys come after all others.
+            // Most keys come after all others, or before them where the order is descending.
             Some(last) if order(arena, last, prefix, ck).is_lt() => Err(entries.len()),
+            Some(_) if order(arena, &entries[0], prefix, ck).is_gt() => Err(0),
             _ => entries.binary_search_by(|entry| order(arena, entry, prefix, ck)),
         };
         let number = found.unwrap_or_else(|number| number);
@@ -139,7 +142,7 @@ impl Rows {
             let mut at = 0..;
             let mut is_own = || at.next().is_some_and(|at| own.contains(&at));
             leaf.entries.retain_mut(|entry| !is_own() || keep(&mut entry.place));
-            leaf.first = leaf.entries.first().map_or([0; 2], |entry| entry.prefix);
+            leaf.first = leaf.entries.first().map_or((0, 0), |entry| entry.prefix);
             is_one_empty |= leaf.entries.is_empty();
         }
         if is_one_empty {
@@ -196,5 +199,6 @@ fn prefix(ck: &[u8]) -> Prefix {
     let length = ck.len().min(16);
     bytes[..length].copy_from_slice(&ck[..length]);
     let (high, low) = bytes.split_at(8);
-    [high, low].map(|half| u64::from_be_bytes(half.try_into().expect("eight bytes")))
+    let number = |half: &[u8]| u64::from_be_bytes(half.try_into().expect("eight bytes"));
+    (number(high), number(low))
 }

@@ -234,9 +234,12 @@ impl RowBuilder<'_> {
         self.end()
     }
 
+    #[inline]
     fn begin(&mut self, column: u16, path: Option<&[u8]>, flags: u8) {
-        let last = self.last.map(|(column, path)| (column, path.map(|(a, b)| &self.out[a..b])));
-        assert!(last.is_none_or(|last| last < (column, path)), "cells ascend by column and path");
+        let is_next = self.last.is_none_or(|(last, place)| {
+            last < column || (last == column && place.map(|(a, b)| &self.out[a..b]) < path)
+        });
+        assert!(is_next, "cells ascend by column and path");
         self.out.extend_from_slice(&column.to_le_bytes());
         self.out.push(flags);
         let place = path.map(|path| {

@@ -20,7 +20,14 @@ use super::row::{
 ///
 /// Bytes that are no rows count as empty ones: rows are checked where they enter.
 pub fn merge(a: &[u8], b: &[u8], out: &mut Vec<u8>) {
+    let (bytes_of_a, bytes_of_b) = (a, b);
     let (a, b) = (view(a), view(b));
+    if b.replaces(&a) {
+        return out.extend_from_slice(bytes_of_b);
+    }
+    if a.replaces(&b) {
+        return out.extend_from_slice(bytes_of_a);
+    }
     let deletion = a.deletion().max(b.deletion());
     let hidden = deletion.map(|deletion| deletion.timestamp);
     let marker = match (a.marker(), b.marker()) {

@@ -205,6 +205,7 @@ pub struct Items<'a> {
 impl<'a> Iterator for Items<'a> {
     type Item = Item<'a>;
 
+    #[inline]
     fn next(&mut self) -> Option<Item<'a>> {
         let mut input = self.input;
         let item = match input.u8()? {

@@ -211,6 +211,17 @@ impl<'a> RowView<'a> {
         self.flags & MARKER == 0 && self.deletion.is_none() && self.count == 0
     }
 
+    /// Whether merging this row with the other gives this one, byte for byte: both are plain, this
+    /// one is newer and has the same columns. So it is with a row that is written again.
+    pub(super) fn replaces(&self, other: &Self) -> bool {
+        self.base.timestamp > other.base.timestamp
+            && self.flags & (MARKER | DELETION | MANY) == MARKER
+            && (self.flags & TTL == 0 || self.base.ttl_s != 0)
+            && other.flags & (DELETION | MANY) == 0
+            && self.count == other.count
+            && have_same_plain_cells(self.count, Input(self.cells), Input(other.cells))
+    }
+
     /// Every timestamp in the row: of its marker, its deletion and its cells.
     pub fn timestamps(&self) -> impl Iterator<Item = i64> + use<'a> {
         let marker = self.marker().map(|marker| marker.timestamp);
@@ -254,6 +265,22 @@ impl<'a> RowView<'a> {
         }
         Some(latest)
     }
+}
+
+/// Whether the cells at the front of both are values of the same columns and have nothing of their
+/// own but these.
+fn have_same_plain_cells(count: u32, mut a: Input<'_>, mut b: Input<'_>) -> bool {
+    let plain_column = |cells: &mut Input<'_>| {
+        let column = cells.u16()?;
+        let flags = cells.u8()?;
+        let length = cells.u32()? as usize;
+        cells.take(length)?;
+        (flags == 0).then_some(column)
+    };
+    (0..count).all(|_| match (plain_column(&mut a), plain_column(&mut b)) {
+        (Some(a), Some(b)) => a == b,
+        _ => false,
+    })
 }
 
 /// The cells of a row. Ends early at what cannot be read.

@@ -7,6 +7,7 @@ use crate::types::Value;
 #[derive(Debug, Clone, Copy)]
 pub struct BodyReader<'a>(&'a [u8]);
 
+#[cold]
 fn short() -> MalformedBody {
     MalformedBody::new("the body of the message ends too early")
 }
@@ -89,7 +90,7 @@ impl<'a> BodyReader<'a> {
             Ok(bytes) => self.take(bytes).map(Value::Bytes),
             Err(_) if length == -1 => Ok(Value::Null),
             Err(_) if length == -2 => Ok(Value::Unset),
-            Err(_) => Err(MalformedBody(format!("{length} is not the length of a value"))),
+            Err(_) => Err(no_length(length, "value")),
         }
     }
 
@@ -128,8 +129,7 @@ impl<'a> BodyReader<'a> {
     /// See [`BodyReader::take`].
     pub fn long_string(&mut self) -> Result<&'a str, MalformedBody> {
         let length = self.int()?;
-        let bytes = usize::try_from(length)
-            .map_err(|_| MalformedBody(format!("{length} is not the length of a string")))?;
+        let bytes = usize::try_from(length).map_err(|_| no_length(length, "string"))?;
         text(self.take(bytes)?)
     }
 
@@ -144,6 +144,11 @@ impl<'a> BodyReader<'a> {
         }
         Ok(())
     }
+}
+
+#[cold]
+fn no_length(length: i32, what: &str) -> MalformedBody {
+    MalformedBody(format!("{length} is not the length of a {what}"))
 }
 
 fn text(bytes: &[u8]) -> Result<&str, MalformedBody> {

@@ -276,8 +276,13 @@ fn read_statement<'a>(reader: &mut BodyReader<'a>) -> Result<StatementRef<'a>, M
     match reader.byte()? {
         0 => reader.long_string().map(StatementRef::Text),
         1 => reader.short_bytes().map(StatementRef::Prepared),
-        other => Err(MalformedBody(format!("Invalid query kind {other} in BATCH message"))),
+        other => Err(unknown_kind(other)),
     }
+}
+
+#[cold]
+fn unknown_kind(kind: u8) -> MalformedBody {
+    MalformedBody(format!("Invalid query kind {kind} in BATCH message"))
 }
 
 /// What STARTUP says that we act on.

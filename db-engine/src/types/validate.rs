@@ -1,6 +1,10 @@
 //! Whether bytes are a legal value of a type. Refusals are worded as Cassandra words them.
 
-use super::{CqlType, TypeError, collection::Elements};
+use super::{
+    CqlType, TypeError,
+    collection::{Elements, canonical},
+};
+use std::borrow::Cow;
 
 /// Checks a value, which is not null.
 ///
@@ -8,10 +12,38 @@ use super::{CqlType, TypeError, collection::Elements};
 ///
 /// # Errors
 /// If the length or the content is not that of a value of the type.
-#[inline]
 pub fn validate(ty: &CqlType, bytes: &[u8]) -> Result<(), TypeError> {
+    match is_legal(ty, bytes) {
+        Some(true) => Ok(()),
+        Some(false) => Err(illegal(ty, bytes)),
+        None => validate_rare(ty, bytes),
+    }
+}
+
+/// Checks a value, which is not null, and gives it as it is [stored](canonical).
+///
+/// # Errors
+/// As [`validate`] and [`canonical`].
+#[inline]
+pub fn stored<'a>(ty: &CqlType, bytes: &'a [u8]) -> Result<Cow<'a, [u8]>, TypeError> {
+    match is_legal(ty, bytes) {
+        Some(true) => Ok(Cow::Borrowed(bytes)),
+        Some(false) => Err(illegal(ty, bytes)),
+        None => stored_rare(ty, bytes),
+    }
+}
+
+fn stored_rare<'a>(ty: &CqlType, bytes: &'a [u8]) -> Result<Cow<'a, [u8]>, TypeError> {
+    validate_rare(ty, bytes)?;
+    canonical(ty, bytes)
+}
+
+/// Whether these are a value of the type, which is stored as it is. `None` if it is one of the
+/// rarer types.
+#[inline]
+fn is_legal(ty: &CqlType, bytes: &[u8]) -> Option<bool> {
     let length = bytes.len();
-    let legal = match ty {
+    Some(match ty {
         CqlType::Bigint | CqlType::Timestamp | CqlType::Double | CqlType::Counter => {
             length == 8 || length == 0
         }
@@ -21,10 +53,15 @@ pub fn validate(ty: &CqlType, bytes: &[u8]) -> Result<(), TypeError> {
         CqlType::Boolean => length <= 1,
         CqlType::Uuid => length == 16 || length == 0,
         CqlType::Blob | CqlType::Varint => true,
-        CqlType::Text => std::str::from_utf8(bytes).is_ok(),
-        _ => return validate_rare(ty, bytes),
-    };
-    if legal { Ok(()) } else { Err(TypeError(complaint(ty, length))) }
+        // Most text is ASCII, which takes a fifth of the time to tell.
+        CqlType::Text => bytes.is_ascii() || std::str::from_utf8(bytes).is_ok(),
+        _ => return None,
+    })
+}
+
+#[cold]
+fn illegal(ty: &CqlType, bytes: &[u8]) -> TypeError {
+    TypeError(complaint(ty, bytes.len()))
 }
 
 fn validate_rare(ty: &CqlType, bytes: &[u8]) -> Result<(), TypeError> {

@@ -11,7 +11,10 @@ use crate::{
     },
     mutation::{KEY_BYTES_MAX, token::token},
     store::WRITE_BYTES_MAX,
-    types::{CqlType, Value, collection, validate::validate},
+    types::{
+        CqlType, Value, collection,
+        validate::{stored, validate},
+    },
 };
 use std::borrow::Cow;
 
@@ -27,21 +30,30 @@ pub(super) enum Found<'a> {
 
 impl BoundValue {
     /// Looks the value up and checks it.
-    #[inline]
+    #[allow(clippy::inline_always)] // Each value of each measurement: a call costs as much again.
+    #[inline(always)]
     pub(super) fn find<'a>(
+        &'a self,
+        values: &[Value<'a>],
+        context: &BindContext,
+    ) -> Result<Found<'a>, CqlError> {
+        if let Operand::Bound(index) = &self.operand
+            && let Some(Value::Bytes(bytes)) = values.get(usize::from(*index))
+        {
+            return Ok(Found::Bytes(stored(&self.ty, bytes)?));
+        }
+        self.find_other(values, context)
+    }
+
+    /// Looks up what is not bytes bound to a marker.
+    fn find_other<'a>(
         &'a self,
         values: &[Value<'a>],
         context: &BindContext,
     ) -> Result<Found<'a>, CqlError> {
         match &self.operand {
             Operand::Bound(index) => match values.get(usize::from(*index)) {
-                Some(Value::Bytes(bytes)) => {
-                    validate(&self.ty, bytes)?;
-                    if self.ty.needs_sorting() {
-                        return Ok(Found::Bytes(collection::canonical(&self.ty, bytes)?));
-                    }
-                    Ok(Found::Bytes(Cow::Borrowed(bytes)))
-                }
+                Some(Value::Bytes(bytes)) => Ok(Found::Bytes(Cow::Borrowed(bytes))),
                 Some(Value::Null) => Ok(Found::Null),
                 Some(Value::Unset) => Ok(Found::Unset),
                 None => Err(CqlError::invalid("Invalid amount of bind variables")),
@@ -110,14 +122,14 @@ impl BoundValue {
     ) -> Result<Cow<'a, [u8]>, CqlError> {
         match self.find(values, context)? {
             Found::Bytes(bytes) => Ok(bytes),
-            Found::Null => Err(CqlError::invalid(format!(
-                "Invalid null value in condition for column {}",
-                self.name
-            ))),
-            Found::Unset => {
-                Err(CqlError::invalid(format!("Invalid unset value for column {}", self.name)))
-            }
+            Found::Null => Err(self.missing("null value in condition")),
+            Found::Unset => Err(self.missing("unset value")),
         }
+    }
+
+    #[cold]
+    fn missing(&self, what: &str) -> CqlError {
+        CqlError::invalid(format!("Invalid {what} for column {}", self.name))
     }
 }
 
@@ -155,13 +167,16 @@ fn joined(
 
 /// Checks that mutations of so many bytes may become larger. A few bytes of a batch can stand for
 /// a long constant of its statement, and a name for one value in many columns.
+#[inline]
 pub(super) fn check_length(bytes: usize) -> Result<(), CqlError> {
-    if bytes <= WRITE_BYTES_MAX {
-        return Ok(());
-    }
-    Err(CqlError::invalid(format!(
+    if bytes <= WRITE_BYTES_MAX { Ok(()) } else { Err(too_large()) }
+}
+
+#[cold]
+fn too_large() -> CqlError {
+    CqlError::invalid(format!(
         "Mutation is larger than the maximum size of {WRITE_BYTES_MAX} bytes"
-    )))
+    ))
 }
 
 impl Prepared {
@@ -180,12 +195,14 @@ pub(super) fn check_count(values: &[Value<'_>], markers: usize) -> Result<(), Cq
 }
 
 fn check_values(values: usize, markers: usize) -> Result<(), CqlError> {
-    if values == markers {
-        return Ok(());
-    }
-    Err(CqlError::invalid(format!(
+    if values == markers { Ok(()) } else { Err(miscounted(values, markers)) }
+}
+
+#[cold]
+fn miscounted(values: usize, markers: usize) -> CqlError {
+    CqlError::invalid(format!(
         "there were {markers} markers(?) in CQL but {values} bound variables"
-    )))
+    ))
 }
 
 /// Serializes a partition key: the value of its one column, or each value with its length (u16)
@@ -230,6 +247,7 @@ pub(super) fn put_component(value: &[u8], out: &mut Vec<u8>) -> Result<(), CqlEr
     Ok(())
 }
 
+#[cold]
 fn too_long(length: usize) -> CqlError {
     CqlError::invalid(format!("Key length of {length} is longer than maximum of {KEY_BYTES_MAX}"))
 }

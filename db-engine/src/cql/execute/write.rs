@@ -72,6 +72,7 @@ impl WritePlan {
     }
 
     /// Appends what `build` writes to the row that the statement names.
+    #[inline]
     pub(super) fn append_row(
         &self,
         values: &[Value<'_>],
@@ -185,6 +186,9 @@ impl RowChanges {
         write: &Write,
     ) -> Result<(), CqlError> {
         let (mut cells, mut bytes_in_all) = (self.cells.as_slice(), 0);
+        if self.elements.is_empty() {
+            return put_cells(cells, row, given, &mut bytes_in_all);
+        }
         for changes in self.elements.chunk_by(|a, b| a.0 == b.0) {
             let before = cells.partition_point(|(column, _)| *column < changes[0].0);
             let (first, rest) = cells.split_at(before);
@@ -221,6 +225,7 @@ fn put_cells(
     Ok(())
 }
 
+#[cold]
 pub(super) fn too_long() -> CqlError {
     CqlError::invalid("A key or value is too long")
 }
@@ -294,12 +299,13 @@ pub(super) fn put_clustering(
         }
     }
     check_key(length)?;
-    if out.len() > CK_BYTES_MAX {
-        return Err(CqlError::invalid(format!(
-            "A clustering key of {length} bytes takes {} in the order of its types, more than \
-             {CK_BYTES_MAX}: use fewer or shorter values",
-            out.len()
-        )));
-    }
-    Ok(())
+    if out.len() > CK_BYTES_MAX { Err(ck_too_long(length, out.len())) } else { Ok(()) }
+}
+
+#[cold]
+fn ck_too_long(length: usize, encoded: usize) -> CqlError {
+    CqlError::invalid(format!(
+        "A clustering key of {length} bytes takes {encoded} in the order of its types, more than \
+         {CK_BYTES_MAX}: use fewer or shorter values"
+    ))
 }
