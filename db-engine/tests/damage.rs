@@ -1,7 +1,7 @@
 //! Whatever is done to one file of a directory: it opens whole, or it is refused as it was.
 //!
-//! A small directory has lived through runs with one and two shards, flushes, deletions, changes of
-//! the schema and a crash. Then every byte of its files is flipped, every file is removed, cut at
+//! A small directory has lived through runs with one and two shards, flushes, deletions of all kinds,
+//! static rows, elements, counters, fields of user-defined types, changes of the schema and a crash. Then every byte of its files is flipped, every file is removed, cut at
 //! every byte, and put back to all that it ever was. Afterwards every row is there and right, or
 //! the engine says which file it refuses and what to do, and has not touched the directory. Blocks
 //! of sstables are judged when they are read: then the read is refused.

@@ -19,6 +19,12 @@ use sandglass_db::{
 
 use super::{KEPT, START_US, key, tables, value};
 
+/// Columns of what is written.
+const STATIC: u16 = 3;
+const ELEMENTS: u16 = 5;
+const COUNTER: u16 = 7;
+const FIELDS: u16 = 8;
+
 pub type Contents = BTreeMap<String, Vec<u8>>;
 
 /// What a refusal tells the operator to do.
@@ -167,9 +173,9 @@ impl Life {
         let (key, mut bytes) = (key(number), Vec::new());
         let mut builder = Builder::new(&mut bytes, KEPT, token(number), &key);
         if is_there {
-            builder.row(b"", &write, true).cell(3, &value(number));
+            put_every_kind(&mut builder, number, &write);
         } else {
-            builder.delete_row(b"", &write);
+            delete_in_some_way(&mut builder, number, &write);
         }
         builder.finish().unwrap();
         bytes
@@ -286,9 +292,59 @@ fn turn(store: &mut Store) -> Vec<Done> {
     done
 }
 
-/// The rows that are found, or why they cannot be read.
+/// The cells of a partition: the clustering key, the column, the element, and the value.
+type PartitionCells = BTreeSet<(Vec<u8>, u16, Option<Vec<u8>>, Vec<u8>)>;
+
+/// A static row, elements, a counter and fields of a user-defined type, one of which is null, and
+/// rows of which a deleted range hides one.
+fn put_every_kind(builder: &mut Builder<'_>, number: u32, write: &Write) {
+    let value = value(number);
+    let mut row = builder.row(b"", write, false);
+    row.cell(STATIC, &value[..100]).element(ELEMENTS, &[1], &value[..20]);
+    let counter = u64::from(number).to_be_bytes();
+    let mut row = builder.row(b"a", write, true);
+    row.cell(COUNTER, &counter).delete_elements(FIELDS, write.timestamp - 1);
+    row.element(FIELDS, &[0, 0], &value[..20]).element_tombstone(FIELDS, &[0, 1]);
+    let before = Write { timestamp: write.timestamp - 1, ..*write };
+    builder.row(b"b", &before, true).cell(STATIC, b"hidden");
+    builder.delete_range(b"b", b"c", &before);
+    builder.row(b"c", write, true).cell(STATIC, &value[..40]);
+}
+
+fn delete_in_some_way(builder: &mut Builder<'_>, number: u32, write: &Write) {
+    match number % 3 {
+        0 => drop(builder.delete_partition(write)),
+        1 => {
+            for ck in [&b""[..], b"a", b"c"] {
+                builder.delete_row(ck, write);
+            }
+        }
+        _ => {
+            let mut row = builder.row(b"", write, false);
+            row.tombstone(STATIC).delete_elements(ELEMENTS, write.timestamp);
+            builder.delete_range(b"a", b"d", write);
+        }
+    }
+}
+
+/// What a partition has that is there.
+fn cells_of(number: u32) -> PartitionCells {
+    let (value, counter) = (value(number), u64::from(number).to_be_bytes());
+    let cell = |ck: &[u8], column, path: Option<&[u8]>, value: &[u8]| {
+        (ck.to_vec(), column, path.map(<[u8]>::to_vec), value.to_vec())
+    };
+    BTreeSet::from([
+        cell(b"", STATIC, None, &value[..100]),
+        cell(b"", ELEMENTS, Some(&[1]), &value[..20]),
+        cell(b"a", COUNTER, None, &counter),
+        cell(b"a", FIELDS, Some(&[0, 0]), &value[..20]),
+        cell(b"c", STATIC, None, &value[..40]),
+    ])
+}
+
+/// The partitions that are found, each whole, or why they cannot be read.
 fn found(stores: &mut [Store]) -> Result<BTreeSet<u32>, Arc<Error>> {
-    let mut rows = BTreeSet::new();
+    let mut found: BTreeMap<u32, PartitionCells> = BTreeMap::new();
     for store in stores {
         let mut page = Page::default();
         let request = ReadRequest::scan(KEPT, i64::MIN, i64::MAX, 0);
@@ -306,10 +362,18 @@ fn found(stores: &mut [Store]) -> Result<BTreeSet<u32>, Arc<Error>> {
         assert_eq!(page.position(), None, "one page has all");
         for row in page.rows() {
             let number = u32::from_be_bytes(row.key.try_into().unwrap());
-            let cells = RowView::parse(row.row).unwrap();
-            assert_eq!(cells.cell(3, 0).unwrap().value, value(number));
-            assert!(rows.insert(number), "a row is found once");
+            let cells = found.entry(number).or_default();
+            for cell in RowView::parse(row.row).unwrap().cells() {
+                let Some(view) = cell.view(0) else { continue };
+                let path = cell.path.map(<[u8]>::to_vec);
+                let is_new =
+                    cells.insert((row.ck.to_vec(), cell.column, path, view.value.to_vec()));
+                assert!(is_new, "a row is found once");
+            }
         }
     }
-    Ok(rows)
+    for (number, cells) in &found {
+        assert_eq!(*cells, cells_of(*number), "partition {number} is as it was written");
+    }
+    Ok(found.into_keys().collect())
 }
