@@ -43,9 +43,14 @@ const TURNS_MAX: usize = 100_000;
 const SCHEMA: [&str; 3] = [
     "CREATE KEYSPACE IF NOT EXISTS k WITH replication = \
      {'class': 'SimpleStrategy', 'replication_factor': 1}",
-    "CREATE TABLE IF NOT EXISTS k.r (p int, c int, v int, PRIMARY KEY (p, c))",
+    "CREATE TABLE IF NOT EXISTS k.r (p int, c int, v int, l list<int>, PRIMARY KEY (p, c))",
     "CREATE TABLE IF NOT EXISTS k.n (p int, c int, v counter, PRIMARY KEY (p, c))",
 ];
+
+/// What is before the element of a list of one `int`: how many there are, and its length.
+const ONE_OF_FOUR: [u8; 8] = [0, 0, 0, 1, 0, 0, 0, 4];
+/// What is said of a list without elements.
+const NO_LIST: &str = "Attempted to set an element on a list which is null";
 
 /// What a client waits for.
 #[derive(Debug, Clone)]
@@ -74,6 +79,8 @@ struct Counts {
     refused: u64,
     reads: u64,
     added: u64,
+    put: u64,
+    not_put: u64,
     crashes: u64,
     waited: u64,
 }
@@ -235,18 +242,25 @@ impl Run {
         self.written += 1;
         let to = self.written;
         let (text, operation) = match self.random.below(10) {
-            0 | 1 => (format!("SELECT v FROM k.r WHERE {place}"), OfRow::Read(None)),
+            0 | 1 => (format!("SELECT v, l FROM k.r WHERE {place}"), OfRow::Read(None)),
             2 => {
                 (format!("DELETE FROM k.r WHERE {place} IF EXISTS"), OfRow::Delete { answer: None })
             }
             3 | 4 => (
-                format!("INSERT INTO k.r (p, c, v) VALUES ({key}, 0, {to}) IF NOT EXISTS"),
+                format!(
+                    "INSERT INTO k.r (p, c, v, l) VALUES ({key}, 0, {to}, [{to}]) IF NOT EXISTS"
+                ),
                 OfRow::Insert { to, answer: None },
+            ),
+            5 | 6 => (
+                format!("UPDATE k.r SET v = {to}, l[0] = {to} WHERE {place}"),
+                OfRow::Put { to, answer: None },
             ),
             _ => {
                 // Most know what is there, or was a moment ago.
                 let from = self.guess(key);
-                let text = format!("UPDATE k.r SET v = {to} WHERE {place} IF v = {from}");
+                let set = format!("v = {to}, l[0] = {to}");
+                let text = format!("UPDATE k.r SET {set} WHERE {place} IF v = {from}");
                 (text, OfRow::Swap { from, to, answer: None })
             }
         };
@@ -285,6 +299,7 @@ impl Run {
         let known = |entry: &Entry| match &entry.call.operation {
             _ if entry.key != key || entry.call.returned.is_none() => None,
             OfRow::Swap { to, answer: Some(Ok(())), .. }
+            | OfRow::Put { to, answer: Some(Ok(())) }
             | OfRow::Insert { to, answer: Some(Ok(())) } => Some(*to),
             OfRow::Read(found)
             | OfRow::Swap { answer: Some(Err(found)), .. }
@@ -306,6 +321,21 @@ impl Run {
 
     fn answered(&mut self, number: usize, answer: &Answer) {
         let entry = &mut self.history[number];
+        if let OfRow::Put { answer: told, .. } = &mut entry.call.operation
+            && !(answer.opcode == op::ERROR && answer.code() == 0x1001)
+        {
+            entry.call.returned = Some(self.moment);
+            *told = Some(if answer.opcode == op::ERROR {
+                assert_eq!(answer.message(), NO_LIST);
+                self.counts.not_put += 1;
+                Err(None)
+            } else {
+                assert_eq!(answer.kind(), 1, "void");
+                self.counts.put += 1;
+                Ok(())
+            });
+            return;
+        }
         if answer.opcode == op::ERROR {
             assert_eq!(answer.code(), 0x1001, "{}", answer.message());
             entry.is_refused = true;
@@ -321,6 +351,10 @@ impl Run {
         let rows = answer.rows().0;
         if let OfRow::Read(found) = &mut entry.call.operation {
             *found = rows.first().and_then(|row| int(row, 0));
+            if let Some([value, list]) = rows.first().map(Vec::as_slice) {
+                let element = list.as_ref().and_then(|list| list.strip_prefix(&ONE_OF_FOUR));
+                assert_eq!(value.as_deref(), element, "the list has the value of the row");
+            }
             self.counts.reads += 1;
             return;
         }
@@ -339,7 +373,7 @@ impl Run {
             | OfRow::Delete { answer } => {
                 *answer = Some(told);
             }
-            OfRow::Read(_) | OfRow::Add { .. } => {}
+            OfRow::Read(_) | OfRow::Add { .. } | OfRow::Put { .. } => {}
         }
     }
 
@@ -440,6 +474,8 @@ fn writes_that_depend_on_what_is_there_are_linearizable() {
         ("refused", sum(|c| c.refused), 1),
         ("reads", sum(|c| c.reads), 500),
         ("added", sum(|c| c.added), 500),
+        ("put into a list", sum(|c| c.put), 500),
+        ("not put into a list", sum(|c| c.not_put), 100),
         ("crashes", sum(|c| c.crashes), 50),
         ("latches", sum(|c| c.waited), 1_000),
     ];

@@ -88,6 +88,17 @@ test.each([
   ['DELETE s[?] FROM t WHERE k = 2', unset, []],
   ["UPDATE t SET m['a'] = ? WHERE k = 2", unset, []],
   ['UPDATE t SET s = s - ? WHERE k = 2', unset, []],
+  ['UPDATE t SET l[?] = 1 WHERE k = 2', null, '2200 Invalid null value for list index'],
+  ['UPDATE t SET l[?] = 1 WHERE k = 2', unset, '2200 Invalid unset value for list index'],
+  [
+    'UPDATE t SET l[?] = 1 WHERE k = 2',
+    0,
+    '2200 Attempted to set an element on a list which is null',
+  ],
+  ['DELETE l[?] FROM t WHERE k = 2', null, '2200 Invalid null value for list index'],
+  ['DELETE l[?] FROM t WHERE k = 2', unset, []],
+  ['UPDATE t SET l = l - ? WHERE k = 2', unset, []],
+  ['UPDATE t SET l = l - ? WHERE k = 2', null, []],
   ['SELECT m[?] FROM t', null, '2200 Invalid null value for element selection on m'],
   ['SELECT m[?] FROM t', unset, '2200 Invalid unset value for element selection on m'],
   ['SELECT m[?..] FROM t', null, '2200 Invalid null value for slice selection on m'],
@@ -149,6 +160,38 @@ test(
   },
   TIMEOUT_MS,
 )
+
+test('a list is written by bound indexes and values, and read before that', async () => {
+  await answer('UPDATE t SET l = ? WHERE k = 4', [[1, 2, 3, 2, 5]])
+  const list = async () => (await answer('SELECT l FROM t WHERE k = 4', []))[0]
+  expect(await answer('UPDATE t SET l[?] = ?, l[?] = ? WHERE k = 4', [0, 7, 4, null])).toEqual([])
+  expect(await list()).toEqual([[7, 2, 3, 2]])
+  expect(await answer('UPDATE t SET l[?] = ? WHERE k = 4', [2, unset])).toEqual([])
+  expect(await answer('UPDATE t SET l = l - ? WHERE k = 4', [[2, 9]])).toEqual([])
+  expect(await list()).toEqual([[7, 3]])
+  const refused = '2200 List index 2 out of bound, list has size 2'
+  expect(await answer('DELETE l[?] FROM t WHERE k = ?', [2, 4])).toBe(refused)
+  await client.batch(
+    [
+      { query: 'DELETE l[?] FROM t WHERE k = ?', params: [0, 4] },
+      { query: 'UPDATE t SET l[?] = ? WHERE k = ?', params: [1, 8, 4] },
+      { query: 'UPDATE t SET l = l + ? WHERE k = ?', params: [[9], 5] },
+    ],
+    { prepare: true },
+  )
+  expect(await list()).toEqual([[8]])
+  expect(await answer('SELECT l FROM t WHERE k = 5', [])).toEqual([[[9]]])
+  const old = { prepare: true, timestamp: 1 }
+  await client.execute('UPDATE t SET l[0] = 1 WHERE k = 4', [], old)
+  expect(await list()).toEqual([[8]])
+})
+
+test('a list is not read for a write at level SERIAL', async () => {
+  const consistency = cassandra.types.consistencies.serial
+  const text = 'UPDATE t SET l = l - [1] WHERE k = 4'
+  const error = await client.execute(text, [], { consistency }).catch((reason) => reason)
+  expect(error.message).toBe('You must use conditional updates for serializable writes')
+})
 
 test('a part is named by what it is of, without the name of a marker', async () => {
   await client.execute('CREATE TABLE f (k int PRIMARY KEY, m map<double, int>)')

@@ -8,6 +8,9 @@ pub(super) const ROW: u8 = 1;
 pub(super) const ROW_OF_LONG_KEY: u8 = 2;
 pub(super) const RANGE_DELETION: u8 = 3;
 
+/// Bytes of a mutation before its key: its length, its table and its token.
+const KEY_AT: usize = 4 + 4 + 8;
+
 /// A key or a value is longer than its length field can say. The mutation was not encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TooLong;
@@ -117,6 +120,17 @@ impl<'a> Builder<'a> {
         self.out.extend_from_slice(&[0; 2]);
         self.end_row(row);
         self
+    }
+
+    /// The key of its partition.
+    ///
+    /// # Panics
+    ///
+    /// If the builder goes on with bytes that are no mutation.
+    #[must_use]
+    pub fn key(&self) -> &[u8] {
+        let (length, rest) = self.out[self.start + KEY_AT..].split_at(2);
+        &rest[..usize::from(u16::from_le_bytes([length[0], length[1]]))]
     }
 
     /// Bytes of the buffer so far.

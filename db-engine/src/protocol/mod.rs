@@ -137,6 +137,17 @@ impl Consistency {
         }
     }
 
+    /// Why a write that reads a list may not be made at this level, if it may not.
+    #[must_use]
+    pub fn refused_for_list(self) -> Option<String> {
+        self.refused_for_read().map(|_| {
+            let name = self.name();
+            format!(
+                "Write operation require a read but consistency {name} is not supported on reads"
+            )
+        })
+    }
+
     /// Why a conditional write may not be made durable at this level, if it may not.
     #[must_use]
     pub fn refused_for_commit(self) -> Option<String> {

@@ -3,7 +3,7 @@
 
 use super::{
     Core, Shard,
-    dependent::{Levels, OwnStatement, STATEMENTS_MAX, TOO_MANY_DEPENDENT},
+    dependent::{OwnStatement, STATEMENTS_MAX, TOO_MANY_DEPENDENT, WriteTerms},
     failure::Failure,
     session::Session,
     statement::PreparedStatement,
@@ -218,7 +218,8 @@ impl Shard {
         body: &[u8],
     ) -> Result<(), MalformedBody> {
         let mut batch = Batch::read(body)?;
-        let levels = Levels { consistency: batch.head.consistency, serial: batch.head.serial };
+        let BatchHead { consistency, serial, timestamp_us, .. } = batch.head;
+        let terms = WriteTerms { consistency, serial, timestamp_us };
         let second = self.core.second();
         let (mut values, mut statements) = (Values::default(), Vec::new());
         while let Some(statement) = batch.next(&mut values)? {
@@ -250,7 +251,7 @@ impl Shard {
             BatchKind::Unlogged => BatchWord::Unlogged,
             BatchKind::Counter => BatchWord::Counter,
         };
-        if let Err(failure) = self.core.depend((session, stream), statements, Some(kind), levels) {
+        if let Err(failure) = self.core.depend((session, stream), statements, Some(kind), terms) {
             self.core.fail(session, stream, &failure);
         }
         Ok(())

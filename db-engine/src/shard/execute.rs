@@ -4,7 +4,7 @@ use super::{
     Core, Shard,
     batch::TEXT_COST,
     ddl,
-    dependent::{Levels, OwnStatement},
+    dependent::{OwnStatement, WriteTerms},
     failure::Failure,
     peers::Message,
     session::Session,
@@ -51,8 +51,9 @@ pub(super) struct Binding<'a> {
 }
 
 impl Binding<'_> {
-    fn levels(&self) -> Levels {
-        Levels { consistency: self.consistency, serial: self.serial }
+    fn terms(&self) -> WriteTerms {
+        let (consistency, serial) = (self.consistency, self.serial);
+        WriteTerms { consistency, serial, timestamp_us: self.timestamp_us }
     }
 }
 
@@ -359,12 +360,12 @@ impl Core {
         match &statement.prepared.plan {
             Plan::Write(plan) if plan.is_dependent() => {
                 let statements = vec![OwnStatement::new(statement, request.values)];
-                self.depend((session, stream), statements, None, request.levels())
+                self.depend((session, stream), statements, None, request.terms())
             }
             Plan::Batch(plan) if plan.is_dependent() => {
                 let statements = vec![OwnStatement::new(statement, request.values)];
                 let kind = Some(plan.kind());
-                self.depend((session, stream), statements, kind, request.levels())
+                self.depend((session, stream), statements, kind, request.terms())
             }
             Plan::Write(plan) => self.write(session, stream, plan, request),
             Plan::Select(plan) => self.select(session, (stream, statement), plan, request, time),

@@ -24,6 +24,8 @@ use crate::{
 /// A write in several parts, each of one shard.
 pub(super) struct SplitWrite {
     address: Address,
+    /// The write that depended on what is there, if it is one, which answers.
+    dependent: Option<SlabKey>,
     /// Parts that are not answered.
     left: usize,
     failure: Option<Failure>,
@@ -126,7 +128,12 @@ impl Core {
                 Ok(())
             }
             Owner::One(owner) => self.write_to(session, stream, owner),
-            Owner::Several if logged => self.write_logged(session, stream, logged_bytes),
+            Owner::Several if logged => {
+                let address = self.address(session, stream);
+                self.write_logged(address, None, logged_bytes)?;
+                self.defer(session, stream);
+                Ok(())
+            }
             Owner::Several => {
                 self.write_unlogged(session, stream);
                 Ok(())
@@ -165,6 +172,7 @@ impl Core {
         let address = self.defer(session, stream);
         let slot = self.writes.insert(SplitWrite {
             address,
+            dependent: None,
             left: self.split.iter().filter(|part| !part.is_empty()).count(),
             failure: None,
             logged: Vec::new(),
@@ -186,10 +194,11 @@ impl Core {
         self.split = split;
     }
 
-    fn write_logged(
+    /// Writes all of `self.mutations`, which is in `self.split` by owner, all or none of it.
+    pub(super) fn write_logged(
         &mut self,
-        session: &mut Session,
-        stream: i16,
+        address: Address,
+        dependent: Option<SlabKey>,
         bytes: usize,
     ) -> Result<(), Failure> {
         // Each part is here and, if it is not ours, once more on its way.
@@ -204,11 +213,11 @@ impl Core {
             .map(|(owner, part)| (owner, part.clone()))
             .collect();
         debug_assert_eq!(logged.iter().map(|(_, part)| part.len()).sum::<usize>(), bytes);
-        let address = self.address(session, stream);
         self.trace(address, |_| format!("Appending an intent of {bytes} bytes to the commit log"));
         let left = logged.len();
         let slot = self.writes.insert(SplitWrite {
             address,
+            dependent,
             left,
             failure: None,
             logged,
@@ -219,7 +228,6 @@ impl Core {
             self.writes.remove(slot);
             return Err(refused.into());
         }
-        self.defer(session, stream);
         Ok(())
     }
 
@@ -250,7 +258,10 @@ impl Core {
         refused: Refused,
     ) {
         if let Some(parts) = self.writes.remove(slot) {
-            self.answer_failure(sessions, parts.address, &refused.into());
+            match parts.dependent {
+                Some(slot) => self.dependent_wrote(sessions, slot, Some(refused)),
+                None => self.answer_failure(sessions, parts.address, &refused.into()),
+            }
         }
     }
 
@@ -365,6 +376,9 @@ impl Core {
         if logged {
             let waiter = Waiter::Parts(slot);
             self.store.intent_done(Origin { shard: self.shard, waiter }.pack());
+        }
+        if let Some(slot) = parts.dependent {
+            return self.dependent_wrote(sessions, slot, None);
         }
         match parts.failure {
             None => {

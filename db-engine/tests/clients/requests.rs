@@ -23,11 +23,12 @@ pub const INVALID: i32 = 0x2200;
 pub const SERVER: i32 = 0;
 
 /// The last one needs the column `x`.
-const STATEMENTS: [&str; 5] = [
+const STATEMENTS: [&str; 6] = [
     "INSERT INTO % (p, c, a, b) VALUES (?, ?, ?, ?)",
     "UPDATE % SET a = ? WHERE p = ? AND c = ?",
     "DELETE FROM % WHERE p = ? AND c = ?",
     "DELETE FROM % WHERE p = ?",
+    "UPDATE % SET l = l - ? WHERE p = ? AND c = ?",
     "UPDATE % SET x = ? WHERE p = ? AND c = ?",
 ];
 
@@ -126,7 +127,7 @@ impl Simulation {
             }
             (1..4, true) if self.random.percent(50) => {
                 self.history.put(write, place, &[EXTRA], at);
-                (4, vec![int(value), int(p), int(c)])
+                (5, vec![int(value), int(p), int(c)])
             }
             (1..4, _) => {
                 self.history.put(write, place, &[1], at);
@@ -153,7 +154,12 @@ impl Simulation {
         } else {
             self.change(number, (table, p, c), at)
         };
-        let asked = Asked::Write { writes: vec![number], tables: vec![table], is_atomic: true };
+        let asked = Asked::Write {
+            writes: vec![number],
+            tables: vec![table],
+            is_atomic: true,
+            depends: false,
+        };
         self.clients[index].ask(op::EXECUTE, &write(&id, &values, at), asked);
     }
 
@@ -167,7 +173,7 @@ impl Simulation {
         }
         places.sort_unstable();
         places.dedup();
-        let tables = places.iter().map(|place| place.0).collect();
+        let mut tables: Vec<usize> = places.iter().map(|place| place.0).collect();
         let (mut writes, mut statements) = (vec![self.history.begin()], Vec::new());
         let at = self.timestamp(writes[0]);
         let mut last = None;
@@ -180,7 +186,16 @@ impl Simulation {
             statements.push(self.change(*writes.last().unwrap(), place, at));
         }
         let is_atomic = is_logged || writes.len() == 1;
-        let asked = Asked::Write { writes, tables, is_atomic };
+        let depends = self.random.percent(30);
+        if depends {
+            // The batch then depends on what is there, and changes no more than before.
+            let (p, c) = self.key();
+            let (table, no_items) = (self.random.one_of(usable), vec![0; 4]);
+            let id = self.tables[table].ids[4].clone().unwrap();
+            statements.push((id, vec![no_items, int(p), int(c)]));
+            tables.push(table);
+        }
+        let asked = Asked::Write { writes, tables, is_atomic, depends };
         let body = batch(u8::from(!is_logged), &statements, at);
         self.clients[index].ask(op::BATCH, &body, asked);
     }
@@ -225,7 +240,8 @@ impl Simulation {
             ""
         };
         let text = format!(
-            "CREATE TABLE {name} (p int, c int, a int, b text, PRIMARY KEY (p, c)){options}"
+            "CREATE TABLE {name} (p int, c int, a int, b text, l list<int>, \
+             PRIMARY KEY (p, c)){options}"
         );
         self.tables.push(Table::new(name));
         self.anyone().ask(op::QUERY, &query(&text), Asked::Create(number));
@@ -262,12 +278,21 @@ impl Simulation {
         true
     }
 
+    /// Whether a request that reads before it writes has got no further than that.
+    fn is_not_begun(&mut self, answer: &Answer) -> bool {
+        let is_error = answer.opcode == op::ERROR;
+        let is_over = is_error && answer.message().contains("shutting down");
+        let is_unread = is_error && answer.code() == SERVER && self.is_broken;
+        self.tally.refused += u64::from(is_over || is_unread);
+        is_over || is_unread
+    }
+
     pub fn answered(&mut self, index: usize, asked: Asked, answer: &Answer) {
         match asked {
             Asked::Hello => assert_eq!(answer.opcode, op::READY),
             Asked::Keyspace => drop(answer.kind()),
-            Asked::Write { writes, is_atomic, .. } => {
-                if self.is_refused(answer) {
+            Asked::Write { writes, is_atomic, depends, .. } => {
+                if (depends && self.is_not_begun(answer)) || self.is_refused(answer) {
                     // Of one that was refused in part nothing is known.
                     let refused = if is_atomic { writes } else { Vec::new() };
                     for write in refused {

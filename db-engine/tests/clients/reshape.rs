@@ -27,7 +27,7 @@ pub struct Table {
     pub name: String,
     pub existence: Existence,
     /// The ids of its statements.
-    pub ids: [Option<Vec<u8>>; 5],
+    pub ids: [Option<Vec<u8>>; 6],
     /// Whether it has a column `x`.
     pub has_extra: bool,
     /// Whether it was emptied is not known.

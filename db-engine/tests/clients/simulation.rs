@@ -53,7 +53,7 @@ pub struct Ended;
 pub enum Asked {
     Hello,
     Keyspace,
-    Write { writes: Vec<usize>, tables: Vec<usize>, is_atomic: bool },
+    Write { writes: Vec<usize>, tables: Vec<usize>, is_atomic: bool, depends: bool },
     Read(Read),
     Create(usize),
     Drop(usize),

@@ -21,6 +21,11 @@ pub enum OfRow {
     Add {
         by: i32,
     },
+    /// `l[0] = …` of a list that is there with the row: whether it was.
+    Put {
+        to: i32,
+        answer: Option<Result<(), Option<i32>>>,
+    },
     /// `IF EXISTS`.
     Delete {
         answer: Option<Result<(), Option<i32>>>,
@@ -40,6 +45,7 @@ impl Sequential for OneRow {
             OfRow::Add { by } => return Some(Some(state.unwrap_or(0) + by)),
             OfRow::Swap { from, to, answer } => (*state == Some(*from), Some(*to), answer),
             OfRow::Insert { to, answer } => (state.is_none(), Some(*to), answer),
+            OfRow::Put { to, answer } => (state.is_some(), Some(*to), answer),
             OfRow::Delete { answer } => (state.is_some(), None, answer),
         };
         match answer {

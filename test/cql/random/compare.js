@@ -27,9 +27,6 @@ const UNSUPPORTED = Object.entries({
   'Bind markers and functions inside a tuple are': 'bind markers and functions inside a tuple',
   'A function of a function in a selection is': 'a function of a function in a selection',
   'A condition on a part of a (collection|value) is': 'a condition on a part of a collection',
-  '(Writing to|Deleting from) a list by the index of an element is':
-    'what depends on where in a list an element is',
-  'Removing values from a list is': 'what depends on where in a list an element is',
   'IF on a table with static columns is': '`IF` on a table with static columns',
   'A condition on a collection that is not frozen is': 'on a collection that is not frozen',
 })

@@ -34,7 +34,8 @@ impl BatchPlan {
         }
         let (start, mut last) = (out.len(), None);
         for write in &self.writes {
-            if let Err(error) = write.append(values, &context, scratch, out, &mut last) {
+            let supplied = (values, None);
+            if let Err(error) = write.append(supplied, &context, scratch, out, &mut last) {
                 out.truncate(start);
                 return Err(error);
             }

@@ -1,14 +1,16 @@
 //! What is there and writes that depend on it → mutations. Counters are what was there, and what
-//! is added.
+//! is added; of lists all writes of a request see what was there.
 
 use crate::{
     cql::{
         error::CqlError,
         execute::{
             context::{BindContext, BindScratch},
-            dependent::{BoundWrite, KnownRows},
+            dependent::BoundWrite,
+            known_lists::KnownLists,
+            known_rows::KnownRows,
             value::{Found, put_key},
-            write::put_clustering,
+            write::{put_clustering, timestamp},
         },
         prepare::{
             plan::{Action, WritePlan},
@@ -38,7 +40,7 @@ impl<'a> Counters<'a> {
     /// Appends a write to counters.
     pub(super) fn append(
         &mut self,
-        BoundWrite { plan, values }: &BoundWrite<'_>,
+        BoundWrite { plan, values, .. }: &BoundWrite<'_>,
         context: &BindContext,
         scratch: &mut BindScratch,
         out: &mut Vec<u8>,
@@ -49,7 +51,7 @@ impl<'a> Counters<'a> {
         let row = (plan.table, scratch.key.clone(), scratch.ck.clone());
         if plan.action != Action::Update || plan.increments.is_empty() {
             self.forget(plan, &row);
-            return plan.append(values, context, scratch, out, last).map(drop);
+            return plan.append((*values, None), context, scratch, out, last).map(drop);
         }
         let mut cells: BTreeMap<u16, i64> = BTreeMap::new();
         for increment in &plan.increments {
@@ -74,14 +76,20 @@ impl<'a> Counters<'a> {
         if cells.is_empty() {
             return Ok(());
         }
-        let appended =
-            plan.append_row(values, context, scratch, out, last, |builder, _, ck, write| {
+        let appended = plan.append_row(
+            (*values, None),
+            context,
+            scratch,
+            out,
+            last,
+            |builder, _, ck, write| {
                 let mut row = builder.row(ck, write, false);
                 for (column, value) in &cells {
                     row.cell(*column, &value.to_be_bytes());
                 }
                 Ok(())
-            });
+            },
+        );
         appended.map(drop)
     }
 
@@ -129,14 +137,18 @@ pub fn bind_all(
     out: &mut Vec<u8>,
 ) -> Result<(), CqlError> {
     let (start, mut last) = (out.len(), None);
-    let mut counters = Counters::new(known);
+    let (mut counters, lists) = (Counters::new(known), KnownLists::new(known));
     for write in writes {
+        if let Some(slot) = write.batch.and_then(|batch| batch.timestamp.as_ref()) {
+            context.timestamp_us = timestamp(slot, write.values, &context)?;
+        }
         let appended = if write.plan.is_counter() {
             // One after the other, as each takes what the one before it has left.
             context.timestamp_us = context.timestamp_us.saturating_add(1);
             counters.append(write, &context, scratch, out, &mut last)
         } else {
-            write.plan.append(write.values, &context, scratch, out, &mut last).map(drop)
+            let supplied = (write.values, Some(&lists));
+            write.plan.append(supplied, &context, scratch, out, &mut last).map(drop)
         };
         if let Err(error) = appended {
             out.truncate(start);

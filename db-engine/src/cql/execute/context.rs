@@ -1,6 +1,9 @@
 //! The moment in which a statement is executed.
 
-use crate::{cql::execute::timeuuid::ListPlaces, types::Value};
+use crate::{
+    cql::execute::{known_lists::KnownLists, timeuuid::ListPlaces},
+    types::Value,
+};
 
 /// What a statement must know of the moment in which it is executed.
 #[derive(Debug, Clone, Copy)]
@@ -32,6 +35,16 @@ pub struct BindScratch {
     pub(super) places: ListPlaces,
 }
 
-/// The values of a statement, the moment in which it is executed, and the places in lists that
-/// follow.
-pub(super) type Given<'a> = (&'a [Value<'a>], &'a BindContext, &'a ListPlaces);
+/// The values of a statement, and the rows that were read for it, if it depends on such.
+pub(super) type Supplied<'a> = (&'a [Value<'a>], Option<&'a KnownLists<'a>>);
+
+/// All that a write is bound with.
+#[derive(Clone, Copy)]
+pub(super) struct Given<'a> {
+    pub values: &'a [Value<'a>],
+    pub context: &'a BindContext,
+    /// The places in lists that follow.
+    pub places: &'a ListPlaces,
+    /// The rows that were read for it, if it depends on such.
+    pub lists: Option<&'a KnownLists<'a>>,
+}

@@ -6,19 +6,19 @@ use crate::{
         error::CqlError,
         execute::{
             context::{BindContext, BindScratch},
-            project::{Projector, Shape},
+            known_rows::{KnownRows, RowName},
+            project::Projector,
             value::{Found, put_key},
             write::put_clustering,
         },
         parse::ast::Operator,
         prepare::{
-            plan::{Action, Choice, ColumnSpec, Guard, Prior, Requirement, WritePlan},
+            plan::{Action, BatchPlan, Choice, ColumnSpec, Guard, Prior, Requirement, WritePlan},
             source::Source,
         },
     },
-    mutation::{TableNumber, Token, token::token},
+    mutation::{TableNumber, token::token},
     schema::{Column, ColumnKind},
-    store::{Page, PageRow},
     types::{CqlType, Value, collection::Elements, comparable},
 };
 use std::{
@@ -33,48 +33,12 @@ pub struct BoundWrite<'a> {
     pub plan: &'a WritePlan,
     /// All values of its statement.
     pub values: &'a [Value<'a>],
+    /// The statement, if that is a batch.
+    pub batch: Option<&'a BatchPlan>,
 }
 
-/// A row that must be known before a write.
-#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct RowName {
-    /// Its table.
-    pub table: TableNumber,
-    /// The token of its partition.
-    pub token: Token,
-    /// The key of its partition.
-    pub key: Arc<[u8]>,
-    /// Its clustering key.
-    pub ck: Vec<u8>,
-    /// The columns that storage holds of it, ascending.
-    pub columns: Arc<[u16]>,
-}
-
-/// Rows that were read, each with the page that it was looked for in.
-#[derive(Debug, Clone, Copy)]
-pub struct KnownRows<'a> {
-    /// Ascending.
-    pub rows: &'a [RowName],
-    /// As many as there are rows.
-    pub pages: &'a [Page],
-    /// The second since the Unix epoch at which they were looked at.
-    pub now_s: i64,
-}
-
-impl<'a> KnownRows<'a> {
-    /// Each row with what was found of it.
-    fn all(self) -> impl Iterator<Item = (&'a RowName, Option<PageRow<'a>>)> {
-        self.rows.iter().zip(self.pages).map(|(row, page)| (row, page.rows().next()))
-    }
-
-    /// What was found of a row.
-    pub(super) fn find(self, table: TableNumber, key: &[u8], ck: &[u8]) -> Option<PageRow<'a>> {
-        let wanted = (table, token(key), key, ck);
-        let place = |row: &RowName| (row.table, row.token, &*row.key, &*row.ck).cmp(&wanted);
-        let at = self.rows.binary_search_by(place).ok()?;
-        self.pages.get(at)?.rows().next()
-    }
-}
+/// Most rows that a request may depend on.
+const ROWS_MAX: usize = 1_000;
 
 /// What the client of a conditional write is told that did not happen.
 #[derive(Debug, Default)]
@@ -106,10 +70,36 @@ pub fn rows_of(
 ) -> Result<Vec<RowName>, CqlError> {
     let is_conditional = writes.iter().any(|write| write.plan.is_conditional());
     let mut rows: BTreeMap<RowName, Option<&Guard>> = BTreeMap::new();
+    let mut add = |plan: &WritePlan, prior: &Prior, key: &Arc<[u8]>, ck, guard| {
+        let columns = Arc::clone(&prior.columns);
+        let (table, token, key) = (plan.table, token(key), Arc::clone(key));
+        let row = RowName { table, token, key, ck, columns, has_condition: false };
+        let first = rows.entry(row).or_insert(None);
+        check_mix(*first, guard)?;
+        *first = first.or(guard);
+        if rows.len() > ROWS_MAX {
+            return Err(CqlError::invalid(format!(
+                "The request depends on more than {ROWS_MAX} rows: make several of it"
+            )));
+        }
+        Ok(())
+    };
     let mut partition: Option<(TableNumber, Vec<u8>)> = None;
-    for BoundWrite { plan, values } in writes {
+    for BoundWrite { plan, values, .. } in writes {
         if is_conditional {
             check_one_row(plan, is_batch)?;
+        }
+        if let (Some(many), Some(prior)) = (&plan.many, &plan.prior) {
+            let (keys, cks) = many.names(values, context)?;
+            for key in keys {
+                if plan.static_changes.reads() {
+                    add(plan, prior, &key, Vec::new(), None)?;
+                }
+                for ck in cks.iter().filter(|_| plan.has_row) {
+                    add(plan, prior, &key, ck.clone(), None)?;
+                }
+            }
+            continue;
         }
         put_key(&plan.partition_key, values, context, &mut scratch.key)?;
         if is_conditional {
@@ -117,17 +107,14 @@ pub fn rows_of(
         }
         let Some(prior) = &plan.prior else { continue };
         put_clustering(&plan.clustering, values, context, &mut scratch.ck)?;
-        let row = RowName {
-            table: plan.table,
-            token: token(&scratch.key),
-            key: scratch.key.as_slice().into(),
-            ck: scratch.ck.clone(),
-            columns: Arc::clone(&prior.columns),
-        };
-        let guard = prior.guard.as_ref();
-        check_mix(*rows.entry(row).or_insert(guard), guard)?;
+        let key = scratch.key.as_slice().into();
+        if plan.static_changes.reads() {
+            add(plan, prior, &key, Vec::new(), None)?;
+        }
+        add(plan, prior, &key, scratch.ck.clone(), prior.guard.as_ref())?;
     }
-    Ok(rows.into_keys().collect())
+    let named = rows.into_iter();
+    Ok(named.map(|(row, guard)| RowName { has_condition: guard.is_some(), ..row }).collect())
 }
 
 /// Checks that a conditional write, or one of a conditional batch, names one row.
@@ -192,7 +179,7 @@ pub fn are_met(
     context: &BindContext,
     scratch: &mut BindScratch,
 ) -> Result<bool, CqlError> {
-    for BoundWrite { plan, values } in writes {
+    for BoundWrite { plan, values, .. } in writes {
         let Some(prior) = &plan.prior else { continue };
         let Some(guard) = &prior.guard else { continue };
         put_key(&plan.partition_key, values, context, &mut scratch.key)?;
@@ -240,7 +227,7 @@ pub fn not_applied(writes: &[BoundWrite<'_>], is_batch: bool, known: KnownRows<'
         return told;
     };
     let columns = columns_told(writes, is_batch, prior);
-    for (_, row) in known.all() {
+    for (_, row) in known.all().filter(|(row, _)| row.has_condition) {
         let Some(mut row) = row.and_then(|row| prior.projector(row, known.now_s)) else { continue };
         told.put_refusal();
         for column in &columns {
@@ -283,20 +270,6 @@ impl NotApplied {
     fn put_refusal(&mut self) {
         self.count += 1;
         self.cells.extend_from_slice(&[0, 0, 0, 1, 0]);
-    }
-}
-
-impl Prior {
-    /// The row, to take values from; `None` if it is not there.
-    pub(super) fn projector<'a>(&'a self, row: PageRow<'a>, now_s: i64) -> Option<Projector<'a>> {
-        let shape = Shape {
-            single_key: self.table.partition_key().len() == 1,
-            clustering: &self.clustering,
-            counted: self.counted.as_deref(),
-            parts: &[],
-            now_s,
-        };
-        Projector::new(shape, row).filter(Projector::is_live)
     }
 }
 

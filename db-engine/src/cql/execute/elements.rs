@@ -5,6 +5,7 @@ use crate::{
         error::{CqlError, invalid},
         execute::{
             context::{BindContext, Given},
+            known_lists::{ListBefore, RowOfLists},
             timeuuid::ListPlaces,
             value::{Found, check_length},
         },
@@ -18,7 +19,7 @@ use crate::{
         user_type::UserType,
     },
 };
-use std::borrow::Cow;
+use std::{borrow::Cow, collections::BTreeSet};
 
 /// Bytes of an element's cell besides its path and its value.
 const CELL_BYTES: usize = 11;
@@ -28,13 +29,19 @@ pub(super) struct Inputs<'a> {
     values: &'a [Value<'a>],
     context: &'a BindContext,
     places: &'a ListPlaces,
+    /// The row as it was read, if the statement depends on that.
+    known: Option<RowOfLists<'a>>,
     /// The timestamp of the write.
     timestamp_us: i64,
 }
 
 impl<'a> Inputs<'a> {
-    pub(super) fn new((values, context, places): Given<'a>, timestamp_us: i64) -> Self {
-        Self { values, context, places, timestamp_us }
+    pub(super) fn new(
+        Given { values, context, places, .. }: Given<'a>,
+        known: Option<RowOfLists<'a>>,
+        timestamp_us: i64,
+    ) -> Self {
+        Self { values, context, places, known, timestamp_us }
     }
 
     fn place_behind(&self) -> Vec<u8> {
@@ -47,13 +54,16 @@ impl<'a> Inputs<'a> {
 }
 
 /// Elements of one column on their way into a row.
-#[derive(Default)]
-struct Gathered {
+struct Gathered<'a> {
+    column: u16,
+    bound: &'a Inputs<'a>,
     /// Up to this timestamp those that are there go.
     deleted_us: Option<i64>,
     /// The path and the value of each.
     bytes: Vec<u8>,
     elements: Vec<Placed>,
+    /// The list that they go into, once it was looked at.
+    list: Option<ListBefore<'a>>,
 }
 
 /// Where in the bytes an element is.
@@ -71,11 +81,11 @@ pub(super) fn put(
     row: &mut RowBuilder<'_>,
     bound: &Inputs<'_>,
 ) -> Result<usize, CqlError> {
-    let mut gathered = Gathered::default();
-    for (_, change) in changes {
-        gathered.add(change, bound)?;
-    }
     let Some((column, _)) = changes.first() else { return Ok(0) };
+    let mut gathered = Gathered::new(*column, bound);
+    for (_, change) in changes {
+        gathered.add(change)?;
+    }
     gathered.sort();
     if let Some(timestamp_us) = gathered.deleted_us {
         row.delete_elements(*column, timestamp_us);
@@ -91,7 +101,12 @@ pub(super) fn put(
     Ok(gathered.len())
 }
 
-impl Gathered {
+impl<'a> Gathered<'a> {
+    fn new(column: u16, bound: &'a Inputs<'a>) -> Self {
+        let (bytes, elements) = (Vec::new(), Vec::new());
+        Self { column, bound, deleted_us: None, bytes, elements, list: None }
+    }
+
     fn len(&self) -> usize {
         self.bytes.len() + self.elements.len() * CELL_BYTES
     }
@@ -104,7 +119,8 @@ impl Gathered {
         self.bytes.get(element.value..element.end).unwrap_or_default()
     }
 
-    fn add(&mut self, change: &ElementsWrite, bound: &Inputs<'_>) -> Result<(), CqlError> {
+    fn add(&mut self, change: &ElementsWrite) -> Result<(), CqlError> {
+        let bound = self.bound;
         match change {
             ElementsWrite::Clear => {
                 self.delete(bound.timestamp_us);
@@ -118,16 +134,16 @@ impl Gathered {
                 }
                 match &slot.ty {
                     CqlType::Udt(of) => self.add_fields(of, &found),
-                    ty => self.add_all(ty, &found, bound),
+                    ty => self.add_all(ty, &found),
                 }
             }
             ElementsWrite::Add(slot) => {
                 let found = slot.find_as_given(bound.values, bound.context)?;
-                self.add_all(&slot.ty, &found, bound)
+                self.add_all(&slot.ty, &found)
             }
             ElementsWrite::Prepend(slot) => {
                 let found = slot.find_as_given(bound.values, bound.context)?;
-                self.prepend(&slot.ty, &found, bound)
+                self.prepend(&slot.ty, &found)
             }
             ElementsWrite::Subtract(slot) => {
                 let found = slot.find_as_given(bound.values, bound.context)?;
@@ -162,7 +178,84 @@ impl Gathered {
                 }
             }
             ElementsWrite::RemoveField(place) => self.push_field(*place, None),
+            ElementsWrite::PutAt(index, slot) => self.put_at(index, slot),
+            ElementsWrite::RemoveAt(index) => self.remove_at(index),
+            ElementsWrite::Discard(slot) => {
+                let found = slot.find_as_given(bound.values, bound.context)?;
+                self.discard(&slot.ty, &found)
+            }
         }
+    }
+
+    /// The list as the changes before have left it.
+    fn list(&mut self) -> Result<ListBefore<'a>, CqlError> {
+        let mut list = match (self.list.take(), self.bound.known) {
+            (Some(list), _) => list,
+            (None, Some(row)) => row.list(self.column)?,
+            (None, None) => return invalid("A list that was not read cannot be written to"),
+        };
+        list.delete(self.deleted_us)?;
+        for element in self.elements.iter().skip(list.seen) {
+            let value = element.is_live.then(|| self.value(element));
+            list.write(self.path(element), value, self.bound.timestamp_us)?;
+        }
+        Ok(list)
+    }
+
+    fn put_at(&mut self, index: &BoundValue, slot: &BoundValue) -> Result<(), CqlError> {
+        let (values, context) = (self.bound.values, self.bound.context);
+        let found = index.find(values, context)?;
+        let value = slot.find(values, context)?;
+        let index = match found {
+            Found::Bytes(bytes) => list_index(&bytes)?,
+            Found::Null => return invalid("Invalid null value for list index"),
+            Found::Unset => return invalid("Invalid unset value for list index"),
+        };
+        let list = self.list()?;
+        if list.is_empty() {
+            return invalid("Attempted to set an element on a list which is null");
+        }
+        let path = list.path_at(index)?;
+        match value {
+            Found::Bytes(value) => self.push_path(path, Some(&value))?,
+            Found::Null => self.push_path(path, None)?,
+            Found::Unset => {}
+        }
+        self.list = Some(list);
+        Ok(())
+    }
+
+    fn remove_at(&mut self, index: &BoundValue) -> Result<(), CqlError> {
+        let index = match index.find(self.bound.values, self.bound.context)? {
+            Found::Bytes(bytes) => list_index(&bytes)?,
+            Found::Null => return invalid("Invalid null value for list index"),
+            Found::Unset => return Ok(()),
+        };
+        let list = self.list()?;
+        if list.is_empty() {
+            return invalid("Attempted to delete an element from a list which is null");
+        }
+        self.push_path(list.path_at(index)?, None)?;
+        self.list = Some(list);
+        Ok(())
+    }
+
+    /// Deletes the elements of a list that are like one of these.
+    fn discard(&mut self, ty: &CqlType, found: &Found<'_>) -> Result<(), CqlError> {
+        let CqlType::List(ty) = ty else { return Ok(()) };
+        let mut unwanted = BTreeSet::new();
+        self.each(found, |_, items| {
+            let item = items.item()?.unwrap_or_default();
+            Ok(collection::canonical(ty, item).map_err(CqlError::from).map(|item| {
+                unwanted.insert(item);
+            }))
+        })?;
+        let list = self.list()?;
+        for path in list.paths_of(|value| unwanted.contains(value))? {
+            self.push_path(path, None)?;
+        }
+        self.list = Some(list);
+        Ok(())
     }
 
     fn delete(&mut self, timestamp_us: i64) {
@@ -193,12 +286,8 @@ impl Gathered {
     }
 
     /// Adds the elements of a set, a map or a list.
-    fn add_all(
-        &mut self,
-        ty: &CqlType,
-        found: &Found<'_>,
-        bound: &Inputs<'_>,
-    ) -> Result<(), CqlError> {
+    fn add_all(&mut self, ty: &CqlType, found: &Found<'_>) -> Result<(), CqlError> {
+        let bound = self.bound;
         self.each(found, |gathered, items| {
             let first = items.item()?.unwrap_or_default();
             Ok(match ty {
@@ -219,12 +308,7 @@ impl Gathered {
     }
 
     /// Adds the elements of a list, the last one first: each takes the place before the others.
-    fn prepend(
-        &mut self,
-        ty: &CqlType,
-        found: &Found<'_>,
-        bound: &Inputs<'_>,
-    ) -> Result<(), CqlError> {
+    fn prepend(&mut self, ty: &CqlType, found: &Found<'_>) -> Result<(), CqlError> {
         let CqlType::List(ty) = ty else { return Ok(()) };
         let mut items = Vec::new();
         self.each(found, |_, elements| {
@@ -232,7 +316,7 @@ impl Gathered {
             Ok(Ok(()))
         })?;
         for item in items.into_iter().rev() {
-            let place = bound.place_before();
+            let place = self.bound.place_before();
             self.push_item(ty, &place, item)?;
         }
         Ok(())
@@ -273,6 +357,13 @@ impl Gathered {
         self.push(path, Some(&collection::canonical(ty, item)?))
     }
 
+    /// Adds an element of a list by its path.
+    fn push_path(&mut self, path: &[u8], value: Option<&[u8]>) -> Result<(), CqlError> {
+        let at = self.bytes.len();
+        self.bytes.extend_from_slice(path);
+        self.push(at, value)
+    }
+
     fn push(&mut self, path: usize, value: Option<&[u8]>) -> Result<(), CqlError> {
         let middle = self.bytes.len();
         self.bytes.extend_from_slice(value.unwrap_or_default());
@@ -295,6 +386,11 @@ impl Gathered {
         }
         self.elements = elements;
     }
+}
+
+fn list_index(bytes: &[u8]) -> Result<i32, CqlError> {
+    let index = bytes.try_into().map(i32::from_be_bytes);
+    index.map_err(|_| CqlError::invalid("Invalid empty value for list index"))
 }
 
 fn map_key<'b>(slot: &'b BoundValue, bound: &Inputs<'b>) -> Result<Cow<'b, [u8]>, CqlError> {

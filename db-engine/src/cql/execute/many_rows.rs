@@ -17,7 +17,7 @@ use crate::{
     mutation::{Builder, Token, Write},
     types::{Value, comparable::ABOVE},
 };
-use std::ops::Bound;
+use std::{ops::Bound, sync::Arc};
 
 impl WritePlan {
     /// Appends a mutation for each partition.
@@ -26,7 +26,7 @@ impl WritePlan {
     pub(super) fn append_many(
         &self,
         many: &ManyRows,
-        given @ (values, context, _): Given<'_>,
+        given @ Given { values, context, .. }: Given<'_>,
         write: &Write,
         out: &mut Vec<u8>,
     ) -> Result<(), CqlError> {
@@ -115,6 +115,26 @@ fn half_open((from, to): &CkRange) -> (&[u8], &[u8]) {
         Bound::Unbounded => &[ABOVE],
     };
     (first, end)
+}
+
+/// Keys of partitions, and those of the rows in each of them.
+type RowKeys = (Vec<Arc<[u8]>>, Vec<Vec<u8>>);
+
+impl ManyRows {
+    /// The keys of its partitions, and those of its rows in each of them.
+    pub(super) fn names(
+        &self,
+        values: &[Value<'_>],
+        context: &BindContext,
+    ) -> Result<RowKeys, CqlError> {
+        let keys = partition_keys(&self.partitions, values, context)?;
+        let ranges = self.ranges.slices(values, context)?;
+        let rows = ranges.iter().filter(|range| is_row(range));
+        Ok((
+            keys.into_iter().map(|(_, key)| key.into()).collect(),
+            rows.map(|range| half_open(range).0.to_vec()).collect(),
+        ))
+    }
 }
 
 impl KeyRanges {

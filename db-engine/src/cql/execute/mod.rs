@@ -12,6 +12,8 @@ mod elements;
 mod filter;
 mod functions;
 mod keys;
+mod known_lists;
+mod known_rows;
 mod many_rows;
 mod paging;
 mod partition;
@@ -25,8 +27,7 @@ mod write;
 
 pub use bind_dependent::bind_all;
 pub use context::{BindContext, BindScratch};
-pub use dependent::{
-    BoundWrite, KnownRows, NotApplied, RowName, applied_column, are_met, not_applied, rows_of,
-};
+pub use dependent::{BoundWrite, NotApplied, applied_column, are_met, not_applied, rows_of};
+pub use known_rows::{KnownRows, RowName};
 pub use read::Read;
 pub use select::ReadOptions;

@@ -5,8 +5,9 @@ use crate::{
     cql::{
         error::CqlError,
         execute::{
-            context::{BindContext, BindScratch, Given},
+            context::{BindContext, BindScratch, Given, Supplied},
             elements::{self, Inputs},
+            known_lists::RowOfLists,
             value::{Found, check_count, check_key, check_length, put_key},
         },
         prepare::{
@@ -54,19 +55,19 @@ impl WritePlan {
         last: &mut Option<usize>,
     ) -> Result<Option<Token>, CqlError> {
         check_count(values, self.markers)?;
-        self.append(values, context, scratch, out, last)
+        self.append((values, None), context, scratch, out, last)
     }
 
     /// As [`WritePlan::bind_next`], for one statement of a text, to which only some values belong.
     pub(super) fn append(
         &self,
-        values: &[Value<'_>],
+        supplied: Supplied<'_>,
         context: &BindContext,
         scratch: &mut BindScratch,
         out: &mut Vec<u8>,
         last: &mut Option<usize>,
     ) -> Result<Option<Token>, CqlError> {
-        self.append_row(values, context, scratch, out, last, |builder, given, ck, write| {
+        self.append_row(supplied, context, scratch, out, last, |builder, given, ck, write| {
             self.build(builder, given, ck, write)
         })
     }
@@ -75,7 +76,7 @@ impl WritePlan {
     #[inline]
     pub(super) fn append_row(
         &self,
-        values: &[Value<'_>],
+        (values, lists): Supplied<'_>,
         context: &BindContext,
         scratch: &mut BindScratch,
         out: &mut Vec<u8>,
@@ -84,7 +85,7 @@ impl WritePlan {
     ) -> Result<Option<Token>, CqlError> {
         check_length(out.len())?;
         let write = self.write(values, context)?;
-        let given = (values, context, &scratch.places);
+        let given = Given { values, context, places: &scratch.places, lists };
         if let Some(many) = &self.many {
             *last = None;
             self.append_many(many, given, &write, out)?;
@@ -149,7 +150,8 @@ impl WritePlan {
         if self.static_changes.is_empty() {
             return Ok(());
         }
-        self.static_changes.put(&mut builder.row(&[], write, false), given, write)
+        let known = given.lists.and_then(|lists| lists.row(self, builder.key(), &[]));
+        self.static_changes.put(&mut builder.row(&[], write, false), (given, known), write)
     }
 
     /// Writes to a row.
@@ -160,8 +162,9 @@ impl WritePlan {
         ck: &[u8],
         write: &Write,
     ) -> Result<(), CqlError> {
+        let known = given.lists.and_then(|lists| lists.row(self, builder.key(), ck));
         let mut row = builder.row(ck, write, self.action == Action::Insert);
-        self.changes.put(&mut row, given, write)
+        self.changes.put(&mut row, (given, known), write)
     }
 
     fn write(&self, values: &[Value<'_>], context: &BindContext) -> Result<Write, CqlError> {
@@ -182,7 +185,7 @@ impl RowChanges {
     fn put(
         &self,
         row: &mut RowBuilder<'_>,
-        given: Given<'_>,
+        (given, known): (Given<'_>, Option<RowOfLists<'_>>),
         write: &Write,
     ) -> Result<(), CqlError> {
         let (mut cells, mut bytes_in_all) = (self.cells.as_slice(), 0);
@@ -193,7 +196,8 @@ impl RowChanges {
             let before = cells.partition_point(|(column, _)| *column < changes[0].0);
             let (first, rest) = cells.split_at(before);
             put_cells(first, row, given, &mut bytes_in_all)?;
-            bytes_in_all += elements::put(changes, row, &Inputs::new(given, write.timestamp))?;
+            let inputs = Inputs::new(given, known, write.timestamp);
+            bytes_in_all += elements::put(changes, row, &inputs)?;
             check_length(bytes_in_all)?;
             cells = rest;
         }
@@ -206,7 +210,7 @@ impl RowChanges {
 fn put_cells(
     cells: &[(u16, BoundValue)],
     row: &mut RowBuilder<'_>,
-    (values, context, _): Given<'_>,
+    Given { values, context, .. }: Given<'_>,
     bytes_in_all: &mut usize,
 ) -> Result<(), CqlError> {
     for (column, slot) in cells {

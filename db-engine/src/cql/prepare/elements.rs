@@ -4,7 +4,10 @@ use crate::{
     cql::{
         error::{CqlError, invalid},
         parse::ast::{Assigned, Deleted, Term},
-        prepare::{binder::Binder, input::ElementsWrite},
+        prepare::{
+            binder::Binder,
+            input::{BoundValue, ElementsWrite},
+        },
     },
     schema::Column,
     types::CqlType,
@@ -47,7 +50,7 @@ pub(super) fn assign(
             let operation = || format!("{0} = {0} - {term}", column.name);
             check(column, "counter", operation)?;
             match &column.ty {
-                CqlType::List(_) => Err(CqlError::unsupported("Removing values from a list is")),
+                CqlType::List(_) => binder.of_column(term, column).map(ElementsWrite::Discard),
                 CqlType::Map(key, _) => {
                     let keys = CqlType::Set(key.clone());
                     let slot = binder.slot(term, &column.name, &keys).map_err(|_| {
@@ -70,8 +73,10 @@ pub(super) fn assign(
                     let value = binder.slot(value, &format!("value({})", column.name), to)?;
                     Ok(ElementsWrite::Put(key, value))
                 }
-                CqlType::List(_) => {
-                    Err(CqlError::unsupported("Writing to a list by the index of an element is"))
+                CqlType::List(of) => {
+                    let index = index(key, column, binder)?;
+                    let value = binder.slot(value, &format!("value({})", column.name), of)?;
+                    Ok(ElementsWrite::PutAt(index, value))
                 }
                 _ => invalid(format!(
                     "Invalid operation ({}) for set column {}",
@@ -148,8 +153,13 @@ pub(super) fn remove(
         CqlType::Map(of, _) => {
             binder.slot(key, &format!("key({name})"), of).map(ElementsWrite::RemoveKey)
         }
-        _ => Err(CqlError::unsupported("Deleting from a list by the index of an element is")),
+        _ => index(key, column, binder).map(ElementsWrite::RemoveAt),
     }
+}
+
+/// The index of an element of a list.
+fn index(term: &Term, column: &Column, binder: &mut Binder) -> Result<BoundValue, CqlError> {
+    binder.slot(term, &format!("idx({})", column.name), &CqlType::Int)
 }
 
 /// Checks that the column is a collection that is not frozen.

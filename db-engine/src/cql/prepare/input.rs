@@ -75,6 +75,19 @@ pub(in crate::cql) enum ElementsWrite {
     PutField(u16, BoundValue),
     /// The field at this place goes.
     RemoveField(u16),
+    /// The element of a list at this index has this value.
+    PutAt(BoundValue, BoundValue),
+    /// The element of a list at this index goes.
+    RemoveAt(BoundValue),
+    /// All elements of a list that are like one of these go.
+    Discard(BoundValue),
+}
+
+impl ElementsWrite {
+    /// Whether the elements that are there must be known before.
+    pub(in crate::cql) fn reads(&self) -> bool {
+        matches!(self, Self::PutAt(..) | Self::RemoveAt(_) | Self::Discard(_))
+    }
 }
 
 /// What the key of an element is for.

@@ -13,7 +13,7 @@ use crate::{
             counters, elements, guard,
             input::{BoundValue, ElementsWrite},
             named_rows::Verb,
-            plan::{Action, RowChanges, WritePlan},
+            plan::{Action, Prior, RowChanges, WritePlan},
         },
     },
     schema::{Column, ColumnKind, Table, system::is_system},
@@ -60,6 +60,9 @@ pub(super) fn prepare(
     }
     plan.increments.sort_by_key(|increment| increment.column);
     plan.prior = guard::prepare(table, write, binder)?;
+    if plan.prior.is_none() && (plan.changes.reads() || plan.static_changes.reads()) {
+        plan.prior = Some(Box::new(Prior::new(table, None)));
+    }
     if table.is_counter() {
         counters::check(write.using(), &plan)?;
     }
@@ -194,6 +197,11 @@ impl WritePlan {
 impl RowChanges {
     pub(in crate::cql) fn is_empty(&self) -> bool {
         self.cells.is_empty() && self.elements.is_empty()
+    }
+
+    /// Whether what is there must be known before.
+    pub(in crate::cql) fn reads(&self) -> bool {
+        self.elements.iter().any(|(_, change)| change.reads())
     }
 }
 

@@ -87,9 +87,10 @@ pub(super) fn with_writes<T>(
     let mut writes = Vec::with_capacity(statements.len());
     for (own, values) in statements.iter().zip(&values) {
         match &own.statement.prepared.plan {
-            Plan::Write(plan) => writes.push(BoundWrite { plan, values }),
+            Plan::Write(plan) => writes.push(BoundWrite { plan, values, batch: None }),
             Plan::Batch(batch) => {
-                writes.extend(batch.writes().iter().map(|plan| BoundWrite { plan, values }));
+                let write = |plan| BoundWrite { plan, values, batch: Some(batch) };
+                writes.extend(batch.writes().iter().map(write));
             }
             _ => {}
         }
@@ -108,13 +109,39 @@ pub(super) enum DependentStage {
     Writing,
 }
 
+/// Why a write depends on what is there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum DependentKind {
+    /// One of its statements has an `IF`, and more is answered than that it is done.
+    Conditional,
+    /// It adds to counters.
+    Counter,
+    /// It asks where in a list an element is.
+    List,
+}
+
+impl DependentKind {
+    pub fn of(writes: &[BoundWrite<'_>]) -> Self {
+        if writes.iter().any(|write| write.plan.is_conditional()) {
+            Self::Conditional
+        } else if writes.iter().any(|write| write.plan.is_counter()) {
+            Self::Counter
+        } else {
+            Self::List
+        }
+    }
+}
+
 /// A write that depends on what is there, under way.
 pub(super) struct DependentWrite {
     pub address: Address,
     pub statements: Vec<OwnStatement>,
     pub is_batch: bool,
-    /// Whether one of them has an `IF`: if not, there is no more to answer than that it is done.
-    pub is_conditional: bool,
+    /// Whether it is a batch that is there as a whole or not at all, on whatever shards.
+    pub is_logged: bool,
+    pub kind: DependentKind,
+    /// The timestamp that its client gave it, in microseconds since the Unix epoch.
+    pub timestamp_us: Option<i64>,
     /// The latches that it needs, ascending, each with the shard that has it.
     pub latches: Vec<(u16, LatchName)>,
     /// How many of them it has asked for, and how many of those it holds.

@@ -1,4 +1,5 @@
-//! Writes that depend on what is there: conditional writes and counters.
+//! Writes that depend on what is there: conditional writes, counters, and elements of lists by
+//! their index or value.
 //!
 //! The shard of the client goes through their steps: it takes the latches of their partitions,
 //! one after the other in the order of their names, so that no two writes wait for each other; it
@@ -11,7 +12,7 @@ pub(super) mod latch;
 mod steps;
 
 use self::{
-    kept::{DependentStage, DependentWrite, OWN_BYTES, ROW_BYTES, with_writes},
+    kept::{DependentKind, DependentStage, DependentWrite, OWN_BYTES, ROW_BYTES, with_writes},
     latch::{Claim, LatchName, Latches},
     steps::DependentStep,
 };
@@ -103,23 +104,32 @@ impl Dependents {
     }
 }
 
-/// At which levels such a write asks to be made.
+/// What a client says of such a write besides its statements.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Levels {
-    /// That of the write.
+pub(super) struct WriteTerms {
+    /// The level of the write.
     pub consistency: Consistency,
     /// That of its conditions.
     pub serial: Option<Consistency>,
+    /// Its timestamp, in microseconds since the Unix epoch. That of counters and of conditional
+    /// writes is the engine's.
+    pub timestamp_us: Option<i64>,
 }
 
-impl Levels {
-    fn check(self, is_conditional: bool, table: &str) -> Result<(), Failure> {
-        if !is_conditional {
-            let refused = self.consistency.refused_for_counter(table);
-            return refused.map_or(Ok(()), |refused| Err(Failure::invalid(refused)));
-        }
-        let condition = self.serial.and_then(Consistency::refused_for_condition);
-        let refused = condition.map(str::to_owned).or(self.consistency.refused_for_commit());
+impl WriteTerms {
+    fn check(self, kind: DependentKind, table: &str) -> Result<(), Failure> {
+        let level = self.consistency;
+        let refused = match kind {
+            DependentKind::Counter => level.refused_for_counter(table),
+            DependentKind::List => {
+                let refused = level.refused_for_write().map(str::to_owned);
+                refused.or_else(|| level.refused_for_list())
+            }
+            DependentKind::Conditional => {
+                let condition = self.serial.and_then(Consistency::refused_for_condition);
+                condition.map(str::to_owned).or(level.refused_for_commit())
+            }
+        };
         refused.map_or(Ok(()), |refused| Err(Failure::invalid(refused)))
     }
 }
@@ -131,7 +141,7 @@ impl Core {
         (session, stream): (&mut Session, i16),
         statements: Vec<OwnStatement>,
         batch: Option<BatchWord>,
-        levels: Levels,
+        terms: WriteTerms,
     ) -> Result<(), Failure> {
         for own in &statements {
             own.check_count()?;
@@ -147,19 +157,17 @@ impl Core {
             }
             Ok((writes.len(), cql::rows_of(writes, batch.is_some(), &context, scratch)?))
         })?;
-        let is_conditional = with_writes(&statements, |writes| {
-            writes.iter().any(|write| write.plan.is_conditional())
-        });
+        let kind = with_writes(&statements, DependentKind::of);
         let table = statements.first().map(OwnStatement::table);
-        levels.check(is_conditional, table.unwrap_or_default())?;
+        terms.check(kind, table.unwrap_or_default())?;
         self.metrics.writes.add(count as u64);
         self.metrics.batches.add(u64::from(batch.is_some()));
-        if is_conditional {
-            self.metrics.conditional.add(1);
-        } else {
-            self.metrics.counters.add(count as u64);
+        match kind {
+            DependentKind::Conditional => self.metrics.conditional.add(1),
+            DependentKind::Counter => self.metrics.counters.add(count as u64),
+            DependentKind::List => {}
         }
-        self.metrics.query(levels.consistency.number());
+        self.metrics.query(terms.consistency.number());
         let latches = self.latches_of(&rows);
         if latches.first().is_some_and(|(owner, _)| *owner != self.shard) {
             self.metrics.misrouted.add(1);
@@ -178,7 +186,9 @@ impl Core {
             address,
             statements,
             is_batch: batch.is_some(),
-            is_conditional,
+            is_logged: batch == Some(BatchWord::Logged),
+            kind,
+            timestamp_us: terms.timestamp_us.filter(|_| kind == DependentKind::List),
             latches,
             claimed: 0,
             latched: 0,
@@ -368,7 +378,7 @@ impl Core {
         }
         let address = write.address;
         match outcome {
-            Ok(Some(_)) if !write.is_conditional => {
+            Ok(Some(_)) if write.kind != DependentKind::Conditional => {
                 self.metrics.write_latency.record(self.age_us(address));
                 self.answer(sessions, address, |out| result::void(out, address.stream));
             }

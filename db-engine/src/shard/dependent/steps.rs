@@ -117,7 +117,10 @@ impl Core {
         slot: SlabKey,
         write: &mut DependentWrite,
     ) -> Result<DependentStep, Failure> {
-        let context = self.context_after(write.newest_us())?;
+        let context = match write.timestamp_us {
+            Some(given_us) => self.context(Some(given_us)),
+            None => self.context_after(write.newest_us())?,
+        };
         let known = KnownRows { rows: &write.rows, pages: &write.pages, now_s: write.read_s };
         let (scratch, out) = (&mut self.scratch, &mut self.mutations);
         out.clear();
@@ -161,6 +164,12 @@ impl Core {
                 write.parts_left = 1;
                 self.peers.tell(self.shard, Message::Wrote { tag, refused: None });
                 Ok(())
+            }
+            Ok(Owner::Several) if write.is_logged => {
+                write.parts_left = 1;
+                let bytes = mutations.len();
+                self.mutations = mutations;
+                return self.write_logged(write.address, Some(slot), bytes);
             }
             Ok(Owner::Several) => {
                 let split = std::mem::take(&mut self.split);
