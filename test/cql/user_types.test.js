@@ -2,6 +2,7 @@
 // they change. On the engine types and values outlast a crash.
 import { setTimeout as pause } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
+import cassandra from 'cassandra-driver'
 import { GIVEN_DATABASE, startStack } from '../support/stack.js'
 
 const TIMEOUT_MS = 120_000
@@ -97,3 +98,37 @@ test(
   },
   TIMEOUT_MS,
 )
+
+test('markers stand inside of tuples and of fields', async () => {
+  await client.execute('CREATE TYPE pair (t frozen<tuple<int, text>>, n int)')
+  await client.execute(
+    'CREATE TABLE tuples (k int, c frozen<tuple<int, text>>, p frozen<pair>, PRIMARY KEY (k, c))',
+  )
+  const insert = 'INSERT INTO tuples (k, c, p) VALUES (1, (?, ?), {t: (?, ?), n: ?})'
+  await run(insert, [1, 'a', 2, null, 3])
+  const read = async (/** @type {string} */ where, /** @type {unknown[]} */ values) => {
+    const { rows } = await run(`SELECT c, p FROM tuples WHERE k = 1 AND ${where}`, values)
+    return rows.map(({ c, p }) => [c.values(), p.t.values(), p.n])
+  }
+  const found = [[[1, 'a'], [2, null], 3]]
+  expect(await read('c = (?, ?)', [1, 'a'])).toEqual(found)
+  expect(await read("c > (?, 'a')", [0])).toEqual(found)
+  expect(await read("c IN ((?, 'b'), (1, ?))", [1, 'a'])).toEqual(found)
+  const refused = (/** @type {string} */ text, /** @type {unknown[]} */ values) =>
+    run(text, values).catch((/** @type {Error} */ error) => error.message)
+  const { unset } = cassandra.types
+  const unfit = 'Invalid tuple literal for c:'
+  for (const [text, values, words] of /** @type {[string, unknown[], string][]} */ ([
+    ['(1, ?)', [unset], 'Invalid unset value for tuple field number 1'],
+    ['(?, 5)', [1], `${unfit} component 1 is not of type text`],
+    ["('a', ?)", ['a'], `${unfit} component 0 is not of type int`],
+    ["('a', 'b')", [], `${unfit} component 0 is not of type int`],
+    [
+      '(?, ?, ?)',
+      [1, 'a', 1],
+      `${unfit} too many elements. Type frozen<tuple<int, text>> expects 2 but got 3`,
+    ],
+  ])) {
+    expect(await refused(`DELETE FROM tuples WHERE k = 1 AND c = ${text}`, values)).toBe(words)
+  }
+})

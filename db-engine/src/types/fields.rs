@@ -50,6 +50,27 @@ pub fn not_of_type(column: &str, field: &str, ty: &CqlType) -> TypeError {
     TypeError(format!("Invalid user type literal for {column}: field {field} is not of type {ty}"))
 }
 
+/// The refusal of a value that cannot be of the type of its place in a tuple.
+#[must_use]
+pub fn not_of_component(column: &str, number: usize, ty: &CqlType) -> TypeError {
+    TypeError(format!("Invalid tuple literal for {column}: component {number} is not of type {ty}"))
+}
+
+/// Checks that a tuple of these types may have so many values.
+///
+/// # Errors
+/// Worded as Cassandra's, if it may not.
+pub fn check_count(of: &[CqlType], count: usize, column: &str) -> Result<(), TypeError> {
+    if count <= of.len() {
+        return Ok(());
+    }
+    Err(TypeError(format!(
+        "Invalid tuple literal for {column}: too many elements. Type {} expects {} but got {count}",
+        CqlType::Tuple(of.to_vec()),
+        of.len(),
+    )))
+}
+
 /// Checks that a literal may be the value of a field.
 ///
 /// # Errors

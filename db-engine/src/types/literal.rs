@@ -2,7 +2,7 @@
 
 use super::{
     CqlType, TypeError, collection, decimal, duration,
-    fields::{encode_named, unfit},
+    fields::{check_count, encode_named, not_of_component, unfit},
     time::{self, put_vint},
 };
 use std::net::IpAddr;
@@ -138,7 +138,8 @@ fn encode_item(
 }
 
 /// Whether a literal of this kind, and all in it, may be of the type at all.
-pub(super) fn suits(ty: &CqlType, literal: &Literal) -> bool {
+#[must_use]
+pub fn suits(ty: &CqlType, literal: &Literal) -> bool {
     let all = |ty: &CqlType, items: &[Literal]| items.iter().all(|item| suits(ty, item));
     match literal {
         Literal::List(items) => matches!(ty, CqlType::List(of) if all(of, items)),
@@ -219,13 +220,10 @@ fn encode_fields(
     items: &[Literal],
     column: &str,
 ) -> Result<Vec<u8>, TypeError> {
-    if items.len() > fields.len() {
-        return refuse(format!(
-            "Invalid tuple literal for {column}: too many elements. Type {} expects {} but got {}",
-            CqlType::Tuple(fields.to_vec()),
-            fields.len(),
-            items.len()
-        ));
+    check_count(fields, items.len(), column)?;
+    let unfit = fields.iter().zip(items).position(|(ty, item)| !suits(ty, item));
+    if let Some((number, ty)) = unfit.and_then(|number| Some((number, fields.get(number)?))) {
+        return Err(not_of_component(column, number, ty));
     }
     let (mut out, mut bytes) = (Vec::new(), 0);
     for (field, item) in fields.iter().zip(items) {

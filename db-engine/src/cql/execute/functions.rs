@@ -66,9 +66,11 @@ fn timestamp_of(argument: &Operand, values: &[Value<'_>]) -> Result<Option<i64>,
             Some(Value::Bytes(bytes)) => bytes,
             _ => return Ok(None),
         },
-        Operand::Null | Operand::Call(..) | Operand::Token(_) | Operand::Fields(_) => {
-            return Ok(None);
-        }
+        Operand::Null
+        | Operand::Call(..)
+        | Operand::Token(_)
+        | Operand::Fields(_)
+        | Operand::Items(_) => return Ok(None),
     };
     validate(&CqlType::Timestamp, bytes)?;
     Ok(bytes.try_into().ok().map(i64::from_be_bytes))

@@ -80,6 +80,10 @@ impl BoundValue {
                 let bytes = joined(&self.ty, fields, values, context)?;
                 Ok(Found::Bytes(Cow::Owned(bytes)))
             }
+            Operand::Items(items) => {
+                let bytes = tuple(items, values, context)?;
+                Ok(Found::Bytes(Cow::Owned(bytes)))
+            }
         }
     }
 
@@ -159,6 +163,28 @@ fn joined(
                     "Invalid unset value for field '{name}' of user defined type {}",
                     of.name()
                 ));
+            }
+        }
+    }
+    Ok(out)
+}
+
+/// The tuple of these, each in its stored form.
+fn tuple(
+    items: &[BoundValue],
+    values: &[Value<'_>],
+    context: &BindContext,
+) -> Result<Vec<u8>, CqlError> {
+    let mut out = Vec::new();
+    for (number, item) in items.iter().enumerate() {
+        match item.find(values, context)? {
+            Found::Bytes(bytes) => {
+                check_length(out.len() + bytes.len())?;
+                collection::put_item(&mut out, Some(&bytes));
+            }
+            Found::Null => collection::put_item(&mut out, None),
+            Found::Unset => {
+                return invalid(format!("Invalid unset value for tuple field number {number}"));
             }
         }
     }

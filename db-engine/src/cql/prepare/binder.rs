@@ -104,9 +104,10 @@ impl Binder {
                 }
                 None => Operand::Null,
             }),
-            Term::Tuple(items) => match items.as_slice() {
-                [item] => self.operand(item, name, ty),
-                _ => Err(CqlError::unsupported("Bind markers and functions inside a tuple are")),
+            Term::Tuple(items) => match (ty, items.as_slice()) {
+                (CqlType::Tuple(of), _) => self.tuple(items, of, name),
+                (_, [item]) => self.operand(item, name, ty),
+                _ => invalid(format!("Invalid tuple type literal for {name} of type {ty}")),
             },
             Term::Collection(kind, items) => {
                 if items.iter().any(|item| matches!(item, Term::Call { .. })) {
@@ -125,6 +126,24 @@ impl Binder {
         }
     }
 
+    fn tuple(&mut self, items: &[Term], of: &[CqlType], name: &str) -> Result<Operand, CqlError> {
+        fields::check_count(of, items.len(), name)?;
+        let mut slots = Vec::new();
+        for (number, (item, ty)) in items.iter().zip(of).enumerate() {
+            let refused = || fields::not_of_component(name, number, ty).into();
+            if let Term::Literal(value) = item
+                && !literal::suits(ty, value)
+            {
+                return Err(refused());
+            }
+            let slot = self.slot(item, &format!("{name}[{number}]"), ty);
+            slots.push(
+                slot.map_err(|error| if is_unfit(item, &error) { refused() } else { error })?,
+            );
+        }
+        Ok(Operand::Items(slots))
+    }
+
     fn fields(
         &mut self,
         values: &[(String, Term)],
@@ -137,7 +156,10 @@ impl Binder {
             if let Term::Literal(value) = term {
                 fields::check_field(value, name, &field.name, &field.ty)?;
             }
-            slots.push((place, self.slot(term, &format!("{name}.{}", field.name), &field.ty)?));
+            let slot = self.slot(term, &format!("{name}.{}", field.name), &field.ty);
+            let unfit = || fields::not_of_type(name, &field.name, &field.ty).into();
+            let slot = slot.map_err(|error| if is_unfit(term, &error) { unfit() } else { error });
+            slots.push((place, slot?));
         }
         fields::check_names(of, values)?;
         Ok(Operand::Fields(slots))
@@ -170,6 +192,18 @@ impl Binder {
             _ => Operand::Null,
         };
         Ok(Operand::Call(found, Box::new(argument)))
+    }
+}
+
+/// Whether an error says of what is inside of a value that it is not of the type that it is for.
+fn is_unfit(term: &Term, error: &CqlError) -> bool {
+    let begins = |words: &[&str]| words.iter().any(|words| error.message.starts_with(words));
+    match term {
+        Term::Tuple(_) | Term::Fields(_) => {
+            begins(&["Invalid tuple", "Invalid user type", "Unknown field"])
+        }
+        Term::Call { .. } => begins(&["Type error"]),
+        _ => false,
     }
 }
 

@@ -17,6 +17,8 @@ pub(in crate::cql) enum Operand {
     Token(Vec<BoundValue>),
     /// A value of a user-defined type: fields by their places, which ascend. Others are null.
     Fields(Vec<(usize, BoundValue)>),
+    /// A tuple of these.
+    Items(Vec<BoundValue>),
 }
 
 /// A function that is evaluated when a statement is executed. All but the last two have no
