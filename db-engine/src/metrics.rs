@@ -224,6 +224,11 @@ shard_metrics! {
     total_writes counter "database_total_writes_total" "Writes that storage has taken.";
     total_reads counter "database_total_reads_total" "Reads that storage has begun.";
     disk_reads counter "database_disk_reads_total" "Reads that waited for the disk.";
+    resumed_reads counter "suspended_reads_hits_total"
+        "Pages read on from where the one before had ended, with what was kept of it.";
+    unresumed_reads counter "suspended_reads_misses_total"
+        "Pages for which nothing was kept: they began behind their position.";
+    suspended_bytes gauge "suspended_reads_bytes" "Bytes kept for the next pages of reads.";
     scan_fills counter "cache_scan_fills_total"
         "Reads that named no partition and put blocks into the cache, in the place of others.";
     failed_reads counter "database_failed_reads_total" "Reads that failed.";

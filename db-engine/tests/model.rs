@@ -290,6 +290,7 @@ impl Test {
             bypass_cache: self.random.percent(30),
             columns: self.random.percent(40).then(|| columns.into()),
             static_rows,
+            goes_on: self.random.percent(80),
             ..ReadRequest::partition(table, one, &key_of, 0)
         };
         match self.random.below(4) {

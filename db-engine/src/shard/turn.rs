@@ -337,7 +337,8 @@ impl Core {
             return;
         }
         metrics.memory.set_taken(Share::Memtables, stored.memtable_memory);
-        metrics.memory.set_taken(Share::Blocks, stored.cache_bytes + stored.index_bytes);
+        let blocks = stored.cache_bytes + stored.index_bytes + stored.suspended_bytes;
+        metrics.memory.set_taken(Share::Blocks, blocks);
         metrics.log_blocks.set(stored.log_blocks);
         metrics.log_bytes.set(stored.log_block_bytes);
         if stored.log_blocks > self.stored.log_blocks {
@@ -360,6 +361,9 @@ impl Core {
         metrics.total_writes.set(stored.writes);
         metrics.total_reads.set(stored.reads);
         metrics.disk_reads.set(stored.reads_from_disk);
+        metrics.resumed_reads.set(stored.reads_resumed);
+        metrics.unresumed_reads.set(stored.reads_not_resumed);
+        metrics.suspended_bytes.set(stored.suspended_bytes);
         metrics.scan_fills.set(stored.scans_filling_cache);
         metrics.failed_reads.set(stored.reads_failed);
         metrics.rows_scanned.set(stored.rows_scanned);

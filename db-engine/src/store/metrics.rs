@@ -3,6 +3,10 @@
 use super::{Store, background::Task};
 use crate::mutation::token::shard_of;
 
+/// Reads that wait for their next page have this part of the memory for blocks at most. It shrinks
+/// as indexes grow, and blocks get what they leave.
+const SUSPENDED_PART: usize = 8;
+
 /// Counters since the store was opened, and a few levels. Plain numbers: one thread owns them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StoreMetrics {
@@ -16,6 +20,10 @@ pub struct StoreMetrics {
     pub writes_no_space: u64,
     /// Reads begun.
     pub reads: u64,
+    /// Those of them that went on with what was kept of the page before.
+    pub reads_resumed: u64,
+    /// Those of them that began behind a position although nothing was kept for it.
+    pub reads_not_resumed: u64,
     /// Reads that waited for the disk.
     pub reads_from_disk: u64,
     /// Those of them that were of a range of partitions and put blocks into the cache.
@@ -63,6 +71,8 @@ pub struct StoreMetrics {
     pub index_bytes: u64,
     /// Level: bytes of blocks kept in memory.
     pub cache_bytes: u64,
+    /// Level: bytes that are kept for the next pages of reads.
+    pub suspended_bytes: u64,
     /// Level: 1 while the disk is full, else 0.
     pub no_space: u64,
 }
@@ -73,7 +83,13 @@ impl Store {
         let used = self.memtable_memory();
         self.pool.shrink_to(self.config.memtable_bytes_max.saturating_sub(used));
         let least = self.config.cache_bytes_max / 4;
-        self.cache.limit(self.config.cache_bytes_max.saturating_sub(self.index_bytes).max(least));
+        let for_blocks = self.config.cache_bytes_max.saturating_sub(self.index_bytes).max(least);
+        let suspended = &mut self.reads.suspended;
+        suspended.limit(for_blocks / SUSPENDED_PART);
+        if suspended.bytes() > 0 {
+            suspended.expire(self.clock.elapsed_us());
+        }
+        self.cache.limit(for_blocks - suspended.bytes());
         let metrics = &mut self.metrics;
         metrics.memtable_memory = (used + self.pool.spare_bytes()) as u64;
         metrics.index_bytes = self.index_bytes as u64;
@@ -81,6 +97,7 @@ impl Store {
         metrics.log_bytes = self.log.bytes();
         metrics.memtable_bytes = (self.active_bytes + self.flushing_bytes) as u64;
         metrics.cache_bytes = self.cache.bytes() as u64;
+        metrics.suspended_bytes = self.reads.suspended.bytes() as u64;
         metrics.no_space = u64::from(self.log.no_space() || matches!(self.task, Task::Pause(..)));
         metrics.memtable_rows = (self.active_rows + self.flushing_rows) as u64;
     }

@@ -320,8 +320,8 @@ impl Store {
     /// Forgets a table and all its rows. Its files are removed as soon as nothing else is being
     /// done; those with rows of several shards at the next start, when the catalog does not know
     /// the table any more.
-    pub fn drop_table(&mut self, table: TableNumber) {
-        let Some(table) = self.tables.remove(&table) else { return };
+    pub fn drop_table(&mut self, number: TableNumber) {
+        let Some(table) = self.tables.remove(&number) else { return };
         self.active_bytes -= table.active.bytes();
         self.active_rows -= table.active.rows();
         self.note_oldest();
@@ -329,6 +329,7 @@ impl Store {
         let summaries = table.sstables.iter().map(|sstable| &sstable.summary);
         self.unwanted.extend(summaries.filter(|one| one.is_of(is_own)).map(|one| one.id));
         self.unused.extend(table.sstables.iter().map(|sstable| (Arc::clone(sstable), false)));
+        self.reads.suspended.forget(number);
         drop(table.sstables);
         self.close_unused();
         self.recycling.push(table.active);

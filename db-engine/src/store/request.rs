@@ -79,7 +79,7 @@ impl From<Error> for Fatal {
 }
 
 /// Which partitions to read.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Partitions {
     /// The one with this key.
     One {
@@ -98,7 +98,7 @@ pub enum Partitions {
 }
 
 /// A row's place in the order of reading.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Position {
     /// The token of its partition.
     pub token: Token,
@@ -111,8 +111,8 @@ pub struct Position {
 }
 
 /// Rows to be read from one table of one shard.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(clippy::struct_excessive_bools)] // four things that can each be asked for
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[allow(clippy::struct_excessive_bools)] // five things that can each be asked for
 pub struct ReadRequest {
     /// The table.
     pub table: TableNumber,
@@ -144,6 +144,8 @@ pub struct ReadRequest {
     pub bypass_cache: bool,
     /// Whether [`Page::newest_us`] is wanted, of the one row that is read.
     pub newest: bool,
+    /// Whether the page after this one is likely to be asked for: what was read is kept for it.
+    pub goes_on: bool,
 }
 
 impl ReadRequest {
@@ -173,7 +175,22 @@ impl ReadRequest {
             static_rows: false,
             bypass_cache: false,
             newest: false,
+            goes_on: false,
         }
+    }
+
+    /// Bytes of its keys and bounds.
+    pub(super) fn bytes(&self) -> usize {
+        let key = match &self.partitions {
+            Partitions::One { key, .. } => key.len(),
+            Partitions::Range { .. } => 0,
+        };
+        let bound = |bound: &Bound<Vec<u8>>| match bound {
+            Bound::Included(ck) | Bound::Excluded(ck) => ck.len(),
+            Bound::Unbounded => 0,
+        };
+        let after = self.after.as_ref().map_or(0, |after| after.key.len() + after.ck.len());
+        size_of::<Self>() + key + bound(&self.from) + bound(&self.to) + after
     }
 }
 

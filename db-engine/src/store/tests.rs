@@ -2,6 +2,8 @@ mod newest;
 mod ranges;
 mod reads;
 mod refusals;
+mod resumed;
+mod static_rows;
 
 use std::{
     collections::BTreeMap,

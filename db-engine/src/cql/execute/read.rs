@@ -206,7 +206,6 @@ impl Read {
         };
         self.shard = Some(shard);
         let request = ReadRequest {
-            table: self.table,
             partitions,
             from,
             to,
@@ -214,11 +213,11 @@ impl Read {
             after: self.after.clone(),
             rows_max,
             bytes_max: self.page_bytes,
-            now_s: self.now_s,
             columns: Some(Arc::clone(&self.columns)),
             static_rows: self.static_rows,
             bypass_cache: self.bypass_cache,
-            newest: false,
+            goes_on: most > rows_max as u64 || most < self.limit_left,
+            ..ReadRequest::scan(self.table, 0, 0, self.now_s)
         };
         Some((shard, request))
     }

@@ -202,9 +202,13 @@ impl Store {
     /// Removes the files of sstables that do not count any more, as soon as no read uses them.
     fn forget(&mut self, removed: &[SstableId]) {
         let mut removed: BTreeSet<SstableId> = removed.iter().copied().collect();
-        for table in self.tables.values_mut() {
-            let gone = table.take(&removed).into_iter();
-            self.unused.extend(gone.map(|sstable| (sstable, false)));
+        for (number, table) in &mut self.tables {
+            let gone = table.take(&removed);
+            if !gone.is_empty() {
+                // With them go deletions, which a read must not apply to what is written now.
+                self.reads.suspended.forget(*number);
+            }
+            self.unused.extend(gone.into_iter().map(|sstable| (sstable, false)));
         }
         for (sstable, is_removed) in &mut self.unused {
             *is_removed |= removed.remove(&sstable.summary.id);

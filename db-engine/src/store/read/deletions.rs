@@ -43,11 +43,16 @@ impl SeenDeletions {
         }
     }
 
-    /// What deletes the row with this clustering key. Forgets the ranges behind it, in the order of
-    /// reading.
+    /// Forgets the ranges that cover nothing from this clustering key on, in the order of reading.
+    #[inline]
+    pub fn come_to(&mut self, ck: &[u8], reverse: bool) {
+        self.ranges.retain(|range| if reverse { &*range.from <= ck } else { ck < &*range.to });
+    }
+
+    /// What deletes the row with this clustering key, to which the read has come.
     #[inline]
     pub fn of_row(&mut self, ck: &[u8], reverse: bool) -> Option<Deletion> {
-        self.ranges.retain(|range| if reverse { &*range.from <= ck } else { ck < &*range.to });
+        self.come_to(ck, reverse);
         let covering = self.ranges.iter().filter(|range| &*range.from <= ck && ck < &*range.to);
         covering.map(|range| range.deletion).max().max(self.partition)
     }

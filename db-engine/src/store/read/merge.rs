@@ -3,23 +3,26 @@
 use std::{
     cmp::Ordering,
     ops::{Bound, RangeInclusive},
+    sync::Arc,
 };
 
 use super::{
-    super::{Page, Partitions, ReadRequest, table::TableData},
-    DEAD_ROWS_MAX, FindBlock, Progress,
+    super::{Page, Partitions, Position, ReadRequest, table::TableData},
+    DEAD_ROWS_MAX, FindBlock, MissingBlock, Progress,
+    cache::BlockId,
     cursor::MemoryCursor,
     deletions::SeenDeletions,
     slice::{PartitionSpan, RowPlace, Slice},
-    sources::ReadSources,
+    sources::{ASKED_MAX, ReadSources},
 };
 use crate::{
     io::TimeSlice,
     memtable::Memtable,
     mutation::{Deletion, RowView, Token, merge, shadow},
-    sstable::BlockRow,
+    sstable::{Block, BlockRow},
     types::comparable::ABOVE,
 };
+use hashbrown::HashSet;
 
 /// Looking at one more source for the next row takes as long as moving so many bytes.
 const CURSOR_COST_BYTES: usize = 16;
@@ -56,6 +59,13 @@ impl Scratch {
         std::mem::swap(&mut self.row, &mut self.other);
     }
 
+    fn clear(&mut self) {
+        self.token = None;
+        if self.bytes() > SCRATCH_BYTES_KEPT {
+            *self = Self::default();
+        }
+    }
+
     fn place(&self) -> Option<RowPlace<'_>> {
         Some((self.token?, &self.key, &self.ck))
     }
@@ -89,6 +99,8 @@ pub(super) struct Merge {
     seen: SeenDeletions,
     /// How many rows of the page are static ones; `None` until the first was looked for.
     statics: Option<usize>,
+    /// The read of that first one, while it is looked for.
+    first_static: Option<Box<Merge>>,
     last: Scratch,
     /// Which cursors are at the row that is being merged: those of memtables are counted first.
     at_row: Vec<usize>,
@@ -101,15 +113,37 @@ impl Merge {
         self.partition = None;
         self.seen.clear();
         self.statics = None;
-        self.last.token = None;
-        if self.last.bytes() > SCRATCH_BYTES_KEPT {
-            self.last = Scratch::default();
-        }
+        self.first_static.iter_mut().for_each(|first| first.clear());
+        self.last.clear();
     }
 
     /// Bytes that it holds.
     pub fn bytes(&self) -> usize {
-        self.sources.bytes() + self.last.bytes() + self.seen.bytes()
+        let first_static = self.first_static.as_ref().map_or(0, |first| first.bytes());
+        self.sources.bytes() + self.last.bytes() + self.seen.bytes() + first_static
+    }
+
+    /// A block has come that was asked for.
+    pub fn take_block(&mut self, id: BlockId, block: &Arc<Block>) {
+        if let Some(first) = &mut self.first_static
+            && self.statics.is_none()
+        {
+            first.take_block(id, block);
+        }
+        self.sources.take_block(id, Arc::clone(block));
+    }
+
+    /// Makes it ready for the page behind this position, at which the last one was cut. False if
+    /// it cannot go on there: it has looked at what is behind.
+    pub fn suspend(&mut self, position: &Position) -> bool {
+        let is_at_hand =
+            |(token, key): &(Token, Vec<u8>)| (*token, key) == (position.token, &position.key);
+        if self.sources.disks.is_empty() || !self.partition.as_ref().is_none_or(is_at_hand) {
+            return false;
+        }
+        self.last.clear();
+        self.statics = None;
+        true
     }
 
     /// Merges rows into the page until it is full, a block is missing, or the time is over. Of the
@@ -125,15 +159,61 @@ impl Merge {
     ) -> Progress {
         if request.static_rows && self.statics.is_none() {
             if let Some(first) = first_static_row(request, own) {
-                let progress = self.run_rows((table, &first), own, page, find, time);
-                if !matches!(progress, Progress::Complete) {
-                    return progress;
+                let merge = self.first_static.get_or_insert_default();
+                match merge.run_rows((table, &first), own, page, find, time) {
+                    Progress::Complete => merge.clear(),
+                    Progress::Missing(missing) => {
+                        let missing = self.add_missing(missing, (table, request), own, find, time);
+                        return Progress::Missing(missing);
+                    }
+                    Progress::TimeIsOver => return Progress::TimeIsOver,
                 }
             }
-            self.clear();
             self.statics = Some(page.len());
         }
         self.run_rows((table, request), own, page, find, time)
+    }
+
+    /// Adds the blocks with which the rows begin to those of the static row: both come in one
+    /// round.
+    fn add_missing(
+        &mut self,
+        mut missing: Vec<MissingBlock>,
+        (table, request): (&TableData, &ReadRequest),
+        own: &RangeInclusive<i64>,
+        find: &mut FindBlock<'_>,
+        time: &mut TimeSlice<'_>,
+    ) -> Vec<MissingBlock> {
+        let (_, _, waits) = self.begin((table, request), own, find, time);
+        if let Some(Progress::Missing(of_rows)) = waits {
+            let id = |(sstable, number): &MissingBlock| (sstable.summary.id, *number);
+            let asked: HashSet<BlockId> = missing.iter().map(id).collect();
+            missing.extend(of_rows.into_iter().filter(|block| !asked.contains(&id(block))));
+            missing.truncate(ASKED_MAX);
+        }
+        missing
+    }
+
+    /// Looks at the memtables, behind the last row, and has every cursor in an sstable stand on a
+    /// row. Tells what it waits for, if it does.
+    fn begin<'t>(
+        &mut self,
+        (table, request): (&'t TableData, &ReadRequest),
+        own: &RangeInclusive<i64>,
+        find: &mut FindBlock<'_>,
+        time: &mut TimeSlice<'_>,
+    ) -> ([Option<&'t Memtable>; 2], [Option<MemoryCursor<'t>>; 2], Option<Progress>) {
+        self.sources.look_at(table);
+        if let (Partitions::Range { .. }, Some(after)) = (&request.partitions, &request.after) {
+            self.partition.get_or_insert_with(|| (after.token, after.key.clone()));
+        }
+        let at_hand = self.partition.as_ref().map(|(token, key)| (*token, key.as_slice()));
+        let slice = Slice::of(request, own, self.last.place(), at_hand);
+        let seen = &mut self.seen;
+        let memtables = [Some(&table.active), table.flushing.as_deref()];
+        let memory = memtables.map(|memtable| MemoryCursor::new(memtable?, &slice, seen));
+        let waits = self.sources.load(&slice, &memory, seen, find, time);
+        (memtables, memory, waits)
     }
 
     fn run_rows(
@@ -144,18 +224,9 @@ impl Merge {
         find: &mut FindBlock<'_>,
         time: &mut TimeSlice<'_>,
     ) -> Progress {
-        self.sources.look_at(table);
-        if let (Partitions::Range { .. }, Some(after)) = (&request.partitions, &request.after) {
-            self.partition.get_or_insert_with(|| (after.token, after.key.clone()));
-        }
-        let at_hand = self.partition.as_ref().map(|(token, key)| (*token, key.as_slice()));
-        let slice = Slice::of(request, own, self.last.place(), at_hand);
-        let seen = &mut self.seen;
-        let memtables = [Some(&table.active), table.flushing.as_deref()];
-        let mut memory = memtables.map(|memtable| MemoryCursor::new(memtable?, &slice, seen));
+        let (memtables, mut memory, waits) = self.begin((table, request), own, find, time);
         let found = memory.iter().flatten().count() as u64;
         page.cost.memtables = page.cost.memtables.max(found);
-        let waits = self.sources.load(&slice, &memory, seen, find, time);
         page.cost.sstables = page.cost.sstables.max(self.sources.looked_into);
         if let Some(progress) = waits {
             return progress;
@@ -247,6 +318,10 @@ impl Merge {
             enter(partition, seen, last, &next);
         }
         let rank = next.rank();
+        if let Some(range) = next.range {
+            // There may be very many, and no row between them.
+            seen.come_to(range.from, slice.reverse);
+        }
         if let Some((ck, _)) = next.row {
             last.token = Some(next.token);
             replace(&mut last.key, next.key);

@@ -12,6 +12,7 @@ mod merge;
 mod pending;
 mod slice;
 mod sources;
+mod suspended;
 
 use std::sync::Arc;
 

@@ -9,6 +9,7 @@ use super::{
     MissingBlock, Progress,
     cache::BlockId,
     merge::Merge,
+    suspended::SuspendedReads,
 };
 use crate::{
     budget::{Budget, Charge, Share},
@@ -28,6 +29,8 @@ pub(in crate::store) struct Reads {
     budget: Arc<Budget>,
     /// A read that is answered at once.
     merge: Merge,
+    /// Reads that wait to be asked for their next page.
+    pub suspended: SuspendedReads,
     /// Reads that wait, by number.
     waiting: HashMap<u64, PendingRead>,
     begun: u64,
@@ -61,6 +64,7 @@ impl Reads {
             own,
             budget: Arc::default(),
             merge: Merge::default(),
+            suspended: SuspendedReads::default(),
             waiting: HashMap::new(),
             begun: 0,
             fresh: VecDeque::new(),
@@ -100,12 +104,10 @@ impl Store {
     ) -> std::result::Result<bool, Refused> {
         page.clear();
         self.metrics.reads += 1;
-        let mut merge = std::mem::take(&mut self.reads.merge);
+        let mut merge = self.merge_for(request);
         let progress = self.run(&mut merge, request, page, time)?;
         if matches!(progress, Progress::Complete) {
-            merge.clear();
-            self.reads.merge = merge;
-            self.metrics.rows_returned += page.len() as u64;
+            self.read_over(merge, request, page);
             return Ok(true);
         }
         if matches!(progress, Progress::Missing(_)) {
@@ -143,6 +145,29 @@ impl Store {
         merge.clear();
         self.reads.merge = merge;
         Ok(matches!(progress, Progress::Complete))
+    }
+
+    /// What reads this: where it has got to for the page before, or from its beginning.
+    fn merge_for(&mut self, request: &ReadRequest) -> Merge {
+        if request.after.is_some() {
+            let suspended = self.reads.suspended.take(request, self.clock.elapsed_us());
+            self.metrics.reads_resumed += u64::from(suspended.is_some());
+            self.metrics.reads_not_resumed += u64::from(suspended.is_none());
+            if let Some(merge) = suspended {
+                return merge;
+            }
+        }
+        std::mem::take(&mut self.reads.merge)
+    }
+
+    /// A page is complete. What read it is kept for the next one, or its memory for another read.
+    fn read_over(&mut self, merge: Merge, request: &ReadRequest, page: &Page) {
+        self.metrics.rows_returned += page.len() as u64;
+        let now_us = if page.more() { self.clock.elapsed_us() } else { 0 };
+        if let Some(mut merge) = self.reads.suspended.put(merge, request, page, now_us) {
+            merge.clear();
+            self.reads.merge = merge;
+        }
     }
 
     /// Reads as far as blocks are in memory and time allows.
@@ -268,7 +293,7 @@ impl Store {
                     let Some(pending) = self.reads.waiting.get_mut(number) else { continue };
                     pending.held_bytes += block.memory_bytes();
                     pending.held.set(pending.held_bytes);
-                    pending.merge.sources.take_block(id, Arc::clone(&block));
+                    pending.merge.take_block(id, &block);
                     pending.missing -= 1;
                     if pending.missing == 0 {
                         self.reads.fresh.push_back(*number);
@@ -295,8 +320,9 @@ impl Store {
         let PendingRead { tag, request, page, merge, .. } = &mut pending;
         match self.run(merge, request, page, time) {
             Ok(Progress::Complete) => {
-                self.metrics.rows_returned += page.len() as u64;
-                self.done.push(Done::Read(*tag, Box::new(std::mem::take(page))));
+                let PendingRead { tag, request, page, merge, .. } = pending;
+                self.read_over(merge, &request, &page);
+                self.done.push(Done::Read(tag, Box::new(page)));
             }
             Ok(progress) => self.wait(number, pending, progress),
             // The table was dropped while it was read: it has no rows.

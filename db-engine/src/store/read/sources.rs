@@ -18,7 +18,7 @@ use crate::{
 use hashbrown::HashMap;
 
 /// Blocks that a read asks for at once, at most. A read of more sstables waits again.
-const ASKED_MAX: usize = 256;
+pub(super) const ASKED_MAX: usize = 256;
 
 /// The sstables of a read. They stay as they are until it ends: what is flushed meanwhile is added,
 /// and a file whose rows have all expired meanwhile is kept.
