@@ -1,4 +1,4 @@
-import { generate } from 'mqtt-packet'
+import { generate, writeToStream } from 'mqtt-packet'
 import { CLUSTER_LIMITS } from '../src/write/batcher.js'
 import { pause, publish, RawClient, startIngest, until } from './support/ingest.js'
 
@@ -449,4 +449,9 @@ describe('what aedes does', () => {
     second.publish(1)
     await until(() => second.ids('puback').length === 1)
   })
+})
+
+test('no buffers are kept for numbers that nobody sends', async () => {
+  await start()
+  expect(writeToStream.cacheNumbers).toBe(false)
 })

@@ -6,6 +6,7 @@
 
 import { Aedes } from 'aedes'
 import createExchange from 'mqemitter'
+import { writeToStream } from 'mqtt-packet'
 import { maySubscribe } from './access.js'
 import { BoundedPersistence } from './persistence.js'
 
@@ -20,6 +21,9 @@ const DELIVERIES_MAX = 50_000
 
 /** Longest client id, in bytes of UTF-8, with the name of a key before it. */
 const NAME_BYTES_MAX = 65_535
+
+// Else the first packet makes a buffer for each of 65,536 numbers, 7 MiB that are kept for ever.
+writeToStream.cacheNumbers = false
 
 /** @typedef {import('../message/message.js').Message} Message */
 /** @typedef {import('./port.js').Port} Port */
