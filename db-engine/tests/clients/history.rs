@@ -32,6 +32,8 @@ struct Effect {
     write: usize,
     timestamp: i64,
     is_put: bool,
+    /// The column was dropped, which nothing undoes.
+    is_drop: bool,
     /// The cell was read at this moment.
     seen: u64,
     /// It may be gone although its write has happened: the table was emptied, and nobody knows what
@@ -41,7 +43,7 @@ struct Effect {
 
 impl Effect {
     fn new(write: usize, timestamp: i64, is_put: bool) -> Self {
-        Self { write, timestamp, is_put, seen: u64::MAX, is_excused: false }
+        Self { write, timestamp, is_put, is_drop: false, seen: u64::MAX, is_excused: false }
     }
 }
 
@@ -83,11 +85,10 @@ impl History {
     pub fn empty(&mut self, table: usize) {
         let fates = &self.fates;
         let cells = self.cells.iter_mut().filter(|((place, _), _)| place.0 == table);
-        for ((_, column), effects) in cells {
-            let may_hide = |effect: &Effect| *column == EXTRA && !effect.is_put;
-            effects.retain(|effect| may_hide(effect) || may_come(effect, fates));
+        for (_, effects) in cells {
+            effects.retain(|effect| effect.is_drop || may_come(effect, fates));
             for effect in effects {
-                effect.is_excused = true;
+                effect.is_excused = !effect.is_drop;
             }
         }
     }
@@ -96,7 +97,8 @@ impl History {
     pub fn drop_extra(&mut self, write: usize, table: usize, timestamp: i64) {
         for (p, c) in (0..PARTITIONS).flat_map(|p| (0..ROWS).map(move |c| (p, c))) {
             let place = (table, i32::try_from(p).unwrap(), i32::try_from(c).unwrap());
-            self.effect(place, &[EXTRA], Effect::new(write, timestamp, false));
+            let drop = Effect { is_drop: true, ..Effect::new(write, timestamp, false) };
+            self.effect(place, &[EXTRA], drop);
         }
     }
 
