@@ -1,61 +1,14 @@
 // Elements of collections by bound values: the same answers here and on Cassandra. On the engine
 // they outlast a crash, and the order of a list does, too.
-import { afterAll, beforeAll, expect, test } from '@jest/globals'
+import { expect, test } from '@jest/globals'
 import cassandra from 'cassandra-driver'
-import { GIVEN_DATABASE, startStack } from '../support/stack.js'
+import { inKeyspace } from './in-keyspace.js'
 
-const TIMEOUT_MS = 120_000
-const KEYSPACE = `elements_${process.pid}`
 const { unset } = cassandra.types
 
-/** @type {Awaited<ReturnType<typeof startStack>>} */
-let stack
-/** @type {Awaited<ReturnType<typeof stack.client>>} */
-let client
-
-beforeAll(async () => {
-  stack = await startStack({ parts: ['engine'] })
-  client = await stack.client()
-  const replication = "{'class': 'SimpleStrategy', 'replication_factor': 1}"
-  await client.execute(`CREATE KEYSPACE ${KEYSPACE} WITH replication = ${replication}`)
-  await client.execute(`USE ${KEYSPACE}`)
-  await client.execute(
-    'CREATE TABLE t (k int PRIMARY KEY, l list<int>, m map<text, int>, s set<int>)',
-  )
-}, TIMEOUT_MS)
-
-afterAll(async () => {
-  await client?.execute(`DROP KEYSPACE IF EXISTS ${KEYSPACE}`)
-  await stack?.end()
-  await client?.shutdown()
-}, TIMEOUT_MS)
-
-/** The driver takes its time to find out that the engine is there again: another client knows. */
-async function connectAgain() {
-  await client.shutdown()
-  client = new cassandra.Client({
-    contactPoints: [stack.cqlHosts],
-    localDataCenter: 'datacenter1',
-    keyspace: KEYSPACE,
-  })
-  await client.connect()
-}
-
-/**
- * What a statement answers: its rows, or why it is refused.
- *
- * @param {string} text
- * @param {unknown[]} values
- */
-async function answer(text, values) {
-  try {
-    const { rows } = await client.execute(text, values, { prepare: true })
-    return (rows ?? []).map((row) => row.values())
-  } catch (error) {
-    if (!(error instanceof cassandra.errors.ResponseError)) throw error
-    return `${error.code.toString(16)} ${error.message}`
-  }
-}
+const { answer, client, crash, timeoutMs } = inKeyspace('elements', [
+  'CREATE TABLE t (k int PRIMARY KEY, l list<int>, m map<text, int>, s set<int>)',
+])
 
 /** @param {number} k */
 const collections = (k) => answer('SELECT l, m, s FROM t WHERE k = ?', [k])
@@ -132,7 +85,7 @@ test(
     const numbers = Array.from({ length: 100 }, (_, n) => n)
     const append = 'UPDATE t SET l = l + ? WHERE k = ?'
     const prepend = 'UPDATE t SET l = ? + l WHERE k = ?'
-    await client.batch(
+    await client().batch(
       numbers.flatMap((n) => [
         { query: append, params: [[n], 3] },
         { query: prepend, params: [[-n - 2, -n - 1], 3] },
@@ -145,11 +98,8 @@ test(
     const list = [...before, ...Array(200).keys()]
     const expected = [[list, { a: 1 }, [1, 2]]]
     expect(await collections(3)).toEqual(expected)
-    if (GIVEN_DATABASE) return
     for (let turn = 0; turn < 2; turn++) {
-      await stack.databaseAway()
-      await stack.databaseBack()
-      await connectAgain()
+      await crash()
       expect(await collections(3)).toEqual(expected)
       await answer("UPDATE t SET s = s + {3}, s = s - {3}, m = m - {'x'} WHERE k = 3", [])
     }
@@ -158,7 +108,7 @@ test(
     const [[l]] = /** @type {number[][][]} */ (await collections(3))
     expect(l).toEqual([-1000, ...list, 200])
   },
-  TIMEOUT_MS,
+  timeoutMs,
 )
 
 test('a list is written by bound indexes and values, and read before that', async () => {
@@ -194,8 +144,8 @@ test('a list is not read for a write at level SERIAL', async () => {
 })
 
 test('a part is named by what it is of, without the name of a marker', async () => {
-  await client.execute('CREATE TABLE f (k int PRIMARY KEY, m map<double, int>)')
+  await client().execute('CREATE TABLE f (k int PRIMARY KEY, m map<double, int>)')
   const text = 'SELECT m[:one], m[:one..Infinity], m[..-Infinity] FROM f'
-  const { columns } = await client.execute(text, { one: 1 }, { prepare: true })
+  const { columns } = await client().execute(text, { one: 1 }, { prepare: true })
   expect(columns.map(({ name }) => name)).toEqual(['m[?]', 'm[?..Infinity]', 'm[..-Infinity]'])
 })

@@ -22,11 +22,10 @@ test.each(names)(
       },
     })
     try {
-      const client = await stack.client()
+      let client = await stack.client()
       const written = JSON.parse(readFileSync(join(GOLDEN, `${name}.json`), 'utf8'))
       expect(await readAll(client)).toEqual(written)
-      const engine = stack.part('engine')
-      await restart(engine, client)
+      client = await restart(stack)
       expect(await readAll(client)).toEqual(written)
     } finally {
       await stack.end()

@@ -1,45 +1,11 @@
 // Keys of 65,535 bytes, and one byte more: the same answers here and on Cassandra.
-import { afterAll, beforeAll, expect, test } from '@jest/globals'
+import { expect, test } from '@jest/globals'
 import cassandra from 'cassandra-driver'
-import { startStack } from '../support/stack.js'
+import { inKeyspace } from './in-keyspace.js'
 
-const TIMEOUT_MS = 120_000
-const KEYSPACE = `long_keys_${process.pid}`
 const MAX = 65_535
 
-/** @type {Awaited<ReturnType<typeof startStack>>} */
-let stack
-/** @type {Awaited<ReturnType<typeof stack.client>>} */
-let client
-
-beforeAll(async () => {
-  stack = await startStack({ parts: ['engine'] })
-  client = await stack.client()
-  const replication = "{'class': 'SimpleStrategy', 'replication_factor': 1}"
-  await client.execute(`CREATE KEYSPACE ${KEYSPACE} WITH replication = ${replication}`)
-  await client.execute(`USE ${KEYSPACE}`)
-}, TIMEOUT_MS)
-
-afterAll(async () => {
-  await client?.execute(`DROP KEYSPACE IF EXISTS ${KEYSPACE}`)
-  await stack?.end()
-}, TIMEOUT_MS)
-
-/**
- * What a statement answers: its rows, or why it is refused.
- *
- * @param {string} text
- * @param {unknown[]} values
- */
-async function answer(text, values) {
-  try {
-    const { rows } = await client.execute(text, values, { prepare: true })
-    return (rows ?? []).map((row) => row.values())
-  } catch (error) {
-    if (!(error instanceof cassandra.errors.ResponseError)) throw error
-    return `${error.code.toString(16)} ${error.message}`
-  }
-}
+const { answer, client, timeoutMs } = inKeyspace('long_keys')
 
 /** @param {number} length */
 const refused = (length) => `2200 Key length of ${length} is longer than maximum of ${MAX}`
@@ -47,7 +13,7 @@ const refused = (length) => `2200 Key length of ${length} is longer than maximum
 test(
   'the values of a clustering key have 65,535 bytes together',
   async () => {
-    await client.execute('CREATE TABLE t (p int, c text, d blob, v int, PRIMARY KEY (p, c, d))')
+    await client().execute('CREATE TABLE t (p int, c text, d blob, v int, PRIMARY KEY (p, c, d))')
     const insert = 'INSERT INTO t (p, c, d, v) VALUES (?, ?, ?, ?)'
     const one = 'SELECT v FROM t WHERE p = ? AND c = ? AND d = ?'
     const remove = 'DELETE FROM t WHERE p = ? AND c = ? AND d = ?'
@@ -80,7 +46,7 @@ test(
       do {
         const options = { fetchSize, pageState }
         /** @type {cassandra.types.ResultSet} */
-        const page = await client.execute('SELECT c, d FROM t WHERE p = 1', [], options)
+        const page = await client().execute('SELECT c, d FROM t WHERE p = 1', [], options)
         for (const row of page.rows) lengths.push([row.c.length, row.d.length])
         pageState = page.pageState ?? undefined
       } while (pageState !== undefined)
@@ -92,14 +58,14 @@ test(
       ])
     }
   },
-  TIMEOUT_MS,
+  timeoutMs,
 )
 
 test(
   'a partition key has 65,535 bytes',
   async () => {
-    await client.execute('CREATE TABLE one (p blob PRIMARY KEY, v int)')
-    await client.execute('CREATE TABLE two (p blob, q blob, v int, PRIMARY KEY ((p, q)))')
+    await client().execute('CREATE TABLE one (p blob PRIMARY KEY, v int)')
+    await client().execute('CREATE TABLE two (p blob, q blob, v int, PRIMARY KEY ((p, q)))')
     for (const length of [MAX - 1, MAX]) {
       const key = Buffer.alloc(length)
       expect(await answer('INSERT INTO one (p, v) VALUES (?, ?)', [key, length])).toEqual([])
@@ -119,21 +85,21 @@ test(
     expect(await answer(insert, [longer, q, 1])).toBe(refused(MAX + 1))
     expect(await answer(insert, [Buffer.alloc(MAX), q, 1])).toBe(refused(MAX + 10))
   },
-  TIMEOUT_MS,
+  timeoutMs,
 )
 
 test(
   'collections in a key count as a whole, and outside of one not at all',
   async () => {
-    await client.execute('CREATE TABLE f (p int, c frozen<list<text>>, PRIMARY KEY (p, c))')
+    await client().execute('CREATE TABLE f (p int, c frozen<list<text>>, PRIMARY KEY (p, c))')
     const insert = 'INSERT INTO f (p, c) VALUES (1, ?)'
     // Four bytes for the number of values, four for the length of one.
     expect(await answer(insert, [['\0'.repeat(MAX - 8)]])).toEqual([])
     expect(await answer(insert, [['\0'.repeat(MAX - 7)]])).toBe(refused(MAX + 1))
-    const [row] = (await client.execute('SELECT c FROM f')).rows
+    const [row] = (await client().execute('SELECT c FROM f')).rows
     expect(row.c).toEqual(['\0'.repeat(MAX - 8)])
     const columns = 's frozen<set<text>>, m frozen<map<text, text>>, l frozen<list<text>>'
-    await client.execute(`CREATE TABLE m (p int PRIMARY KEY, ${columns})`)
+    await client().execute(`CREATE TABLE m (p int PRIMARY KEY, ${columns})`)
     for (const length of [MAX, MAX + 1, 70_000]) {
       const text = 'x'.repeat(length)
       const values = [length, [text], { [text]: text }, [text]]
@@ -142,5 +108,5 @@ test(
       expect(found).toEqual([values])
     }
   },
-  TIMEOUT_MS,
+  timeoutMs,
 )

@@ -10,8 +10,7 @@ test(
   async () => {
     const stack = await startStack({ parts: ['engine'] })
     try {
-      const client = await stack.client()
-      const engine = stack.part('engine')
+      let client = await stack.client()
       /** @param {string[]} statements */
       const run = async (statements) => {
         for (const text of statements) await client.execute(text)
@@ -45,7 +44,7 @@ test(
         [4, 1, null, 1],
       ]
       for (const size of sizes) expect(await read(size)).toEqual(before)
-      await restart(engine, client)
+      client = await restart(stack)
       for (const size of sizes) expect(await read(size)).toEqual(before)
       await run([
         'DELETE FROM ks.t WHERE p = 5 AND c > 1 AND c <= 3',
@@ -54,7 +53,7 @@ test(
       ])
       const after = [[5, 1, 11, 1], [5, 4, 11, 4], [1, null, 10, null], ...before.slice(6)]
       for (const size of sizes) expect(await read(size)).toEqual(after)
-      await restart(engine, client)
+      client = await restart(stack)
       for (const size of sizes) expect(await read(size)).toEqual(after)
     } finally {
       await stack.end()

@@ -1,45 +1,25 @@
 // User-defined types as a driver sees them: found in the schema, bound, read, and learnt again when
 // they change. On the engine types and values outlast a crash.
 import { setTimeout as pause } from 'node:timers/promises'
-import { afterAll, beforeAll, expect, test } from '@jest/globals'
+import { expect, test } from '@jest/globals'
 import cassandra from 'cassandra-driver'
-import { GIVEN_DATABASE, startStack } from '../support/stack.js'
+import { inKeyspace } from './in-keyspace.js'
 
-const TIMEOUT_MS = 120_000
-const KEYSPACE = `user_types_${process.pid}`
-
-/** @type {Awaited<ReturnType<typeof startStack>>} */
-let stack
-/** @type {Awaited<ReturnType<typeof stack.client>>} */
-let client
-
-beforeAll(async () => {
-  stack = await startStack({ parts: ['engine'] })
-  client = await stack.client()
-  const replication = "{'class': 'SimpleStrategy', 'replication_factor': 1}"
-  await client.execute(`CREATE KEYSPACE ${KEYSPACE} WITH replication = ${replication}`)
-  await client.execute(`USE ${KEYSPACE}`)
-  await client.execute('CREATE TYPE address (street text, zip int, tags frozen<set<text>>)')
-  await client.execute('CREATE TYPE person (name text, home frozen<address>)')
-  await client.execute(
-    'CREATE TABLE t (k int PRIMARY KEY, f frozen<person>, u address, l list<frozen<address>>)',
-  )
-}, TIMEOUT_MS)
-
-afterAll(async () => {
-  await client?.execute(`DROP KEYSPACE IF EXISTS ${KEYSPACE}`)
-  await stack?.end()
-}, TIMEOUT_MS)
+const { client, crash, keyspace, timeoutMs } = inKeyspace('user_types', [
+  'CREATE TYPE address (street text, zip int, tags frozen<set<text>>)',
+  'CREATE TYPE person (name text, home frozen<address>)',
+  'CREATE TABLE t (k int PRIMARY KEY, f frozen<person>, u address, l list<frozen<address>>)',
+])
 
 /** @param {string} text @param {unknown[]} [values] */
-const run = (text, values = []) => client.execute(text, values, { prepare: true })
+const run = (text, values = []) => client().execute(text, values, { prepare: true })
 
 /** @param {number} k */
 const row = async (k) => (await run('SELECT f, u, l FROM t WHERE k = ?', [k])).rows[0].values()
 
 /** @param {string} name */
 async function fields(name) {
-  const found = await client.metadata.getUdt(KEYSPACE, name)
+  const found = await client().metadata.getUdt(keyspace, name)
   return found.fields.map((/** @type {{ name: string }} */ field) => field.name)
 }
 
@@ -72,7 +52,7 @@ test('a condition compares values that are frozen', async () => {
 test('who prepared with a type learns of its change', async () => {
   await run('UPDATE t SET u = ? WHERE k = ?', [home, 2])
   expect(await row(2)).toEqual([null, stored, null])
-  await client.execute('ALTER TYPE address ADD land text')
+  await client().execute('ALTER TYPE address ADD land text')
   for (let left = 100; left > 0 && (await fields('address')).length < 4; left--) await pause(100)
   expect(await fields('address')).toEqual(['street', 'zip', 'tags', 'land'])
   await run('UPDATE t SET u = ? WHERE k = ?', [{ ...home, land: 'X' }, 2])
@@ -83,25 +63,16 @@ test(
   'types and values outlast a crash',
   async () => {
     const before = [await row(1), await row(2)]
-    if (!GIVEN_DATABASE) {
-      await stack.databaseAway()
-      await stack.databaseBack()
-    }
-    // The driver needs a moment to connect again.
-    for (let left = 100; left > 0; left--) {
-      const found = await client.execute('SELECT key FROM system.local').catch(() => undefined)
-      if (found) break
-      await pause(100)
-    }
+    await crash()
     expect([await row(1), await row(2)]).toEqual(before)
     expect(await fields('address')).toEqual(['street', 'zip', 'tags', 'land'])
   },
-  TIMEOUT_MS,
+  timeoutMs,
 )
 
 test('markers stand inside of tuples and of fields', async () => {
-  await client.execute('CREATE TYPE pair (t frozen<tuple<int, text>>, n int)')
-  await client.execute(
+  await client().execute('CREATE TYPE pair (t frozen<tuple<int, text>>, n int)')
+  await client().execute(
     'CREATE TABLE tuples (k int, c frozen<tuple<int, text>>, p frozen<pair>, PRIMARY KEY (k, c))',
   )
   const insert = 'INSERT INTO tuples (k, c, p) VALUES (1, (?, ?), {t: (?, ?), n: ?})'

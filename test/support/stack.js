@@ -214,6 +214,17 @@ export class Stack {
     return client
   }
 
+  /**
+   * A client in the place of the one before, after a restart of the database. The driver connects
+   * again by two timers. If that of its control connection is the first one, it takes the host for
+   * a new one, to which there is no connection yet, although a statement was answered just before.
+   */
+  async clientAgain() {
+    await this.#client?.shutdown()
+    this.#client = undefined
+    return this.client()
+  }
+
   /** What ingest counts of messages since it started. */
   async stats() {
     const response = await fetch(`${this.ingestUrl}/stats`, { signal: AbortSignal.timeout(20_000) })

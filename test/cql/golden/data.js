@@ -1,5 +1,4 @@
 // A keyspace with everything that a table can hold, and what is read of it.
-import { until } from '../../support/until.js'
 
 const KEYSPACE = 'golden'
 /** Seconds of a time to live that ends in 2045. */
@@ -129,14 +128,13 @@ export async function readAll(client) {
 }
 
 /**
- * Stops the engine and starts it; resolves once the client has found it again.
+ * Stops the engine and starts it, and gives a client that has found it again.
  *
- * @param {import('../../support/part.js').Part} engine
- * @param {import('cassandra-driver').Client} client
+ * @param {import('../../support/stack.js').Stack} stack
  */
-export async function restart(engine, client) {
+export async function restart(stack) {
+  const engine = stack.part('engine')
   await engine.stop()
   await engine.start()
-  const isThere = () => client.execute('SELECT key FROM system.local').then(Boolean, () => false)
-  await until('the engine is found again', isThere)
+  return stack.clientAgain()
 }

@@ -14,9 +14,9 @@ const target = (/** @type {string} */ extension) => join(import.meta.dirname, na
 const stack = await startStack({ parts: ['engine'], engineEnv: { DB_SHARDS: '2' } })
 try {
   const engine = stack.part('engine')
-  const client = await stack.client()
+  let client = await stack.client()
   for (const statement of FLUSHED) await client.execute(statement)
-  await restart(engine, client)
+  client = await restart(stack)
   for (const statement of LOGGED) await client.execute(statement)
   const all = await readAll(client)
   await engine.kill9()
