@@ -34,9 +34,9 @@ use simulated::{
 /// A directory that was used with one shard and then with two, and whose engine was killed.
 fn small() -> Life {
     let mut life = Life::new();
-    life.run(1, 3, 7, true);
-    life.run(2, 3, 7, false);
-    life.run(2, 3, 7, false);
+    life.run(1, 3, 4, true);
+    life.run(2, 3, 4, false);
+    life.run(2, 3, 4, false);
     life
 }
 

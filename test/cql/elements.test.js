@@ -121,7 +121,7 @@ test('a list is written by bound indexes and values, and read before that', asyn
   expect(await list()).toEqual([[7, 3]])
   const refused = '2200 List index 2 out of bound, list has size 2'
   expect(await answer('DELETE l[?] FROM t WHERE k = ?', [2, 4])).toBe(refused)
-  await client.batch(
+  await client().batch(
     [
       { query: 'DELETE l[?] FROM t WHERE k = ?', params: [0, 4] },
       { query: 'UPDATE t SET l[?] = ? WHERE k = ?', params: [1, 8, 4] },
@@ -132,14 +132,16 @@ test('a list is written by bound indexes and values, and read before that', asyn
   expect(await list()).toEqual([[8]])
   expect(await answer('SELECT l FROM t WHERE k = 5', [])).toEqual([[[9]]])
   const old = { prepare: true, timestamp: 1 }
-  await client.execute('UPDATE t SET l[0] = 1 WHERE k = 4', [], old)
+  await client().execute('UPDATE t SET l[0] = 1 WHERE k = 4', [], old)
   expect(await list()).toEqual([[8]])
 })
 
 test('a list is not read for a write at level SERIAL', async () => {
   const consistency = cassandra.types.consistencies.serial
   const text = 'UPDATE t SET l = l - [1] WHERE k = 4'
-  const error = await client.execute(text, [], { consistency }).catch((reason) => reason)
+  const error = await client()
+    .execute(text, [], { consistency })
+    .catch((reason) => reason)
   expect(error.message).toBe('You must use conditional updates for serializable writes')
 })
 
