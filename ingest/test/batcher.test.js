@@ -153,6 +153,27 @@ describe('batcher', () => {
       expect(requests).toEqual(['a'])
     })
 
+    test('after a wait to which nobody came none waits until rows come fast again', async () => {
+      await comeFast()
+      await come('abcdef', 0.5)
+      nowMs += 1
+      timers[0]()
+      for (let count = 0; count < 5; count++) await come('abcdef', 0.5)
+      expect(requests).toEqual(Array(6).fill('abcdef'))
+      await comeFast()
+      await come('a', 0.25)
+      expect(requests).toEqual([])
+    })
+
+    test('after one to which somebody came it is worth waiting again', async () => {
+      await comeFast()
+      await come('a', 0.25)
+      await come('b', 0.25)
+      timers[0]()
+      await come('c', 0.25)
+      expect(requests).toEqual(['ab'])
+    })
+
     test('where rows come slowly none waits, and soon after a fast while neither', async () => {
       await come('a', 10)
       await come('b', 0.25)

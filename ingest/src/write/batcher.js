@@ -196,7 +196,14 @@ export class Batcher {
     const queue = { rows: this.#queue.length, waitedMs, rowsPerMs }
     const ms = companyMs(queue, this.limits.companyMsMax)
     if (ms === 0) this.#send()
-    else this.#timer ??= this.#after(() => this.#send(), ms)
+    else this.#timer ??= this.#after(() => this.#endWait(queue.rows), ms)
+  }
+
+  /** @param {number} rows  That waited at first. */
+  #endWait(rows) {
+    // Those who would come wait for us: clients that send when the last one is acknowledged.
+    if (this.#queue.length === rows) this.#rowsPerMs = 0
+    this.#send()
   }
 
   #send() {
