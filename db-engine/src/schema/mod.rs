@@ -72,6 +72,12 @@ impl Column {
         (self.ty.is_collection() || matches!(self.ty, CqlType::Udt(_))) && !self.frozen
     }
 
+    /// Whether a partition has its value but once.
+    #[must_use]
+    pub fn is_static(&self) -> bool {
+        self.kind == ColumnKind::Static
+    }
+
     /// The type as CQL text declares it.
     #[must_use]
     pub fn type_name(&self) -> String {

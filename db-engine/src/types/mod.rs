@@ -19,7 +19,7 @@ pub mod user_type;
 pub mod validate;
 
 use std::{fmt, sync::Arc};
-use user_type::UserType;
+use user_type::{UserField, UserType};
 
 /// A value that does not suit its type. The statement is refused with this sentence, which is
 /// worded as Cassandra words it; trying again is of no use.
@@ -165,6 +165,29 @@ impl CqlType {
             CqlType::Tuple(fields) => fields.iter().all(CqlType::has_order),
             CqlType::Udt(ty) => !ty.mentions_duration(),
             _ => true,
+        }
+    }
+
+    /// The same with blobs for durations, which have no order: by it, values that are equal have
+    /// one code.
+    #[must_use]
+    pub fn with_codes(&self) -> CqlType {
+        let boxed = |ty: &CqlType| Box::new(ty.with_codes());
+        match self {
+            CqlType::Duration => CqlType::Blob,
+            CqlType::List(item) => CqlType::List(boxed(item)),
+            CqlType::Set(item) => CqlType::Set(boxed(item)),
+            CqlType::Map(key, value) => CqlType::Map(boxed(key), boxed(value)),
+            CqlType::Tuple(fields) => {
+                CqlType::Tuple(fields.iter().map(CqlType::with_codes).collect())
+            }
+            CqlType::Udt(of) if of.mentions_duration() => {
+                let coded =
+                    |field: &UserField| UserField { ty: field.ty.with_codes(), ..field.clone() };
+                let fields = of.fields().iter().map(coded).collect();
+                CqlType::Udt(Arc::new(UserType::new(of.keyspace(), of.name(), fields)))
+            }
+            ty => ty.clone(),
         }
     }
 

@@ -18,7 +18,7 @@ export const KINDS = {
   /** Tables of counters. */
   counters: false,
   /** IF NOT EXISTS, IF EXISTS, IF column = value. */
-  conditions: false,
+  conditions: true,
 }
 
 /**

@@ -219,6 +219,12 @@ function condition(draft, table) {
       return `${name}[${draft.exactly(random.pick(INT.values))}] ${operator} ${draft.key(type.of[0])}`
     }
     if (random.chance(0.2)) return `${name} ${random.pick(['=', '!='])} null`
+    if (/^(list|set|map)$/.test(type.kind) && random.chance(0.2)) {
+      if (type.kind === 'map' && random.chance(0.5)) {
+        return `${name} CONTAINS KEY ${draft.key(type.of[0])}`
+      }
+      return `${name} CONTAINS ${draft.key(type.of[type.kind === 'map' ? 1 : 0])}`
+    }
     return `${name} ${operator} ${draft.key(type)}`
   }
   return ` IF ${columns.map(one).join(' AND ')}`

@@ -6,9 +6,9 @@ use crate::{
         error::CqlError,
         execute::{
             context::{BindContext, BindScratch},
-            dependent::BoundWrite,
             known_lists::KnownLists,
             known_rows::KnownRows,
+            row_names::BoundWrite,
             value::{Found, put_key},
             write::{put_clustering, timestamp},
         },
@@ -98,7 +98,7 @@ impl<'a> Counters<'a> {
             return *sum;
         }
         let found = self.known.find(row.0, &row.1, &row.2)?;
-        let mut found = plan.prior.as_ref()?.projector(found, self.known.now_s)?;
+        let mut found = plan.prior.as_ref()?.own(found, self.known.now_s)?;
         let mut value = Vec::new();
         found.value(&Source::Cell(column), &mut value)?;
         value.try_into().ok().map(i64::from_be_bytes)
@@ -137,6 +137,7 @@ pub fn bind_all(
     out: &mut Vec<u8>,
 ) -> Result<(), CqlError> {
     let (start, mut last) = (out.len(), None);
+    let is_conditional = writes.iter().any(|write| write.plan.is_conditional());
     let (mut counters, lists) = (Counters::new(known), KnownLists::new(known));
     for write in writes {
         if let Some(slot) = write.batch.and_then(|batch| batch.timestamp.as_ref()) {
@@ -147,6 +148,11 @@ pub fn bind_all(
             context.timestamp_us = context.timestamp_us.saturating_add(1);
             counters.append(write, &context, scratch, out, &mut last)
         } else {
+            let mut context = context;
+            if is_conditional && write.plan.deletes_several() {
+                // It is older than what is written with it, whatever comes first.
+                context.timestamp_us = context.timestamp_us.saturating_sub(1);
+            }
             let supplied = (write.values, Some(&lists));
             write.plan.append(supplied, &context, scratch, out, &mut last).map(drop)
         };

@@ -1,44 +1,27 @@
-//! Writes that depend on what is there: which rows must be known, whether what they ask for is so,
-//! and what their client is told if not.
+//! Writes that depend on what is there: whether what they ask for is so, and what their client is
+//! told if not.
 
 use crate::{
     cql::{
         error::CqlError,
         execute::{
             context::{BindContext, BindScratch},
-            known_rows::{KnownRows, RowName},
-            project::Projector,
-            value::{Found, put_key},
+            known_rows::KnownRows,
+            project::{Projector, check_work},
+            requirement::BoundRequirement,
+            row_names::BoundWrite,
+            value::put_key,
             write::put_clustering,
         },
-        parse::ast::Operator,
         prepare::{
-            plan::{Action, BatchPlan, Choice, ColumnSpec, Guard, Prior, Requirement, WritePlan},
+            plan::{ColumnSpec, Guard, Prior, WritePlan},
             source::Source,
         },
     },
-    mutation::{TableNumber, token::token},
     schema::{Column, ColumnKind},
-    types::{CqlType, Value, collection::Elements, comparable},
+    types::{CqlType, collection::put_item},
 };
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    sync::Arc,
-};
-
-/// One write of a request, with the values of its statement.
-#[derive(Debug, Clone, Copy)]
-pub struct BoundWrite<'a> {
-    /// What it does.
-    pub plan: &'a WritePlan,
-    /// All values of its statement.
-    pub values: &'a [Value<'a>],
-    /// The statement, if that is a batch.
-    pub batch: Option<&'a BatchPlan>,
-}
-
-/// Most rows that a request may depend on.
-const ROWS_MAX: usize = 1_000;
+use std::collections::BTreeSet;
 
 /// What the client of a conditional write is told that did not happen.
 #[derive(Debug, Default)]
@@ -57,118 +40,6 @@ pub fn applied_column() -> ColumnSpec {
     ColumnSpec { name: "[applied]".into(), ty: CqlType::Boolean }
 }
 
-/// The rows that must be known before these writes, ascending, each once.
-///
-/// # Errors
-/// In Cassandra's words, if the values do not suit the statements, or the conditions of a batch
-/// do not suit each other.
-pub fn rows_of(
-    writes: &[BoundWrite<'_>],
-    is_batch: bool,
-    context: &BindContext,
-    scratch: &mut BindScratch,
-) -> Result<Vec<RowName>, CqlError> {
-    let is_conditional = writes.iter().any(|write| write.plan.is_conditional());
-    let mut rows: BTreeMap<RowName, Option<&Guard>> = BTreeMap::new();
-    let mut add = |plan: &WritePlan, prior: &Prior, key: &Arc<[u8]>, ck, guard| {
-        let columns = Arc::clone(&prior.columns);
-        let (table, token, key) = (plan.table, token(key), Arc::clone(key));
-        let row = RowName { table, token, key, ck, columns, has_condition: false };
-        let first = rows.entry(row).or_insert(None);
-        check_mix(*first, guard)?;
-        *first = first.or(guard);
-        if rows.len() > ROWS_MAX {
-            return Err(CqlError::invalid(format!(
-                "The request depends on more than {ROWS_MAX} rows: make several of it"
-            )));
-        }
-        Ok(())
-    };
-    let mut partition: Option<(TableNumber, Vec<u8>)> = None;
-    for BoundWrite { plan, values, .. } in writes {
-        if is_conditional {
-            check_one_row(plan, is_batch)?;
-        }
-        if let (Some(many), Some(prior)) = (&plan.many, &plan.prior) {
-            let (keys, cks) = many.names(values, context)?;
-            for key in keys {
-                if plan.static_changes.reads() {
-                    add(plan, prior, &key, Vec::new(), None)?;
-                }
-                for ck in cks.iter().filter(|_| plan.has_row) {
-                    add(plan, prior, &key, ck.clone(), None)?;
-                }
-            }
-            continue;
-        }
-        put_key(&plan.partition_key, values, context, &mut scratch.key)?;
-        if is_conditional {
-            check_partition(&mut partition, plan.table, &scratch.key)?;
-        }
-        let Some(prior) = &plan.prior else { continue };
-        put_clustering(&plan.clustering, values, context, &mut scratch.ck)?;
-        let key = scratch.key.as_slice().into();
-        if plan.static_changes.reads() {
-            add(plan, prior, &key, Vec::new(), None)?;
-        }
-        add(plan, prior, &key, scratch.ck.clone(), prior.guard.as_ref())?;
-    }
-    let named = rows.into_iter();
-    Ok(named.map(|(row, guard)| RowName { has_condition: guard.is_some(), ..row }).collect())
-}
-
-/// Checks that a conditional write, or one of a conditional batch, names one row.
-fn check_one_row(plan: &WritePlan, is_batch: bool) -> Result<(), CqlError> {
-    let Some(many) = &plan.many else { return Ok(()) };
-    let spans_partitions = many.partitions.iter().any(|one| !matches!(one, Choice::One(_)));
-    if spans_partitions && is_batch {
-        return Err(CqlError::invalid(
-            "Batch with conditions cannot span multiple partitions (you cannot use IN on the \
-             partition key)",
-        ));
-    }
-    let what = if spans_partitions { "partition key" } else { "clustering key columns" };
-    let plural = if plan.action == Action::Update { "updates" } else { "deletions" };
-    Err(CqlError::invalid(format!("IN on the {what} is not supported with conditional {plural}")))
-}
-
-/// Checks that a conditional batch is of one partition, which is that of its first write.
-fn check_partition(
-    first: &mut Option<(TableNumber, Vec<u8>)>,
-    table: TableNumber,
-    key: &[u8],
-) -> Result<(), CqlError> {
-    let refused = match first {
-        Some((first, _)) if *first != table => "Batch with conditions cannot span multiple tables",
-        Some((_, first)) if first != key => "Batch with conditions cannot span multiple partitions",
-        Some(_) => return Ok(()),
-        None => {
-            *first = Some((table, key.to_vec()));
-            return Ok(());
-        }
-    };
-    Err(CqlError::invalid(refused))
-}
-
-/// Checks two conditions of a batch on the same row.
-fn check_mix(first: Option<&Guard>, second: Option<&Guard>) -> Result<(), CqlError> {
-    let refused = match (first, second) {
-        (Some(Guard::Exists), Some(Guard::NotExists))
-        | (Some(Guard::NotExists), Some(Guard::Exists)) => {
-            "Cannot mix IF EXISTS and IF NOT EXISTS conditions for the same row"
-        }
-        (Some(Guard::Columns(_)), Some(Guard::Exists)) => {
-            "Cannot mix IF conditions and IF EXISTS for the same row"
-        }
-        (Some(Guard::Columns(_)), Some(Guard::NotExists))
-        | (Some(Guard::Exists | Guard::NotExists), Some(Guard::Columns(_))) => {
-            "Cannot mix IF conditions and IF NOT EXISTS for the same row"
-        }
-        _ => return Ok(()),
-    };
-    Err(CqlError::invalid(refused))
-}
-
 /// Whether all that these writes ask for is so.
 ///
 /// # Errors
@@ -179,17 +50,27 @@ pub fn are_met(
     context: &BindContext,
     scratch: &mut BindScratch,
 ) -> Result<bool, CqlError> {
+    let mut work = 0;
     for BoundWrite { plan, values, .. } in writes {
         let Some(prior) = &plan.prior else { continue };
         let Some(guard) = &prior.guard else { continue };
         put_key(&plan.partition_key, values, context, &mut scratch.key)?;
         put_clustering(&plan.clustering, values, context, &mut scratch.ck)?;
-        let row = known.find(plan.table, &scratch.key, &scratch.ck);
-        let mut row = row.and_then(|row| prior.projector(row, known.now_s));
+        let found = known.find(plan.table, &scratch.key, &scratch.ck);
+        let is_there = || found.is_some_and(|found| prior.own(found, known.now_s).is_some());
         let is_met = match guard {
-            Guard::Exists => row.is_some(),
-            Guard::NotExists => row.is_none(),
-            Guard::Columns(all) => all_are_met(all, prior, &mut row, values, context)?,
+            Guard::Exists => is_there(),
+            Guard::NotExists => !is_there(),
+            Guard::Columns(_) => {
+                let row = found.and_then(|found| prior.with_static(found, known.now_s));
+                let statics = || found.and_then(|found| prior.statics(found, known.now_s));
+                let mut row = row.or_else(statics);
+                let all = prior.requirements(values, context)?;
+                let met = all_are_met(&all, &mut row)?;
+                work += row.map_or(0, |row| row.work());
+                check_work(work)?;
+                met
+            }
         };
         if !is_met {
             return Ok(false);
@@ -199,19 +80,11 @@ pub fn are_met(
 }
 
 fn all_are_met(
-    requirements: &[Requirement],
-    prior: &Prior,
+    all: &[BoundRequirement<'_>],
     row: &mut Option<Projector<'_>>,
-    values: &[Value<'_>],
-    context: &BindContext,
 ) -> Result<bool, CqlError> {
-    let mut current = Vec::new();
-    for requirement in requirements {
-        let Some(column) = prior.table.columns.get(requirement.column) else { continue };
-        current.clear();
-        let found = row.as_mut().and_then(|row| row.value(&Source::of(column), &mut current));
-        let current = found.map(|()| current.as_slice());
-        if !requirement.is_met(&column.ty, current, values, context)? {
+    for one in all {
+        if !one.is_met(row)? {
             return Ok(false);
         }
     }
@@ -227,29 +100,79 @@ pub fn not_applied(writes: &[BoundWrite<'_>], is_batch: bool, known: KnownRows<'
         return told;
     };
     let columns = columns_told(writes, is_batch, prior);
-    for (_, row) in known.all().filter(|(row, _)| row.has_condition) {
-        let Some(mut row) = row.and_then(|row| prior.projector(row, known.now_s)) else { continue };
+    let known_columns = known_columns(writes, prior);
+    let put = |row: &mut Projector<'_>, told: &mut NotApplied| {
         told.put_refusal();
-        for column in &columns {
-            row.put(&Source::of(column), &mut told.cells);
+        for (at, column) in &columns {
+            if known_columns.contains(at) {
+                row.put(&Source::of(column), &mut told.cells);
+            } else {
+                put_item(&mut told.cells, None);
+            }
+        }
+    };
+    let mut static_row = None;
+    for (name, found) in known.all() {
+        static_row = static_row.or_else(|| prior.statics(found, known.now_s));
+        let row = prior.with_static(found, known.now_s);
+        if let Some(mut row) = row.filter(|_| name.has_condition || name.with_first) {
+            put(&mut row, &mut told);
+        }
+    }
+    // It stands for its partition if none of the rows is there.
+    if let Some(mut row) = static_row.filter(|_| told.count == 0) {
+        let mut of_static = known_columns.iter().filter_map(|at| prior.table.columns.get(*at));
+        let mut has = |column: &Column| row.value(&Source::of(column), &mut Vec::new()).is_some();
+        if of_static.any(|column| column.is_static() && has(column)) {
+            put(&mut row, &mut told);
         }
     }
     if told.count == 0 {
         told.put_refusal();
         return told;
     }
-    let spec = |column: &&Column| ColumnSpec { name: column.name.clone(), ty: column.ty.clone() };
+    let spec = |(_, column): &(usize, &Column)| ColumnSpec {
+        name: column.name.clone(),
+        ty: column.ty.clone(),
+    };
     told.columns.extend(columns.iter().map(spec));
     told
 }
 
+/// The columns that Cassandra looks at for such writes: those of the key, those of a kind that is
+/// written, and those that conditions are about. It tells the others as null.
+fn known_columns(writes: &[BoundWrite<'_>], prior: &Prior) -> BTreeSet<usize> {
+    let names_rows = |plan: &WritePlan| {
+        let is_range = plan.many.as_ref().is_some_and(|many| many.ranges.restricts());
+        is_range || !plan.clustering.is_empty() || prior.table.clustering().is_empty()
+    };
+    let writes_static = |plan: &WritePlan| plan.is_conditional() && plan.writes_static();
+    let regular = writes.iter().any(|write| names_rows(write.plan));
+    let statics = writes.iter().any(|write| writes_static(write.plan));
+    let is_known = |column: &Column| match column.kind {
+        ColumnKind::PartitionKey | ColumnKind::Clustering => true,
+        ColumnKind::Regular => regular,
+        ColumnKind::Static => statics,
+    };
+    let all = prior.table.columns.iter().enumerate();
+    let mut known: BTreeSet<usize> =
+        all.filter(|(_, column)| is_known(column)).map(|(at, _)| at).collect();
+    for guard in writes.iter().filter_map(|write| write.plan.prior.as_ref()?.guard.as_ref()) {
+        if let Guard::Columns(requirements) = guard {
+            known.extend(requirements.iter().map(|requirement| requirement.column));
+        }
+    }
+    known
+}
+
 /// The columns of a row that the client is told: all, if one of its conditions is about the row,
-/// else those that its conditions are about. In a batch these tell which row it is, too.
+/// else those that its conditions are about, of each statement the regular ones first. In a batch
+/// these tell which row it is, too.
 fn columns_told<'a>(
     writes: &[BoundWrite<'a>],
     is_batch: bool,
     prior: &'a Prior,
-) -> Vec<&'a Column> {
+) -> Vec<(usize, &'a Column)> {
     let all = &prior.table.columns;
     let is_key =
         |column: &Column| matches!(column.kind, ColumnKind::PartitionKey | ColumnKind::Clustering);
@@ -258,11 +181,13 @@ fn columns_told<'a>(
     let mut seen: BTreeSet<usize> = told.iter().copied().collect();
     let guards = writes.iter().filter_map(|write| write.plan.prior.as_ref()?.guard.as_ref());
     for guard in guards {
-        let Guard::Columns(requirements) = guard else { return all.iter().collect() };
-        let columns = requirements.iter().map(|requirement| requirement.column);
-        told.extend(columns.filter(|column| seen.insert(*column)));
+        let Guard::Columns(requirements) = guard else { return all.iter().enumerate().collect() };
+        for is_static in [false, true] {
+            let of_kind = requirements.iter().filter(|one| one.is_static == is_static);
+            told.extend(of_kind.map(|one| one.column).filter(|column| seen.insert(*column)));
+        }
     }
-    told.into_iter().filter_map(|at| all.get(at)).collect()
+    told.into_iter().filter_map(|at| Some((at, all.get(at)?))).collect()
 }
 
 impl NotApplied {
@@ -271,110 +196,4 @@ impl NotApplied {
         self.count += 1;
         self.cells.extend_from_slice(&[0, 0, 0, 1, 0]);
     }
-}
-
-impl Requirement {
-    fn is_met(
-        &self,
-        ty: &CqlType,
-        current: Option<&[u8]>,
-        values: &[Value<'_>],
-        context: &BindContext,
-    ) -> Result<bool, CqlError> {
-        for wanted in self.wanted(values, context)? {
-            if compare(ty, self.operator, current, wanted.as_deref())? {
-                return Ok(true);
-            }
-        }
-        Ok(false)
-    }
-
-    /// The values one of which it asks for; none is null.
-    fn wanted(
-        &self,
-        values: &[Value<'_>],
-        context: &BindContext,
-    ) -> Result<Vec<Option<Vec<u8>>>, CqlError> {
-        let unset = || CqlError::invalid("Invalid 'unset' value in condition");
-        match &self.choice {
-            Choice::One(slot) => match slot.find(values, context)? {
-                Found::Bytes(bytes) => Ok(vec![Some(bytes.into_owned())]),
-                Found::Null => Ok(vec![None]),
-                Found::Unset => Err(unset()),
-            },
-            Choice::Several(slots) => {
-                let mut wanted = Vec::with_capacity(slots.len());
-                for slot in slots {
-                    match slot.find(values, context)? {
-                        Found::Bytes(bytes) => wanted.push(Some(bytes.into_owned())),
-                        Found::Null => wanted.push(None),
-                        Found::Unset => {}
-                    }
-                }
-                Ok(wanted)
-            }
-            Choice::List(list, _) => {
-                let bytes = match list.find(values, context)? {
-                    Found::Bytes(bytes) => bytes,
-                    Found::Null => {
-                        return Err(CqlError::invalid("Invalid null list in IN condition"));
-                    }
-                    Found::Unset => return Err(unset()),
-                };
-                let broken = |_| CqlError::invalid("Not enough bytes to read a list");
-                let mut items = Elements(&bytes);
-                let count = items.count().map_err(broken)?;
-                let mut wanted = Vec::new();
-                for _ in 0..count {
-                    wanted.push(items.item().map_err(broken)?.map(<[u8]>::to_vec));
-                }
-                Ok(wanted)
-            }
-            // Of clustering columns alone.
-            Choice::Tuples(_) | Choice::WithBefore => Ok(Vec::new()),
-        }
-    }
-}
-
-/// Whether a value is as it is wanted to be. What is not there is equal to null alone.
-fn compare(
-    ty: &CqlType,
-    operator: Operator,
-    current: Option<&[u8]>,
-    wanted: Option<&[u8]>,
-) -> Result<bool, CqlError> {
-    let (current, wanted) = match (current, wanted) {
-        (Some(current), Some(wanted)) => (current, wanted),
-        (None, Some(_)) => return Ok(operator == Operator::Ne),
-        (current, None) => {
-            return match operator {
-                Operator::Eq | Operator::In => Ok(current.is_none()),
-                Operator::Ne => Ok(current.is_some()),
-                _ => Err(CqlError::invalid(format!(
-                    "Invalid comparison with null for operator \"{}\"",
-                    operator.text()
-                ))),
-            };
-        }
-    };
-    let code = |value: &[u8]| {
-        let mut code = Vec::new();
-        // A duration has no order, but may be asked for.
-        if *ty == CqlType::Duration {
-            code.extend_from_slice(value);
-        } else {
-            comparable::encode(ty, false, value, &mut code).map_err(CqlError::incomparable)?;
-        }
-        Ok::<_, CqlError>(code)
-    };
-    let (current, wanted) = (code(current)?, code(wanted)?);
-    Ok(match operator {
-        Operator::Eq | Operator::In => current == wanted,
-        Operator::Ne => current != wanted,
-        Operator::Lt => current < wanted,
-        Operator::Le => current <= wanted,
-        Operator::Gt => current > wanted,
-        Operator::Ge => current >= wanted,
-        Operator::Contains | Operator::ContainsKey => false,
-    })
 }

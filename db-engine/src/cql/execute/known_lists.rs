@@ -1,12 +1,9 @@
 //! Lists that are read before they are written: which element is at which index.
 
-use crate::{
-    cql::{
-        error::{CqlError, invalid},
-        execute::known_rows::KnownRows,
-        prepare::plan::{Prior, WritePlan},
-    },
-    store::PageRow,
+use crate::cql::{
+    error::{CqlError, invalid},
+    execute::known_rows::{KnownRow, KnownRows},
+    prepare::plan::{Prior, WritePlan},
 };
 use std::{borrow::Cow, cell::Cell};
 
@@ -57,14 +54,14 @@ pub(super) struct RowOfLists<'a> {
     lists: &'a KnownLists<'a>,
     prior: &'a Prior,
     /// `None` if it is not there.
-    row: Option<PageRow<'a>>,
+    row: Option<KnownRow<'a>>,
 }
 
 impl<'a> RowOfLists<'a> {
     /// The list in this column.
     pub(super) fn list(self, column: u16) -> Result<ListBefore<'a>, CqlError> {
         let now_s = self.lists.rows.now_s;
-        let mut row = self.row.and_then(|row| self.prior.projector(row, now_s));
+        let mut row = self.row.and_then(|row| self.prior.own(row, now_s));
         let mut items = Vec::new();
         let cells = row.as_mut().and_then(|row| row.cells_of(column));
         for cell in cells.into_iter().flatten() {

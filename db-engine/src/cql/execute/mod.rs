@@ -19,6 +19,8 @@ mod paging;
 mod partition;
 mod project;
 mod read;
+mod requirement;
+mod row_names;
 mod select;
 mod system;
 mod timeuuid;
@@ -27,7 +29,8 @@ mod write;
 
 pub use bind_dependent::bind_all;
 pub use context::{BindContext, BindScratch};
-pub use dependent::{BoundWrite, NotApplied, applied_column, are_met, not_applied, rows_of};
+pub use dependent::{NotApplied, applied_column, are_met, not_applied};
 pub use known_rows::{KnownRows, RowName};
 pub use read::Read;
+pub use row_names::{BoundWrite, rows_of};
 pub use select::ReadOptions;

@@ -238,14 +238,12 @@ impl<'a> Projector<'a> {
     /// count a large value, thousands of times.
     #[inline]
     pub(super) fn check_work(&self) -> Result<(), CqlError> {
-        let of_static = self.static_row.as_ref().map_or(0, |row| row.work.get());
-        if self.work.get() + of_static <= WORK_MAX {
-            return Ok(());
-        }
-        Err(CqlError::invalid(
-            "A row takes too long to be read: ask for fewer parts of its collections, and fewer \
-             functions of its values, in one statement",
-        ))
+        check_work(self.work())
+    }
+
+    /// How much was looked at.
+    pub(super) fn work(&self) -> usize {
+        self.work.get() + self.static_row.as_ref().map_or(0, |row| row.work.get())
     }
 
     /// All cells of a column.
@@ -280,6 +278,18 @@ impl<'a> Projector<'a> {
             self.peeked = Some(next);
         }
     }
+}
+
+/// Refuses what takes too long, and cannot be cut.
+#[inline]
+pub(super) fn check_work(work: usize) -> Result<(), CqlError> {
+    if work <= WORK_MAX {
+        return Ok(());
+    }
+    Err(CqlError::invalid(
+        "A row takes too long to be read: ask for fewer parts of its collections, and fewer \
+         functions of its values, in one statement",
+    ))
 }
 
 /// Milliseconds since the Unix epoch of a version 1 UUID.

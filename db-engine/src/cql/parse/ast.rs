@@ -147,10 +147,23 @@ pub struct Select {
 pub struct IfRelation {
     /// The column that it is about.
     pub column: String,
+    /// What of it.
+    pub part: IfPart,
     /// How it compares.
     pub operator: Operator,
     /// With what, as in [`Relation`].
     pub value: Term,
+}
+
+/// What of a column a condition of an `IF` is about.
+#[derive(Debug, Clone, PartialEq)]
+pub enum IfPart {
+    /// All of it.
+    Whole,
+    /// `column[key]`
+    Element(Term),
+    /// `column.field`
+    Field(String),
 }
 
 /// `IF` of a write.

@@ -1,13 +1,12 @@
 //! Tokens → the `IF` of a write.
 
-use crate::cql::{
-    error::CqlError,
-    parse::{
-        ast::{IfClause, IfRelation, Operator},
-        cursor::{Parsed, Parser},
-        lexer::LexemeKind,
-    },
+use crate::cql::parse::{
+    ast::{IfClause, IfPart, IfRelation, Operator},
+    cursor::{Parsed, Parser},
 };
+
+/// Words that compare in a `WHERE` alone.
+const NO_OPERATORS: [&str; 4] = ["like", "not", "is", "between"];
 
 impl Parser<'_> {
     /// `IF NOT EXISTS`, which an INSERT alone may say.
@@ -36,17 +35,20 @@ impl Parser<'_> {
 
     fn if_relation(&mut self) -> Parsed<IfRelation> {
         let column = self.name()?;
-        if matches!(self.peek(), LexemeKind::Symbol("." | "[")) {
-            return Err(CqlError::unsupported("A condition on a part of a value is"));
-        }
-        if self.is_word(0, "like") {
+        let part = if self.symbol(".") {
+            IfPart::Field(self.name()?)
+        } else {
+            self.subscript()?.map_or(IfPart::Whole, IfPart::Element)
+        };
+        if NO_OPERATORS.iter().any(|word| self.is_word(0, word)) {
             return Err(self.unexpected());
         }
         let operator = if self.symbol("!=") { Operator::Ne } else { self.operator()? };
-        if matches!(operator, Operator::Contains | Operator::ContainsKey) {
+        let contains = matches!(operator, Operator::Contains | Operator::ContainsKey);
+        if contains && part != IfPart::Whole {
             return Err(self.unexpected());
         }
         let value = if operator == Operator::In { self.items()? } else { self.term()? };
-        Ok(IfRelation { column, operator, value })
+        Ok(IfRelation { column, part, operator, value })
     }
 }

@@ -3,24 +3,28 @@
 use crate::{
     cql::{
         error::{CqlError, invalid},
-        parse::ast::{Delete, IfClause, IfRelation, Modification, Operator, Relation, Target},
+        parse::ast::{Delete, IfClause, Modification, Operator, Relation, Target},
         prepare::{
-            binder::{Binder, column},
-            conditions::choice,
-            plan::{Choice, Guard, Prior, Requirement},
+            binder::Binder,
+            plan::{Guard, Prior},
+            requirement::requirement,
         },
     },
     schema::{Column, ColumnKind, Table},
-    types::CqlType,
 };
 use std::sync::Arc;
 
-const PARTIAL_DELETE: &str = "DELETE statements must restrict all PRIMARY KEY columns with \
-     equality relations in order to delete non static columns";
+/// Whether an `IF` asks for values of regular columns.
+pub(super) fn asks_for_regular(table: &Table, condition: &IfClause) -> bool {
+    let IfClause::Columns(relations) = condition else { return false };
+    let found = relations.iter().filter_map(|relation| table.column(&relation.column));
+    found.into_iter().any(|column| column.kind == ColumnKind::Regular)
+}
 
-/// Checks that a DELETE with an `IF` names rows, and not all of a partition.
+/// Checks that a DELETE with an `IF` names rows, unless it is about static columns alone.
 pub(super) fn check_row(table: &Table, write: &Modification) -> Result<(), CqlError> {
-    let Modification::Delete(Delete { relations, condition, .. }) = write else { return Ok(()) };
+    let Modification::Delete(delete) = write else { return Ok(()) };
+    let Delete { columns, relations, condition, .. } = delete;
     if *condition == IfClause::Always {
         return Ok(());
     }
@@ -34,10 +38,21 @@ pub(super) fn check_row(table: &Table, write: &Modification) -> Result<(), CqlEr
     };
     let is_one = |column| matches!(operator_of(column), Some(Operator::Eq | Operator::In));
     let has_partition = table.partition_key().iter().all(is_one);
-    if has_partition && !table.clustering().iter().all(is_one) {
-        return invalid(PARTIAL_DELETE);
+    if !has_partition || table.clustering().iter().all(is_one) {
+        return Ok(());
     }
-    Ok(())
+    let is_static = |name: &str| table.column(name).is_some_and(Column::is_static);
+    let purpose = if columns.is_empty() || !columns.iter().all(|(name, _)| is_static(name)) {
+        "delete non static columns"
+    } else if asks_for_regular(table, condition) {
+        "use IF condition on non static columns"
+    } else {
+        return Ok(());
+    };
+    invalid(format!(
+        "DELETE statements must restrict all PRIMARY KEY columns with equality relations in order \
+         to {purpose}"
+    ))
 }
 
 /// What a write must know of its row before it can be made; `None` if nothing.
@@ -46,10 +61,6 @@ pub(super) fn prepare(
     write: &Modification,
     binder: &mut Binder,
 ) -> Result<Option<Box<Prior>>, CqlError> {
-    let is_static = |column: &Column| column.kind == ColumnKind::Static;
-    if *write.condition() != IfClause::Always && table.columns.iter().any(is_static) {
-        return Err(CqlError::unsupported("IF on a table with static columns is"));
-    }
     let guard = match write.condition() {
         IfClause::Always if table.is_counter() => {
             return Ok(Some(Box::new(Prior::new(table, None))));
@@ -69,46 +80,4 @@ pub(super) fn prepare(
         return invalid("Cannot provide custom timestamp for conditional updates");
     }
     Ok(Some(Box::new(Prior::new(table, Some(guard)))))
-}
-
-fn requirement(
-    table: &Table,
-    relation: &IfRelation,
-    binder: &mut Binder,
-) -> Result<Requirement, CqlError> {
-    let found = column(table, &relation.column)?;
-    let operator = relation.operator;
-    if found.ty == CqlType::Counter {
-        return invalid("Conditions on counters are not supported");
-    }
-    if found.has_elements() {
-        let what = "A condition on a collection or a user-defined type that is not frozen is";
-        return Err(CqlError::unsupported(what));
-    }
-    let orders = !matches!(operator, Operator::Eq | Operator::Ne | Operator::In);
-    if orders && !found.ty.has_order() {
-        let what = match found.ty {
-            CqlType::Duration => {
-                let operator = operator.text();
-                return invalid(format!(
-                    "Slice conditions ( {operator} ) are not supported on durations"
-                ));
-            }
-            CqlType::Tuple(_) => "tuples",
-            _ => "collections",
-        };
-        return invalid(format!(
-            "Slice conditions are not supported on {what} containing durations"
-        ));
-    }
-    let choice = match operator {
-        Operator::In => choice(&relation.value, found, binder)?,
-        _ => Choice::One(binder.of_column(&relation.value, found)?),
-    };
-    if matches!(found.kind, ColumnKind::PartitionKey | ColumnKind::Clustering) {
-        let name = &found.name;
-        return invalid(format!("PRIMARY KEY column '{name}' cannot have IF conditions"));
-    }
-    let at = table.columns.iter().position(|other| other.name == found.name);
-    Ok(Requirement { column: at.unwrap_or_default(), operator, choice })
 }

@@ -9,6 +9,7 @@ mod elements;
 mod guard;
 pub(in crate::cql) mod input;
 mod named_rows;
+mod requirement;
 pub(in crate::cql) mod plan;
 mod select;
 mod selected;

@@ -96,7 +96,7 @@ impl Sorter<'_> {
                 Verb::Delete => "Range deletions are not supported for specific columns",
             });
         }
-        Ok(ManyRows { partitions, ranges })
+        Ok(ManyRows { partitions, ranges, is_delete: verb == Verb::Delete })
     }
 
     /// The values of the partition key.

@@ -155,6 +155,8 @@ pub(in crate::cql) struct ManyRows {
     pub partitions: Vec<Choice>,
     /// Which rows of each partition.
     pub ranges: KeyRanges,
+    /// Whether it is a DELETE that names them.
+    pub is_delete: bool,
 }
 
 /// A write to one row, to what a partition has but once, or to many rows.
@@ -197,6 +199,17 @@ impl WritePlan {
         self.prior.as_ref().is_some_and(|prior| prior.table.is_counter())
     }
 
+    /// Whether it deletes a partition or a range of rows.
+    pub(in crate::cql) fn deletes_several(&self) -> bool {
+        self.action == Action::DeletePartition
+            || (self.action == Action::DeleteRow && self.many.is_some())
+    }
+
+    /// Whether it changes static columns.
+    pub(in crate::cql) fn writes_static(&self) -> bool {
+        !self.static_changes.is_empty()
+    }
+
     /// Whether it has an `IF`.
     #[must_use]
     pub fn is_conditional(&self) -> bool {
@@ -224,6 +237,8 @@ pub(in crate::cql) struct Prior {
     pub counted: Option<Vec<CountedColumn>>,
     /// Types of the clustering columns, and whether they are descending.
     pub clustering: Vec<(CqlType, bool)>,
+    /// Whether the table has static rows.
+    pub static_rows: bool,
     pub guard: Option<Guard>,
 }
 
@@ -236,6 +251,7 @@ impl Prior {
             columns: columns.into(),
             counted: table.counted_columns(),
             clustering: table.clustering_types(),
+            static_rows: table.has_static_rows(),
             guard,
         }
     }
@@ -244,21 +260,45 @@ impl Prior {
 /// What must be so for a write to happen.
 #[derive(Debug)]
 pub(in crate::cql) enum Guard {
-    /// The row is there.
+    /// The row is there; the static row, of a write to that alone.
     Exists,
-    /// The row is not there.
+    /// It is not there.
     NotExists,
-    /// Its values are such.
+    /// Its values are such, and those of the static row.
     Columns(Vec<Requirement>),
 }
 
-/// A condition on a column of the row that is written.
+impl Guard {
+    /// Whether it asks for values of such columns.
+    pub(in crate::cql) fn asks_for(&self, is_static: bool) -> bool {
+        let Guard::Columns(all) = self else { return false };
+        all.iter().any(|requirement| requirement.is_static == is_static)
+    }
+}
+
+/// A condition on a column of the row that is written, or of the static row.
 #[derive(Debug)]
 pub(in crate::cql) struct Requirement {
     /// The place of the column in its table.
     pub column: usize,
+    pub is_static: bool,
+    pub part: RequiredPart,
     pub operator: Operator,
     pub choice: Choice,
+    /// The type by which values compare, with blobs for durations.
+    pub ty: CqlType,
+}
+
+/// What of a column a condition is about.
+#[derive(Debug)]
+pub(in crate::cql) enum RequiredPart {
+    Whole,
+    /// What is at this place in a list.
+    Index(BoundValue),
+    /// The value of this key of a map.
+    Key(BoundValue),
+    /// The field at this place of a user-defined type.
+    Field(usize),
 }
 
 /// Several writes. Their mutations are to be applied all or none.

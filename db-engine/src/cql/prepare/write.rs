@@ -4,8 +4,8 @@ use crate::{
     cql::{
         error::{CqlError, invalid},
         parse::ast::{
-            Assigned, Delete, Deleted, Insert, Modification, Operator, Relation, Term, Update,
-            Using,
+            Assigned, Delete, Deleted, IfClause, Insert, Modification, Operator, Relation, Term,
+            Update, Using,
         },
         prepare::{
             binder::{Binder, column},
@@ -148,7 +148,7 @@ fn prepare_update(
             }
         }
     }
-    place_relations(table, &update.relations, Verb::Update, binder, plan)
+    place_relations(table, (&update.relations, &update.condition), Verb::Update, binder, plan)
 }
 
 fn prepare_delete(
@@ -175,7 +175,7 @@ fn prepare_delete(
         }
     }
     plan.action = if delete.columns.is_empty() { Action::DeleteRow } else { Action::Update };
-    place_relations(table, &delete.relations, Verb::Delete, binder, plan)
+    place_relations(table, (&delete.relations, &delete.condition), Verb::Delete, binder, plan)
 }
 
 impl WritePlan {
@@ -208,7 +208,7 @@ impl RowChanges {
 /// Finds the rows that a `WHERE` names.
 fn place_relations(
     table: &Table,
-    relations: &[Relation],
+    (relations, condition): (&[Relation], &IfClause),
     verb: Verb,
     binder: &mut Binder,
     plan: &mut WritePlan,
@@ -221,9 +221,10 @@ fn place_relations(
         }
         sorter.add(relation, binder)?;
     }
-    let (names_columns, is_static_only) = (plan.action == Action::Update, plan.is_static_only());
+    let names_columns = plan.action == Action::Update;
+    plan.has_row = !plan.is_static_only();
+    let is_static_only = !plan.has_row && !guard::asks_for_regular(table, condition);
     let rows = sorter.finish_write(verb, names_columns, is_static_only)?;
-    plan.has_row = !is_static_only;
     if !names_columns && !rows.ranges.restricts() {
         plan.action = Action::DeletePartition;
     }

@@ -203,14 +203,22 @@ impl Core {
     }
 }
 
-/// Everything of a row, and when that was written.
+/// Everything of a row, of the static row with it, and when that was written.
 fn request_of(row: &RowName, now_s: i64) -> ReadRequest {
     let partitions = Partitions::One { token: row.token, key: row.key.to_vec() };
+    let one = || Bound::Included(row.ck.clone());
+    let (from, to) = match row.is_static() {
+        true if row.with_first => (Bound::Unbounded, Bound::Unbounded),
+        // No row lies between these.
+        true => (Bound::Excluded(Vec::new()), Bound::Excluded(vec![0])),
+        false => (one(), one()),
+    };
     ReadRequest {
         partitions,
-        from: Bound::Included(row.ck.clone()),
-        to: Bound::Included(row.ck.clone()),
+        from,
+        to,
         rows_max: 1,
+        static_rows: row.static_rows,
         columns: Some(Arc::clone(&row.columns)),
         newest: true,
         ..ReadRequest::scan(row.table, i64::MIN, i64::MAX, now_s)

@@ -430,10 +430,11 @@ fn first_static_row(request: &ReadRequest, own: &RangeInclusive<i64>) -> Option<
         }
         (Partitions::Range { .. }, None) => return None,
     };
-    let ReadRequest { table, now_s, static_rows, bypass_cache, .. } = *request;
+    let ReadRequest { table, now_s, static_rows, bypass_cache, newest, .. } = *request;
     let only = || Bound::Included(Vec::new());
     let all = ReadRequest::scan(table, 0, 0, now_s);
-    Some(ReadRequest { partitions, from: only(), to: only(), static_rows, bypass_cache, ..all })
+    let (from, to) = (only(), only());
+    Some(ReadRequest { partitions, from, to, static_rows, bypass_cache, newest, ..all })
 }
 
 /// Takes note of the partition of the next row. If that is another one than before, nothing of the

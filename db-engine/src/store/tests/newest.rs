@@ -6,11 +6,21 @@ use crate::mutation::{Builder, Write, token::token};
 const KEY: &[u8] = b"boiler";
 
 fn newest(machine: &Machine, store: &mut Store, ck: &[u8]) -> Option<i64> {
+    newest_with(machine, store, ck, false)
+}
+
+fn newest_with(machine: &Machine, store: &mut Store, ck: &[u8], static_rows: bool) -> Option<i64> {
     let ck = Bound::Included(ck.to_vec());
     let now_s = machine.clock.now_us() / 1_000_000;
     let of_partition = ReadRequest::partition(TABLE, token(KEY), KEY, now_s);
-    let request =
-        ReadRequest { from: ck.clone(), to: ck, rows_max: 1, newest: true, ..of_partition };
+    let request = ReadRequest {
+        from: ck.clone(),
+        to: ck,
+        rows_max: 1,
+        newest: true,
+        static_rows,
+        ..of_partition
+    };
     machine.read(store, &request).newest_us()
 }
 
@@ -32,6 +42,7 @@ fn deleted_things_count_in_memory_and_on_disk() {
     let machine = Machine::new();
     let mut store = machine.open();
     write(&mut store, |builder, at| {
+        builder.row(b"", &at(18), false).tombstone(2);
         builder.row(b"live", &at(10), true).cell(1, b"x");
         builder.row(b"cell", &at(11), true).tombstone(1);
         builder.row(b"element", &at(15), false).element(1, b"e", b"v");
@@ -56,6 +67,8 @@ fn deleted_things_count_in_memory_and_on_disk() {
         for (ck, newest_us) in expected {
             let found = newest(&machine, &mut store, ck);
             assert_eq!(found, newest_us, "{} {is_on_disk}", String::from_utf8_lossy(ck));
+            let found = newest_with(&machine, &mut store, ck, true);
+            assert_eq!(found, Some(18), "the static row counts, too");
         }
         if !is_on_disk {
             flush_and_close(store);
