@@ -153,6 +153,61 @@ fn a_flush_of_many_partitions_takes_many_short_turns() {
 }
 
 #[test]
+fn a_large_write_is_applied_in_several_turns_and_seen_as_a_whole() {
+    const ROWS: u32 = 60_000;
+    let (machine, key) = (Machine::new(None), b"large");
+    let mut store = machine.open();
+    machine.partitions(&mut store, 1, false);
+    let (now_s, other) = (START_US / 1_000_000, 0_u32.to_be_bytes());
+    let request = |key: &[u8], reverse| {
+        let all = ReadRequest::partition(TABLE, token::token(key), key, now_s);
+        ReadRequest { rows_max: 1, reverse, ..all }
+    };
+    let is_there = |store: &mut Store, request: &ReadRequest| {
+        let (mut page, mut time) = (Page::default(), TimeSlice::endless());
+        let is_read = store.read_at_once(request, &mut page, &mut time).unwrap();
+        is_read.then(|| page.len() == 1)
+    };
+    let (from, to) = (1_u32.to_be_bytes(), ROWS.to_be_bytes());
+    for kind in 0..4 {
+        let mut bytes = Vec::new();
+        let mut builder = Builder::new(&mut bytes, TABLE, token::token(key), key);
+        machine.clock.advance(1);
+        match kind {
+            1 => _ = builder.delete_range(&from, &to, &machine.now()),
+            3 => _ = builder.delete_partition(&machine.now()),
+            _ => (0..ROWS).for_each(|row| {
+                builder.row(&row.to_be_bytes(), &machine.now(), true).cell(3, b"value");
+            }),
+        }
+        builder.finish().unwrap();
+        store.write(Tag(1), &bytes).unwrap();
+        let (mut turns, mut paused) = (0, 0);
+        loop {
+            let before_us = machine.clock.elapsed_us();
+            let is_over = turn(&mut store).iter().any(|done| matches!(done, Done::Write(Tag(1))));
+            let took_us = machine.clock.elapsed_us() - before_us;
+            assert!(took_us < 1_200, "a turn of {took_us} us");
+            assert_eq!(is_there(&mut store, &request(&other, false)), Some(true));
+            let [first, last] =
+                [false, true].map(|reverse| is_there(&mut store, &request(key, reverse)));
+            match (first, last) {
+                (None, None) => paused += 1,
+                // The range has all rows but the first.
+                (Some(_), Some(_)) if kind == 1 => {}
+                (first, last) => assert_eq!(first, last, "after {turns} turns"),
+            }
+            turns += 1;
+            if is_over {
+                break;
+            }
+        }
+        assert!(paused > 0, "half of it was applied after no turn, of {turns}");
+    }
+    assert_eq!(is_there(&mut store, &request(key, false)), Some(false));
+}
+
+#[test]
 fn rows_of_more_windows_than_a_flush_has_files_are_all_kept() {
     let machine = Machine::new(Some(1_000));
     let mut store = machine.open();

@@ -47,6 +47,18 @@ pub struct LogEntry<'a> {
     pub mutations: &'a [u8],
 }
 
+impl LogEntry<'_> {
+    /// Bytes that it has in its block.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let id_bytes = match self.kind {
+            EntryKind::Intent { .. } | EntryKind::IntentDone { .. } => size_of::<u64>(),
+            EntryKind::Write | EntryKind::Continued => 0,
+        };
+        ENTRY_HEADER_BYTES + id_bytes + self.mutations.len()
+    }
+}
+
 /// A block being filled, and for whom.
 #[derive(Debug, Default)]
 pub struct LogBlock {
@@ -112,6 +124,12 @@ impl LogBlock {
     /// Its entries.
     pub fn entries(&self) -> impl Iterator<Item = LogEntry<'_>> {
         entries(&self.entries)
+    }
+
+    /// The entry that begins at this byte, if one does: at 0, or where another one ends.
+    #[must_use]
+    pub fn entry_at(&self, start: usize) -> Option<LogEntry<'_>> {
+        entries(self.entries.get(start..)?).next()
     }
 
     /// Puts what is to be written into `out`, for a device with blocks of so many bytes.

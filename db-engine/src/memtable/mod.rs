@@ -66,6 +66,15 @@ pub struct PartitionView<'a> {
     layers: &'a Layers,
 }
 
+/// What is left of a mutation that is applied bit by bit.
+#[derive(Debug, Default)]
+pub struct Unapplied {
+    /// Bytes of the items that are left; `None` before the first.
+    items_bytes: Option<usize>,
+    /// The first row from which a deletion, which is the first of them, has yet to take.
+    hidden_to: Option<Vec<u8>>,
+}
+
 /// Rows of one table, by partition and clustering key.
 #[derive(Debug, Default)]
 pub struct Memtable {
@@ -92,12 +101,49 @@ impl Memtable {
     ///
     /// If there are more than 2^32 partitions.
     pub fn apply(&mut self, mutation: &MutationView<'_>, pool: &mut Pool) {
+        let mut time = TimeSlice::endless();
+        self.apply_some(mutation, &mut Unapplied::default(), pool, &mut time);
+    }
+
+    /// Applies as much of what is left of a mutation as there is time for; returns whether that was
+    /// all. Until then half of it can be seen.
+    ///
+    /// # Panics
+    ///
+    /// As [`Self::apply`].
+    pub fn apply_some(
+        &mut self,
+        mutation: &MutationView<'_>,
+        left: &mut Unapplied,
+        pool: &mut Pool,
+        time: &mut TimeSlice<'_>,
+    ) -> bool {
         let place = self.place_or_insert(mutation.token(), mutation.key());
-        for item in mutation.items() {
-            match item {
-                Item::Row { ck, row } => self.apply_row(place, ck, row, pool),
-                Item::PartitionDeletion(deletion) => self.delete_partition(place, deletion, pool),
-                Item::RangeDeletion(range) => self.delete_range(place, range, pool),
+        let mut items = mutation.last_items(left.items_bytes.unwrap_or(usize::MAX));
+        loop {
+            let items_bytes = items.bytes();
+            let Some(item) = items.next() else { return true };
+            if time.is_over() {
+                left.items_bytes = Some(items_bytes);
+                return false;
+            }
+            let from = left.hidden_to.take();
+            left.hidden_to = match item {
+                Item::Row { ck, row } => {
+                    self.apply_row(place, ck, row, pool);
+                    time.count(row.len());
+                    continue;
+                }
+                Item::PartitionDeletion(deletion) => {
+                    self.delete_partition(place, deletion, from.as_deref(), (pool, time))
+                }
+                Item::RangeDeletion(range) => {
+                    self.delete_range(place, range, from.as_deref(), (pool, time))
+                }
+            };
+            if left.hidden_to.is_some() {
+                left.items_bytes = Some(items_bytes);
+                return false;
             }
         }
     }
@@ -171,47 +217,75 @@ impl Memtable {
         }
     }
 
-    fn delete_partition(&mut self, place: usize, deletion: Deletion, pool: &mut Pool) {
+    /// Deletes from a row on, which is the first if none is said; returns that from which it is to
+    /// go on, if the time is over before.
+    fn delete_partition(
+        &mut self,
+        place: usize,
+        deletion: Deletion,
+        from: Option<&[u8]>,
+        with: (&mut Pool, &mut TimeSlice<'_>),
+    ) -> Option<Vec<u8>> {
         let partition = &mut self.partitions[place];
         partition.deletion = partition.deletion.max(Some(deletion));
-        self.hide(place, (Bound::Unbounded, Bound::Unbounded), deletion.timestamp, pool);
+        let from = from.map_or(Bound::Unbounded, Bound::Included);
+        self.hide(place, (from, Bound::Unbounded), deletion.timestamp, with)
     }
 
-    fn delete_range(&mut self, place: usize, range: RangeDeletion<'_>, pool: &mut Pool) {
-        let ranges = self.partitions[place].ranges.get_or_insert_default();
-        let before = ranges.bytes();
-        ranges.add(range);
-        self.bytes = self.bytes + ranges.bytes() - before;
-        self.has_ranges = true;
-        let span = (Bound::Included(range.from), Bound::Excluded(range.to));
-        self.hide(place, span, range.deletion.timestamp, pool);
+    /// As [`Self::delete_partition`], of a range.
+    fn delete_range(
+        &mut self,
+        place: usize,
+        range: RangeDeletion<'_>,
+        from: Option<&[u8]>,
+        with: (&mut Pool, &mut TimeSlice<'_>),
+    ) -> Option<Vec<u8>> {
+        if from.is_none() {
+            let ranges = self.partitions[place].ranges.get_or_insert_default();
+            let before = ranges.bytes();
+            ranges.add(range);
+            self.bytes = self.bytes + ranges.bytes() - before;
+            self.has_ranges = true;
+        }
+        let from = Bound::Included(from.unwrap_or(range.from));
+        self.hide(place, (from, Bound::Excluded(range.to)), range.deletion.timestamp, with)
     }
 
-    /// Takes what was written up to a timestamp out of rows between two clustering keys.
+    /// Takes what was written up to a timestamp out of rows between two clustering keys; returns
+    /// the key from which it is to go on, if the time is over before.
     fn hide(
         &mut self,
         place: usize,
         (from, to): (Bound<&[u8]>, Bound<&[u8]>),
         timestamp: i64,
-        pool: &mut Pool,
-    ) {
+        (pool, time): (&mut Pool, &mut TimeSlice<'_>),
+    ) -> Option<Vec<u8>> {
         let Self { arena, layers, partitions, scratch, bytes, rows, .. } = self;
         let partition = &mut partitions[place];
         self.timestamp_min = Some(self.timestamp_min.unwrap_or(timestamp).min(timestamp));
-        let span = partition.rows.span(arena, from, to);
-        partition.rows.retain(span, |place| {
-            scratch.clear();
-            shadow(&row_versions(arena, layers, *place).merged(), timestamp, scratch);
-            layers.take(*place);
-            if RowView::parse(scratch).is_ok_and(|row| row.is_empty()) {
-                *rows -= 1;
-                return false;
+        let mut next: Option<Vec<u8>> = None;
+        loop {
+            let from = next.as_deref().map_or(from, Bound::Included);
+            let (piece, behind) = partition.rows.piece(partition.rows.span(arena, from, to));
+            next = behind.map(|place| arena.ck(place).to_vec());
+            partition.rows.retain(piece, |place| {
+                scratch.clear();
+                shadow(&row_versions(arena, layers, *place).merged(), timestamp, scratch);
+                layers.take(*place);
+                time.count(scratch.len());
+                if RowView::parse(scratch).is_ok_and(|row| row.is_empty()) {
+                    *rows -= 1;
+                    return false;
+                }
+                let replaced = arena.replace(*place, scratch, pool);
+                *bytes += replaced.more_bytes;
+                *place = replaced.place;
+                true
+            });
+            if next.is_none() || time.is_over() {
+                return next;
             }
-            let replaced = arena.replace(*place, scratch, pool);
-            *bytes += replaced.more_bytes;
-            *place = replaced.place;
-            true
-        });
+        }
     }
 
     /// Shares it: nobody can write to it any more.

@@ -11,6 +11,9 @@ use super::arena::{Arena, RecordOffset};
 /// The most entries of a leaf: inserting moves less than a kilobyte on average.
 const LEAF_ENTRIES_MAX: usize = 64;
 
+/// A deletion may stop after the rows of so many leaves, which take some 50 microseconds.
+const PIECE_LEAVES: usize = 8;
+
 /// Bytes that a row takes in its leaf, about.
 pub(super) const ENTRY_BYTES: usize = 32;
 
@@ -126,6 +129,17 @@ impl Rows {
             Bound::Included(ck) => self.after(arena, ck),
         };
         (start, end)
+    }
+
+    /// What a span has in its first leaves, and the first record of it behind them.
+    pub fn piece(&self, (start, end): LeafSpan) -> (LeafSpan, Option<RecordOffset>) {
+        let middle = (start.0 + PIECE_LEAVES, 0);
+        match self.leaves.get(middle.0) {
+            Some(leaf) if middle < end => {
+                ((start, middle), leaf.entries.first().map(|entry| entry.place))
+            }
+            _ => ((start, end), None),
+        }
     }
 
     /// The leaves that have rows of a span.

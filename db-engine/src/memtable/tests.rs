@@ -2,9 +2,9 @@
 
 use std::ops::Bound;
 
-use super::{Memtable, Pool, RowVersions, is_range, oracle::Oracle};
+use super::{Memtable, Pool, RowVersions, Unapplied, is_range, oracle::Oracle};
 use crate::{
-    io::{Random, TimeSlice},
+    io::{ManualClock, Random, TimeSlice},
     mutation::{Builder, MutationView, RowBuilder, RowView, TableNumber, Token, Write, merge},
 };
 
@@ -154,6 +154,50 @@ fn compare(memtable: &Memtable, oracle: &Oracle, order: Order, random: &mut Rand
     }
 }
 
+/// Applies a mutation in slices of so much time, which does not go by; says how many.
+fn apply_bit_by_bit(
+    memtable: &mut Memtable,
+    mutation: &MutationView<'_>,
+    pool: &mut Pool,
+    us: u64,
+) -> u32 {
+    let (clock, mut left) = (ManualClock::at(0), Unapplied::default());
+    let mut slices = 1;
+    while !memtable.apply_some(mutation, &mut left, pool, &mut TimeSlice::new(&clock, us)) {
+        slices += 1;
+    }
+    slices
+}
+
+#[test]
+fn a_deletion_of_many_rows_goes_on_where_it_was() {
+    let (mut memtable, mut pool) = (Memtable::default(), Pool::new(0));
+    let write = |timestamp| Write { timestamp, ttl_s: 0, now_s: 0 };
+    for (number, timestamp) in (0..5_000_u32).zip([1, 1, 9].into_iter().cycle()) {
+        let mut bytes = Vec::new();
+        let mut builder = Builder::new(&mut bytes, TableNumber(1), Token(1), b"key");
+        builder.row(&number.to_be_bytes(), &write(timestamp), true).cell(0, b"value");
+        builder.finish().unwrap();
+        memtable.apply(&MutationView::parse(&bytes).unwrap(), &mut pool);
+    }
+    let (from, to) = (100_u32.to_be_bytes(), 4_900_u32.to_be_bytes());
+    for (is_range, expected) in [(true, 1_800), (false, 1_666)] {
+        let mut bytes = Vec::new();
+        let mut builder = Builder::new(&mut bytes, TableNumber(1), Token(1), b"key");
+        if is_range {
+            builder.delete_range(&from, &to, &write(5));
+        } else {
+            builder.delete_partition(&write(5));
+        }
+        builder.finish().unwrap();
+        let view = MutationView::parse(&bytes).unwrap();
+        let slices = apply_bit_by_bit(&mut memtable, &view, &mut pool, 0);
+        assert!(slices > 5, "{slices}");
+        let partition = memtable.partition(Token(1), b"key").unwrap();
+        assert_eq!((partition.rows().count(), memtable.rows()), (expected, expected));
+    }
+}
+
 #[test]
 fn holds_what_an_ordered_map_would_whatever_the_order_of_keys() {
     for order in ORDERS {
@@ -167,7 +211,7 @@ fn holds_what_an_ordered_map_would_whatever_the_order_of_keys() {
                 let bytes = mutation(order, number, &mut random);
                 let view = MutationView::parse(&bytes).unwrap();
                 view.check().unwrap();
-                memtable.apply(&view, &mut pool);
+                apply_bit_by_bit(&mut memtable, &view, &mut pool, number % 2);
                 oracle.apply(&view);
             }
             compare(&memtable, &oracle, order, &mut random);

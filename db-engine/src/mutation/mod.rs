@@ -194,12 +194,27 @@ impl<'a> MutationView<'a> {
     pub fn items(&self) -> Items<'a> {
         Items { input: Input(self.items) }
     }
+
+    /// The last of its items, which have so many bytes.
+    #[must_use]
+    pub fn last_items(&self, bytes: usize) -> Items<'a> {
+        let first = self.items.len().saturating_sub(bytes);
+        Items { input: Input(self.items.get(first..).unwrap_or_default()) }
+    }
 }
 
 /// The items of a mutation. Ends early at what cannot be read.
 #[derive(Clone, Debug)]
 pub struct Items<'a> {
     input: Input<'a>,
+}
+
+impl Items<'_> {
+    /// Bytes of those to come.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.input.0.len()
+    }
 }
 
 impl<'a> Iterator for Items<'a> {

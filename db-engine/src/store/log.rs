@@ -1,15 +1,14 @@
 //! A store and its log: what is durable happens, and segments are ready before they are needed.
 
 use super::{
-    Done, Fatal, Refused, Store, Tag, background::NO_SPACE_PAUSE_US, table::Unflushed,
+    Done, Fatal, Refused, Store, Tag, apply::Applying, background::NO_SPACE_PAUSE_US,
     turn::InFlight,
 };
 use crate::{
-    commitlog::{EntryKind, LogEnd, Preparation, PreparedSegment, SegmentId, Unwritten},
+    commitlog::{LogEnd, Preparation, PreparedSegment, SegmentId, Unwritten},
     directory::Sequential,
     error::{Error, Result, is_passing},
     io::{Buffer, Completion},
-    mutation::mutations,
 };
 
 /// The first segment of a shard is filled with zeros in pieces of this many bytes: nobody waits for
@@ -117,29 +116,6 @@ impl Store {
         self.metrics.log_block_bytes += buffer.len() as u64;
         self.metrics.log_block_us += now_us - submitted_us;
         let (block, sequence, segment) = self.log.written(buffer);
-        let mut tags = block.tags().iter().map(|tag| Tag(*tag));
-        for entry in block.entries() {
-            match entry.kind {
-                EntryKind::IntentDone { .. } | EntryKind::Continued => {}
-                EntryKind::Intent { .. } => self.done.extend(tags.next().map(Done::Intent)),
-                EntryKind::Write => {
-                    for mutation in mutations(entry.mutations).flatten() {
-                        if let Some(table) = self.tables.get_mut(&mutation.table()) {
-                            let (bytes, rows) = (table.active.bytes(), table.active.rows());
-                            table.active.apply(&mutation, &mut self.pool);
-                            self.active_bytes = self.active_bytes + table.active.bytes() - bytes;
-                            self.active_rows = self.active_rows + table.active.rows() - rows;
-                            table.unflushed.get_or_insert(Unflushed { segment, since_us: now_us });
-                        }
-                    }
-                    self.unflushed_since_us.get_or_insert(now_us);
-                    self.done.extend(tags.next().map(Done::Write));
-                }
-            }
-        }
-        drop(tags);
-        self.applied = LogEnd { segment, sequence };
-        self.log.recycle(block);
-        self.note_filling(now_us);
+        self.applying = Some(Applying::new(block, LogEnd { segment, sequence }, now_us));
     }
 }

@@ -5,6 +5,7 @@
 //! be read. Nothing here blocks: whoever owns the store calls [`Store::turn_end`] and
 //! [`Store::poll`] once a turn.
 
+mod apply;
 mod background;
 mod log;
 mod metrics;
@@ -24,6 +25,7 @@ pub use request::{
 };
 
 use self::{
+    apply::Applying,
     background::{Filling, Task},
     log::NextSegment,
     read::{Reads, cache::Cache},
@@ -185,6 +187,8 @@ pub struct Store {
     unwanted: Vec<SstableId>,
     task: Task,
     next_file: u32,
+    /// The block whose writes are being put into memtables.
+    applying: Option<Applying>,
     /// The last block whose writes are in memtables.
     applied: LogEnd,
     /// The last block of which the journal knows.
@@ -276,6 +280,7 @@ impl Store {
             unwanted: Vec::new(),
             task: Task::Idle,
             next_file: 0,
+            applying: None,
             applied: LogEnd::default(),
             recorded: LogEnd::default(),
             unflushed_since_us: None,
@@ -392,7 +397,8 @@ impl Store {
 
     /// Bytes of rows that no sstable has yet, and of those on their way to the log.
     fn memtable_memory(&self) -> usize {
-        self.active_bytes + self.flushing_bytes + self.log.memory_bytes()
+        let applying = self.applying.as_ref().map_or(0, Applying::memory_bytes);
+        self.active_bytes + self.flushing_bytes + self.log.memory_bytes() + applying
     }
 
     /// Bytes that indexes of sstables take over three quarters of the share that they have in
@@ -426,6 +432,7 @@ impl Store {
     #[must_use]
     pub fn is_idle(&self) -> bool {
         self.log.is_idle()
+            && self.applying.is_none()
             && matches!(self.task, Task::Idle)
             && self.unwanted.is_empty()
             && self.is_recorded()

@@ -24,11 +24,12 @@ pub(super) enum InFlight {
 }
 
 impl Store {
-    /// Ends a turn: the block that was staged goes to the log unless one is on its way, and
-    /// background work goes on by a little.
+    /// Ends a turn: the block that was staged goes to the log unless one is on its way or being
+    /// applied, and background work goes on by a little.
     pub fn turn_end(&mut self) {
         let now_us = self.clock.elapsed_us();
-        if let Some(submitted) = self.log.submit() {
+        let submitted = if self.applying.is_none() { self.log.submit() } else { None };
+        if let Some(submitted) = submitted {
             self.submit(submitted.operation, InFlight::LogBlock { submitted_us: now_us });
             if let Some(file) = submitted.close {
                 self.close(file);
@@ -66,6 +67,7 @@ impl Store {
             }
         }
         self.completions = completions;
+        self.apply();
         self.read_ready();
         if !self.unused.is_empty() {
             self.close_unused();
@@ -77,7 +79,7 @@ impl Store {
     /// microseconds; a moment that is over means at once, and `None` not before something happens.
     #[must_use]
     pub fn deadline_us(&self) -> Option<u64> {
-        if self.reads.is_ready() || !self.recycling.is_empty() {
+        if self.reads.is_ready() || !self.recycling.is_empty() || self.applying.is_some() {
             return Some(0);
         }
         let task = match &self.task {

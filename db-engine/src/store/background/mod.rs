@@ -69,7 +69,7 @@ impl Store {
         if !matches!(self.task, Task::Idle) {
             return;
         }
-        if self.flush_due_us().is_some_and(|due_us| now_us >= due_us) {
+        if self.applying.is_none() && self.flush_due_us().is_some_and(|due_us| now_us >= due_us) {
             self.begin_flush(now_us);
         } else if !self.unwanted.is_empty() {
             self.task = Task::Write(Script::remove(std::mem::take(&mut self.unwanted)));

@@ -179,6 +179,9 @@ impl Store {
         time: &mut TimeSlice<'_>,
     ) -> Result<Progress, Refused> {
         let table = self.tables.get(&request.table).ok_or(Refused::UnknownTable)?;
+        if self.applying.as_ref().is_some_and(|applying| applying.is_half_seen_by(request)) {
+            return Ok(Progress::TimeIsOver);
+        }
         let before = page.cost.rows_scanned;
         let (cache, mut found) = (&mut self.cache, 0);
         let mut find = |id: BlockId| {
