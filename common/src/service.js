@@ -13,8 +13,8 @@ export const API_FLAGS = ['--min-semi-space-size=64', '--max-semi-space-size=64'
 
 /**
  * The same for ingest, which lets it grow that far under load: of 50,000 messages a second each is
- * alive for some milliseconds, and copying the living was a fifth of what they cost. Few are left to
- * copy: one thread is done before helpers have a core (docs/adr/0053).
+ * alive for some milliseconds, and copying the living was a fifth of what they cost. Where few are
+ * left to copy, one thread is done before helpers have a core (docs/adr/0053).
  */
 export const INGEST_FLAGS = ['--max-semi-space-size=64', '--no-parallel-scavenge']
 
