@@ -172,7 +172,14 @@ impl<'a> Sorter<'a> {
             }
             term => binder.slot(term, "partition key token", &CqlType::Bigint)?,
         };
-        let name = format!("token({})", names.join(", "));
+        let name = names.join(", ");
+        if relation.operator == Operator::Eq && self.token.equal.is_none() && !self.token.is_empty()
+        {
+            return invalid(format!(
+                "Columns \"{name}\" cannot be restricted by both an equality and an inequality \
+                 relation"
+            ));
+        }
         set(&mut self.token, relation.operator, slot, &name)
     }
 

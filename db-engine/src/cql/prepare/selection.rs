@@ -89,13 +89,16 @@ fn call(table: &Table, name: &str, arguments: &[Selector]) -> Result<Selected, C
         |prefix: &str, ty| ColumnSpec { name: format!("{prefix}{name}({})", names.join(", ")), ty };
     if name == "token" {
         check_token_arguments(table, names.len())?;
-        let key: Vec<&str> = table.partition_key().iter().map(|c| c.name.as_str()).collect();
-        if names != key {
+        let pairs = || columns.iter().zip(table.partition_key()).enumerate();
+        if let Some((at, (given, wanted))) = pairs().find(|(_, (one, other))| one.ty != other.ty) {
             return invalid(format!(
-                "Invalid call to function token, none of its type signatures match: the arguments \
-                 must be {}",
-                key.join(", ")
+                "Type error: {} cannot be passed as argument {at} of function system.token of type \
+                 {}",
+                given.name, wanted.ty
             ));
+        }
+        if pairs().any(|(_, (given, wanted))| given.name != wanted.name) {
+            return Err(CqlError::unsupported("token() besides a whole partition key is"));
         }
         let (source, kind, ty) = (Source::Token, Fold::First, CqlType::Bigint);
         return Ok(Selected { source, kind, ty, spec: spec("system.", CqlType::Bigint) });
