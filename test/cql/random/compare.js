@@ -40,15 +40,20 @@ const FAULTS = [
   [/^(PRIMARY KEY column|Non PRIMARY KEY columns|Invalid null value)/, /^Some .* are missing/],
   [/^Invalid (null|unset) token value/, UNFIT],
   [/^PRIMARY KEY column/, /cannot be restricted by both/],
+  [/^Cannot use selection function/, /^Undefined column name/],
   [/^(Cannot execute this query|ORDER BY is only|SELECT DISTINCT)/, /^PRIMARY KEY column/],
   [/^(Cannot execute this query|SELECT DISTINCT)/, /^Slice restrictions are not supported on/],
   [/^(ORDER BY is only|The token\(\) function)/, /^Undefined column name/],
-  [UNFIT, /^(The column names contains duplicates|PER PARTITION LIMIT is not allowed)/],
+  [
+    UNFIT,
+    /^(The column names contains duplicates|PER PARTITION LIMIT is not allowed|Undefined column name)/,
+  ],
   [/^DELETE statements must restrict/, /^DELETE statements must restrict/],
   [
     /^IN on the (clustering key columns|partition key)/,
     /^(Batch with conditions cannot span|Key may not be empty)/,
   ],
+  [UNFIT, /^(Attempted to|List index|Cannot execute this query)/],
   [UNFIT, /^DELETE statements must restrict/],
   [/^Collection column .* cannot be restricted/, /^Slice restrictions are not supported on/],
   [/^Cannot restrict clustering columns when/, /^Slice restrictions are not supported on/],
@@ -200,6 +205,12 @@ export const TOLERATED = [
     is: (_, ours) => /^Invalid \w+ constant .* of type (frozen<)?tuple</.test(words(ours)),
   },
   {
+    listed: 'a tuple as the value of a user-defined type',
+    is: (_, ours, theirs) =>
+      /^Invalid tuple type literal/.test(words(ours)) &&
+      /^Invalid tuple literal/.test(words(theirs)),
+  },
+  {
     listed: '`sum` and `avg` of what is no number, or of nothing',
     is: (_, ours, theirs) =>
       /^Unknown function '(sum|avg)'$/.test(words(ours)) &&
@@ -209,8 +220,8 @@ export const TOLERATED = [
     listed: '`CONTAINS` on a clustering column that descends',
     is: ({ text }, ours, theirs) =>
       / CONTAINS /.test(text) &&
-      ours.error === undefined &&
-      /^Cannot use CONTAINS( KEY)? on non-collection column/.test(words(theirs)),
+      (ours.error === undefined || / bound variables$/.test(words(ours))) &&
+      /^Cannot use CONTAINS( KEY)? on non-(collection|map) column/.test(words(theirs)),
   },
   {
     listed: 'the keyspace of a type that is unknown',

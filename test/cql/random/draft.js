@@ -99,8 +99,8 @@ export class Draft {
   #wrong(type) {
     const { random } = this
     if (!random.chance(this.#bound)) return random.pick(STRANGE)
-    // docs/protocol.md: a decimal in a key is given back without zeros, so they are not tried.
-    if (/decimal|varint/.test(type.name)) return this.#bind('unset')
+    // docs/protocol.md: a decimal or a boolean in a key is given back in one form.
+    if (/decimal|varint|boolean/.test(type.name)) return this.#bind('unset')
     const { bytes } = this.pick(type)
     return this.#bind(random.pick([`${bytes.toString('hex')}00`, 'ff', 'unset', '80808080']))
   }

@@ -2,6 +2,7 @@
 import { Random } from './random.js'
 import { anySelect, spoilt } from './select.js'
 import { alterTable, anyTable, createTable } from './table.js'
+import { createType, userType } from './types.js'
 import { anyBatch, anyWrite, shortLived } from './write.js'
 
 /**
@@ -25,9 +26,13 @@ const ALTERS_MAX = 8
 export function anyEpisode(seed, number, length, kinds) {
   const random = new Random(`${seed} ${number}`)
   const names = random.chance(0.8) ? ['T0'] : ['T0', 'T1']
-  const tables = names.map((name) => anyTable(random, name, kinds))
+  /** @type {import('./types.js').Type[]} */
+  const types = []
+  const count = kinds.has('types') && random.chance(0.3) ? random.between(1, 2) : 0
+  for (let place = 0; place < count; place++) types.push(userType(random, `U${place}`, [...types]))
+  const tables = names.map((name) => anyTable(random, name, kinds, types))
   /** @type {Step[]} */
-  const steps = tables.map((table) => ({ text: createTable(table) }))
+  const steps = [...types.map(createType), ...tables.map(createTable)].map((text) => ({ text }))
   let alters = 0
   while (steps.length < length) {
     const table = random.pick(tables)

@@ -13,8 +13,10 @@ export const KINDS = {
   severalRows: true,
   /** Lists, sets and maps that are not frozen. */
   collections: true,
+  /** Types that users define, frozen and not. */
+  types: true,
   /** What depends on where in a list an element is. */
-  places: false,
+  places: true,
   /** Tables of counters. */
   counters: false,
   /** IF NOT EXISTS, IF EXISTS, IF column = value. */

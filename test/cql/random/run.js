@@ -34,10 +34,10 @@ const DIFFERENCES_MAX = 20
 const RESTART_AFTER = 2000
 const RESTARTS = /** @type {const} */ (['kill', 'stop'])
 
-/** Puts real names in place of T0 and T1. @param {Statement} statement  @param {string} suffix
+/** Puts real names in place of T0 and T1, U0 and U1. @param {Statement} statement  @param {string} suffix
  * @returns {Statement} */
 export function withNames(statement, suffix) {
-  const text = statement.text.replaceAll(/\bT([019])\b/g, `t$1_${suffix}`)
+  const text = statement.text.replaceAll(/\b([TU])([019])\b/g, `$1$2_${suffix}`)
   const children = statement.children?.map((child) => withNames(child, suffix))
   return children ? { ...statement, text, children } : { ...statement, text }
 }
@@ -139,9 +139,11 @@ export class Run {
 
   /** @param {Step[]} steps  @param {string} suffix  @param {Session[]} sessions */
   async #drop(steps, suffix, sessions) {
-    for (const step of steps) {
-      const name = 'text' in step && /^CREATE TABLE (\w+)/.exec(step.text)?.[1]
-      if (name) await this.#both(withNames({ text: `DROP TABLE ${name}` }, suffix), sessions)
+    const made = steps.flatMap((step) =>
+      'text' in step ? (/^CREATE ((?:TABLE|TYPE) \w+)/.exec(step.text)?.[1] ?? []) : [],
+    )
+    for (const name of made.reverse()) {
+      await this.#both(withNames({ text: `DROP ${name}` }, suffix), sessions)
     }
   }
 
@@ -220,7 +222,7 @@ export class Run {
     const sessions = this.#sessions()
     const steps = await shrunk([...history], (some) => this.#shows(some, kind, sessions))
     for (const session of sessions) session.close()
-    const [suffix] = /(?<=\bt\d_)\d+/.exec(JSON.stringify(statement)) ?? ['']
+    const [suffix] = /(?<=\b[TU]\d_)\d+/.exec(JSON.stringify(statement)) ?? ['']
     const lines = steps.map((step) => `  ${written(step)}`)
     const known = steps.length < history.length ? '' : ' (not seen again on new tables)'
     this.print(

@@ -72,7 +72,8 @@ function selected(draft, table, { name, kind, type }) {
     const names = columnsOf(table, 'partition').map((column) => column.name)
     return `token(${names.join(', ')})${alias}`
   }
-  if (!type.frozen && type.kind !== 'list' && random.chance(0.3)) {
+  if (type.fields && random.chance(0.3)) return `${name}.${random.pick(type.fields)}${alias}`
+  if (/set|map/.test(type.kind) && !type.frozen && random.chance(0.3)) {
     if (random.chance(0.6)) return `${name}[${draft.key(type.of[0])}]${alias}`
     const ends = [draft.key(type.of[0]), '..', draft.key(type.of[0])]
     return `${name}[${ends.filter((end) => end === '..' || random.chance(0.8)).join('')}]${alias}`

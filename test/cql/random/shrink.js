@@ -14,7 +14,8 @@ const SHRINK_MS_MAX = 60_000
  * @param {(steps: Step[]) => Promise<boolean>} shows
  */
 export async function shrunk(steps, shows) {
-  const stays = (/** @type {Step} */ step) => 'text' in step && step.text.startsWith('CREATE TABLE')
+  const stays = (/** @type {Step} */ step) =>
+    'text' in step && /^CREATE (TABLE|TYPE)/.test(step.text)
   const end = Date.now() + SHRINK_MS_MAX
   const last = steps.slice(-1)
   const first = steps.slice(0, -1).filter(stays)

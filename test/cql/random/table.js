@@ -1,5 +1,5 @@
 // Random tables, and the statements that make and change them.
-import { anyType, COUNTER } from './types.js'
+import { anyType, COUNTER, thawed } from './types.js'
 
 /**
  * @typedef {import('./random.js').Random} Random
@@ -14,6 +14,7 @@ import { anyType, COUNTER } from './types.js'
  * @typedef {object} Table
  * @property {string} name  T0 or T1, in whose place the real name is put when a statement is sent.
  * @property {Column[]} columns
+ * @property {Type[]} types  Those that users have defined.
  * @property {Column[]} dropped
  * @property {boolean} counters
  * @property {'ties' | 'distinct' | 'clock'} times  Which timestamps are written: a few, each of
@@ -56,9 +57,10 @@ const named = (random, name) => (random.chance(0.06) ? `"${name.toUpperCase()} x
  * @param {Random} random
  * @param {string} name
  * @param {Set<import('./kinds.js').Kind>} kinds
+ * @param {Type[]} types  Those that users have defined.
  * @returns {Table}
  */
-export function anyTable(random, name, kinds) {
+export function anyTable(random, name, kinds, types) {
   const counters = kinds.has('counters') && random.chance(0.1)
   const conditions = kinds.has('conditions') && random.chance(0.3)
   /** @type {Column[]} */
@@ -72,7 +74,10 @@ export function anyTable(random, name, kinds) {
     }
   }
   const key = () => {
-    const type = anyType(random, { ordered: true, depth: random.chance(0.2) ? 2 : 0 })
+    const type =
+      types.length > 0 && random.chance(0.05)
+        ? random.pick(types)
+        : anyType(random, { ordered: true, depth: random.chance(0.2) ? 2 : 0 })
     return narrowed(random, type)
   }
   add('p', random.chance(0.75) ? 1 : 2, 'partition', key)
@@ -87,7 +92,7 @@ export function anyTable(random, name, kinds) {
     'clustering',
     key,
   )
-  const value = () => (counters ? COUNTER : valueType(random, kinds))
+  const value = () => (counters ? COUNTER : valueType(random, kinds, types))
   const clustered = columns.some(({ kind }) => kind === 'clustering')
   if (kinds.has('statics') && clustered && random.chance(0.4)) {
     add('s', random.between(1, 2), 'static', value)
@@ -100,6 +105,7 @@ export function anyTable(random, name, kinds) {
   return {
     name,
     columns,
+    types,
     dropped: [],
     counters,
     times,
@@ -111,8 +117,12 @@ export function anyTable(random, name, kinds) {
   }
 }
 
-/** @param {Random} random  @param {Set<import('./kinds.js').Kind>} kinds */
-function valueType(random, kinds) {
+/** @param {Random} random  @param {Set<import('./kinds.js').Kind>} kinds  @param {Type[]} types */
+function valueType(random, kinds, types) {
+  if (types.length > 0 && random.chance(0.15)) {
+    const type = random.pick(types)
+    return random.chance(0.6) ? thawed(type) : type
+  }
   const frozen = !(kinds.has('collections') && random.chance(0.4))
   return anyType(random, { depth: 2, frozen })
 }
@@ -146,7 +156,7 @@ export function createTable(table) {
 export function alterTable(random, table, kinds) {
   const alter = `ALTER TABLE ${table.name}`
   const values = valuesOf(table)
-  const type = () => (table.counters ? COUNTER : valueType(random, kinds))
+  const type = () => (table.counters ? COUNTER : valueType(random, kinds, table.types))
   const add = () => {
     /** @type {Column} */
     const column = { name: `w${table.added++}`, type: type(), kind: 'regular' }

@@ -7,8 +7,9 @@
  *
  * @typedef {object} Type
  * @property {string} name  As CREATE TABLE says it.
- * @property {'atom' | 'list' | 'set' | 'map' | 'tuple'} kind
- * @property {Type[]} of  What a collection or tuple is made of.
+ * @property {'atom' | 'list' | 'set' | 'map' | 'tuple' | 'fields'} kind
+ * @property {Type[]} of  What a collection or tuple, or a type with fields, is made of.
+ * @property {string[]} [fields]  Their names.
  * @property {boolean} frozen  False of a collection with elements of their own.
  * @property {Value[]} values  In their order, if it is an atom.
  * @property {Value[]} others  More, not for keys: equal ones that are written differently.
@@ -283,3 +284,44 @@ export function anyType(random, { depth = 1, ordered: key = false, frozen = true
   }
   return { name, kind, of, frozen, values: [...values.values()], others: [] }
 }
+
+/** A type that CREATE TYPE makes. @param {Random} random  @param {string} name
+ * @param {Type[]} others  Those that may be in it. @returns {Type} */
+export function userType(random, name, others) {
+  const of = Array.from({ length: random.between(1, 3) }, () =>
+    others.length > 0 && random.chance(0.3)
+      ? random.pick(others)
+      : anyType(random, { depth: 1, ordered: true }),
+  )
+  const fields = of.map((_, place) => `f${place}`)
+  /** @type {Map<string, Value>} */
+  const values = new Map()
+  for (let attempt = 0; attempt < 6; attempt++) {
+    const items = of.map((type) => (random.chance(0.2) ? undefined : random.pick(type.values)))
+    const text = fields.map((field, place) => `${field}: ${items[place]?.text ?? 'null'}`)
+    const { bytes } = tupleOf(items)
+    values.set(bytes.toString('hex'), { text: `{${text.join(', ')}}`, bytes })
+  }
+  const all = [...values.values()]
+  return {
+    name: named(name, true),
+    kind: 'fields',
+    of,
+    fields,
+    frozen: true,
+    values: all,
+    others: [],
+  }
+}
+
+/** The statement that makes it. @param {Type} type */
+export function createType({ name, of, fields = [] }) {
+  const list = fields.map((field, place) => `${field} ${of[place].name}`)
+  return `CREATE TYPE ${bare(name)} (${list.join(', ')})`
+}
+
+/** @param {string} name */
+const bare = (name) => name.replace(/^frozen<(.*)>$/, '$1')
+
+/** With elements of its own. @param {Type} type @returns {Type} */
+export const thawed = (type) => ({ ...type, name: bare(type.name), frozen: false })

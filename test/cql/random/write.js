@@ -58,9 +58,18 @@ function update(draft, table, kinds, { inBatch, plain, timed }) {
   const columns = some.length > 0 ? some : [random.pick(alone ? statics : all)]
   const using = draft.using(table, { inBatch, timed, lives: !plain })
   const set = columns.map((column) => assignment(draft, column, kinds)).join(', ')
-  const where = alone ? partition(draft, table, kinds) : row(draft, table, kinds)
+  const where = alone ? partition(draft, table, kinds) : row(draft, table, rowsOf(columns, kinds))
   const when = isConditional(random, table, kinds, plain) ? condition(draft, table) : ''
   return `UPDATE ${table.name}${using} SET ${set} WHERE ${where}${when}`
+}
+
+/** docs/protocol.md: what is added to a list that is static. @param {Column[]} columns
+ * @param {Kinds} kinds */
+function rowsOf(columns, kinds) {
+  const isAdded = columns.some(
+    ({ kind, type }) => kind === 'static' && type.kind === 'list' && !type.frozen,
+  )
+  return new Set([...kinds].filter((kind) => !(isAdded && kind === 'severalRows')))
 }
 
 /** @param {Draft} draft  @param {Column} column  @param {Kinds} kinds @returns {string} */
@@ -71,6 +80,10 @@ function assignment(draft, { name, type }, kinds) {
     return `${name} = ${name} ${random.pick(['+', '-'])} ${draft.value(type)}`
   }
   if (type.frozen || random.chance(0.25)) return `${name} = ${draft.value(type)}`
+  if (type.fields) {
+    const place = random.below(type.fields.length)
+    return `${name}.${type.fields[place]} = ${draft.value(type.of[place])}`
+  }
   const some = () => draft.exactly(part(random, type))
   const ways = [() => `${name} = ${name} + ${some()}`, () => `${name} += ${some()}`]
   if (type.kind === 'list') {
@@ -197,6 +210,7 @@ function remove(draft, table, kinds, { inBatch, plain, timed }) {
  * @param {Kinds} kinds */
 function element(draft, { name, type }, kinds) {
   if (type.frozen || draft.random.chance(0.3)) return name
+  if (type.fields) return `${name}.${draft.random.pick(type.fields)}`
   if (type.kind === 'list') {
     return kinds.has('places') ? `${name}[${draft.number(draft.random.below(3))}]` : name
   }
