@@ -33,10 +33,6 @@ pub(super) fn check_counters(table: &Table) -> Result<(), SchemaError> {
     if table.is_counter() && table.options.default_ttl_s != 0 {
         return invalid("Cannot set default_time_to_live on a table with counters");
     }
-    let is_static = |column: &Column| column.kind == ColumnKind::Static;
-    if table.is_counter() && table.columns.iter().any(is_static) {
-        return unsupported("Counters that are static are");
-    }
     Ok(())
 }
 
@@ -56,8 +52,4 @@ pub(super) fn column_of_cells(new: &NewColumn, declared: Declared, number: u16) 
     let Declared { ty, frozen } = declared;
     let kind = if new.is_static { ColumnKind::Static } else { ColumnKind::Regular };
     Column { name: new.name.clone(), kind, number, ty, frozen, descending: false }
-}
-
-fn unsupported<T>(what: &str) -> Result<T, SchemaError> {
-    invalid(format!("{what} not supported yet by Sandglass"))
 }

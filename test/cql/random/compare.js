@@ -132,6 +132,16 @@ export const TOLERATED = [
     },
   },
   {
+    listed: 'of several conditions, one that does not hold and one that is refused',
+    is: (_, ours, theirs) => {
+      const refused = /^Invalid (negative list index|comparison with null for operator)/
+      return [
+        [ours, theirs],
+        [theirs, ours],
+      ].some(([one, other]) => refused.test(words(one)) && other.rows?.[0]?.[0] === '00')
+    },
+  },
+  {
     listed: 'values for no marker, or for fewer',
     is: (_, ours, theirs) =>
       sameCode(ours, theirs) && /(bind|bound) variables$/.test(words(theirs)),

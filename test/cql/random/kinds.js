@@ -18,7 +18,7 @@ export const KINDS = {
   /** What depends on where in a list an element is. */
   places: true,
   /** Tables of counters. */
-  counters: false,
+  counters: true,
   /** IF NOT EXISTS, IF EXISTS, IF column = value. */
   conditions: true,
 }

@@ -5,21 +5,26 @@ use crate::{
     cql::{
         error::CqlError,
         execute::{
-            context::{BindContext, BindScratch},
+            context::{BindContext, BindScratch, Given},
+            keys::{CkRange, partition_keys},
             known_lists::KnownLists,
             known_rows::KnownRows,
             row_names::BoundWrite,
             value::{Found, put_key},
-            write::{put_clustering, timestamp},
+            write::{put_clustering, timestamp, too_long},
         },
         prepare::{
-            plan::{Action, WritePlan},
+            plan::{Action, RowChanges, WritePlan},
             source::Source,
         },
     },
-    mutation::TableNumber,
+    mutation::{Builder, TableNumber, Write, token::token},
+    types::Value,
 };
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    ops::{Bound, RangeBounds},
+};
 
 /// The table, partition and clustering key of a row.
 type CounterRow = (TableNumber, Vec<u8>, Vec<u8>);
@@ -46,51 +51,81 @@ impl<'a> Counters<'a> {
         out: &mut Vec<u8>,
         last: &mut Option<usize>,
     ) -> Result<(), CqlError> {
-        put_key(&plan.partition_key, values, context, &mut scratch.key)?;
-        put_clustering(&plan.clustering, values, context, &mut scratch.ck)?;
-        let row = (plan.table, scratch.key.clone(), scratch.ck.clone());
-        if plan.action != Action::Update || plan.increments.is_empty() {
-            self.forget(plan, &row);
-            return plan.append((*values, None), context, scratch, out, last).map(drop);
-        }
-        let mut cells: BTreeMap<u16, i64> = BTreeMap::new();
-        for increment in &plan.increments {
-            let value = match increment.value.find(values, context)? {
-                Found::Bytes(bytes) => <[u8; 8]>::try_from(&*bytes).ok().map(i64::from_be_bytes),
-                Found::Unset => continue,
-                Found::Null => None,
-            };
-            let Some(value) = value else {
-                let refused = "Invalid null value for counter increment/decrement";
-                return Err(CqlError::invalid(refused));
-            };
-            let before = self.value(plan, &row, increment.column).unwrap_or(0);
-            let after = if increment.minus {
-                before.wrapping_sub(value)
-            } else {
-                before.wrapping_add(value)
-            };
-            self.sums.insert((row.clone(), increment.column), Some(after));
-            cells.insert(increment.column, after);
-        }
-        if cells.is_empty() {
-            return Ok(());
-        }
-        let appended = plan.append_row(
-            (*values, None),
-            context,
-            scratch,
-            out,
-            last,
-            |builder, _, ck, write| {
-                let mut row = builder.row(ck, write, false);
-                for (column, value) in &cells {
-                    row.cell(*column, &value.to_be_bytes());
-                }
+        let given = (*values, None);
+        let Some(many) = &plan.many else {
+            put_key(&plan.partition_key, values, context, &mut scratch.key)?;
+            put_clustering(&plan.clustering, values, context, &mut scratch.ck)?;
+            if plan.increments.is_empty() {
+                let one = || Bound::Included(scratch.ck.clone());
+                self.forget(plan, &scratch.key, &[(one(), one())]);
+                return plan.append(given, context, scratch, out, last).map(drop);
+            }
+            let cks = std::slice::from_ref(&scratch.ck);
+            let rows = self.count(plan, &scratch.key, cks, (values, context))?;
+            if rows.is_empty() {
+                return Ok(());
+            }
+            let put = |builder: &mut Builder<'_>, _: Given<'_>, _: &[u8], write: &Write| {
+                put_rows(builder, &rows, write);
                 Ok(())
-            },
-        );
-        appended.map(drop)
+            };
+            return plan.append_row(given, context, scratch, out, last, put).map(drop);
+        };
+        if plan.increments.is_empty() {
+            let ranges = many.ranges.slices(values, context)?;
+            for (_, key) in partition_keys(&many.partitions, values, context)? {
+                self.forget(plan, &key, &ranges);
+            }
+            return plan.append(given, context, scratch, out, last).map(drop);
+        }
+        *last = None;
+        let (keys, cks) = many.names(values, context)?;
+        for key in keys {
+            let rows = self.count(plan, &key, &cks, (values, context))?;
+            if !rows.is_empty() {
+                let mut builder = Builder::new(out, plan.table, token(&key), &key);
+                put_rows(&mut builder, &rows, &plan.write(values, context)?);
+                builder.finish().map_err(|_| too_long())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What the counters of a partition are after these rows of it were written to, by the number
+    /// of the column. As in Cassandra, static ones are added to once for each row.
+    fn count(
+        &mut self,
+        plan: &WritePlan,
+        key: &[u8],
+        cks: &[Vec<u8>],
+        (values, context): (&[Value<'_>], &BindContext),
+    ) -> Result<BTreeMap<Vec<u8>, BTreeMap<u16, i64>>, CqlError> {
+        let mut rows: BTreeMap<Vec<u8>, BTreeMap<u16, i64>> = BTreeMap::new();
+        let of_static = [Vec::new()];
+        for ck in if plan.has_row { cks } else { &of_static } {
+            for increment in &plan.increments {
+                let value = match increment.value.find(values, context)? {
+                    Found::Bytes(bytes) => <[u8; 8]>::try_from(&*bytes).ok(),
+                    Found::Unset => continue,
+                    Found::Null => None,
+                };
+                let Some(value) = value.map(i64::from_be_bytes) else {
+                    let refused = "Invalid null value for counter increment/decrement";
+                    return Err(CqlError::invalid(refused));
+                };
+                let ck = if increment.is_static { &[] } else { ck.as_slice() };
+                let row = (plan.table, key.to_vec(), ck.to_vec());
+                let before = self.value(plan, &row, increment.column).unwrap_or(0);
+                let after = if increment.minus {
+                    before.wrapping_sub(value)
+                } else {
+                    before.wrapping_add(value)
+                };
+                rows.entry(ck.to_vec()).or_default().insert(increment.column, after);
+                self.sums.insert((row, increment.column), Some(after));
+            }
+        }
+        Ok(rows)
     }
 
     fn value(&self, plan: &WritePlan, row: &CounterRow, column: u16) -> Option<i64> {
@@ -105,22 +140,38 @@ impl<'a> Counters<'a> {
     }
 
     /// Takes note of a deletion: what is added later is added to nothing.
-    fn forget(&mut self, plan: &WritePlan, row: &CounterRow) {
-        if plan.action == Action::DeletePartition {
-            for name in
-                self.known.rows.iter().filter(|name| (name.table, &*name.key) == (row.0, &*row.1))
-            {
+    fn forget(&mut self, plan: &WritePlan, key: &[u8], ranges: &[CkRange]) {
+        let rows = self.known.rows.iter();
+        for name in rows.filter(|name| name.table == plan.table && *name.key == *key) {
+            let (changes, is_whole) = if name.is_static() {
+                (&plan.static_changes, false)
+            } else if ranges.iter().any(|range| range.contains(&name.ck)) {
+                (&plan.changes, plan.action == Action::DeleteRow)
+            } else {
+                (&EMPTY, false)
+            };
+            let is_whole = is_whole || plan.action == Action::DeletePartition;
+            let is_named = |column: u16| changes.cells.iter().any(|(number, _)| *number == column);
+            for column in name.columns.iter().filter(|column| is_whole || is_named(**column)) {
                 let row = (name.table, name.key.to_vec(), name.ck.clone());
-                for column in &*name.columns {
-                    self.sums.insert((row.clone(), *column), None);
-                }
+                self.sums.insert((row, *column), None);
             }
-            return;
         }
-        let columns = plan.prior.iter().flat_map(|prior| prior.columns.iter().copied());
-        let named = |column: &u16| plan.changes.cells.iter().any(|(number, _)| number == column);
-        for column in columns.filter(|column| plan.action == Action::DeleteRow || named(column)) {
-            self.sums.insert((row.clone(), column), None);
+    }
+}
+
+const EMPTY: RowChanges = RowChanges { cells: Vec::new(), elements: Vec::new() };
+
+/// Writes counters to rows of a partition.
+fn put_rows(
+    builder: &mut Builder<'_>,
+    rows: &BTreeMap<Vec<u8>, BTreeMap<u16, i64>>,
+    write: &Write,
+) {
+    for (ck, cells) in rows {
+        let mut row = builder.row(ck, write, false);
+        for (column, value) in cells {
+            row.cell(*column, &value.to_be_bytes());
         }
     }
 }

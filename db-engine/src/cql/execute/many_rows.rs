@@ -129,6 +129,10 @@ impl ManyRows {
     ) -> Result<RowKeys, CqlError> {
         let keys = partition_keys(&self.partitions, values, context)?;
         let ranges = self.ranges.slices(values, context)?;
+        check_key(self.ranges.longest_prefix(values, context)?)?;
+        let key_bytes = keys.iter().map(|(_, key)| key.len()).sum();
+        let range_bytes = ranges.iter().map(|(from, _)| bound_bytes(from)).sum();
+        check_many((keys.len(), key_bytes), (ranges.len(), range_bytes))?;
         let rows = ranges.iter().filter(|range| is_row(range));
         Ok((
             keys.into_iter().map(|(_, key)| key.into()).collect(),

@@ -68,7 +68,9 @@ pub fn rows_of(
                 let Some(prior) = &plan.prior else { continue };
                 let (keys, cks) = many.names(values, context)?;
                 for key in keys {
-                    if plan.static_changes.reads() {
+                    // Of counters that are deleted, the partition is held.
+                    let is_held = plan.is_counter() && plan.increments.is_empty();
+                    if is_held || plan.reads_static() {
                         asked.add(RowName::new(prior, plan.table, &key, Vec::new()))?;
                     }
                     for ck in cks.iter().filter(|_| plan.has_row) {
@@ -86,7 +88,7 @@ pub fn rows_of(
         put_clustering(&plan.clustering, values, context, &mut scratch.ck)?;
         prior.requirements(values, context)?;
         let key = scratch.key.as_slice().into();
-        if plan.static_changes.reads() {
+        if plan.reads_static() {
             asked.add(RowName::new(prior, plan.table, &key, Vec::new()))?;
         }
         let name = RowName::new(prior, plan.table, &key, scratch.ck.clone());

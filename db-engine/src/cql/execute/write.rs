@@ -167,7 +167,11 @@ impl WritePlan {
         self.changes.put(&mut row, (given, known), write)
     }
 
-    fn write(&self, values: &[Value<'_>], context: &BindContext) -> Result<Write, CqlError> {
+    pub(super) fn write(
+        &self,
+        values: &[Value<'_>],
+        context: &BindContext,
+    ) -> Result<Write, CqlError> {
         let timestamp = match &self.timestamp {
             None => context.timestamp_us,
             Some(slot) => timestamp(slot, values, context)?,

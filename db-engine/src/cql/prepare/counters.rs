@@ -4,11 +4,7 @@ use crate::{
     cql::{
         error::{CqlError, invalid},
         parse::ast::{Assigned, Term, Using},
-        prepare::{
-            binder::Binder,
-            elements,
-            plan::{Increment, WritePlan},
-        },
+        prepare::{binder::Binder, elements, plan::Increment},
     },
     schema::Column,
     types::literal::Literal,
@@ -40,19 +36,16 @@ pub(super) fn increment(
         }
     };
     let value = binder.of_column(value, column)?;
-    Ok(Increment { column: column.number, minus, value })
+    Ok(Increment { column: column.number, is_static: column.is_static(), minus, value })
 }
 
 /// Checks what is said of a write to counters besides their sums.
-pub(super) fn check(using: &Using, plan: &WritePlan) -> Result<(), CqlError> {
+pub(super) fn check(using: &Using) -> Result<(), CqlError> {
     if using.timestamp.is_some() {
         return invalid("Cannot provide custom timestamp for counter updates");
     }
     if using.ttl.is_some() {
         return invalid("Cannot provide custom TTL for counter updates");
-    }
-    if plan.many.is_some() {
-        return Err(CqlError::unsupported("IN and ranges in a write to counters are"));
     }
     Ok(())
 }

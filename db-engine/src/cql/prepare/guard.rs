@@ -25,7 +25,7 @@ pub(super) fn asks_for_regular(table: &Table, condition: &IfClause) -> bool {
 pub(super) fn check_row(table: &Table, write: &Modification) -> Result<(), CqlError> {
     let Modification::Delete(delete) = write else { return Ok(()) };
     let Delete { columns, relations, condition, .. } = delete;
-    if *condition == IfClause::Always {
+    if *condition == IfClause::Always || table.is_counter() {
         return Ok(());
     }
     let is_about = |relation: &Relation, column: &Column| match &relation.target {

@@ -205,6 +205,11 @@ impl WritePlan {
             || (self.action == Action::DeleteRow && self.many.is_some())
     }
 
+    /// Whether the static row must be known before.
+    pub(in crate::cql) fn reads_static(&self) -> bool {
+        self.static_changes.reads() || self.increments.iter().any(|increment| increment.is_static)
+    }
+
     /// Whether it changes static columns.
     pub(in crate::cql) fn writes_static(&self) -> bool {
         !self.static_changes.is_empty()
@@ -222,6 +227,7 @@ impl WritePlan {
 pub(in crate::cql) struct Increment {
     /// The number of its column.
     pub column: u16,
+    pub is_static: bool,
     /// Whether the value is taken away.
     pub minus: bool,
     pub value: BoundValue,

@@ -64,7 +64,7 @@ pub(super) fn prepare(
         plan.prior = Some(Box::new(Prior::new(table, None)));
     }
     if table.is_counter() {
-        counters::check(write.using(), &plan)?;
+        counters::check(write.using())?;
     }
     Ok(plan)
 }
@@ -190,7 +190,9 @@ impl WritePlan {
 
     /// Whether it changes static columns and nothing else.
     fn is_static_only(&self) -> bool {
-        self.changes.is_empty() && !self.static_changes.is_empty()
+        let regular = self.increments.iter().any(|increment| !increment.is_static);
+        let statics = self.increments.iter().any(|increment| increment.is_static);
+        self.changes.is_empty() && !regular && (statics || !self.static_changes.is_empty())
     }
 }
 
