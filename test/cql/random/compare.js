@@ -40,7 +40,7 @@ const FAULTS = [
   [/^(PRIMARY KEY column|Non PRIMARY KEY columns|Invalid null value)/, /^Some .* are missing/],
   [/^Invalid (null|unset) token value/, UNFIT],
   [/^PRIMARY KEY column/, /cannot be restricted by both/],
-  [/^Cannot use selection function/, /^Undefined column name/],
+  [/^Cannot (use selection function|restrict clustering columns)/, /^Undefined column name/],
   [/^(Cannot execute this query|ORDER BY is only|SELECT DISTINCT)/, /^PRIMARY KEY column/],
   [/^(Cannot execute this query|SELECT DISTINCT)/, /^Slice restrictions are not supported on/],
   [/^(ORDER BY is only|The token\(\) function)/, /^Undefined column name/],

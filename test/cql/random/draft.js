@@ -70,8 +70,8 @@ export class Draft {
   key(type) {
     const { random } = this
     if (random.chance(WRONG)) return this.#wrong(type)
-    // docs/protocol.md: an empty tuple is the same key as one of nulls.
-    const mayBeEmpty = type.kind !== 'tuple' && random.chance(this.#bound)
+    // docs/protocol.md: an empty tuple is the same key as one of nulls. A type with fields is one.
+    const mayBeEmpty = !/tuple|fields/.test(type.kind) && random.chance(this.#bound)
     if (mayBeEmpty && random.chance(EMPTY / 2)) return this.#bind('')
     if (random.chance(0.004)) return random.chance(this.#bound) ? this.#bind(null) : 'null'
     return this.exactly(this.pick(type, true))
