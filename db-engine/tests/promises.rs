@@ -207,5 +207,9 @@ fn what_was_dropped_with_its_column_is_left_out_of_new_files_and_what_is_newer_i
         let first = vec![Some(int(1)), Some(int(1)), None, None, element];
         let third = vec![Some(int(3)), None, Some(b"fresh value".to_vec()), None, None];
         assert_eq!(rows, [first, third], "stopped: {is_stopped}");
+        // Nor does it come back with a table that was emptied.
+        dialogue.run(0, "TRUNCATE k.d");
+        dialogue.run(0, "UPDATE k.d USING TIMESTAMP 20 SET v = 'old' WHERE p = 'a' AND c = 1");
+        assert_eq!(dialogue.page(0, "SELECT c FROM k.d", 100).0.len(), 0);
     }
 }
