@@ -1,4 +1,3 @@
 //! Which sstables to rewrite or remove: decisions only, carried out by the store.
 
-pub mod choice;
 pub mod expiry;
