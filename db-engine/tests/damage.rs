@@ -1,10 +1,11 @@
 //! Whatever is done to one file of a directory: it opens whole, or it is refused as it was.
 //!
-//! A small directory has lived through runs with one and two shards, flushes, deletions of all kinds,
-//! static rows, elements, counters, fields of user-defined types, changes of the schema and a crash. Then every byte of its files is flipped, every file is removed, cut at
-//! every byte, and put back to all that it ever was. Afterwards every row is there and right, or
-//! the engine says which file it refuses and what to do, and has not touched the directory. Blocks
-//! of sstables are judged when they are read: then the read is refused.
+//! A small directory has lived through runs with one and two shards, flushes, deletions of all
+//! kinds, static rows, elements, counters, fields of user-defined types, changes of the schema and
+//! a crash. Then every byte of its files is flipped, every file is removed, cut at every byte, and
+//! put back to all that it ever was. Afterwards every row is there and right, or the engine says
+//! which file it refuses and what to do, and has not touched the directory. Blocks of sstables are
+//! judged when they are read: then the read is refused.
 //!
 //! One thing cannot be told from a crash: a segment of the log that was put back, after the engine
 //! was killed, to what it was since the last flush of its shard. Then rows are as they were at that

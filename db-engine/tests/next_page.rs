@@ -228,16 +228,16 @@ fn pages_of_every_size_are_the_whole_with_and_without_what_is_kept() {
         let mut resumed = 0;
         for chunk in seeds(0..10) {
             let _seed = SeedOfRun(chunk);
-            let mut test = PagesTest::new(chunk, cache_bytes_max);
+            let mut pages = PagesTest::new(chunk, cache_bytes_max);
             for size in (1..=100).filter(|size| size % 10 == chunk % 10) {
-                let text = test.random.one_of(&STATEMENTS);
-                test.check(text, usize::try_from(size).unwrap());
-                let small = 1 + test.random.below(4);
-                let text = test.random.one_of(&STATEMENTS);
-                test.check(text, usize::try_from(small).unwrap());
+                let text = pages.random.one_of(&STATEMENTS);
+                pages.check(text, usize::try_from(size).unwrap());
+                let small = 1 + pages.random.below(4);
+                let text = pages.random.one_of(&STATEMENTS);
+                pages.check(text, usize::try_from(small).unwrap());
             }
-            test.count();
-            resumed += test.resumed;
+            pages.count();
+            resumed += pages.resumed;
         }
         assert_eq!(resumed > 0, keeps, "{resumed} pages went on with what was kept");
     }

@@ -164,12 +164,12 @@ fn report(
     )
 }
 
-fn report_pages(way: &LongRead, paged: &PagesRead, cpu_us: f64, json: bool) -> String {
+fn report_pages(way: &LongRead, read: &PagesRead, cpu_us: f64, json: bool) -> String {
     let float = |n: u64| f64::from(u32::try_from(n).expect("seconds of load"));
-    let (pages, rows) = (float(paged.pages), float(paged.rows));
+    let (pages, rows) = (float(read.pages), float(read.rows));
     let (name, size) = (way.name, way.page_rows);
     let (a_page, a_row) = (cpu_us / pages, cpu_us / rows);
-    let took_us = paged.seconds * 1e6 / pages;
+    let took_us = read.seconds * 1e6 / pages;
     if !json {
         println!(
             "{name:24} pages of {size:5}  {a_page:9.1} us/page  {a_row:6.3} us/row  \

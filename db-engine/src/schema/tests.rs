@@ -130,26 +130,45 @@ fn a_truncated_table_is_another_one_to_storage() {
     assert!(!after.is_current(before.table("ks", "t").unwrap().table_version()));
 }
 
+fn alter(catalog: &Catalog, change: Alteration) -> Catalog {
+    let ddl = Ddl::AlterTable { name: table(), if_exists: false, change };
+    let applied = apply(catalog, &ddl).unwrap();
+    assert_eq!(applied.change.unwrap().change, ChangeKind::Updated);
+    applied.catalog.unwrap()
+}
+
+fn drop_v(timestamp_us: Option<i64>) -> Alteration {
+    Alteration::Drop { if_exists: false, columns: vec!["v".to_string()], timestamp_us }
+}
+
+fn add_v(ty: &str) -> Alteration {
+    Alteration::Add { if_not_exists: false, columns: vec![column("v", ty)] }
+}
+
+fn t_of(catalog: &Catalog) -> Arc<super::Table> {
+    Arc::clone(catalog.table("ks", "t").unwrap())
+}
+
+fn number(catalog: &Catalog) -> u16 {
+    t_of(catalog).column("v").unwrap().number
+}
+
+/// From which timestamp on cells of the columns count.
+fn newer_than(catalog: &Catalog) -> Option<Vec<i64>> {
+    let t = t_of(catalog);
+    Some(t.counted_columns()?.iter().map(|column| column.newer_than_us).collect())
+}
+
+fn has_dropped(catalog: &Catalog, column: u16, timestamp: i64) -> bool {
+    let liveness = Liveness::forever(timestamp);
+    let cell = Cell { column, path: None, liveness, content: Content::Live(b"") };
+    t_of(catalog).settings().dropped.is_some_and(|dropped| dropped.have(&cell))
+}
+
 #[test]
 fn a_dropped_column_that_is_added_again_has_its_number_and_only_newer_cells() {
-    let alter = |catalog: &Catalog, change| {
-        let ddl = Ddl::AlterTable { name: table(), if_exists: false, change };
-        let applied = apply(catalog, &ddl).unwrap();
-        assert_eq!(applied.change.unwrap().change, ChangeKind::Updated);
-        applied.catalog.unwrap()
-    };
-    let number = |catalog: &Catalog| catalog.table("ks", "t").unwrap().column("v").unwrap().number;
     let before = with_table(Vec::new()).unwrap();
-    let drop = |timestamp_us| {
-        let columns = vec!["v".to_string()];
-        Alteration::Drop { if_exists: false, columns, timestamp_us }
-    };
-    let without = alter(&before, drop(None));
-    let table_of = |catalog: &Catalog| Arc::clone(catalog.table("ks", "t").unwrap());
-    let newer_than = |catalog: &Catalog| {
-        let columns = table_of(catalog).counted_columns()?;
-        Some(columns.iter().map(|column| column.newer_than_us).collect::<Vec<_>>())
-    };
+    let without = alter(&before, drop_v(None));
     assert_eq!(newer_than(&before), None);
     assert_eq!(newer_than(&without), Some(vec![i64::MIN]));
     let number_before = Some(number(&before));
@@ -160,53 +179,53 @@ fn a_dropped_column_that_is_added_again_has_its_number_and_only_newer_cells() {
         dropped_us: 1_000_000,
         number: number_before,
     };
-    assert_eq!(table_of(&without).dropped, [("v".to_string(), dropped)].into());
+    assert_eq!(t_of(&without).dropped, [("v".to_string(), dropped)].into());
     assert_eq!(Catalog::from_json(&without.to_json()).as_ref(), Ok(&without));
-    let add = |ty: &str| Alteration::Add { if_not_exists: false, columns: vec![column("v", ty)] };
-    let ddl = Ddl::AlterTable { name: table(), if_exists: false, change: add("text") };
+    let ddl = Ddl::AlterTable { name: table(), if_exists: false, change: add_v("text") };
     let refused = apply(&without, &ddl).unwrap_err();
     let text = "Cannot add a column 'v' of type text, incompatible with previously dropped column \
                 'v' of type double";
     assert_eq!(refused.to_string(), text);
-    let again = alter(&without, add("double"));
+    let again = alter(&without, add_v("double"));
     assert_eq!(number(&before), number(&again));
     assert_ne!(before.version, again.version);
     let mut expected = vec![i64::MIN; 2];
     expected[usize::from(number(&before))] = 1_000_000;
     assert_eq!(newer_than(&again), Some(expected.clone()));
-    let earlier = alter(&alter(&again, drop(Some(7))), add("double"));
+    let earlier = alter(&alter(&again, drop_v(Some(7))), add_v("double"));
     assert_eq!(newer_than(&earlier), Some(expected.clone()), "what was dropped does not come back");
-    let once_more = alter(&alter(&again, drop(Some(1_000_007))), add("double"));
+    let once_more = alter(&alter(&again, drop_v(Some(1_000_007))), add_v("double"));
     expected[usize::from(number(&before))] = 1_000_007;
     assert_eq!(newer_than(&once_more), Some(expected));
-    let dropped = |catalog: &Catalog, column: u16, timestamp: i64| {
-        let liveness = Liveness::forever(timestamp);
-        let cell = Cell { column, path: None, liveness, content: Content::Live(b"") };
-        table_of(catalog).settings().dropped.is_some_and(|dropped| dropped.have(&cell))
-    };
     let (own, other) = (number(&before), 1 - number(&before));
     for catalog in [&without, &again, &earlier] {
-        assert!(dropped(catalog, own, 1_000_000) && !dropped(catalog, own, 1_000_001));
-        assert!(!dropped(catalog, other, 0), "another column");
-        assert!(!dropped(catalog, own.max(other) + 1, 0), "one that comes later");
+        assert!(has_dropped(catalog, own, 1_000_000) && !has_dropped(catalog, own, 1_000_001));
+        assert!(!has_dropped(catalog, other, 0), "another column");
+        assert!(!has_dropped(catalog, own.max(other) + 1, 0), "one that comes later");
     }
-    assert!(!dropped(&before, own, 0) && dropped(&once_more, own, 1_000_007));
-    let described = describe::table_cql(&table_of(&once_more), true);
+    assert!(!has_dropped(&before, own, 0) && has_dropped(&once_more, own, 1_000_007));
+    let described = describe::table_cql(&t_of(&once_more), true);
     let drop_and_add = "\nALTER TABLE ks.t DROP v USING TIMESTAMP 1000007;\n\
                         ALTER TABLE ks.t ADD v double;";
     assert!(described.ends_with(drop_and_add), "{described}");
-    assert!(!describe::table_cql(&table_of(&once_more), false).contains("ALTER TABLE"));
+    assert!(!describe::table_cql(&t_of(&once_more), false).contains("ALTER TABLE"));
     assert_eq!(Catalog::from_json(&once_more.to_json()).as_ref(), Ok(&once_more));
-    // A program before this one did not keep the number: cells of old stay where they are.
+}
+
+#[test]
+fn a_column_that_an_older_program_dropped_comes_back_with_another_number() {
+    let before = with_table(Vec::new()).unwrap();
+    let own = number(&before);
+    let without = alter(&before, drop_v(None));
     let mut old: serde_json::Value = serde_json::from_str(&without.to_json()).unwrap();
     old["format"] = 1.into();
     let table = &mut old["keyspaces"][0]["tables"][0];
     table["dropped"] = serde_json::json!([{ "name": "v", "type": "double", "dropped_ms": 1_000 }]);
     let old = Catalog::from_json(&old.to_string()).unwrap();
-    let old = alter(&old, add("double"));
-    assert_ne!(number(&before), number(&old));
+    let old = alter(&old, add_v("double"));
+    assert_ne!(own, number(&old), "cells of old stay where they are");
     assert_eq!(newer_than(&old), Some(vec![i64::MIN; 2]));
-    assert!(dropped(&old, own, i64::MAX) && !dropped(&old, number(&old), 0));
+    assert!(has_dropped(&old, own, i64::MAX) && !has_dropped(&old, number(&old), 0));
 }
 
 #[test]

@@ -15,7 +15,10 @@ use crate::{
     wire::client::{Answer, Row, op},
 };
 use sandglass_db::io::Clock;
-use std::collections::{BTreeMap, BTreeSet};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fmt::Write as _,
+};
 
 /// Partitions of each table.
 const PARTITIONS: u64 = 4;
@@ -196,7 +199,7 @@ impl Simulation {
             let name = self.kinds.tables[table].name;
             if self.random.percent(10) {
                 self.change_kinds(&format!("TRUNCATE {name}"))?;
-                self.each_world(table, |world| world.empty());
+                self.each_world(table, crate::oracle::Oracle::empty);
             }
             // The type of a dropped column would be another one.
             let droppable: Vec<_> = COLUMNS
@@ -321,15 +324,15 @@ impl Simulation {
         let mut text = "SELECT p, c".to_string();
         let mut columns = Vec::new();
         for column in self.kinds.tables[table].columns() {
-            text += &format!(", {0}, writetime({0}), ttl({0})", column.name);
+            let _ = write!(text, ", {0}, writetime({0}), ttl({0})", column.name);
             columns.push(column.number);
         }
-        text += &format!(" FROM {name}");
+        let _ = write!(text, " FROM {name}");
         let mut is_reversed = false;
         if let [p] = partitions.as_slice() {
             is_reversed = self.random.percent(30);
             let order = if is_reversed { " ORDER BY c DESC" } else { "" };
-            text += &format!(" WHERE p = {p}{order}");
+            let _ = write!(text, " WHERE p = {p}{order}");
         }
         for p in &partitions {
             self.kinds.partitions.get_mut(&(table, *p)).unwrap().readers += 1;
@@ -438,7 +441,8 @@ impl KindRead {
             let cells = if is_static { &mut shared } else { &mut own };
             cells.extend(cells_of(*column, values));
         }
-        [&mut own, &mut shared].into_iter().for_each(|cells| cells.sort());
+        own.sort();
+        shared.sort();
         let rows = self.found.entry(p).or_default();
         assert!(rows.insert(c, (own, shared)).is_none(), "row {c:?} of {p} is there twice");
         let place = (p, c.unwrap_or(0));

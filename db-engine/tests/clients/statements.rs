@@ -6,7 +6,7 @@ use crate::oracle::{
     places::{NO_CK, ck_bytes},
 };
 use sandglass_db::{io::Random, types::comparable::ABOVE};
-use std::collections::BTreeSet;
+use std::{collections::BTreeSet, fmt::Write as _};
 
 /// A column: how the model knows it, its name, its type, and whether it is static.
 pub struct KindColumn {
@@ -149,8 +149,8 @@ impl Statements<'_> {
         for column in columns {
             let ck = if column.is_static { NO_CK } else { ck };
             let (value, of_column) = self.whole(column, ck, ttl_s);
-            names += &format!(", {}", column.name);
-            values += &format!(", {value}");
+            let _ = write!(names, ", {}", column.name);
+            let _ = write!(values, ", {value}");
             deeds.extend(of_column);
         }
         let (table, p, using) = (self.table.name, self.p, using(timestamp, ttl_s));
@@ -248,7 +248,9 @@ impl Statements<'_> {
                 let both = [put(int(k), Vec::new()), put(int(other), Vec::new())].concat();
                 (format!("{name} = {name} + {{{k}, {other}}}"), both)
             }
-            ("set<int>", 2 | 3) => (format!("{name} = {name} - {{{k}}}"), remove(int(k))),
+            ("set<int>", 2 | 3) | ("map<int, int>", 2) => {
+                (format!("{name} = {name} - {{{k}}}"), remove(int(k)))
+            }
             ("k.pair", 0 | 1) => (format!("{name}.x = {n}"), put(vec![0, 0], int(n))),
             ("k.pair", 2) => (format!("{name}.y = {n}"), put(vec![0, 1], int(n))),
             ("k.pair", 3) => (format!("{name}.x = null"), remove(vec![0, 0])),
@@ -256,7 +258,6 @@ impl Statements<'_> {
             ("map<int, int>", 1) => {
                 (format!("{name} = {name} + {{{k}: {n}}}"), put(int(k), int(n)))
             }
-            ("map<int, int>", 2) => (format!("{name} = {name} - {{{k}}}"), remove(int(k))),
             ("map<int, int>", 3) => (format!("{name}[{k}] = null"), remove(int(k))),
             _ => self.whole_of_each(column, cks, ttl_s),
         }
@@ -365,7 +366,7 @@ impl Statements<'_> {
                 for column in self.some_columns() {
                     if column.number != NUMBER {
                         let (set, of_column) = self.assignment(column, &[ck], 0);
-                        sets += &format!(", {set}");
+                        let _ = write!(sets, ", {set}");
                         deeds.extend(of_column);
                     }
                 }

@@ -34,8 +34,13 @@ const DIFFERENCES_MAX = 20
 const RESTART_AFTER = 2000
 const RESTARTS = /** @type {const} */ (['kill', 'stop'])
 
-/** Puts real names in place of T0 and T1, U0 and U1. @param {Statement} statement  @param {string} suffix
- * @returns {Statement} */
+/**
+ * Puts real names in place of T0 and T1, U0 and U1.
+ *
+ * @param {Statement} statement
+ * @param {string} suffix
+ * @returns {Statement}
+ */
 export function withNames(statement, suffix) {
   const text = statement.text.replaceAll(/\b([TU])([019])\b/g, `$1$2_${suffix}`)
   const children = statement.children?.map((child) => withNames(child, suffix))
