@@ -137,8 +137,9 @@ pub(super) struct DependentWrite {
     pub address: Address,
     pub statements: Vec<OwnStatement>,
     pub is_batch: bool,
-    /// Whether it is a batch that is there as a whole or not at all, on whatever shards.
-    pub is_logged: bool,
+    /// Whether it happens as a whole or not at all, on whatever shards: a logged batch, and what
+    /// counts, since half of it could not be asked for again.
+    pub is_whole: bool,
     pub kind: DependentKind,
     /// The timestamp that its client gave it, in microseconds since the Unix epoch.
     pub timestamp_us: Option<i64>,

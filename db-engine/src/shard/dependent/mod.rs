@@ -186,7 +186,7 @@ impl Core {
             address,
             statements,
             is_batch: batch.is_some(),
-            is_logged: batch == Some(BatchWord::Logged),
+            is_whole: batch == Some(BatchWord::Logged) || kind == DependentKind::Counter,
             kind,
             timestamp_us: terms.timestamp_us.filter(|_| kind == DependentKind::List),
             latches,

@@ -165,7 +165,7 @@ impl Core {
                 self.peers.tell(self.shard, Message::Wrote { tag, refused: None });
                 Ok(())
             }
-            Ok(Owner::Several) if write.is_logged => {
+            Ok(Owner::Several) if write.is_whole => {
                 write.parts_left = 1;
                 let bytes = mutations.len();
                 self.mutations = mutations;
