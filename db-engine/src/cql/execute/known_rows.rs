@@ -119,7 +119,11 @@ impl Prior {
         found: KnownRow<'a>,
         now_s: i64,
     ) -> Option<Projector<'a>> {
-        Some(self.live(found.row, now_s)?.with_static(found.static_row))
+        let mut row = self.live(found.row, now_s)?;
+        if let Some(static_row) = found.static_row {
+            row.add_static(static_row);
+        }
+        Some(row)
     }
 
     /// The static columns of the partition; `None` if there are none.

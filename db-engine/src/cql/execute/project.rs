@@ -72,6 +72,7 @@ const NULL: [u8; 4] = (-1i32).to_be_bytes();
 
 impl<'a> Projector<'a> {
     /// None if the row cannot be read, which storage has made sure of.
+    #[inline] // It is large: made where it stays, it is not copied for each row.
     pub(super) fn new(shape: Shape<'a>, row: PageRow<'a>) -> Option<Self> {
         let view = RowView::parse(row.row).ok()?;
         let cells = view.cells();
@@ -81,10 +82,8 @@ impl<'a> Projector<'a> {
     }
 
     /// Takes values of static columns from this row.
-    pub(super) fn with_static(mut self, row: Option<PageRow<'a>>) -> Self {
-        let shape = self.shape;
-        self.static_row = row.and_then(|row| Projector::new(shape, row)).map(Box::new);
-        self
+    pub(super) fn add_static(&mut self, row: PageRow<'a>) {
+        self.static_row = Projector::new(self.shape, row).map(Box::new);
     }
 
     /// Whether the row is there even without the cells that were dropped with their columns: by

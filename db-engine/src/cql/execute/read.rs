@@ -348,7 +348,7 @@ impl Read {
         start: usize,
         out: &mut Vec<u8>,
     ) -> Result<bool, CqlError> {
-        let Some(projector) = Projector::new(plan.shape(self.now_s, &self.parts), row) else {
+        let Some(mut projector) = Projector::new(plan.shape(self.now_s, &self.parts), row) else {
             return Ok(true);
         };
         if !projector.is_live() {
@@ -356,8 +356,9 @@ impl Read {
             return Ok(true);
         }
         let static_row = self.partition.as_ref().and_then(|one| one.static_row.as_deref());
-        let mut projector =
-            projector.with_static(static_row.map(|bytes| PageRow { ck: &[], row: bytes, ..row }));
+        if let Some(bytes) = static_row {
+            projector.add_static(PageRow { ck: &[], row: bytes, ..row });
+        }
         let scratch = &mut self.scratch;
         for filter in &self.filters {
             if !filter.matches(&mut projector, scratch)? {
