@@ -220,16 +220,7 @@ impl Parser<'_> {
             let timestamp_us = self.drop_timestamp()?;
             Alteration::Drop { if_exists, columns, timestamp_us }
         } else if self.words("rename") {
-            let mut pairs = Vec::new();
-            loop {
-                let from = self.name()?;
-                self.expect_words("to")?;
-                pairs.push((from, self.name()?));
-                if !self.words("and") {
-                    break;
-                }
-            }
-            Alteration::Rename(pairs)
+            Alteration::Rename(self.renamings()?)
         } else if self.words("alter") {
             return Err(CqlError::invalid("Altering column types is no longer supported"));
         } else {
@@ -237,6 +228,19 @@ impl Parser<'_> {
             Alteration::With(self.properties()?)
         };
         Ok(Ddl::AlterTable { name, if_exists, change })
+    }
+
+    /// `a TO b AND c TO d`.
+    pub(super) fn renamings(&mut self) -> Parsed<Vec<(String, String)>> {
+        let mut pairs = Vec::new();
+        loop {
+            let from = self.name()?;
+            self.expect_words("to")?;
+            pairs.push((from, self.name()?));
+            if !self.words("and") {
+                return Ok(pairs);
+            }
+        }
     }
 
     /// `USING TIMESTAMP` and a constant: Cassandra takes no marker here.

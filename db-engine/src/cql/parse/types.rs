@@ -74,16 +74,7 @@ impl Parser<'_> {
             TypeAlteration::Add { if_not_exists, name: self.name()?, ty: self.type_name(0)? }
         } else if self.words("rename") {
             let if_exists = self.words("if exists");
-            let mut pairs = Vec::new();
-            loop {
-                let from = self.name()?;
-                self.expect_words("to")?;
-                pairs.push((from, self.name()?));
-                if !self.words("and") {
-                    break;
-                }
-            }
-            TypeAlteration::Rename { if_exists, pairs }
+            TypeAlteration::Rename { if_exists, pairs: self.renamings()? }
         } else if self.words("alter") {
             return Err(CqlError::invalid("Altering field types is no longer supported"));
         } else {

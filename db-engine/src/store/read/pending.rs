@@ -102,10 +102,7 @@ impl Store {
         page: &mut Page,
         time: &mut TimeSlice<'_>,
     ) -> std::result::Result<bool, Refused> {
-        page.clear();
-        self.metrics.reads += 1;
-        let mut merge = self.merge_for(request);
-        let progress = self.run(&mut merge, request, page, time)?;
+        let (merge, progress) = self.try_read(request, page, time)?;
         if matches!(progress, Progress::Complete) {
             self.read_over(merge, request, page);
             return Ok(true);
@@ -138,13 +135,30 @@ impl Store {
         page: &mut Page,
         time: &mut TimeSlice<'_>,
     ) -> std::result::Result<bool, Refused> {
+        let (mut merge, progress) = self.try_read(request, page, time)?;
+        let is_complete = matches!(progress, Progress::Complete);
+        if is_complete {
+            self.read_over(merge, request, page);
+        } else {
+            merge.clear();
+            self.reads.merge = merge;
+        }
+        Ok(is_complete)
+    }
+
+    /// Reads as far as it goes at once.
+    #[inline]
+    fn try_read(
+        &mut self,
+        request: &ReadRequest,
+        page: &mut Page,
+        time: &mut TimeSlice<'_>,
+    ) -> std::result::Result<(Merge, Progress), Refused> {
         page.clear();
         self.metrics.reads += 1;
-        let mut merge = std::mem::take(&mut self.reads.merge);
+        let mut merge = self.merge_for(request);
         let progress = self.run(&mut merge, request, page, time)?;
-        merge.clear();
-        self.reads.merge = merge;
-        Ok(matches!(progress, Progress::Complete))
+        Ok((merge, progress))
     }
 
     /// What reads this: where it has got to for the page before, or from its beginning.
