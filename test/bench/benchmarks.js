@@ -1,4 +1,5 @@
 // The benchmarks, in the order in which they run and are published.
+import { attacks } from './attacks.js'
 import { engine } from './engine.js'
 import { idle } from './idle.js'
 import { memory, throughput } from './ingest.js'
@@ -17,6 +18,11 @@ import { queryable, reads } from './reads.js'
 
 /** @type {Benchmark[]} */
 export const BENCHMARKS = [
+  {
+    name: 'ingest-100',
+    title: 'How soon QoS 1 messages are acknowledged, 100 a second',
+    run: throughput('ingest-100', { connections: 100, sensors: 100, floor: 100, ackP99MsMax: 2 }),
+  },
   {
     name: 'ingest-500',
     title: 'QoS 1 messages of 500 sensors on 500 connections',
@@ -51,5 +57,10 @@ export const BENCHMARKS = [
   { name: 'reads', title: 'REST reads, while 2,000 messages/s come in', run: reads },
   { name: 'memory', title: 'Memory at 1,000 messages/s', run: memory },
   { name: 'engine', title: 'The engine alone: CPU of one operation', run: engine },
+  {
+    name: 'attacks',
+    title: 'The engine under nine attacks at once: how long another client waits',
+    run: attacks,
+  },
   { name: 'idle', title: 'The engine when nothing is to do', run: idle },
 ]

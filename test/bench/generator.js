@@ -7,7 +7,7 @@
 // Parent to child: the options, then `{ go: true }`. Child to parent: `ready`, `begin` (the warm-up
 // is over), `end` with the result (the last acknowledgement has come).
 import { connect as connectSocket } from 'node:net'
-import { setTimeout as delay } from 'node:timers/promises'
+import { setTimeout as delay, setImmediate as immediate } from 'node:timers/promises'
 import * as wire from '../support/wire.js'
 import { Histogram } from './histogram.js'
 
@@ -35,6 +35,8 @@ import { Histogram } from './histogram.js'
 
 /** How often due messages are sent, in milliseconds. */
 const TICK_MS = 2
+/** How much a timer may be late, in milliseconds. */
+const TIMER_LATE_MS = 3
 /** Connections that are opened at a time. */
 const CONNECT_AT_ONCE = 100
 /** How long the last acknowledgements may take, in milliseconds. */
@@ -203,9 +205,22 @@ class Generator {
     while (number < to) {
       const due = Math.min(to, ((performance.now() - this.startMs) * this.load.rate) / 1000)
       for (; number < due; number++) this.connections[number % this.connections.length].due(number)
-      await delay(TICK_MS)
+      await this.#wait(number)
     }
     return number
+  }
+
+  /**
+   * Waits for a tick. Where messages are farther apart, timers would be a good part of what is measured:
+   * then it waits for the next one, at last by looking at the clock.
+   *
+   * @param {number} number  Of the next message.
+   */
+  async #wait(number) {
+    const { rate } = this.load
+    if (1000 / rate <= TICK_MS) return delay(TICK_MS)
+    const leftMs = this.startMs + (number * 1000) / rate - performance.now()
+    return leftMs > TIMER_LATE_MS ? delay(leftMs - TIMER_LATE_MS) : immediate()
   }
 
   /** @param {number} published */

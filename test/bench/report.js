@@ -111,7 +111,8 @@ the newest of each benchmark. Everything runs on one machine: engine, ingest, ap
 generator share its cores. Times of messages run from when a message was due, so a stall counts for
 all that wait. CPU is what the kernel charged the process (\`schedstat\`), memory is proportional set
 size (\`smaps_rollup\`). Where other programs kept cores busy meanwhile, the page says how many: what
-was measured beside a compiler is a lower bound and no verdict.
+was measured beside a compiler is a lower bound and no verdict. Those who attack the engine run at the lowest
+priority: in reality they compute on other machines.
 `
 
 /** What others publish, for comparison: other machines, other loads. */

@@ -21,7 +21,15 @@ pub struct Engine {
 
 /// The binary with these arguments beside those that every test needs.
 pub fn command(directory: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_sandglass-db"));
+    let Some(tested) = option_env!("CARGO_BIN_EXE_sandglass-db") else {
+        panic!("Cargo names the binary for tests alone: examples use `command_of`");
+    };
+    command_of(Path::new(tested), directory, arguments)
+}
+
+/// The same with this binary.
+pub fn command_of(binary: &Path, directory: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(binary);
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("DB_")) {
         command.env_remove(name);
     }

@@ -14,7 +14,8 @@ pub const MIB: u64 = 1 << 20;
 /// What an engine under attack is given, and what it may have resident with all that it does not
 /// count.
 pub const MEMORY: &str = "64MiB";
-pub const RESIDENT_MAX: u64 = 96 * MIB;
+pub const MEMORY_BYTES: u64 = 64 * MIB;
+pub const RESIDENT_MAX: u64 = MEMORY_BYTES * 3 / 2;
 
 pub const OVERLOADED: i32 = 0x1001;
 
@@ -68,18 +69,69 @@ impl Honest {
 
     /// Reads a row that was acknowledged.
     pub fn read(&mut self, key: i32) {
-        let body = execute(&self.select, &[&key.to_be_bytes()]);
-        let answer = self.client.ask(op::EXECUTE, &body).expect("an answer");
-        assert_eq!(answer.rows().0, [[Some(Self::value(key))]], "row {key}");
+        assert!(self.finds(key), "row {key} is lost");
     }
 
-    /// Reads all that was acknowledged, of which there must be some.
-    pub fn check(&mut self) {
-        assert!(!self.acknowledged.is_empty(), "nothing was acknowledged");
-        for key in self.acknowledged.clone() {
-            self.read(key);
-        }
+    /// Whether a row is there as it was written.
+    fn finds(&mut self, key: i32) -> bool {
+        let body = execute(&self.select, &[&key.to_be_bytes()]);
+        let answer = self.client.ask(op::EXECUTE, &body).expect("an answer");
+        answer.rows().0 == [[Some(Self::value(key))]]
     }
+
+    /// Rows that were acknowledged, of which there must be some, and are not there.
+    pub fn lost(&mut self) -> Vec<i32> {
+        assert!(!self.acknowledged.is_empty(), "nothing was acknowledged");
+        let mut acknowledged = self.acknowledged.clone();
+        acknowledged.retain(|key| !self.finds(*key));
+        acknowledged
+    }
+
+    /// Reads all that was acknowledged.
+    pub fn check(&mut self) {
+        assert_eq!(self.lost(), [0; 0], "rows are lost");
+    }
+
+    /// Writes and reads rows until then, one after the other.
+    pub fn serve(&mut self, until: Instant) -> Waits {
+        let mut waits = Waits::default();
+        while Instant::now() < until {
+            let asked = Instant::now();
+            self.write(1);
+            waits.writes.push(asked.elapsed());
+            let known = self.acknowledged.len();
+            if known > 0 {
+                // By turns near the end and near the beginning.
+                let nth = if known.is_multiple_of(2) { known - 1 } else { known / 2 };
+                let asked = Instant::now();
+                self.read(self.acknowledged[nth]);
+                waits.reads.push(asked.elapsed());
+            }
+            sleep(Duration::from_millis(1));
+        }
+        waits
+    }
+}
+
+/// How long requests took, in their order.
+#[derive(Default)]
+pub struct Waits {
+    pub writes: Vec<Duration>,
+    pub reads: Vec<Duration>,
+}
+
+impl Waits {
+    pub fn all(&self) -> Vec<Duration> {
+        [self.writes.as_slice(), self.reads.as_slice()].concat()
+    }
+}
+
+/// The longest wait of this share of requests, in milliseconds.
+pub fn ms_at(percent: usize, waits: &[Duration]) -> f64 {
+    let mut waits = waits.to_vec();
+    waits.sort_unstable();
+    let last = waits.len().saturating_sub(1);
+    waits.get(last * percent / 100).map_or(0.0, Duration::as_secs_f64) * 1000.0
 }
 
 pub fn check_resident(engine: &Engine) {
