@@ -15,6 +15,7 @@ import {
 import { spans } from '@sandglass/common/spans'
 import cassandra from 'cassandra-driver'
 import { COVER_MS, letterPlace } from './rows.js'
+import { sendRows } from './rows-request.js'
 
 const { errors } = cassandra
 const { Long, responseErrorCodes, TimeUuid } = cassandra.types
@@ -131,6 +132,8 @@ export class Storage {
     try {
       if (rows.length === 1) {
         await this.#client.execute(rows[0].query, rows[0].params, options)
+      } else if (this.#database.isSandglass) {
+        await sendRows(this.#client, rows)
       } else {
         const statements = /** @type {{ query: string, params: any[] }[]} */ ([...rows])
         await this.#client.batch(statements, options)
