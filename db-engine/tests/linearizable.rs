@@ -12,8 +12,9 @@ mod whole;
 mod wire;
 
 use linear::{
+    asked::{SCHEMA, of_counters, of_row},
     checker::{Call, is_linearizable},
-    rows::{OfRow, OneRow},
+    rows::{OfRow, OnePartition, STATIC, Values},
 };
 use sandglass_db::{
     io::{
@@ -40,13 +41,6 @@ const IN_FLIGHT: usize = 3;
 /// More turns than anything needs.
 const TURNS_MAX: usize = 100_000;
 
-const SCHEMA: [&str; 3] = [
-    "CREATE KEYSPACE IF NOT EXISTS k WITH replication = \
-     {'class': 'SimpleStrategy', 'replication_factor': 1}",
-    "CREATE TABLE IF NOT EXISTS k.r (p int, c int, v int, l list<int>, PRIMARY KEY (p, c))",
-    "CREATE TABLE IF NOT EXISTS k.n (p int, c int, v counter, PRIMARY KEY (p, c))",
-];
-
 /// What is before the element of a list of one `int`: how many there are, and its length.
 const ONE_OF_FOUR: [u8; 8] = [0, 0, 0, 1, 0, 0, 0, 4];
 /// What is said of a list without elements.
@@ -57,11 +51,11 @@ const NO_LIST: &str = "Attempted to set an element on a list which is null";
 enum Wait {
     Hello,
     Schema,
-    /// The operation of this number.
-    Operation(usize),
+    /// The operation of this number, on so many partitions: the next numbers are the others.
+    Operation(usize, usize),
 }
 
-/// An operation of the history, on the row of a key.
+/// An operation of the history, on the partition of a key.
 #[derive(Debug)]
 struct Entry {
     key: i32,
@@ -79,6 +73,8 @@ struct Counts {
     refused: u64,
     reads: u64,
     added: u64,
+    reset: u64,
+    about_static: u64,
     put: u64,
     not_put: u64,
     crashes: u64,
@@ -99,6 +95,8 @@ struct Run {
     moment: u64,
     /// Values that were written: each once.
     written: i32,
+    /// How often the engine was opened.
+    lives: i32,
     counts: Counts,
 }
 
@@ -115,6 +113,7 @@ impl Run {
             history: Vec::new(),
             moment: 0,
             written: 0,
+            lives: 0,
             counts: Counts::default(),
             random,
         }
@@ -122,6 +121,10 @@ impl Run {
 
     fn below(&mut self, limit: usize) -> usize {
         usize::try_from(self.random.below(limit as u64)).unwrap()
+    }
+
+    fn below_i32(&mut self, limit: i32) -> i32 {
+        i32::try_from(self.random.below(limit.cast_unsigned().into())).unwrap()
     }
 
     fn connect(&mut self, engine: &mut Engine) -> Client<Wait> {
@@ -134,6 +137,7 @@ impl Run {
         self.config.shards = self.random.one_of(&[1, 2, 2, 3, 3]);
         let seed = self.random.next_u64();
         let mut engine = Engine::open(&self.disk, &self.clock, &self.config, seed).unwrap();
+        self.lives += 1;
         let ended = self.serve(&mut engine);
         let mut waited = 0;
         for shard in 0..engine.shards() {
@@ -228,93 +232,66 @@ impl Run {
         if self.disk.is_off() { Err(Ended) } else { Ok(()) }
     }
 
-    /// A client asks something of a row.
+    /// A client asks something of a partition, or of the counters of one or two.
     fn ask(&mut self) {
         let index = self.below(CLIENTS);
         if self.clients[index].waiting.len() >= IN_FLIGHT {
             return;
         }
-        let key = i32::try_from(self.random.below(KEYS.cast_unsigned().into())).unwrap();
-        if self.random.percent(30) {
-            return self.ask_counter(index, key);
+        let key = self.below_i32(KEYS);
+        if self.random.percent(40) {
+            // Each is there for two lives: what is not answered is not known for ever.
+            let first = KEYS + KEYS * (self.lives + self.below_i32(2));
+            let mut keys = vec![first + key];
+            if self.random.percent(15) {
+                keys.push(first + (key + 1) % KEYS);
+            }
+            let (text, operation) = of_counters(&mut self.random, &keys);
+            return self.send(index, &keys, &text, &operation);
         }
-        let place = format!("p = {key} AND c = 0");
         self.written += 1;
-        let to = self.written;
-        let (text, operation) = match self.random.below(10) {
-            0 | 1 => (format!("SELECT v, l FROM k.r WHERE {place}"), OfRow::Read(None)),
-            2 => {
-                (format!("DELETE FROM k.r WHERE {place} IF EXISTS"), OfRow::Delete { answer: None })
-            }
-            3 | 4 => (
-                format!(
-                    "INSERT INTO k.r (p, c, v, l) VALUES ({key}, 0, {to}, [{to}]) IF NOT EXISTS"
-                ),
-                OfRow::Insert { to, answer: None },
-            ),
-            5 | 6 => (
-                format!("UPDATE k.r SET v = {to}, l[0] = {to} WHERE {place}"),
-                OfRow::Put { to, answer: None },
-            ),
-            _ => {
-                // Most know what is there, or was a moment ago.
-                let from = self.guess(key);
-                let set = format!("v = {to}, l[0] = {to}");
-                let text = format!("UPDATE k.r SET {set} WHERE {place} IF v = {from}");
-                (text, OfRow::Swap { from, to, answer: None })
-            }
-        };
-        self.send(index, key, &text, operation);
+        // Most know what is there, or was a moment ago.
+        let known = [0, STATIC].map(|place| self.guess(key, place));
+        let (text, operation) = of_row(&mut self.random, key, known, self.written);
+        self.send(index, &[key], &text, &operation);
     }
 
-    /// A client asks something of a counter. Their keys follow those of rows.
-    fn ask_counter(&mut self, index: usize, key: i32) {
-        let place = format!("p = {key} AND c = 0");
-        let by = i32::try_from(self.random.below(1_000)).unwrap() - 300;
-        let (text, operation) = match self.random.below(10) {
-            0..4 => (format!("SELECT v FROM k.n WHERE {place}"), OfRow::Read(None)),
-            4..8 => (format!("UPDATE k.n SET v = v + {by} WHERE {place}"), OfRow::Add { by }),
-            _ => {
-                let rest = by - 7;
-                let text = format!(
-                    "BEGIN COUNTER BATCH UPDATE k.n SET v = v + 7 WHERE {place}; \
-                     UPDATE k.n SET v = v + {rest} WHERE {place} APPLY BATCH"
-                );
-                (text, OfRow::Add { by })
-            }
-        };
-        self.send(index, KEYS + key, &text, operation);
-    }
-
-    fn send(&mut self, index: usize, key: i32, text: &str, operation: OfRow) {
+    fn send(&mut self, index: usize, keys: &[i32], text: &str, operation: &OfRow) {
         self.moment += 1;
-        let call = Call { operation, called: self.moment, returned: None };
-        self.history.push(Entry { key, call, is_refused: false });
-        let wait = Wait::Operation(self.history.len() - 1);
+        let wait = Wait::Operation(self.history.len(), keys.len());
+        for key in keys {
+            let call = Call { operation: operation.clone(), called: self.moment, returned: None };
+            self.history.push(Entry { key: *key, call, is_refused: false });
+        }
         self.clients[index].ask(op::QUERY, &query(text), wait);
     }
 
-    /// A value that the row of a key had lately, as far as clients have been told.
-    fn guess(&mut self, key: i32) -> i32 {
+    /// A value that the row of a key, or its static column, had lately, as far as clients have been
+    /// told.
+    fn guess(&mut self, key: i32, place: usize) -> Option<i32> {
         let known = |entry: &Entry| match &entry.call.operation {
             _ if entry.key != key || entry.call.returned.is_none() => None,
-            OfRow::Swap { to, answer: Some(Ok(())), .. }
-            | OfRow::Put { to, answer: Some(Ok(())) }
-            | OfRow::Insert { to, answer: Some(Ok(())) } => Some(*to),
-            OfRow::Read(found)
-            | OfRow::Swap { answer: Some(Err(found)), .. }
-            | OfRow::Insert { answer: Some(Err(found)), .. } => *found,
+            OfRow::Swap { set, to, answer: Some(Ok(())), .. } if set[place] => Some(Some(*to)),
+            OfRow::Swap { asked, answer: Some(Err(found)), .. } if *asked == place => Some(*found),
+            OfRow::Read(values) => Some(values[place]),
+            OfRow::Put { to, answer: Some(Ok(())) }
+            | OfRow::Insert { to, answer: Some(Ok(())) }
+                if place == 0 =>
+            {
+                Some(Some(*to))
+            }
+            OfRow::Insert { answer: Some(Err(found)), .. } if place == 0 => Some(*found),
             _ => None,
         };
         let back = self.random.one_of(&[0, 0, 0, 1, 2]);
-        self.history.iter().rev().filter_map(known).nth(back).unwrap_or(0)
+        self.history.iter().rev().filter_map(known).nth(back).flatten()
     }
 
     fn take(&mut self, engine: &mut Engine, index: usize) {
         for (wait, answer) in self.clients[index].take(engine, 1 << 20) {
-            if let Wait::Operation(number) = wait {
+            if let Wait::Operation(first, count) = wait {
                 self.moment += 1;
-                self.answered(number, &answer);
+                (first..first + count).for_each(|number| self.answered(number, &answer));
             }
         }
     }
@@ -343,22 +320,22 @@ impl Run {
             return;
         }
         entry.call.returned = Some(self.moment);
-        if let OfRow::Add { .. } = entry.call.operation {
+        if let OfRow::Add(_) | OfRow::Reset(_) = entry.call.operation {
             assert_eq!(answer.kind(), 1, "void");
-            self.counts.added += 1;
+            let is_sum = matches!(entry.call.operation, OfRow::Add(_));
+            *(if is_sum { &mut self.counts.added } else { &mut self.counts.reset }) += 1;
             return;
         }
         let rows = answer.rows().0;
         if let OfRow::Read(found) = &mut entry.call.operation {
-            *found = rows.first().and_then(|row| int(row, 0));
-            if let Some([value, list]) = rows.first().map(Vec::as_slice) {
-                let element = list.as_ref().and_then(|list| list.strip_prefix(&ONE_OF_FOUR));
-                assert_eq!(value.as_deref(), element, "the list has the value of the row");
-            }
+            *found = values(&rows);
             self.counts.reads += 1;
             return;
         }
         let [row] = rows.as_slice() else { panic!("one row: {rows:?}") };
+        if let OfRow::Swap { asked: STATIC, .. } = entry.call.operation {
+            self.counts.about_static += 1;
+        }
         let told = if row[0].as_deref() == Some(&[1]) {
             self.counts.applied += 1;
             Ok(())
@@ -373,7 +350,7 @@ impl Run {
             | OfRow::Delete { answer } => {
                 *answer = Some(told);
             }
-            OfRow::Read(_) | OfRow::Add { .. } | OfRow::Put { .. } => {}
+            OfRow::Read(_) | OfRow::Add(_) | OfRow::Reset(_) | OfRow::Put { .. } => {}
         }
     }
 
@@ -435,11 +412,28 @@ impl Run {
             by_key.entry(entry.key).or_default().push(entry.call);
         }
         for (key, calls) in by_key {
-            let holds = is_linearizable::<OneRow>(None, &calls);
-            assert!(holds, "the history of row {key} is not linearizable:\n{calls:#?}");
+            let holds = is_linearizable::<OnePartition>([None; 3], &calls);
+            assert!(holds, "the history of partition {key} is not linearizable:\n{calls:#?}");
         }
         self.counts
     }
+}
+
+/// What a partition has, of rows of its static column, the key of the row, its value, and its list.
+fn values(rows: &[Row]) -> Values {
+    let mut values = [None; 3];
+    for row in rows {
+        let is_counter = row.len() == 3;
+        values[if is_counter { 2 } else { STATIC }] = int(row, 0);
+        if let Some(place) = int(row, 1) {
+            values[usize::try_from(place).unwrap()] = int(row, 2);
+        }
+        if let [_, _, value, list] = row.as_slice() {
+            let element = list.as_ref().and_then(|list| list.strip_prefix(&ONE_OF_FOUR));
+            assert_eq!(value.as_deref(), element, "the list has the value of the row");
+        }
+    }
+    values
 }
 
 fn int(row: &Row, column: usize) -> Option<i32> {
@@ -474,7 +468,9 @@ fn writes_that_depend_on_what_is_there_are_linearizable() {
         ("refused", sum(|c| c.refused), 1),
         ("reads", sum(|c| c.reads), 500),
         ("added", sum(|c| c.added), 500),
-        ("put into a list", sum(|c| c.put), 500),
+        ("counters deleted", sum(|c| c.reset), 100),
+        ("conditions on static columns", sum(|c| c.about_static), 500),
+        ("put into a list", sum(|c| c.put), 300),
         ("not put into a list", sum(|c| c.not_put), 100),
         ("crashes", sum(|c| c.crashes), 50),
         ("latches", sum(|c| c.waited), 1_000),

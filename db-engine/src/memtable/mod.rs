@@ -89,6 +89,8 @@ pub struct Memtable {
     bytes: usize,
     rows: usize,
     timestamp_min: Option<i64>,
+    /// Of rows alone.
+    timestamp_max: Option<i64>,
     /// Whether a range of rows is deleted in any partition.
     has_ranges: bool,
     scratch: Vec<u8>,
@@ -178,7 +180,12 @@ impl Memtable {
             debug_assert!(false, "rows are checked where they enter");
             return;
         };
-        let oldest = view.timestamps().min();
+        let mut timestamps = view.timestamps();
+        let span = timestamps.next().map(|first| {
+            timestamps.fold((first, first), |(min, max), us| (us.min(min), us.max(max)))
+        });
+        let (oldest, newest) = span.unzip();
+        self.timestamp_max = self.timestamp_max.max(newest);
         let range = partition.ranges.as_ref().and_then(|ranges| ranges.covering(ck));
         let deletion = partition.deletion.max(range);
         let hidden = deletion.filter(|deletion| oldest <= Some(deletion.timestamp));
@@ -369,6 +376,12 @@ impl Memtable {
     #[must_use]
     pub fn timestamp_min(&self) -> Option<i64> {
         self.timestamp_min
+    }
+
+    /// The newest timestamp of a row that was written to it.
+    #[must_use]
+    pub fn timestamp_max(&self) -> Option<i64> {
+        self.timestamp_max
     }
 }
 

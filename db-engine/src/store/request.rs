@@ -112,7 +112,7 @@ pub struct Position {
 
 /// Rows to be read from one table of one shard.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-#[allow(clippy::struct_excessive_bools)] // five things that can each be asked for
+#[allow(clippy::struct_excessive_bools)] // six things that can each be asked for
 pub struct ReadRequest {
     /// The table.
     pub table: TableNumber,
@@ -144,6 +144,8 @@ pub struct ReadRequest {
     pub bypass_cache: bool,
     /// Whether [`Page::newest_us`] is wanted, of the one row that is read.
     pub newest: bool,
+    /// Whether no row of the one partition that is read may be newer than that, whichever are read.
+    pub newest_of_all: bool,
     /// Whether the page after this one is likely to be asked for: what was read is kept for it.
     pub goes_on: bool,
 }
@@ -175,6 +177,7 @@ impl ReadRequest {
             static_rows: false,
             bypass_cache: false,
             newest: false,
+            newest_of_all: false,
             goes_on: false,
         }
     }

@@ -72,6 +72,15 @@ impl TableData {
         Arc::make_mut(&mut self.sstables).extract_if(.., |one| is_removed(one)).collect()
     }
 
+    /// No row of a partition with this token is newer. It may be older than rows of others.
+    pub fn newest_us(&self, token: Token) -> Option<i64> {
+        let memtables = [Some(&self.active), self.flushing.as_deref()];
+        let in_memory = memtables.into_iter().flatten().filter_map(Memtable::timestamp_max);
+        // The first one is the newest.
+        let mut own = self.sstables.iter().filter(|one| one.overlaps(token.0, token.0));
+        in_memory.chain(own.next().map(|one| one.summary.timestamp_max)).max()
+    }
+
     /// The first second at which one of the sstables of this shard alone may be of no use any more.
     pub fn expires_s(&self, is_own: impl Fn(Token) -> bool) -> Option<i64> {
         let summaries = self.sstables.iter().map(|sstable| &sstable.summary);

@@ -12,6 +12,7 @@ use std::sync::Arc;
 
 /// A row that must be known before a write.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+#[allow(clippy::struct_excessive_bools)] // Each is a fact of its own.
 pub struct RowName {
     /// Its table.
     pub table: TableNumber,
@@ -29,6 +30,9 @@ pub struct RowName {
     pub with_first: bool,
     /// Whether a condition is about it, and not about static columns alone.
     pub has_condition: bool,
+    /// Whether rows of its partition are deleted that are not read: of counters alone, whose
+    /// timestamps are never far ahead.
+    pub hides_others: bool,
 }
 
 impl RowName {
@@ -42,6 +46,7 @@ impl RowName {
             static_rows: prior.static_rows,
             with_first: false,
             has_condition: false,
+            hides_others: false,
         }
     }
 

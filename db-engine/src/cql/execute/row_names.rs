@@ -55,6 +55,7 @@ pub fn rows_of(
     let mut asked = Asked::default();
     let mut partition: Option<(TableNumber, Vec<u8>)> = None;
     for BoundWrite { plan, values, .. } in writes {
+        let hides_others = plan.is_counter() && plan.deletes_several();
         match &plan.many {
             Some(many) if is_conditional => {
                 check_range(many, is_batch)?;
@@ -71,7 +72,8 @@ pub fn rows_of(
                     // Of counters that are deleted, the partition is held.
                     let is_held = plan.is_counter() && plan.increments.is_empty();
                     if is_held || plan.reads_static() {
-                        asked.add(RowName::new(prior, plan.table, &key, Vec::new()))?;
+                        let name = RowName::new(prior, plan.table, &key, Vec::new());
+                        asked.add(RowName { hides_others, ..name })?;
                     }
                     for ck in cks.iter().filter(|_| plan.has_row) {
                         asked.add(RowName::new(prior, plan.table, &key, ck.clone()))?;
@@ -92,6 +94,7 @@ pub fn rows_of(
             asked.add(RowName::new(prior, plan.table, &key, Vec::new()))?;
         }
         let name = RowName::new(prior, plan.table, &key, scratch.ck.clone());
+        let name = RowName { hides_others, ..name };
         asked.add(name.clone())?;
         if let Some(guard) = &prior.guard {
             asked.add_guard(name, guard)?;

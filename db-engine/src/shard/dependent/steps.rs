@@ -221,6 +221,7 @@ fn request_of(row: &RowName, now_s: i64) -> ReadRequest {
         static_rows: row.static_rows,
         columns: Some(Arc::clone(&row.columns)),
         newest: true,
+        newest_of_all: row.hides_others,
         ..ReadRequest::scan(row.table, i64::MIN, i64::MAX, now_s)
     }
 }

@@ -196,6 +196,12 @@ impl Store {
         if self.applying.as_ref().is_some_and(|applying| applying.is_half_seen_by(request)) {
             return Ok(Progress::TimeIsOver);
         }
+        if let Partitions::One { token, .. } = request.partitions
+            && request.newest_of_all
+            && let Some(newest_us) = table.newest_us(token)
+        {
+            page.note_timestamp(newest_us);
+        }
         let before = page.cost.rows_scanned;
         let (cache, mut found) = (&mut self.cache, 0);
         let mut find = |id: BlockId| {

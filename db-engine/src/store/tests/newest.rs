@@ -89,3 +89,33 @@ fn deleted_things_count_in_memory_and_on_disk() {
         assert_eq!(newest(&machine, &mut store, ck), Some(20));
     }
 }
+
+#[test]
+fn of_all_rows_of_a_partition_none_is_newer() {
+    let machine = Machine::new();
+    let mut store = machine.open();
+    write(&mut store, |builder, at| {
+        builder.row(b"a", &at(31), true).cell(1, b"x");
+        builder.row(b"b", &at(17), true).cell(1, b"x");
+    });
+    let ask = |store: &mut Store| {
+        let none = || Bound::Included(Vec::new());
+        let of_partition = ReadRequest::partition(TABLE, token(KEY), KEY, 1);
+        let request = ReadRequest {
+            from: none(),
+            to: none(),
+            newest: true,
+            newest_of_all: true,
+            ..of_partition
+        };
+        machine.read(store, &request).newest_us()
+    };
+    assert_eq!(ask(&mut store), Some(31), "in memory");
+    flush_and_close(store);
+    let mut store = machine.open();
+    assert_eq!(ask(&mut store), Some(31), "on disk");
+    write(&mut store, |builder, at| {
+        builder.row(b"c", &at(40), true).cell(1, b"x");
+    });
+    assert_eq!(ask(&mut store), Some(40), "in both");
+}
