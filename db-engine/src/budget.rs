@@ -14,7 +14,7 @@ use std::sync::{
 pub enum Share {
     /// Rows that no sstable has yet, and blocks of the log on their way.
     Memtables,
-    /// Blocks of sstables that were read lately, and indexes of sstables.
+    /// Blocks of sstables that were read lately, and indexes and filters of sstables.
     Blocks,
     /// Reads under way, and answers that clients have not taken.
     Answers,

@@ -6,13 +6,18 @@ use super::{
     FOOTER_BYTES, SstableId, Summary,
     block::{invalid, length_u16, length_u32},
     checksum,
+    clustering_span::ClusteringSpan,
     summary::SUMMARY_BYTES,
+    token_filter::TokenFilter,
 };
 use crate::mutation::{Input, Token};
 
-const MAGIC: [u8; 8] = *b"SANDSST3";
+const MAGIC: [u8; 8] = *b"SANDSST4";
 
-/// Of files without deletions of ranges of rows.
+/// Of files that do not tell what they cannot have.
+const THIRD_MAGIC: [u8; 8] = *b"SANDSST3";
+
+/// Of files, besides, without deletions of ranges of rows.
 const SECOND_MAGIC: [u8; 8] = *b"SANDSST2";
 
 /// Of files in whose index, besides, clustering keys have a length of two bytes.
@@ -44,18 +49,38 @@ pub struct Footer {
     pub index: Location,
     blocks: u32,
     index_checksum: u32,
-    is_first_version: bool,
+    version: u8,
 }
 
-/// Where the blocks of an sstable begin: places after the last row of the block before, and not
-/// after the first of their own.
+/// What an sstable cannot have, and where its blocks begin: places after the last row of the block
+/// before, and not after the first of their own.
 #[derive(Clone, Debug)]
 pub struct Index {
     entries: Vec<IndexEntry>,
+    /// What the sstable cannot have; `None` if it does not tell.
+    contents: Option<(ClusteringSpan, TokenFilter)>,
     memory_bytes: usize,
 }
 
 impl Index {
+    /// Whether there may be something of a partition between two clustering keys, its deletion
+    /// included. If not, there is nothing, and no block need be looked for.
+    #[inline]
+    #[must_use]
+    pub fn may_have(&self, token: Token, from: Bound<&[u8]>, to: Bound<&[u8]>) -> bool {
+        self.contents
+            .as_ref()
+            .is_none_or(|(span, filter)| span.may_have(from, to) && filter.may_have(token))
+    }
+
+    /// A clustering key before which, in the order of reading, there is nothing of what is between
+    /// these two in any partition; `None` if that is not known, or not behind where the reading
+    /// begins.
+    #[must_use]
+    pub fn begins_at(&self, from: Bound<&[u8]>, to: Bound<&[u8]>, reverse: bool) -> Option<&[u8]> {
+        self.contents.as_ref()?.0.begins_at(from, to, reverse)
+    }
+
     /// The blocks that can hold rows of a partition between two clustering keys. A cursor begins in
     /// the first of them, or backwards in the last one. Either tells whether the partition is
     /// deleted: it begins there, or in the block, which then begins with its deletion.
@@ -178,14 +203,12 @@ pub fn read_footer(id: SstableId, file_bytes: u64, bytes: &[u8]) -> io::Result<F
     let parsed = (|| {
         let mut input = Input(body);
         let magic = input.take(MAGIC.len())?;
-        let is_first_version = magic == FIRST_MAGIC;
-        if magic != MAGIC && magic != SECOND_MAGIC && !is_first_version {
-            return None;
-        }
+        let magics = [FIRST_MAGIC, SECOND_MAGIC, THIRD_MAGIC, MAGIC];
+        let (version, _) = (1..).zip(magics).find(|(_, known)| magic == known)?;
         let summary = Summary::decode(input.take(SUMMARY_BYTES)?.first_chunk()?);
         let index = Location { offset: input.i64()?.cast_unsigned(), bytes: input.u32()? };
         let (blocks, index_checksum) = (input.u32()?, input.u32()?);
-        let footer = Footer { summary, index, blocks, index_checksum, is_first_version };
+        let footer = Footer { summary, index, blocks, index_checksum, version };
         let end = index.offset.checked_add(u64::from(index.bytes))?;
         let fits = summary.id == id && summary.bytes == file_bytes && Some(end) == offset;
         fits.then_some(footer)
@@ -205,20 +228,28 @@ pub fn read_index(footer: &Footer, bytes: &[u8]) -> io::Result<Index> {
     }
     let mut input = Input(bytes);
     let mut entries = Vec::new();
-    while !input.0.is_empty() {
-        let entry = read_entry(&mut input, footer.is_first_version);
-        entries.push(entry.ok_or_else(|| invalid("the index is malformed"))?);
+    let malformed = || invalid("the index is malformed");
+    for _ in 0..footer.blocks {
+        entries.push(read_entry(&mut input, footer.version == 1).ok_or_else(malformed)?);
     }
+    let contents = if footer.version < 4 {
+        None
+    } else {
+        let span = ClusteringSpan::decode(&mut input).ok_or_else(malformed)?;
+        Some((span, TokenFilter::decode(&mut input).ok_or_else(malformed)?))
+    };
     if !entries.is_sorted_by(|a, b| a.place() <= b.place()) {
         return Err(invalid("the index is not in order"));
     }
-    if entries.len() != footer.blocks as usize {
+    if !input.0.is_empty() {
         return Err(invalid("the index has another number of blocks"));
     }
     entries.shrink_to_fit();
     let keys: usize = entries.iter().map(|entry| entry.key.len() + entry.ck.len()).sum();
-    let memory_bytes = entries.capacity() * size_of::<IndexEntry>() + keys;
-    Ok(Index { entries, memory_bytes })
+    let told = contents.as_ref();
+    let told = told.map_or(0, |(span, filter)| span.memory_bytes() + filter.memory_bytes());
+    let memory_bytes = entries.capacity() * size_of::<IndexEntry>() + keys + told;
+    Ok(Index { entries, contents, memory_bytes })
 }
 
 fn read_entry(input: &mut Input<'_>, is_first_version: bool) -> Option<IndexEntry> {

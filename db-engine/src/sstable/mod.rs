@@ -9,8 +9,10 @@
 #![deny(clippy::indexing_slicing)]
 
 mod block;
+mod clustering_span;
 mod index;
 mod summary;
+mod token_filter;
 mod writer;
 
 pub(crate) use block::invalid;

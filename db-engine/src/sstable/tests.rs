@@ -1,3 +1,4 @@
+mod contents;
 mod ranges;
 
 use std::ops::Bound;

@@ -3,7 +3,9 @@
 use super::{
     BLOCK_BYTES, FOOTER_BYTES, SstableId, Summary,
     block::{Compressor, pack, put_partition, put_range, put_row},
+    clustering_span::ClusteringSpan,
     index::{put_entry, put_footer},
+    token_filter::TokenFilterWriter,
 };
 use crate::mutation::{Deletion, RangeDeletion, RowView, TableNumber, Token};
 use std::ops::Range;
@@ -36,6 +38,10 @@ pub struct Writer {
     last_ck: Range<usize>,
     /// The clustering key of the last entry of the block before.
     before: Vec<u8>,
+    clustering: ClusteringSpan,
+    /// Whether an entry with a clustering key has come in the partition.
+    has_entry: bool,
+    filter: TokenFilterWriter,
 }
 
 impl Writer {
@@ -70,6 +76,9 @@ impl Writer {
             first: None,
             last_ck: 0..0,
             before: Vec::new(),
+            clustering: ClusteringSpan::default(),
+            has_entry: false,
+            filter: TokenFilterWriter::default(),
         }
     }
 
@@ -81,7 +90,10 @@ impl Writer {
 
     /// Begins a partition, which must come after the last one by token and key.
     pub fn partition(&mut self, token: Token, key: &[u8], deletion: Option<Deletion>) {
+        self.note_last_entry();
         self.close_full_block();
+        self.has_entry = false;
+        self.filter.add(token);
         let summary = &mut self.summary;
         summary.token_first = summary.token_first.min(token);
         summary.token_last = token;
@@ -91,6 +103,7 @@ impl Writer {
         self.deletion = deletion;
         self.range = None;
         if let Some(deletion) = deletion {
+            self.clustering.note_deleted_partition();
             self.note_timestamp(deletion.timestamp);
             self.summary.expires_s = self.summary.expires_s.max(deletion.deleted_s);
         }
@@ -130,6 +143,7 @@ impl Writer {
         let from = start + size_of::<u8>() + size_of::<u32>();
         self.last_ck = from..from + range.from.len();
         self.range = Some((range.to.to_vec(), range.deletion));
+        self.clustering.note_last(range.to);
         self.note_timestamp(range.deletion.timestamp);
         self.summary.expires_s = self.summary.expires_s.max(range.deletion.deleted_s);
     }
@@ -137,6 +151,10 @@ impl Writer {
     /// Sees that there is a block for an entry with this clustering key.
     fn begin_entry(&mut self, ck: &[u8]) {
         self.close_full_block();
+        if !self.has_entry {
+            self.clustering.note_first(ck);
+            self.has_entry = !ck.is_empty();
+        }
         if !self.raw.is_empty() {
             return;
         }
@@ -149,6 +167,11 @@ impl Writer {
             put_range(&mut self.raw, RangeDeletion { from: &start, to, deletion: *deletion });
         }
         self.first = Some((self.token, self.key.clone(), start));
+    }
+
+    /// Takes note of where the partition at hand ends: its last entry is not in a block before.
+    fn note_last_entry(&mut self) {
+        self.clustering.note_last(self.raw.get(self.last_ck.clone()).unwrap_or_default());
     }
 
     fn note_timestamp(&mut self, timestamp: i64) {
@@ -183,7 +206,10 @@ impl Writer {
     /// Ends the file. Gives the bytes that come last, index and footer among them.
     #[must_use]
     pub fn finish(mut self) -> (Summary, Vec<u8>) {
+        self.note_last_entry();
         self.close_block();
+        self.clustering.encode(&mut self.index);
+        self.filter.finish(&mut self.index);
         let mut output = self.output;
         let index_bytes = self.index.len() as u64;
         self.summary.bytes = self.offset + index_bytes + FOOTER_BYTES as u64;

@@ -3,6 +3,7 @@ mod ranges;
 mod reads;
 mod refusals;
 mod resumed;
+mod skipped;
 mod static_rows;
 
 use std::{

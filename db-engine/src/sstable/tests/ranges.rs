@@ -1,7 +1,7 @@
 //! Deleted ranges in blocks: each block tells alone what is deleted in its part of a partition.
 
 use super::*;
-use crate::{io::Random, mutation::RangeDeletion, sstable::checksum};
+use crate::{io::Random, mutation::RangeDeletion};
 
 const KEY: &[u8] = b"key";
 
@@ -152,19 +152,5 @@ fn a_flipped_bit_of_a_range_is_found() {
             (0..index.len()).try_for_each(|number| block(&bytes, &index, number).map(drop))
         });
         assert!(read.is_err(), "bit {bit}");
-    }
-}
-
-#[test]
-fn a_file_of_the_second_version_is_read_and_one_of_the_next_is_not() {
-    let (bytes, summary) = file(2, 100);
-    let footer = bytes.len() - FOOTER_BYTES;
-    for (version, is_read) in [(b'2', true), (b'3', true), (b'4', false)] {
-        let mut bytes = bytes.clone();
-        bytes[footer + 7] = version;
-        let end = bytes.len() - 4;
-        let sum = checksum(ID, footer as u64, &bytes[footer..end]);
-        bytes[end..].copy_from_slice(&sum.to_le_bytes());
-        assert_eq!(open(&bytes).map(|found| found.0).ok(), is_read.then_some(summary));
     }
 }

@@ -117,10 +117,10 @@ impl DiskCursor {
         let index = &sstable.index;
         let blocks = match slice.span {
             PartitionSpan::One { token, key } => {
-                if !sstable.overlaps(token.0, token.0) {
+                let (from, to) = slice.bounds();
+                if !sstable.overlaps(token.0, token.0) || !index.may_have(token, from, to) {
                     return None;
                 }
-                let (from, to) = slice.bounds();
                 index.blocks_of_partition(token, key, from, to)
             }
             PartitionSpan::Tokens { from, to } => {
