@@ -61,7 +61,7 @@ pub(super) fn apply(
             }
             let mut next = catalog.clone();
             let made = create_table(of, ddl, id, TableNumber(catalog.next_table))?;
-            let warning = made.options.warning();
+            let warning = made.options.warning(None);
             next.next_table += 1;
             insert(&mut next, made);
             Ok(Applied {
@@ -78,15 +78,12 @@ pub(super) fn apply(
                 return Ok(NOTHING);
             }
             altered.version += 1;
-            let warning = altered.options.warning();
+            let warning = altered.options.warning(Some(&found.options));
             let mut next = catalog.clone();
             insert(&mut next, altered);
             let what = Changed::Table(found.name.clone());
             let applied = done(next, ChangeKind::Updated, &found.keyspace, what);
-            Ok(Applied {
-                warning: warning.filter(|_| found.options.warning().is_none()),
-                ..applied
-            })
+            Ok(Applied { warning, ..applied })
         }
         Ddl::DropTable { name, if_exists } => {
             let Some(found) = find(catalog, name, *if_exists, false)? else { return Ok(NOTHING) };

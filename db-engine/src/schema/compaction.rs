@@ -15,6 +15,80 @@ const STRATEGIES: [&str; 5] =
     [TIME_WINDOW, "SizeTieredCompactionStrategy", LEVELED, UNIFIED, INCREMENTAL];
 const MIB: f64 = 1_048_576.0;
 
+/// How sstables of about the same size are merged.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SizeTiers {
+    /// So many at least, at a time.
+    pub min_threshold: u32,
+    /// So many at most.
+    pub max_threshold: u32,
+    /// One is like others if it has this part of their bytes at least, on average.
+    pub bucket_low: f64,
+    /// One is like others if it has so many times their bytes at most.
+    pub bucket_high: f64,
+    /// All that are smaller are alike, in bytes.
+    pub min_sstable_bytes: u64,
+}
+
+impl Default for SizeTiers {
+    fn default() -> Self {
+        // Cassandra takes all below 50 MiB for alike. Of small sstables, such as those with what
+        // came late, it writes each byte hundreds of times before they are as large together.
+        let min_sstable_bytes = 64 << 10;
+        let (bucket_low, bucket_high) = (0.5, 1.5);
+        Self { min_threshold: 4, max_threshold: 32, bucket_low, bucket_high, min_sstable_bytes }
+    }
+}
+
+/// How a table with these options is compacted; `None` if it is not.
+pub(super) fn size_tiers(options: &BTreeMap<String, String>) -> Option<SizeTiers> {
+    let text = |key: &str| options.get(key).map(String::as_str);
+    if text("enabled").is_some_and(|enabled| enabled.eq_ignore_ascii_case("false")) {
+        return None;
+    }
+    let number = |key: &str| text(key)?.parse::<f64>().ok();
+    let count = |key: &str| text(key)?.parse::<u32>().ok();
+    let default = SizeTiers::default();
+    Some(SizeTiers {
+        min_threshold: count("min_threshold").unwrap_or(default.min_threshold).max(2),
+        max_threshold: count("max_threshold").unwrap_or(default.max_threshold),
+        bucket_low: number("bucket_low").unwrap_or(default.bucket_low),
+        bucket_high: number("bucket_high").unwrap_or(default.bucket_high),
+        min_sstable_bytes: text("min_sstable_size")
+            .and_then(|bytes| bytes.parse().ok())
+            .unwrap_or(default.min_sstable_bytes),
+    })
+}
+
+/// Which of these options have no effect here, in words for who gave them.
+pub(super) fn without_effect(options: &BTreeMap<String, String>) -> Option<String> {
+    const HEEDED: [&str; 9] = [
+        "class",
+        "enabled",
+        "min_threshold",
+        "max_threshold",
+        "bucket_low",
+        "bucket_high",
+        "min_sstable_size",
+        "compaction_window_unit",
+        "compaction_window_size",
+    ];
+    let class = options.get("class").map(String::as_str).unwrap_or_default();
+    let short = class.strip_prefix(PACKAGE).unwrap_or(class);
+    let is_heeded = |key: &str| HEEDED.contains(&key) || key == "timestamp_resolution";
+    let given: Vec<&str> =
+        options.keys().map(String::as_str).filter(|key| !is_heeded(key)).collect();
+    let other = [LEVELED, UNIFIED, INCREMENTAL].contains(&short);
+    let run_as = other.then(|| {
+        format!("Sandglass treats tables of {short} as those of SizeTieredCompactionStrategy")
+    });
+    let unheeded = (!given.is_empty()).then(|| {
+        format!("These compaction options have no effect in Sandglass: {}", given.join(", "))
+    });
+    let said: Vec<String> = run_as.into_iter().chain(unheeded).collect();
+    (!said.is_empty()).then(|| said.join(". "))
+}
+
 /// Checks the options of a compaction strategy and gives the class its full name.
 pub(super) fn compaction(
     mut given: BTreeMap<String, String>,

@@ -24,6 +24,7 @@ mod tests;
 mod user_types;
 
 pub use catalog::{Catalog, Keyspace};
+pub use compaction::SizeTiers;
 pub use ddl::{Applied, Changed, Ddl, SchemaChange, SchemaError, TableName};
 pub use dropped_cells::DroppedCells;
 pub use options::{TableOptions, TableSettings};

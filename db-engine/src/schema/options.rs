@@ -5,7 +5,7 @@
 
 use super::{
     DroppedCells,
-    compaction::compaction,
+    compaction::{SizeTiers, compaction, size_tiers, without_effect},
     ddl::{Properties, Property, SchemaError},
     shown::{caching, compression, word},
 };
@@ -25,7 +25,7 @@ const FP_CHANCE_MIN: f64 = 6.71e-5;
 pub(super) const TIME_WINDOW: &str = "TimeWindowCompactionStrategy";
 
 /// What storage must know of a table besides its number.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct TableSettings {
     /// The length of a compaction window in microseconds: data written within one window is
     /// stored and removed together. `None`: all of time is one window.
@@ -34,6 +34,8 @@ pub struct TableSettings {
     pub gc_grace_s: u32,
     /// Cells that need not be kept, if there may be any.
     pub dropped: Option<Arc<DroppedCells>>,
+    /// How sstables are compacted; `None`: not at all.
+    pub tiers: Option<SizeTiers>,
 }
 
 /// The options of a table.
@@ -265,7 +267,9 @@ impl TableOptions {
 
     /// The options that concern storage.
     pub(super) fn settings(&self) -> TableSettings {
-        TableSettings { window_us: self.window_us(), gc_grace_s: self.gc_grace_s, dropped: None }
+        let (window_us, gc_grace_s) = (self.window_us(), self.gc_grace_s);
+        let tiers = size_tiers(&self.compaction);
+        TableSettings { window_us, gc_grace_s, dropped: None, tiers }
     }
 
     /// The length of a compaction window in microseconds; none unless the strategy has windows.
@@ -284,9 +288,20 @@ impl TableOptions {
         size.checked_mul(unit_s)?.checked_mul(1_000_000)
     }
 
-    /// What is legal and will cost more than one might think: to be told to the client.
+    /// What is legal and is not what one might think: to be told to the client that changed the
+    /// options from what they were `before`.
     #[must_use]
-    pub fn warning(&self) -> Option<String> {
+    pub fn warning(&self, before: Option<&Self>) -> Option<String> {
+        let windows = self
+            .too_many_windows()
+            .filter(|_| before.is_none_or(|before| before.too_many_windows().is_none()));
+        let is_new = before.is_none_or(|before| before.compaction != self.compaction);
+        let without_effect = is_new.then(|| without_effect(&self.compaction)).flatten();
+        let warnings: Vec<String> = windows.into_iter().chain(without_effect).collect();
+        (!warnings.is_empty()).then(|| warnings.join(". "))
+    }
+
+    fn too_many_windows(&self) -> Option<String> {
         let window_us = self.window_us()?;
         let windows = i64::from(self.default_ttl_s) * 1_000_000 / window_us;
         if windows <= WINDOWS_MAX {

@@ -1,5 +1,5 @@
 use super::{
-    Applied, Catalog, Ddl, DroppedColumn, SchemaError, TableName, TableSettings,
+    Applied, Catalog, Ddl, DroppedColumn, SchemaError, SizeTiers, TableName, TableSettings,
     ddl::{Alteration, ChangeKind, NewColumn, Properties, Property},
     describe,
 };
@@ -75,8 +75,49 @@ fn a_compaction_window_has_a_length() {
     assert_eq!(window("HOURS", "6"), Some(6 * 3_600_000_000));
     assert_eq!(window("DAYS", "91"), Some(91 * 86_400_000_000));
     let plain = with_table(Vec::new()).unwrap();
-    let settings = TableSettings { gc_grace_s: 864_000, ..TableSettings::default() };
+    let tiers = Some(SizeTiers::default());
+    let settings = TableSettings { gc_grace_s: 864_000, tiers, ..TableSettings::default() };
     assert_eq!(plain.stored().into_values().collect::<Vec<_>>(), [settings]);
+}
+
+#[test]
+fn compaction_options_are_heeded_or_named() {
+    let made = |class: &str, options: &[(&str, &str)]| {
+        let all = [&[("class", class)], options].concat();
+        let all = all.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned()));
+        let compaction = Property::Map(all.collect());
+        let applied = apply(&with_keyspace(), &create(vec![("compaction".into(), compaction)]));
+        let applied = applied.unwrap();
+        let tiers = applied.catalog.unwrap().stored().values().next().unwrap().tiers;
+        (tiers, applied.warning)
+    };
+    let all = [
+        ("min_threshold", "3"),
+        ("max_threshold", "9"),
+        ("bucket_low", "0.25"),
+        ("bucket_high", "2.5"),
+        ("min_sstable_size", "77"),
+    ];
+    let (bucket_low, bucket_high) = (0.25, 2.5);
+    let tiers = SizeTiers {
+        min_threshold: 3,
+        max_threshold: 9,
+        bucket_low,
+        bucket_high,
+        min_sstable_bytes: 77,
+    };
+    for class in ["SizeTieredCompactionStrategy", "TimeWindowCompactionStrategy"] {
+        assert_eq!(made(class, &all), (Some(tiers), None));
+        assert_eq!(made(class, &[("enabled", "False")]), (None, None));
+        let (tiers, warning) = made(class, &[("tombstone_threshold", "0.5"), ("log_all", "true")]);
+        assert_eq!(tiers, Some(SizeTiers::default()));
+        assert!(warning.unwrap().ends_with("Sandglass: log_all, tombstone_threshold"));
+    }
+    for class in ["LeveledCompactionStrategy", "UnifiedCompactionStrategy"] {
+        let (tiers, warning) = made(class, &[]);
+        assert_eq!(tiers, Some(SizeTiers::default()));
+        assert!(warning.unwrap().contains("SizeTieredCompactionStrategy"));
+    }
 }
 
 #[test]
