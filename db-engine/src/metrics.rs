@@ -218,6 +218,16 @@ shard_metrics! {
     sstables gauge "sstables_count" "Sstables that are read from.";
     sstable_bytes gauge "sstables_disk_bytes" "Bytes of sstables on disk.";
     sstables_expired counter "sstables_expired_total" "Sstables removed because all had expired.";
+    compactions gauge "compaction_manager_compactions" "Compactions that are being done.";
+    compaction_backlog gauge "compaction_manager_backlog" "Bytes left to compact, about.";
+    completed_compactions counter "compaction_manager_completed_compactions_total"
+        "Compactions that were done.";
+    failed_compactions counter "compaction_manager_failed_compactions_total"
+        "Compactions that found an sstable damaged, which stays as it is.";
+    compaction_no_space counter "compaction_manager_no_space_total" "Compactions without space.";
+    compaction_read_bytes counter "compaction_manager_read_bytes_total" "Bytes compactions read.";
+    compaction_written_bytes counter "compaction_manager_written_bytes_total"
+        "Bytes of sstables written by compactions.";
     cache_hits counter "cache_block_hits_total" "Blocks of sstables found in memory.";
     cache_misses counter "cache_block_misses_total" "Blocks of sstables read from disk.";
     cache_bytes gauge "cache_bytes_used" "Bytes of cached blocks.";

@@ -1,7 +1,6 @@
-//! Whatever breaks, and whenever: what was acknowledged is there afterwards, as a whole.
-//!
-//! A script of writes, flushes and expiry runs on a simulated disk, once for each of its I/O calls
-//! and several seeds, with a power cut, a failure or a full disk at that call.
+//! Whatever breaks, and whenever: what was acknowledged is there afterwards, as a whole.  A
+//! script of writes, flushes, compactions and expiry runs on a simulated disk, once for each of
+//! its I/O calls and several seeds, with a power cut, a failure or a full disk at that call.
 //! `SANDGLASS_SEED=n` runs one seed, `SANDGLASS_SEED=n..m` all of these.
 
 mod simulated;
@@ -12,7 +11,7 @@ use sandglass_db::{
     commitlog::{Sector, SegmentId, read_sector},
     io::{
         Clock, ManualClock, Random,
-        sim::{Fault, SimDisk},
+        sim::{Fault, ReadFault, ReadFaults, SimDisk},
     },
     mutation::{Builder, Write, token},
     store::{ReadRequest, StoreConfig, Tag},
@@ -50,6 +49,7 @@ fn the_script_does_what_the_tests_need() {
     assert_eq!(record.acknowledged.len(), WRITES as usize);
     assert!(uses_a_file_again(&disk), "segments of the log are used again");
     assert!(disk.calls() > 100, "{} calls", disk.calls());
+    assert!(record.compactions.0 > 1, "{:?} compactions", record.compactions);
     reopen_and_check(&disk, &clock, &record);
     let names: Vec<_> = disk.contents().into_keys().collect();
     let count = |prefix: &str| names.iter().filter(|name| name.starts_with(prefix)).count();
@@ -140,6 +140,24 @@ fn a_failure_of_any_call_stops_the_store_and_loses_nothing_acknowledged() {
     }
     // Only removing and closing files may fail without a word.
     assert!(stopped * 10 > failures * 7, "{stopped} of {failures} stopped it");
+}
+
+#[test]
+fn a_compaction_that_reads_something_else_changes_nothing() {
+    for fault in [ReadFault::Failed, ReadFault::Stale, ReadFault::Misdirected] {
+        let mut failed = 0;
+        for seed in seeds(1..5) {
+            let _context = Context(format!("seed {seed}, {fault:?}"));
+            let (disk, clock) = machine(seed);
+            disk.set_read_faults(Some(ReadFaults { fault, percent: 30, prefix: "sst-" }));
+            let record = run(&disk, &clock);
+            disk.set_read_faults(None);
+            assert_eq!((record.ended.as_ref(), record.acknowledged.len()), (None, WRITES as usize));
+            failed += record.compactions.1;
+            reopen_and_check(&disk.crash(seed), &clock, &record);
+        }
+        assert!(failed > 0, "{fault:?}");
+    }
 }
 
 #[test]

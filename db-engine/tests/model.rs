@@ -1,4 +1,4 @@
-//! Random writes, deletions, times to live, flushes, crashes, shard counts and page by page reads,
+//! Random writes, deletions, times to live, flushes, compactions, crashes, shard counts and reads,
 //! against an oracle that keeps every cell in a map. Prints its seed when it fails;
 //! `SANDGLASS_SEED=n` repeats it, `SANDGLASS_SEED=n..m` tries all of these.
 #![allow(clippy::unwrap_used)]
@@ -6,15 +6,16 @@
 mod oracle;
 mod simulated;
 
-use std::{ops::Bound, sync::Arc};
+use std::{collections::BTreeMap, ops::Bound, sync::Arc};
 
 use oracle::{
     Cells, Oracle, Row, live_cells,
     places::{
-        CKS, FIRST_CK, FIRST_LONG_CK, KEYS, NO_CK, bound, ck_bytes, ck_number, is_partitions_end,
+        FIRST_CK, FIRST_LONG_CK, KEYS, NO_CK, bound, ck_bytes, ck_number, is_partitions_end,
         key_bytes, number, places, read_until, wanted_keys,
     },
-    random_writes::{RandomWrites, TableShape, ValueSizes},
+    random_writes::{RandomWrites, TableShape},
+    sizes::{Size, any_tables},
     wanted,
 };
 use sandglass_db::{
@@ -23,12 +24,13 @@ use sandglass_db::{
         TableNumber, Write,
         token::{range_of, shard_of, token},
     },
-    store::{Done, Page, Partitions, ReadRequest, Refused, Store, StoreConfig, Tag},
+    schema::TableSettings,
+    store::{Done, Page, Partitions, ReadRequest, Refused, Store, Tag},
 };
 use simulated::{
-    EXPIRING, KEPT, START_US, config,
+    EXPIRING, KEPT, START_US,
     seed::{SeedOfRun, seeds},
-    tables, try_open_with,
+    try_open_with,
 };
 
 const STEPS: usize = 250;
@@ -40,58 +42,13 @@ const INTENT: Tag = Tag(3);
 /// More turns than any request needs.
 const TURNS_MAX: usize = 10_000;
 
-/// Longer than any write of the test is late, so that the oracle, which forgets nothing, is right.
-const GRACE_S: u32 = 45;
-
-/// How much there is of everything.
-struct Size {
-    config: StoreConfig,
-    /// How many rows a partition has at most.
-    cks: u64,
-    /// How many rows one step writes at most.
-    rows_max: u64,
-    values: ValueSizes,
-}
-
-impl Size {
-    /// Many sstables of few rows.
-    fn narrow() -> Self {
-        let log_segment_bytes = 64 << 10;
-        let data_lifetime_us = 40_000_000;
-        // Indexes of hundreds of sstables leave room for writes.
-        let cache_bytes_max = 64 << 10;
-        let config =
-            StoreConfig { log_segment_bytes, data_lifetime_us, cache_bytes_max, ..config(1) };
-        let values = ValueSizes { large_bytes: 1_200..1_700, large_percent: 15 };
-        Self { config, cks: 12, rows_max: 3, values }
-    }
-
-    /// Sstables of many blocks, of which each has few rows; partitions span them.
-    fn wide(cache_bytes_max: usize) -> Self {
-        let config = StoreConfig {
-            memtable_bytes_max: 4 << 20,
-            cache_bytes_max,
-            // A write, of which the longest key is a part, has at most a quarter of it.
-            log_segment_bytes: 1 << 20,
-            log_bytes_max: 3 << 20,
-            flush_write_bytes: 64 << 10,
-            ..config(1)
-        };
-        let values = ValueSizes { large_bytes: 1_500..6_000, large_percent: 60 };
-        Self { config, cks: CKS, rows_max: 30, values }
-    }
-
-    fn of(random: &mut Random) -> Self {
-        let mut size = match random.below(4) {
-            0 | 1 => Self::narrow(),
-            // No block has room in this one.
-            2 => Self::wide(16 << 10),
-            _ => Self::wide(1 << 20),
-        };
-        // With 0 a read waits after each row and each sstable.
-        size.config.read_us = random.one_of(&[0, 0, 100]);
-        size
-    }
+/// What stores that ran have done.
+#[derive(Default)]
+struct Counts {
+    expired: u64,
+    compactions: u64,
+    /// Compactions that have left something out.
+    forgetting: u64,
 }
 
 struct Test {
@@ -105,8 +62,8 @@ struct Test {
     oracle: Oracle,
     /// How many writes were acknowledged.
     written: usize,
-    /// How many sstables stores that ran have removed.
-    expired: u64,
+    tables: BTreeMap<TableNumber, TableSettings>,
+    counts: Counts,
     /// The page that came last.
     page: Option<Page>,
 }
@@ -117,11 +74,12 @@ impl Test {
         let clock = Arc::new(ManualClock::at(START_US));
         let mut random = Random(seed);
         let size = Size::of(&mut random);
-        let stores = try_open_with(&disk, &clock, &size.config, &tables(GRACE_S)).unwrap();
+        let tables = any_tables(&mut random);
+        let stores = try_open_with(&disk, &clock, &size.config, &tables).unwrap();
         let shapes = [(); 2].map(|()| TableShape::any(&mut random, size.cks));
         let oracle = Oracle::default();
-        let (written, expired, page) = (0, 0, None);
-        Self { random, disk, clock, size, stores, shapes, oracle, written, expired, page }
+        let (written, counts, page) = (0, Counts::default(), None);
+        Self { random, disk, clock, size, stores, shapes, oracle, written, tables, counts, page }
     }
 
     fn step(&mut self) {
@@ -140,7 +98,13 @@ impl Test {
             0..5 => self.reopen(false),
             5..10 => self.reopen(true),
             10..20 => self.write_several(),
-            20..40 => self.clock.advance(self.random.below(30_000_000).cast_signed()),
+            20..23 => {
+                self.tables = any_tables(&mut self.random);
+                for store in &mut self.stores {
+                    self.tables.iter().for_each(|(table, own)| store.define(*table, own.clone()));
+                }
+            }
+            23..40 => self.clock.advance(self.random.below(30_000_000).cast_signed()),
             _ => {
                 let key = self.random.below(KEYS);
                 let first = self.random.below(self.size.cks);
@@ -266,11 +230,14 @@ impl Test {
             }
             assert!(self.stores.iter().all(Store::is_idle), "it stops");
         }
-        self.expired +=
-            self.stores.drain(..).map(|store| store.metrics().sstables_expired).sum::<u64>();
+        for store in self.stores.drain(..) {
+            self.counts.expired += store.metrics().sstables_expired;
+            self.counts.compactions += store.metrics().compactions;
+            self.counts.forgetting += store.metrics().compactions_forgetting;
+        }
         self.size.config.shards = self.random.one_of(&[1, 2, 3, 5]);
-        let tables = tables(GRACE_S);
-        self.stores = try_open_with(&self.disk, &self.clock, &self.size.config, &tables).unwrap();
+        let config = &self.size.config;
+        self.stores = try_open_with(&self.disk, &self.clock, config, &self.tables).unwrap();
     }
 
     /// Any read.
@@ -473,7 +440,7 @@ impl Test {
 
 #[test]
 fn the_store_is_the_model() {
-    let mut expired = 0;
+    let mut all = Counts::default();
     for seed in seeds(1..61) {
         let _context = SeedOfRun(seed);
         let mut test = Test::new(seed);
@@ -483,7 +450,9 @@ fn the_store_is_the_model() {
         for table in [KEPT, EXPIRING] {
             test.compare(ReadRequest::scan(table, i64::MIN, i64::MAX, 0), false);
         }
-        expired += test.expired;
+        all.expired += test.counts.expired;
+        all.compactions += test.counts.compactions;
+        all.forgetting += test.counts.forgetting;
     }
-    assert!(expired > 0, "sstables are removed");
+    assert!(all.expired > 0 && all.compactions > 0 && all.forgetting > 0);
 }

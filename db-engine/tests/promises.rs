@@ -172,13 +172,14 @@ fn a_page_that_finds_nothing_ends_all_the_same() {
 
 #[test]
 fn what_was_dropped_with_its_column_is_left_out_of_new_files_and_what_is_newer_is_not() {
-    for is_stopped in [true, false] {
-        let mut disk = SimDisk::new(1);
-        let mut dialogue = open(&disk, &roomy(2));
+    for how in ["stopped", "killed", "compacted"] {
+        let (mut disk, config) = (SimDisk::new(1), roomy(if how == "compacted" { 1 } else { 2 }));
+        let mut dialogue = open(&disk, &config);
         for text in [
             KEYSPACE,
             "CREATE TABLE k.d (p text, c int, s text STATIC, v text, m map<int, text>, w int, \
-             PRIMARY KEY (p, c))",
+             PRIMARY KEY (p, c)) WITH compaction = \
+             {'class': 'SizeTieredCompactionStrategy', 'min_threshold': 2}",
             "INSERT INTO k.d (p, c, v, w) VALUES ('a', 1, 'old value', 1) USING TIMESTAMP 20",
             "UPDATE k.d USING TIMESTAMP 20 SET v = 'old value' WHERE p = 'a' AND c = 2",
             "UPDATE k.d USING TIMESTAMP 20 SET s = 'old static row' WHERE p = 'a'",
@@ -186,27 +187,42 @@ fn what_was_dropped_with_its_column_is_left_out_of_new_files_and_what_is_newer_i
             "UPDATE k.d USING TIMESTAMP 20 SET v = '1' WHERE p = 'old partition' AND c = 1",
             "UPDATE k.d USING TIMESTAMP 21 SET v = 'fresh value' WHERE p = 'a' AND c = 3",
             "UPDATE k.d USING TIMESTAMP 21 SET m[2] = 'new element' WHERE p = 'a' AND c = 1",
-            "ALTER TABLE k.d DROP (v, s, m) USING TIMESTAMP 20",
         ] {
             dialogue.run(0, text);
         }
-        if is_stopped {
+        if how == "compacted" {
+            // A second file has only a part of the first row.
+            dialogue.stop();
+            drop(dialogue);
+            dialogue = open(&disk, &config);
+            dialogue.run(0, "UPDATE k.d USING TIMESTAMP 22 SET w = 1 WHERE p = 'a' AND c = 1");
+        }
+        dialogue.run(0, "ALTER TABLE k.d DROP (v, s, m) USING TIMESTAMP 20");
+        if how != "killed" {
             dialogue.stop();
         }
         drop(dialogue);
         disk = disk.crash(1);
-        let mut dialogue = open(&disk, &roomy(2));
+        let mut dialogue = open(&disk, &config);
+        if how == "compacted" {
+            let is_done = |dialogue: &mut Dialogue| {
+                dialogue.turn();
+                dialogue.engine.metrics(0).completed_compactions.get() == 1
+            };
+            assert!((0..10_000).any(|_| is_done(&mut dialogue)), "it is not compacted");
+            (0..100).for_each(|_| dialogue.turn());
+        }
         let files = disk.contents().into_iter().filter(|(name, _)| name.starts_with("sst-"));
         let bytes: Vec<u8> = files.flat_map(|(_, bytes)| bytes).collect();
         let has = |text: &str| bytes.windows(text.len()).any(|part| part == text.as_bytes());
-        assert!(!has("old "), "stopped: {is_stopped}");
-        assert!(has("fresh value") && has("new element"), "stopped: {is_stopped}");
+        assert!(!has("old "), "{how}");
+        assert!(has("fresh value") && has("new element"), "{how}");
         dialogue.run(0, "ALTER TABLE k.d ADD (v text, m map<int, text>)");
         let (rows, _) = dialogue.page(0, "SELECT c, w, v, m[1], m[2] FROM k.d", 100);
         let element = Some(b"new element".to_vec());
         let first = vec![Some(int(1)), Some(int(1)), None, None, element];
         let third = vec![Some(int(3)), None, Some(b"fresh value".to_vec()), None, None];
-        assert_eq!(rows, [first, third], "stopped: {is_stopped}");
+        assert_eq!(rows, [first, third], "{how}");
         // Nor does it come back with a table that was emptied.
         dialogue.run(0, "TRUNCATE k.d");
         dialogue.run(0, "UPDATE k.d USING TIMESTAMP 20 SET v = 'old' WHERE p = 'a' AND c = 1");

@@ -33,7 +33,7 @@ pub struct Candidate {
 
 /// Sstables that are to be merged.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Choice {
+pub struct Selection {
     /// Their places.
     pub places: Vec<usize>,
     /// Whether what is written of them is one sstable for each window: it is one that spans
@@ -49,7 +49,7 @@ pub fn choose(
     candidates: &[Candidate],
     now_us: i64,
     most: usize,
-) -> Option<Choice> {
+) -> Option<Selection> {
     let tiers = settings.tiers.as_ref()?;
     let most = most.min(tiers.max_threshold as usize);
     if most < 2 {
@@ -65,7 +65,7 @@ pub fn choose(
         one.window != newest && window_of(one.timestamp_min) != newest
     };
     if let Some(place) = candidates.iter().position(spans) {
-        return Some(Choice { places: vec![place], splits: true });
+        return Some(Selection { places: vec![place], splits: true });
     }
     let mut windows: BTreeMap<i64, Vec<(usize, &Candidate)>> = BTreeMap::new();
     for (place, one) in candidates.iter().enumerate() {
@@ -84,8 +84,8 @@ pub fn choose(
     })
 }
 
-fn merged(places: Vec<usize>) -> Option<Choice> {
-    (!places.is_empty()).then_some(Choice { places, splits: false })
+fn merged(places: Vec<usize>) -> Option<Selection> {
+    (!places.is_empty()).then_some(Selection { places, splits: false })
 }
 
 /// Those that are to be merged of a window that is over.

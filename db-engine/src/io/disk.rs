@@ -20,6 +20,7 @@ use std::{
 use super::{
     ALIGNMENT, Buffer, Completion, FileId, Files, Operation, Outcome, SECTOR_BYTES, Ticket,
     descriptors::{Descriptors, NamedFile},
+    limits::free_bytes,
 };
 
 /// Called, on a helper thread, whenever an operation is over.
@@ -64,6 +65,7 @@ enum Job {
     Remove(String),
     List,
     SyncDirectory,
+    FreeSpace,
     Lock(String),
 }
 
@@ -139,6 +141,7 @@ impl DiskFiles {
             }
             Operation::List => (QueueKind::Other, Job::List),
             Operation::SyncDirectory => (QueueKind::Other, Job::SyncDirectory),
+            Operation::FreeSpace => (QueueKind::Other, Job::FreeSpace),
             Operation::Lock { name } => (QueueKind::Other, Job::Lock(name)),
         }
     }
@@ -260,6 +263,9 @@ fn work(place: &HelperContext, job: Job) -> (io::Result<Gave>, Option<Buffer>) {
             .opening(|| list(directory))
             .map(|names| Gave::Outcome(Outcome::Names(names))),
         Job::SyncDirectory => descriptors.opening(|| sync_directory(directory)).map(done),
+        Job::FreeSpace => {
+            free_bytes(directory).map(|bytes| Gave::Outcome(Outcome::Space { bytes }))
+        }
         Job::Lock(name) => descriptors.opening(|| lock(&directory.join(&name))),
     };
     (result, None)
@@ -432,6 +438,8 @@ mod tests {
         assert_eq!(run(&mut files, read).buffer.unwrap().as_slice(), b"ello");
         run(&mut files, Operation::Rename { from: name(), to: "b".into() }).result.unwrap();
         run(&mut files, Operation::SyncDirectory).result.unwrap();
+        let space = run(&mut files, Operation::FreeSpace).result.unwrap();
+        assert!(matches!(space, Outcome::Space { bytes: 1_000.. }), "{space:?}");
         let names = run(&mut files, Operation::List).result.unwrap();
         assert_eq!(names, Outcome::Names(vec!["b".into()]));
         assert!(run(&mut files, Operation::Open { name: name() }).result.is_err());

@@ -1,6 +1,6 @@
 //! What the operating system allows this process, and what it gets back.
 
-use std::io;
+use std::{ffi::CString, io, os::unix::ffi::OsStrExt, path::Path};
 
 /// What is allocated with at least so many bytes goes back to the operating system when it is
 /// freed.
@@ -45,6 +45,21 @@ pub fn run_soon_when_woken() {
         // SAFETY: the kernel reads as much as `attributes.size` says, which it has set itself.
         unsafe { libc::syscall(libc::SYS_sched_setattr, 0, &raw const attributes, 0) };
     }
+}
+
+/// Bytes that are free for us on the disk of this directory.
+///
+/// # Errors
+/// The operating system does not tell.
+pub fn free_bytes(directory: &Path) -> io::Result<u64> {
+    let path = CString::new(directory.as_os_str().as_bytes())?;
+    // SAFETY: all zeros is a valid value of the structure, which has numbers only.
+    let mut found: libc::statvfs = unsafe { std::mem::zeroed() };
+    // SAFETY: `path` ends with a zero, `found` is a whole structure, and both outlive the call.
+    if unsafe { libc::statvfs(path.as_ptr(), &raw mut found) } < 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(found.f_bavail.saturating_mul(found.f_frsize))
 }
 
 /// Allows as many open files as may be allowed; returns how many that is.

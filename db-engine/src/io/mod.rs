@@ -124,6 +124,8 @@ pub enum Operation {
     List,
     /// Puts names that were created, changed or removed on the device; [`Outcome::Done`].
     SyncDirectory,
+    /// Asks how much space is free; [`Outcome::Space`].
+    FreeSpace,
     /// Creates the file if need be and locks it until the process ends; [`Outcome::Done`], or
     /// [`io::ErrorKind::WouldBlock`] if another process has the lock.
     Lock {
@@ -154,6 +156,11 @@ pub enum Outcome {
     },
     /// The buffer holds what was read: less than asked for at the end of the file.
     Read,
+    /// So much space is free on the disk of the directory.
+    Space {
+        /// In bytes.
+        bytes: u64,
+    },
     /// All names in the directory, in any order.
     Names(Vec<String>),
 }

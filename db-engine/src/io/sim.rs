@@ -14,6 +14,7 @@ use std::{
 
 mod files;
 mod inode;
+mod space;
 
 use super::{
     ALIGNMENT, Buffer, Completion, FileId, Files, Operation, Outcome, Random, SECTOR_BYTES, Ticket,
@@ -255,25 +256,6 @@ impl SimState {
         }
     }
 
-    fn takes_space(&self, client: usize, operation: &Operation) -> bool {
-        match operation {
-            Operation::Create { .. } | Operation::CreateDurable { .. } => true,
-            Operation::Write { file, offset, buffer, .. } => {
-                self.is_longer(client, *file, *offset, buffer.len())
-            }
-            Operation::Fill { file, offset, bytes } => {
-                self.is_longer(client, *file, *offset, *bytes)
-            }
-            _ => false,
-        }
-    }
-
-    /// Whether a write of so many bytes makes a file longer.
-    fn is_longer(&self, client: usize, file: FileId, offset: u64, bytes: usize) -> bool {
-        let end = usize::try_from(offset).expect("files are in memory") + bytes;
-        end > self.inodes[self.inode(client, file)].bytes.len()
-    }
-
     /// An operation that fails may have done part of its work, and a failed sync loses pages.
     fn fail(
         &mut self,
@@ -381,6 +363,7 @@ impl SimState {
             }
             Operation::Lock { name } => self.lock(client, name),
             Operation::List => Ok(Outcome::Names(self.names.keys().cloned().collect())),
+            Operation::FreeSpace => Ok(Outcome::Space { bytes: self.free_bytes() }),
             other => self.run_named(client, other),
         };
         (result, None)

@@ -51,6 +51,58 @@ pub fn without(row: &[u8], is_gone: impl Fn(&Cell<'_>) -> bool, out: &mut Vec<u8
     encode(row.marker(), row.deletion(), None, cells, out);
 }
 
+/// Which deletions, and what of all that has expired, hides nothing that is left or may still come.
+#[derive(Clone, Copy, Debug)]
+pub struct Forgettable {
+    /// What was written before this moment, in microseconds since the Unix epoch.
+    pub written_before_us: i64,
+    /// And has expired or was deleted up to this second since then.
+    pub dead_until_s: i64,
+}
+
+impl Forgettable {
+    /// Whether a deletion is of it.
+    #[must_use]
+    pub fn covers(&self, deletion: Deletion) -> bool {
+        deletion.timestamp < self.written_before_us && deletion.deleted_s <= self.dead_until_s
+    }
+
+    fn covers_liveness(&self, Liveness { timestamp, ttl_s, expires_s }: Liveness) -> bool {
+        ttl_s != 0 && self.covers(Deletion { timestamp, deleted_s: expires_s })
+    }
+
+    fn covers_cell(&self, cell: &Cell<'_>) -> bool {
+        let timestamp = cell.liveness.timestamp;
+        match cell.content {
+            Content::Dead { deleted_s } => self.covers(Deletion { timestamp, deleted_s }),
+            Content::Live(_) => self.covers_liveness(cell.liveness),
+        }
+    }
+}
+
+/// Appends to `out` what is left of a row without what may be forgotten.
+pub fn forget(row: &[u8], what: Forgettable, out: &mut Vec<u8>) {
+    let row = view(row);
+    let hidden = row.deletion().map(|deletion| deletion.timestamp);
+    let marker = row.marker().filter(|marker| !what.covers_liveness(*marker));
+    let deletion = row.deletion().filter(|deletion| !what.covers(*deletion));
+    // What a cell hides is hidden before it goes.
+    let visible = Visible { cells: row.cells(), hidden, collection: None };
+    encode(marker, deletion, hidden, visible.filter(|cell| !what.covers_cell(cell)), out);
+}
+
+/// The timestamp of the newest thing in a row that may be forgotten.
+#[must_use]
+pub fn newest_forgotten(row: &[u8], what: Forgettable) -> Option<i64> {
+    let row = view(row);
+    let marker = row.marker().filter(|marker| what.covers_liveness(*marker));
+    let deletion = row.deletion().filter(|deletion| what.covers(*deletion));
+    let cells = row.cells().filter(|cell| what.covers_cell(cell));
+    let marker = marker.map(|marker| marker.timestamp).into_iter();
+    let others = deletion.map(|deletion| deletion.timestamp).into_iter();
+    marker.chain(others).chain(cells.map(|cell| cell.liveness.timestamp)).max()
+}
+
 fn view(bytes: &[u8]) -> RowView<'_> {
     const EMPTY: &[u8] = &[0; 11];
     let parsed = RowView::parse(bytes);

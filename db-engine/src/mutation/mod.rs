@@ -40,7 +40,7 @@ mod row;
 pub mod token;
 
 pub use build::{Builder, RowBuilder, TooLong};
-pub use merge::{merge, shadow, without};
+pub use merge::{Forgettable, forget, merge, newest_forgotten, shadow, without};
 pub use row::{Cell, CellView, Cells, Content, Deletion, Liveness, RowView};
 pub use token::Token;
 

@@ -337,7 +337,10 @@ impl Core {
             return;
         }
         metrics.memory.set_taken(Share::Memtables, stored.memtable_memory);
-        let blocks = stored.cache_bytes + stored.index_bytes + stored.suspended_bytes;
+        let blocks = stored.cache_bytes
+            + stored.index_bytes
+            + stored.suspended_bytes
+            + stored.compaction_memory;
         metrics.memory.set_taken(Share::Blocks, blocks);
         metrics.log_blocks.set(stored.log_blocks);
         metrics.log_bytes.set(stored.log_block_bytes);
@@ -355,6 +358,13 @@ impl Core {
         metrics.sstables.set(stored.sstables);
         metrics.sstable_bytes.set(stored.sstable_bytes);
         metrics.sstables_expired.set(stored.sstables_expired);
+        metrics.compactions.set(stored.compactions_running);
+        metrics.compaction_backlog.set(stored.compaction_backlog_bytes);
+        metrics.completed_compactions.set(stored.compactions);
+        metrics.failed_compactions.set(stored.compactions_failed);
+        metrics.compaction_no_space.set(stored.compactions_no_space);
+        metrics.compaction_read_bytes.set(stored.compaction_read_bytes);
+        metrics.compaction_written_bytes.set(stored.compaction_written_bytes);
         metrics.cache_hits.set(stored.cache_hits);
         metrics.cache_misses.set(stored.cache_misses);
         metrics.cache_bytes.set(stored.cache_bytes);

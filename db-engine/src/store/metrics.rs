@@ -1,6 +1,6 @@
 //! What a store counts.
 
-use super::{Store, background::Task};
+use super::{Store, background::Task, compacting::Compaction};
 use crate::mutation::token::shard_of;
 
 /// Reads that wait for their next page have this part of the memory for blocks at most. It shrinks
@@ -60,6 +60,24 @@ pub struct StoreMetrics {
     pub sstable_bytes: u64,
     /// Sstables removed because everything in them had expired.
     pub sstables_expired: u64,
+    /// Compactions that were done.
+    pub compactions: u64,
+    /// Those of them that have left out what may be forgotten.
+    pub compactions_forgetting: u64,
+    /// Bytes of sstables read by compactions.
+    pub compaction_read_bytes: u64,
+    /// Bytes of sstables written by these.
+    pub compaction_written_bytes: u64,
+    /// Compactions given up because an sstable could not be read, which is left as it is.
+    pub compactions_failed: u64,
+    /// Compactions given up for want of space, to be tried again.
+    pub compactions_no_space: u64,
+    /// Level: 1 while one is being done, else 0.
+    pub compactions_running: u64,
+    /// Level: bytes of memory that it takes.
+    pub compaction_memory: u64,
+    /// Level: bytes to be written until each window has one sstable, about.
+    pub compaction_backlog_bytes: u64,
     /// Blocks of sstables found in memory.
     pub cache_hits: u64,
     /// Blocks of sstables read from disk.
@@ -83,7 +101,9 @@ impl Store {
         let used = self.memtable_memory();
         self.pool.shrink_to(self.config.memtable_bytes_max.saturating_sub(used));
         let least = self.config.cache_bytes_max / 4;
-        let for_blocks = self.config.cache_bytes_max.saturating_sub(self.index_bytes).max(least);
+        let compaction = self.compacting.current.as_ref().map_or(0, Compaction::bytes);
+        let others = self.index_bytes + compaction;
+        let for_blocks = self.config.cache_bytes_max.saturating_sub(others).max(least);
         let suspended = &mut self.reads.suspended;
         suspended.limit(for_blocks / SUSPENDED_PART);
         if suspended.bytes() > 0 {
@@ -91,6 +111,7 @@ impl Store {
         }
         self.cache.limit(for_blocks - suspended.bytes());
         let metrics = &mut self.metrics;
+        metrics.compaction_memory = compaction as u64;
         metrics.memtable_memory = (used + self.pool.spare_bytes()) as u64;
         metrics.index_bytes = self.index_bytes as u64;
         metrics.log_segments = self.log.segments();
@@ -98,6 +119,7 @@ impl Store {
         metrics.memtable_bytes = (self.active_bytes + self.flushing_bytes) as u64;
         metrics.cache_bytes = self.cache.bytes() as u64;
         metrics.suspended_bytes = self.reads.suspended.bytes() as u64;
+        metrics.compactions_running = u64::from(self.compacting.current.is_some());
         metrics.no_space = u64::from(self.log.no_space() || matches!(self.task, Task::Pause(..)));
         metrics.memtable_rows = (self.active_rows + self.flushing_rows) as u64;
     }
@@ -117,5 +139,7 @@ impl Store {
         let is_own = |token| shard_of(token, self.config.shards) == self.shard;
         let first = self.tables.values().filter_map(|table| table.expires_s(is_own));
         self.first_expiry_s = first.min();
+        self.compacting.is_due = count > 0;
+        self.note_backlog();
     }
 }

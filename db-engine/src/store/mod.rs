@@ -7,6 +7,7 @@
 
 mod apply;
 mod background;
+mod compacting;
 mod log;
 mod metrics;
 mod open;
@@ -26,7 +27,8 @@ pub use request::{
 
 use self::{
     apply::Applying,
-    background::{Filling, Task},
+    background::{FileNumbers, Filling, Task},
+    compacting::Compacting,
     log::NextSegment,
     read::{Reads, cache::Cache},
     table::{Sstable, TableData},
@@ -186,7 +188,8 @@ pub struct Store {
     /// Sstables of tables that were dropped, of which the manifest still knows.
     unwanted: Vec<SstableId>,
     task: Task,
-    next_file: u32,
+    compacting: Compacting,
+    file_numbers: FileNumbers,
     /// The block whose writes are being put into memtables.
     applying: Option<Applying>,
     /// The last block whose writes are in memtables.
@@ -260,7 +263,6 @@ impl Store {
             }
         }
         sequential.run(".", crate::io::Operation::SyncDirectory)?;
-        let now_us = clock.elapsed_us();
         Ok(Self {
             shard,
             epoch,
@@ -279,12 +281,13 @@ impl Store {
             unused: Vec::new(),
             unwanted: Vec::new(),
             task: Task::Idle,
-            next_file: 0,
+            compacting: Compacting::default(),
+            file_numbers: FileNumbers::default(),
             applying: None,
             applied: LogEnd::default(),
             recorded: LogEnd::default(),
             unflushed_since_us: None,
-            next_expiry_check_us: now_us.saturating_add(config.expiry_check_us),
+            next_expiry_check_us: clock.elapsed_us().saturating_add(config.expiry_check_us),
             first_expiry_s: None,
             next_segment: NextSegment::default(),
             filling: Filling::default(),
@@ -434,6 +437,7 @@ impl Store {
         self.log.is_idle()
             && self.applying.is_none()
             && matches!(self.task, Task::Idle)
+            && self.compacting.current.is_none()
             && self.unwanted.is_empty()
             && self.is_recorded()
             && self.unused.is_empty()

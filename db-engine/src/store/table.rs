@@ -17,7 +17,8 @@ pub(super) struct Sstable {
     pub summary: Summary,
     pub index: Index,
     pub file: FileId,
-    /// How many sstables the table had had when this one was taken in, itself included.
+    /// How many sstables the table had had when this one was taken in, itself included; or when the
+    /// last of those was that were compacted into it.
     pub added: u64,
 }
 
@@ -57,9 +58,13 @@ impl TableData {
     /// Takes an sstable in.
     pub fn add(&mut self, summary: Summary, index: Index, file: FileId) {
         self.added += 1;
-        let newest = summary.timestamp_max;
+        self.insert(Sstable { summary, index, file, added: self.added });
+    }
+
+    /// Puts an sstable in its place.
+    pub fn insert(&mut self, sstable: Sstable) {
+        let newest = sstable.summary.timestamp_max;
         let place = self.sstables.partition_point(|other| other.summary.timestamp_max > newest);
-        let sstable = Sstable { summary, index, file, added: self.added };
         Arc::make_mut(&mut self.sstables).insert(place, Arc::new(sstable));
     }
 

@@ -1,3 +1,4 @@
+mod compactions;
 mod newest;
 mod ranges;
 mod reads;

@@ -1,6 +1,6 @@
 //! The turns of a store: what is submitted, and what completions lead to.
 
-use super::{Done, Fatal, Store, background::Task, read::MissingBlock};
+use super::{Done, Fatal, Store, background::Task, compacting::CompactionStep, read::MissingBlock};
 use crate::{
     budget::Charge,
     commitlog::SegmentId,
@@ -17,6 +17,8 @@ pub(super) enum InFlight {
     Segment,
     /// A step of the task.
     Task,
+    /// An operation of the compaction.
+    Compaction(CompactionStep),
     /// A block of an sstable for reads, and the memory that it is read into.
     Block { block: MissingBlock, offset: u64, reads: Vec<u64>, _buffer: Charge },
     /// Nobody waits for it.
@@ -37,6 +39,7 @@ impl Store {
         }
         self.prepare_segment(now_us);
         self.choose_task(now_us);
+        self.choose_compaction(now_us);
     }
 
     /// Takes note of all that is over: applies what is durable to the memtables, answers, and goes
@@ -69,6 +72,7 @@ impl Store {
         self.completions = completions;
         self.apply();
         self.read_ready();
+        self.compact();
         if !self.unused.is_empty() {
             self.close_unused();
         }
@@ -92,7 +96,7 @@ impl Store {
                 [self.flush_due_us(), expiry_us].into_iter().flatten().min()
             }
         };
-        [task, self.segment_due_us()].into_iter().flatten().min()
+        [task, self.segment_due_us(), self.compaction_due_us()].into_iter().flatten().min()
     }
 
     pub(super) fn submit(&mut self, operation: Operation, job: InFlight) -> Ticket {
@@ -118,6 +122,7 @@ impl Store {
             }
             InFlight::Segment => self.segment_over(over),
             InFlight::Task => self.step_over(over),
+            InFlight::Compaction(step) => self.compaction_over(step, over),
             InFlight::Block { block, offset, reads, .. } => {
                 self.block_read(&block, offset, &reads, over);
                 Ok(())

@@ -4,6 +4,7 @@
 
 pub mod random_writes;
 pub mod places;
+pub mod sizes;
 
 use std::collections::{BTreeMap, BTreeSet};
 

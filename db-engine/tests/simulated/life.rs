@@ -104,6 +104,9 @@ impl Life {
                 self.turn(store);
             }
         }
+        // What was begun is still carried out.
+        drop(opened);
+        self.note();
     }
 
     fn turn(&mut self, store: &mut Store) -> Vec<Done> {

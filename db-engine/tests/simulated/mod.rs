@@ -17,7 +17,7 @@ use sandglass_db::{
     error::Error,
     io::{Clock, ManualClock, TimeSlice, sim::SimDisk},
     mutation::{Builder, RowView, TableNumber, Write, token},
-    schema::TableSettings,
+    schema::{SizeTiers, TableSettings},
     store::{Done, Fatal, Page, ReadRequest, Refused, Store, StoreConfig, Tag, open},
 };
 
@@ -55,11 +55,18 @@ pub fn config(shards: u16) -> StoreConfig {
 
 /// The tables, of which files stay for so long after the last of them was deleted or expired.
 pub fn tables(gc_grace_s: u32) -> BTreeMap<TableNumber, TableSettings> {
+    // Whatever a test is about, compactions go on beside it.
+    let tiers = Some(SizeTiers { min_threshold: 2, ..SizeTiers::default() });
     BTreeMap::from([
-        (KEPT, TableSettings { gc_grace_s, ..TableSettings::default() }),
+        (KEPT, TableSettings { gc_grace_s, tiers, ..TableSettings::default() }),
         (
             EXPIRING,
-            TableSettings { window_us: Some(20_000_000), gc_grace_s, ..TableSettings::default() },
+            TableSettings {
+                window_us: Some(20_000_000),
+                gc_grace_s,
+                tiers,
+                ..TableSettings::default()
+            },
         ),
     ])
 }
@@ -127,6 +134,8 @@ pub struct Record {
     pub sent_us: BTreeMap<u32, i64>,
     pub acknowledged: BTreeSet<u32>,
     pub refused: BTreeSet<u32>,
+    /// How many compactions were done, and how many failed.
+    pub compactions: (u64, u64),
     /// Why it ended early.
     pub ended: Option<String>,
 }
@@ -141,7 +150,9 @@ pub fn run(disk: &SimDisk, clock: &Arc<ManualClock>) -> Record {
             return record;
         }
     };
-    if let Err(fatal) = write_all(disk, &mut store, clock, &mut record) {
+    let written = write_all(disk, &mut store, clock, &mut record);
+    record.compactions = (store.metrics().compactions, store.metrics().compactions_failed);
+    if let Err(fatal) = written {
         record.ended = Some(fatal.clone());
         // Whatever is still in flight must not be acknowledged any more.
         let before = record.acknowledged.len();

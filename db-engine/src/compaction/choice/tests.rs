@@ -1,4 +1,4 @@
-use super::{Candidate, Choice, LATE_PART, PATIENCE, choose};
+use super::{Candidate, LATE_PART, PATIENCE, Selection, choose};
 use crate::{
     compaction::expiry::{Extent, droppable},
     io::Random,
@@ -73,7 +73,7 @@ fn a_window_that_is_over_becomes_one_sstable_and_what_is_late_does_not_rewrite_i
     let next = |all: &[Candidate], now_us| choose(&hourly, all, now_us, usize::MAX);
     let now_us = 3 * HOUR_US;
     let mut all = vec![of_hour(1, 5 * MIB), of_hour(1, MIB), of_hour(2, MIB)];
-    assert_eq!(next(&all, now_us), Some(Choice { places: vec![1, 0], splits: false }));
+    assert_eq!(next(&all, now_us), Some(Selection { places: vec![1, 0], splits: false }));
     assert_eq!(next(&all[..2], now_us), None, "nothing newer is there");
     all[1].bytes = 5 * MIB / LATE_PART - 1;
     assert_eq!(next(&all, now_us), None, "it is late");
@@ -101,7 +101,7 @@ fn an_sstable_of_other_windows_is_split_if_it_spans_several() {
     let [one, two] = [1, 2].map(|hour| of_hour(hour, MIB));
     let both = Candidate { window: 0, timestamp_max: two.timestamp_max, ..one };
     let all = [two, both];
-    let choice = Choice { places: vec![1], splits: true };
+    let choice = Selection { places: vec![1], splits: true };
     assert_eq!(choose(&hourly, &all, 9 * HOUR_US, usize::MAX), Some(choice));
     let renamed = [Candidate { window: 24, ..one }, two];
     assert_eq!(choose(&hourly, &renamed, 9 * HOUR_US, usize::MAX), None, "it spans one");
@@ -279,7 +279,9 @@ fn live(flushes: i64, late_percent: u64) -> Days {
             all.remove(place);
         }
         let mut windows: BTreeMap<i64, usize> = BTreeMap::new();
-        all.iter().for_each(|(one, _)| *windows.entry(one.window).or_default() += 1);
+        for (one, _) in &all {
+            *windows.entry(one.window).or_default() += 1;
+        }
         days.windows = days.windows.max(windows.len());
         days.newest = days.newest.max(windows.remove(&newest).unwrap_or(0));
         days.older = days.older.max(windows.into_values().max().unwrap_or(0));

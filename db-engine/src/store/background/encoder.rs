@@ -5,44 +5,18 @@
 //! then the log has everything; so a flush that finds the disk full throws away what it wrote and
 //! begins again later. What was dropped with its column is left out.
 
-use std::{
-    collections::{BTreeMap, btree_map::Entry},
-    io,
-    ops::Bound,
-    sync::Arc,
-};
+use std::{collections::BTreeMap, io, ops::Bound, sync::Arc};
 
-use super::super::{StoreConfig, TableData};
+use super::{
+    super::{StoreConfig, TableData},
+    windows::{FileNumbers, Output, PartitionStart, WindowWriter, WindowWriters},
+};
 use crate::{
-    io::{Buffer, FileId, TimeSlice},
+    io::{Buffer, TimeSlice},
     memtable::{Memtable, PartitionView},
     mutation::{RowView, TableNumber, Token},
     schema::TableSettings,
-    sstable::{FOOTER_BYTES, Index, SstableId, Summary, Writer, read_footer, read_index},
 };
-
-/// The most files that one table is split into. What is older than that many windows, which real
-/// devices do not send at once, shares a file.
-const WINDOWS_MAX: usize = 100;
-
-/// A file that a flush writes.
-#[derive(Debug)]
-pub(in crate::store) struct Output {
-    pub summary: Summary,
-    pub index: Index,
-    /// All its bytes, one piece after the other; each lent to the device while it is written.
-    pub pieces: Vec<Buffer>,
-    pub file: Option<FileId>,
-}
-
-/// Sstables in the making.
-#[derive(Debug)]
-struct WindowWriter {
-    writer: Writer,
-    pieces: Vec<Buffer>,
-    /// The number of the partition that was begun last.
-    partition: Option<u64>,
-}
 
 /// Where the last entry of a partition is that was encoded, and whether that was a row. In the same
 /// place the deletion of a range comes before the row.
@@ -51,8 +25,6 @@ type LastEncoded = (Vec<u8>, bool);
 /// Turns frozen memtables into the bytes of sstables, a piece at a time.
 #[derive(Debug)]
 pub(in crate::store) struct Encoder {
-    epoch: u32,
-    shard: u16,
     sources: Vec<(TableNumber, TableSettings, Arc<Memtable>)>,
     /// Partitions of the table at hand that were begun.
     partition: u64,
@@ -60,10 +32,7 @@ pub(in crate::store) struct Encoder {
     at: Option<(Token, Vec<u8>, Option<LastEncoded>)>,
     /// All rows of the table at hand are encoded, and its files are to be ended.
     rows_are_done: bool,
-    writers: BTreeMap<i64, WindowWriter>,
-    next_file: u32,
-    piece_bytes: usize,
-    block_bytes: usize,
+    writers: WindowWriters,
     spare: Vec<Buffer>,
     outputs: Vec<Output>,
 }
@@ -72,37 +41,16 @@ pub(in crate::store) struct Encoder {
 #[derive(Debug, Default)]
 pub(in crate::store) struct Encoded {
     pub outputs: Vec<Output>,
-    /// The number of the next file.
-    pub next_file: u32,
     /// Memory that was not needed.
     pub spare: Vec<Buffer>,
 }
 
-impl WindowWriter {
-    /// Begins a partition, by its number, unless it is the one at hand.
-    fn begin(&mut self, number: u64, partition: PartitionView<'_>) {
-        if self.partition != Some(number) {
-            self.partition = Some(number);
-            self.writer.partition(partition.token, partition.key, partition.deletion);
-        }
-    }
-
-    /// Takes the bytes that are ready from the writer.
-    fn take_output(&mut self, piece_bytes: usize, spare: &mut Vec<Buffer>) {
-        let output = self.writer.output();
-        if !output.is_empty() {
-            append(&mut self.pieces, output, piece_bytes, spare);
-            output.clear();
-        }
-    }
-}
-
 impl Encoder {
-    /// Begins with the memtables that are frozen. Files are numbered from `next_file` on and come
-    /// in pieces, in the memory of `spare` as far as it goes.
+    /// Begins with the memtables that are frozen. Files come in pieces, in the memory of `spare` as
+    /// far as it goes.
     pub fn new(
-        (epoch, shard): (u32, u16),
-        next_file: u32,
+        owner: (u32, u16),
+        numbers: FileNumbers,
         tables: &BTreeMap<TableNumber, TableData>,
         config: &StoreConfig,
         spare: Vec<Buffer>,
@@ -116,16 +64,11 @@ impl Encoder {
             })
             .collect();
         Self {
-            epoch,
-            shard,
             sources,
             partition: 0,
             at: None,
             rows_are_done: false,
-            writers: BTreeMap::new(),
-            next_file,
-            piece_bytes: config.flush_write_bytes,
-            block_bytes: config.block_bytes,
+            writers: WindowWriters::new(owner, numbers, config),
             spare,
             outputs: Vec::new(),
         }
@@ -149,7 +92,6 @@ impl Encoder {
         }
         Ok(Some(Encoded {
             outputs: std::mem::take(&mut self.outputs),
-            next_file: self.next_file,
             spare: std::mem::take(&mut self.spare),
         }))
     }
@@ -168,7 +110,7 @@ impl Encoder {
         let TableSettings { window_us, ref dropped, .. } = *settings;
         let at = self.at.take();
         let (token, key) = at.as_ref().map_or((Token(i64::MIN), &[][..]), |at| (at.0, &at.1));
-        let piece_bytes = self.piece_bytes;
+        let piece_bytes = self.writers.piece_bytes;
         let mut done = at.as_ref().and_then(|at| at.2.as_ref());
         for partition in memtable.in_order(token, key) {
             if slice.is_over() {
@@ -179,7 +121,7 @@ impl Encoder {
             self.partition += u64::from(is_new);
             let number = self.partition;
             if let Some(deletion) = partition.deletion.filter(|_| is_new) {
-                self.writer((table, window_us), deletion.timestamp).begin(number, partition);
+                self.writer((table, window_us), deletion.timestamp).begin(number, start(partition));
             }
             slice.count(partition.key.len());
             let (from_row, from_range) = match done.take() {
@@ -195,7 +137,7 @@ impl Encoder {
                     ranges.next_if(|range| next.is_none_or(|ck| range.from <= ck))
                 {
                     let open = self.writer((table, window_us), range.deletion.timestamp);
-                    open.begin(number, partition);
+                    open.begin(number, start(partition));
                     open.writer.range(range);
                     open.take_output(piece_bytes, spare);
                     slice.count(range.from.len() + range.to.len());
@@ -211,7 +153,7 @@ impl Encoder {
                         let view = RowView::parse(&row).ok();
                         let newest = view.and_then(|row| row.timestamps().max());
                         let open = self.writer((table, window_us), newest.unwrap_or(0));
-                        open.begin(number, partition);
+                        open.begin(number, start(partition));
                         open.writer.row(ck, &row);
                         open.take_output(piece_bytes, spare);
                     }
@@ -236,64 +178,24 @@ impl Encoder {
         (table, window_us): (TableNumber, Option<i64>),
         timestamp: i64,
     ) -> &mut WindowWriter {
-        let mut window = window_us.map_or(0, |window_us| timestamp.div_euclid(window_us.max(1)));
-        if self.writers.len() >= WINDOWS_MAX
-            && !self.writers.contains_key(&window)
-            && let Some((first, _)) = self.writers.first_key_value()
-        {
-            window = *first;
-        }
-        match self.writers.entry(window) {
-            Entry::Occupied(open) => open.into_mut(),
-            Entry::Vacant(place) => {
-                let sequence = self.next_file;
-                let id = SstableId { epoch: self.epoch, shard: self.shard, sequence };
-                self.next_file += 1;
-                let writer = Writer::new(id, table, window).with_block_bytes(self.block_bytes);
-                place.insert(WindowWriter { writer, pieces: Vec::new(), partition: None })
-            }
-        }
+        let window = window_us.map_or(0, |window_us| timestamp.div_euclid(window_us.max(1)));
+        self.writers.writer(table, window)
     }
 
     /// Ends the files of the table at hand, until the time is over; returns whether that was all.
     fn finish_files(&mut self, slice: &mut TimeSlice<'_>) -> io::Result<bool> {
         while !slice.is_over() {
-            let Some((_, mut open)) = self.writers.pop_first() else {
+            let Some(output) = self.writers.finish_one(&mut self.spare)? else {
                 self.rows_are_done = false;
                 return Ok(true);
             };
-            let (summary, tail) = open.writer.finish();
-            let index = open_index(&summary, &tail)?;
-            append(&mut open.pieces, &tail, self.piece_bytes, &mut self.spare);
-            self.outputs.push(Output { summary, index, pieces: open.pieces, file: None });
+            self.outputs.push(output);
             slice.look();
         }
         Ok(false)
     }
 }
 
-/// The index of a file of which this is the end.
-fn open_index(summary: &Summary, tail: &[u8]) -> io::Result<Index> {
-    let at = tail.len().saturating_sub(FOOTER_BYTES);
-    let footer = read_footer(summary.id, summary.bytes, tail.get(at..).unwrap_or_default())?;
-    let start = at.saturating_sub(footer.index.bytes as usize);
-    read_index(&footer, tail.get(start..at).unwrap_or_default())
-}
-
-/// Puts bytes at the end of a file, of which every piece but the last is full.
-fn append(pieces: &mut Vec<Buffer>, mut bytes: &[u8], piece_bytes: usize, spare: &mut Vec<Buffer>) {
-    while !bytes.is_empty() {
-        let room = pieces.last().map_or(0, |piece| piece_bytes - piece.len());
-        if room == 0 {
-            let mut piece = spare.pop().unwrap_or_default();
-            piece.clear();
-            pieces.push(piece);
-            continue;
-        }
-        let (now, later) = bytes.split_at(room.min(bytes.len()));
-        if let Some(piece) = pieces.last_mut() {
-            piece.extend(now);
-        }
-        bytes = later;
-    }
+fn start(partition: PartitionView<'_>) -> PartitionStart<'_> {
+    (partition.token, partition.key, partition.deletion)
 }

@@ -108,7 +108,8 @@ impl Store {
         self.is_short = false;
         self.note_oldest();
         let (owner, spare) = ((self.epoch, self.shard), std::mem::take(&mut self.spare_pieces));
-        let encoder = Encoder::new(owner, self.next_file, &self.tables, &self.config, spare);
+        let encoder =
+            Encoder::new(owner, self.file_numbers.clone(), &self.tables, &self.config, spare);
         self.task = Task::Encode(encoder, Committed { sequence: self.applied.sequence, tables });
     }
 

@@ -4,14 +4,16 @@
 mod encoder;
 mod flush;
 mod script;
+mod windows;
 
 use std::{collections::BTreeSet, sync::Arc};
 
 use self::script::ScriptStep;
 pub(super) use self::{
-    encoder::{Encoded, Encoder, Output},
+    encoder::{Encoded, Encoder},
     flush::Filling,
     script::Script,
+    windows::{FileNumbers, Output, WindowWriters},
 };
 use super::{Fatal, Store, table::Sstable, turn::InFlight};
 use crate::{
@@ -69,7 +71,11 @@ impl Store {
         if !matches!(self.task, Task::Idle) {
             return;
         }
-        if self.applying.is_none() && self.flush_due_us().is_some_and(|due_us| now_us >= due_us) {
+        if self.replace_compacted() {
+            self.submit_step();
+        } else if self.applying.is_none()
+            && self.flush_due_us().is_some_and(|due_us| now_us >= due_us)
+        {
             self.begin_flush(now_us);
         } else if !self.unwanted.is_empty() {
             self.task = Task::Write(Script::remove(std::mem::take(&mut self.unwanted)));
@@ -83,8 +89,11 @@ impl Store {
         self.next_expiry_check_us = now_us.saturating_add(self.config.expiry_check_us);
         let second = self.clock.now_s();
         let is_own = |token| shard_of(token, self.config.shards) == self.shard;
-        let expired: Vec<SstableId> =
+        let mut expired: Vec<SstableId> =
             self.tables.values().flat_map(|table| table.expired(second, is_own)).collect();
+        // What is being compacted goes with the rest of it.
+        let compacting = self.compacting.current.as_ref();
+        expired.retain(|id| compacting.is_none_or(|current| !current.inputs.contains(id)));
         if !expired.is_empty() {
             self.metrics.sstables_expired += expired.len() as u64;
             self.task = Task::Write(Script::remove(expired));
@@ -103,8 +112,7 @@ impl Store {
         }
         let Task::Encode(flush, committed) = &mut self.task else { return Ok(()) };
         let encoded = flush.step(&mut time).map_err(|error| Error::io("an sstable", error))?;
-        if let Some(Encoded { outputs, next_file, spare }) = encoded {
-            self.next_file = next_file;
+        if let Some(Encoded { outputs, spare }) = encoded {
             self.spare_pieces = spare;
             self.metrics.flush_bytes +=
                 outputs.iter().map(|output| output.summary.bytes).sum::<u64>();
@@ -173,8 +181,11 @@ impl Store {
         let Task::Write(script) = std::mem::take(&mut self.task) else { return };
         self.journal.length = script.journal_length;
         self.recorded = script.log_end;
-        self.forget(&script.removed);
-        let Some(committed) = script.committed else { return self.note_sstables() };
+        let Some(committed) = script.committed else {
+            self.take_compacted(script.outputs, &script.removed);
+            self.forget(&script.removed);
+            return self.note_sstables();
+        };
         self.metrics.flushes += u64::from(!committed.tables.is_empty());
         for table in self.tables.values_mut() {
             // The encoder, which shared it, is gone.
@@ -196,6 +207,23 @@ impl Store {
         self.note_sstables();
         for segment in self.log.release(script.log_floor) {
             self.submit(Operation::Remove { name: segment.name() }, InFlight::Tidying);
+        }
+    }
+
+    /// Takes in what others were compacted into. A read under way that has looked at all of those
+    /// need not look at it.
+    fn take_compacted(&mut self, outputs: Vec<Output>, inputs: &[SstableId]) {
+        for Output { summary, index, file, .. } in outputs {
+            let Some(file) = file else { continue };
+            let Some(table) = self.tables.get_mut(&summary.table) else {
+                // The table was dropped meanwhile.
+                self.unwanted.push(summary.id);
+                self.close(file);
+                continue;
+            };
+            let inputs = table.sstables.iter().filter(|one| inputs.contains(&one.summary.id));
+            let added = inputs.map(|one| one.added).max().unwrap_or(table.added);
+            table.insert(Sstable { summary, index, file, added });
         }
     }
 

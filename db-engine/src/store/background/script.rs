@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::{Committed, encoder::Output};
+use super::{Committed, Output};
 use crate::{
     commitlog::LogEnd,
     directory::{
@@ -72,6 +72,11 @@ impl Script {
             log_floor: 0,
             log_end: LogEnd::default(),
         }
+    }
+
+    /// Makes these files, which are on the device, count in place of those.
+    pub fn replace(outputs: Vec<Output>, removed: Vec<SstableId>) -> Self {
+        Self { outputs, ..Self::remove(removed) }
     }
 
     fn restart(&mut self) {

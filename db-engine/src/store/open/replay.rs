@@ -19,7 +19,7 @@ use crate::{
     sstable::Summary,
     store::{
         StoreConfig, TableData,
-        background::{Encoded, Encoder, Output},
+        background::{Encoded, Encoder, FileNumbers, Output},
     },
 };
 
@@ -122,7 +122,7 @@ pub(super) struct Recovery<'a> {
     pool: Pool,
     /// Intents of the shard at hand that are not known to be done.
     intents: BTreeMap<u64, Vec<u8>>,
-    next_file: u32,
+    numbers: FileNumbers,
     /// The sstables of the new run.
     pub written: Vec<Summary>,
     /// Whether the logs had anything.
@@ -144,7 +144,7 @@ impl<'a> Recovery<'a> {
             tables: BTreeMap::new(),
             pool: Pool::new(config.memtable_bytes_max / 2),
             intents: BTreeMap::new(),
-            next_file: 0,
+            numbers: FileNumbers::default(),
             written: Vec::new(),
             has_blocks: false,
         }
@@ -218,15 +218,15 @@ impl<'a> Recovery<'a> {
             table.flushing = Some(std::mem::take(&mut table.active).freeze());
         }
         let owner = (self.epoch, NO_SHARD);
-        let mut encoder = Encoder::new(owner, self.next_file, &tables, self.config, Vec::new());
-        let Encoded { outputs, next_file, .. } = loop {
+        let mut encoder =
+            Encoder::new(owner, self.numbers.clone(), &tables, self.config, Vec::new());
+        let Encoded { outputs, .. } = loop {
             if let Some(done) =
                 encoder.step(&mut TimeSlice::endless()).map_err(|error| Error::io(".", error))?
             {
                 break done;
             }
         };
-        self.next_file = next_file;
         for Output { summary, pieces, .. } in outputs {
             files.write_file(&summary.id.file_name(), pieces)?;
             self.written.push(summary);

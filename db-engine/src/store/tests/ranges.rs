@@ -7,7 +7,11 @@ use crate::{
     io::{Buffer, Random},
     memtable::Pool,
     mutation::{MutationView, RowView, Token},
-    store::{Partitions, Position, background::Encoder, table::TableData},
+    store::{
+        Partitions, Position,
+        background::{Encoder, FileNumbers},
+        table::TableData,
+    },
 };
 
 /// A clustering key or a bound.
@@ -375,7 +379,13 @@ fn a_flush_that_is_cut_by_time_writes_the_same() {
         table.flushing = Some(std::mem::take(&mut table.active).freeze());
         let tables = BTreeMap::from([(TABLE, table)]);
         let written = |time: fn(&ManualClock) -> TimeSlice<'_>| {
-            let mut encoder = Encoder::new((1, 0), 0, &tables, &run.machine.config, Vec::new());
+            let mut encoder = Encoder::new(
+                (1, 0),
+                FileNumbers::default(),
+                &tables,
+                &run.machine.config,
+                Vec::new(),
+            );
             for steps in 0.. {
                 if let Some(encoded) = encoder.step(&mut time(&run.machine.clock)).unwrap() {
                     let outputs = encoded.outputs.into_iter();

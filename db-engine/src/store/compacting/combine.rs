@@ -1,0 +1,383 @@
+//! Combining: the entries of several sstables become those of one, in order.
+//!
+//! Deleted ranges of one sstable are disjoint, those of several are not. So at each place the
+//! greatest deletion counts, and a range ends where another begins to. A range stands before the
+//! rows that are in it, and where it ends is known only behind them: they are held back until then,
+//! or until they are many; then the range is written in two parts.
+
+use std::{borrow::Cow, io, sync::Arc};
+
+use super::inputs::InputFile;
+use crate::{
+    io::{Buffer, Operation, TimeSlice},
+    mutation::{
+        Deletion, Forgettable, RangeDeletion, RowView, TableNumber, Token, forget, merge,
+        newest_forgotten, shadow,
+    },
+    schema::DroppedCells,
+    sstable::BlockRow,
+    store::background::{Output, WindowWriters},
+};
+
+/// Bytes of rows that are held back at most, but for the last of them.
+const HELD_BYTES_MAX: usize = 64 << 10;
+
+/// How far a step came.
+pub(super) enum Combined {
+    /// These inputs must be read first.
+    Missing(Vec<(usize, Operation)>),
+    /// Some of what is ready is to be written first.
+    Ready,
+    TimeIsOver,
+    /// Everything is combined.
+    Complete,
+}
+
+/// Where rows go.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Destination {
+    /// All into the sstable of this window.
+    One(i64),
+    /// By the newest timestamp of each, into that of its window of so many microseconds.
+    Windows(i64),
+}
+
+/// The partition at hand, and what is to be written of it.
+struct OpenPartition {
+    number: u64,
+    token: Token,
+    key: Vec<u8>,
+    deletion: Option<Deletion>,
+    /// Deleted ranges that go on behind the entry at hand: where they end.
+    active: Vec<(Vec<u8>, Deletion)>,
+    /// The range that is written next, and where it begins.
+    open: Option<(Vec<u8>, Deletion)>,
+    /// Rows that come behind its beginning: clustering keys and rows.
+    held: Vec<(Vec<u8>, Vec<u8>)>,
+    held_bytes: usize,
+}
+
+/// Combines sstables, a piece at a time.
+pub(super) struct Combiner {
+    pub inputs: Vec<InputFile>,
+    table: TableNumber,
+    target: Destination,
+    forgettable: Forgettable,
+    dropped: Option<Arc<DroppedCells>>,
+    /// The timestamp of the newest thing that was left out because it may be forgotten.
+    pub forgotten_us: Option<i64>,
+    /// The input that is not what was written.
+    pub unreadable: Option<usize>,
+    pub writers: WindowWriters,
+    pub spare: Vec<Buffer>,
+    partition: Option<OpenPartition>,
+    partitions: u64,
+    at_entry: Vec<usize>,
+    row: Vec<u8>,
+    other: Vec<u8>,
+}
+
+impl Combiner {
+    pub fn new(
+        (table, target): (TableNumber, Destination),
+        inputs: Vec<InputFile>,
+        writers: WindowWriters,
+        forgettable: Forgettable,
+        dropped: Option<Arc<DroppedCells>>,
+    ) -> Self {
+        Self {
+            dropped,
+            inputs,
+            table,
+            target,
+            forgettable,
+            forgotten_us: None,
+            unreadable: None,
+            writers,
+            spare: Vec::new(),
+            partition: None,
+            partitions: 0,
+            at_entry: Vec::new(),
+            row: Vec::new(),
+            other: Vec::new(),
+        }
+    }
+
+    /// Bytes that it takes in memory, about.
+    pub fn bytes(&self) -> usize {
+        let inputs: usize = self.inputs.iter().map(InputFile::bytes).sum();
+        let pieces = self.writers.open.values().flat_map(|open| &open.pieces).chain(&self.spare);
+        let held = self.partition.as_ref().map_or(0, |partition| partition.held_bytes);
+        inputs + pieces.map(Buffer::capacity).sum::<usize>() + held + self.row.capacity()
+    }
+
+    /// Combines some more.
+    ///
+    /// # Errors
+    ///
+    /// If an input is not what was written.
+    pub fn step(&mut self, time: &mut TimeSlice<'_>) -> io::Result<Combined> {
+        loop {
+            let missing: Vec<_> = self
+                .inputs
+                .iter_mut()
+                .enumerate()
+                .filter_map(|(number, input)| Some((number, input.missing()?)))
+                .collect();
+            if !missing.is_empty() {
+                return Ok(Combined::Missing(missing));
+            }
+            // Until one of them is at the end of its block.
+            loop {
+                let piece_bytes = self.writers.piece_bytes;
+                let is_full = |piece: &Buffer| piece.len() >= piece_bytes;
+                if self.writers.open.values().any(|open| open.pieces.first().is_some_and(is_full)) {
+                    return Ok(Combined::Ready);
+                }
+                if time.is_over() {
+                    return Ok(Combined::TimeIsOver);
+                }
+                if !self.find_next() {
+                    self.end_partition();
+                    return Ok(Combined::Complete);
+                }
+                self.combine_next(time);
+                let mut ends = false;
+                for number in &self.at_entry {
+                    self.unreadable = Some(*number);
+                    self.inputs[*number].advance()?;
+                    self.unreadable = None;
+                    ends |= self.inputs[*number].peek().is_none();
+                }
+                if ends {
+                    break;
+                }
+            }
+        }
+    }
+
+    /// Finds the inputs that stand on the next entry; false if nothing is left.
+    fn find_next(&mut self) -> bool {
+        let Self { inputs, at_entry, .. } = self;
+        let mut next: Option<BlockRow<'_>> = None;
+        at_entry.clear();
+        for (number, input) in inputs.iter().enumerate() {
+            let Some(entry) = input.peek() else { continue };
+            let order = next.map_or(std::cmp::Ordering::Less, |next| {
+                let order = entry.cmp_to(next.token, next.key, next.ck());
+                order.then_with(|| entry.rank().cmp(&next.rank()))
+            });
+            if order.is_lt() {
+                at_entry.clear();
+                next = Some(entry);
+            }
+            if order.is_le() {
+                at_entry.push(number);
+            }
+        }
+        next.is_some()
+    }
+
+    /// Combines the entries that were found.
+    fn combine_next(&mut self, time: &mut TimeSlice<'_>) {
+        let first = self.at_entry.first().and_then(|first| self.inputs[*first].peek());
+        let Some(first) = first else { return };
+        let place = (first.token, first.key);
+        let is_same = |own: &OpenPartition| (own.token, own.key.as_slice()) == place;
+        if !self.partition.as_ref().is_some_and(is_same) {
+            // All inputs that have something of the partition stand at its beginning.
+            let heads = self.inputs.iter().filter_map(InputFile::peek);
+            let own = heads.filter(|head| (head.token, head.key) == place);
+            let deletion = own.filter_map(|head| head.deletion).max();
+            let (token, key) = (first.token, first.key.to_vec());
+            self.begin_partition(token, key, deletion);
+        }
+        let ck = {
+            let first = self.at_entry.first().and_then(|first| self.inputs[*first].peek());
+            let Some(first) = first else { return };
+            if first.rank() == 0 {
+                return time.count(first.key.len());
+            }
+            first.ck().to_vec()
+        };
+        self.go_to(&ck);
+        let mut is_row = false;
+        for place in 0..self.at_entry.len() {
+            let Some(entry) = self.inputs[self.at_entry[place]].peek() else { continue };
+            if let Some(RangeDeletion { to, deletion, .. }) = entry.range {
+                let Some(own) = &mut self.partition else { continue };
+                // A block repeats the rest of a range that goes on in it.
+                if !own.active.iter().any(|(end, other)| end == to && *other == deletion) {
+                    own.active.push((to.to_vec(), deletion));
+                }
+            } else if let Some((_, version)) = entry.row {
+                if is_row {
+                    self.other.clear();
+                    merge(&self.row, version, &mut self.other);
+                    std::mem::swap(&mut self.row, &mut self.other);
+                } else {
+                    self.row.clear();
+                    self.row.extend_from_slice(version);
+                }
+                is_row = true;
+            }
+        }
+        time.count(ck.len() + self.row.len());
+        if is_row {
+            self.take_row(ck);
+        } else {
+            self.open_range(&ck);
+        }
+    }
+
+    fn begin_partition(&mut self, token: Token, key: Vec<u8>, deletion: Option<Deletion>) {
+        self.end_partition();
+        self.partitions += 1;
+        self.partition = Some(OpenPartition {
+            number: self.partitions,
+            token,
+            key,
+            deletion,
+            active: Vec::new(),
+            open: None,
+            held: Vec::new(),
+            held_bytes: 0,
+        });
+        let Some(deletion) = deletion else { return };
+        if self.forgettable.covers(deletion) {
+            self.forgotten_us = self.forgotten_us.max(Some(deletion.timestamp));
+        } else {
+            // It stays, whatever else of the partition does.
+            self.write(deletion.timestamp, |_| {});
+        }
+    }
+
+    fn end_partition(&mut self) {
+        while let Some(end) = self.next_end() {
+            self.end_ranges(&end);
+        }
+        self.partition = None;
+    }
+
+    /// Where the next of the ranges ends that go on.
+    fn next_end(&self) -> Option<Vec<u8>> {
+        self.partition.as_ref()?.active.iter().map(|(end, _)| end).min().cloned()
+    }
+
+    /// Ends the ranges that do not reach behind this place.
+    fn go_to(&mut self, ck: &[u8]) {
+        while let Some(end) = self.next_end().filter(|end| **end <= *ck) {
+            self.end_ranges(&end);
+        }
+    }
+
+    fn end_ranges(&mut self, end: &[u8]) {
+        if let Some(own) = &mut self.partition {
+            own.active.retain(|(other, _)| **other != *end);
+        }
+        self.open_range(end);
+    }
+
+    /// From this place on, the greatest deletion of those that are active counts.
+    fn open_range(&mut self, at: &[u8]) {
+        let Some(own) = &mut self.partition else { return };
+        let greatest = own.active.iter().map(|(_, deletion)| *deletion).max();
+        if own.open.as_ref().map(|(_, deletion)| *deletion) == greatest {
+            return;
+        }
+        self.close_range(at);
+        if let Some(own) = &mut self.partition {
+            own.open = greatest.map(|deletion| (at.to_vec(), deletion));
+        }
+    }
+
+    /// Writes the range at hand up to this place, and the rows that were held back.
+    fn close_range(&mut self, to: &[u8]) {
+        let Some(own) = &mut self.partition else { return };
+        let (open, held) = (own.open.take(), std::mem::take(&mut own.held));
+        own.held_bytes = 0;
+        let of_partition = own.deletion.map(|deletion| deletion.timestamp);
+        if let Some((from, deletion)) = open.filter(|(from, _)| **from < *to) {
+            let is_hidden = of_partition.is_some_and(|timestamp| deletion.timestamp <= timestamp);
+            if is_hidden {
+                // The deletion of the partition does all that it would.
+            } else if self.forgettable.covers(deletion) {
+                self.forgotten_us = self.forgotten_us.max(Some(deletion.timestamp));
+            } else {
+                let range = RangeDeletion { from: &from, to, deletion };
+                self.write(deletion.timestamp, |writer| writer.range(range));
+            }
+        }
+        for (ck, row) in held {
+            self.write_row(&ck, &row);
+        }
+    }
+
+    /// Takes the row that was merged, which is at this place.
+    fn take_row(&mut self, ck: Vec<u8>) {
+        let Some(own) = &self.partition else { return };
+        let ranges = own.active.iter().map(|(_, deletion)| *deletion);
+        if let Some(deletion) = ranges.chain(own.deletion).max() {
+            self.other.clear();
+            shadow(&self.row, deletion.timestamp, &mut self.other);
+            std::mem::swap(&mut self.row, &mut self.other);
+        }
+        if let Some(dropped) = &self.dropped {
+            match dropped.cut(Cow::Borrowed(&self.row)) {
+                None => return,
+                Some(Cow::Borrowed(_)) => {}
+                Some(Cow::Owned(rest)) => self.row = rest,
+            }
+        }
+        if let Some(newest) = newest_forgotten(&self.row, self.forgettable) {
+            self.forgotten_us = self.forgotten_us.max(Some(newest));
+            self.other.clear();
+            forget(&self.row, self.forgettable, &mut self.other);
+            std::mem::swap(&mut self.row, &mut self.other);
+        }
+        if RowView::parse(&self.row).is_ok_and(|row| row.is_empty()) {
+            return;
+        }
+        let row = std::mem::take(&mut self.row);
+        let Some(own) = &mut self.partition else { return };
+        if let Some((_, deletion)) = &own.open {
+            let deletion = *deletion;
+            if own.held_bytes >= HELD_BYTES_MAX {
+                self.close_range(&ck);
+                let Some(own) = &mut self.partition else { return };
+                own.open = Some((ck.clone(), deletion));
+            }
+            let Some(own) = &mut self.partition else { return };
+            own.held_bytes += ck.len() + row.len();
+            own.held.push((ck, row));
+        } else {
+            self.write_row(&ck, &row);
+            self.row = row;
+        }
+    }
+
+    fn write_row(&mut self, ck: &[u8], row: &[u8]) {
+        let newest = RowView::parse(row).ok().and_then(|row| row.timestamps().max());
+        self.write(newest.unwrap_or(0), |writer| writer.row(ck, row));
+    }
+
+    /// Writes something of the partition at hand into the sstable for this timestamp.
+    fn write(&mut self, timestamp: i64, put: impl FnOnce(&mut crate::sstable::Writer)) {
+        let Some(own) = &self.partition else { return };
+        let window = match self.target {
+            Destination::One(window) => window,
+            Destination::Windows(window_us) => timestamp.div_euclid(window_us),
+        };
+        let deletion = own.deletion.filter(|deletion| !self.forgettable.covers(*deletion));
+        let piece_bytes = self.writers.piece_bytes;
+        let open = self.writers.writer(self.table, window);
+        open.begin(own.number, (own.token, &own.key, deletion));
+        put(&mut open.writer);
+        open.take_output(piece_bytes, &mut self.spare);
+    }
+
+    /// Ends one of the sstables; `None` if there is none.
+    pub fn finish_one(&mut self) -> io::Result<Option<Output>> {
+        self.writers.finish_one(&mut self.spare)
+    }
+}

@@ -1,0 +1,454 @@
+//! Compaction: several sstables become one, or one of many windows becomes one for each.
+//!
+//! One at a time is read, combined and written, a piece each turn, beside whatever else the store
+//! does. When all that it wrote is on the device, one record in the manifest replaces what it read,
+//! and only then the files of that are removed, as soon as no read uses them. Until then nothing of
+//! it counts: it can be given up at any moment.
+//!
+//! A deletion, or what has expired, is left out once `gc_grace_seconds` are over and everything
+//! elsewhere, in memory or in other sstables, was written after it: when the compaction begins, and
+//! again when it is to count.
+
+mod combine;
+mod inputs;
+mod share;
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    io,
+    ops::Bound,
+    sync::Arc,
+};
+
+use self::{
+    combine::{Combined, Combiner, Destination},
+    inputs::{InputFile, READ_BYTES},
+};
+use super::{
+    Fatal, Store,
+    background::{NO_SPACE_PAUSE_US, Output, Script, Task, WindowWriters},
+    table::Sstable,
+    turn::InFlight,
+};
+use crate::{
+    compaction::choice::{Candidate, Selection, choose},
+    error::{Error, is_passing},
+    io::{Buffer, Completion, FileId, Operation, Outcome, TimeSlice},
+    mutation::{Forgettable, TableNumber, token::shard_of},
+    sstable::SstableId,
+};
+
+/// Microseconds of a turn that combining takes, and while reads wait for time.
+const TURN_US: u64 = 1_000;
+const BUSY_TURN_US: u64 = 250;
+
+/// Bytes of a file after which it is put on the device: the device takes long for more at once, and
+/// flushes and the log wait behind.
+const SYNC_BYTES: u64 = 8 << 20;
+
+/// After the disk was full, a compaction is tried again after so many of the pauses of a flush.
+const NO_SPACE_PAUSES: u64 = 60;
+
+/// An operation of a compaction.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum CompactionStep {
+    /// Blocks of one of the inputs, by its number.
+    Read(usize),
+    FreeSpace,
+    Create(SstableId),
+    Write(SstableId),
+    Sync(SstableId),
+    SyncDirectory,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum CompactionStage {
+    FreeSpace,
+    Combine,
+    /// The files are ended and the rest of them is written.
+    Finish,
+    /// So many files are on the device.
+    Sync(usize),
+    SyncDirectory,
+    /// It may count.
+    Ready,
+}
+
+/// A file that was created, and how many bytes of it were written and are on the device.
+struct CreatedFile {
+    file: FileId,
+    written: u64,
+    synced: u64,
+}
+
+/// A compaction that is being done.
+pub(super) struct Compaction {
+    pub table: TableNumber,
+    pub inputs: Vec<SstableId>,
+    /// Space that must be free: for what it writes, and for flushes and the log meanwhile.
+    needed_bytes: u64,
+    combiner: Combiner,
+    stage: CompactionStage,
+    in_flight: usize,
+    is_given_up: bool,
+    created: BTreeMap<SstableId, CreatedFile>,
+    finished: Vec<Output>,
+    /// Nothing is combined before this moment.
+    next_us: u64,
+}
+
+impl Compaction {
+    /// Goes on as far as time allows; gives what is to be done before more of it.
+    fn step(&mut self, time: &mut TimeSlice<'_>) -> io::Result<Vec<(CompactionStep, Operation)>> {
+        loop {
+            match self.stage {
+                CompactionStage::FreeSpace => {
+                    self.stage = CompactionStage::Combine;
+                    return Ok(vec![(CompactionStep::FreeSpace, Operation::FreeSpace)]);
+                }
+                CompactionStage::Combine => {
+                    if let Some(operation) = self.next_write() {
+                        return Ok(vec![operation]);
+                    }
+                    match self.combiner.step(time)? {
+                        Combined::Missing(reads) => {
+                            let reads = reads.into_iter();
+                            return Ok(reads
+                                .map(|(number, read)| (CompactionStep::Read(number), read))
+                                .collect());
+                        }
+                        Combined::Ready => {}
+                        Combined::TimeIsOver => return Ok(Vec::new()),
+                        Combined::Complete => self.stage = CompactionStage::Finish,
+                    }
+                }
+                CompactionStage::Finish => {
+                    if let Some(operation) = self.next_write() {
+                        return Ok(vec![operation]);
+                    }
+                    match self.combiner.finish_one()? {
+                        Some(output) => self.finished.push(output),
+                        None => self.stage = CompactionStage::Sync(0),
+                    }
+                }
+                CompactionStage::Sync(number) => {
+                    let Some(output) = self.finished.get_mut(number) else {
+                        let has_files = !self.finished.is_empty();
+                        self.stage = if has_files {
+                            CompactionStage::SyncDirectory
+                        } else {
+                            CompactionStage::Ready
+                        };
+                        continue;
+                    };
+                    self.stage = CompactionStage::Sync(number + 1);
+                    output.file = self.created.get(&output.summary.id).map(|created| created.file);
+                    let Some(file) = output.file else { continue };
+                    let id = output.summary.id;
+                    return Ok(vec![(CompactionStep::Sync(id), Operation::Sync { file })]);
+                }
+                CompactionStage::SyncDirectory => {
+                    self.stage = CompactionStage::Ready;
+                    return Ok(vec![(CompactionStep::SyncDirectory, Operation::SyncDirectory)]);
+                }
+                CompactionStage::Ready => return Ok(Vec::new()),
+            }
+        }
+    }
+
+    /// Writes a piece that is ready, or creates its file.
+    fn next_write(&mut self) -> Option<(CompactionStep, Operation)> {
+        let piece_bytes = self.combiner.writers.piece_bytes;
+        let is_full =
+            |pieces: &Vec<Buffer>| pieces.first().is_some_and(|one| one.len() >= piece_bytes);
+        let mut open =
+            self.combiner.writers.open.values_mut().map(|open| (open.id, &mut open.pieces));
+        let found = open.find(|(_, pieces)| is_full(pieces));
+        let mut finished =
+            self.finished.iter_mut().map(|output| (output.summary.id, &mut output.pieces));
+        let (id, pieces) = found.or_else(|| finished.find(|(_, pieces)| !pieces.is_empty()))?;
+        let Some(CreatedFile { file, written, synced }) = self.created.get_mut(&id) else {
+            return Some((CompactionStep::Create(id), Operation::Create { name: id.file_name() }));
+        };
+        if *written - *synced >= SYNC_BYTES {
+            *synced = *written;
+            return Some((CompactionStep::Sync(id), Operation::Sync { file: *file }));
+        }
+        let (file, offset, buffer) = (*file, *written, pieces.remove(0));
+        *written += buffer.len() as u64;
+        Some((CompactionStep::Write(id), Operation::Write { file, offset, buffer, durable: false }))
+    }
+
+    fn is_ready(&self) -> bool {
+        self.stage == CompactionStage::Ready && self.in_flight == 0
+    }
+
+    /// Bytes that it takes in memory, about.
+    pub fn bytes(&self) -> usize {
+        let pieces = self.finished.iter().flat_map(|output| &output.pieces);
+        self.combiner.bytes() + pieces.map(Buffer::capacity).sum::<usize>()
+    }
+}
+
+/// What a store knows of compaction.
+#[derive(Default)]
+pub(super) struct Compacting {
+    pub current: Option<Compaction>,
+    /// Sstables came or went, or were found wanting, since the last choice.
+    pub is_due: bool,
+    /// Not before this moment, because the disk was full.
+    pause_until_us: u64,
+    /// Sstables that cannot be read.
+    unreadable: BTreeSet<SstableId>,
+    /// The table that was compacted last, whose turn comes after the others'.
+    last: Option<TableNumber>,
+    /// Nothing is forgotten: what was to be so has hidden something that came meanwhile.
+    keeps_all: bool,
+    /// Thousandths of the time that it may take.
+    pub share: u64,
+}
+
+impl Store {
+    /// When compaction goes on, by what has elapsed; `None` not before something happens.
+    pub(super) fn compaction_due_us(&self) -> Option<u64> {
+        match &self.compacting.current {
+            Some(current) if current.in_flight > 0 => None,
+            Some(current) if current.is_ready() => matches!(self.task, Task::Idle).then_some(0),
+            Some(current) => Some(current.next_us),
+            None => self.may_choose().then_some(self.compacting.pause_until_us),
+        }
+    }
+
+    /// Whether there is something to choose from, none of which is on its way out.
+    fn may_choose(&self) -> bool {
+        let is_removing = match &self.task {
+            Task::Write(script) | Task::Pause(script, _) => !script.removed.is_empty(),
+            Task::Idle | Task::Encode(..) => false,
+        };
+        self.compacting.is_due && !self.closing && !is_removing
+    }
+
+    /// Begins a compaction, if one is due.
+    pub(super) fn choose_compaction(&mut self, now_us: u64) {
+        let state = &self.compacting;
+        let is_paused = now_us < state.pause_until_us;
+        if state.current.is_some() || is_paused || !self.may_choose() {
+            return;
+        }
+        let is_own = |token| shard_of(token, self.config.shards) == self.shard;
+        let most = self.config.cache_bytes_max / 4 / (READ_BYTES + 2 * self.config.block_bytes);
+        let last = state.last.unwrap_or(TableNumber(u32::MAX));
+        let behind = self.tables.range((Bound::Excluded(last), Bound::Unbounded));
+        let mut chosen = None;
+        for (number, table) in behind.chain(self.tables.range(..=last)) {
+            let is_usable = |one: &&Arc<Sstable>| {
+                one.summary.is_of(is_own) && !state.unreadable.contains(&one.summary.id)
+            };
+            let usable: Vec<&Arc<Sstable>> = table.sstables.iter().filter(is_usable).collect();
+            let candidates: Vec<Candidate> = usable.iter().map(|one| candidate(one)).collect();
+            let now_us = self.clock.now_us();
+            let choice = choose(&table.settings, &candidates, now_us, most.max(4));
+            if let Some(Selection { places, splits }) = choice {
+                let inputs = places.iter().map(|place| Arc::clone(usable[*place])).collect();
+                chosen = Some((*number, inputs, splits));
+                break;
+            }
+        }
+        match chosen {
+            Some((table, inputs, splits)) => self.begin_compaction(table, inputs, splits),
+            None => self.compacting.is_due = false,
+        }
+    }
+
+    fn begin_compaction(&mut self, table: TableNumber, inputs: Vec<Arc<Sstable>>, splits: bool) {
+        let Some(settings) = self.tables.get(&table).map(|table| table.settings.clone()) else {
+            return;
+        };
+        let ids: Vec<SstableId> = inputs.iter().map(|input| input.summary.id).collect();
+        let oldest_us = self.oldest_elsewhere(table, &ids).unwrap_or(i64::MAX);
+        let forgettable = Forgettable {
+            written_before_us: if self.compacting.keeps_all { i64::MIN } else { oldest_us },
+            dead_until_s: self.clock.now_s().saturating_sub(i64::from(settings.gc_grace_s)),
+        };
+        let window_us = settings.window_us.map(|window_us| window_us.max(1));
+        let newest = inputs.iter().map(|input| input.summary.timestamp_max).max().unwrap_or(0);
+        let target = match window_us {
+            Some(window_us) if splits => Destination::Windows(window_us),
+            _ => Destination::One(window_us.map_or(0, |window_us| newest.div_euclid(window_us))),
+        };
+        let owner = (self.epoch, self.shard);
+        let writers = WindowWriters::new(owner, self.file_numbers.clone(), &self.config);
+        let needed_bytes: u64 = inputs.iter().map(|input| input.summary.bytes).sum();
+        let reserve_bytes = self.config.log_segment_bytes * 4
+            + (self.config.memtable_bytes_max as u64).saturating_mul(2);
+        let inputs = inputs.into_iter().map(InputFile::new).collect();
+        self.compacting.last = Some(table);
+        self.compacting.current = Some(Compaction {
+            table,
+            inputs: ids,
+            combiner: Combiner::new(
+                (table, target),
+                inputs,
+                writers,
+                forgettable,
+                settings.dropped,
+            ),
+            needed_bytes: needed_bytes.saturating_add(reserve_bytes),
+            stage: CompactionStage::FreeSpace,
+            in_flight: 0,
+            is_given_up: false,
+            created: BTreeMap::new(),
+            finished: Vec::new(),
+            next_us: 0,
+        });
+    }
+
+    /// The oldest timestamp of a table in memory and in sstables that are not these.
+    fn oldest_elsewhere(&self, table: TableNumber, but: &[SstableId]) -> Option<i64> {
+        let table = self.tables.get(&table)?;
+        let others = table.sstables.iter().map(|sstable| &sstable.summary);
+        let others = others.filter(|summary| !but.contains(&summary.id));
+        let flushing = table.flushing.as_ref().and_then(|memtable| memtable.timestamp_min());
+        let in_memory = table.active.timestamp_min().into_iter().chain(flushing);
+        others.map(|summary| summary.timestamp_min).chain(in_memory).min()
+    }
+
+    /// Goes on with the compaction at hand, if its time has come.
+    pub(super) fn compact(&mut self) {
+        let now_us = self.clock.elapsed_us();
+        let Some(current) = &mut self.compacting.current else { return };
+        if current.in_flight > 0 {
+            return;
+        }
+        if current.is_given_up || self.closing || !self.tables.contains_key(&current.table) {
+            return self.give_compaction_up();
+        }
+        if now_us < current.next_us || current.is_ready() {
+            return;
+        }
+        let slice_us = if self.reads.is_ready() { BUSY_TURN_US } else { TURN_US };
+        let mut time = TimeSlice::new(&*self.clock, slice_us);
+        let result = current.step(&mut time);
+        let took_us = self.clock.elapsed_us() - now_us;
+        let share = self.compacting.share.max(1);
+        current.next_us = now_us + took_us.saturating_mul(1_000) / share;
+        let operations = result.unwrap_or_else(|error| {
+            let unreadable = current.combiner.unreadable;
+            let inputs = current.inputs.iter().enumerate();
+            let bad = inputs.filter(|(number, _)| unreadable.is_none_or(|bad| bad == *number));
+            self.compacting.unreadable.extend(bad.map(|(_, id)| *id));
+            self.metrics.compactions_failed += 1;
+            current.is_given_up = true;
+            log::error!(error:% = error; "a compaction has failed");
+            Vec::new()
+        });
+        current.in_flight = operations.len();
+        for (step, operation) in operations {
+            self.submit(operation, InFlight::Compaction(step));
+        }
+    }
+
+    /// An operation of the compaction is over.
+    pub(super) fn compaction_over(
+        &mut self,
+        step: CompactionStep,
+        over: Completion,
+    ) -> Result<(), Fatal> {
+        let Some(current) = &mut self.compacting.current else { return Ok(()) };
+        current.in_flight -= 1;
+        let outcome = match (step, over.result) {
+            (CompactionStep::Read(number), result) => {
+                let bytes = over.buffer.unwrap_or_default();
+                self.metrics.compaction_read_bytes += bytes.len() as u64;
+                let Some(input) = current.combiner.inputs.get_mut(number) else { return Ok(()) };
+                if let Err(error) = result.and_then(|_| input.take(bytes)) {
+                    let id = input.sstable.summary.id;
+                    let error = Error::io(id.file_name(), error);
+                    log::error!(error:% = error; "a compaction has failed");
+                    self.metrics.compactions_failed += 1;
+                    self.compacting.unreadable.insert(id);
+                    current.is_given_up = true;
+                }
+                return Ok(());
+            }
+            (_, Ok(outcome)) => outcome,
+            (step, Err(error))
+                if is_passing(&error) || matches!(step, CompactionStep::FreeSpace) =>
+            {
+                self.wait_for_space();
+                return Ok(());
+            }
+            (
+                CompactionStep::Create(id) | CompactionStep::Write(id) | CompactionStep::Sync(id),
+                Err(error),
+            ) => return Err(Error::io(id.file_name(), error).into()),
+            (_, Err(error)) => return Err(Error::io(".", error).into()),
+        };
+        if let Outcome::Space { bytes } = outcome
+            && bytes < current.needed_bytes
+        {
+            self.wait_for_space();
+            return Ok(());
+        }
+        if let (CompactionStep::Create(id), Outcome::Opened { file, .. }) = (step, outcome) {
+            current.created.insert(id, CreatedFile { file, written: 0, synced: 0 });
+        }
+        if let (CompactionStep::Write(_), Some(buffer)) = (step, over.buffer) {
+            self.metrics.compaction_written_bytes += buffer.len() as u64;
+            current.combiner.spare.push(buffer);
+        }
+        Ok(())
+    }
+
+    /// The disk is full, or nearly: what the compaction has written so far goes.
+    fn wait_for_space(&mut self) {
+        if let Some(current) = &mut self.compacting.current {
+            current.is_given_up = true;
+        }
+        self.metrics.compactions_no_space += 1;
+        let pause_us = NO_SPACE_PAUSE_US * NO_SPACE_PAUSES;
+        self.compacting.pause_until_us = self.clock.elapsed_us().saturating_add(pause_us);
+    }
+
+    /// Nothing of the compaction at hand counts: its files go. None of its operations is under way.
+    fn give_compaction_up(&mut self) {
+        let Some(current) = self.compacting.current.take() else { return };
+        for (id, CreatedFile { file, .. }) in current.created {
+            self.close(file);
+            self.submit(Operation::Remove { name: id.file_name() }, InFlight::Tidying);
+        }
+        self.compacting.is_due = true;
+    }
+
+    /// Has the compaction at hand count, if everything that it wrote is on the device. False if
+    /// there is nothing of the kind.
+    pub(super) fn replace_compacted(&mut self) -> bool {
+        let Some(current) = &self.compacting.current else { return false };
+        if !current.is_ready() || current.is_given_up || self.closing {
+            return false;
+        }
+        let oldest_us = self.oldest_elsewhere(current.table, &current.inputs);
+        let forgotten_us = current.combiner.forgotten_us;
+        if forgotten_us.is_some_and(|us| oldest_us.is_some_and(|oldest_us| oldest_us <= us)) {
+            self.compacting.keeps_all = true;
+            self.give_compaction_up();
+            return false;
+        }
+        let Some(current) = self.compacting.current.take() else { return false };
+        self.compacting.keeps_all = false;
+        self.metrics.compactions += 1;
+        self.metrics.compactions_forgetting += u64::from(forgotten_us.is_some());
+        self.task = Task::Write(Script::replace(current.finished, current.inputs));
+        true
+    }
+}
+
+fn candidate(sstable: &Sstable) -> Candidate {
+    let summary = &sstable.summary;
+    Candidate {
+        bytes: summary.bytes,
+        window: summary.window,
+        timestamp_min: summary.timestamp_min,
+        timestamp_max: summary.timestamp_max,
+    }
+}
