@@ -140,6 +140,21 @@ const storing = [
     },
   }),
   lines({
+    title: 'Compaction',
+    description: 'Bytes of sstables that compactions read and write a second.',
+    unit: 'Bps',
+    queries: {
+      read: total('sandglass_db_compaction_manager_read_bytes_total'),
+      written: total('sandglass_db_compaction_manager_written_bytes_total'),
+    },
+  }),
+  lines({
+    title: 'Left to compact',
+    description: 'Bytes to be written until each time window has one sstable, about.',
+    unit: 'bytes',
+    queries: { backlog: 'sum(sandglass_db_compaction_manager_backlog)' },
+  }),
+  lines({
     title: 'Log',
     description: 'Bytes made durable a second.',
     unit: 'Bps',
