@@ -1,5 +1,6 @@
-//! Whatever breaks, and whenever: what was acknowledged is there afterwards, as a whole.  A
-//! script of writes, flushes, compactions and expiry runs on a simulated disk, once for each of
+//! Whatever breaks, and whenever: what was acknowledged is there afterwards, as a whole.
+//!
+//! A script of writes, flushes, compactions and expiry runs on a simulated disk, once for each of
 //! its I/O calls and several seeds, with a power cut, a failure or a full disk at that call.
 //! `SANDGLASS_SEED=n` runs one seed, `SANDGLASS_SEED=n..m` all of these.
 

@@ -75,15 +75,18 @@ fn may_be(life: &Life, name: &str, number: usize) -> Vec<BTreeSet<u32>> {
     let Some(segment) = SegmentId::of_name(name).filter(|_| !life.is_stopped) else {
         return may_be;
     };
-    let is_flush = |name: &str| {
+    // A flush or a compaction counts once the journal knows of its sstables.
+    let journal = &life.versions[&journal_name(segment.epoch, segment.shard)].last().unwrap().bytes;
+    let is_recorded = |name: &str| {
         let id = SstableId::from_file_name(name);
-        id.is_some_and(|id| (id.epoch, id.shard) == (segment.epoch, segment.shard))
+        id.is_some_and(|SstableId { epoch, shard, sequence }| {
+            let numbers =
+                [&epoch.to_le_bytes()[..], &shard.to_le_bytes(), &sequence.to_le_bytes()].concat();
+            journal.windows(numbers.len()).any(|part| part == numbers)
+        })
     };
-    let sstables = life.versions.iter().filter(|(name, _)| is_flush(name));
-    // A flush counts once the journal knows of its sstables.
-    let recorded = life.versions[&journal_name(segment.epoch, segment.shard)].last().unwrap().since;
-    let written = sstables.map(|(_, versions)| versions.last().unwrap().since);
-    let flushed = written.filter(|since| *since < recorded).max();
+    let sstables = life.versions.iter().filter(|(name, _)| is_recorded(name));
+    let flushed = sstables.map(|(_, versions)| versions.last().unwrap().since).max();
     let has_later_blocks = life.versions.iter().any(|(name, versions)| {
         let log = SegmentId::of_name(name).filter(|log| log.shard == segment.shard);
         log.is_some_and(|log| log > segment) && versions.len() > 1

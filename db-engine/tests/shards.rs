@@ -89,6 +89,24 @@ fn a_directory_opens_with_one_two_three_and_one_shards_after_crashes() {
 }
 
 #[test]
+fn what_recovery_writes_is_of_one_shard_each() {
+    let disk = SimDisk::new(6);
+    let clock = Arc::new(ManualClock::at(START_US));
+    let mut stores = try_open(&disk, &clock, 2).unwrap();
+    let all: Vec<u8> = (0..20).flat_map(|number| mutation(number, &clock)).collect();
+    stores[0].write_intent(Tag(4), &all).unwrap();
+    wait(&mut stores[0], |done| matches!(done, Done::Intent(Tag(4))));
+    drop(stores);
+
+    let disk = disk.crash(1);
+    let mut stores = try_open(&disk, &clock, 3).unwrap();
+    let files = disk.contents().keys().filter(|name| name.starts_with("sst-")).count();
+    let each: Vec<u64> = stores.iter().map(|store| store.metrics().sstables).collect();
+    assert_eq!((files, each), (3, vec![1, 1, 1]), "of no file there are two shards");
+    assert_eq!(rows(&mut stores, KEPT, 0).len(), 20);
+}
+
+#[test]
 fn an_intent_that_is_durable_happens_on_all_shards_and_one_that_is_done_only_once() {
     let disk = SimDisk::new(9);
     let clock = Arc::new(ManualClock::at(START_US));

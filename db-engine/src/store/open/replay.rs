@@ -14,7 +14,7 @@ use crate::{
     error::{Error, Result},
     io::TimeSlice,
     memtable::Pool,
-    mutation::{TableNumber, mutations},
+    mutation::{TableNumber, mutations, token::shard_of},
     schema::TableSettings,
     sstable::Summary,
     store::{
@@ -118,7 +118,8 @@ pub(super) struct Recovery<'a> {
     epoch: u32,
     settings: &'a BTreeMap<TableNumber, TableSettings>,
     purpose: ReplayPurpose,
-    tables: BTreeMap<TableNumber, TableData>,
+    /// The tables of each shard, so that a file has rows of one.
+    tables: Vec<BTreeMap<TableNumber, TableData>>,
     pool: Pool,
     /// Intents of the shard at hand that are not known to be done.
     intents: BTreeMap<u64, Vec<u8>>,
@@ -141,7 +142,7 @@ impl<'a> Recovery<'a> {
             epoch,
             settings,
             purpose,
-            tables: BTreeMap::new(),
+            tables: (0..config.shards).map(|_| BTreeMap::new()).collect(),
             pool: Pool::new(config.memtable_bytes_max / 2),
             intents: BTreeMap::new(),
             numbers: FileNumbers::default(),
@@ -189,7 +190,8 @@ impl<'a> Recovery<'a> {
             // A table that was dropped is not missed.
             let Some(settings) = self.settings.get(&mutation.table()) else { continue };
             let new = || TableData { settings: settings.clone(), ..TableData::default() };
-            self.tables
+            let shard = shard_of(mutation.token(), self.config.shards);
+            self.tables[usize::from(shard)]
                 .entry(mutation.table())
                 .or_insert_with(new)
                 .active
@@ -208,12 +210,20 @@ impl<'a> Recovery<'a> {
     }
 
     fn flush_if_large(&mut self, files: &mut Sequential<'_>) -> Result<()> {
-        let bytes: usize = self.tables.values().map(|table| table.active.bytes()).sum();
+        let tables = self.tables.iter().flat_map(BTreeMap::values);
+        let bytes: usize = tables.map(|table| table.active.bytes()).sum();
         if bytes > self.config.memtable_bytes_max / 2 { self.flush(files) } else { Ok(()) }
     }
 
     pub fn flush(&mut self, files: &mut Sequential<'_>) -> Result<()> {
-        let mut tables = std::mem::take(&mut self.tables);
+        for shard in 0..self.tables.len() {
+            self.flush_shard(shard, files)?;
+        }
+        Ok(())
+    }
+
+    fn flush_shard(&mut self, shard: usize, files: &mut Sequential<'_>) -> Result<()> {
+        let mut tables = std::mem::take(&mut self.tables[shard]);
         for table in tables.values_mut() {
             table.flushing = Some(std::mem::take(&mut table.active).freeze());
         }

@@ -1,19 +1,25 @@
 //! A compaction beside all else that a store does.
 
-use super::{Machine, TABLE, flush_and_close, partition};
+use super::{Machine, ReadRequest, TABLE, TableSettings, flush_and_close, partition};
 use crate::{io::Clock as _, schema::SizeTiers, store::Store};
 
-/// Sstables of a table, and a store that is about to compact them.
-fn due() -> (Machine, Store) {
+/// A table of so many sstables that they are to be compacted if its settings say so.
+fn flushed() -> Machine {
     let mut machine = Machine::new();
+    machine.tables.get_mut(&TABLE).unwrap().window_us = None;
     for ck in 0..4 {
         let mut store = machine.open();
         machine.write(&mut store, b"boiler", ck, &[7; 2_000], 0);
         machine.clock.advance(10);
         flush_and_close(store);
     }
-    let settings = machine.tables.get_mut(&TABLE).unwrap();
-    (settings.window_us, settings.tiers) = (None, Some(SizeTiers::default()));
+    machine
+}
+
+/// A store that is about to compact them.
+fn due() -> (Machine, Store) {
+    let mut machine = flushed();
+    machine.tables.get_mut(&TABLE).unwrap().tiers = Some(SizeTiers::default());
     let store = machine.open();
     (machine, store)
 }
@@ -86,4 +92,24 @@ fn a_table_that_is_dropped_while_it_is_compacted_leaves_no_file() {
             return;
         }
     }
+}
+
+#[test]
+fn what_is_kept_for_a_next_page_holds_no_file_that_was_compacted() {
+    let machine = flushed();
+    let mut store = machine.open();
+    let first = ReadRequest { rows_max: 1, goes_on: true, ..partition(b"boiler") };
+    let page = machine.read(&mut store, &first);
+    settle(&machine, &mut store);
+    turn(&mut store);
+    assert!(store.metrics().suspended_bytes > 0, "it is kept");
+    let settings =
+        TableSettings { tiers: Some(SizeTiers::default()), ..machine.tables[&TABLE].clone() };
+    store.define(TABLE, settings);
+    settle(&machine, &mut store);
+    turn(&mut store);
+    assert_eq!((store.metrics().suspended_bytes, files(&machine)), (0, 1));
+    let after = Some(page.position().unwrap().clone());
+    let rest = machine.read(&mut store, &ReadRequest { rows_max: 9, after, ..first });
+    assert_eq!((page.len(), rest.len()), (1, 3));
 }
