@@ -204,19 +204,21 @@ impl Memtable {
             self.timestamp_min = Some(self.timestamp_min.unwrap_or(oldest).min(oldest));
         }
         let slot = partition.rows.find(arena, ck);
+        let oldest = oldest.unwrap_or(i64::MIN);
         let Some(found) = slot.place else {
-            partition.rows.set(&slot, arena.push(ck, row, pool));
+            partition.rows.set(&slot, arena.push(ck, row, pool), oldest);
             self.bytes += ROW_BYTES + ck.len() + row.len();
             self.rows += 1;
             return;
         };
+        partition.rows.note(&slot, oldest);
         scratch.clear();
         if !layers.write((found, arena.get(found).1), row, scratch) {
             return;
         }
         let replaced = arena.replace(found, scratch, pool);
         if replaced.more_bytes > 0 {
-            partition.rows.set(&slot, replaced.place);
+            partition.rows.set(&slot, replaced.place, oldest);
             self.bytes += replaced.more_bytes;
         }
         if scratch.capacity() > SCRATCH_BYTES_KEPT {
@@ -273,22 +275,30 @@ impl Memtable {
         let mut next: Option<Vec<u8>> = None;
         loop {
             let from = next.as_deref().map_or(from, Bound::Included);
-            let (piece, behind) = partition.rows.piece(partition.rows.span(arena, from, to));
+            let span = partition.rows.span(arena, from, to);
+            let (piece, behind) = partition.rows.piece(span, timestamp);
             next = behind.map(|place| arena.ck(place).to_vec());
-            partition.rows.retain(piece, |place| {
+            partition.rows.hide(piece, timestamp, |place| {
+                let versions = row_versions(arena, layers, *place);
+                let oldest = versions.iter().filter_map(oldest_of).min();
+                if oldest > Some(timestamp) {
+                    time.count(0);
+                    return oldest;
+                }
                 scratch.clear();
-                shadow(&row_versions(arena, layers, *place).merged(), timestamp, scratch);
+                shadow(&versions.merged(), timestamp, scratch);
                 layers.take(*place);
                 time.count(scratch.len());
                 if RowView::parse(scratch).is_ok_and(|row| row.is_empty()) {
                     *rows -= 1;
-                    return false;
+                    return None;
                 }
                 let replaced = arena.replace(*place, scratch, pool);
                 *bytes += replaced.more_bytes;
                 *place = replaced.place;
-                true
+                oldest_of(scratch).or(Some(i64::MIN))
             });
+            time.count(0);
             if next.is_none() || time.is_over() {
                 return next;
             }
@@ -408,6 +418,11 @@ impl<'a> PartitionView<'a> {
     pub fn rows(self) -> impl DoubleEndedIterator<Item = RowVersions<'a>> + use<'a> {
         self.range(Bound::Unbounded, Bound::Unbounded)
     }
+}
+
+/// The timestamp of the oldest thing in a row.
+fn oldest_of(row: &[u8]) -> Option<i64> {
+    RowView::parse(row).ok()?.timestamps().min()
 }
 
 fn row_versions<'a>(arena: &'a Arena, layers: &'a Layers, place: RecordOffset) -> RowVersions<'a> {

@@ -30,6 +30,8 @@ struct LeafEntry {
 struct Leaf {
     /// The prefix of the first entry: looking for a leaf touches no other.
     first: Prefix,
+    /// No row of it has anything older: a deletion of what is looks at none of them.
+    oldest: i64,
     entries: Vec<LeafEntry>,
 }
 
@@ -44,6 +46,9 @@ pub(super) type LeafSpan = (LeafPosition, LeafPosition);
 #[derive(Debug, Default)]
 pub(super) struct Rows {
     leaves: VecDeque<Leaf>,
+    /// Rows that deletions have looked at.
+    #[cfg(test)]
+    pub looked_at: usize,
 }
 
 /// Where a clustering key is or would be.
@@ -89,13 +94,22 @@ impl Rows {
         self.leaves.partition_point(is_not_after).saturating_sub(1)
     }
 
-    /// Puts a record where [`Self::find`] did not find one, or found another.
-    pub fn set(&mut self, slot: &Slot, place: RecordOffset) {
+    /// Takes note of how old the oldest of what is written to a row is.
+    pub fn note(&mut self, slot: &Slot, oldest: i64) {
+        if let Some(leaf) = self.leaves.get_mut(slot.position.0) {
+            leaf.oldest = leaf.oldest.min(oldest);
+        }
+    }
+
+    /// Puts a record where [`Self::find`] did not find one, or found another; it holds nothing
+    /// that is older than what was noted, or than `oldest`.
+    pub fn set(&mut self, slot: &Slot, place: RecordOffset, oldest: i64) {
+        self.note(slot, oldest);
         let (number, at) = slot.position;
         let entry = LeafEntry { prefix: slot.prefix, place };
         let leaves = self.leaves.len();
         let Some(leaf) = self.leaves.get_mut(number) else {
-            self.leaves.push_back(Leaf::of(vec![entry]));
+            self.leaves.push_back(Leaf::of(vec![entry], oldest));
             return;
         };
         if slot.place.is_some() {
@@ -103,11 +117,11 @@ impl Rows {
         } else if leaf.entries.len() < LEAF_ENTRIES_MAX {
             leaf.insert(at, entry);
         } else if at == LEAF_ENTRIES_MAX && number + 1 == leaves {
-            self.leaves.push_back(Leaf::of(vec![entry]));
+            self.leaves.push_back(Leaf::of(vec![entry], oldest));
         } else if at == 0 && number == 0 {
-            self.leaves.push_front(Leaf::of(vec![entry]));
+            self.leaves.push_front(Leaf::of(vec![entry], oldest));
         } else {
-            let mut right = Leaf::of(leaf.entries.split_off(LEAF_ENTRIES_MAX / 2));
+            let mut right = Leaf::of(leaf.entries.split_off(LEAF_ENTRIES_MAX / 2), leaf.oldest);
             match at.checked_sub(LEAF_ENTRIES_MAX / 2) {
                 Some(at) => right.insert(at, entry),
                 None => leaf.insert(at, entry),
@@ -131,8 +145,17 @@ impl Rows {
         (start, end)
     }
 
-    /// What a span has in its first leaves, and the first record of it behind them.
-    pub fn piece(&self, (start, end): LeafSpan) -> (LeafSpan, Option<RecordOffset>) {
+    /// What a span has in its first leaves that have something so old, and the first record of it
+    /// behind them.
+    pub fn piece(
+        &self,
+        (mut start, end): LeafSpan,
+        timestamp: i64,
+    ) -> (LeafSpan, Option<RecordOffset>) {
+        while start.0 < end.0 && self.leaves.get(start.0).is_some_and(|one| one.oldest > timestamp)
+        {
+            start = (start.0 + 1, 0);
+        }
         let middle = (start.0 + PIECE_LEAVES, 0);
         match self.leaves.get(middle.0) {
             Some(leaf) if middle < end => {
@@ -147,15 +170,38 @@ impl Rows {
         start.0..self.leaves.len().min(end.0 + 1)
     }
 
-    /// Of the rows of a span, keeps those for which this is true.
-    pub fn retain(&mut self, span: LeafSpan, mut keep: impl FnMut(&mut RecordOffset) -> bool) {
+    /// Hides what is up to this old in the rows of a span. `hide` does it with one row, and tells
+    /// how old the oldest is that it has left; `None` if it has left nothing.
+    pub fn hide(
+        &mut self,
+        span: LeafSpan,
+        timestamp: i64,
+        mut hide: impl FnMut(&mut RecordOffset) -> Option<i64>,
+    ) {
         let mut is_one_empty = false;
         for number in self.leaves_of(span) {
             let leaf = &mut self.leaves[number];
+            if leaf.oldest > timestamp {
+                continue;
+            }
             let own = leaf.entries_of(number, span);
-            let mut at = 0..;
+            #[cfg(test)]
+            {
+                self.looked_at += own.len();
+            }
+            let is_whole = own == (0..leaf.entries.len());
+            let (mut at, mut oldest) = (0.., i64::MAX);
             let mut is_own = || at.next().is_some_and(|at| own.contains(&at));
-            leaf.entries.retain_mut(|entry| !is_own() || keep(&mut entry.place));
+            leaf.entries.retain_mut(|entry| {
+                !is_own()
+                    || hide(&mut entry.place).is_some_and(|left| {
+                        oldest = oldest.min(left);
+                        true
+                    })
+            });
+            if is_whole {
+                leaf.oldest = oldest;
+            }
             leaf.first = leaf.entries.first().map_or((0, 0), |entry| entry.prefix);
             is_one_empty |= leaf.entries.is_empty();
         }
@@ -186,8 +232,8 @@ impl Rows {
 }
 
 impl Leaf {
-    fn of(entries: Vec<LeafEntry>) -> Self {
-        Self { first: entries[0].prefix, entries }
+    fn of(entries: Vec<LeafEntry>, oldest: i64) -> Self {
+        Self { first: entries[0].prefix, oldest, entries }
     }
 
     /// Which of the entries of this leaf, by its number, are of a span.

@@ -171,17 +171,17 @@ fn apply_bit_by_bit(
 
 #[test]
 fn a_deletion_of_many_rows_goes_on_where_it_was() {
-    let (mut memtable, mut pool) = (Memtable::default(), Pool::new(0));
     let write = |timestamp| Write { timestamp, ttl_s: 0, now_s: 0 };
-    for (number, timestamp) in (0..5_000_u32).zip([1, 1, 9].into_iter().cycle()) {
-        let mut bytes = Vec::new();
-        let mut builder = Builder::new(&mut bytes, TableNumber(1), Token(1), b"key");
-        builder.row(&number.to_be_bytes(), &write(timestamp), true).cell(0, b"value");
-        builder.finish().unwrap();
-        memtable.apply(&MutationView::parse(&bytes).unwrap(), &mut pool);
-    }
     let (from, to) = (100_u32.to_be_bytes(), 4_900_u32.to_be_bytes());
     for (is_range, expected) in [(true, 1_800), (false, 1_666)] {
+        let (mut memtable, mut pool) = (Memtable::default(), Pool::new(0));
+        for (number, timestamp) in (0..5_000_u32).zip([1, 1, 9].into_iter().cycle()) {
+            let mut bytes = Vec::new();
+            let mut builder = Builder::new(&mut bytes, TableNumber(1), Token(1), b"key");
+            builder.row(&number.to_be_bytes(), &write(timestamp), true).cell(0, b"value");
+            builder.finish().unwrap();
+            memtable.apply(&MutationView::parse(&bytes).unwrap(), &mut pool);
+        }
         let mut bytes = Vec::new();
         let mut builder = Builder::new(&mut bytes, TableNumber(1), Token(1), b"key");
         if is_range {
@@ -196,6 +196,59 @@ fn a_deletion_of_many_rows_goes_on_where_it_was() {
         let partition = memtable.partition(Token(1), b"key").unwrap();
         assert_eq!((partition.rows().count(), memtable.rows()), (expected, expected));
     }
+}
+
+/// Rows with timestamps ahead of those of deletions stay, and are not looked at each time.
+#[test]
+fn deletions_look_at_what_they_take_from() {
+    const ROWS: u32 = 20_000;
+    const LEAF: usize = 64;
+    let (mut memtable, mut pool) = (Memtable::default(), Pool::new(0));
+    let mut apply =
+        |memtable: &mut Memtable, timestamp, fill: &dyn Fn(&mut Builder<'_>, &Write)| {
+            let mut bytes = Vec::new();
+            let mut builder = Builder::new(&mut bytes, TableNumber(1), Token(1), b"key");
+            fill(&mut builder, &Write { timestamp, ttl_s: 0, now_s: 0 });
+            builder.finish().unwrap();
+            memtable.apply(&MutationView::parse(&bytes).unwrap(), &mut pool);
+        };
+    for number in 0..ROWS {
+        // Every hundredth has something old, besides.
+        let timestamp = if number % 100 == 7 { 5 } else { 1_000 };
+        apply(&mut memtable, timestamp, &|builder, write| {
+            builder.row(&number.to_be_bytes(), write, true).cell(0, b"old");
+            let ahead = Write { timestamp: 1_000, ..*write };
+            builder.row(&number.to_be_bytes(), &ahead, false).cell(1, b"ahead");
+        });
+    }
+    let looked_at = |memtable: &Memtable| memtable.partitions[0].rows.looked_at;
+    let delete = |builder: &mut Builder<'_>, write: &Write| {
+        if write.timestamp % 2 == 0 {
+            builder.delete_partition(write);
+        } else {
+            builder.delete_range(&100_u32.to_be_bytes(), &19_900_u32.to_be_bytes(), write);
+        }
+    };
+    apply(&mut memtable, 10, &delete);
+    assert_eq!(memtable.rows(), ROWS as usize);
+    let first = looked_at(&memtable);
+    assert!(first > 0);
+    for timestamp in 11..110 {
+        apply(&mut memtable, timestamp, &delete);
+    }
+    assert_eq!(looked_at(&memtable), first, "nothing was left to take");
+    for number in 0..100_u32 {
+        let timestamp = 110 + 3 * i64::from(number);
+        apply(&mut memtable, timestamp, &|builder, write| {
+            let ck = [&(number * 31 + 500).to_be_bytes()[..], b"new"].concat();
+            builder.row(&ck, write, true).cell(0, b"old");
+        });
+        assert_eq!(memtable.rows(), ROWS as usize + 1);
+        apply(&mut memtable, timestamp + 1, &delete);
+        assert_eq!(memtable.rows(), ROWS as usize);
+    }
+    let more = looked_at(&memtable) - first;
+    assert!((100..=100 * LEAF).contains(&more), "{more}");
 }
 
 #[test]
