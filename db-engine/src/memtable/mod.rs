@@ -348,6 +348,7 @@ impl Memtable {
 
     /// What deletes the row with this clustering key, by the ranges of rows that are deleted.
     #[must_use]
+    #[inline]
     pub fn range_deletion(&self, token: Token, key: &[u8], ck: &[u8]) -> Option<Deletion> {
         let partition = self.has_ranges.then(|| self.partition(token, key))??;
         partition.ranges?.covering(ck)

@@ -92,6 +92,7 @@ impl<'a> Cell<'a> {
 
     /// The cell as a reader sees it at this time, if it does.
     #[must_use]
+    #[inline]
     pub fn view(&self, now_s: i64) -> Option<CellView<'a>> {
         match self.content {
             Content::Live(value) if self.liveness.is_live(now_s) => {
@@ -200,6 +201,7 @@ impl<'a> RowView<'a> {
 
     /// Whether readers see the row: its marker or one of its cells is there.
     #[must_use]
+    #[inline]
     pub fn is_live(&self, now_s: i64) -> bool {
         self.marker().is_some_and(|marker| marker.is_live(now_s))
             || self.cells().any(|cell| cell.view(now_s).is_some())

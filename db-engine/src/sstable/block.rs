@@ -211,6 +211,7 @@ impl Block {
 
     /// The row or deletion with this number, ascending by token, key and clustering key.
     #[must_use]
+    #[inline]
     pub fn row(&self, number: usize) -> Option<BlockRow<'_>> {
         let entry = self.entries.get(number)?;
         let partition = self.partitions.get(entry.partition as usize)?;

@@ -88,6 +88,7 @@ impl<'a> Projector<'a> {
 
     /// Whether the row is there even without the cells that were dropped with their columns: by
     /// its marker, or by another cell.
+    #[inline]
     pub(super) fn is_live(&self) -> bool {
         let now_s = self.shape.now_s;
         self.shape.counted.is_none()
@@ -96,6 +97,7 @@ impl<'a> Projector<'a> {
     }
 
     /// Appends a value as `[bytes]`: its length and itself, or -1.
+    #[inline]
     pub(super) fn put(&mut self, source: &Source, out: &mut Vec<u8>) {
         let start = out.len();
         out.extend_from_slice(&NULL);
@@ -110,6 +112,7 @@ impl<'a> Projector<'a> {
     }
 
     /// Appends a value; none if it is null.
+    #[inline]
     pub(super) fn value(&mut self, source: &Source, out: &mut Vec<u8>) -> Option<()> {
         let start = out.len();
         let own = self.own_value(source, out);
@@ -127,20 +130,23 @@ impl<'a> Projector<'a> {
             Source::Key(index) => out.extend_from_slice(self.key(*index)?),
             Source::Clustering(index) => return self.clustering(*index, out),
             Source::Cell(column) => {
-                let value = self.cell(*column)?.view(self.shape.now_s)?.value;
+                let now_s = self.shape.now_s;
+                let value = self.cell(*column)?.view(now_s)?.value;
                 self.count(value.len());
                 out.extend_from_slice(value);
             }
             Source::WriteTime(column) => {
-                let view = self.cell(*column)?.view(self.shape.now_s)?;
+                let now_s = self.shape.now_s;
+                let view = self.cell(*column)?.view(now_s)?;
                 out.extend_from_slice(&view.liveness.timestamp.to_be_bytes());
             }
             Source::Ttl(column) => {
-                let view = self.cell(*column)?.view(self.shape.now_s)?;
+                let now_s = self.shape.now_s;
+                let view = self.cell(*column)?.view(now_s)?;
                 if view.liveness.ttl_s == 0 {
                     return None;
                 }
-                let left = view.liveness.expires_s - self.shape.now_s;
+                let left = view.liveness.expires_s - now_s;
                 out.extend_from_slice(&i32::try_from(left).ok()?.to_be_bytes());
             }
             Source::Elements { column, ty, facet, part } => {
@@ -223,8 +229,9 @@ impl<'a> Projector<'a> {
         Some(())
     }
 
-    fn cell(&mut self, column: u16) -> Option<Cell<'a>> {
-        self.find(column).filter(|cell| self.shape.counts(cell))
+    fn cell(&mut self, column: u16) -> Option<&Cell<'a>> {
+        let shape = self.shape;
+        self.find(column).filter(|cell| shape.counts(cell))
     }
 
     /// Counts an item of so many bytes as work.
@@ -250,12 +257,12 @@ impl<'a> Projector<'a> {
         &mut self,
         column: u16,
     ) -> Option<impl Iterator<Item = Cell<'a>> + use<'a>> {
-        let first = self.find(column)?;
+        let first = *self.find(column)?;
         let all = std::iter::once(first).chain(self.cells.clone());
         Some(all.take_while(move |cell| cell.column == column))
     }
 
-    fn find(&mut self, column: u16) -> Option<Cell<'a>> {
+    fn find(&mut self, column: u16) -> Option<&Cell<'a>> {
         // The last cell need not be the first of its column.
         let is_passed =
             |cell: &Cell<'_>| cell.column > column || (self.at_end && cell.column == column);
@@ -263,12 +270,7 @@ impl<'a> Projector<'a> {
             self.cells = self.view.cells();
             (self.peeked, self.at_end) = (None, false);
         }
-        loop {
-            match self.peeked {
-                Some(cell) if cell.column == column => return Some(cell),
-                Some(cell) if cell.column > column => return None,
-                _ => {}
-            }
+        while self.peeked.as_ref().is_none_or(|cell| cell.column < column) {
             let Some(next) = self.cells.next() else {
                 self.at_end = true;
                 return None;
@@ -276,6 +278,7 @@ impl<'a> Projector<'a> {
             self.count(0);
             self.peeked = Some(next);
         }
+        self.peeked.as_ref().filter(|cell| cell.column == column)
     }
 }
 

@@ -295,6 +295,7 @@ impl Read {
 
     /// Takes note of the partition of what comes next, after the one before has given all;
     /// false when no more rows are wanted.
+    #[inline]
     fn enter(
         &mut self,
         plan: &SelectPlan,
@@ -355,8 +356,7 @@ impl Read {
             self.filtered += 1;
             return Ok(true);
         }
-        let static_row = self.partition.as_ref().and_then(|one| one.static_row.as_deref());
-        if let Some(bytes) = static_row {
+        if let Some(bytes) = self.partition.as_ref().and_then(|one| one.static_row.as_deref()) {
             projector.add_static(PageRow { ck: &[], row: bytes, ..row });
         }
         let scratch = &mut self.scratch;

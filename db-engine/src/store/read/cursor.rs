@@ -222,20 +222,20 @@ impl DiskCursor {
                 // A range is met at its beginning, which is behind its rows.
                 self.add_range_before(slice, seen);
             }
-            if let Some(row) = self.peek(slice.reverse) {
-                return !slice.is_past(&row);
-            }
-            if slice.reverse {
-                if self.number == self.blocks.start {
-                    return false;
-                }
-                self.number -= 1;
+            let (is_last, has_more) = if slice.reverse {
+                (self.number == self.blocks.start, self.row > 0)
             } else {
-                if self.number + 1 >= self.blocks.end {
-                    return false;
-                }
-                self.number += 1;
+                (self.number + 1 >= self.blocks.end, self.row < block.len())
+            };
+            if has_more {
+                // The next block can have rows that are read: nothing in this one is behind them.
+                return !is_last
+                    || self.peek(slice.reverse).is_some_and(|row| !slice.is_past(&row));
             }
+            if is_last {
+                return false;
+            }
+            self.number = if slice.reverse { self.number - 1 } else { self.number + 1 };
             self.block = None;
             if let Some(block) = find((self.sstable.summary.id, self.number)) {
                 self.stand_in(block, slice);

@@ -52,6 +52,9 @@ impl SeenDeletions {
     /// What deletes the row with this clustering key, to which the read has come.
     #[inline]
     pub fn of_row(&mut self, ck: &[u8], reverse: bool) -> Option<Deletion> {
+        if self.ranges.is_empty() {
+            return self.partition;
+        }
         self.come_to(ck, reverse);
         let covering = self.ranges.iter().filter(|range| &*range.from <= ck && ck < &*range.to);
         covering.map(|range| range.deletion).max().max(self.partition)

@@ -295,15 +295,17 @@ impl Merge {
         let memtables = memory.len();
         let mut next: Option<BlockRow<'_>> = None;
         at_row.clear();
+        let peek = |number: usize| match memory.get(number) {
+            Some(cursor) => cursor.as_ref().and_then(MemoryCursor::peek),
+            None => disks[number - memtables].peek(slice.reverse),
+        };
         for number in 0..memtables + disks.len() {
-            let row = match memory.get(number) {
-                Some(cursor) => cursor.as_ref().and_then(MemoryCursor::peek),
-                None => match disks[number - memtables].peek(slice.reverse) {
-                    None => return MergeStep::Missing,
-                    row => row,
-                },
+            let Some(row) = peek(number) else {
+                if number < memtables {
+                    continue;
+                }
+                return MergeStep::Missing;
             };
-            let Some(row) = row else { continue };
             let order = next.map_or(Ordering::Less, |next| slice.order(&row, &next));
             if order.is_lt() {
                 at_row.clear();
@@ -329,21 +331,15 @@ impl Merge {
         }
         let mut is_first = true;
         let mut add = |version: &[u8]| last.add(version, std::mem::take(&mut is_first));
+        let mut first = Some(next);
         for number in at_row.iter() {
-            let row = match number.checked_sub(memtables) {
-                None => {
-                    let Some(cursor) = &memory[*number] else { continue };
-                    cursor.versions().for_each(&mut add);
-                    cursor.peek()
-                }
-                Some(disk) => {
-                    let row = disks[disk].peek(slice.reverse);
-                    row.and_then(|row| row.row).into_iter().for_each(|(_, row)| add(row));
-                    row
-                }
-            };
-            seen.add_partition(row.and_then(|row| row.deletion));
-            if let Some(range) = row.and_then(|row| row.range) {
+            let Some(row) = first.take().or_else(|| peek(*number)) else { continue };
+            match memory.get(*number) {
+                Some(cursor) => cursor.iter().flat_map(MemoryCursor::versions).for_each(&mut add),
+                None => row.row.iter().for_each(|(_, row)| add(row)),
+            }
+            seen.add_partition(row.deletion);
+            if let Some(range) = row.range {
                 seen.add_range(range);
             }
         }
