@@ -30,6 +30,8 @@ import { Histogram } from './histogram.js'
  * @property {number} ackP50Ms
  * @property {number} ackP99Ms
  * @property {number} ackMaxMs
+ * @property {number} sentP99Ms  From when a message was due until it was sent: of the time above, what
+ *   is ours.
  * @property {number} disconnects
  */
 
@@ -130,6 +132,7 @@ class Generator {
   /** What performance.now() is less than the time of day. */
   epochMs = Math.floor(performance.timeOrigin)
   #histogram = new Histogram()
+  #untilSent = new Histogram()
   #measuring = false
   #count = 0
   #countInAll = 0
@@ -176,6 +179,7 @@ class Generator {
       ackP50Ms: this.#histogram.percentile(0.5) / 1000,
       ackP99Ms: this.#histogram.percentile(0.99) / 1000,
       ackMaxMs: this.#maxMs,
+      sentP99Ms: this.#untilSent.percentile(0.99) / 1000,
       disconnects: this.disconnects,
     }
   }
@@ -204,10 +208,18 @@ class Generator {
     let number = from
     while (number < to) {
       const due = Math.min(to, ((performance.now() - this.startMs) * this.load.rate) / 1000)
-      for (; number < due; number++) this.connections[number % this.connections.length].due(number)
+      for (; number < due; number++) {
+        this.connections[number % this.connections.length].due(number)
+        if (this.#measuring) this.#untilSent.add(this.#lateUs(number))
+      }
       await this.#wait(number)
     }
     return number
+  }
+
+  /** @param {number} number  Of a message. */
+  #lateUs(number) {
+    return (performance.now() - this.startMs) * 1000 - (number * 1_000_000) / this.load.rate
   }
 
   /**
@@ -219,7 +231,7 @@ class Generator {
   async #wait(number) {
     const { rate } = this.load
     if (1000 / rate <= TICK_MS) return delay(TICK_MS)
-    const leftMs = this.startMs + (number * 1000) / rate - performance.now()
+    const leftMs = -this.#lateUs(number) / 1000
     return leftMs > TIMER_LATE_MS ? delay(leftMs - TIMER_LATE_MS) : immediate()
   }
 

@@ -37,6 +37,7 @@ export function throughput(benchmark, load) {
       figure('connections lost', result.disconnects, '', 'at most', 0),
       figure('due to PUBACK, median', result.ackP50Ms, 'ms'),
       figure('due to PUBACK, p99', result.ackP99Ms, 'ms', 'at most', ackP99MsMax),
+      figure('of these, due to sent, p99', result.sentP99Ms, 'ms'),
       figure('log writes of more than 10 ms', slowLogWrites, '', 'at most', slowLogWritesMax),
       figure('CPU of broker and ingest', usage.cpuUs.ingest / count, 'µs/message'),
       figure('CPU of engine', usage.cpuUs.engine / count, 'µs/message'),
