@@ -66,7 +66,7 @@ fn flip(out: &mut [u8], start: usize) {
 
 #[inline]
 fn encode_ascending(ty: &CqlType, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), TypeError> {
-    if bytes.is_empty() && !is_sequence(ty) {
+    if bytes.is_empty() && !ty.is_collection() {
         out.push(EMPTY);
         return Ok(());
     }
@@ -97,10 +97,6 @@ fn encode_ascending(ty: &CqlType, bytes: &[u8], out: &mut Vec<u8>) -> Result<(),
         CqlType::Duration => return Err(TypeError("duration has no order".into())),
     }
     Ok(())
-}
-
-fn is_sequence(ty: &CqlType) -> bool {
-    ty.is_collection() || matches!(ty, CqlType::Tuple(_) | CqlType::Udt(_))
 }
 
 fn flip_sign(out: &mut [u8], at: usize) {

@@ -70,9 +70,7 @@ export class Draft {
   key(type) {
     const { random } = this
     if (random.chance(WRONG)) return this.#wrong(type)
-    // docs/protocol.md: an empty tuple is the same key as one of nulls. A type with fields is one.
-    const mayBeEmpty = !/tuple|fields/.test(type.kind) && random.chance(this.#bound)
-    if (mayBeEmpty && random.chance(EMPTY / 2)) return this.#bind('')
+    if (random.chance(this.#bound) && random.chance(EMPTY / 2)) return this.#bind('')
     if (random.chance(0.004)) return random.chance(this.#bound) ? this.#bind(null) : 'null'
     return this.exactly(this.pick(type, true))
   }
@@ -102,7 +100,9 @@ export class Draft {
     // docs/protocol.md: a decimal or a boolean in a key is given back in one form.
     if (/decimal|varint|boolean/.test(type.name)) return this.#bind('unset')
     const { bytes } = this.pick(type)
-    return this.#bind(random.pick([`${bytes.toString('hex')}00`, 'ff', 'unset', '80808080']))
+    // docs/protocol.md: a type with fields is given back with all of them, be they null.
+    const cut = type.fields ? 'unset' : '80808080'
+    return this.#bind(random.pick([`${bytes.toString('hex')}00`, 'ff', 'unset', cut]))
   }
 
   /**
