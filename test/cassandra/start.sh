@@ -52,7 +52,8 @@ commit_failure_policy: stop
 key_cache_size: 100MiB
 row_cache_size: $((H_MB/8))MiB
 row_cache_save_period: 0s
-counter_cache_size: 50MiB
+# with one, what is deleted comes back when it is counted again
+counter_cache_size: 0MiB
 file_cache_enabled: false
 # threads (2 cores)
 concurrent_reads: 32

@@ -1,7 +1,7 @@
 // The statements of an episode: one or two tables, what happens to them, and what is read.
 import { Random } from './random.js'
 import { anySelect, spoilt } from './select.js'
-import { alterTable, anyTable, createTable } from './table.js'
+import { alterTable, anyTable, createTable, valuesOf } from './table.js'
 import { createType, userType } from './types.js'
 import { anyBatch, anyWrite, shortLived } from './write.js'
 
@@ -43,7 +43,7 @@ export function anyEpisode(seed, number, length, kinds) {
       [45, () => [anySelect(random, table)]],
       [5, () => [wrong(random, table, kinds)]],
       [alters < ALTERS_MAX ? 0.6 : 0, () => [{ text: alterTable(random, table, kinds) }]],
-      [0.25, () => [{ text: `TRUNCATE ${random.pick(['', 'TABLE '])}${table.name}` }]],
+      [0.25, () => [truncate(random, table)]],
       [table.counters ? 0 : 0.12, () => expiry(random, table)],
     ]
     const made = random.weighted(ways)()
@@ -53,12 +53,21 @@ export function anyEpisode(seed, number, length, kinds) {
   return steps
 }
 
+/** @param {Random} random  @param {import('./table.js').Table} table */
+function truncate(random, table) {
+  table.ended.clear()
+  return { text: `TRUNCATE ${random.pick(['', 'TABLE '])}${table.name}` }
+}
+
 /** @param {Random} random  @param {import('./table.js').Table} table
  * @param {Set<import('./kinds.js').Kind>} kinds */
 function wrong(random, table, kinds) {
   const writes = table.times === 'clock' || random.chance(0.5)
   const statement = writes ? anyWrite(random, table, kinds) : anySelect(random, table)
-  return spoilt(random, statement, table)
+  const other = spoilt(random, statement, table)
+  const [, deleted = ''] = /^DELETE (.*) FROM /.exec(other.text) ?? []
+  for (const { name } of valuesOf(table)) if (deleted.includes(name)) table.ended.add(name)
+  return other
 }
 
 /** Nothing is read until it is surely over. @param {Random} random

@@ -23,6 +23,8 @@ import { anyType, COUNTER, thawed } from './types.js'
  * @property {number[]} lifetimes  Each is used once: equal ones would be told apart by the clock.
  * @property {number} [lifetime]
  * @property {number} added  Columns that ALTER TABLE made.
+ * @property {Set<string>} ended  Columns of which a value was deleted by their name. docs/protocol.md:
+ *   such a counter is not counted again.
  * @property {boolean} expired  Whether rows that were inserted may have expired.
  */
 
@@ -113,6 +115,7 @@ export function anyTable(random, name, kinds, types) {
     lifetimes: several.map((number) => 1_000_000 + 1000 * number),
     lifetime,
     added: 0,
+    ended: new Set(),
     expired: false,
   }
 }

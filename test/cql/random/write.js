@@ -51,7 +51,8 @@ function isConditional(random, table, kinds, plain) {
 /** @param {Draft} draft  @param {Table} table  @param {Kinds} kinds  @param {Place} place */
 function update(draft, table, kinds, { inBatch, plain, timed }) {
   const { random } = draft
-  const all = valuesOf(table)
+  const all = valuesOf(table).filter(({ name }) => !(table.counters && table.ended.has(name)))
+  if (all.length === 0) return remove(draft, table, kinds, { inBatch, plain, timed })
   const statics = all.filter(({ kind }) => kind === 'static')
   const alone = statics.length > 0 && random.chance(0.2)
   const some = random.some(alone ? statics : all, 0.5)
@@ -187,9 +188,13 @@ function remove(draft, table, kinds, { inBatch, plain, timed }) {
     [2, 'partition'],
     [clustered && kinds.has('ranges') ? 4 : 0, 'range'],
   ])
-  const all = valuesOf(table)
+  const all = valuesOf(table).filter(
+    // Few counters end, as what is deleted by its name is not counted again.
+    ({ name }) => !table.counters || table.ended.has(name) || random.chance(0.05),
+  )
   const some = random.some(all, 0.4)
-  const columns = some.length > 0 ? some : [random.pick(all)]
+  const columns = some.length > 0 ? some : [random.pick(all.length > 0 ? all : valuesOf(table))]
+  if (what === 'columns') for (const { name } of columns) table.ended.add(name)
   const names = columns.map((column) => element(draft, column, kinds)).join(', ')
   const start = `DELETE${what === 'columns' ? ` ${names}` : ''} FROM ${table.name}`
   const using = draft.using(table, { inBatch, timed, lives: false })

@@ -3,28 +3,21 @@
 
 use crate::{
     cql::{
-        error::CqlError,
+        error::{CqlError, invalid},
         execute::{
             context::{BindContext, BindScratch, Given},
-            keys::{CkRange, partition_keys},
             known_lists::KnownLists,
             known_rows::KnownRows,
             row_names::BoundWrite,
             value::{Found, put_key},
             write::{put_clustering, timestamp, too_long},
         },
-        prepare::{
-            plan::{Action, RowChanges, WritePlan},
-            source::Source,
-        },
+        prepare::{plan::WritePlan, source::Source},
     },
     mutation::{Builder, TableNumber, Write, token::token},
     types::Value,
 };
-use std::{
-    collections::BTreeMap,
-    ops::{Bound, RangeBounds},
-};
+use std::collections::BTreeMap;
 
 /// The table, partition and clustering key of a row.
 type CounterRow = (TableNumber, Vec<u8>, Vec<u8>);
@@ -34,7 +27,7 @@ type CounterRow = (TableNumber, Vec<u8>, Vec<u8>);
 pub(super) struct Counters<'a> {
     known: KnownRows<'a>,
     /// Those that were written to.
-    sums: BTreeMap<(CounterRow, u16), Option<i64>>,
+    sums: BTreeMap<(CounterRow, u16), i64>,
 }
 
 impl<'a> Counters<'a> {
@@ -52,14 +45,12 @@ impl<'a> Counters<'a> {
         last: &mut Option<usize>,
     ) -> Result<(), CqlError> {
         let given = (*values, None);
+        if plan.increments.is_empty() {
+            return plan.append(given, context, scratch, out, last).map(drop);
+        }
         let Some(many) = &plan.many else {
             put_key(&plan.partition_key, values, context, &mut scratch.key)?;
             put_clustering(&plan.clustering, values, context, &mut scratch.ck)?;
-            if plan.increments.is_empty() {
-                let one = || Bound::Included(scratch.ck.clone());
-                self.forget(plan, &scratch.key, &[(one(), one())]);
-                return plan.append(given, context, scratch, out, last).map(drop);
-            }
             let cks = std::slice::from_ref(&scratch.ck);
             let rows = self.count(plan, &scratch.key, cks, (values, context))?;
             if rows.is_empty() {
@@ -71,13 +62,6 @@ impl<'a> Counters<'a> {
             };
             return plan.append_row(given, context, scratch, out, last, put).map(drop);
         };
-        if plan.increments.is_empty() {
-            let ranges = many.ranges.slices(values, context)?;
-            for (_, key) in partition_keys(&many.partitions, values, context)? {
-                self.forget(plan, &key, &ranges);
-            }
-            return plan.append(given, context, scratch, out, last).map(drop);
-        }
         *last = None;
         let (keys, cks) = many.names(values, context)?;
         for key in keys {
@@ -110,8 +94,8 @@ impl<'a> Counters<'a> {
                     Found::Null => None,
                 };
                 let Some(value) = value.map(i64::from_be_bytes) else {
-                    let refused = "Invalid null value for counter increment/decrement";
-                    return Err(CqlError::invalid(refused));
+                    let what = if increment.minus { "decrement" } else { "increment" };
+                    return invalid(format!("Invalid null value for counter {what}"));
                 };
                 let ck = if increment.is_static { &[] } else { ck.as_slice() };
                 let row = (plan.table, key.to_vec(), ck.to_vec());
@@ -122,7 +106,7 @@ impl<'a> Counters<'a> {
                     before.wrapping_add(value)
                 };
                 rows.entry(ck.to_vec()).or_default().insert(increment.column, after);
-                self.sums.insert((row, increment.column), Some(after));
+                self.sums.insert((row, increment.column), after);
             }
         }
         Ok(rows)
@@ -130,7 +114,7 @@ impl<'a> Counters<'a> {
 
     fn value(&self, plan: &WritePlan, row: &CounterRow, column: u16) -> Option<i64> {
         if let Some(sum) = self.sums.get(&(row.clone(), column)) {
-            return *sum;
+            return Some(*sum);
         }
         let found = self.known.find(row.0, &row.1, &row.2)?;
         let mut found = plan.prior.as_ref()?.own(found, self.known.now_s)?;
@@ -138,29 +122,7 @@ impl<'a> Counters<'a> {
         found.value(&Source::Cell(column), &mut value)?;
         value.try_into().ok().map(i64::from_be_bytes)
     }
-
-    /// Takes note of a deletion: what is added later is added to nothing.
-    fn forget(&mut self, plan: &WritePlan, key: &[u8], ranges: &[CkRange]) {
-        let rows = self.known.rows.iter();
-        for name in rows.filter(|name| name.table == plan.table && *name.key == *key) {
-            let (changes, is_whole) = if name.is_static() {
-                (&plan.static_changes, false)
-            } else if ranges.iter().any(|range| range.contains(&name.ck)) {
-                (&plan.changes, plan.action == Action::DeleteRow)
-            } else {
-                (&EMPTY, false)
-            };
-            let is_whole = is_whole || plan.action == Action::DeletePartition;
-            let is_named = |column: u16| changes.cells.iter().any(|(number, _)| *number == column);
-            for column in name.columns.iter().filter(|column| is_whole || is_named(**column)) {
-                let row = (name.table, name.key.to_vec(), name.ck.clone());
-                self.sums.insert((row, *column), None);
-            }
-        }
-    }
 }
-
-const EMPTY: RowChanges = RowChanges { cells: Vec::new(), elements: Vec::new() };
 
 /// Writes counters to rows of a partition.
 fn put_rows(
@@ -189,6 +151,8 @@ pub fn bind_all(
 ) -> Result<(), CqlError> {
     let (start, mut last) = (out.len(), None);
     let is_conditional = writes.iter().any(|write| write.plan.is_conditional());
+    let after_all_us = i64::try_from(writes.len()).unwrap_or(i64::MAX).saturating_add(1);
+    let after_all_us = context.timestamp_us.saturating_add(after_all_us);
     let (mut counters, lists) = (Counters::new(known), KnownLists::new(known));
     for write in writes {
         if let Some(slot) = write.batch.and_then(|batch| batch.timestamp.as_ref()) {
@@ -197,6 +161,11 @@ pub fn bind_all(
         let appended = if write.plan.is_counter() {
             // One after the other, as each takes what the one before it has left.
             context.timestamp_us = context.timestamp_us.saturating_add(1);
+            let mut context = context;
+            if write.plan.increments.is_empty() {
+                // As in Cassandra, nothing of the batch comes after a deletion.
+                context.timestamp_us = after_all_us;
+            }
             counters.append(write, &context, scratch, out, &mut last)
         } else {
             let mut context = context;
