@@ -8,6 +8,7 @@ const { unset } = cassandra.types
 
 const { answer, client, crash, timeoutMs } = inKeyspace('elements', [
   'CREATE TABLE t (k int PRIMARY KEY, l list<int>, m map<text, int>, s set<int>)',
+  'CREATE TABLE b (p text, c int, v int, PRIMARY KEY (p, c))',
 ])
 
 /** @param {number} k */
@@ -150,4 +151,53 @@ test('a part is named by what it is of, without the name of a marker', async () 
   const text = 'SELECT m[:one], m[:one..Infinity], m[..-Infinity] FROM f'
   const { columns } = await client().execute(text, { one: 1 }, { prepare: true })
   expect(columns.map(({ name }) => name)).toEqual(['m[?]', 'm[?..Infinity]', 'm[..-Infinity]'])
+})
+
+/** A statement of a batch; values are bytes in hexadecimal. @param {string} query
+ * @param {string[]} values */
+const one = (query, ...values) => ({ query, params: values.map((hex) => Buffer.from(hex, 'hex')) })
+
+const UNFIT = one('UPDATE b SET v = ? WHERE p = ? AND c = 1', '00', '61')
+
+test.each([
+  ['keys', [UNFIT, one('UPDATE b SET v = 1 WHERE p = ? AND c = 1', '')], 'Key may not be empty'],
+  [
+    'the first key',
+    [
+      UNFIT,
+      one('UPDATE b SET v = 1 WHERE p = ? AND c = 1', 'ff'),
+      one('UPDATE b SET v = 1 WHERE p = ? AND c = 1', ''),
+    ],
+    "String didn't validate.",
+  ],
+  [
+    'statements',
+    [one("UPDATE b SET v = 1 WHERE p = '' AND c = 1"), one('UPDATE b SET v = 1 WHERE c = 1')],
+    'Some partition key parts are missing: p',
+  ],
+  ['numbers of values', [UNFIT, one('UPDATE b SET v = 1 WHERE p = ? AND c = 1')], /1 markers/],
+  [
+    'conditions',
+    [UNFIT, one("UPDATE b SET v = 1 WHERE p = 'b' AND c = 1 IF EXISTS")],
+    'Batch with conditions cannot span multiple partitions',
+  ],
+  ['all else', [UNFIT, one("UPDATE b SET v = 1 WHERE p = 'a' AND c = 1")], /^Expected 4 or 0 byte/],
+])('of the faults of a batch, those of %s come first', async (_, statements, words) => {
+  await expect(client().batch(statements, { prepare: false })).rejects.toThrow(words)
+})
+
+test('of a batch whose conditions do not hold no value is looked at', async () => {
+  const condition = one("UPDATE b SET v = 1 WHERE p = 'a' AND c = 1 IF EXISTS")
+  const { rows } = await client().batch([UNFIT, condition], { prepare: false })
+  expect(rows[0].values()).toEqual([false])
+})
+
+test('a row whose key is a tuple without bytes is another than that of nulls', async () => {
+  await client().execute('CREATE TABLE e (p int, c tuple<int>, v int, PRIMARY KEY (p, c))')
+  const insert = (/** @type {string} */ hex, /** @type {number} */ v) =>
+    client().execute(`INSERT INTO e (p, c, v) VALUES (1, ?, ${v})`, [Buffer.from(hex, 'hex')])
+  await insert('ffffffff', 1)
+  await insert('', 2)
+  expect(await answer('SELECT v FROM e WHERE p = 1')).toEqual([[2], [1]])
+  expect(await answer('SELECT v FROM e WHERE p = 1 AND c = (null)')).toEqual([[1]])
 })

@@ -27,6 +27,14 @@ pub(super) const TEXT_COST: usize = 64;
 const NOT_A_WRITE: &str = "Invalid statement in batch: only UPDATE, INSERT and DELETE statements \
      are allowed.";
 
+/// What is wrong with the values of a statement. It is told after the last one was looked at: as by
+/// Cassandra, what is wrong with a statement itself comes first, and then what is with a key.
+#[derive(Debug)]
+struct BatchFault {
+    failure: Failure,
+    is_of_key: bool,
+}
+
 /// A batch of which some statements are bound.
 #[derive(Debug)]
 pub struct UnboundBatch {
@@ -38,6 +46,7 @@ pub struct UnboundBatch {
     partition: Option<usize>,
     count: u64,
     has_text: bool,
+    fault: Option<BatchFault>,
     /// The body of the request, if that was compressed.
     pub(super) inflated: Vec<u8>,
 }
@@ -87,6 +96,7 @@ impl Shard {
             partition: None,
             count: 0,
             has_text: false,
+            fault: None,
             inflated: Vec::new(),
         };
         self.bind_and_write(session, stream, (batch, body), unbound, time)
@@ -189,11 +199,24 @@ impl Shard {
             }
             let core = &mut self.core;
             let values: &[Value<'_>] = values.as_slice();
-            let UnboundBatch { mutations, context, partition, .. } = unbound;
+            let UnboundBatch { mutations, context, partition, fault, .. } = unbound;
             let before = mutations.len();
-            let bound = plan.bind_next(values, context, &mut core.scratch, mutations, partition);
-            if let Err(error) = bound {
-                return Ok(Bound::Failed(error.into()));
+            if fault.is_none()
+                && let Err(error) =
+                    plan.bind_next(values, context, &mut core.scratch, mutations, partition)
+            {
+                *fault = Some(BatchFault { failure: error.into(), is_of_key: false });
+            }
+            if let Some(fault) = fault {
+                if let Err(error) = statement.prepared.check_count(values.len()) {
+                    return Ok(Bound::Failed(error.into()));
+                }
+                if !fault.is_of_key
+                    && let Err(error) = plan.check_key(values, context, &mut core.scratch)
+                {
+                    *fault = BatchFault { failure: error.into(), is_of_key: true };
+                }
+                time.count(core.scratch.key.len());
             }
             context.random = core.random.next_u64();
             if mutations.len() > WRITE_BYTES_MAX * usize::from(core.shards) {
@@ -204,7 +227,7 @@ impl Shard {
                 return Ok(Bound::Paused(batch.head_of_rest()));
             }
         }
-        Ok(Bound::Whole)
+        Ok(unbound.fault.take().map_or(Bound::Whole, |fault| Bound::Failed(fault.failure)))
     }
 }
 

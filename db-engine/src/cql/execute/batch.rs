@@ -37,7 +37,11 @@ impl BatchPlan {
             let supplied = (values, None);
             if let Err(error) = write.append(supplied, &context, scratch, out, &mut last) {
                 out.truncate(start);
-                return Err(error);
+                // As by Cassandra, what is wrong with a key is told first.
+                let mut writes = self.writes.iter();
+                let of_key =
+                    writes.find_map(|write| write.check_key(values, &context, scratch).err());
+                return Err(of_key.unwrap_or(error));
             }
             context.random = context.random.wrapping_add(1);
         }

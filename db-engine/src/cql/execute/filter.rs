@@ -109,9 +109,9 @@ fn resolve<'a>(
 ) -> Result<Vec<(&'a BoundValue, Vec<u8>)>, CqlError> {
     let is_entry = matches!(condition.source, Source::Elements { part: Portion::One(_), .. });
     let is_search = matches!(condition.operator, Operator::Contains | Operator::ContainsKey);
-    let is_cell = matches!(condition.source, Source::Cell(_));
+    let is_plain = matches!(condition.source, Source::Cell(_) | Source::Key(_));
     match &condition.choice {
-        Choice::One(slot) if is_entry || is_search || is_cell => {
+        Choice::One(slot) if is_entry || is_search || is_plain => {
             let kind = if is_entry { "map value" } else { "value" };
             let words =
                 |what: &str| format!("Unsupported {what} {kind} for column {}", slot.column());

@@ -12,7 +12,6 @@ use crate::{
         },
         prepare::plan::{BatchPlan, Choice, Guard, ManyRows, WritePlan},
     },
-    mutation::TableNumber,
     types::Value,
 };
 use std::collections::BTreeMap;
@@ -53,16 +52,24 @@ pub fn rows_of(
 ) -> Result<Vec<RowName>, CqlError> {
     let is_conditional = writes.iter().any(|write| write.plan.is_conditional());
     let mut asked = Asked::default();
-    let mut partition: Option<(TableNumber, Vec<u8>)> = None;
+    if !is_conditional && writes.len() > 1 {
+        // As by Cassandra, what is wrong with a key is told first.
+        for BoundWrite { plan, values, .. } in writes {
+            plan.check_key(values, context, scratch)?;
+        }
+    }
+    let mut partition: Option<Vec<u8>> = None;
     for BoundWrite { plan, values, .. } in writes {
         let hides_others = plan.is_counter() && plan.deletes_several();
         match &plan.many {
             Some(many) if is_conditional => {
-                check_range(many, is_batch)?;
                 let keys = partition_keys(&many.partitions, values, context)?;
+                check_one_partition(many, is_batch)?;
                 for (_, key) in keys {
-                    check_partition(&mut partition, plan.table, &key)?;
+                    check_partition(&mut partition, &key)?;
                 }
+                check_one_row(many)?;
+                many.ranges.slices(values, context)?;
                 continue;
             }
             Some(many) => {
@@ -84,7 +91,7 @@ pub fn rows_of(
             None => put_key(&plan.partition_key, values, context, &mut scratch.key)?,
         }
         if is_conditional {
-            check_partition(&mut partition, plan.table, &scratch.key)?;
+            check_partition(&mut partition, &scratch.key)?;
         }
         let Some(prior) = &plan.prior else { continue };
         put_clustering(&plan.clustering, values, context, &mut scratch.ck)?;
@@ -142,40 +149,43 @@ impl<'a> Asked<'a> {
     }
 }
 
-/// Checks a write of a conditional batch that may be to several rows: it deletes a range of them.
-fn check_range(many: &ManyRows, is_batch: bool) -> Result<(), CqlError> {
-    let is_several = |choice: &Choice| !matches!(choice, Choice::One(_));
-    let spans_partitions = many.partitions.iter().any(is_several);
-    if spans_partitions && is_batch {
+fn is_several(choice: &Choice) -> bool {
+    !matches!(choice, Choice::One(_))
+}
+
+/// Checks that a conditional write names one partition.
+fn check_one_partition(many: &ManyRows, is_batch: bool) -> Result<(), CqlError> {
+    if !many.partitions.iter().any(is_several) {
+        return Ok(());
+    }
+    if is_batch {
         return invalid(
             "Batch with conditions cannot span multiple partitions (you cannot use IN on the \
              partition key)",
         );
     }
-    if !spans_partitions && !many.ranges.prefix.iter().any(is_several) {
-        return Ok(());
+    refuse_in("partition key", many)
+}
+
+/// Checks that one that may be to several rows deletes a range of them.
+fn check_one_row(many: &ManyRows) -> Result<(), CqlError> {
+    if many.ranges.prefix.iter().any(is_several) {
+        return refuse_in("clustering key columns", many);
     }
-    let what = if spans_partitions { "partition key" } else { "clustering key columns" };
+    Ok(())
+}
+
+fn refuse_in(what: &str, many: &ManyRows) -> Result<(), CqlError> {
     let plural = if many.is_delete { "deletions" } else { "updates" };
     invalid(format!("IN on the {what} is not supported with conditional {plural}"))
 }
 
 /// Checks that a conditional batch is of one partition, which is that of its first write.
-fn check_partition(
-    first: &mut Option<(TableNumber, Vec<u8>)>,
-    table: TableNumber,
-    key: &[u8],
-) -> Result<(), CqlError> {
-    let refused = match first {
-        Some((first, _)) if *first != table => "Batch with conditions cannot span multiple tables",
-        Some((_, first)) if first != key => "Batch with conditions cannot span multiple partitions",
-        Some(_) => return Ok(()),
-        None => {
-            *first = Some((table, key.to_vec()));
-            return Ok(());
-        }
-    };
-    Err(CqlError::invalid(refused))
+fn check_partition(first: &mut Option<Vec<u8>>, key: &[u8]) -> Result<(), CqlError> {
+    if first.get_or_insert_with(|| key.to_vec()) == key {
+        return Ok(());
+    }
+    invalid("Batch with conditions cannot span multiple partitions")
 }
 
 /// Checks two conditions of a batch on the same row.

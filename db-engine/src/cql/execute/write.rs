@@ -7,6 +7,7 @@ use crate::{
         execute::{
             context::{BindContext, BindScratch, Given, Supplied},
             elements::{self, Inputs},
+            keys::partition_keys,
             known_lists::RowOfLists,
             value::{Found, check_count, check_key, check_length, put_key},
         },
@@ -56,6 +57,22 @@ impl WritePlan {
     ) -> Result<Option<Token>, CqlError> {
         check_count(values, self.markers)?;
         self.append((values, None), context, scratch, out, last)
+    }
+
+    /// Checks the values of its partition key.
+    ///
+    /// # Errors
+    /// In Cassandra's words, if they do not suit it.
+    pub fn check_key(
+        &self,
+        values: &[Value<'_>],
+        context: &BindContext,
+        scratch: &mut BindScratch,
+    ) -> Result<(), CqlError> {
+        match &self.many {
+            Some(many) => partition_keys(&many.partitions, values, context).map(drop),
+            None => put_key(&self.partition_key, values, context, &mut scratch.key),
+        }
     }
 
     /// As [`WritePlan::bind_next`], for one statement of a text, to which only some values belong.

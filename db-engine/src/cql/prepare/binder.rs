@@ -10,7 +10,11 @@ use crate::{
         },
     },
     schema::{Column, Table},
-    types::{CqlType, fields, literal, user_type::UserType},
+    types::{
+        CqlType, fields,
+        literal::{self, Literal},
+        user_type::UserType,
+    },
 };
 
 /// Which marker gives the value of each column of the partition key; empty unless all do.
@@ -67,6 +71,12 @@ impl Binder {
         Ok(slot)
     }
 
+    /// No value for a column.
+    pub(super) fn null_of(column: &Column) -> BoundValue {
+        let (name, ty) = (column.name.clone(), column.ty.clone());
+        BoundValue { name, ty, descending: column.descending, operand: Operand::Null }
+    }
+
     /// Bytes of all constants so far.
     pub(super) fn constant_bytes(&self) -> usize {
         self.constant_bytes
@@ -89,6 +99,9 @@ impl Binder {
                     *spec = Some(ColumnSpec { name, ty: ty.clone() });
                 }
                 Ok(Operand::Bound(*index))
+            }
+            Term::Literal(Literal::Null) if *ty == CqlType::Counter => {
+                invalid("Invalid null value for counter increment/decrement")
             }
             Term::Literal(value) => Ok(match literal::encode(ty, value, name)? {
                 Some(bytes) => {

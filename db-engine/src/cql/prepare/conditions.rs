@@ -10,11 +10,12 @@ use crate::{
             contains::{contains, entry},
             input::{BoundValue, Operand, PartKey},
             plan::{Choice, Condition, Edge, KeyRanges, PartitionSet, RangeInput},
+            prefix::check_order,
             source::Source,
         },
     },
     schema::{Column, Table},
-    types::{CqlType, literal::Literal},
+    types::CqlType,
 };
 
 /// What Cassandra says to a query that would look at more than it returns.
@@ -35,8 +36,16 @@ impl OfColumn {
         self.equal.is_none() && self.lower.is_none() && self.upper.is_none()
     }
 
+    pub(super) fn has_lower(&self) -> bool {
+        self.lower.is_some()
+    }
+
+    pub(super) fn has_upper(&self) -> bool {
+        self.upper.is_some()
+    }
+
     /// Refuses one more condition that does not go with those before, of which the refusal tells.
-    fn check_first(&self, name: &str) -> Result<(), CqlError> {
+    pub(super) fn check_first(&self, name: &str) -> Result<(), CqlError> {
         let which = match &self.equal {
             None if self.is_empty() => return Ok(()),
             None => {
@@ -64,6 +73,7 @@ pub(super) struct Where {
 /// Conditions as they come, by column of the table.
 pub(super) struct Sorter<'a> {
     pub table: &'a Table,
+    pub allow_filtering: bool,
     pub columns: Vec<OfColumn>,
     /// Ends of a range over several columns: where it begins among the clustering columns.
     pub multi: Option<usize>,
@@ -90,8 +100,7 @@ pub(super) fn choice(
         term => {
             let ty = CqlType::List(Box::new(column.ty.clone()));
             let list = binder.slot(term, &format!("in({})", column.name), &ty)?;
-            let null = Term::Literal(Literal::Null);
-            Ok(Choice::List(list, binder.of_column(&null, column)?))
+            Ok(Choice::List(list, Binder::null_of(column)))
         }
     }
 }
@@ -109,17 +118,25 @@ impl Choice {
 }
 
 impl<'a> Sorter<'a> {
-    pub(super) fn new(table: &'a Table) -> Self {
+    pub(super) fn new(table: &'a Table, allow_filtering: bool) -> Self {
         let columns = table.columns.iter().map(|_| OfColumn::default()).collect();
         let (span, token) = (RangeInput::default(), OfColumn::default());
         let (of_elements, parts) = (Vec::new(), Vec::new());
-        Sorter { table, columns, multi: None, span, token, of_elements, parts }
+        Sorter { table, allow_filtering, columns, multi: None, span, token, of_elements, parts }
     }
 
     pub(super) fn add(&mut self, relation: &Relation, binder: &mut Binder) -> Result<(), CqlError> {
+        let before = self.restricted_clustering();
+        self.add_relation(relation, binder)?;
+        self.check_edges(relation)?;
+        self.check_slices(relation, &before)
+    }
+
+    fn add_relation(&mut self, relation: &Relation, binder: &mut Binder) -> Result<(), CqlError> {
         match &relation.target {
             Target::Column(name) => {
                 let column = column(self.table, name)?;
+                check_order(column, relation.operator)?;
                 let condition = contains(column, relation, binder)?;
                 let source = Source::of(column);
                 let is_searched = self.of_elements.iter().any(|other| other.source == source);
@@ -155,6 +172,7 @@ impl<'a> Sorter<'a> {
         relation: &Relation,
         binder: &mut Binder,
     ) -> Result<(), CqlError> {
+        names.iter().try_for_each(|name| column(self.table, name).map(drop))?;
         let key: Vec<&str> =
             self.table.partition_key().iter().map(|column| column.name.as_str()).collect();
         if names != key {
@@ -212,27 +230,30 @@ impl<'a> Sorter<'a> {
     pub(super) fn restricts_clustering(&self) -> bool {
         let key = self.table.partition_key().len();
         let clustering = self.columns.get(key..key + self.table.clustering().len());
-        self.multi.is_some() || clustering.unwrap_or_default().iter().any(|of| !of.is_empty())
+        let of_elements = &self.of_elements;
+        self.multi.is_some()
+            || clustering.unwrap_or_default().iter().any(|of| !of.is_empty())
+            || of_elements.iter().any(|condition| condition.source.is_of_clustering())
     }
 
     /// `selects_static_only`: nothing of the rows is asked for.
-    pub(super) fn finish(
-        mut self,
-        allow_filtering: bool,
-        selects_static_only: bool,
-    ) -> Result<Where, CqlError> {
+    pub(super) fn finish(mut self, selects_static_only: bool) -> Result<Where, CqlError> {
+        let allow_filtering = self.allow_filtering;
         let mut conditions = Vec::new();
         let key = self.table.partition_key().len();
         let clustering = key..key + self.table.clustering().len();
-        let partitions = self.partitions(key, &mut conditions, allow_filtering)?;
+        let partitions = self.partitions(key, &mut conditions)?;
         if selects_static_only && self.restricts_clustering() {
             return invalid(
                 "Cannot restrict clustering columns when selecting only static columns",
             );
         }
+        if !allow_filtering {
+            self.check_prefix()?;
+        }
         let mut prefix = Vec::new();
         if matches!(partitions, PartitionSet::Keys(_)) {
-            prefix = self.clustering(clustering, allow_filtering)?;
+            prefix = self.clustering(clustering)?;
         } else if self.multi.is_some() {
             return Err(CqlError::unsupported("Filtering by several columns at once is"));
         }
@@ -265,7 +286,6 @@ impl<'a> Sorter<'a> {
         &mut self,
         key: usize,
         conditions: &mut Vec<Condition>,
-        allow_filtering: bool,
     ) -> Result<PartitionSet, CqlError> {
         let of_key = self.columns.get_mut(..key).unwrap_or_default();
         if of_key.iter().all(|of| of.equal.is_some()) {
@@ -277,7 +297,7 @@ impl<'a> Sorter<'a> {
             ));
         }
         if of_key.iter().any(|of| !of.is_empty()) {
-            if !allow_filtering {
+            if !self.allow_filtering {
                 return invalid(FILTERING);
             }
             for (of, column) in of_key.iter_mut().zip(&self.table.columns) {
@@ -296,66 +316,21 @@ impl<'a> Sorter<'a> {
     pub(super) fn clustering(
         &mut self,
         clustering: std::ops::Range<usize>,
-        allow_filtering: bool,
     ) -> Result<Vec<Choice>, CqlError> {
         let mut prefix = Vec::new();
-        let mut ended: Option<(&Column, bool)> = None;
-        for at in clustering.clone() {
-            let (Some(of), Some(column)) = (self.columns.get_mut(at), self.table.columns.get(at))
-            else {
-                continue;
-            };
-            let multi = self.multi == Some(at - clustering.start) && ended.is_none();
-            if let Some((before, ranged)) = ended {
-                if of.is_empty() || allow_filtering {
-                    continue;
-                }
-                let (name, before) = (&column.name, &before.name);
-                return invalid(if ranged {
-                    format!(
-                        "Clustering column \"{name}\" cannot be restricted (preceding column \
-                         \"{before}\" is restricted by a non-EQ relation)"
-                    )
-                } else {
-                    format!(
-                        "PRIMARY KEY column \"{name}\" cannot be restricted as preceding column \
-                         \"{before}\" is not restricted"
-                    )
-                });
-            }
+        for of in self.columns.get_mut(clustering).unwrap_or_default() {
             if let Some(choice) = of.equal.take() {
                 prefix.push(choice);
                 continue;
             }
-            if multi {
-                ended = Some((column, true));
-                add_edge(&mut self.span.lower, of.lower.take(), "start", &column.name)?;
-                add_edge(&mut self.span.upper, of.upper.take(), "end", &column.name)?;
-                continue;
+            if self.multi.is_some_and(|begin| begin != prefix.len()) {
+                return Err(CqlError::unsupported("Filtering by several columns at once is"));
             }
-            ended = Some((column, !of.is_empty()));
-            let edge = |end: Option<(BoundValue, bool)>| {
-                end.map(|(slot, inclusive)| Edge { slots: vec![slot], inclusive })
-            };
-            if self.multi.is_none() {
-                self.span =
-                    RangeInput { lower: edge(of.lower.take()), upper: edge(of.upper.take()) };
-            }
+            add_edge(&mut self.span.lower, of.lower.take());
+            add_edge(&mut self.span.upper, of.upper.take());
+            break;
         }
-        match self.multi {
-            Some(begin) if begin != prefix.len() => {
-                let name = |at: usize| {
-                    self.table.clustering().get(at).map_or("", |column| column.name.as_str())
-                };
-                invalid(format!(
-                    "PRIMARY KEY column \"{}\" cannot be restricted as preceding column \"{}\" \
-                     is not restricted",
-                    name(begin),
-                    name(prefix.len())
-                ))
-            }
-            _ => Ok(prefix),
-        }
+        Ok(prefix)
     }
 }
 
@@ -372,20 +347,14 @@ pub(super) fn check_token_arguments(table: &Table, count: usize) -> Result<(), C
 }
 
 /// Sets one end of a range over several columns to a value of the first of them.
-fn add_edge(
-    edge: &mut Option<Edge>,
-    end: Option<(BoundValue, bool)>,
-    which: &str,
-    name: &str,
-) -> Result<(), CqlError> {
-    let Some((slot, inclusive)) = end else { return Ok(()) };
-    if edge.is_some() {
-        return invalid(format!(
-            "More than one restriction was found for the {which} bound on {name}"
-        ));
+fn add_edge(edge: &mut Option<Edge>, end: Option<(BoundValue, bool)>) {
+    if let Some((slot, inclusive)) = end {
+        *edge = Some(Edge { slots: vec![slot], inclusive });
     }
-    *edge = Some(Edge { slots: vec![slot], inclusive });
-    Ok(())
+}
+
+pub(super) fn refuse_second<T>(which: &str, name: &str) -> Result<T, CqlError> {
+    invalid(format!("More than one restriction was found for the {which} bound on {name}"))
 }
 
 fn orders(choice: &Choice) -> bool {
@@ -448,9 +417,7 @@ pub(super) fn set(
         Operator::Ne => return Err(CqlError::unsupported("!= in a condition is")),
     };
     if end.is_some() {
-        return invalid(format!(
-            "More than one restriction was found for the {which} bound on {name}"
-        ));
+        return refuse_second(which, name);
     }
     *end = Some((slot, inclusive));
     Ok(())

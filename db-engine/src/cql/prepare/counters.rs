@@ -3,11 +3,10 @@
 use crate::{
     cql::{
         error::{CqlError, invalid},
-        parse::ast::{Assigned, Term, Using},
+        parse::ast::{Assigned, Using},
         prepare::{binder::Binder, elements, plan::Increment},
     },
     schema::Column,
-    types::literal::Literal,
 };
 
 /// Plans what `SET` adds to a counter.
@@ -19,9 +18,6 @@ pub(super) fn increment(
     let (minus, value) = match assigned {
         Assigned::Added(value) => (false, value),
         Assigned::Subtracted(value) => (true, value),
-        Assigned::Value(Term::Literal(Literal::Null)) => {
-            return invalid("Invalid null value for counter increment/decrement");
-        }
         Assigned::Value(value) => {
             binder.of_column(value, column)?;
             return invalid(format!(

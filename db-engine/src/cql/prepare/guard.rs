@@ -1,18 +1,13 @@
-//! The `IF` of a write → what must be known of its row, and what must be so.
+//! The `IF` of a write → what must be so.
 
 use crate::{
     cql::{
         error::{CqlError, invalid},
         parse::ast::{Delete, IfClause, Modification, Operator, Relation, Target},
-        prepare::{
-            binder::Binder,
-            plan::{Guard, Prior},
-            requirement::requirement,
-        },
+        prepare::{binder::Binder, plan::Guard, requirement::requirement},
     },
     schema::{Column, ColumnKind, Table},
 };
-use std::sync::Arc;
 
 /// Whether an `IF` asks for values of regular columns.
 pub(super) fn asks_for_regular(table: &Table, condition: &IfClause) -> bool {
@@ -21,13 +16,47 @@ pub(super) fn asks_for_regular(table: &Table, condition: &IfClause) -> bool {
     found.into_iter().any(|column| column.kind == ColumnKind::Regular)
 }
 
-/// Checks that a DELETE with an `IF` names rows, unless it is about static columns alone.
-pub(super) fn check_row(table: &Table, write: &Modification) -> Result<(), CqlError> {
-    let Modification::Delete(delete) = write else { return Ok(()) };
-    let Delete { columns, relations, condition, .. } = delete;
-    if *condition == IfClause::Always || table.is_counter() {
+/// What must be so for a write to happen, if it has an `IF`.
+pub(super) fn prepare(
+    table: &Table,
+    write: &Modification,
+    binder: &mut Binder,
+) -> Result<Option<Guard>, CqlError> {
+    Ok(Some(match write.condition() {
+        IfClause::Always => return Ok(None),
+        IfClause::Exists => Guard::Exists,
+        IfClause::NotExists => Guard::NotExists,
+        IfClause::Columns(relations) => {
+            check_timestamp(write)?;
+            let all = relations.iter().map(|relation| requirement(table, relation, binder));
+            Guard::Columns(all.collect::<Result<_, _>>()?)
+        }
+    }))
+}
+
+fn check_timestamp(write: &Modification) -> Result<(), CqlError> {
+    if write.using().timestamp.is_some() {
+        return invalid("Cannot provide custom timestamp for conditional updates");
+    }
+    Ok(())
+}
+
+/// Checks what a write may be that has an `IF`.
+pub(super) fn check(table: &Table, write: &Modification) -> Result<(), CqlError> {
+    if *write.condition() == IfClause::Always {
         return Ok(());
     }
+    if table.is_counter() {
+        return invalid("Conditional updates are not supported on counter tables");
+    }
+    check_timestamp(write)?;
+    check_row(table, write)
+}
+
+/// Checks that a DELETE with an `IF` names rows, unless it is about static columns alone.
+fn check_row(table: &Table, write: &Modification) -> Result<(), CqlError> {
+    let Modification::Delete(delete) = write else { return Ok(()) };
+    let Delete { columns, relations, condition, .. } = delete;
     let is_about = |relation: &Relation, column: &Column| match &relation.target {
         Target::Column(name) => *name == column.name,
         _ => false,
@@ -53,31 +82,4 @@ pub(super) fn check_row(table: &Table, write: &Modification) -> Result<(), CqlEr
         "DELETE statements must restrict all PRIMARY KEY columns with equality relations in order \
          to {purpose}"
     ))
-}
-
-/// What a write must know of its row before it can be made; `None` if nothing.
-pub(super) fn prepare(
-    table: &Arc<Table>,
-    write: &Modification,
-    binder: &mut Binder,
-) -> Result<Option<Box<Prior>>, CqlError> {
-    let guard = match write.condition() {
-        IfClause::Always if table.is_counter() => {
-            return Ok(Some(Box::new(Prior::new(table, None))));
-        }
-        IfClause::Always => return Ok(None),
-        IfClause::Exists => Guard::Exists,
-        IfClause::NotExists => Guard::NotExists,
-        IfClause::Columns(relations) => {
-            let all = relations.iter().map(|relation| requirement(table, relation, binder));
-            Guard::Columns(all.collect::<Result<_, _>>()?)
-        }
-    };
-    if table.is_counter() {
-        return invalid("Conditional updates are not supported on counter tables");
-    }
-    if write.using().timestamp.is_some() {
-        return invalid("Cannot provide custom timestamp for conditional updates");
-    }
-    Ok(Some(Box::new(Prior::new(table, Some(guard)))))
 }

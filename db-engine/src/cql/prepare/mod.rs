@@ -11,6 +11,7 @@ pub(in crate::cql) mod input;
 mod named_rows;
 mod requirement;
 pub(in crate::cql) mod plan;
+mod prefix;
 mod select;
 mod selected;
 mod selected_field;
@@ -122,16 +123,21 @@ pub fn check_batch<'a>(
     writes: impl IntoIterator<Item = &'a WritePlan>,
 ) -> Result<(), CqlError> {
     let (mut counters, mut others, mut conditions) = (false, false, false);
+    let (mut table, mut spans_tables, mut timestamps) = (None, false, false);
     for write in writes {
         counters |= write.is_counter();
         others |= !write.is_counter();
         conditions |= write.is_conditional();
+        spans_tables |= *table.get_or_insert(write.table) != write.table;
+        timestamps |= write.timestamp.is_some();
     }
     let is_counter = kind == BatchWord::Counter;
     let refused = if has_timestamp && conditions {
         "Cannot provide custom timestamp for conditional BATCH"
     } else if has_timestamp && is_counter {
         "Cannot provide custom timestamp for counter BATCH"
+    } else if has_timestamp && timestamps {
+        "Timestamp must be set either on BATCH or individual statements"
     } else if has_timestamp && counters {
         "Cannot provide custom timestamp for a BATCH containing counters"
     } else if is_counter && others {
@@ -140,6 +146,8 @@ pub fn check_batch<'a>(
         "Counter and non-counter mutations cannot exist in the same batch"
     } else if kind == BatchWord::Logged && counters {
         "Cannot include a counter statement in a logged batch"
+    } else if conditions && spans_tables {
+        "Batch with conditions cannot span multiple tables"
     } else {
         return Ok(());
     };
@@ -152,21 +160,9 @@ fn prepare_batch(
     batch: &BatchStatement,
 ) -> Result<Prepared, CqlError> {
     let mut binder = Binder::default();
-    let timestamp = match &batch.using.timestamp {
-        Some(term) => Some(binder.slot(term, "[timestamp]", &CqlType::Bigint)?),
-        None => None,
-    };
-    if batch.using.ttl.is_some() {
-        return Err(CqlError::invalid("Global TTL on the BATCH statement is not supported."));
-    }
     let (mut writes, mut depends) = (Vec::new(), Vec::new());
     let (mut first, mut pk_indexes) = (None, Vec::new());
     for write in &batch.writes {
-        if timestamp.is_some() && write.using().timestamp.is_some() {
-            return Err(CqlError::invalid(
-                "Timestamp must be set either on BATCH or individual statements",
-            ));
-        }
         let table = find(catalog, keyspace, write.table())?;
         let plan = write::prepare(table, write, &mut binder)?;
         if writes.is_empty() {
@@ -175,6 +171,13 @@ fn prepare_batch(
         }
         depends.push(table.table_version());
         writes.push(plan);
+    }
+    let timestamp = match &batch.using.timestamp {
+        Some(term) => Some(binder.slot(term, "[timestamp]", &CqlType::Bigint)?),
+        None => None,
+    };
+    if batch.using.ttl.is_some() {
+        return Err(CqlError::invalid("Global TTL on the BATCH statement is not supported."));
     }
     check_batch(batch.kind, timestamp.is_some(), &writes)?;
     depends.dedup();

@@ -51,11 +51,9 @@ impl ManyRows {
 
 impl Sorter<'_> {
     /// The rows that are written to. `is_static_only`: no column of theirs is, only of partitions.
-    /// `names_columns`: not all of them is deleted.
     pub(super) fn finish_write(
         mut self,
         verb: Verb,
-        names_columns: bool,
         is_static_only: bool,
     ) -> Result<ManyRows, CqlError> {
         let partitions = self.whole_key(verb)?;
@@ -66,14 +64,23 @@ impl Sorter<'_> {
                 verb.text()
             ));
         }
-        let missing = self.free_clustering();
         let key = self.table.partition_key().len();
         let clustering = key..key + self.table.clustering().len();
-        if verb == Verb::Update && !is_static_only && !missing.is_empty() {
-            let missing = missing.join(", ");
-            return invalid(format!("Some clustering keys are missing: {missing}"));
+        if verb == Verb::Update {
+            if self.restricts_range() {
+                return invalid(
+                    "Slice restrictions are not supported on the clustering columns in UPDATE \
+                     statements",
+                );
+            }
+            let missing = self.free_clustering();
+            if !is_static_only && !missing.is_empty() {
+                let missing = missing.join(", ");
+                return invalid(format!("Some clustering keys are missing: {missing}"));
+            }
         }
-        let prefix = self.clustering(clustering.clone(), false)?;
+        self.check_prefix()?;
+        let prefix = self.clustering(clustering.clone())?;
         let table = self.table;
         let others = table.with_cells().iter().zip(self.columns.iter().skip(clustering.end));
         let others: Vec<&str> = others
@@ -87,15 +94,6 @@ impl Sorter<'_> {
             ));
         }
         let ranges = self.ranges(prefix);
-        if names_columns && !is_static_only && ranges.open {
-            return invalid(match verb {
-                Verb::Update => {
-                    "Slice restrictions are not supported on the clustering columns in UPDATE \
-                     statements"
-                }
-                Verb::Delete => "Range deletions are not supported for specific columns",
-            });
-        }
         Ok(ManyRows { partitions, ranges, is_delete: verb == Verb::Delete })
     }
 
@@ -125,19 +123,5 @@ impl Sorter<'_> {
             return Ok(choices);
         }
         invalid(format!("Some partition key parts are missing: {}", missing.join(", ")))
-    }
-
-    /// The clustering columns that nothing is asked of.
-    fn free_clustering(&self) -> Vec<String> {
-        let edges = self.span.lower.iter().chain(&self.span.upper);
-        let longest = edges.map(|edge| edge.slots.len()).max().unwrap_or_default();
-        let of_range = self.multi.map(|begin| begin..begin + longest).unwrap_or_default();
-        let key = self.table.partition_key().len();
-        let columns = self.table.clustering().iter().zip(self.columns.iter().skip(key));
-        columns
-            .enumerate()
-            .filter(|(at, (_, of))| of.is_empty() && !of_range.contains(at))
-            .map(|(_, (column, _))| column.name.clone())
-            .collect()
     }
 }

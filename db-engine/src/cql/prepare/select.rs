@@ -9,7 +9,7 @@ use crate::{
             conditions::{FILTERING, Sorter, Where},
             plan::{Choice, Condition, PartitionSet, Plan, Prepared, SelectPlan},
             selected::Selected,
-            selection::{check_distinct, selection},
+            selection::{check_distinct, check_names, selection},
             source::{Fold, Source},
             system::prepare_system,
         },
@@ -27,8 +27,11 @@ pub(super) fn prepare(table: &Arc<Table>, select: &Select) -> Result<Prepared, C
         let selected = selection(table, select, &mut Binder::default(), &mut Vec::new())?;
         return prepare_system(table, select, selected);
     }
+    // What is wrong is told in Cassandra's order: names, relations, and then what is asked for.
+    check_names(table, select)?;
+    select.order.iter().try_for_each(|(name, _)| column(table, name).map(drop))?;
     let mut binder = Binder::default();
-    let mut sorter = Sorter::new(table);
+    let mut sorter = Sorter::new(table, select.allow_filtering);
     for relation in &select.relations {
         sorter.add(relation, &mut binder)?;
     }
@@ -37,10 +40,9 @@ pub(super) fn prepare(table: &Arc<Table>, select: &Select) -> Result<Prepared, C
     let selected = selection(table, select, &mut binder, &mut parts);
     let selects_static_only =
         selected.as_ref().is_ok_and(|selected| is_static_only(table, select, selected));
-    let found = sorter.finish(select.allow_filtering, selects_static_only)?;
+    let found = sorter.finish(selects_static_only)?;
     let Where { partitions, ranges, conditions } = found;
     let restricts_regular = restricts_regular(table, &conditions);
-    // From here on what is wrong is told in Cassandra's order.
     let selected = selected?;
     if select.distinct {
         check_partitions_only(select, restricts_clustering || restricts_regular)?;

@@ -24,6 +24,47 @@ fn plain(column: &Column) -> Selected {
     Selected { source: Source::of(column), kind: Fold::First, ty, spec }
 }
 
+/// Checks names as early as Cassandra does: those of a table with static columns, as far as they tell
+/// whether nothing but these is asked for.
+pub(super) fn check_names(table: &Table, select: &Select) -> Result<(), CqlError> {
+    let of_rows = |kind| matches!(kind, ColumnKind::Clustering | ColumnKind::Regular);
+    if table.has_static_rows() && asks_for(table, select, |kind| kind == ColumnKind::Static)? {
+        asks_for(table, select, of_rows)?;
+    }
+    Ok(())
+}
+
+fn asks_for(
+    table: &Table,
+    select: &Select,
+    is_one: impl Fn(ColumnKind) -> bool,
+) -> Result<bool, CqlError> {
+    for (selector, _) in &select.selectors {
+        let (mut names, mut found) = (Vec::new(), false);
+        push_names(selector, &mut names);
+        for name in names {
+            found |= is_one(column(table, name)?.kind);
+        }
+        if found {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+fn push_names<'a>(selector: &'a Selector, names: &mut Vec<&'a str>) {
+    match selector {
+        Selector::CountAll => {}
+        Selector::Column(name)
+        | Selector::Element(name, _)
+        | Selector::Slice(name, ..)
+        | Selector::Field(name, _) => names.push(name),
+        Selector::Call { arguments, .. } => {
+            arguments.iter().for_each(|argument| push_names(argument, names));
+        }
+    }
+}
+
 /// What is asked for. The keys of elements are added to `parts`.
 pub(super) fn selection(
     table: &Table,
@@ -243,9 +284,8 @@ pub(super) fn check_distinct(
     selected: &[Selected],
     is_range: bool,
 ) -> Result<(), CqlError> {
-    let of_row = |column: &&Column| {
-        let source = Source::of(column);
-        selected.iter().any(|item| match (item.source.innermost(), &source) {
+    let is_of =
+        |item: &Selected, column: &Column| match (item.source.innermost(), &Source::of(column)) {
             (Source::WriteTime(number) | Source::Ttl(number), Source::Cell(other)) => {
                 number == other
             }
@@ -253,11 +293,11 @@ pub(super) fn check_distinct(
                 column == other
             }
             (item, source) => item == source,
-        })
-    };
+        };
     let of_rows =
         |column: &&Column| matches!(column.kind, ColumnKind::Clustering | ColumnKind::Regular);
-    if let Some(column) = table.columns.iter().filter(of_rows).find(of_row) {
+    let of_row = |item| table.columns.iter().filter(of_rows).find(|column| is_of(item, column));
+    if let Some(column) = selected.iter().find_map(of_row) {
         return invalid(format!(
             "SELECT DISTINCT queries must only request partition key columns and/or static \
              columns (not {})",
@@ -268,7 +308,8 @@ pub(super) fn check_distinct(
     if !is_range || selected.iter().any(whole) {
         return Ok(());
     }
-    match table.partition_key().iter().find(|column| !of_row(column)) {
+    let is_asked = |column: &Column| selected.iter().any(|item| is_of(item, column));
+    match table.partition_key().iter().find(|column| !is_asked(column)) {
         None => Ok(()),
         Some(column) => invalid(format!(
             "SELECT DISTINCT queries must request all the partition key columns (missing {})",

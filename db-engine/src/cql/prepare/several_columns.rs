@@ -128,7 +128,14 @@ fn tuple_of(
     let terms: Vec<Term> = match term {
         Term::Tuple(items) => items.clone(),
         Term::Literal(Literal::Tuple(items)) => items.iter().cloned().map(Term::Literal).collect(),
-        _ => return Err(CqlError::unsupported("A single value for several columns is")),
+        Term::Marker { .. } => {
+            return Err(CqlError::unsupported("A single value for several columns is"));
+        }
+        _ => {
+            return Err(CqlError::syntax(
+                "several columns are compared with values in parentheses",
+            ));
+        }
     };
     if terms.len() != columns.len() {
         return invalid(format!(

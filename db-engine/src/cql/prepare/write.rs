@@ -4,8 +4,8 @@ use crate::{
     cql::{
         error::{CqlError, invalid},
         parse::ast::{
-            Assigned, Delete, Deleted, IfClause, Insert, Modification, Operator, Relation, Term,
-            Update, Using,
+            Assigned, Delete, Deleted, IfClause, Insert, Modification, Operator, Relation, Update,
+            Using,
         },
         prepare::{
             binder::{Binder, column},
@@ -17,9 +17,9 @@ use crate::{
         },
     },
     schema::{Column, ColumnKind, Table, system::is_system},
-    types::{CqlType, literal::Literal},
+    types::CqlType,
 };
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 pub(super) fn prepare(
     table: &Arc<Table>,
@@ -32,7 +32,6 @@ pub(super) fn prepare(
             table.keyspace
         )));
     }
-    guard::check_row(table, write)?;
     let mut plan = WritePlan {
         table: table.number,
         action: Action::Insert,
@@ -49,19 +48,29 @@ pub(super) fn prepare(
         prior: None,
         markers: 0,
     };
+    // What is wrong is told in Cassandra's order: `USING`, `IF`, what is written, and where.
+    using(write.using(), binder, &mut plan)?;
+    let guard = guard::prepare(table, write, binder)?;
+    let mut deletes_of_range = false;
     match write {
         Modification::Insert(insert) => prepare_insert(table, insert, binder, &mut plan)?,
         Modification::Update(update) => prepare_update(table, update, binder, &mut plan)?,
-        Modification::Delete(delete) => prepare_delete(table, delete, binder, &mut plan)?,
+        Modification::Delete(delete) => {
+            deletes_of_range = prepare_delete(table, delete, binder, &mut plan)?;
+        }
     }
     for changes in [&mut plan.changes, &mut plan.static_changes] {
         changes.cells.sort_by_key(|(number, _)| *number);
         changes.elements.sort_by_key(|(number, _)| *number);
     }
     plan.increments.sort_by_key(|increment| increment.column);
-    plan.prior = guard::prepare(table, write, binder)?;
-    if plan.prior.is_none() && (plan.changes.reads() || plan.static_changes.reads()) {
-        plan.prior = Some(Box::new(Prior::new(table, None)));
+    guard::check(table, write)?;
+    if deletes_of_range {
+        return invalid("Range deletions are not supported for specific columns");
+    }
+    let reads = plan.changes.reads() || plan.static_changes.reads();
+    if guard.is_some() || reads || table.is_counter() {
+        plan.prior = Some(Box::new(Prior::new(table, guard)));
     }
     if table.is_counter() {
         counters::check(write.using())?;
@@ -90,25 +99,29 @@ fn prepare_insert(
             "INSERT statements are not allowed on counter tables, use UPDATE instead",
         ));
     }
-    let mut keys: Vec<(&Column, BoundValue)> = Vec::new();
-    let mut seen: Vec<&str> = Vec::new();
+    let mut names = insert.values.iter().map(|(name, _)| name);
+    let mut seen = BTreeSet::new();
+    if !names.all(|name| seen.insert(name)) {
+        return Err(CqlError::invalid("The column names contains duplicates"));
+    }
+    let mut of_key = Vec::new();
     for (name, term) in &insert.values {
         let column = column(table, name)?;
-        if seen.contains(&name.as_str()) {
-            return Err(CqlError::invalid("The column names contains duplicates"));
-        }
-        seen.push(name);
+        let Some(changes) = plan.changes_of(column) else {
+            of_key.push((column, term));
+            continue;
+        };
         let slot = binder.of_column(term, column)?;
-        match plan.changes_of(column) {
-            Some(changes) if column.has_elements() => {
-                changes.elements.push((column.number, ElementsWrite::Replace(slot)));
-            }
-            Some(changes) => changes.cells.push((column.number, slot)),
-            None => keys.push((column, slot)),
+        if column.has_elements() {
+            changes.elements.push((column.number, ElementsWrite::Replace(slot)));
+        } else {
+            changes.cells.push((column.number, slot));
         }
     }
-    using(&insert.using, binder, plan)?;
-    place_keys(table, keys, plan)
+    let keys = of_key
+        .into_iter()
+        .map(|(column, term)| Ok::<_, CqlError>((column, binder.of_column(term, column)?)));
+    place_keys(table, keys.collect::<Result<_, _>>()?, plan)
 }
 
 fn prepare_update(
@@ -118,7 +131,6 @@ fn prepare_update(
     plan: &mut WritePlan,
 ) -> Result<(), CqlError> {
     plan.action = Action::Update;
-    using(&update.using, binder, plan)?;
     for (at, (name, assigned)) in update.values.iter().enumerate() {
         let column = column(table, name)?;
         let Some(changes) = plan.changes_of(column) else {
@@ -148,7 +160,8 @@ fn prepare_update(
             }
         }
     }
-    place_relations(table, (&update.relations, &update.condition), Verb::Update, binder, plan)
+    place_relations(table, (&update.relations, &update.condition), Verb::Update, binder, plan)?;
+    Ok(())
 }
 
 fn prepare_delete(
@@ -156,8 +169,7 @@ fn prepare_delete(
     delete: &Delete,
     binder: &mut Binder,
     plan: &mut WritePlan,
-) -> Result<(), CqlError> {
-    using(&delete.using, binder, plan)?;
+) -> Result<bool, CqlError> {
     for (name, part) in &delete.columns {
         let column = column(table, name)?;
         let Some(changes) = plan.changes_of(column) else {
@@ -170,8 +182,7 @@ fn prepare_delete(
         } else if column.has_elements() {
             changes.elements.push((column.number, ElementsWrite::Clear));
         } else if changes.cells.iter().all(|(number, _)| *number != column.number) {
-            let slot = binder.of_column(&Term::Literal(Literal::Null), column)?;
-            changes.cells.push((column.number, slot));
+            changes.cells.push((column.number, Binder::null_of(column)));
         }
     }
     plan.action = if delete.columns.is_empty() { Action::DeleteRow } else { Action::Update };
@@ -207,15 +218,15 @@ impl RowChanges {
     }
 }
 
-/// Finds the rows that a `WHERE` names.
+/// Finds the rows that a `WHERE` names; says whether it is columns of a range of them.
 fn place_relations(
     table: &Table,
     (relations, condition): (&[Relation], &IfClause),
     verb: Verb,
     binder: &mut Binder,
     plan: &mut WritePlan,
-) -> Result<(), CqlError> {
-    let mut sorter = Sorter::new(table);
+) -> Result<bool, CqlError> {
+    let mut sorter = Sorter::new(table, false);
     for relation in relations {
         if matches!(relation.operator, Operator::Contains | Operator::ContainsKey) {
             let (verb, operator) = (verb.text(), relation.operator.text());
@@ -226,15 +237,16 @@ fn place_relations(
     let names_columns = plan.action == Action::Update;
     plan.has_row = !plan.is_static_only();
     let is_static_only = !plan.has_row && !guard::asks_for_regular(table, condition);
-    let rows = sorter.finish_write(verb, names_columns, is_static_only)?;
+    let rows = sorter.finish_write(verb, is_static_only)?;
     if !names_columns && !rows.ranges.restricts() {
         plan.action = Action::DeletePartition;
     }
+    let names_range = names_columns && !is_static_only && rows.ranges.open;
     match rows.as_one() {
         Some(one) => (plan.partition_key, plan.clustering) = one,
         None => plan.many = Some(Box::new(rows)),
     }
-    Ok(())
+    Ok(names_range)
 }
 
 /// Puts key values in the order of the key. Without clustering columns an INSERT of static columns
