@@ -32,7 +32,7 @@ const INTERNAL = [0x0000, 0x1300, 0x1500]
 
 /** What is said of a value that does not fit. */
 const UNFIT =
-  /^(Invalid \w+ (type )?(constant|literal)|Invalid (null|unset) (token )?value|Unsupported (null|unset)|Unexpected receiver|Unable to|Unknown function|Type error|Expected \d|cannot parse|Key may not be empty|null is not|UUID should|Not enough bytes|Invalid number of arguments|The data cannot|Unexpected extraneous)/
+  /^(Invalid \w+ (type )?(constant|literal)|Invalid (null|unset) (token )?value|Unsupported (null|unset)|Unexpected receiver|Unable to|Unknown function|Type error|Expected \d|cannot parse|Key may not be empty|null is not|UUID should|String didn't validate|Not enough bytes|Invalid number of arguments|The data cannot|Unexpected extraneous)/
 
 /** @param {Answer} answer */
 const words = ({ error }) => error?.[1] ?? ''
@@ -217,7 +217,9 @@ export const TOLERATED = [
     listed: '`CONTAINS` on a clustering column that descends',
     is: ({ text }, ours, theirs) =>
       / CONTAINS /.test(text) &&
-      (ours.error === undefined || / bound variables$/.test(words(ours))) &&
+      (ours.error === undefined ||
+        / bound variables$/.test(words(ours)) ||
+        UNFIT.test(words(ours))) &&
       /^Cannot use CONTAINS( KEY)? on non-(collection|map) column/.test(words(theirs)),
   },
   {

@@ -232,7 +232,9 @@ function condition(draft, table) {
     if (random.chance(0.1)) return `${name} IN (${draft.key(type)}, ${draft.key(type)})`
     const operator = random.pick(['=', '=', '!=', '<', '>='])
     if (!type.frozen && type.kind === 'map' && random.chance(0.4)) {
-      return `${name}[${draft.key(type.of[0])}] ${operator} ${draft.key(type.of[1])}`
+      // docs/protocol.md: Cassandra orders the values as keys.
+      const is = type.of[0].name === type.of[1].name ? operator : random.pick(['=', '!='])
+      return `${name}[${draft.key(type.of[0])}] ${is} ${draft.key(type.of[1])}`
     }
     if (!type.frozen && type.kind === 'list' && random.chance(0.4)) {
       return `${name}[${draft.exactly(random.pick(INT.values))}] ${operator} ${draft.key(type.of[0])}`

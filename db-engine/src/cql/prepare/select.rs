@@ -7,9 +7,10 @@ use crate::{
         prepare::{
             binder::{Binder, check_limit, column, routing_of},
             conditions::{FILTERING, Sorter, Where},
+            input::BoundValue,
             plan::{Choice, Condition, PartitionSet, Plan, Prepared, SelectPlan},
             selected::Selected,
-            selection::{check_distinct, check_names, selection},
+            selection::{check_distinct, selection, selects_static_only},
             source::{Fold, Source},
             system::prepare_system,
         },
@@ -28,7 +29,7 @@ pub(super) fn prepare(table: &Arc<Table>, select: &Select) -> Result<Prepared, C
         return prepare_system(table, select, selected);
     }
     // What is wrong is told in Cassandra's order: names, relations, and then what is asked for.
-    check_names(table, select)?;
+    let selects_static_only = selects_static_only(table, select)?;
     select.order.iter().try_for_each(|(name, _)| column(table, name).map(drop))?;
     let mut binder = Binder::default();
     let mut sorter = Sorter::new(table, select.allow_filtering);
@@ -37,13 +38,10 @@ pub(super) fn prepare(table: &Arc<Table>, select: &Select) -> Result<Prepared, C
     }
     let restricts_clustering = sorter.restricts_clustering();
     let mut parts = std::mem::take(&mut sorter.parts);
-    let selected = selection(table, select, &mut binder, &mut parts);
-    let selects_static_only =
-        selected.as_ref().is_ok_and(|selected| is_static_only(table, select, selected));
     let found = sorter.finish(selects_static_only)?;
     let Where { partitions, ranges, conditions } = found;
     let restricts_regular = restricts_regular(table, &conditions);
-    let selected = selected?;
+    let selected = selection(table, select, &mut binder, &mut parts)?;
     if select.distinct {
         check_partitions_only(select, restricts_clustering || restricts_regular)?;
         check_distinct(table, &selected, matches!(partitions, PartitionSet::Tokens { .. }))?;
@@ -54,13 +52,7 @@ pub(super) fn prepare(table: &Arc<Table>, select: &Select) -> Result<Prepared, C
     if !conditions.is_empty() && !select.allow_filtering {
         return invalid(FILTERING);
     }
-    let mut bound = |term: &Option<Term>, name: &str| {
-        term.as_ref().map(|term| binder.slot(term, name, &CqlType::Int)).transpose()
-    };
-    let limit = bound(&select.limit, "[limit]")?;
-    let per_partition_limit = bound(&select.per_partition_limit, "[per_partition_limit]")?;
-    check_limit(limit.as_ref())?;
-    check_limit(per_partition_limit.as_ref())?;
+    let (limit, per_partition_limit) = limits(select, &mut binder)?;
     let pk_indexes = match &partitions {
         PartitionSet::Keys(choices) => routing_of(choices),
         PartitionSet::Tokens { .. } => Vec::new(),
@@ -98,6 +90,21 @@ pub(super) fn prepare(table: &Arc<Table>, select: &Select) -> Result<Prepared, C
     })
 }
 
+/// The two limits.
+fn limits(
+    select: &Select,
+    binder: &mut Binder,
+) -> Result<(Option<BoundValue>, Option<BoundValue>), CqlError> {
+    let mut bound = |term: &Option<Term>, name: &str| {
+        term.as_ref().map(|term| binder.slot(term, name, &CqlType::Int)).transpose()
+    };
+    let limit = bound(&select.limit, "[limit]")?;
+    let of_partition = bound(&select.per_partition_limit, "[per_partition_limit]")?;
+    check_limit(limit.as_ref())?;
+    check_limit(of_partition.as_ref())?;
+    Ok((limit, of_partition))
+}
+
 /// Checks that DISTINCT is asked for partitions, by what they are.
 fn check_partitions_only(select: &Select, restricts_rows: bool) -> Result<(), CqlError> {
     if select.per_partition_limit.is_some() {
@@ -126,26 +133,6 @@ fn collections(selected: &[Selected], conditions: &[Condition]) -> usize {
     };
     selected.iter().filter(|item| item.source.is_of_collection()).count()
         + conditions.iter().filter(contains).count()
-}
-
-/// Whether static columns are asked for, and nothing else but the partition key.
-fn is_static_only(table: &Table, select: &Select, selected: &[Selected]) -> bool {
-    let of_static = |number: u16| {
-        let mut columns = table.with_cells().iter();
-        columns.any(|column| column.number == number && column.kind == ColumnKind::Static)
-    };
-    let mut found = false;
-    let is_of_partition = |item: &Selected| match (item.source.column(), &item.source) {
-        (Some(number), _) => of_static(number),
-        (None, source) => !source.is_of_clustering(),
-    };
-    for item in selected {
-        found |= item.source.column().is_some();
-        if !is_of_partition(item) {
-            return false;
-        }
-    }
-    found && !select.selectors.is_empty()
 }
 
 fn check_sums(sums_up: bool, has_partition_limit: bool) -> Result<(), CqlError> {

@@ -24,14 +24,15 @@ fn plain(column: &Column) -> Selected {
     Selected { source: Source::of(column), kind: Fold::First, ty, spec }
 }
 
-/// Checks names as early as Cassandra does: those of a table with static columns, as far as they tell
-/// whether nothing but these is asked for.
-pub(super) fn check_names(table: &Table, select: &Select) -> Result<(), CqlError> {
+/// Whether static columns are asked for, and of the rest no more than the partition key.
+///
+/// # Errors
+/// If a column that must be looked at for that is not there: as early as by Cassandra.
+pub(super) fn selects_static_only(table: &Table, select: &Select) -> Result<bool, CqlError> {
     let of_rows = |kind| matches!(kind, ColumnKind::Clustering | ColumnKind::Regular);
-    if table.has_static_rows() && asks_for(table, select, |kind| kind == ColumnKind::Static)? {
-        asks_for(table, select, of_rows)?;
-    }
-    Ok(())
+    Ok(table.has_static_rows()
+        && asks_for(table, select, |kind| kind == ColumnKind::Static)?
+        && !asks_for(table, select, of_rows)?)
 }
 
 fn asks_for(
@@ -60,7 +61,9 @@ fn push_names<'a>(selector: &'a Selector, names: &mut Vec<&'a str>) {
         | Selector::Slice(name, ..)
         | Selector::Field(name, _) => names.push(name),
         Selector::Call { arguments, .. } => {
-            arguments.iter().for_each(|argument| push_names(argument, names));
+            for argument in arguments {
+                push_names(argument, names);
+            }
         }
     }
 }

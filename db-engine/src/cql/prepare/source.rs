@@ -91,11 +91,7 @@ impl Source {
 
     /// Whether it looks at a clustering column.
     pub(in crate::cql) fn is_of_clustering(&self) -> bool {
-        match self {
-            Source::Clustering(_) => true,
-            Source::TimeOf(inner) | Source::PartOf(inner, ..) => inner.is_of_clustering(),
-            _ => false,
-        }
+        matches!(self.innermost(), Source::Clustering(_))
     }
 
     /// The number of the column whose cells it looks at, if it does.
