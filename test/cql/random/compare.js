@@ -27,12 +27,12 @@ const UNSUPPORTED = Object.entries({
   'A function of a function in a selection is': 'a function of a function in a selection',
 })
 
-/** Failures inside of Cassandra: of the server, of a read, of a write. */
-const INTERNAL = [0x0000, 0x1300, 0x1500]
+/** Failures inside of Cassandra: of the server, of a read, of a write; and what took it too long. */
+const INTERNAL = [0x0000, 0x1001, 0x1100, 0x1200, 0x1300, 0x1500]
 
 /** What is said of a value that does not fit. */
 const UNFIT =
-  /^(Invalid \w+ (type )?(constant|literal)|Invalid (null|unset) (token )?value|Unsupported (null|unset)|Unexpected receiver|Unable to|Unknown function|Type error|Expected \d|cannot parse|Key may not be empty|null is not|UUID should|String didn't validate|Not enough bytes|Invalid number of arguments|The data cannot|Unexpected extraneous)/
+  /^(Invalid \w+ (type )?(constant|literal)|Invalid (null|unset) (token )?value|Unsupported (null|unset)|Unexpected receiver|(\(\w+\) )?Unable to|Unknown function|Type error|Expected \d|cannot parse|Key may not be empty|null is not|UUID should|String didn't validate|Not enough bytes|Invalid number of arguments|The data cannot|Unexpected extraneous)/
 
 /** @param {Answer} answer */
 const words = ({ error }) => error?.[1] ?? ''
@@ -126,6 +126,15 @@ export const TOLERATED = [
       sameCode(ours, theirs) && /(bind|bound) variables$/.test(words(theirs)),
   },
   {
+    listed:
+      'of a batch, a value of a key that does not fit and a place of a list that is not there',
+    is: ({ text, batch }, ours, theirs) =>
+      (batch !== undefined || /^BEGIN /.test(text)) &&
+      sameCode(ours, theirs) &&
+      UNFIT.test(words(ours)) &&
+      /^(Attempted to set an element|List index)/.test(words(theirs)),
+  },
+  {
     listed: 'null in a condition on several columns',
     is: (_, ours, theirs) =>
       sameCode(ours, theirs) &&
@@ -180,7 +189,7 @@ export const TOLERATED = [
   },
   {
     listed: 'and arithmetic',
-    is: ({ text }, ours) => ours.error?.[0] === SYNTAX_ERROR && / = - \d/.test(text),
+    is: ({ text }, ours) => ours.error?.[0] === SYNTAX_ERROR && / = - [\d?:]/.test(text),
   },
   {
     listed: 'a tuple of columns in a selection',
@@ -217,9 +226,7 @@ export const TOLERATED = [
     listed: '`CONTAINS` on a clustering column that descends',
     is: ({ text }, ours, theirs) =>
       / CONTAINS /.test(text) &&
-      (ours.error === undefined ||
-        / bound variables$/.test(words(ours)) ||
-        UNFIT.test(words(ours))) &&
+      (ours.error === undefined || sameCode(ours, theirs)) &&
       /^Cannot use CONTAINS( KEY)? on non-(collection|map) column/.test(words(theirs)),
   },
   {

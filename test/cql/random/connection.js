@@ -20,7 +20,7 @@ const WARNING_FLAG = 8
 /** Pages after which a result is taken to be endless. */
 const PAGES_MAX = 2000
 /** Without an answer for so long, the database hangs. Milliseconds. */
-const ANSWER_MS_MAX = 60_000
+const ANSWER_MS_MAX = 180_000
 /** The prepared statements that a connection remembers. */
 const PREPARED_MAX = 500
 const BATCH_KINDS = ['logged', 'unlogged', 'counter']

@@ -63,11 +63,12 @@ impl WritePlan {
         if self.action == Action::DeletePartition {
             builder.delete_partition(write);
         } else {
-            self.build_static(&mut builder, given, write)?;
+            let of_static = self.build_static(&mut builder, given, write);
             for range in ranges.iter().filter(|_| self.has_row) {
                 self.build_range(&mut builder, range, given, write)?;
                 check_length(builder.bytes())?;
             }
+            of_static?;
         }
         builder.finish().map_err(|_| too_long())
     }

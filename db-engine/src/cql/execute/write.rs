@@ -150,11 +150,12 @@ impl WritePlan {
             }
             Action::Insert | Action::Update => {}
         }
-        self.build_static(builder, given, write)?;
-        if !self.has_row {
-            return Ok(());
+        let of_static = self.build_static(builder, given, write);
+        if self.has_row {
+            // As by Cassandra, what is wrong with the row is told first.
+            self.build_row(builder, given, ck, write)?;
         }
-        self.build_row(builder, given, ck, write)
+        of_static
     }
 
     /// Writes to the static row, if the statement does.

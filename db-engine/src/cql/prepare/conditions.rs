@@ -7,10 +7,9 @@ use crate::{
         parse::ast::{Operator, Relation, Target, Term},
         prepare::{
             binder::{Binder, column},
-            contains::{contains, entry},
+            contains::{check_order, contains, entry},
             input::{BoundValue, Operand, PartKey},
             plan::{Choice, Condition, Edge, KeyRanges, PartitionSet, RangeInput},
-            prefix::check_order,
             source::Source,
         },
     },

@@ -1,4 +1,5 @@
-//! Conditions on what is in a collection: `CONTAINS`, `CONTAINS KEY` and `m[key] = value`.
+//! Conditions on what is in a collection, `CONTAINS`, `CONTAINS KEY` and `m[key] = value`, and on
+//! what has no order.
 
 use crate::{
     cql::{
@@ -14,6 +15,21 @@ use crate::{
     schema::Column,
     types::CqlType,
 };
+
+/// Refuses ranges of what has no order.
+pub(super) fn check_order(column: &Column, operator: Operator) -> Result<(), CqlError> {
+    let is_slice = matches!(operator, Operator::Lt | Operator::Le | Operator::Gt | Operator::Ge);
+    if !is_slice || column.ty.has_order() {
+        return Ok(());
+    }
+    let what = match column.ty {
+        CqlType::Duration => "duration columns",
+        CqlType::Tuple(_) => "tuples containing durations",
+        CqlType::Udt(_) => "UDTs containing durations",
+        _ => "collections containing durations",
+    };
+    invalid(format!("Slice restrictions are not supported on {what}"))
+}
 
 /// `CONTAINS` and `CONTAINS KEY`; none if the condition is on the value of the column.
 pub(super) fn contains(

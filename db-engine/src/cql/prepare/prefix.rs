@@ -7,7 +7,6 @@ use crate::{
         prepare::conditions::{Sorter, refuse_second},
     },
     schema::Column,
-    types::CqlType,
 };
 
 /// A clustering column on which there is a relation.
@@ -17,21 +16,6 @@ pub(super) struct Restricted<'a> {
     first: &'a Column,
     /// Whether it is about a range.
     is_slice: bool,
-}
-
-/// Refuses ranges of what has no order.
-pub(super) fn check_order(column: &Column, operator: Operator) -> Result<(), CqlError> {
-    let is_slice = matches!(operator, Operator::Lt | Operator::Le | Operator::Gt | Operator::Ge);
-    if !is_slice || column.ty.has_order() {
-        return Ok(());
-    }
-    let what = match column.ty {
-        CqlType::Duration => "duration columns",
-        CqlType::Tuple(_) => "tuples containing durations",
-        CqlType::Udt(_) => "UDTs containing durations",
-        _ => "collections containing durations",
-    };
-    invalid(format!("Slice restrictions are not supported on {what}"))
 }
 
 impl<'a> Sorter<'a> {
