@@ -46,6 +46,9 @@ const BUSY_TURN_US: u64 = 250;
 /// flushes and the log wait behind.
 const SYNC_BYTES: u64 = 8 << 20;
 
+/// A compaction may take so many bytes of memory, or half of what there is for blocks.
+const MEMORY_BYTES: usize = 1 << 20;
+
 /// After the disk was full, a compaction is tried again after so many of the pauses of a flush.
 const NO_SPACE_PAUSES: u64 = 60;
 
@@ -87,6 +90,8 @@ pub(super) struct Compaction {
     pub inputs: Vec<SstableId>,
     /// Space that must be free: for what it writes, and for flushes and the log meanwhile.
     needed_bytes: u64,
+    /// Memory that it may take.
+    memory_max: usize,
     combiner: Combiner,
     stage: CompactionStage,
     in_flight: usize,
@@ -179,6 +184,27 @@ impl Compaction {
         Some((CompactionStep::Write(id), Operation::Write { file, offset, buffer, durable: false }))
     }
 
+    /// The inputs that take too much memory, with what is to be read of them; none if there is
+    /// enough for all.
+    fn too_large(&self, coming: &[(CompactionStep, Operation)]) -> Vec<SstableId> {
+        let mut needs: Vec<usize> = self.combiner.inputs.iter().map(InputFile::bytes).collect();
+        let mut all = self.bytes();
+        for (step, operation) in coming {
+            if let (CompactionStep::Read(number), Operation::Read { bytes, .. }) = (step, operation)
+            {
+                needs[*number] += bytes;
+                all += bytes;
+            }
+        }
+        if all <= self.memory_max {
+            return Vec::new();
+        }
+        let part = self.memory_max / 2 / needs.len().max(1);
+        let part = needs.iter().copied().max().unwrap_or(0).min(part);
+        let large = needs.iter().zip(&self.inputs).filter(|(need, _)| **need >= part);
+        large.map(|(_, id)| *id).collect()
+    }
+
     fn is_ready(&self) -> bool {
         self.stage == CompactionStage::Ready && self.in_flight == 0
     }
@@ -198,8 +224,8 @@ pub(super) struct Compacting {
     pub is_due: bool,
     /// Not before this moment, because the disk was full.
     pause_until_us: u64,
-    /// Sstables that cannot be read.
-    unreadable: BTreeSet<SstableId>,
+    /// Sstables that cannot be read, or of which there is no memory for several blocks at a time.
+    left_alone: BTreeSet<SstableId>,
     /// The table that was compacted last, whose turn comes after the others'.
     last: Option<TableNumber>,
     /// Nothing is forgotten: what was to be so has hidden something that came meanwhile.
@@ -242,7 +268,7 @@ impl Store {
         let mut chosen = None;
         for (number, table) in behind.chain(self.tables.range(..=last)) {
             let is_usable = |one: &&Arc<Sstable>| {
-                one.summary.is_of(is_own) && !state.unreadable.contains(&one.summary.id)
+                one.summary.is_of(is_own) && !state.left_alone.contains(&one.summary.id)
             };
             let usable: Vec<&Arc<Sstable>> = table.sstables.iter().filter(is_usable).collect();
             let candidates: Vec<Candidate> = usable.iter().map(|one| candidate(one)).collect();
@@ -294,6 +320,7 @@ impl Store {
                 settings.dropped,
             ),
             needed_bytes: needed_bytes.saturating_add(reserve_bytes),
+            memory_max: MEMORY_BYTES.max(self.config.cache_bytes_max / 2),
             stage: CompactionStage::FreeSpace,
             in_flight: 0,
             is_given_up: false,
@@ -336,12 +363,16 @@ impl Store {
             let unreadable = current.combiner.unreadable;
             let inputs = current.inputs.iter().enumerate();
             let bad = inputs.filter(|(number, _)| unreadable.is_none_or(|bad| bad == *number));
-            self.compacting.unreadable.extend(bad.map(|(_, id)| *id));
+            self.compacting.left_alone.extend(bad.map(|(_, id)| *id));
             self.metrics.compactions_failed += 1;
             current.is_given_up = true;
             log::error!(error:% = error; "a compaction has failed");
             Vec::new()
         });
+        let too_large = current.too_large(&operations);
+        if !too_large.is_empty() {
+            return self.leave_alone(too_large);
+        }
         current.in_flight = operations.len();
         for (step, operation) in operations {
             self.submit(operation, InFlight::Compaction(step));
@@ -360,14 +391,22 @@ impl Store {
             (CompactionStep::Read(number), result) => {
                 let bytes = over.buffer.unwrap_or_default();
                 self.metrics.compaction_read_bytes += bytes.len() as u64;
+                if current.is_given_up {
+                    return Ok(());
+                }
                 let Some(input) = current.combiner.inputs.get_mut(number) else { return Ok(()) };
                 if let Err(error) = result.and_then(|_| input.take(bytes)) {
                     let id = input.sstable.summary.id;
                     let error = Error::io(id.file_name(), error);
                     log::error!(error:% = error; "a compaction has failed");
                     self.metrics.compactions_failed += 1;
-                    self.compacting.unreadable.insert(id);
+                    self.compacting.left_alone.insert(id);
                     current.is_given_up = true;
+                    return Ok(());
+                }
+                let too_large = current.too_large(&[]);
+                if !too_large.is_empty() {
+                    self.leave_alone(too_large);
                 }
                 return Ok(());
             }
@@ -400,11 +439,15 @@ impl Store {
         Ok(())
     }
 
+    /// There is no memory to compact these sstables.
+    fn leave_alone(&mut self, sstables: Vec<SstableId>) {
+        self.compacting.left_alone.extend(sstables);
+        self.compacting.current.iter_mut().for_each(|current| current.is_given_up = true);
+    }
+
     /// The disk is full, or nearly: what the compaction has written so far goes.
     fn wait_for_space(&mut self) {
-        if let Some(current) = &mut self.compacting.current {
-            current.is_given_up = true;
-        }
+        self.compacting.current.iter_mut().for_each(|current| current.is_given_up = true);
         self.metrics.compactions_no_space += 1;
         let pause_us = NO_SPACE_PAUSE_US * NO_SPACE_PAUSES;
         self.compacting.pause_until_us = self.clock.elapsed_us().saturating_add(pause_us);

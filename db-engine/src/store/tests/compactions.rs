@@ -1,7 +1,11 @@
 //! A compaction beside all else that a store does.
 
 use super::{Machine, ReadRequest, TABLE, TableSettings, flush_and_close, partition};
-use crate::{io::Clock as _, schema::SizeTiers, store::Store};
+use crate::{
+    io::{Clock as _, Random},
+    schema::SizeTiers,
+    store::Store,
+};
 
 /// A table of so many sstables that they are to be compacted if its settings say so.
 fn flushed() -> Machine {
@@ -112,4 +116,34 @@ fn what_is_kept_for_a_next_page_holds_no_file_that_was_compacted() {
     let after = Some(page.position().unwrap().clone());
     let rest = machine.read(&mut store, &ReadRequest { rows_max: 9, after, ..first });
     assert_eq!((page.len(), rest.len()), (1, 3));
+}
+
+#[test]
+fn sstables_of_rows_that_are_too_large_for_the_memory_are_left_alone() {
+    for is_alike in [true, false] {
+        let mut machine = Machine::new();
+        machine.config.log_segment_bytes = 4 << 20;
+        machine.tables.get_mut(&TABLE).unwrap().window_us = None;
+        let mut random = Random(5);
+        for ck in 0..5 {
+            let mut store = machine.open();
+            let byte = |_| if is_alike { 7 } else { u8::try_from(random.below(256)).unwrap() };
+            let value: Vec<u8> = (0..if ck == 0 { 10 } else { 600_000 }).map(byte).collect();
+            machine.write(&mut store, b"boiler", ck, &value, 0);
+            flush_and_close(store);
+        }
+        machine.tables.get_mut(&TABLE).unwrap().tiers =
+            Some(SizeTiers { min_threshold: 2, ..SizeTiers::default() });
+        let mut store = machine.open();
+        for _ in 0..10_000 {
+            turn(&mut store);
+            let taken = store.metrics().compaction_memory;
+            assert!(taken < 2 << 20, "{taken} bytes are taken");
+        }
+        settle(&machine, &mut store);
+        assert!(store.deadline_us().is_none(), "it is not tried again and again");
+        let metrics = store.metrics();
+        assert_eq!((metrics.compactions, metrics.compactions_failed, metrics.sstables), (0, 0, 5));
+        assert_eq!(machine.pages(&mut store, partition(b"boiler")).len(), 5);
+    }
 }
