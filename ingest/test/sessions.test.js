@@ -61,7 +61,7 @@ describe('a session', () => {
     const { sessions } = build()
     const [mine, others] = [connection(), connection()]
     const session = sessions.enter(grant('a'), 'c', false, mine, 0)
-    expect(sessions.isConnected(grant('b'), 'c')).toBe(false)
+    expect(sessions.connectionOf(grant('b'), 'c')).toBeUndefined()
     const other = sessions.enter(grant('b'), 'c', false, others, 0)
     expect(other).not.toBe(session)
     expect(other.name).not.toBe(session.name)

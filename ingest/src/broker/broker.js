@@ -76,7 +76,7 @@ export class Broker {
       logger.debug({ reason: error.message }, 'connection error')
     })
     this.#aedes.on('connackSent', ({ returnCode }, client) => {
-      if (returnCode === 0) connectionOf(client).opened()
+      if (returnCode === 0) portOf(client).opened()
     })
   }
 
@@ -168,7 +168,12 @@ export class Broker {
 
 /** @param {import('aedes').Client} client */
 function connectionOf(client) {
-  return /** @type {Port} */ (client.conn).connection
+  return portOf(client).connection
+}
+
+/** @param {import('aedes').Client} client */
+function portOf(client) {
+  return /** @type {Port} */ (client.conn)
 }
 
 /** What aedes hands messages to subscribers with; it knows who listens. */

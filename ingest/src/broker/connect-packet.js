@@ -141,7 +141,7 @@ export function refusalOf({ level, clean, clientId, will }) {
  * What the broker behind gets: no keep-alive, which is ours to watch, since only we know when we
  * are the ones who do not listen; and neither user name nor password.
  *
- * @param {Connect} connect
+ * @param {Pick<Connect, 'clean' | 'will'>} connect
  * @param {string} name  Of the session.
  */
 export function connectFor({ clean, will }, name) {

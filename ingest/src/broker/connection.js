@@ -10,14 +10,13 @@
  * ones who do not listen.
  */
 
-import { randomUUID } from 'node:crypto'
-import { setTimeout as delay, setImmediate as turn } from 'node:timers/promises'
 import { Message } from '../message/message.js'
-import { EVERY_SENSOR, rightsOf } from '../message/rights.js'
-import { sensorOf, sensorOfPublisher } from '../sensors/statuses.js'
-import { mayPublish, maySubscribe, REFUSED } from './access.js'
+import { EVERY_SENSOR } from '../message/rights.js'
+import { sensorOfPublisher } from '../sensors/statuses.js'
+import { mayPublish, maySubscribe } from './access.js'
 import { AcknowledgementQueue } from './acknowledgement-queue.js'
-import { connectFor, parseConnect, refusalOf, willBytes } from './connect-packet.js'
+import { connectFor, parseConnect, refusalOf } from './connect-packet.js'
+import { letIn } from './entrance.js'
 import {
   ChunkMessages,
   connackOf,
@@ -37,13 +36,7 @@ export const OUTGOING_BYTES_MAX = 8 * 2 ** 20
 /** How long what was written may take to leave when a connection closes, in milliseconds. */
 const LINGER_MS_MAX = 5_000
 
-/**
- * How long a client may not yet take over from a connection with its id, in milliseconds. A CONNECT
- * that waited for us in the kernel may be of a client that gave up and has come back since: the end
- * of its connection follows it, and it must not cost the client the connection that it has now.
- */
-const TAKE_OVER_MS = 200
-
+const CONNACK = connackOf(0)
 const DISCONNECT = Buffer.from([TYPE.disconnect << 4, 0])
 
 /** Why connections close when the service does. */
@@ -90,8 +83,10 @@ export class Connection {
   #chunkMessages = new ChunkMessages()
   /** @type {AcknowledgementQueue<Due | Message>} */
   #acknowledgements = new AcknowledgementQueue()
-  /** @type {Port | undefined} */
+  /** To aedes, once there is something for it. @type {Port | undefined} */
   #port
+  /** What it gets when it has let the client in. @type {Buffer | undefined} */
+  #firstForPort
   /** The sensor that it stands for. @type {string | undefined} */
   #sensorId
   /** The topic it published on last, and whether it may. */
@@ -235,12 +230,36 @@ export class Connection {
         if (type === TYPE.unsubscribe) {
           for (const filter of filters) this.#ownSession?.unsubscribe(filter)
         }
-        this.#port?.push(buffer.subarray(packetStart, packetEnd))
+        this.#pass(buffer.subarray(packetStart, packetEnd))
         break
       }
       default:
-        this.#port?.push(buffer.subarray(packetStart, packetEnd))
+        this.#pass(buffer.subarray(packetStart, packetEnd))
     }
+  }
+
+  /** Gives a packet to aedes. @param {Buffer} packet */
+  #pass(packet) {
+    if (this.#port) {
+      this.#port.push(packet)
+    } else if (this.session) {
+      this.stage = 'connecting'
+      this.#firstForPort = packet
+      this.#openPort(new Port(this, true), { clean: true, will: undefined }, this.session)
+    }
+  }
+
+  /**
+   * Lets aedes let the client in.
+   *
+   * @param {Port} port
+   * @param {Pick<Connect, 'clean' | 'will'>} connect
+   * @param {Session} session
+   */
+  #openPort(port, connect, session) {
+    this.#port = port
+    this.server.broker.handle(port)
+    port.push(connectFor(connect, session.name))
   }
 
   /** @param {Connect} connect */
@@ -264,58 +283,39 @@ export class Connection {
 
   /** @param {Connect} connect */
   async #enter(connect) {
-    const { access, sessions, broker, topics } = this.server
-    const { will, clean, password } = connect
-    const clientId = connect.clientId === '' ? `auto-${randomUUID()}` : connect.clientId
-    if (!(await this.#stillWantsIn(0))) return
-    if (access) {
-      const answer = await access.admit(
-        { password, willTopic: will?.topic },
-        this.#socket.remoteAddress ?? '',
-      )
-      if (this.stage !== 'connecting') return
-      if (typeof answer === 'number') {
-        this.#refuse(answer, 'its key does not let it in')
-        return
-      }
-      this.grant = answer
-      this.rights = rightsOf(answer)
-    }
-    const isThere = sessions.isConnected(this.grant, clientId)
-    if (isThere && !(await this.#stillWantsIn(TAKE_OVER_MS))) return
-    this.session = this.server.enter(this, clientId, clean)
-    this.#visit = this.session.visit
-    if (!this.session.setWill(willBytes(connect))) {
-      this.#refuse(REFUSED.unavailable, 'its will takes too much memory')
+    const answer = await letIn(this, connect, this.#socket.remoteAddress ?? '')
+    // Another connection of the client may have taken over already.
+    if (!answer || this.stage !== 'connecting') return
+    if ('code' in answer) {
+      this.#refuse(answer.code, answer.reason)
       return
     }
-    this.#sensorId = sensorOf(this.grant, will?.topic, topics)
-    this.#port = new Port(this)
-    broker.handle(this.#port)
-    this.#port.push(connectFor(connect, this.session.name))
+    const { session, sensorId } = answer
+    this.#visit = session.visit
+    this.#sensorId = sensorId
+    if (connect.clean && !connect.will) {
+      // Nothing of it outlives the connection: aedes need not know it before it subscribes.
+      this.server.broker.forget(session.name)
+      this.send(CONNACK)
+      this.opened()
+    } else {
+      this.#openPort(new Port(this, false), connect, session)
+    }
   }
 
-  /**
-   * Whether the client has not left meanwhile. One whose CONNECT waited in the kernel until it gave
-   * up is not worth the work of letting it in: where many come at once, those who still wait would
-   * wait for that, and give up in their turn.
-   *
-   * @param {number} ms  How long it is given.
-   */
-  async #stillWantsIn(ms) {
-    if (ms > 0) await delay(ms, undefined, { ref: false })
-    // Timers are before what has arrived in a turn of the loop; this is after it.
-    await turn()
-    return this.stage === 'connecting'
-  }
-
-  /** aedes has accepted the client. */
+  /** The client is let in, by us or by aedes. */
   opened() {
     if (this.stage !== 'connecting') return
     this.stage = 'open'
-    this.#wasOpen = true
     this.heardMs = this.server.clockMs()
-    this.#noteStatus('online', 'connected')
+    if (!this.#wasOpen) {
+      this.#wasOpen = true
+      this.#noteStatus('online', 'connected')
+    }
+    if (this.#firstForPort) {
+      this.#port?.push(this.#firstForPort)
+      this.#firstForPort = undefined
+    }
     this.read()
   }
 
@@ -420,7 +420,8 @@ export class Connection {
     }
     if (bytes.length > 0) this.send(Buffer.from(bytes))
     if (this.stage === 'closed') return
-    if (hasLeft) this.#port?.push(DISCONNECT)
+    if (hasLeft && this.#port) this.#port.push(DISCONNECT)
+    else if (hasLeft) this.close()
     else if (this.isBlocked) this.read()
     else this.#closeIfDone()
   }

@@ -9,10 +9,22 @@
 import { Duplex } from 'node:stream'
 
 export class Port extends Duplex {
-  /** @param {import('./connection.js').Connection} connection */
-  constructor(connection) {
+  #isAnswered
+
+  /**
+   * @param {import('./connection.js').Connection} connection
+   * @param {boolean} isAnswered  Whether the client has a CONNACK already: that of aedes is left out.
+   */
+  constructor(connection, isAnswered) {
     super({ allowHalfOpen: false, emitClose: true })
     this.connection = connection
+    this.#isAnswered = isAnswered
+  }
+
+  /** aedes has let the client in: what it writes from now on goes to the client. */
+  opened() {
+    this.#isAnswered = false
+    this.connection.opened()
   }
 
   /** aedes takes what is there; nothing has to be fetched. */
@@ -24,7 +36,7 @@ export class Port extends Duplex {
    * @param {(error?: Error | null) => void} done
    */
   _write(chunk, _encoding, done) {
-    this.connection.send(chunk)
+    this.#send(chunk)
     done()
   }
 
@@ -33,8 +45,13 @@ export class Port extends Duplex {
    * @param {(error?: Error | null) => void} done
    */
   _writev(chunks, done) {
-    this.connection.send(Buffer.concat(chunks.map(({ chunk }) => chunk)))
+    this.#send(Buffer.concat(chunks.map(({ chunk }) => chunk)))
     done()
+  }
+
+  /** @param {Buffer} bytes */
+  #send(bytes) {
+    if (!this.#isAnswered) this.connection.send(bytes)
   }
 
   /**

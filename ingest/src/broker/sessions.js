@@ -148,10 +148,10 @@ export class Sessions {
     return this.#byName.get(name)
   }
 
-  /** Whether a client is connected. @param {Grant | undefined} grant  @param {string} clientId */
-  isConnected(grant, clientId) {
+  /** The one a client has. @param {Grant | undefined} grant  @param {string} clientId */
+  connectionOf(grant, clientId) {
     const owner = this.#owners.get(grant?.keyId ?? '')
-    return owner?.sessions.get(clientId)?.connection !== undefined
+    return owner?.sessions.get(clientId)?.connection
   }
 
   /**
