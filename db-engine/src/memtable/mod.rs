@@ -346,12 +346,16 @@ impl Memtable {
         Some(self.view(&self.partitions[*place as usize]))
     }
 
+    /// Whether a range of rows is deleted in any partition.
+    #[must_use]
+    pub fn has_ranges(&self) -> bool {
+        self.has_ranges
+    }
+
     /// What deletes the row with this clustering key, by the ranges of rows that are deleted.
     #[must_use]
-    #[inline]
     pub fn range_deletion(&self, token: Token, key: &[u8], ck: &[u8]) -> Option<Deletion> {
-        let partition = self.has_ranges.then(|| self.partition(token, key))??;
-        partition.ranges?.covering(ck)
+        self.partition(token, key)?.ranges?.covering(ck)
     }
 
     /// The partitions from this place on, ascending by token and key.

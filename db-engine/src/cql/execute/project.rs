@@ -72,13 +72,17 @@ const NULL: [u8; 4] = (-1i32).to_be_bytes();
 
 impl<'a> Projector<'a> {
     /// None if the row cannot be read, which storage has made sure of.
-    #[inline] // It is large: made where it stays, it is not copied for each row.
     pub(super) fn new(shape: Shape<'a>, row: PageRow<'a>) -> Option<Self> {
-        let view = RowView::parse(row.row).ok()?;
+        Some(Self::of(shape, row, RowView::parse(row.row).ok()?))
+    }
+
+    /// Of a row that can be read.
+    #[inline] // It is large: made where it stays, it is not copied for each row.
+    pub(super) fn of(shape: Shape<'a>, row: PageRow<'a>, view: RowView<'a>) -> Self {
         let cells = view.cells();
         let (peeked, work, ck) = (None, std::cell::Cell::default(), row.ck);
         let (component, static_row, at_end) = (0, None, false);
-        Some(Projector { shape, row, view, cells, peeked, at_end, work, ck, component, static_row })
+        Projector { shape, row, view, cells, peeked, at_end, work, ck, component, static_row }
     }
 
     /// Takes values of static columns from this row.

@@ -14,7 +14,7 @@ use crate::{
         prepare::plan::SelectPlan,
     },
     mutation::{
-        Token,
+        RowView, Token,
         token::{range_of, shard_of},
     },
     store::{Page, PageRow, Partitions, Position, ReadRequest},
@@ -349,9 +349,8 @@ impl Read {
         start: usize,
         out: &mut Vec<u8>,
     ) -> Result<bool, CqlError> {
-        let Some(mut projector) = Projector::new(plan.shape(self.now_s, &self.parts), row) else {
-            return Ok(true);
-        };
+        let Ok(view) = RowView::parse(row.row) else { return Ok(true) };
+        let mut projector = Projector::of(plan.shape(self.now_s, &self.parts), row, view);
         if !projector.is_live() {
             self.filtered += 1;
             return Ok(true);

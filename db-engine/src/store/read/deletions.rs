@@ -25,7 +25,9 @@ impl SeenDeletions {
     /// The partition at hand is deleted.
     #[inline]
     pub fn add_partition(&mut self, deletion: Option<Deletion>) {
-        self.partition = self.partition.max(deletion);
+        if deletion.is_some() {
+            self.partition = self.partition.max(deletion);
+        }
     }
 
     /// A range of its rows is deleted.

@@ -120,7 +120,8 @@ impl Merge {
     /// Bytes that it holds.
     pub fn bytes(&self) -> usize {
         let first_static = self.first_static.as_ref().map_or(0, |first| first.bytes());
-        self.sources.bytes() + self.last.bytes() + self.seen.bytes() + first_static
+        let own = self.sources.bytes() + self.last.bytes() + self.seen.bytes();
+        size_of::<Self>() + own + first_static
     }
 
     /// A block has come that was asked for.
@@ -195,7 +196,8 @@ impl Merge {
     }
 
     /// Looks at the memtables, behind the last row, and has every cursor in an sstable stand on a
-    /// row. Tells what it waits for, if it does.
+    /// row. Gives the memtables that have deleted ranges. Tells what it waits for, if it does.
+    #[inline]
     fn begin<'t>(
         &mut self,
         (table, request): (&'t TableData, &ReadRequest),
@@ -213,7 +215,7 @@ impl Merge {
         let memtables = [Some(&table.active), table.flushing.as_deref()];
         let memory = memtables.map(|memtable| MemoryCursor::new(memtable?, &slice, seen));
         let waits = self.sources.load(&slice, &memory, seen, find, time);
-        (memtables, memory, waits)
+        (memtables.map(|one| one.filter(|one| one.has_ranges())), memory, waits)
     }
 
     fn run_rows(
@@ -224,7 +226,7 @@ impl Merge {
         find: &mut FindBlock<'_>,
         time: &mut TimeSlice<'_>,
     ) -> Progress {
-        let (memtables, mut memory, waits) = self.begin((table, request), own, find, time);
+        let (ranged, mut memory, waits) = self.begin((table, request), own, find, time);
         let found = memory.iter().flatten().count() as u64;
         page.cost.memtables = page.cost.memtables.max(found);
         page.cost.sstables = page.cost.sstables.max(self.sources.looked_into);
@@ -253,7 +255,7 @@ impl Merge {
             match self.step(&slice, &mut memory, find) {
                 MergeStep::End => {
                     if request.newest {
-                        self.note_deletion(request, &memtables, page);
+                        self.note_deletion(request, &ranged, page);
                     }
                     return Progress::Complete;
                 }
@@ -262,7 +264,7 @@ impl Merge {
                 MergeStep::Range => {}
                 MergeStep::Row(versions) => {
                     page.cost.rows_scanned += versions;
-                    self.finish_row(&slice, request, &memtables, page);
+                    self.finish_row(&slice, request, &ranged, page);
                 }
             }
             let bytes = self.last.key.len() + self.last.row.len();
@@ -295,17 +297,7 @@ impl Merge {
         let memtables = memory.len();
         let mut next: Option<BlockRow<'_>> = None;
         at_row.clear();
-        let peek = |number: usize| match memory.get(number) {
-            Some(cursor) => cursor.as_ref().and_then(MemoryCursor::peek),
-            None => disks[number - memtables].peek(slice.reverse),
-        };
-        for number in 0..memtables + disks.len() {
-            let Some(row) = peek(number) else {
-                if number < memtables {
-                    continue;
-                }
-                return MergeStep::Missing;
-            };
+        let mut look_at = |number, row| {
             let order = next.map_or(Ordering::Less, |next| slice.order(&row, &next));
             if order.is_lt() {
                 at_row.clear();
@@ -314,6 +306,15 @@ impl Merge {
             if order.is_le() {
                 at_row.push(number);
             }
+        };
+        for (number, cursor) in memory.iter().enumerate() {
+            if let Some(row) = cursor.as_ref().and_then(MemoryCursor::peek) {
+                look_at(number, row);
+            }
+        }
+        for (number, disk) in disks.iter().enumerate() {
+            let Some(row) = disk.peek(slice.reverse) else { return MergeStep::Missing };
+            look_at(memtables + number, row);
         }
         let Some(next) = next else { return MergeStep::End };
         if matches!(slice.span, PartitionSpan::Tokens { .. }) {
@@ -331,11 +332,16 @@ impl Merge {
         }
         let mut is_first = true;
         let mut add = |version: &[u8]| last.add(version, std::mem::take(&mut is_first));
-        let mut first = Some(next);
-        for number in at_row.iter() {
-            let Some(row) = first.take().or_else(|| peek(*number)) else { continue };
-            match memory.get(*number) {
-                Some(cursor) => cursor.iter().flat_map(MemoryCursor::versions).for_each(&mut add),
+        for (nth, number) in at_row.iter().enumerate() {
+            let in_memory = memory.get(*number).and_then(Option::as_ref);
+            let row = match in_memory {
+                _ if nth == 0 => Some(next),
+                Some(cursor) => cursor.peek(),
+                None => disks[number - memtables].peek(slice.reverse),
+            };
+            let Some(row) = row else { continue };
+            match in_memory {
+                Some(cursor) => cursor.versions().for_each(&mut add),
                 None => row.row.iter().for_each(|(_, row)| add(row)),
             }
             seen.add_partition(row.deletion);
@@ -362,7 +368,7 @@ impl Merge {
     fn note_deletion(
         &mut self,
         request: &ReadRequest,
-        memtables: &[Option<&Memtable>; 2],
+        ranged: &[Option<&Memtable>; 2],
         page: &mut Page,
     ) {
         let (Partitions::One { token, key }, Bound::Included(ck)) =
@@ -370,7 +376,7 @@ impl Merge {
         else {
             return;
         };
-        let in_memory = memtables.iter().flatten();
+        let in_memory = ranged.iter().flatten();
         let in_memory = in_memory.filter_map(|one| one.range_deletion(*token, key, ck)).max();
         let deletion = self.seen.of_row(ck, request.reverse).max(in_memory);
         if let Some(deletion) = deletion {
@@ -384,14 +390,14 @@ impl Merge {
         &mut self,
         slice: &Slice<'_>,
         request: &ReadRequest,
-        memtables: &[Option<&Memtable>; 2],
+        ranged: &[Option<&Memtable>; 2],
         page: &mut Page,
     ) {
         let Self { last, seen, statics, .. } = self;
         let Some(token) = last.token else { return };
-        let in_memory = memtables.iter().flatten();
-        let in_memory = in_memory.map(|one| one.range_deletion(token, &last.key, &last.ck)).max();
-        let deletion = seen.of_row(&last.ck, slice.reverse).max(in_memory.flatten());
+        let in_memory = ranged.iter().flatten();
+        let in_memory = in_memory.filter_map(|one| one.range_deletion(token, &last.key, &last.ck));
+        let deletion = seen.of_row(&last.ck, slice.reverse).max(in_memory.max());
         if request.newest {
             let row = RowView::parse(&last.row).ok();
             row.iter().flat_map(RowView::timestamps).for_each(|us| page.note_timestamp(us));

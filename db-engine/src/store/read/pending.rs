@@ -27,8 +27,8 @@ pub(in crate::store) struct Reads {
     own: RangeInclusive<i64>,
     /// Where the bytes that reads hold while they wait are counted.
     budget: Arc<Budget>,
-    /// A read that is answered at once.
-    merge: Merge,
+    /// What the next read that is answered at once can use the memory of.
+    idle: Option<Box<Merge>>,
     /// Reads that wait to be asked for their next page.
     pub suspended: SuspendedReads,
     /// Reads that wait, by number.
@@ -47,7 +47,7 @@ struct PendingRead {
     tag: Tag,
     request: ReadRequest,
     page: Page,
-    merge: Merge,
+    merge: Box<Merge>,
     /// What it holds beside the page.
     held: Charge,
     held_bytes: usize,
@@ -63,7 +63,7 @@ impl Reads {
         Self {
             own,
             budget: Arc::default(),
-            merge: Merge::default(),
+            idle: None,
             suspended: SuspendedReads::default(),
             waiting: HashMap::new(),
             begun: 0,
@@ -141,7 +141,7 @@ impl Store {
             self.read_over(merge, request, page);
         } else {
             merge.clear();
-            self.reads.merge = merge;
+            self.reads.idle = Some(merge);
         }
         Ok(is_complete)
     }
@@ -153,7 +153,7 @@ impl Store {
         request: &ReadRequest,
         page: &mut Page,
         time: &mut TimeSlice<'_>,
-    ) -> std::result::Result<(Merge, Progress), Refused> {
+    ) -> std::result::Result<(Box<Merge>, Progress), Refused> {
         page.clear();
         self.metrics.reads += 1;
         let mut merge = self.merge_for(request);
@@ -162,7 +162,7 @@ impl Store {
     }
 
     /// What reads this: where it has got to for the page before, or from its beginning.
-    fn merge_for(&mut self, request: &ReadRequest) -> Merge {
+    fn merge_for(&mut self, request: &ReadRequest) -> Box<Merge> {
         if request.after.is_some() {
             let suspended = self.reads.suspended.take(request, self.clock.elapsed_us());
             self.metrics.reads_resumed += u64::from(suspended.is_some());
@@ -171,16 +171,16 @@ impl Store {
                 return merge;
             }
         }
-        std::mem::take(&mut self.reads.merge)
+        self.reads.idle.take().unwrap_or_default()
     }
 
     /// A page is complete. What read it is kept for the next one, or its memory for another read.
-    fn read_over(&mut self, merge: Merge, request: &ReadRequest, page: &Page) {
+    fn read_over(&mut self, merge: Box<Merge>, request: &ReadRequest, page: &Page) {
         self.metrics.rows_returned += page.len() as u64;
         let now_us = if page.more() { self.clock.elapsed_us() } else { 0 };
         if let Some(mut merge) = self.reads.suspended.put(merge, request, page, now_us) {
             merge.clear();
-            self.reads.merge = merge;
+            self.reads.idle = Some(merge);
         }
     }
 

@@ -48,10 +48,23 @@ pub(super) struct ReadSources {
 impl ReadSources {
     /// Forgets everything but the memory.
     pub fn clear(&mut self) {
-        self.disks.clear();
-        self.arrived.clear();
-        let (disks, arrived) = (std::mem::take(&mut self.disks), std::mem::take(&mut self.arrived));
-        *self = Self { disks, arrived, ..Self::default() };
+        let Self {
+            disks,
+            first,
+            looked_at,
+            looked_into,
+            flushed,
+            added,
+            has_begun,
+            settled_since,
+            arrived,
+            arrived_bytes,
+        } = self;
+        disks.clear();
+        flushed.clear();
+        arrived.clear();
+        (*first, *settled_since, *has_begun) = (None, None, false);
+        (*looked_at, *looked_into, *added, *arrived_bytes) = (0, 0, 0, 0);
     }
 
     /// A block has come that was asked for.

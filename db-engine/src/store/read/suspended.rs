@@ -31,7 +31,7 @@ pub(in crate::store) struct SuspendedReads {
 
 struct SuspendedRead {
     next: Arc<ReadRequest>,
-    merge: Merge,
+    merge: Box<Merge>,
     bytes: usize,
     /// When it is forgotten, by what has elapsed.
     until_us: u64,
@@ -47,11 +47,11 @@ impl SuspendedReads {
     /// wait for longest make room. Gives the read back if it is not kept.
     pub(super) fn put(
         &mut self,
-        mut merge: Merge,
+        mut merge: Box<Merge>,
         request: &ReadRequest,
         page: &Page,
         now_us: u64,
-    ) -> Option<Merge> {
+    ) -> Option<Box<Merge>> {
         let Some(position) = page.position().filter(|_| request.goes_on) else {
             return Some(merge);
         };
@@ -74,7 +74,7 @@ impl SuspendedReads {
     }
 
     /// The read that goes on where this request begins, if it is still there.
-    pub(super) fn take(&mut self, request: &ReadRequest, now_us: u64) -> Option<Merge> {
+    pub(super) fn take(&mut self, request: &ReadRequest, now_us: u64) -> Option<Box<Merge>> {
         let position = request.after.as_ref().filter(|_| !self.reads.is_empty())?;
         let read = self.take_out(&identity(request, position))?;
         (now_us < read.until_us).then_some(read.merge)
