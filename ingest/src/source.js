@@ -31,7 +31,7 @@ import { External } from './external/external.js'
  * @param {import('./broker/server.js').ServerLimits} parts.limits
  * @param {import('./broker/listener.js').Listen[]} parts.listens  The first is told.
  * @param {import('./broker/listener.js').Identity} [parts.identity]  For TLS.
- * @param {import('./broker/access.js').Access} [parts.access]
+ * @param {import('./broker/entrance/access.js').Access} [parts.access]
  * @param {import('./sensors/statuses.js').Statuses} parts.statuses
  * @param {import('@sandglass/common/topics').Topics} parts.topics
  * @param {Logger} parts.logger

@@ -2,7 +2,7 @@ import { sensorId } from '@sandglass/common/sensor'
 import { parseTopics } from '@sandglass/common/topics'
 import mqtt from 'mqtt'
 import { WebSocket } from 'ws'
-import { Access, mayPublish, maySubscribe } from '../src/broker/access.js'
+import { Access, mayPublish, maySubscribe } from '../src/broker/entrance/access.js'
 import { createIdentity } from './support/identity.js'
 import { RawClient, startIngest, until } from './support/ingest.js'
 

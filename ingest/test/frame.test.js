@@ -1,5 +1,5 @@
 import { generate } from 'mqtt-packet'
-import { connectFor, parseConnect, refusalOf } from '../src/broker/connect-packet.js'
+import { connectFor, parseConnect, refusalOf } from '../src/broker/entrance/connect-packet.js'
 import { Framer, ProtocolError, parseFilters, parsePublish } from '../src/broker/frame.js'
 
 /** @param {Framer} framer */

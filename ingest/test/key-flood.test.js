@@ -3,7 +3,7 @@ import { KeyStore } from '@sandglass/common/key-store'
 import { createKey } from '@sandglass/common/keys'
 import { Topics } from '@sandglass/common/topics'
 import mqtt from 'mqtt'
-import { Access } from '../src/broker/access.js'
+import { Access } from '../src/broker/entrance/access.js'
 import { startIngest } from './support/ingest.js'
 
 /** @type {Awaited<ReturnType<typeof startIngest>>} */

@@ -4,7 +4,7 @@ import { KeyStore } from '@sandglass/common/key-store'
 import { createKey } from '@sandglass/common/keys'
 import { sensorId } from '@sandglass/common/sensor'
 import { Topics } from '@sandglass/common/topics'
-import { Access } from '../src/broker/access.js'
+import { Access } from '../src/broker/entrance/access.js'
 import { RawClient, startIngest, until } from './support/ingest.js'
 
 const topics = new Topics()

@@ -30,8 +30,8 @@ import { Histogram } from './histogram.js'
  * @property {number} ackP50Ms
  * @property {number} ackP99Ms
  * @property {number} ackMaxMs
- * @property {number} sentP99Ms  From when a message was due until it was sent: of the time above, what
- *   is ours.
+ * @property {number} sentP99Ms  From when a message was due until it was sent: the part of the time
+ *   above that is ours.
  * @property {number} disconnects
  */
 
@@ -223,8 +223,8 @@ class Generator {
   }
 
   /**
-   * Waits for a tick. Where messages are farther apart, timers would be a good part of what is measured:
-   * then it waits for the next one, at last by looking at the clock.
+   * Waits for a tick. Where messages are farther apart, timers would be a good part of what is
+   * measured: then it waits for the next one, at last by looking at the clock.
    *
    * @param {number} number  Of the next message.
    */

@@ -7,7 +7,7 @@
 import { Aedes } from 'aedes'
 import createExchange from 'mqemitter'
 import { writeToStream } from 'mqtt-packet'
-import { maySubscribe } from './access.js'
+import { maySubscribe } from './entrance/access.js'
 import { BoundedPersistence } from './persistence.js'
 
 /** Messages that are delivered to subscribers at the same time; more wait. */

@@ -13,10 +13,10 @@
 import { Message } from '../message/message.js'
 import { EVERY_SENSOR } from '../message/rights.js'
 import { sensorOfPublisher } from '../sensors/statuses.js'
-import { mayPublish, maySubscribe } from './access.js'
 import { AcknowledgementQueue } from './acknowledgement-queue.js'
-import { connectFor, parseConnect, refusalOf } from './connect-packet.js'
-import { letIn } from './entrance.js'
+import { mayPublish, maySubscribe } from './entrance/access.js'
+import { connectFor, parseConnect, refusalOf } from './entrance/connect-packet.js'
+import { letIn } from './entrance/let-in.js'
 import {
   ChunkMessages,
   connackOf,
@@ -45,7 +45,7 @@ export const STOPPING = 'the service stops'
 /** @typedef {import('./server.js').MqttServer} MqttServer */
 /** @typedef {import('@sandglass/common/keys').Grant} Grant */
 /** @typedef {import('./session.js').Session} Session */
-/** @typedef {import('./connect-packet.js').Connect} Connect */
+/** @typedef {import('./entrance/connect-packet.js').Connect} Connect */
 /** @typedef {'fresh' | 'connecting' | 'open' | 'leaving' | 'closed'} Stage */
 
 /**

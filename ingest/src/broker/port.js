@@ -13,7 +13,7 @@ export class Port extends Duplex {
 
   /**
    * @param {import('./connection.js').Connection} connection
-   * @param {boolean} isAnswered  Whether the client has a CONNACK already: that of aedes is left out.
+   * @param {boolean} isAnswered  Whether the client has a CONNACK: that of aedes is then left out.
    */
   constructor(connection, isAnswered) {
     super({ allowHalfOpen: false, emitClose: true })

@@ -82,7 +82,7 @@ export class MqttServer {
    * @param {Sink} parts.sink
    * @param {Record<'packets' | 'outgoing' | 'sessions', MemoryShare>} parts.shares
    * @param {ServerLimits} parts.limits
-   * @param {import('./access.js').Access} [parts.access]  Undefined: everybody may do everything.
+   * @param {import('./entrance/access.js').Access} [parts.access]  Undefined: all is allowed.
    * @param {import('../sensors/statuses.js').Statuses} [parts.statuses]
    * @param {import('@sandglass/common/topics').Topics} parts.topics
    * @param {import('pino').Logger} parts.logger

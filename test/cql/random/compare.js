@@ -27,7 +27,7 @@ const UNSUPPORTED = Object.entries({
   'A function of a function in a selection is': 'a function of a function in a selection',
 })
 
-/** Failures inside of Cassandra: of the server, of a read, of a write; and what took it too long. */
+/** Failures inside Cassandra: of the server, of a read or a write; and what took it too long. */
 const INTERNAL = [0x0000, 0x1001, 0x1100, 0x1200, 0x1300, 0x1500]
 
 /** What is said of a value that does not fit. */

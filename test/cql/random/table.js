@@ -23,8 +23,8 @@ import { anyType, COUNTER, thawed } from './types.js'
  * @property {number[]} lifetimes  Each is used once: equal ones would be told apart by the clock.
  * @property {number} [lifetime]
  * @property {number} added  Columns that ALTER TABLE made.
- * @property {Set<string>} ended  Columns of which a value was deleted by their name. docs/protocol.md:
- *   such a counter is not counted again.
+ * @property {Set<string>} ended  Columns of which a value was deleted by their name. Such a counter
+ *   is not counted again: docs/protocol.md says why.
  * @property {boolean} expired  Whether rows that were inserted may have expired.
  */
 

@@ -11,8 +11,8 @@
  */
 
 import { generate } from 'mqtt-packet'
+import { isTopic, ProtocolError, readString } from '../frame.js'
 import { REFUSED } from './access.js'
-import { isTopic, ProtocolError, readString } from './frame.js'
 
 const FLAG = Object.freeze({
   reserved: 0x01,

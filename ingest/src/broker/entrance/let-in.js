@@ -2,8 +2,8 @@
 
 import { randomUUID } from 'node:crypto'
 import { setTimeout as delay, setImmediate as turn } from 'node:timers/promises'
-import { rightsOf } from '../message/rights.js'
-import { sensorOf } from '../sensors/statuses.js'
+import { rightsOf } from '../../message/rights.js'
+import { sensorOf } from '../../sensors/statuses.js'
 import { REFUSED } from './access.js'
 import { willBytes } from './connect-packet.js'
 
@@ -14,7 +14,7 @@ import { willBytes } from './connect-packet.js'
  */
 const TAKE_OVER_MS = 200
 
-/** @typedef {import('./connection.js').Connection} Connection */
+/** @typedef {import('../connection.js').Connection} Connection */
 /** @typedef {import('./connect-packet.js').Connect} Connect */
 
 /**
@@ -24,8 +24,8 @@ const TAKE_OVER_MS = 200
  * @param {Connect} connect
  * @param {string} address  From where it comes.
  * @returns {Promise<{ code: number, reason: string } | undefined |
- *   { session: import('./session.js').Session, sensorId: string | undefined }>}  Why it is refused,
- *   as one of `REFUSED`; nothing where the client has left.
+ *   { session: import('../session.js').Session, sensorId: string | undefined }>}  Why it is not let
+ *   in, as one of `REFUSED`; nothing where the client has left.
  */
 export async function letIn(connection, connect, address) {
   const { access, sessions, topics } = connection.server
