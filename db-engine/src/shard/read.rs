@@ -32,13 +32,13 @@ use std::sync::Arc;
 const FIRST_US: u64 = 100;
 
 /// Microseconds of a turn for such reads, all together.
-pub(super) const ASKED_US: u64 = 1_000;
+pub(super) const ASKED_US: u64 = 500;
 
 /// Microseconds that a read may take when it goes on.
-pub(super) const READ_US: u64 = 1_000;
+pub(super) const READ_US: u64 = 500;
 
 /// Microseconds of a turn in which reads go on, all together.
-const TURN_US: u64 = 2_000;
+const TURN_US: u64 = 1_000;
 
 /// The first request of a client that has to wait does, whatever others hold, if it takes so few
 /// bytes. Of unfinished requests the longest makes room for it.

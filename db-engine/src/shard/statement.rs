@@ -32,13 +32,21 @@ const COLUMN_BYTES: usize = 160;
 /// twice, once as constants and once as names, and its beginning for those who look at traces.
 #[must_use]
 pub fn cost(text: &str) -> usize {
-    let (mut tokens, mut in_word, mut in_quotes) = (0, false, false);
-    for byte in text.bytes() {
-        in_quotes ^= byte == b'\'';
-        let goes_on = in_quotes || byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80;
-        let begins = if goes_on { !in_word } else { !byte.is_ascii_whitespace() };
-        tokens += usize::from(begins);
-        in_word = goes_on;
+    let (mut tokens, mut in_word) = (0, false);
+    for (number, part) in text.split('\'').enumerate() {
+        if number % 2 == 1 {
+            // A constant, up to the next quote.
+            tokens += usize::from(!in_word);
+            continue;
+        }
+        tokens += usize::from(number > 0);
+        in_word = false;
+        for byte in part.bytes() {
+            let goes_on = byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80;
+            let begins = if goes_on { !in_word } else { !byte.is_ascii_whitespace() };
+            tokens += usize::from(begins);
+            in_word = goes_on;
+        }
     }
     let shown = text.len().min(TEXT_BYTES_MAX);
     STATEMENT_BYTES + 2 * text.len() + shown + TOKEN_BYTES * tokens

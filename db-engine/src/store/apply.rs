@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Microseconds of a turn that applying takes.
-const TURN_US: u64 = 1_000;
+const TURN_US: u64 = 500;
 
 /// A block of the log on the device, of which the writes happen.
 #[derive(Debug)]

@@ -183,19 +183,18 @@ fn unterminated(text: &str, at: usize, quote: &str) -> CqlError {
 
 /// A quoted text, in which the quote itself is doubled, and its length with quotes.
 fn quoted(text: &str, at: usize, rest: &str, quote: char) -> Result<(String, usize), CqlError> {
-    let mut value = String::new();
-    let mut characters = rest.char_indices().skip(1).peekable();
-    while let Some((i, c)) = characters.next() {
-        if c != quote {
-            value.push(c);
-        } else if characters.peek().is_some_and(|(_, next)| *next == quote) {
-            value.push(quote);
-            characters.next();
-        } else {
-            return Ok((value, i + 1));
+    let (mut value, mut from) = (String::new(), 1);
+    loop {
+        let inner = rest.get(from..).unwrap_or_default();
+        let end = inner.find(quote).ok_or_else(|| unterminated(text, at, &quote.to_string()))?;
+        value.push_str(inner.get(..end).unwrap_or_default());
+        from += end + 1;
+        if !rest.get(from..).is_some_and(|after| after.starts_with(quote)) {
+            return Ok((value, from));
         }
+        value.push(quote);
+        from += 1;
     }
-    Err(unterminated(text, at, &quote.to_string()))
 }
 
 /// Length of the UUID that the text begins with.

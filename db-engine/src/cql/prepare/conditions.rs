@@ -73,6 +73,7 @@ pub(super) struct Where {
 pub(super) struct Sorter<'a> {
     pub table: &'a Table,
     pub allow_filtering: bool,
+    /// Of the key's columns, and of the others up to the last that has any.
     pub columns: Vec<OfColumn>,
     /// Ends of a range over several columns: where it begins among the clustering columns.
     pub multi: Option<usize>,
@@ -118,7 +119,8 @@ impl Choice {
 
 impl<'a> Sorter<'a> {
     pub(super) fn new(table: &'a Table, allow_filtering: bool) -> Self {
-        let columns = table.columns.iter().map(|_| OfColumn::default()).collect();
+        let key = table.partition_key().len() + table.clustering().len();
+        let columns = (0..key).map(|_| OfColumn::default()).collect();
         let (span, token) = (RangeInput::default(), OfColumn::default());
         let (of_elements, parts) = (Vec::new(), Vec::new());
         Sorter { table, allow_filtering, columns, multi: None, span, token, of_elements, parts }
@@ -140,6 +142,8 @@ impl<'a> Sorter<'a> {
                 let source = Source::of(column);
                 let is_searched = self.of_elements.iter().any(|other| other.source == source);
                 let at = self.table.columns.iter().position(|other| other.name == *name);
+                let length = at.map_or(0, |at| at + 1).max(self.columns.len());
+                self.columns.resize_with(length, OfColumn::default);
                 let Some(of) = at.and_then(|at| self.columns.get_mut(at)) else { return Ok(()) };
                 match condition {
                     Some(_) if of.equal.is_some() => of.check_first(name),

@@ -82,10 +82,12 @@ impl Sorter<'_> {
         self.check_prefix()?;
         let prefix = self.clustering(clustering.clone())?;
         let table = self.table;
-        let others = table.with_cells().iter().zip(self.columns.iter().skip(clustering.end));
-        let others: Vec<&str> = others
-            .filter(|(column, of)| !of.is_empty() || self.looks_into(column))
-            .map(|(column, _)| column.name.as_str())
+        let mut of = self.columns.iter().skip(clustering.end);
+        let others: Vec<&str> = table
+            .with_cells()
+            .iter()
+            .filter(|column| of.next().is_some_and(|of| !of.is_empty()) || self.looks_into(column))
+            .map(|column| column.name.as_str())
             .collect();
         if !others.is_empty() {
             return invalid(format!(

@@ -302,3 +302,14 @@ fn what_is_added_leaves_older_elements_there() {
     assert_eq!(database.one("SELECT m FROM t"), pairs(&[("a", 1), ("b", 2)]));
     assert_eq!(database.one("SELECT s FROM t"), ints(&[1, 2]));
 }
+
+#[test]
+fn a_write_is_not_placed_by_an_element() {
+    let database = database();
+    for text in
+        ["UPDATE t SET v = 1 WHERE k = 1 AND m['a'] = 1", "DELETE FROM t WHERE k = 1 AND v = 1"]
+    {
+        let refused = database.refused(text);
+        assert!(refused.starts_with("Non PRIMARY KEY columns found"), "{text}: {refused}");
+    }
+}

@@ -45,7 +45,7 @@ pub(super) use self::kept::OwnStatement;
 const UNDER_WAY_MAX: usize = 32;
 
 /// Microseconds of a turn in which such writes go on, all together, and each of them.
-const TURN_US: u64 = 2_000;
+const TURN_US: u64 = 1_000;
 const PART_US: u64 = 500;
 
 /// Most statements of a batch that depends on what is there: they are bound at once.

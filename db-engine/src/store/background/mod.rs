@@ -27,7 +27,7 @@ use crate::{
 pub(in crate::store) const NO_SPACE_PAUSE_US: u64 = 1_000_000;
 
 /// Microseconds of each turn that encoding takes.
-const TURN_US: u64 = 1_000;
+const TURN_US: u64 = 500;
 
 /// What is being done.
 #[derive(Debug, Default)]

@@ -19,7 +19,7 @@ use crate::{
 };
 
 /// Microseconds that reads which have waited take in one turn, all together.
-const TURN_US: u64 = 1_000;
+const TURN_US: u64 = 500;
 
 /// All reads of a shard.
 pub(in crate::store) struct Reads {
