@@ -1,6 +1,6 @@
 //! A script of operations, each of which begins when the one before it is over.
 
-use std::collections::VecDeque;
+use std::{collections::VecDeque, iter::once};
 
 use super::{Committed, Output};
 use crate::{
@@ -82,10 +82,7 @@ impl Script {
     fn restart(&mut self) {
         self.steps.clear();
         for (number, output) in self.outputs.iter().enumerate() {
-            self.steps.push_back(ScriptStep::Create(number));
-            self.steps
-                .extend((0..output.pieces.len()).map(|piece| ScriptStep::Write(number, piece)));
-            self.steps.push_back(ScriptStep::Sync(number));
+            self.steps.extend(file_steps(number, output.pieces.len()));
         }
         if !self.outputs.is_empty() {
             self.steps.push_back(ScriptStep::SyncDirectory);
@@ -189,7 +186,25 @@ impl Script {
     }
 }
 
+/// Writes a file, piece by piece. Each is on the device before the next one is written: a block of
+/// the log waits for whatever was written before it and is not durable yet.
+fn file_steps(number: usize, pieces: usize) -> impl Iterator<Item = ScriptStep> {
+    let durably = move |piece| [ScriptStep::Write(number, piece), ScriptStep::Sync(number)];
+    once(ScriptStep::Create(number)).chain((0..pieces).flat_map(durably))
+}
+
 /// The file of an output that is being written.
 fn opened(output: &Output) -> FileId {
     output.file.expect("a file is created before it is used, and used until it is closed")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{ScriptStep::*, file_steps};
+
+    #[test]
+    fn a_piece_of_a_file_is_on_the_device_before_the_next_is_written() {
+        let steps: Vec<_> = file_steps(7, 2).collect();
+        assert_eq!(steps, [Create(7), Write(7, 0), Sync(7), Write(7, 1), Sync(7)]);
+    }
 }
