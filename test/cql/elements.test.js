@@ -181,6 +181,22 @@ test.each([
     [UNFIT, one("UPDATE b SET v = 1 WHERE p = 'b' AND c = 1 IF EXISTS")],
     'Batch with conditions cannot span multiple partitions',
   ],
+  [
+    'clustering keys, in a batch with conditions,',
+    [
+      one("UPDATE b SET v = 1 WHERE p = 'a' AND c = ?", '00'),
+      one("UPDATE b SET v = 1 WHERE p = 'b' AND c = 1 IF EXISTS"),
+    ],
+    /^Expected 4 or 0 byte/,
+  ],
+  [
+    'partitions, before what conditions compare,',
+    [
+      { query: "UPDATE b SET v = 1 WHERE p = 'a' AND c = 1 IF v = ?", params: [unset] },
+      one("UPDATE b SET v = 1 WHERE p = 'b' AND c = 1"),
+    ],
+    'Batch with conditions cannot span multiple partitions',
+  ],
   ['all else', [UNFIT, one("UPDATE b SET v = 1 WHERE p = 'a' AND c = 1")], /^Expected 4 or 0 byte/],
 ])('of the faults of a batch, those of %s come first', async (_, statements, words) => {
   await expect(client().batch(statements, { prepare: false })).rejects.toThrow(words)

@@ -92,10 +92,11 @@ pub fn rows_of(
         }
         if is_conditional {
             check_partition(&mut partition, &scratch.key)?;
+        } else if plan.prior.is_none() {
+            continue;
         }
-        let Some(prior) = &plan.prior else { continue };
         put_clustering(&plan.clustering, values, context, &mut scratch.ck)?;
-        prior.requirements(values, context)?;
+        let Some(prior) = &plan.prior else { continue };
         let key = scratch.key.as_slice().into();
         if plan.reads_static() {
             asked.add(RowName::new(prior, plan.table, &key, Vec::new()))?;
@@ -105,6 +106,12 @@ pub fn rows_of(
         asked.add(name.clone())?;
         if let Some(guard) = &prior.guard {
             asked.add_guard(name, guard)?;
+        }
+    }
+    // As by Cassandra, what conditions compare is looked at once all partitions are known.
+    for BoundWrite { plan, values, .. } in writes {
+        if let Some(prior) = &plan.prior {
+            prior.requirements(values, context)?;
         }
     }
     Ok(asked.finish())

@@ -146,13 +146,13 @@ impl<'a> Sorter<'a> {
                 self.columns.resize_with(length, OfColumn::default);
                 let Some(of) = at.and_then(|at| self.columns.get_mut(at)) else { return Ok(()) };
                 match condition {
-                    Some(_) if of.equal.is_some() => of.check_first(name),
                     None if is_searched => invalid(format!(
                         "Collection column {name} can only be restricted by CONTAINS, CONTAINS \
                          KEY, or map-entry equality"
                     )),
                     None => add_to(of, relation, column, binder),
                     Some(condition) => {
+                        of.check_first(name)?;
                         self.of_elements.push(condition);
                         Ok(())
                     }
