@@ -112,22 +112,17 @@ pub(super) struct DiskCursor {
 }
 
 impl DiskCursor {
-    /// A place in an sstable that can have something of the slice; it has no block yet.
+    /// A place in an sstable that may have something of the slice; it has no block yet. `None` if
+    /// its index knows of nothing.
     pub fn new(sstable: &Arc<Sstable>, slice: &Slice<'_>) -> Option<Self> {
         let index = &sstable.index;
         let blocks = match slice.span {
             PartitionSpan::One { token, key } => {
                 let (from, to) = slice.bounds();
-                if !sstable.overlaps(token.0, token.0) || !index.may_have(token, from, to) {
-                    return None;
-                }
                 index.blocks_of_partition(token, key, from, to)
             }
             PartitionSpan::Tokens { from, to } => {
                 let (token, key, ck) = slice.start(from);
-                if !sstable.overlaps(token.0, to) {
-                    return None;
-                }
                 let first = index.block_of_place(token, key, ck);
                 first..index.blocks_of_tokens(from, to).end.max(first)
             }

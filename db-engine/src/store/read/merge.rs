@@ -43,6 +43,15 @@ struct Scratch {
 }
 
 impl Scratch {
+    /// Takes the place of an entry, if that is a row.
+    #[inline]
+    fn come_to(&mut self, entry: &BlockRow<'_>) {
+        let Some((ck, _)) = entry.row else { return };
+        self.token = Some(entry.token);
+        replace(&mut self.key, entry.key);
+        replace(&mut self.ck, ck);
+    }
+
     fn add(&mut self, version: &[u8], is_first: bool) {
         if is_first {
             replace(&mut self.row, version);
@@ -85,6 +94,8 @@ enum MergeStep {
     Range,
     /// So many versions of a row were merged.
     Row(u64),
+    /// Sstables were reached that may have the next row.
+    Far,
     /// The next row is not in memory.
     Missing,
 }
@@ -139,7 +150,7 @@ impl Merge {
     pub fn suspend(&mut self, position: &Position) -> bool {
         let is_at_hand =
             |(token, key): &(Token, Vec<u8>)| (*token, key) == (position.token, &position.key);
-        if self.sources.disks.is_empty() || !self.partition.as_ref().is_none_or(is_at_hand) {
+        if self.sources.is_over() || !self.partition.as_ref().is_none_or(is_at_hand) {
             return false;
         }
         self.last.clear();
@@ -259,6 +270,14 @@ impl Merge {
                     }
                     return Progress::Complete;
                 }
+                MergeStep::Far => {
+                    let Self { sources, seen, .. } = self;
+                    let waits = sources.load_reached(&slice, seen, find, time);
+                    page.cost.sstables = page.cost.sstables.max(sources.looked_into);
+                    if let Some(progress) = waits {
+                        return progress;
+                    }
+                }
                 MergeStep::Missing => return Progress::Missing(self.sources.missing()),
                 MergeStep::Deletion => page.add_dead(),
                 MergeStep::Range => {}
@@ -274,14 +293,14 @@ impl Merge {
 
     /// Whether nothing is left to be looked at.
     fn is_over(&self, memory: &[Option<MemoryCursor<'_>>; 2]) -> bool {
-        self.sources.disks.is_empty()
-            && memory.iter().flatten().all(|cursor| cursor.peek().is_none())
+        self.sources.is_over() && memory.iter().flatten().all(|cursor| cursor.peek().is_none())
     }
 
     /// Whether what is looked at next is, or may be, in this partition.
     fn is_in(&self, memory: &[Option<MemoryCursor<'_>>; 2], token: Token, key: &[u8]) -> bool {
         let is_own = |row: BlockRow<'_>| (row.token, row.key) == (token, key);
         memory.iter().flatten().filter_map(MemoryCursor::peek).any(is_own)
+            || self.sources.has_far()
             || self.sources.disks.iter().any(|disk| disk.peek(false).is_none_or(is_own))
     }
 
@@ -293,7 +312,7 @@ impl Merge {
         find: &mut FindBlock<'_>,
     ) -> MergeStep {
         let Self { sources, partition, seen, last, at_row, .. } = self;
-        let disks = &mut sources.disks;
+        let disks = &sources.disks;
         let memtables = memory.len();
         let mut next: Option<BlockRow<'_>> = None;
         at_row.clear();
@@ -316,6 +335,10 @@ impl Merge {
             let Some(row) = disk.peek(slice.reverse) else { return MergeStep::Missing };
             look_at(memtables + number, row);
         }
+        if sources.is_at_far(next.map(|next| next.ck()), slice) {
+            sources.come_to_next(slice);
+            return MergeStep::Far;
+        }
         let Some(next) = next else { return MergeStep::End };
         if matches!(slice.span, PartitionSpan::Tokens { .. }) {
             enter(partition, seen, last, &next);
@@ -325,11 +348,7 @@ impl Merge {
             // There may be very many, and no row between them.
             seen.come_to(range.from, slice.reverse);
         }
-        if let Some((ck, _)) = next.row {
-            last.token = Some(next.token);
-            replace(&mut last.key, next.key);
-            replace(&mut last.ck, ck);
-        }
+        last.come_to(&next);
         let mut is_first = true;
         let mut add = |version: &[u8]| last.add(version, std::mem::take(&mut is_first));
         for (nth, number) in at_row.iter().enumerate() {
@@ -349,6 +368,7 @@ impl Merge {
                 seen.add_range(range);
             }
         }
+        let disks = &mut sources.disks;
         // The last one first, because one that is taken out leaves its number to the last one.
         for number in at_row.iter().rev() {
             match number.checked_sub(memtables) {

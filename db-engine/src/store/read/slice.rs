@@ -2,7 +2,7 @@
 
 use std::{cmp::Ordering, ops::Bound, ops::RangeInclusive};
 
-use super::super::{Partitions, ReadRequest};
+use super::super::{Partitions, ReadRequest, table::Sstable};
 use crate::{
     mutation::Token,
     sstable::{Block, BlockRow},
@@ -81,6 +81,17 @@ impl<'r> Slice<'r> {
     /// The clustering keys that are left of one partition.
     pub fn bounds(&self) -> (Bound<&'r [u8]>, Bound<&'r [u8]>) {
         (self.from, self.to)
+    }
+
+    /// Whether an sstable may have something of it, as far as that is told without its index.
+    pub fn may_be_in(&self, sstable: &Sstable) -> bool {
+        match self.span {
+            PartitionSpan::One { token, .. } => {
+                sstable.overlaps(token.0, token.0)
+                    && sstable.index.may_have(token, self.from, self.to)
+            }
+            PartitionSpan::Tokens { from, to } => sstable.overlaps(self.start(from).0.0, to),
+        }
     }
 
     /// The partition whose deletion must be known before the first row.

@@ -8,7 +8,7 @@ use super::{
     cache::BlockId,
     cursor::{DiskCursor, MemoryCursor},
     deletions::SeenDeletions,
-    slice::Slice,
+    slice::{PartitionSpan, Slice},
 };
 use crate::{
     io::TimeSlice,
@@ -34,6 +34,14 @@ pub(super) struct ReadSources {
     pub looked_into: u64,
     /// Those that were flushed since, and were not looked at.
     flushed: Vec<Arc<Sstable>>,
+    /// Those that have nothing before a place to which the read has not come, not even a deletion:
+    /// the next one is last.
+    far: Vec<Arc<Sstable>>,
+    is_far_unsorted: bool,
+    /// Those that the read has come to, and have no cursor yet.
+    reached: Vec<Arc<Sstable>>,
+    /// How many that are far are asked for at once, should those not be in memory that are reached.
+    ahead: usize,
     /// How many the table had had when it was looked at last.
     added: u64,
     /// Whether the table was looked at.
@@ -54,6 +62,10 @@ impl ReadSources {
             looked_at,
             looked_into,
             flushed,
+            far,
+            is_far_unsorted,
+            reached,
+            ahead,
             added,
             has_begun,
             settled_since,
@@ -62,9 +74,11 @@ impl ReadSources {
         } = self;
         disks.clear();
         flushed.clear();
+        far.clear();
+        reached.clear();
         arrived.clear();
-        (*first, *settled_since, *has_begun) = (None, None, false);
-        (*looked_at, *looked_into, *added, *arrived_bytes) = (0, 0, 0, 0);
+        (*first, *settled_since, *has_begun, *is_far_unsorted) = (None, None, false, false);
+        (*looked_at, *looked_into, *ahead, *added, *arrived_bytes) = (0, 0, 0, 0, 0);
     }
 
     /// A block has come that was asked for.
@@ -73,9 +87,20 @@ impl ReadSources {
         self.arrived.insert(id, block);
     }
 
+    /// Whether nothing is left to be looked at.
+    pub fn is_over(&self) -> bool {
+        self.disks.is_empty() && !self.has_far()
+    }
+
+    /// Whether some were looked at that have no cursor yet.
+    pub fn has_far(&self) -> bool {
+        !self.far.is_empty() || !self.reached.is_empty()
+    }
+
     /// Bytes of all blocks that are held.
     pub fn bytes(&self) -> usize {
-        self.arrived_bytes + self.disks.iter().map(DiskCursor::bytes).sum::<usize>()
+        let far = (self.far.capacity() + self.reached.capacity()) * size_of::<Arc<Sstable>>();
+        far + self.arrived_bytes + self.disks.iter().map(DiskCursor::bytes).sum::<usize>()
     }
 
     /// Takes note of what was flushed since the last time.
@@ -107,8 +132,22 @@ impl ReadSources {
         if is_over {
             return Some(Progress::TimeIsOver);
         }
-        if self.disks.iter().any(|disk| disk.missing().is_some()) {
-            return Some(Progress::Missing(self.missing()));
+        if std::mem::take(&mut self.is_far_unsorted) {
+            self.far.sort_by(|a, b| {
+                let order = begins_at(a, slice).cmp(&begins_at(b, slice));
+                if slice.reverse { order } else { order.reverse() }
+            });
+        }
+        let is_at_row = |cursor: &MemoryCursor<'_>| cursor.peek().is_some();
+        if self.disks.is_empty()
+            && self.reached.is_empty()
+            && !memory.iter().flatten().any(is_at_row)
+        {
+            // Nothing else is left: what is next is asked for with what else is missing.
+            self.come_to_next(slice);
+        }
+        if let Some(progress) = self.load_reached(slice, seen, find, time) {
+            return Some(progress);
         }
         if slice.columns_of_row.is_some() {
             let since = self.settled_since;
@@ -177,6 +216,53 @@ impl ReadSources {
         true
     }
 
+    /// Whether one that is far may have something at this clustering key or before it, in the order
+    /// of reading; or at all, if nothing else is left.
+    #[inline]
+    pub fn is_at_far(&self, ck: Option<&[u8]>, slice: &Slice<'_>) -> bool {
+        self.far.last().is_some_and(|next| ck.is_none_or(|ck| has_begun(next, ck, slice)))
+    }
+
+    /// The read comes to the next of those that are far, and to what begins where that does. What
+    /// they have may be before all else that is known, so the one behind them is not asked yet.
+    pub fn come_to_next(&mut self, slice: &Slice<'_>) {
+        let Some(next) = self.far.pop() else { return };
+        let at = begins_at(&next, slice);
+        while let Some(same) = self.far.pop_if(|one| begins_at(one, slice) == at) {
+            self.reached.push(same);
+        }
+        self.reached.push(next);
+    }
+
+    /// Adds cursors for the sstables that were reached. Tells what the read waits for, if it does.
+    pub fn load_reached(
+        &mut self,
+        slice: &Slice<'_>,
+        seen: &mut SeenDeletions,
+        find: &mut FindBlock<'_>,
+        time: &mut TimeSlice<'_>,
+    ) -> Option<Progress> {
+        while let Some(sstable) = self.reached.pop() {
+            if time.is_over() {
+                self.reached.push(sstable);
+                return Some(Progress::TimeIsOver);
+            }
+            self.add_cursor(&sstable, slice, seen, find);
+            time.count(0);
+        }
+        if self.disks.iter().all(|disk| disk.missing().is_none()) {
+            return None;
+        }
+        // The more it waits, the more comes at once: a long read waits a few times, and reads no
+        // more for nothing than it has read.
+        for _ in 0..self.ahead {
+            let Some(sstable) = self.far.pop() else { break };
+            self.add_cursor(&sstable, slice, seen, find);
+        }
+        self.ahead = (2 * self.ahead).clamp(1, ASKED_MAX);
+        Some(Progress::Missing(self.missing()))
+    }
+
     /// The blocks that are not in memory.
     pub fn missing(&self) -> Vec<MissingBlock> {
         let missing = self.disks.iter().filter_map(|disk| {
@@ -185,8 +271,27 @@ impl ReadSources {
         missing.take(ASKED_MAX).collect()
     }
 
-    /// Adds a cursor for an sstable that can have something of the slice.
+    /// Adds a cursor for an sstable that can have something of the slice, or takes note that it
+    /// begins later.
     fn add(
+        &mut self,
+        sstable: &Arc<Sstable>,
+        slice: &Slice<'_>,
+        seen: &mut SeenDeletions,
+        find: &mut FindBlock<'_>,
+    ) {
+        if !slice.may_be_in(sstable) {
+            return;
+        }
+        if begins_at(sstable, slice).is_some() {
+            self.far.push(Arc::clone(sstable));
+            self.is_far_unsorted = true;
+        } else {
+            self.add_cursor(sstable, slice, seen, find);
+        }
+    }
+
+    fn add_cursor(
         &mut self,
         sstable: &Arc<Sstable>,
         slice: &Slice<'_>,
@@ -217,6 +322,21 @@ impl ReadSources {
         self.settled_since = self.settled_since.max(since);
         true
     }
+}
+
+/// Where an sstable begins in the order of reading, if that is known to be later than the read.
+fn begins_at<'s>(sstable: &'s Sstable, slice: &Slice<'_>) -> Option<&'s [u8]> {
+    if !matches!(slice.span, PartitionSpan::One { .. }) {
+        return None;
+    }
+    let (from, to) = slice.bounds();
+    sstable.index.begins_at(from, to, slice.reverse)
+}
+
+/// Whether one that is far may have something at this clustering key or before it.
+fn has_begun(sstable: &Sstable, ck: &[u8], slice: &Slice<'_>) -> bool {
+    let at = begins_at(sstable, slice);
+    at.is_none_or(|at| if slice.reverse { at >= ck } else { at <= ck })
 }
 
 /// Whether an sstable can change a row of which all is known since this moment.
