@@ -31,7 +31,13 @@ const STREAMS: u32 = 32_768;
 
 /// A CQL database for sensor data, in one process: one thread for each shard of the data.
 #[derive(Debug, Clone, Parser)]
-#[command(name = "sandglass-db", version, max_term_width = 100, args_override_self = true)]
+#[command(
+    name = "sandglass-db",
+    version,
+    max_term_width = 100,
+    args_override_self = true,
+    after_help = "An engine is looked after with: sandglass-db ctl --help"
+)]
 pub struct Config {
     /// Directory of the data; created if absent. One engine at a time may use it.
     #[arg(long, env = "DB_DATA_DIR", value_name = "DIR", default_value = "./data")]

@@ -3,6 +3,7 @@
 //! A request travels down this list and an answer travels back up. A module may use those below
 //! it, never those above; `tests/tidy.rs` checks that.
 
+pub mod ctl;
 pub mod server;
 pub mod shard;
 pub mod protocol;

@@ -1,11 +1,12 @@
 //! `sandglass-db`: reads the configuration, serves, and says how it ended.
 //!
 //! Exit codes: 0 stopped by SIGTERM or SIGINT with everything written, 1 it could not start, 2 the
-//! configuration makes no sense, 70 a bug, 74 storage has failed.
+//! configuration makes no sense, 70 a bug, 74 storage has failed. `sandglass-db ctl` is [`ctl`].
 
 use clap::Parser;
 use sandglass_db::{
     config::Config,
+    ctl,
     io::{SystemClock, limits},
     server::{Server, logger},
 };
@@ -19,6 +20,12 @@ use std::{
 const EXIT_BUG: i32 = 70;
 
 fn main() -> ExitCode {
+    let mut arguments = std::env::args_os();
+    let program = arguments.next();
+    let mut arguments = arguments.peekable();
+    if arguments.next_if(|first| first == "ctl").is_some() {
+        return ctl::main(program.into_iter().chain(arguments));
+    }
     limits::return_large_memory();
     limits::run_soon_when_woken();
     let config = Config::parse();

@@ -9,6 +9,7 @@ use std::{
 /// Modules from the outside in. A module may use itself and those after it.
 const LAYERS: &[&str] = &[
     "main",
+    "ctl",
     "server",
     "shard",
     "protocol",

@@ -4,24 +4,27 @@
 //! scrapes, however often and however slowly, cannot disturb them. A connection carries one
 //! request, of few bytes and little time.
 
-use super::stop::Stop;
+use super::{errands::Errands, stop::Stop};
 use crate::metrics::{self, ProcessMetrics, ShardMetrics};
 use log::{info, warn};
 use mio::{
     Events, Interest, Poll, Token,
     net::{TcpListener, TcpStream, UnixStream},
+    unix::SourceFd,
 };
 use std::{
     fmt::Write as _,
     io::{self, ErrorKind, Read, Write},
     net::{IpAddr, Shutdown, SocketAddr},
+    os::{fd::AsRawFd, unix::net::UnixListener},
     sync::Arc,
     time::{Duration, Instant},
 };
 
 const LISTENER: Token = Token(0);
 const SIGNALS: Token = Token(1);
-const FIRST_CLIENT: usize = 2;
+const OPERATOR: Token = Token(2);
+const FIRST_CLIENT: usize = 3;
 
 /// Clients served at a time; others wait in the kernel's queue.
 const CLIENTS_MAX: usize = 8;
@@ -97,6 +100,8 @@ pub struct Control {
     seen: Seen,
     stop: Arc<Stop>,
     ended: Arc<dyn Fn() -> bool + Send + Sync>,
+    /// Where the operator asks, and who answers.
+    operator: Option<(UnixListener, Arc<Errands>)>,
 }
 
 impl Control {
@@ -120,7 +125,23 @@ impl Control {
         poll.registry().register(&mut signals, SIGNALS, Interest::READABLE)?;
         let clients = std::iter::repeat_with(|| None).take(CLIENTS_MAX).collect();
         let accept_again = false;
-        Ok(Self { poll, listener, signals, clients, accept_again, seen, stop, ended })
+        let operator = None;
+        Ok(Self { poll, listener, signals, clients, accept_again, seen, stop, ended, operator })
+    }
+
+    /// Lets the operator in, too.
+    ///
+    /// # Errors
+    /// The operating system has no room for another descriptor.
+    pub fn admit_operator(
+        &mut self,
+        listener: UnixListener,
+        errands: Arc<Errands>,
+    ) -> io::Result<()> {
+        let descriptor = listener.as_raw_fd();
+        self.poll.registry().register(&mut SourceFd(&descriptor), OPERATOR, Interest::READABLE)?;
+        self.operator = Some((listener, errands));
+        Ok(())
     }
 
     /// Serves until the last shard has ended.
@@ -141,7 +162,7 @@ impl Control {
             }
             for event in &events {
                 match event.token() {
-                    LISTENER => {} // looked at below, since a place may be free only then
+                    LISTENER | OPERATOR => {} // looked at below: a place may be free only then
                     SIGNALS => self.signalled(),
                     Token(token) => self.serve(token - FIRST_CLIENT),
                 }
@@ -151,6 +172,20 @@ impl Control {
                 client.take_if(|client| client.until <= now);
             }
             self.accept(now);
+            self.accept_operator();
+        }
+    }
+
+    fn accept_operator(&mut self) {
+        while let Some((listener, errands)) = &self.operator {
+            match listener.accept() {
+                Ok((stream, _)) => errands.serve(stream),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(_) => {
+                    self.accept_again = true;
+                    return;
+                }
+            }
         }
     }
 
@@ -162,6 +197,10 @@ impl Control {
             info!("stopping: answering what has begun, then writing what is in memory");
         }
         self.stop.request();
+        // While the directory is ours: the next engine makes a socket of its own there.
+        if let Some((_, errands)) = self.operator.take() {
+            errands.close();
+        }
     }
 
     fn accept(&mut self, now: Instant) {

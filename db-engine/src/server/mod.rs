@@ -1,8 +1,10 @@
 //! The server: opens the data, listens, gives each shard its thread, and stops in order.
 
+pub mod accounts;
 mod connection;
 mod connections;
 mod descriptors;
+pub mod errands;
 mod event_loop;
 mod http;
 pub mod logger;
@@ -34,6 +36,7 @@ use crate::{
 };
 pub use connection::Stream;
 use descriptors::{DescriptorShares, share_out};
+use errands::{Errands, try_listen};
 use event_loop::{BELL, EventLoop};
 use http::{Control, Seen, Watched};
 use log::{error, info, warn};
@@ -46,7 +49,7 @@ use std::{
     os::unix::net::UnixStream,
     sync::{
         Arc,
-        atomic::{AtomicU16, Ordering::SeqCst},
+        atomic::{AtomicU16, AtomicUsize, Ordering::SeqCst},
     },
     thread::JoinHandle,
 };
@@ -266,8 +269,12 @@ impl ServerParts<'_> {
         let ended = Arc::clone(&running);
         let ended = Arc::new(move || ended.load(SeqCst) == 0);
         let seen = Seen { process: Arc::clone(&self.process), shards: watched };
-        let control =
+        let mut control =
             Control::new(http, signals, seen, Arc::clone(&stop), ended).map_err(unexpected)?;
+        if let Some(listener) = try_listen(&self.config.data_dir) {
+            let errands = self.errands(http_address, &metrics, &stop);
+            control.admit_operator(listener, errands).map_err(unexpected)?;
+        }
         let control = spawn("control", move || control.run())?;
 
         let cql = self.cql_address;
@@ -287,6 +294,26 @@ impl ServerParts<'_> {
         }
         info!(shards, address:% = cql; "serving");
         Ok(Server { cql, http: http_address, shards, threads, control })
+    }
+
+    fn errands(
+        &self,
+        http: SocketAddr,
+        metrics: &[Arc<ShardMetrics>],
+        stop: &Arc<Stop>,
+    ) -> Arc<Errands> {
+        Arc::new(Errands {
+            directory: self.config.data_dir.clone(),
+            cql: self.cql_address.to_string(),
+            http: http.to_string(),
+            shared: Arc::clone(&self.data.shared),
+            boxes: self.boxes.clone(),
+            metrics: metrics.to_vec(),
+            clock: Arc::clone(&self.clock),
+            started_us: self.clock.elapsed_us(),
+            stop: Arc::clone(stop),
+            under_way: AtomicUsize::new(0),
+        })
     }
 
     fn event_loops(

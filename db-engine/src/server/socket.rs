@@ -4,9 +4,13 @@
 //! the kernel spreads new connections over them; no thread hands connections to another.
 
 use std::{
-    io,
+    fs, io,
     net::{SocketAddr, TcpListener},
-    os::fd::{AsRawFd, FromRawFd, OwnedFd},
+    os::{
+        fd::{AsRawFd, FromRawFd, OwnedFd},
+        unix::{ffi::OsStrExt, fs::PermissionsExt, net::UnixListener},
+    },
+    path::Path,
 };
 
 /// Connections that the kernel may keep for us until we accept them.
@@ -53,6 +57,40 @@ fn bind(address: SocketAddr, shared: bool) -> io::Result<TcpListener> {
     // SAFETY: plain arguments.
     checked(unsafe { libc::listen(fd, BACKLOG) })?;
     Ok(TcpListener::from(socket))
+}
+
+/// The longest path of a local socket, in bytes: what the operating system has room for.
+pub const LOCAL_PATH_BYTES_MAX: usize = 107;
+
+/// Listens at a path, for whoever is the user of this process or root. Nobody can connect before
+/// the file has its permissions.
+///
+/// # Errors
+/// The path is too long or in use, or the operating system refuses.
+pub fn listen_local(path: &Path) -> io::Result<UnixListener> {
+    let bytes = path.as_os_str().as_bytes();
+    // SAFETY: all of `sockaddr_un` is integers, for which zeros are valid.
+    let mut raw: libc::sockaddr_un = unsafe { std::mem::zeroed() };
+    raw.sun_family = libc::sa_family_t::try_from(libc::AF_UNIX).expect("small");
+    if bytes.len() > LOCAL_PATH_BYTES_MAX || bytes.contains(&0) {
+        let what = format!("a socket's path has at most {LOCAL_PATH_BYTES_MAX} bytes");
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
+    }
+    for (place, byte) in raw.sun_path.iter_mut().zip(bytes) {
+        *place = byte.cast_signed();
+    }
+    let kind = libc::SOCK_STREAM | libc::SOCK_NONBLOCK | libc::SOCK_CLOEXEC;
+    // SAFETY: plain arguments; the result is checked before it is used as a descriptor.
+    let fd = checked(unsafe { libc::socket(libc::AF_UNIX, kind, 0) })?;
+    // SAFETY: `fd` was just opened and belongs to nobody else.
+    let socket = unsafe { OwnedFd::from_raw_fd(fd) };
+    let length = libc::socklen_t::try_from(size_of_val(&raw)).expect("a few dozen bytes");
+    // SAFETY: `raw` is a socket address of its family and `length` bytes long.
+    checked(unsafe { libc::bind(fd, (&raw const raw).cast(), length) })?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o600))?;
+    // SAFETY: plain arguments.
+    checked(unsafe { libc::listen(fd, BACKLOG) })?;
+    Ok(UnixListener::from(socket))
 }
 
 fn set(socket: &OwnedFd, option: libc::c_int) -> io::Result<()> {

@@ -8,6 +8,7 @@ mod admission;
 mod batch;
 mod ddl;
 mod dependent;
+pub mod errand;
 mod execute;
 mod failure;
 pub mod mailbox;

@@ -6,7 +6,7 @@
 //! own. They are counted until the other shard has taken them; above the share of the sender for
 //! such, writes are refused.
 
-use super::{ddl, dependent::latch::LatchName, mailbox::Mailbox, tag::SlabKey};
+use super::{ddl, dependent::latch::LatchName, errand::Errand, mailbox::Mailbox, tag::SlabKey};
 use crate::{
     budget::{Charge, Share},
     metrics::ShardMetrics,
@@ -75,6 +75,8 @@ pub enum Message {
     },
     /// To shard 0: the last change is known here.
     Learnt,
+    /// From no shard: what the operator wants.
+    Errand(Errand),
 }
 
 /// All that one shard tells another in a turn.
@@ -88,6 +90,14 @@ pub struct Parcel {
     pub bytes: Vec<u8>,
     /// What these have taken of the sender's memory.
     charge: Option<Charge>,
+}
+
+impl Parcel {
+    /// What the operator wants: no shard sends it.
+    #[must_use]
+    pub fn of_operator(errand: Errand) -> Self {
+        Self { messages: vec![Message::Errand(errand)], ..Self::default() }
+    }
 }
 
 /// Where parcels for a shard lie.

@@ -129,6 +129,7 @@ impl Core {
                     self.peers.tell(from, Message::Learnt);
                 }
                 Message::Learnt => self.learnt(sessions, from),
+                Message::Errand(errand) => self.run_errand(errand),
             }
         }
     }

@@ -133,6 +133,7 @@ impl Store {
                 if !is_whole {
                     return false;
                 }
+                table.counts.writes += 1;
             }
             (place.half, place.left) = (None, Unapplied::default());
             place.mutation += mutation.bytes().len();

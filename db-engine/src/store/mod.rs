@@ -12,6 +12,7 @@ mod log;
 mod metrics;
 mod open;
 mod read;
+mod report;
 mod request;
 mod table;
 mod turn;
@@ -21,9 +22,11 @@ use std::{collections::BTreeMap, sync::Arc};
 use hashbrown::HashMap;
 
 pub use metrics::StoreMetrics;
+pub use report::TableReport;
 pub use request::{
     Done, Fatal, Page, PageRow, Partitions, Position, ReadCost, ReadRequest, Refused, Tag,
 };
+pub use table::TableCounts;
 
 use self::{
     apply::Applying,

@@ -52,6 +52,21 @@ pub(super) struct TableData {
     pub sstables: Arc<Vec<Arc<Sstable>>>,
     /// How many sstables were ever taken in, since the start.
     pub added: u64,
+    /// What was counted of it, since the start.
+    pub counts: TableCounts,
+}
+
+/// What is counted of a table.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TableCounts {
+    /// Mutations of it that were applied.
+    pub writes: u64,
+    /// Reads of it, a page each.
+    pub reads: u64,
+    /// Bytes of its sstables that flushes wrote.
+    pub flush_bytes: u64,
+    /// Bytes of its sstables that compactions wrote.
+    pub compaction_bytes: u64,
 }
 
 impl TableData {

@@ -122,6 +122,11 @@ impl Engine {
 
     /// Asks it to stop, and returns its exit code.
     pub fn stop(mut self, signal: &str) -> Option<i32> {
+        self.end_by(signal)
+    }
+
+    /// The same, for those who want to know what it has said.
+    pub fn end_by(&mut self, signal: &str) -> Option<i32> {
         let id = self.child.id().to_string();
         let sent = Command::new("kill").args([signal, &id]).status().expect("kill runs");
         assert!(sent.success());

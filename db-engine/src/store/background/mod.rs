@@ -197,6 +197,7 @@ impl Store {
             self.spare_pieces.extend(output.pieces.drain(..).take(room));
             let Some(file) = output.file else { continue };
             if let Some(table) = self.tables.get_mut(&output.summary.table) {
+                table.counts.flush_bytes += output.summary.bytes;
                 table.add(output.summary, output.index, file);
             } else {
                 // The table was dropped meanwhile.
@@ -221,6 +222,7 @@ impl Store {
                 self.close(file);
                 continue;
             };
+            table.counts.compaction_bytes += summary.bytes;
             let inputs = table.sstables.iter().filter(|one| inputs.contains(&one.summary.id));
             let added = inputs.map(|one| one.added).max().unwrap_or(table.added);
             table.insert(Sstable { summary, index, file, added });

@@ -156,6 +156,9 @@ impl Store {
     ) -> std::result::Result<(Box<Merge>, Progress), Refused> {
         page.clear();
         self.metrics.reads += 1;
+        if let Some(table) = self.tables.get_mut(&request.table) {
+            table.counts.reads += 1;
+        }
         let mut merge = self.merge_for(request);
         let progress = self.run(&mut merge, request, page, time)?;
         Ok((merge, progress))

@@ -1,0 +1,65 @@
+//! What the operator is told, as JSON or by `sandglass-db ctl` as text.
+#![allow(missing_docs)] // The names are what programs read; `docs/operating.md` explains them.
+
+use serde::{Deserialize, Serialize};
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct Status {
+    pub version: String,
+    pub uptime_s: u64,
+    pub cql: String,
+    pub http: String,
+    pub shards: usize,
+    pub memory: Vec<ShareAccount>,
+    pub log_segments: u64,
+    pub log_bytes: u64,
+    pub tables: usize,
+    pub sstables: u64,
+    pub sstable_bytes: u64,
+    pub compactions_running: u64,
+    pub compaction_backlog_bytes: u64,
+    pub compactions_failed: u64,
+    pub disk_free_bytes: u64,
+    pub is_disk_full: bool,
+}
+
+/// What is taken of a share of the memory, of all shards together.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct ShareAccount {
+    pub name: String,
+    pub taken_bytes: u64,
+    pub most_bytes: u64,
+}
+
+#[derive(Debug, Default, Serialize, Deserialize)]
+pub struct TableAccount {
+    pub table: String,
+    pub sstables: usize,
+    pub sstable_bytes: u64,
+    /// Of sstables, where one row may be in several, and of memtables.
+    pub rows_estimated: u64,
+    pub memtable_bytes: u64,
+    pub memtable_rows: u64,
+    pub writes: u64,
+    pub reads: u64,
+    pub flush_bytes: u64,
+    pub compaction_bytes: u64,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct SstableAccount {
+    pub file: String,
+    pub table: String,
+    pub bytes: u64,
+    pub rows: u64,
+    /// `None` if the table has no windows.
+    pub window_start_us: Option<i64>,
+    pub timestamp_min_us: i64,
+    pub timestamp_max_us: i64,
+    pub token_first: i64,
+    pub token_last: i64,
+    /// The run of the engine that wrote it.
+    pub run: u32,
+    /// `None` if some of it is there for ever.
+    pub expires_s: Option<i64>,
+}

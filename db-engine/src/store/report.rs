@@ -1,0 +1,39 @@
+//! What a store tells the operator of its tables.
+
+use super::{Store, table::TableCounts};
+use crate::{mutation::TableNumber, sstable::Summary};
+
+/// What a shard has of a table.
+#[derive(Clone, Debug)]
+pub struct TableReport {
+    /// The table.
+    pub table: TableNumber,
+    /// Bytes that its rows take in memtables, those being flushed included.
+    pub memtable_bytes: u64,
+    /// Rows in memtables, those being flushed included.
+    pub memtable_rows: u64,
+    /// Its sstables. One with rows of several shards is told of by each of them.
+    pub sstables: Vec<Summary>,
+    /// What was counted of it since the start.
+    pub counts: TableCounts,
+}
+
+impl Store {
+    /// What there is of each of these tables.
+    #[must_use]
+    pub fn report(&self, tables: &[TableNumber]) -> Vec<TableReport> {
+        let known = tables.iter().filter_map(|number| Some((*number, self.tables.get(number)?)));
+        let reports = known.map(|(number, table)| {
+            let memtables = [Some(&table.active), table.flushing.as_deref()];
+            let memtables: Vec<_> = memtables.into_iter().flatten().collect();
+            TableReport {
+                table: number,
+                memtable_bytes: memtables.iter().map(|one| one.bytes() as u64).sum(),
+                memtable_rows: memtables.iter().map(|one| one.rows() as u64).sum(),
+                sstables: table.sstables.iter().map(|sstable| sstable.summary).collect(),
+                counts: table.counts,
+            }
+        });
+        reports.collect()
+    }
+}
