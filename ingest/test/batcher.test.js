@@ -85,8 +85,10 @@ describe('batcher', () => {
   describe('company', () => {
     /** Milliseconds of a clock that goes when it is told to. */
     let nowMs = 0
-    /** What is called when the wait is over. @type {(() => void)[]} */
-    let timers = []
+    /** How long the thread slept, in milliseconds, each time. @type {number[]} */
+    let naps = []
+    /** What comes while it sleeps, a nap each. @type {string[]} */
+    let comesMeanwhile = []
     /** @type {string[]} */
     let requests = []
     /** @type {Batcher} */
@@ -94,84 +96,106 @@ describe('batcher', () => {
 
     beforeEach(() => {
       nowMs = 0
-      timers = []
+      naps = []
+      comesMeanwhile = []
       requests = []
       batcher = new Batcher({
         writer: { write: async (some) => void requests.push(...shape([some])) },
         limits: SANDGLASS_LIMITS,
         now: () => nowMs,
-        after: (call) => /** @type {any} */ (timers.push(call)),
+        nap: (ms) => {
+          nowMs += ms
+          naps.push(ms)
+          const partitions = comesMeanwhile.shift() ?? ''
+          setImmediate(() => add(partitions))
+        },
       })
     })
+
+    /** @param {string} partitions  A row of each. */
+    const add = (partitions) => {
+      for (const one of rows(partitions)) batcher.add(one)
+    }
 
     /** @param {string} partitions  A row of each. @param {number} ms  That pass before. */
     const come = async (partitions, ms) => {
       nowMs += ms
-      for (const one of rows(partitions)) batcher.add(one)
+      add(partitions)
       await turns()
     }
 
     /** Ten rows a millisecond for a tenth of a second, of which none is left. */
     const comeFast = async () => {
-      for (let count = 0; count < 100; count++) await come('..........', 1)
-      await come('.', 1)
-      timers = []
+      for (let count = 0; count < 100; count++) await come('a'.repeat(40), 4)
+      naps = []
       requests = []
     }
 
     test('rows that come fast wait a millisecond for each other', async () => {
       await comeFast()
+      comesMeanwhile = ['bc']
       await come('a', 0.25)
-      await come('b', 0.5)
-      expect(requests).toEqual([])
-      await come('c', 0.5)
+      expect(naps).toEqual([1])
       expect(requests).toEqual(['abc'])
       expect(batcher.isIdle).toBe(true)
     })
 
+    test('a row that waited for a free request waits so much less', async () => {
+      /** @type {(() => void)[]} */
+      const ends = []
+      batcher = new Batcher({
+        writer: { write: (some) => new Promise((end) => ends.push(end) && note(some)) },
+        limits: { ...SANDGLASS_LIMITS, requestsMax: 1 },
+        now: () => nowMs,
+        nap: (ms) => naps.push(ms),
+      })
+      const note = (/** @type {Row[]} */ some) => void requests.push(...shape([some]))
+      for (let count = 0; count < 100; count++) {
+        await come('a'.repeat(40), 4)
+        ends.pop()?.()
+      }
+      await turns()
+      naps = []
+      await come('a'.repeat(40), 0.25)
+      await come('b', 0)
+      nowMs += 0.75
+      ends.pop()?.()
+      await turns()
+      expect(naps[0]).toBe(0.25)
+    })
+
     test('enough of them wait for no more', async () => {
       await comeFast()
-      await come('a'.repeat(31), 0.25)
-      expect(requests).toEqual([])
-      await come('b', 0.25)
-      expect(requests).toEqual([`${'a'.repeat(31)}b`])
+      await come('a'.repeat(32), 0.25)
+      expect(naps).toEqual([])
+      expect(requests).toEqual(['a'.repeat(32)])
     })
 
     test('on a cluster none waits: the next one is seldom of its partition', async () => {
       await comeFast()
       batcher.limits = CLUSTER_LIMITS
       await come('a', 0.25)
+      expect(naps).toEqual([])
       expect(requests).toEqual(['a'])
     })
 
-    test('one that nobody follows goes alone when its time is over', async () => {
+    test('after a nap in which nobody came none waits until rows come fast again', async () => {
       await comeFast()
-      await come('a', 0.25)
-      expect(timers).toHaveLength(1)
-      nowMs += 1
-      timers[0]()
-      expect(requests).toEqual(['a'])
-    })
-
-    test('after a wait to which nobody came none waits until rows come fast again', async () => {
-      await comeFast()
-      await come('abcdef', 0.5)
-      nowMs += 1
-      timers[0]()
-      for (let count = 0; count < 5; count++) await come('abcdef', 0.5)
+      for (let count = 0; count < 6; count++) await come('abcdef', 0.5)
+      expect(naps).toEqual([1])
       expect(requests).toEqual(Array(6).fill('abcdef'))
       await comeFast()
       await come('a', 0.25)
-      expect(requests).toEqual([])
+      expect(naps).toEqual([1])
     })
 
-    test('after one to which somebody came it is worth waiting again', async () => {
+    test('after one in which somebody came it is worth waiting again', async () => {
       await comeFast()
+      comesMeanwhile = ['b', 'd']
       await come('a', 0.25)
-      await come('b', 0.25)
-      timers[0]()
       await come('c', 0.25)
-      expect(requests).toEqual(['ab'])
+      expect(naps).toEqual([1, 1])
+      expect(requests).toEqual(['ab', 'cd'])
     })
 
     test('where rows come slowly none waits, and soon after a fast while neither', async () => {

@@ -1,7 +1,8 @@
 /**
  * Gathers rows into requests. A request holds what arrived while those before it were on their way,
- * and where rows come so fast that more will be there within a millisecond, it waits for them. When
- * little happens every row goes out at once.
+ * and where rows come so fast that more will be there within a millisecond, it waits for them: the
+ * whole thread sleeps, and then reads all sockets at once (ADR 0063). When little happens every row
+ * goes out at once.
  */
 
 /** Rows that must be expected within the wait, so that it is worth it. */
@@ -52,6 +53,12 @@ export const CLUSTER_LIMITS = Object.freeze({
   requestsMax: 256,
   companyMsMax: 0,
 })
+
+/** What the thread sleeps on. */
+const NEVER_WOKEN = new Int32Array(new SharedArrayBuffer(4))
+
+/** Stops the thread for a while. @param {number} ms */
+const nap = (ms) => void Atomics.wait(NEVER_WOKEN, 0, 0, ms)
 
 /** @typedef {import('./row.js').Row} Row */
 
@@ -123,15 +130,15 @@ export class Batcher {
   #writer
   #onRequest
   #now
-  #after
+  #nap
   /** @type {Row[]} */
   #queue = []
   /** Since when the first of them waits, by the clock that only goes forward. */
   #sinceMs = 0
   #inFlight = 0
   #isScheduled = false
-  /** Ends the wait for company. @type {NodeJS.Timeout | undefined} */
-  #timer
+  /** Rows that were there before the nap in which others should have come; 0 without one. */
+  #rowsBeforeNap = 0
   /** Rows that have come since the rate was last looked at, and when that was. */
   #rowsCame = 0
   #ratedMs
@@ -143,16 +150,16 @@ export class Batcher {
    * @param {BatchLimits} parts.limits
    * @param {(rows: number) => void} [parts.onRequest]  For measuring: rows of a request.
    * @param {() => number} [parts.now]  A clock that only goes forward, in milliseconds.
-   * @param {(call: () => void, ms: number) => NodeJS.Timeout} [parts.after]  Calls later.
+   * @param {(ms: number) => void} [parts.nap]  Stops the thread.
    */
   constructor({ writer, limits, onRequest = () => {}, ...clock }) {
-    const { now = () => performance.now(), after = setTimeout } = clock
+    const { now = () => performance.now(), nap: sleep = nap } = clock
     /** May be replaced once it is known which database this is. */
     this.limits = limits
     this.#writer = writer
     this.#onRequest = onRequest
     this.#now = now
-    this.#after = after
+    this.#nap = sleep
     this.#ratedMs = now()
   }
 
@@ -170,13 +177,7 @@ export class Batcher {
   add(row) {
     if (this.#queue.push(row) === 1) this.#sinceMs = this.#now()
     this.#rowsCame++
-    if (this.#isScheduled || this.#inFlight >= this.limits.requestsMax) return
-    // After all sockets of this turn were read, so that what arrived together goes together.
-    this.#isScheduled = true
-    setImmediate(() => {
-      this.#isScheduled = false
-      this.#sendOrWait()
-    })
+    this.#schedule()
   }
 
   /** Forgets rows that wait. @param {(row: Row) => boolean} isUseless */
@@ -188,30 +189,36 @@ export class Batcher {
     })
   }
 
-  #sendOrWait() {
-    if (this.#queue.length === 0 || this.#inFlight >= this.limits.requestsMax) return
-    const nowMs = this.#now()
-    const waitedMs = nowMs - this.#sinceMs
-    const rowsPerMs = rateAfter(this.#rowsPerMs, this.#rowsCame, nowMs - this.#ratedMs)
-    const queue = { rows: this.#queue.length, waitedMs, rowsPerMs }
-    const ms = companyMs(queue, this.limits.companyMsMax)
-    if (ms === 0) this.#send()
-    else this.#timer ??= this.#after(() => this.#endWait(queue.rows), ms)
+  #schedule() {
+    if (this.#isScheduled || this.#inFlight >= this.limits.requestsMax) return
+    // After all sockets of this turn were read, so that what arrived together goes together.
+    this.#isScheduled = true
+    setImmediate(() => {
+      this.#isScheduled = false
+      this.#sendOrNap()
+    })
   }
 
-  /** @param {number} rows  That waited at first. */
-  #endWait(rows) {
+  #sendOrNap() {
+    const rows = this.#queue.length
+    if (rows === 0 || this.#inFlight >= this.limits.requestsMax) return
+    const nowMs = this.#now()
+    const waitedMs = nowMs - this.#sinceMs
     // Those who would come wait for us: clients that send when the last one is acknowledged.
-    if (this.#queue.length === rows) this.#rowsPerMs = 0
-    this.#send()
+    if (rows === this.#rowsBeforeNap) this.#rowsPerMs = 0
+    const rowsPerMs = rateAfter(this.#rowsPerMs, this.#rowsCame, nowMs - this.#ratedMs)
+    const ms = companyMs({ rows, waitedMs, rowsPerMs }, this.limits.companyMsMax)
+    if (ms === 0) return this.#send()
+    // A short nap to which nobody comes says nothing.
+    this.#rowsBeforeNap = rowsPerMs * ms >= COMPANY_ROWS_MIN ? rows : 0
+    this.#nap(ms)
+    this.#schedule()
   }
 
   #send() {
-    clearTimeout(this.#timer)
-    this.#timer = undefined
-    const free = this.limits.requestsMax - this.#inFlight
-    if (free <= 0 || this.#queue.length === 0) return
+    this.#rowsBeforeNap = 0
     this.#noteRate()
+    const free = this.limits.requestsMax - this.#inFlight
     const { requests, taken } = plan(this.#queue, this.limits, free)
     this.#queue = taken === this.#queue.length ? [] : this.#queue.slice(taken)
     for (const rows of requests) {
@@ -219,7 +226,7 @@ export class Batcher {
       this.#onRequest(rows.length)
       void this.#writer.write(rows).finally(() => {
         this.#inFlight--
-        this.#sendOrWait()
+        if (this.#queue.length > 0) this.#schedule()
       })
     }
   }
