@@ -172,3 +172,39 @@ fn until_failure(directory: &Path) -> (i32, String) {
 fn until_success(directory: &Path) {
     while !ctl(directory, &["status"]).status.success() {}
 }
+
+#[test]
+fn a_flush_and_a_compaction_end_when_they_are_done() {
+    let directory = tempdir().expect("a directory");
+    let directory = directory.path();
+    let engine = Engine::start(directory, &["--shards", "2"]);
+    let mut client = with_schema(&engine);
+    client.run("ALTER TABLE k.t WITH gc_grace_seconds = 0");
+    for round in 0..3 {
+        insert(&mut client, round * 50..(round + 1) * 50);
+        assert_eq!(json(directory, &["flush", "k.t"]), serde_json::json!({ "tables": 1 }));
+        let table = &json(directory, &["tablestats", "k.t"])[0];
+        assert_eq!(
+            (&table["memtable_rows"], &table["rows_estimated"]),
+            (&0.into(), &{ (round + 1) * 50 }.into())
+        );
+    }
+    for p in 0..7 {
+        client.run(&format!("DELETE FROM k.t WHERE p = {p} AND c < 140"));
+    }
+    let done = json(directory, &["compact", "k"]);
+    let before = done["sstables_before"].as_u64().expect("a number");
+    assert!((4..=8).contains(&before), "{done}");
+    assert_eq!((&done["sstables_after"], &done["left_alone"]), (&2.into(), &0.into()), "{done}");
+    let table = &json(directory, &["tablestats", "k.t"])[0];
+    assert_eq!((&table["sstables"], &table["rows_estimated"]), (&2.into(), &10.into()), "{table}");
+    assert!(
+        table["compaction_bytes"].as_u64() > Some(0) && table["flush_bytes"].as_u64() > Some(0)
+    );
+    let select = client.prepare("SELECT c FROM k.t WHERE p = ?");
+    let rows = (0..7i32).map(|p| client.all_rows(&select, &[&p.to_be_bytes()]).len());
+    assert_eq!(rows.sum::<usize>(), 10);
+    assert!(text(directory, &["flush"]).contains("2 tables have nothing in memory alone"));
+    let (code, told) = failure(directory, &["compact", "nothing"]);
+    assert!(code == 1 && told.contains("nothing: there is no such keyspace or table"), "{told}");
+}

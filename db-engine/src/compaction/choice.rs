@@ -60,11 +60,7 @@ pub fn choose(
         return merged(size_tiered(tiers, all, most));
     };
     let window_of = |timestamp_us: i64| timestamp_us.div_euclid(window_us);
-    let spans = |one: &Candidate| {
-        let newest = window_of(one.timestamp_max);
-        one.window != newest && window_of(one.timestamp_min) != newest
-    };
-    if let Some(place) = candidates.iter().position(spans) {
+    if let Some(place) = spanning(candidates, window_us) {
         return Some(Selection { places: vec![place], splits: true });
     }
     let mut windows: BTreeMap<i64, Vec<(usize, &Candidate)>> = BTreeMap::new();
@@ -81,6 +77,37 @@ pub fn choose(
         } else {
             Vec::new()
         })
+    })
+}
+
+/// The next sstables to be merged, `most` of them at most, where all of these are to become one, or
+/// one for each window; and whether they are the last of their window. What is one already is
+/// written once more, too. `None` if there are none.
+#[must_use]
+pub fn choose_all(
+    settings: &TableSettings,
+    candidates: &[Candidate],
+    most: usize,
+) -> Option<(Selection, bool)> {
+    let window_us = settings.window_us.filter(|window_us| *window_us > 0);
+    if let Some(place) = window_us.and_then(|window_us| spanning(candidates, window_us)) {
+        return Some((Selection { places: vec![place], splits: true }, false));
+    }
+    let window_of = |one: &Candidate| window_us.map(|us| one.timestamp_max.div_euclid(us));
+    let window = candidates.iter().map(window_of).min()?;
+    let own = candidates.iter().enumerate().filter(|(_, one)| window_of(one) == window);
+    let mut own: Vec<_> = own.collect();
+    own.sort_by_key(|(_, one)| one.bytes);
+    let places = own.iter().take(most).map(|(place, _)| *place).collect();
+    Some((Selection { places, splits: false }, own.len() <= most))
+}
+
+/// One that spans several windows, because the windows were others when it was written.
+fn spanning(candidates: &[Candidate], window_us: i64) -> Option<usize> {
+    let window_of = |timestamp_us: i64| timestamp_us.div_euclid(window_us);
+    candidates.iter().position(|one| {
+        let newest = window_of(one.timestamp_max);
+        one.window != newest && window_of(one.timestamp_min) != newest
     })
 }
 

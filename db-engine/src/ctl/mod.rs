@@ -8,7 +8,7 @@ mod asking;
 mod text;
 
 use crate::server::{
-    accounts::{SstableAccount, Status, TableAccount},
+    accounts::{CompactAccount, FlushAccount, SstableAccount, Status, TableAccount},
     errands::Request,
 };
 use asking::{EngineAnswer, ask};
@@ -48,6 +48,17 @@ enum Command {
     List {
         /// KEYSPACE or KEYSPACE.TABLE.
         #[arg(required = true)]
+        tables: Vec<String>,
+    },
+    /// Write what is in memory to sstables; returns when it is durable there.
+    Flush {
+        /// KEYSPACE or KEYSPACE.TABLE; all if none is given.
+        tables: Vec<String>,
+    },
+    /// Flush, and then make the sstables of each window of a table one, or all of them where it
+    /// has no windows; returns when it is done. It goes on if this program is ended.
+    Compact {
+        /// KEYSPACE or KEYSPACE.TABLE; all if none is given.
         tables: Vec<String>,
     },
 }
@@ -100,6 +111,14 @@ fn run(arguments: &Arguments) -> Result<String, CtlFailure> {
             let request = Request::List { tables: tables.clone() };
             let asked = ask(&arguments.data_dir, &request)?;
             shown::<Vec<SstableAccount>>(arguments, &asked, |all| text::sstables(&all))
+        }
+        Command::Flush { tables } => {
+            let asked = ask(&arguments.data_dir, &Request::Flush { tables: tables.clone() })?;
+            shown::<FlushAccount>(arguments, &asked, |done| text::flushed(&done))
+        }
+        Command::Compact { tables } => {
+            let asked = ask(&arguments.data_dir, &Request::Compact { tables: tables.clone() })?;
+            shown::<CompactAccount>(arguments, &asked, |done| text::compacted(&done))
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::{
     config::Bytes,
-    server::accounts::{SstableAccount, Status, TableAccount},
+    server::accounts::{CompactAccount, FlushAccount, SstableAccount, Status, TableAccount},
 };
 use std::fmt::Write;
 
@@ -88,6 +88,30 @@ pub(super) fn sstables(of: &[SstableAccount]) -> String {
         ]
     });
     table(&heads, rows)
+}
+
+pub(super) fn flushed(of: &FlushAccount) -> String {
+    format!("flushed: {} tables have nothing in memory alone\n", of.tables)
+}
+
+pub(super) fn compacted(of: &CompactAccount) -> String {
+    let mut out = format!(
+        "compacted {} tables: {} sstables with {} were {} with {}\n",
+        of.tables,
+        of.sstables_after,
+        bytes(of.bytes_after),
+        of.sstables_before,
+        bytes(of.bytes_before),
+    );
+    if of.left_alone > 0 {
+        let _ = writeln!(
+            out,
+            "{} sstables stay as they are: they cannot be read, of which the engine's log tells, \
+             or hold rows of several shards",
+            of.left_alone
+        );
+    }
+    out
 }
 
 /// Columns under their heads; all but the first flush right.

@@ -63,3 +63,19 @@ pub struct SstableAccount {
     /// `None` if some of it is there for ever.
     pub expires_s: Option<i64>,
 }
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct FlushAccount {
+    pub tables: usize,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct CompactAccount {
+    pub tables: usize,
+    pub sstables_before: usize,
+    pub bytes_before: u64,
+    pub sstables_after: usize,
+    pub bytes_after: u64,
+    /// Sstables that stay as they are: they cannot be read, or hold rows of several shards.
+    pub left_alone: usize,
+}

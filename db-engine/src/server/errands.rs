@@ -5,7 +5,7 @@
 //! shard but what it must do itself, which it is asked for through its letterbox.
 
 use super::{
-    accounts::{ShareAccount, SstableAccount, Status, TableAccount},
+    accounts::{CompactAccount, FlushAccount, ShareAccount, SstableAccount, Status, TableAccount},
     socket::{LOCAL_PATH_BYTES_MAX, listen_local},
     stop::Stop,
 };
@@ -13,14 +13,15 @@ use crate::{
     budget::Share,
     io::{Clock, limits::free_bytes},
     metrics::{Counter, ShardMetrics},
+    mutation::TableNumber,
     schema::{Catalog, Table},
     shard::{
-        errand::Errand,
+        errand::{CompactionTold, Errand},
         peers::{Letterbox, Parcel},
         shared::Shared,
     },
     sstable::{SstableId, Summary},
-    store::TableReport,
+    store::{CompactionLeft, TableReport},
 };
 use log::{info, warn};
 use serde::{Deserialize, Serialize};
@@ -53,6 +54,8 @@ const CLIENT_TIME_MAX: Duration = Duration::from_secs(5);
 /// How often a client is told how far its request is.
 const PROGRESS_TIME: Duration = Duration::from_secs(1);
 
+const STOPPING: &str = "the engine is stopping. Ask again when it runs";
+
 /// What the operator wants. Tables are `keyspace` or `keyspace.table`; none are all.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(tag = "command", rename_all = "lowercase")]
@@ -67,6 +70,16 @@ pub enum Request {
     /// The sstables of tables.
     List {
         /// Of which.
+        tables: Vec<String>,
+    },
+    /// Have what is in memory of tables in sstables.
+    Flush {
+        /// Of which.
+        tables: Vec<String>,
+    },
+    /// Compact tables as far as it goes.
+    Compact {
+        /// Which.
         tables: Vec<String>,
     },
 }
@@ -165,6 +178,8 @@ impl Errands {
             Request::Status => json(&self.status()?),
             Request::Tablestats { tables } => json(&self.table_accounts(&tables, teller)?),
             Request::List { tables } => json(&self.sstable_accounts(&tables, teller)?),
+            Request::Flush { tables } => json(&self.flush(&tables, teller)?),
+            Request::Compact { tables } => json(&self.compact(&tables, teller)?),
         }
     }
 
@@ -241,6 +256,46 @@ impl Errands {
         Ok(accounts)
     }
 
+    fn flush(&self, names: &[String], teller: &Teller<'_>) -> Result<FlushAccount, Refusal> {
+        let numbers = numbers(&resolve(&self.shared.schema().1, names)?);
+        self.ask_all(teller, |to| Errand::Flush(numbers.clone(), to))?;
+        Ok(FlushAccount { tables: numbers.len() })
+    }
+
+    fn compact(&self, names: &[String], teller: &Teller<'_>) -> Result<CompactAccount, Refusal> {
+        // What lies in memory may be older than a deletion that could be forgotten.
+        self.flush(names, teller)?;
+        let before = self.table_accounts(names, teller)?;
+        let numbers = numbers(&resolve(&self.shared.schema().1, names)?);
+        let (to, told) = channel();
+        self.post(|| Errand::Compact(numbers.clone(), to.clone()));
+        drop(to);
+        let mut left = BTreeMap::new();
+        // It ends when no shard has anything to tell any more.
+        loop {
+            match told.recv_timeout(PROGRESS_TIME) {
+                Ok(CompactionTold { shard, left: of_shard }) => drop(left.insert(shard, of_shard)),
+                Err(RecvTimeoutError::Timeout) if !self.stop.is_requested() => {
+                    teller.tell(&progress(left.values()))?;
+                }
+                Err(RecvTimeoutError::Timeout) => return Err(STOPPING.to_owned()),
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        if left.len() < self.boxes.len() || left.values().any(|left| left.sstables > 0) {
+            return Err(STOPPING.to_owned());
+        }
+        let after = self.table_accounts(names, teller)?;
+        Ok(CompactAccount {
+            tables: after.len(),
+            sstables_before: before.iter().map(|table| table.sstables).sum(),
+            bytes_before: before.iter().map(|table| table.sstable_bytes).sum(),
+            sstables_after: after.iter().map(|table| table.sstables).sum(),
+            bytes_after: after.iter().map(|table| table.sstable_bytes).sum(),
+            left_alone: left.values().map(|left| left.left_alone).sum(),
+        })
+    }
+
     /// What each shard tells of each of these tables.
     fn reports(
         &self,
@@ -249,7 +304,7 @@ impl Errands {
     ) -> Result<Vec<(Arc<Table>, OfShards)>, Refusal> {
         let catalog = self.shared.schema().1;
         let tables = resolve(&catalog, names)?;
-        let numbers: Vec<_> = tables.iter().map(|table| table.number).collect();
+        let numbers = numbers(&tables);
         let told = self.ask_all(teller, |to| Errand::Report(numbers.clone(), to))?;
         let mut by_table: BTreeMap<_, OfShards> = BTreeMap::new();
         for report in told.into_iter().flatten() {
@@ -269,9 +324,7 @@ impl Errands {
         errand: impl Fn(Sender<T>) -> Errand,
     ) -> Result<Vec<T>, Refusal> {
         let (to, answers) = channel();
-        for letterbox in &self.boxes {
-            letterbox.deliver(Parcel::of_operator(errand(to.clone())));
-        }
+        self.post(|| errand(to.clone()));
         drop(to);
         let mut answered = Vec::new();
         while answered.len() < self.boxes.len() {
@@ -281,11 +334,35 @@ impl Errands {
                     let (done, all) = (answered.len(), self.boxes.len());
                     teller.tell(&format!("{done} of {all} shards are done"))?;
                 }
-                Err(_) => return Err("the engine is stopping".to_owned()),
+                Err(_) => return Err(STOPPING.to_owned()),
             }
         }
         Ok(answered)
     }
+
+    /// Gives every shard an errand.
+    fn post(&self, errand: impl Fn() -> Errand) {
+        for letterbox in &self.boxes {
+            letterbox.deliver(Parcel::of_operator(errand()));
+        }
+    }
+}
+
+/// How much is left of a compaction, in all shards.
+fn progress<'a>(left: impl Iterator<Item = &'a CompactionLeft>) -> String {
+    let (mut sstables, mut bytes, mut waits) = (0, 0, false);
+    for of_shard in left {
+        sstables += of_shard.sstables;
+        bytes += of_shard.bytes;
+        waits |= of_shard.waits_for_space && of_shard.sstables > 0;
+    }
+    let mib = bytes >> 20;
+    let waits = if waits { "; it waits until there is room on the disk" } else { "" };
+    format!("{sstables} sstables with {mib} MiB are still to be compacted{waits}")
+}
+
+fn numbers(tables: &[Arc<Table>]) -> Vec<TableNumber> {
+    tables.iter().map(|table| table.number).collect()
 }
 
 /// Tells a client how far its request is.

@@ -41,6 +41,7 @@ use crate::{
 };
 use ddl::Changes;
 use dependent::Dependents;
+use errand::OpenErrand;
 use peers::{Parcel, Peers};
 use read::Reading;
 use round_robin::RoundRobin;
@@ -135,6 +136,8 @@ struct Core {
     cells: Vec<u8>,
     lz4: Vec<u8>,
     traced: TracedRequests,
+    /// What the operator wants, as far as it is not done.
+    errands: Vec<OpenErrand>,
     stored: StoreMetrics,
 }
 
@@ -183,6 +186,7 @@ impl Shard {
             cells: Vec::new(),
             lz4: Vec::new(),
             traced: TracedRequests::default(),
+            errands: Vec::new(),
             stored: StoreMetrics::default(),
         };
         let frame_bytes_max = parameters.frame_bytes_max;

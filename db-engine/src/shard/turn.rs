@@ -41,6 +41,7 @@ impl Shard {
         core.go_on_with_dependents(sessions);
         core.look_at_clock();
         core.hear_store(sessions)?;
+        core.go_on_with_errands();
         core.change_schema(sessions)?;
         core.store.turn_end();
         core.peers.deliver();

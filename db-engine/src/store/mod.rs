@@ -21,6 +21,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use hashbrown::HashMap;
 
+pub use compacting::CompactionLeft;
 pub use metrics::StoreMetrics;
 pub use report::TableReport;
 pub use request::{
@@ -215,6 +216,8 @@ pub struct Store {
     flushing_rows: usize,
     /// A write was refused for want of memory while nothing was being flushed.
     is_short: bool,
+    /// The operator wants tables flushed.
+    is_flush_wanted: bool,
     /// Bytes of the indexes of all sstables.
     index_bytes: usize,
     metrics: StoreMetrics,
@@ -301,6 +304,7 @@ impl Store {
             flushing_bytes: 0,
             flushing_rows: 0,
             is_short: false,
+            is_flush_wanted: false,
             index_bytes: 0,
             metrics: StoreMetrics::default(),
             config: config.clone(),

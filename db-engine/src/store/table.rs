@@ -46,6 +46,8 @@ pub(super) struct TableData {
     pub active: Memtable,
     /// `None` if that is nothing.
     pub unflushed: Option<Unflushed>,
+    /// The operator wants it flushed.
+    pub is_flush_wanted: bool,
     /// What is being flushed.
     pub flushing: Option<Arc<Memtable>>,
     /// Those with the newest write first. Reads under way share the list as it was when they began.

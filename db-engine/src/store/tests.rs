@@ -1,5 +1,6 @@
 mod compactions;
 mod newest;
+mod on_demand;
 mod ranges;
 mod reads;
 mod refusals;

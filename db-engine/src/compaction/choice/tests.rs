@@ -1,4 +1,4 @@
-use super::{Candidate, LATE_PART, PATIENCE, Selection, choose};
+use super::{Candidate, LATE_PART, PATIENCE, Selection, choose, choose_all};
 use crate::{
     compaction::expiry::{Extent, droppable},
     io::Random,
@@ -302,5 +302,52 @@ fn days_of_measurements_cost_few_bytes_and_leave_few_sstables() {
         assert!(days.newest <= PATIENCE * 4 && days.older <= 18, "{what}");
         // Those hours, a day in which more came for it, and the hours at both ends.
         assert!(days.windows <= 18 + 24 + 2, "{what}");
+    }
+}
+
+/// What is asked for ends: one sstable for each window is left, none spans several, and each byte
+/// is written once where all of a window are merged at once.
+#[test]
+fn whatever_there_is_becomes_one_for_each_window() {
+    let windowed = settings(Some(HOUR_US));
+    for (settings, seed) in [(windowed, 1..300), (settings(None), 300..400)] {
+        for seed in seed {
+            let mut random = Random(seed);
+            let most = usize::try_from(2 + random.below(6)).expect("small");
+            let mut left: Vec<Candidate> = (0..random.below(20))
+                .map(|_| {
+                    let hour = i64::try_from(random.below(4)).expect("small");
+                    let mut one = of_hour(hour, 1 + random.below(100));
+                    if random.below(5) == 0 {
+                        // Of windows of days, before they became those of hours.
+                        (one.timestamp_min, one.window) = (-5 * HOUR_US, 0);
+                        one.timestamp_max = hour * HOUR_US + 3 * HOUR_US;
+                    }
+                    one
+                })
+                .collect();
+            let mut done: Vec<Candidate> = Vec::new();
+            let mut merges = 0;
+            while let Some((selection, is_last)) = choose_all(&settings, &left, most) {
+                merges += 1;
+                assert!(merges < 100 && selection.places.len() <= most, "seed {seed}");
+                let places: BTreeSet<usize> = selection.places.iter().copied().collect();
+                let inputs: Vec<Candidate> = places.iter().map(|place| left[*place]).collect();
+                let kept = left.iter().enumerate().filter(|(place, _)| !places.contains(place));
+                left = kept.map(|(_, one)| *one).collect();
+                let outputs = if selection.splits {
+                    let last = inputs[0].timestamp_max.div_euclid(HOUR_US);
+                    (last - 1..=last).map(|hour| of_hour(hour, 1)).collect()
+                } else {
+                    let newest = inputs.iter().map(|one| one.timestamp_max).max().expect("some");
+                    let bytes = inputs.iter().map(|one| one.bytes).sum();
+                    vec![of_hour(newest.div_euclid(HOUR_US), bytes)]
+                };
+                if is_last { done.extend(outputs) } else { left.extend(outputs) }
+            }
+            let windows: BTreeSet<i64> = done.iter().map(|one| one.window).collect();
+            let most = if settings.window_us.is_some() { windows.len() } else { 1 };
+            assert!(left.is_empty() && done.len() <= most, "seed {seed}: {done:?}");
+        }
     }
 }

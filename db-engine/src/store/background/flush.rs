@@ -5,7 +5,10 @@
 //! when that has reached its limit, or its rows have been in memory for a day.
 
 use super::{Committed, Encoder, Task};
-use crate::store::{Store, TableData, table::Unflushed};
+use crate::{
+    mutation::TableNumber,
+    store::{Store, TableData, table::Unflushed},
+};
 
 /// A flush takes less than this, in microseconds, unless the machine is far too busy. While memory
 /// lasts for longer it need not begin.
@@ -27,7 +30,7 @@ pub(in crate::store) struct Filling {
 impl Store {
     /// When the next flush is due, by what has elapsed.
     pub(in crate::store) fn flush_due_us(&self) -> Option<u64> {
-        if self.is_log_due() {
+        if self.is_flush_wanted || self.is_log_due() {
             return Some(0);
         }
         if self.closing && self.log.is_idle() && !self.is_recorded() {
@@ -38,6 +41,23 @@ impl Store {
             return Some(0);
         }
         Some(since_us.saturating_add(self.config.data_lifetime_us))
+    }
+
+    /// Begins to flush what these tables have in memory now.
+    pub fn flush_tables(&mut self, tables: &[TableNumber]) {
+        for number in tables {
+            let Some(table) = self.tables.get_mut(number) else { continue };
+            table.is_flush_wanted = table.unflushed.is_some();
+            self.is_flush_wanted |= table.is_flush_wanted;
+        }
+    }
+
+    /// Whether all that [`Self::flush_tables`] was asked for is in sstables. Asked in every turn:
+    /// another flush may begin in the next.
+    #[must_use]
+    pub fn has_flushed(&self, tables: &[TableNumber]) -> bool {
+        let known = tables.iter().filter_map(|number| self.tables.get(number));
+        known.into_iter().all(|table| !table.is_flush_wanted && table.flushing.is_none())
     }
 
     /// Whether no row is in memory alone, and the journal knows where the log ends.
@@ -86,6 +106,7 @@ impl Store {
         let is_due = |table: &TableData, unflushed: Unflushed| {
             let age_us = now_us.saturating_sub(unflushed.since_us);
             self.closing
+                || table.is_flush_wanted
                 || age_us >= self.config.data_lifetime_us
                 || large.is_some_and(|large| table.active.bytes() >= large)
                 || old.is_some_and(|old| unflushed.segment <= old)
@@ -95,8 +116,10 @@ impl Store {
             .iter()
             .filter_map(|(number, table)| is_due(table, table.unflushed?).then_some(*number));
         let tables: Vec<_> = due.collect();
+        self.is_flush_wanted = false;
         for number in &tables {
             let Some(table) = self.tables.get_mut(number) else { continue };
+            table.is_flush_wanted = false;
             let memtable = std::mem::take(&mut table.active);
             self.active_bytes -= memtable.bytes();
             self.flushing_bytes += memtable.bytes();

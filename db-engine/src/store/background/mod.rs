@@ -182,6 +182,7 @@ impl Store {
         self.journal.length = script.journal_length;
         self.recorded = script.log_end;
         let Some(committed) = script.committed else {
+            self.compacting.replaced(&script.outputs, &script.removed);
             self.take_compacted(script.outputs, &script.removed);
             self.forget(&script.removed);
             return self.note_sstables();

@@ -9,32 +9,33 @@
 //! elsewhere, in memory or in other sstables, was written after it: when the compaction begins, and
 //! again when it is to count.
 
+mod choosing;
 mod combine;
 mod inputs;
+mod major;
 mod share;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
     io,
-    ops::Bound,
-    sync::Arc,
 };
 
+pub use self::major::CompactionLeft;
 use self::{
+    choosing::Chosen,
     combine::{Combined, Combiner, Destination},
-    inputs::{InputFile, READ_BYTES},
+    inputs::InputFile,
+    major::Major,
 };
 use super::{
     Fatal, Store,
     background::{NO_SPACE_PAUSE_US, Output, Script, Task, WindowWriters},
-    table::Sstable,
     turn::InFlight,
 };
 use crate::{
-    compaction::choice::{Candidate, Selection, choose},
     error::{Error, is_passing},
     io::{Buffer, Completion, FileId, Operation, Outcome, TimeSlice},
-    mutation::{Forgettable, TableNumber, token::shard_of},
+    mutation::{Forgettable, TableNumber},
     sstable::SstableId,
 };
 
@@ -100,6 +101,8 @@ pub(super) struct Compaction {
     finished: Vec<Output>,
     /// Nothing is combined before this moment.
     next_us: u64,
+    /// Thousandths of the time that it may take at least.
+    share_min: u64,
 }
 
 impl Compaction {
@@ -232,6 +235,16 @@ pub(super) struct Compacting {
     keeps_all: bool,
     /// Thousandths of the time that it may take.
     pub share: u64,
+    /// What the operator asked for.
+    pub major: Major,
+}
+
+impl Compacting {
+    /// Those have become these.
+    pub fn replaced(&mut self, outputs: &[Output], inputs: &[SstableId]) {
+        let outputs = outputs.iter().map(|output| (output.summary.table, output.summary.id));
+        self.major.replaced(inputs, &outputs.collect::<Vec<_>>());
+    }
 }
 
 impl Store {
@@ -254,39 +267,8 @@ impl Store {
         self.compacting.is_due && !self.closing && !is_removing
     }
 
-    /// Begins a compaction, if one is due.
-    pub(super) fn choose_compaction(&mut self, now_us: u64) {
-        let state = &self.compacting;
-        let is_paused = now_us < state.pause_until_us;
-        if state.current.is_some() || is_paused || !self.may_choose() {
-            return;
-        }
-        let is_own = |token| shard_of(token, self.config.shards) == self.shard;
-        let most = self.config.cache_bytes_max / 4 / (READ_BYTES + 2 * self.config.block_bytes);
-        let last = state.last.unwrap_or(TableNumber(u32::MAX));
-        let behind = self.tables.range((Bound::Excluded(last), Bound::Unbounded));
-        let mut chosen = None;
-        for (number, table) in behind.chain(self.tables.range(..=last)) {
-            let is_usable = |one: &&Arc<Sstable>| {
-                one.summary.is_of(is_own) && !state.left_alone.contains(&one.summary.id)
-            };
-            let usable: Vec<&Arc<Sstable>> = table.sstables.iter().filter(is_usable).collect();
-            let candidates: Vec<Candidate> = usable.iter().map(|one| candidate(one)).collect();
-            let now_us = self.clock.now_us();
-            let choice = choose(&table.settings, &candidates, now_us, most.max(4));
-            if let Some(Selection { places, splits }) = choice {
-                let inputs = places.iter().map(|place| Arc::clone(usable[*place])).collect();
-                chosen = Some((*number, inputs, splits));
-                break;
-            }
-        }
-        match chosen {
-            Some((table, inputs, splits)) => self.begin_compaction(table, inputs, splits),
-            None => self.compacting.is_due = false,
-        }
-    }
-
-    fn begin_compaction(&mut self, table: TableNumber, inputs: Vec<Arc<Sstable>>, splits: bool) {
+    fn begin_compaction(&mut self, chosen: Chosen) {
+        let Chosen { table, inputs, splits, share_min } = chosen;
         let Some(settings) = self.tables.get(&table).map(|table| table.settings.clone()) else {
             return;
         };
@@ -327,6 +309,7 @@ impl Store {
             created: BTreeMap::new(),
             finished: Vec::new(),
             next_us: 0,
+            share_min,
         });
     }
 
@@ -357,7 +340,7 @@ impl Store {
         let mut time = TimeSlice::new(&*self.clock, slice_us);
         let result = current.step(&mut time);
         let took_us = self.clock.elapsed_us() - now_us;
-        let share = self.compacting.share.max(1);
+        let share = self.compacting.share.max(current.share_min).max(1);
         current.next_us = now_us + took_us.saturating_mul(1_000) / share;
         let operations = result.unwrap_or_else(|error| {
             let unreadable = current.combiner.unreadable;
@@ -483,15 +466,5 @@ impl Store {
         self.metrics.compactions_forgetting += u64::from(forgotten_us.is_some());
         self.task = Task::Write(Script::replace(current.finished, current.inputs));
         true
-    }
-}
-
-fn candidate(sstable: &Sstable) -> Candidate {
-    let summary = &sstable.summary;
-    Candidate {
-        bytes: summary.bytes,
-        window: summary.window,
-        timestamp_min: summary.timestamp_min,
-        timestamp_max: summary.timestamp_max,
     }
 }
