@@ -254,10 +254,8 @@ impl Store {
             bytes_max: config.log_bytes_max,
             staged_bytes_max: config.memtable_bytes_max / LOG_PART,
         };
-        let mut all = BTreeMap::new();
-        for (number, settings) in tables {
-            all.insert(*number, TableData { settings: settings.clone(), ..TableData::default() });
-        }
+        let empty = |of: &TableSettings| TableData { settings: of.clone(), ..TableData::default() };
+        let mut all: BTreeMap<_, _> = tables.iter().map(|(of, one)| (*of, empty(one))).collect();
         let own = range_of(shard, config.shards);
         let is_ours = |summary: &&Summary| {
             summary.token_first.0 <= *own.end() && *own.start() <= summary.token_last.0
