@@ -220,11 +220,11 @@ fn encode_fields(
     items: &[Literal],
     column: &str,
 ) -> Result<Vec<u8>, TypeError> {
-    check_count(fields, items.len(), column)?;
     let unfit = fields.iter().zip(items).position(|(ty, item)| !suits(ty, item));
     if let Some((number, ty)) = unfit.and_then(|number| Some((number, fields.get(number)?))) {
         return Err(not_of_component(column, number, ty));
     }
+    check_count(fields, items.len(), column)?;
     let (mut out, mut bytes) = (Vec::new(), 0);
     for (field, item) in fields.iter().zip(items) {
         let item =

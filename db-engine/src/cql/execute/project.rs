@@ -3,7 +3,10 @@
 use crate::{
     cql::{
         error::CqlError,
-        prepare::{plan::SelectPlan, source::Source},
+        prepare::{
+            plan::SelectPlan,
+            source::{Portion, Source},
+        },
     },
     mutation::{Cell, RowView},
     schema::CountedColumn,
@@ -160,6 +163,11 @@ impl<'a> Projector<'a> {
             Source::IfThere(first, second) => {
                 let start = out.len();
                 self.value(first, out)?;
+                // Of a frozen collection a slice without elements is a value all the same.
+                let is_slice = matches!(**first, Source::PartOf(_, _, Portion::Slice(..)));
+                if is_slice && out.get(start..) == Some(&[0; 4]) {
+                    return None;
+                }
                 out.truncate(start);
                 return self.value(second, out);
             }

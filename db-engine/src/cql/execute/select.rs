@@ -98,9 +98,10 @@ fn tokens(
     context: &BindContext,
 ) -> Result<Steps, CqlError> {
     let token_of = |slot: &BoundValue| {
-        let bytes = slot.find_key(values, context)?;
+        let refused = |what: &str| format!("Invalid {what} token value");
+        let bytes = slot.find_or_refuse(values, context, refused)?;
         let token = <[u8; 8]>::try_from(&*bytes).map(i64::from_be_bytes);
-        token.map_err(|_| CqlError::invalid("Invalid null token value"))
+        token.map_err(|_| CqlError::invalid(refused("null")))
     };
     let nothing = Ok(Steps::Keys { keys: Vec::new(), slices: Vec::new() });
     let from = match lower {

@@ -140,7 +140,6 @@ impl Binder {
     }
 
     fn tuple(&mut self, items: &[Term], of: &[CqlType], name: &str) -> Result<Operand, CqlError> {
-        fields::check_count(of, items.len(), name)?;
         let mut slots = Vec::new();
         for (number, (item, ty)) in items.iter().zip(of).enumerate() {
             let refused = || fields::not_of_component(name, number, ty).into();
@@ -154,6 +153,7 @@ impl Binder {
                 slot.map_err(|error| if is_unfit(item, &error) { refused() } else { error })?,
             );
         }
+        fields::check_count(of, items.len(), name)?;
         Ok(Operand::Items(slots))
     }
 

@@ -10,6 +10,7 @@ use crate::{
             contains::{check_order, contains, entry},
             input::{BoundValue, Operand, PartKey},
             plan::{Choice, Condition, Edge, KeyRanges, PartitionSet, RangeInput},
+            restrictions::{Restriction, Restrictions, Restricts},
             source::Source,
         },
     },
@@ -34,32 +35,6 @@ impl OfColumn {
     pub(super) fn is_empty(&self) -> bool {
         self.equal.is_none() && self.lower.is_none() && self.upper.is_none()
     }
-
-    pub(super) fn has_lower(&self) -> bool {
-        self.lower.is_some()
-    }
-
-    pub(super) fn has_upper(&self) -> bool {
-        self.upper.is_some()
-    }
-
-    /// Refuses one more condition that does not go with those before, of which the refusal tells.
-    pub(super) fn check_first(&self, name: &str) -> Result<(), CqlError> {
-        let which = match &self.equal {
-            None if self.is_empty() => return Ok(()),
-            None => {
-                return invalid(format!(
-                    "Column \"{name}\" cannot be restricted by both an equality and an inequality \
-                     relation"
-                ));
-            }
-            Some(Choice::One(_)) => "an Equal",
-            Some(_) => "a IN",
-        };
-        invalid(format!(
-            "{name} cannot be restricted by more than one relation if it includes {which}"
-        ))
-    }
 }
 
 /// A `WHERE`, sorted out.
@@ -73,6 +48,7 @@ pub(super) struct Where {
 pub(super) struct Sorter<'a> {
     pub table: &'a Table,
     pub allow_filtering: bool,
+    pub restrictions: Restrictions<'a>,
     /// Of the key's columns, and of the others up to the last that has any.
     pub columns: Vec<OfColumn>,
     /// Ends of a range over several columns: where it begins among the clustering columns.
@@ -123,50 +99,70 @@ impl<'a> Sorter<'a> {
         let columns = (0..key).map(|_| OfColumn::default()).collect();
         let (span, token) = (RangeInput::default(), OfColumn::default());
         let (of_elements, parts) = (Vec::new(), Vec::new());
-        Sorter { table, allow_filtering, columns, multi: None, span, token, of_elements, parts }
+        Sorter {
+            table,
+            allow_filtering,
+            restrictions: Restrictions::new(table),
+            columns,
+            multi: None,
+            span,
+            token,
+            of_elements,
+            parts,
+        }
     }
 
     pub(super) fn add(&mut self, relation: &Relation, binder: &mut Binder) -> Result<(), CqlError> {
-        let before = self.restricted_clustering();
-        self.add_relation(relation, binder)?;
-        self.check_edges(relation)?;
-        self.check_slices(relation, &before)
-    }
-
-    fn add_relation(&mut self, relation: &Relation, binder: &mut Binder) -> Result<(), CqlError> {
         match &relation.target {
             Target::Column(name) => {
                 let column = column(self.table, name)?;
                 check_order(column, relation.operator)?;
-                let condition = contains(column, relation, binder)?;
-                let source = Source::of(column);
-                let is_searched = self.of_elements.iter().any(|other| other.source == source);
-                let at = self.table.columns.iter().position(|other| other.name == *name);
-                let length = at.map_or(0, |at| at + 1).max(self.columns.len());
-                self.columns.resize_with(length, OfColumn::default);
-                let Some(of) = at.and_then(|at| self.columns.get_mut(at)) else { return Ok(()) };
-                match condition {
-                    None if is_searched => invalid(format!(
-                        "Collection column {name} can only be restricted by CONTAINS, CONTAINS \
-                         KEY, or map-entry equality"
-                    )),
-                    None => add_to(of, relation, column, binder),
-                    Some(condition) => {
-                        of.check_first(name)?;
-                        self.of_elements.push(condition);
-                        Ok(())
-                    }
+                if let Some(condition) = contains(column, relation, binder)? {
+                    self.restrict(&[column], Restricts::Elements)?;
+                    self.of_elements.push(condition);
+                    return Ok(());
                 }
+                let choice = match relation.operator {
+                    Operator::In => choice(&relation.value, column, binder)?.into_equal(),
+                    _ => Choice::One(binder.of_column(&relation.value, column)?),
+                };
+                self.restrict(&[column], Restricts::by(relation.operator, &choice))?;
+                let Some(of) = self.of_column(name) else { return Ok(()) };
+                set(of, relation.operator, choice)
             }
             Target::Entry(name, key) => {
                 let column = column(self.table, name)?;
                 let condition = entry(column, key, relation, binder, &mut self.parts)?;
+                self.restrict(&[column], Restricts::Elements)?;
                 self.of_elements.push(condition);
                 Ok(())
             }
             Target::Token(names) => self.add_token(names, relation, binder),
             Target::Columns(names) => self.add_multi(names, relation, binder),
         }
+    }
+
+    /// Checks that a relation on columns that follow each other goes with those before it.
+    pub(super) fn restrict(
+        &mut self,
+        columns: &[&Column],
+        kind: Restricts,
+    ) -> Result<(), CqlError> {
+        let first = columns.first().and_then(|column| self.place(&column.name));
+        let Some(begin) = first else { return Ok(()) };
+        let new = Restriction { columns: begin..begin + columns.len(), kind };
+        self.restrictions.add(new, self.allow_filtering)
+    }
+
+    fn place(&self, name: &str) -> Option<usize> {
+        self.table.columns.iter().position(|column| column.name == name)
+    }
+
+    pub(super) fn of_column(&mut self, name: &str) -> Option<&mut OfColumn> {
+        let at = self.place(name)?;
+        let length = self.columns.len().max(at + 1);
+        self.columns.resize_with(length, OfColumn::default);
+        self.columns.get_mut(at)
     }
 
     fn add_token(
@@ -193,15 +189,9 @@ impl<'a> Sorter<'a> {
             }
             term => binder.slot(term, "partition key token", &CqlType::Bigint)?,
         };
-        let name = names.join(", ");
-        if relation.operator == Operator::Eq && self.token.equal.is_none() && !self.token.is_empty()
-        {
-            return invalid(format!(
-                "Columns \"{name}\" cannot be restricted by both an equality and an inequality \
-                 relation"
-            ));
-        }
-        set(&mut self.token, relation.operator, slot, &name)
+        let choice = Choice::One(slot);
+        self.restrictions.add_token(Restricts::by(relation.operator, &choice))?;
+        set(&mut self.token, relation.operator, choice)
     }
 
     /// `token(…)` of values.
@@ -223,22 +213,6 @@ impl<'a> Sorter<'a> {
         Ok(BoundValue { name, ty, descending: false, operand })
     }
 
-    /// Whether a condition is about an element of the column.
-    pub(super) fn looks_into(&self, column: &Column) -> bool {
-        let of_column = |one: &Condition| one.source.column() == Some(column.number);
-        self.of_elements.iter().any(of_column)
-    }
-
-    /// Whether a condition is about clustering columns.
-    pub(super) fn restricts_clustering(&self) -> bool {
-        let key = self.table.partition_key().len();
-        let clustering = self.columns.get(key..key + self.table.clustering().len());
-        let of_elements = &self.of_elements;
-        self.multi.is_some()
-            || clustering.unwrap_or_default().iter().any(|of| !of.is_empty())
-            || of_elements.iter().any(|condition| condition.source.is_of_clustering())
-    }
-
     /// `selects_static_only`: nothing of the rows is asked for.
     pub(super) fn finish(mut self, selects_static_only: bool) -> Result<Where, CqlError> {
         let allow_filtering = self.allow_filtering;
@@ -246,13 +220,13 @@ impl<'a> Sorter<'a> {
         let key = self.table.partition_key().len();
         let clustering = key..key + self.table.clustering().len();
         let partitions = self.partitions(key, &mut conditions)?;
-        if selects_static_only && self.restricts_clustering() {
+        if selects_static_only && self.restrictions.of_clustering() {
             return invalid(
                 "Cannot restrict clustering columns when selecting only static columns",
             );
         }
         if !allow_filtering {
-            self.check_prefix()?;
+            self.restrictions.check_prefix()?;
         }
         let mut prefix = Vec::new();
         if matches!(partitions, PartitionSet::Keys(_)) {
@@ -356,10 +330,6 @@ fn add_edge(edge: &mut Option<Edge>, end: Option<(BoundValue, bool)>) {
     }
 }
 
-pub(super) fn refuse_second<T>(which: &str, name: &str) -> Result<T, CqlError> {
-    invalid(format!("More than one restriction was found for the {which} bound on {name}"))
-}
-
 fn orders(choice: &Choice) -> bool {
     match choice {
         Choice::One(slot) | Choice::List(_, slot) => slot.ty.has_order(),
@@ -384,44 +354,18 @@ fn push_conditions(source: &Source, of: OfColumn, conditions: &mut Vec<Condition
     }
 }
 
-fn add_to(
-    of: &mut OfColumn,
-    relation: &Relation,
-    column: &Column,
-    binder: &mut Binder,
-) -> Result<(), CqlError> {
-    let name = &column.name;
-    if relation.operator != Operator::In {
-        let slot = binder.of_column(&relation.value, column)?;
-        return set(of, relation.operator, slot, name);
-    }
-    of.check_first(name)?;
-    of.equal = Some(choice(&relation.value, column, binder)?.into_equal());
-    Ok(())
-}
-
-pub(super) fn set(
-    of: &mut OfColumn,
-    operator: Operator,
-    slot: BoundValue,
-    name: &str,
-) -> Result<(), CqlError> {
-    if of.equal.is_some() || operator == Operator::Eq {
-        of.check_first(name)?;
-    }
-    let (end, inclusive, which) = match operator {
-        Operator::Eq | Operator::In | Operator::Contains | Operator::ContainsKey => {
-            of.equal = Some(Choice::One(slot));
-            return Ok(());
+/// Keeps what a relation says of a column that `Restrictions` has let in.
+pub(super) fn set(of: &mut OfColumn, operator: Operator, choice: Choice) -> Result<(), CqlError> {
+    match (operator, choice) {
+        (Operator::Gt | Operator::Ge, Choice::One(slot)) => {
+            of.lower = Some((slot, operator == Operator::Ge));
         }
-        Operator::Gt | Operator::Ge => (&mut of.lower, operator == Operator::Ge, "start"),
-        Operator::Lt | Operator::Le => (&mut of.upper, operator == Operator::Le, "end"),
+        (Operator::Lt | Operator::Le, Choice::One(slot)) => {
+            of.upper = Some((slot, operator == Operator::Le));
+        }
         // The parser takes it in the IF of a write alone.
-        Operator::Ne => return Err(CqlError::unsupported("!= in a condition is")),
-    };
-    if end.is_some() {
-        return refuse_second(which, name);
+        (Operator::Ne, _) => return Err(CqlError::unsupported("!= in a condition is")),
+        (_, choice) => of.equal = Some(choice),
     }
-    *end = Some((slot, inclusive));
     Ok(())
 }

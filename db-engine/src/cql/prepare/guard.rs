@@ -59,7 +59,8 @@ fn check_row(table: &Table, write: &Modification) -> Result<(), CqlError> {
     let Delete { columns, relations, condition, .. } = delete;
     let is_about = |relation: &Relation, column: &Column| match &relation.target {
         Target::Column(name) => *name == column.name,
-        _ => false,
+        Target::Columns(names) => names.contains(&column.name),
+        Target::Entry(..) | Target::Token(_) => false,
     };
     let operator_of = |column: &Column| {
         let found = relations.iter().find(|relation| is_about(relation, column));

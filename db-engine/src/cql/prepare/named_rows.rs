@@ -57,7 +57,7 @@ impl Sorter<'_> {
         is_static_only: bool,
     ) -> Result<ManyRows, CqlError> {
         let partitions = self.whole_key(verb)?;
-        if is_static_only && self.restricts_clustering() {
+        if is_static_only && self.restrictions.of_clustering() {
             return invalid(format!(
                 "Invalid restrictions on clustering columns since the {} statement modifies only \
                  static columns",
@@ -67,28 +67,21 @@ impl Sorter<'_> {
         let key = self.table.partition_key().len();
         let clustering = key..key + self.table.clustering().len();
         if verb == Verb::Update {
-            if self.restricts_range() {
+            if self.restrictions.of_range() {
                 return invalid(
                     "Slice restrictions are not supported on the clustering columns in UPDATE \
                      statements",
                 );
             }
-            let missing = self.free_clustering();
+            let missing = self.restrictions.free_clustering();
             if !is_static_only && !missing.is_empty() {
                 let missing = missing.join(", ");
                 return invalid(format!("Some clustering keys are missing: {missing}"));
             }
         }
-        self.check_prefix()?;
-        let prefix = self.clustering(clustering.clone())?;
-        let table = self.table;
-        let mut of = self.columns.iter().skip(clustering.end);
-        let others: Vec<&str> = table
-            .with_cells()
-            .iter()
-            .filter(|column| of.next().is_some_and(|of| !of.is_empty()) || self.looks_into(column))
-            .map(|column| column.name.as_str())
-            .collect();
+        self.restrictions.check_prefix()?;
+        let prefix = self.clustering(clustering)?;
+        let others = self.restrictions.others();
         if !others.is_empty() {
             return invalid(format!(
                 "Non PRIMARY KEY columns found in where clause: {} ",

@@ -36,7 +36,7 @@ pub(super) fn prepare(table: &Arc<Table>, select: &Select) -> Result<Prepared, C
     for relation in &select.relations {
         sorter.add(relation, &mut binder)?;
     }
-    let restricts_clustering = sorter.restricts_clustering();
+    let restricts_clustering = sorter.restrictions.of_clustering();
     let mut parts = std::mem::take(&mut sorter.parts);
     let found = sorter.finish(selects_static_only)?;
     let Where { partitions, ranges, conditions } = found;

@@ -8,7 +8,7 @@ use crate::{
             source::{Aggregate, Facet, Fold, Portion, Source},
         },
     },
-    schema::Column,
+    schema::{Column, ColumnKind},
     types::CqlType,
 };
 
@@ -41,7 +41,15 @@ pub(super) fn facet(function: &str) -> Option<Facet> {
     })
 }
 
-/// What is asked of a regular column, and its type.
+/// Refuses to ask that of columns of the key.
+pub(super) fn check_facet(column: &Column, function: &str) -> Result<(), CqlError> {
+    if matches!(column.kind, ColumnKind::Regular | ColumnKind::Static) {
+        return Ok(());
+    }
+    invalid(format!("Cannot use selection function {function} on PRIMARY KEY part {}", column.name))
+}
+
+/// What is asked of a column with cells, and its type.
 pub(super) fn facet_of(column: &Column, facet: Facet, part: Portion) -> (Source, CqlType) {
     let one = if facet == Facet::Ttl { CqlType::Int } else { CqlType::Bigint };
     if !column.has_elements() {

@@ -6,11 +6,11 @@ use crate::{
         prepare::{
             binder::column,
             plan::ColumnSpec,
-            selected::{Selected, aggregate, facet, facet_of},
+            selected::{Selected, aggregate, check_facet, facet, facet_of},
             source::{Facet, Fold, Portion, Source},
         },
     },
-    schema::{Column, ColumnKind, Table},
+    schema::{Column, Table},
     types::CqlType,
 };
 
@@ -80,12 +80,7 @@ impl<'a> SelectedField<'a> {
         let Some(facet) = facet(function) else {
             return aggregate(function, self.source(), &self.ty, spec);
         };
-        if !matches!(self.column.kind, ColumnKind::Regular | ColumnKind::Static) {
-            return invalid(format!(
-                "Cannot use selection function {function} on PRIMARY KEY part {}",
-                self.column.name
-            ));
-        }
+        check_facet(self.column, function)?;
         let (source, ty) = facet_of(self.column, facet, self.part());
         let source = Source::IfThere(Box::new(self.source()), Box::new(source));
         Ok(Selected::new(source, Fold::First, ty.clone(), spec("", ty)))

@@ -9,7 +9,7 @@ use crate::{
             conditions::check_token_arguments,
             input::{KeyPurpose, PartKey},
             plan::ColumnSpec,
-            selected::{Selected, aggregate, facet, facet_of},
+            selected::{Selected, aggregate, check_facet, facet, facet_of},
             selected_field::SelectedField,
             source::{Facet, Fold, Portion, Source},
         },
@@ -154,12 +154,7 @@ fn call(table: &Table, name: &str, arguments: &[Selector]) -> Result<Selected, C
         return invalid(format!("Unknown function '{name}'"));
     };
     if let Some(facet) = facet(name) {
-        if !matches!(column.kind, ColumnKind::Regular | ColumnKind::Static) {
-            return invalid(format!(
-                "Cannot use selection function {name} on PRIMARY KEY part {}",
-                column.name
-            ));
-        }
+        check_facet(column, name)?;
         let (source, ty) = facet_of(column, facet, Portion::All);
         return Ok(Selected { source, kind: Fold::First, ty: ty.clone(), spec: spec("", ty) });
     }
@@ -269,14 +264,16 @@ impl<'a> SelectedPart<'a> {
         let Some(facet) = facet(function) else {
             return Err(CqlError::unsupported("A function of a part of a column is"));
         };
-        if self.column.kind != ColumnKind::Regular {
-            return invalid(format!(
-                "Cannot use selection function {function} on PRIMARY KEY part {}",
-                self.column.name
-            ));
-        }
+        check_facet(self.column, function)?;
         self.name = format!("{function}({})", self.name);
-        Ok(self.facet(facet))
+        let Self { column, part, .. } = self;
+        let mut selected = self.facet(facet);
+        if !column.has_elements() {
+            let whole = Box::new(Source::of(column));
+            let value = Box::new(Source::PartOf(whole, column.ty.clone(), part));
+            selected.source = Source::IfThere(value, Box::new(selected.source));
+        }
+        Ok(selected)
     }
 }
 

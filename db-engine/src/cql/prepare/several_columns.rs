@@ -9,6 +9,7 @@ use crate::{
             conditions::{Sorter, set},
             input::BoundValue,
             plan::{Choice, Edge},
+            restrictions::Restricts,
         },
     },
     schema::{Column, ColumnKind},
@@ -54,40 +55,38 @@ impl<'a> Sorter<'a> {
             return self.add_tuples(&columns, &relation.value, binder);
         }
         let slots = tuple_of(&columns, &relation.value, binder)?;
-        if relation.operator == Operator::Eq {
-            for (slot, column) in slots.into_iter().zip(&columns) {
-                let at = self.table.columns.iter().position(|other| other.name == column.name);
-                if let Some(of) = at.and_then(|at| self.columns.get_mut(at)) {
-                    set(of, Operator::Eq, slot, &column.name)?;
-                }
+        let (lower, upper) = match relation.operator {
+            Operator::Gt | Operator::Ge => (true, false),
+            Operator::Lt | Operator::Le => (false, true),
+            _ => {
+                self.restrict(&columns, Restricts::Equal)?;
+                return self.set_all(&columns, slots.into_iter().map(Choice::One));
             }
-            return Ok(());
-        }
-        if columns
-            .iter()
-            .any(|column| Some(column.descending) != columns.first().map(|c| c.descending))
-        {
+        };
+        self.restrict(&columns, Restricts::Range { lower, upper })?;
+        let descends = |column: &&Column| Some(column.descending);
+        if columns.iter().any(|column| descends(column) != columns.first().and_then(descends)) {
             return Err(CqlError::unsupported(
                 "A range over several columns of different directions is",
             ));
         }
-        if self.multi.is_some_and(|other| other != begin) {
-            return invalid("Column ranges must begin with the same column");
-        }
         self.multi = Some(begin);
-        let (edge, inclusive) = match relation.operator {
-            Operator::Gt | Operator::Ge => {
-                (&mut self.span.lower, relation.operator == Operator::Ge)
-            }
-            _ => (&mut self.span.upper, relation.operator == Operator::Le),
-        };
-        if edge.is_some() {
-            return invalid(format!(
-                "More than one restriction was found for the bound on {}",
-                names.join(", ")
-            ));
-        }
+        let edge = if lower { &mut self.span.lower } else { &mut self.span.upper };
+        let inclusive = matches!(relation.operator, Operator::Ge | Operator::Le);
         *edge = Some(Edge { slots, inclusive });
+        Ok(())
+    }
+
+    fn set_all(
+        &mut self,
+        columns: &[&Column],
+        choices: impl Iterator<Item = Choice>,
+    ) -> Result<(), CqlError> {
+        for (column, choice) in columns.iter().zip(choices) {
+            if let Some(of) = self.of_column(&column.name) {
+                set(of, Operator::Eq, choice)?;
+            }
+        }
         Ok(())
     }
 
@@ -103,19 +102,15 @@ impl<'a> Sorter<'a> {
         };
         let tuples: Result<Vec<_>, _> =
             terms.iter().map(|term| tuple_of(columns, term, binder)).collect();
-        let mut choice = Choice::Tuples(tuples?);
-        for column in columns {
-            let at = self.table.columns.iter().position(|other| other.name == column.name);
-            let Some(of) = at.and_then(|at| self.columns.get_mut(at)) else { continue };
-            if !of.is_empty() {
-                return invalid(format!(
-                    "{} cannot be restricted by more than one relation if it includes a IN",
-                    column.name
-                ));
-            }
-            of.equal = Some(std::mem::replace(&mut choice, Choice::WithBefore));
+        let mut tuples = tuples?;
+        if tuples.len() == 1 {
+            self.restrict(columns, Restricts::Equal)?;
+            let one = tuples.pop().unwrap_or_default();
+            return self.set_all(columns, one.into_iter().map(Choice::One));
         }
-        Ok(())
+        self.restrict(columns, Restricts::In)?;
+        let rest = columns.iter().skip(1).map(|_| Choice::WithBefore);
+        self.set_all(columns, std::iter::once(Choice::Tuples(tuples)).chain(rest))
     }
 }
 

@@ -89,11 +89,6 @@ impl Source {
         matches!(self, Source::Elements { .. } | Source::PartOf(..))
     }
 
-    /// Whether it looks at a clustering column.
-    pub(in crate::cql) fn is_of_clustering(&self) -> bool {
-        matches!(self.innermost(), Source::Clustering(_))
-    }
-
     /// The number of the column whose cells it looks at, if it does.
     pub(in crate::cql) fn column(&self) -> Option<u16> {
         match self {
