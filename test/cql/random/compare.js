@@ -56,9 +56,6 @@ const unsigned = (answer) =>
 /** The column whose value does not fit. @param {Answer} answer */
 const subject = (answer) => /(?:for|column) "?([\w ]+?)"?(?: of type|:|$)/.exec(words(answer))?.[1]
 
-/** Whether it may be a write of no row. @param {string} text */
-const writesNothing = (text) => /\bDELETE .* [<>]|\bIN \(\)/.test(text)
-
 /** Whether they are some of the others, in their order. @param {unknown[]} some
  * @param {unknown[]} all */
 function areSome(some, all) {
@@ -74,6 +71,30 @@ function refusedRow({ columns = [], rows }) {
   const told = columns.map(([name], at) => /** @type {const} */ ([name, rows[0][at]]))
   return new Map(told.filter(([name]) => /^[svw]\d/.test(name)))
 }
+
+/** Types whose values are equal if their bytes are. */
+const OF_BYTES = ['ascii', 'blob', 'inet', 'text']
+
+/** Whether Cassandra, which compares values of a map as if they were of the keys' type, may so find
+ * something else. @param {string} type */
+function comparesAsKeys(type) {
+  const [, key, value] = /^map<(\w+), (.*)>$/.exec(type) ?? []
+  return type.startsWith('map<') && (key === undefined || key !== value) && !OF_BYTES.includes(key)
+}
+
+/** An IF about an element of that column. @param {string} name */
+const ifValueOf = (name) => new RegExp(` IF .*"?\\b${name}"?\\[`)
+
+/** Relations that do not go together. */
+const APART =
+  /cannot be restricted by (more than one relation|both an equality|two inequalities)|^More than one restriction was found/
+
+/** Its words in any order. @param {string} text */
+const unordered = (text) =>
+  text
+    .split(/[ ,"]+/)
+    .sort()
+    .join(' ')
 
 /** @type {Tolerated[]} */
 export const TOLERATED = [
@@ -143,11 +164,40 @@ export const TOLERATED = [
   },
   {
     listed: 'null in a range of rows, or what does not fit beside an `IN` of nothing',
-    is: ({ text, children }, ours, theirs) =>
-      UNFIT.test(words(ours)) &&
-      (theirs.rows !== undefined ||
-        (theirs.error === undefined &&
-          [text, ...(children ?? []).map((child) => child.text)].some(writesNothing))),
+    is: ({ text, children }, ours, theirs) => {
+      const texts = [text, ...(children ?? []).map((child) => child.text)]
+      const some = (/** @type {RegExp} */ pattern) => texts.some((one) => pattern.test(one))
+      const isNull = /^Invalid null value in condition for column/.test(words(ours))
+      return (
+        theirs.error === undefined &&
+        ((isNull && some(/[<>]=? \(?(null\b|\?|:n)/)) ||
+          (UNFIT.test(words(ours)) && some(/\bIN (\(\)|\?|:n)/)))
+      )
+    },
+  },
+  {
+    listed: 'of a relation on several columns that goes with none of those before it',
+    is: ({ text }, ours, theirs) =>
+      sameCode(ours, theirs) &&
+      APART.test(words(ours)) &&
+      APART.test(words(theirs)) &&
+      (unordered(words(ours)) === unordered(words(theirs)) ||
+        / \([^()]*, [^()]*\) (=|IN|[<>])/.test(text)),
+  },
+  {
+    listed: 'the version of a UUID that is no `timeuuid`: the words',
+    is: (_, ours, theirs) =>
+      sameCode(ours, theirs) &&
+      [ours, theirs].every((answer) => /^Invalid version for TimeUUID/.test(words(answer))),
+  },
+  {
+    listed: 'a place in a list, in a conditional write about static columns alone',
+    is: ({ text }, ours, theirs) =>
+      / IF /.test(text) &&
+      /^Attempted to (set|delete) an element (at index \d+ )?(in|from) a list which is null/.test(
+        words(theirs),
+      ) &&
+      (sameCode(ours, theirs) || ours.rows !== undefined),
   },
   {
     listed: 'an empty key inside `token()`, or of a range of rows that is empty',
@@ -188,31 +238,31 @@ export const TOLERATED = [
       areSome(theirs.rows ?? [], ours.rows ?? []),
   },
   {
-    listed: 'how values of a map that is not frozen are compared',
-    is: ({ text }, ours, theirs) => {
-      const name = /\bIF .*?(\w+|"[^"]+")\[/.exec(text)?.[1].replaceAll('"', '')
-      const columns = [...(ours.columns ?? []), ...(theirs.columns ?? [])]
-      return (
-        ours.columns?.[0][0] === '[applied]' &&
-        theirs.columns?.[0][0] === '[applied]' &&
-        ours.rows?.[0][0] !== theirs.rows?.[0][0] &&
-        columns.some(([column, type]) => column === name && type.startsWith('map<'))
-      )
-    },
+    listed: 'how values of a map are compared',
+    is: ({ text }, ours, theirs) =>
+      /\bIF .*(\w|")\[/.test(text) &&
+      ours.columns?.[0][0] === '[applied]' &&
+      theirs.columns?.[0][0] === '[applied]' &&
+      ours.rows?.[0][0] !== theirs.rows?.[0][0] &&
+      [...(ours.columns ?? []), ...(theirs.columns ?? [])].some(
+        ([name, type]) => comparesAsKeys(type) && ifValueOf(name).test(text),
+      ),
   },
   {
-    listed: 'deleted elements of a static set or map, by `CONTAINS`',
+    listed:
+      'deleted elements of a static set or map, by `CONTAINS` or `CONTAINS KEY` in given partitions',
     is: ({ text }, ours, theirs) =>
-      / WHERE .*(\bs\d|"S\d x") CONTAINS .* ALLOW FILTERING$/.test(text) &&
+      / WHERE (p|k|"P)\d.*(\b[sw]\d|"S\d x") CONTAINS .* ALLOW FILTERING$/.test(text) &&
       same(ours.columns, theirs.columns) &&
-      ours.rows !== undefined &&
-      theirs.rows !== undefined,
+      (theirs.rows?.length ?? 0) >= (ours.rows?.length ?? 1) &&
+      (/ LIMIT |^SELECT (DISTINCT )?(\w+\([^)]*\)(, )?)+ FROM/.test(text) ||
+        areSome(ours.rows ?? [], theirs.rows ?? [])),
   },
   {
     listed: 'and arithmetic',
     is: ({ text }, ours, theirs) =>
       ours.error?.[0] === SYNTAX_ERROR &&
-      (/ [-+=] - [\d?:]/.test(text) || words(theirs).includes('_negate')),
+      (/ [-+=] - (- )*-?[\d?:]/.test(text) || words(theirs).includes('_negate')),
   },
   {
     listed: 'a tuple of columns in a selection',

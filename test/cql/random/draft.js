@@ -1,6 +1,7 @@
 // A statement while it is written: its values become literals or bind markers.
 
 import { TIES_MAX } from './table.js'
+import { listOf } from './types.js'
 
 /**
  * @typedef {import('./random.js').Random} Random
@@ -85,6 +86,18 @@ export class Draft {
       if (random.chance(EMPTY) && type.kind === 'atom') return this.#bind('')
     }
     return this.exactly(this.pick(type))
+  }
+
+  /** What `IN` compares with: values one by one, or a list that is bound as one.
+   * @param {number} count  @param {() => string} value  One of them.
+   * @param {Type} [type]  Theirs, if they may be bound as one. */
+  oneOf(count, value, type) {
+    const { random } = this
+    if (type && random.chance(this.#bound / 4)) {
+      const items = Array.from({ length: count }, () => this.pick(type))
+      return `IN ${this.#bind(listOf(items).bytes.toString('hex'))}`
+    }
+    return `IN (${Array.from({ length: count }, value).join(', ')})`
   }
 
   /** @param {import('./connection.js').Bound} bound */

@@ -276,7 +276,11 @@ function staysDifferent({ statement, ours, theirs }) {
   if (theirs.error && FAILURES.includes(theirs.error[0])) return true
   if (statement.text.startsWith('SELECT'))
     return !ours.error && !theirs.error && !sameRows(ours, theirs)
-  return (ours.error === undefined) !== (theirs.error === undefined)
+  const applied = (/** @type {Answer} */ { columns, rows }) =>
+    columns?.[0][0] === '[applied]' ? rows?.[0][0] : undefined
+  return (
+    (ours.error === undefined) !== (theirs.error === undefined) || applied(ours) !== applied(theirs)
+  )
 }
 
 /** A step as a line. @param {Step} step */

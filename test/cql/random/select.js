@@ -1,7 +1,7 @@
 // Random SELECT statements, and what is wrong on purpose.
 import { Draft } from './draft.js'
 import { columnsOf, keyOf, valuesOf } from './table.js'
-import { range } from './write.js'
+import { equalOrIn, range, ranged, several } from './write.js'
 
 /**
  * @typedef {import('./random.js').Random} Random
@@ -65,20 +65,30 @@ function selected(draft, table, { name, kind, type }) {
   const alias = random.chance(0.1) ? ' AS other' : ''
   const ofKey = kind === 'partition' || kind === 'clustering'
   if ((!ofKey || random.chance(0.01)) && table.times !== 'clock' && random.chance(0.35)) {
-    return `writetime(${name})${alias}`
+    const of = random.pick(['writetime', 'writetime', 'maxwritetime'])
+    return `${of}(${partOf(draft, { name, type })})${alias}`
   }
-  if (!ofKey && !table.counters && random.chance(0.15)) return `ttl(${name})`
+  if (!ofKey && !table.counters && random.chance(0.15)) {
+    return `ttl(${partOf(draft, { name, type })})`
+  }
   if (kind === 'partition' && random.chance(0.15)) {
     const names = columnsOf(table, 'partition').map((column) => column.name)
     return `token(${names.join(', ')})${alias}`
   }
-  if (type.fields && random.chance(0.3)) return `${name}.${random.pick(type.fields)}${alias}`
-  if (/set|map/.test(type.kind) && !type.frozen && random.chance(0.3)) {
-    if (random.chance(0.6)) return `${name}[${draft.key(type.of[0])}]${alias}`
-    const ends = [draft.key(type.of[0]), '..', draft.key(type.of[0])]
-    return `${name}[${ends.filter((end) => end === '..' || random.chance(0.8)).join('')}]${alias}`
-  }
-  return `${name}${alias}`
+  return `${partOf(draft, { name, type })}${alias}`
+}
+
+/** A column, or a field, an element or several of it. @param {Draft} draft
+ * @param {Pick<Column, 'name' | 'type'>} column */
+function partOf(draft, { name, type }) {
+  const { random } = draft
+  if (!random.chance(0.3)) return name
+  if (type.fields) return `${name}.${random.pick(type.fields)}`
+  if (!/set|map/.test(type.kind)) return name
+  if (random.chance(0.6)) return `${name}[${draft.key(type.of[0])}]`
+  const lower = random.chance(0.8) ? draft.key(type.of[0]) : ''
+  const upper = random.chance(0.8) ? draft.key(type.of[0]) : ''
+  return `${name}[${lower}..${upper}]`
 }
 
 /** Relations of the partition key. @param {Draft} draft  @param {Table} table
@@ -118,7 +128,7 @@ function within(draft, name, type) {
     [8, 2],
     [6, 3],
   ])
-  return `${name} IN (${Array.from({ length: count }, () => draft.key(type)).join(', ')})`
+  return `${name} ${draft.oneOf(count, () => draft.key(type), type)}`
 }
 
 /** Relations of clustering columns. @param {Draft} draft  @param {Table} table
@@ -133,26 +143,41 @@ function clustering(draft, table) {
       random.chance(0.2) ? within(draft, name, type) : `${name} = ${draft.key(type)}`,
     )
   const rest = columns.slice(length)
-  if (rest.length === 0 || random.chance(0.3)) return texts
-  if (random.chance(0.3)) {
-    const several = rest.slice(0, random.between(1, rest.length))
-    const names = `(${several.map(({ name }) => name).join(', ')})`
-    const tuple = () => `(${several.map(({ type }) => draft.key(type)).join(', ')})`
-    const ways = [
-      () => range(draft, names, tuple),
-      () => `${names} = ${tuple()}`,
-      () => `${names} IN (${tuple()}, ${tuple()})`,
-    ]
-    return [...texts, random.pick(ways)()]
+  if (rest.length > 0 && random.chance(0.7)) {
+    const ways = [() => range(draft, rest[0].name, () => draft.key(rest[0].type))]
+    if (random.chance(0.5)) {
+      ways.push(
+        () => several(draft, rest, ranged),
+        () => several(draft, rest, equalOrIn),
+      )
+    }
+    texts.push(random.pick(ways)())
   }
-  return [...texts, range(draft, rest[0].name, () => draft.key(rest[0].type))]
+  // Relations that do not go together, or stand in another order.
+  if (columns.length > 0 && random.chance(0.08)) {
+    const some = columns.slice(random.below(columns.length))
+    const [{ name, type }] = some
+    const ways = [
+      () => several(draft, some, ranged),
+      () => several(draft, some, equalOrIn),
+      () => `${name} = ${draft.key(type)}`,
+      () => range(draft, name, () => draft.key(type)),
+      () => within(draft, name, type),
+    ]
+    texts.push(random.pick(ways)())
+    return random.shuffled(texts)
+  }
+  return texts
 }
 
 /** A relation of any column. @param {Draft} draft  @param {Table} table @returns {string} */
 function filter(draft, table) {
   const { random } = draft
   const { name, type } = random.pick(random.chance(0.7) ? valuesOf(table) : table.columns)
-  if (/list|set|map/.test(type.kind) && random.chance(0.4)) {
+  if (type.kind === 'map' && random.chance(0.2)) {
+    return `${name}[${draft.key(type.of[0])}] = ${draft.key(type.of[1])}`
+  }
+  if (/list|set|map/.test(type.kind) && random.chance(type.frozen ? 0.4 : 0.9)) {
     if (type.kind === 'map' && random.chance(0.5)) {
       return `${name} CONTAINS KEY ${draft.key(type.of[0])}`
     }
@@ -186,6 +211,7 @@ export function anySelect(random, table) {
   const relations = [...partition(draft, table)]
   if (random.chance(relations.length > 0 ? 0.6 : 0.15)) relations.push(...clustering(draft, table))
   const filters = random.chance(0.15) ? [filter(draft, table)] : []
+  if (filters.length > 0 && random.chance(0.2)) filters.push(filter(draft, table))
   relations.push(...filters)
   if (relations.length > 0) text += ` WHERE ${relations.join(' AND ')}`
   if (random.chance(relations.length > 0 ? 0.2 : 0.01)) text += order(random, table)

@@ -7,6 +7,7 @@ import { anyOf, atom, listOf, mapOf, ordered, setOf } from './types.js'
  * @typedef {import('./random.js').Random} Random
  * @typedef {import('./table.js').Table} Table
  * @typedef {import('./table.js').Column} Column
+ * @typedef {import('./types.js').Type} Type
  * @typedef {import('./connection.js').Statement} Statement
  * @typedef {Set<import('./kinds.js').Kind>} Kinds
  *
@@ -78,7 +79,9 @@ function assignment(draft, { name, type }, kinds) {
   const { random } = draft
   if (type.name === 'counter') {
     if (random.chance(0.01)) return `${name} = ${draft.value(type)}`
-    return `${name} = ${name} ${random.pick(['+', '-'])} ${draft.value(type)}`
+    const sign = random.pick(['+', '-'])
+    const start = random.chance(0.3) ? `${name} ${sign}=` : `${name} = ${name} ${sign}`
+    return `${start} ${draft.value(type)}`
   }
   if (type.frozen || random.chance(0.25)) return `${name} = ${draft.value(type)}`
   if (type.fields) {
@@ -123,11 +126,29 @@ function part(random, { kind, of }) {
 function equal(draft, { name, type }, kinds) {
   const { random } = draft
   if (kinds.has('severalRows') && random.chance(0.06)) {
-    const several = anyOf(random, type, 3).map((value) => draft.exactly(value))
-    return `${name} IN (${several.join(', ')})`
+    const exact = () => draft.exactly(random.pick(type.values))
+    return `${name} ${draft.oneOf(random.between(0, 3), exact, type)}`
   }
   return `${name} = ${draft.key(type)}`
 }
+
+/** A relation of several columns that follow each other, from the first on. @param {Draft} draft
+ * @param {Column[]} columns
+ * @param {(draft: Draft, names: string, tuple: () => string) => string} relation */
+export function several(draft, columns, relation) {
+  const some = columns.slice(0, draft.random.between(1, columns.length))
+  const names = `(${some.map(({ name }) => name).join(', ')})`
+  return relation(draft, names, () => `(${some.map(({ type }) => draft.key(type)).join(', ')})`)
+}
+
+/** @param {Draft} draft  @param {string} names  @param {() => string} tuple */
+export function equalOrIn(draft, names, tuple) {
+  if (draft.random.chance(0.5)) return `${names} = ${tuple()}`
+  return `${names} ${draft.oneOf(draft.random.between(1, 2), tuple)}`
+}
+
+/** @param {Draft} draft  @param {string} names  @param {() => string} tuple */
+export const ranged = (draft, names, tuple) => range(draft, names, tuple)
 
 /** @param {Draft} draft  @param {Table} table  @param {Kinds} kinds */
 function partition(draft, table, kinds) {
@@ -142,7 +163,12 @@ function row(draft, table, kinds) {
   const forgets = random.chance(0.005)
   const columns = keyOf(table).filter(() => !forgets || random.chance(0.7))
   const known = columns.length > 0 ? columns : keyOf(table)
-  return known.map((column) => equal(draft, column, kinds)).join(' AND ')
+  const clustering = known.filter(({ kind }) => kind === 'clustering')
+  const together = kinds.has('severalRows') && clustering.length > 0 && random.chance(0.06)
+  const alone = together ? known.filter((column) => !clustering.includes(column)) : known
+  const texts = alone.map((column) => equal(draft, column, kinds))
+  if (together) texts.push(several(draft, clustering, equalOrIn))
+  return texts.join(' AND ')
 }
 
 /** A bound of a range, or both, on a column. @param {Draft} draft  @param {string} what
@@ -168,13 +194,9 @@ function severalRows(draft, table, kinds) {
   for (const column of clustering.slice(0, length)) texts.push(equal(draft, column, kinds))
   const next = clustering[length]
   const rest = clustering.slice(length)
-  if (random.chance(0.25)) {
-    const names = rest.slice(0, random.between(1, rest.length))
-    const tuple = () => `(${names.map(({ type }) => draft.key(type)).join(', ')})`
-    texts.push(range(draft, `(${names.map(({ name }) => name).join(', ')})`, tuple))
-  } else if (random.chance(0.8)) {
-    texts.push(range(draft, next.name, () => draft.key(next.type)))
-  }
+  if (random.chance(0.25)) texts.push(several(draft, rest, ranged))
+  else if (random.chance(0.8)) texts.push(range(draft, next.name, () => draft.key(next.type)))
+  if (random.chance(0.03)) texts.push(equal(draft, random.pick(clustering), kinds))
   return texts.join(' AND ')
 }
 
@@ -229,24 +251,28 @@ function condition(draft, table) {
   const some = random.some(valuesOf(table), 0.3)
   const columns = some.length > 0 ? some : [random.pick(valuesOf(table))]
   const one = (/** @type {Column} */ { name, type }) => {
-    if (random.chance(0.1)) return `${name} IN (${draft.key(type)}, ${draft.key(type)})`
-    const operator = random.pick(['=', '=', '!=', '<', '>='])
-    if (!type.frozen && type.kind === 'map' && random.chance(0.4)) {
-      // docs/protocol.md: Cassandra orders the values as keys.
-      const is = type.of[0].name === type.of[1].name ? operator : random.pick(['=', '!='])
-      return `${name}[${draft.key(type.of[0])}] ${is} ${draft.key(type.of[1])}`
+    const compared = (/** @type {string} */ what, /** @type {Type} */ of) => {
+      if (random.chance(0.1)) return `${what} ${draft.oneOf(2, () => draft.key(of), of)}`
+      if (random.chance(0.15)) return `${what} ${random.pick(['=', '!='])} null`
+      return `${what} ${random.pick(['=', '=', '!=', '<', '>='])} ${draft.key(of)}`
     }
-    if (!type.frozen && type.kind === 'list' && random.chance(0.4)) {
-      return `${name}[${draft.exactly(random.pick(INT.values))}] ${operator} ${draft.key(type.of[0])}`
+    if (type.fields && random.chance(0.5)) {
+      const place = random.below(type.fields.length)
+      return compared(`${name}.${type.fields[place]}`, type.of[place])
     }
-    if (random.chance(0.2)) return `${name} ${random.pick(['=', '!='])} null`
+    if (type.kind === 'map' && random.chance(0.4)) {
+      return compared(`${name}[${draft.key(type.of[0])}]`, type.of[1])
+    }
+    if (type.kind === 'list' && random.chance(0.4)) {
+      return compared(`${name}[${draft.exactly(random.pick(INT.values))}]`, type.of[0])
+    }
     if (/^(list|set|map)$/.test(type.kind) && random.chance(0.2)) {
       if (type.kind === 'map' && random.chance(0.5)) {
         return `${name} CONTAINS KEY ${draft.key(type.of[0])}`
       }
       return `${name} CONTAINS ${draft.key(type.of[type.kind === 'map' ? 1 : 0])}`
     }
-    return `${name} ${operator} ${draft.key(type)}`
+    return compared(name, type)
   }
   return ` IF ${columns.map(one).join(' AND ')}`
 }
