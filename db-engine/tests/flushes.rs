@@ -63,6 +63,7 @@ fn message(number: u64, now_us: i64) -> Vec<u8> {
     let forever = Write { ttl_s: 0, ..write };
     let mut row = builder.row(b"temperature\0", &forever, true);
     row.cell(2, &number.to_be_bytes()).cell(4, &21.5_f64.to_be_bytes());
+    drop(row);
     builder.finish().unwrap();
     bytes
 }

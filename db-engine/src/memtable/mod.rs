@@ -129,7 +129,7 @@ impl Memtable {
                 left.items_bytes = Some(items_bytes);
                 return false;
             }
-            let from = left.hidden_to.take();
+            let from = left.hidden_to.as_deref();
             left.hidden_to = match item {
                 Item::Row { ck, row } => {
                     self.apply_row(place, ck, row, pool);
@@ -137,11 +137,9 @@ impl Memtable {
                     continue;
                 }
                 Item::PartitionDeletion(deletion) => {
-                    self.delete_partition(place, deletion, from.as_deref(), (pool, time))
+                    self.delete_partition(place, deletion, from, (pool, time))
                 }
-                Item::RangeDeletion(range) => {
-                    self.delete_range(place, range, from.as_deref(), (pool, time))
-                }
+                Item::RangeDeletion(range) => self.delete_range(place, range, from, (pool, time)),
             };
             if left.hidden_to.is_some() {
                 left.items_bytes = Some(items_bytes);
@@ -180,11 +178,7 @@ impl Memtable {
             debug_assert!(false, "rows are checked where they enter");
             return;
         };
-        let mut timestamps = view.timestamps();
-        let span = timestamps.next().map(|first| {
-            timestamps.fold((first, first), |(min, max), us| (us.min(min), us.max(max)))
-        });
-        let (oldest, newest) = span.unzip();
+        let (oldest, newest) = view.timestamp_span().unzip();
         self.timestamp_max = self.timestamp_max.max(newest);
         let range = partition.ranges.as_ref().and_then(|ranges| ranges.covering(ck));
         let deletion = partition.deletion.max(range);
@@ -427,7 +421,7 @@ impl<'a> PartitionView<'a> {
 
 /// The timestamp of the oldest thing in a row.
 fn oldest_of(row: &[u8]) -> Option<i64> {
-    RowView::parse(row).ok()?.timestamps().min()
+    RowView::parse(row).ok()?.timestamp_span().map(|(oldest, _)| oldest)
 }
 
 fn row_versions<'a>(arena: &'a Arena, layers: &'a Layers, place: RecordOffset) -> RowVersions<'a> {

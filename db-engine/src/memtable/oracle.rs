@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::oldest_of;
 use crate::mutation::{Deletion, Item, MutationView, RangeDeletion, RowView, Token, merge, shadow};
 
 /// A partition: its deletion, its deleted ranges, and its rows by clustering key.
@@ -55,7 +56,7 @@ impl Oracle {
                     Some(deletion.timestamp)
                 }
                 Item::Row { ck, row } => {
-                    let oldest = RowView::parse(row).unwrap().timestamps().min();
+                    let oldest = oldest_of(row);
                     let mut row = row.to_vec();
                     if let Some(deletion) = partition.deletion.max(partition.covering(ck))
                         && oldest <= Some(deletion.timestamp)
@@ -80,7 +81,7 @@ impl Oracle {
 
 /// A row without what was written up to a timestamp.
 fn left_of(row: &[u8], timestamp: i64) -> Vec<u8> {
-    if RowView::parse(row).unwrap().timestamps().min() > Some(timestamp) {
+    if oldest_of(row) > Some(timestamp) {
         return row.to_vec();
     }
     let mut left = Vec::new();

@@ -92,6 +92,7 @@ impl<'a> Builder<'a> {
     /// Writes to the row with this clustering key, or to the static row if that is empty and the
     /// table has clustering columns. `marker`: the row exists even without cells,
     /// as after INSERT and unlike after UPDATE.
+    #[inline]
     pub fn row(&mut self, ck: &[u8], write: &Write, marker: bool) -> RowBuilder<'_> {
         let row = self.begin_row(ck);
         let expires_s = write.expires_s();
@@ -104,7 +105,6 @@ impl<'a> Builder<'a> {
         }
         let count = self.out.len();
         self.out.extend_from_slice(&[0; 2]);
-        self.end_row(row);
         let now_s = write.now_s;
         let (out, too_long) = (&mut *self.out, &mut self.too_long);
         RowBuilder { out, row, count, now_s, cells: 0, last: None, too_long }
@@ -118,7 +118,7 @@ impl<'a> Builder<'a> {
         self.out.extend_from_slice(&write.timestamp.to_le_bytes());
         self.out.extend_from_slice(&write.now_s.to_le_bytes());
         self.out.extend_from_slice(&[0; 2]);
-        self.end_row(row);
+        patch_length(self.out, row, &mut self.too_long);
         self
     }
 
@@ -173,13 +173,10 @@ impl<'a> Builder<'a> {
         self.out.extend_from_slice(&[0; 4]);
         self.out.len()
     }
-
-    fn end_row(&mut self, row: usize) {
-        patch_length(self.out, row, &mut self.too_long);
-    }
 }
 
-/// Appends the cells of one row, in ascending order of their columns and paths.
+/// Appends the cells of one row, in ascending order of their columns and paths. The row is whole
+/// when this is dropped.
 #[derive(Debug)]
 pub struct RowBuilder<'a> {
     out: &'a mut Vec<u8>,
@@ -211,7 +208,7 @@ impl RowBuilder<'_> {
     pub fn tombstone(&mut self, column: u16) -> &mut Self {
         self.begin(column, None, row::CELL_TOMBSTONE);
         self.out.extend_from_slice(&self.now_s.to_le_bytes());
-        self.end()
+        self
     }
 
     /// Deletes all elements of a column that are not newer than this, in microseconds since the
@@ -224,7 +221,7 @@ impl RowBuilder<'_> {
         self.begin(column, None, row::CELL_TOMBSTONE | row::CELL_TIMESTAMP);
         self.out.extend_from_slice(&timestamp.to_le_bytes());
         self.out.extend_from_slice(&self.now_s.to_le_bytes());
-        self.end()
+        self
     }
 
     /// Sets an element of a column.
@@ -245,7 +242,7 @@ impl RowBuilder<'_> {
     pub fn element_tombstone(&mut self, column: u16, path: &[u8]) -> &mut Self {
         self.begin(column, Some(path), row::CELL_PATH | row::CELL_TOMBSTONE);
         self.out.extend_from_slice(&self.now_s.to_le_bytes());
-        self.end()
+        self
     }
 
     #[inline]
@@ -254,6 +251,7 @@ impl RowBuilder<'_> {
             last < column || (last == column && place.map(|(a, b)| &self.out[a..b]) < path)
         });
         assert!(is_next, "cells ascend by column and path");
+        self.cells += 1;
         self.out.extend_from_slice(&column.to_le_bytes());
         self.out.push(flags);
         let place = path.map(|path| {
@@ -266,33 +264,31 @@ impl RowBuilder<'_> {
         self.last = Some((column, place));
     }
 
+    #[inline]
     fn value(&mut self, value: &[u8]) -> &mut Self {
         let length = length_u32(value, self.too_long);
         self.out.extend_from_slice(&length.to_le_bytes());
         self.out.extend_from_slice(&value[..length as usize]);
-        self.end()
-    }
-
-    fn end(&mut self) -> &mut Self {
-        self.cells += 1;
-        if let Ok(cells) = u16::try_from(self.cells) {
-            patch(self.out, self.count, cells.to_le_bytes());
-        } else {
-            self.count_many();
-        }
-        patch_length(self.out, self.row, self.too_long);
         self
     }
 
     #[cold]
-    fn count_many(&mut self) {
-        if self.out[self.row] & row::MANY == 0 {
-            self.out[self.row] |= row::MANY;
-            self.out.splice(self.count..self.count, [0; 2]);
-            let moved = |(start, end)| (start + 2, end + 2);
-            self.last = self.last.map(|(column, path)| (column, path.map(moved)));
+    fn make_room_for_count(&mut self) {
+        self.out[self.row] |= row::MANY;
+        self.out.splice(self.count..self.count, [0; 2]);
+    }
+}
+
+impl Drop for RowBuilder<'_> {
+    #[inline]
+    fn drop(&mut self) {
+        if let Ok(cells) = u16::try_from(self.cells) {
+            patch(self.out, self.count, cells.to_le_bytes());
+        } else {
+            self.make_room_for_count();
+            patch(self.out, self.count, self.cells.to_le_bytes());
         }
-        patch(self.out, self.count, self.cells.to_le_bytes());
+        patch_length(self.out, self.row, self.too_long);
     }
 }
 

@@ -224,11 +224,20 @@ impl<'a> RowView<'a> {
             && have_same_plain_cells(self.count, Input(self.cells), Input(other.cells))
     }
 
-    /// Every timestamp in the row: of its marker, its deletion and its cells.
-    pub fn timestamps(&self) -> impl Iterator<Item = i64> + use<'a> {
-        let marker = self.marker().map(|marker| marker.timestamp);
-        let deletion = self.deletion.map(|deletion| deletion.timestamp);
-        marker.into_iter().chain(deletion).chain(self.cells().map(|cell| cell.liveness.timestamp))
+    /// The lowest and the highest timestamp in the row: of its marker, its deletion and its cells.
+    #[must_use]
+    #[inline]
+    pub fn timestamp_span(&self) -> Option<(i64, i64)> {
+        let (mut min, mut max) = (i64::MAX, i64::MIN);
+        let mut add = |us: i64| (min, max) = (min.min(us), max.max(us));
+        if let Some(marker) = self.marker() {
+            add(marker.timestamp);
+        }
+        if let Some(deletion) = self.deletion {
+            add(deletion.timestamp);
+        }
+        self.cells().for_each(|cell| add(cell.liveness.timestamp));
+        (min <= max).then_some((min, max))
     }
 
     /// The moment, in microseconds since the Unix epoch, such that no other version of the row that

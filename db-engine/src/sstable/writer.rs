@@ -126,8 +126,9 @@ impl Writer {
         let end = self.raw.len() - row.len() - size_of::<u32>();
         self.last_ck = end - ck.len()..end;
         let view = RowView::parse(row).expect("rows are checked where they enter");
-        for timestamp in view.timestamps() {
-            self.note_timestamp(timestamp);
+        if let Some((oldest, newest)) = view.timestamp_span() {
+            self.note_timestamp(oldest);
+            self.note_timestamp(newest);
         }
         self.summary.rows += 1;
         self.summary.expires_s = self.summary.expires_s.max(view.expires_s().unwrap_or(i64::MAX));

@@ -129,13 +129,15 @@ impl Store {
                 self.active_bytes = self.active_bytes + table.active.bytes() - bytes;
                 self.active_rows = self.active_rows + table.active.rows() - rows;
                 table.unflushed.get_or_insert(unflushed);
-                place.half = (!is_whole).then(|| (mutation.table(), mutation.token()));
                 if !is_whole {
+                    place.half = Some((mutation.table(), mutation.token()));
                     return false;
                 }
                 table.counts.writes += 1;
             }
-            (place.half, place.left) = (None, Unapplied::default());
+            if place.half.take().is_some() {
+                place.left = Unapplied::default();
+            }
             place.mutation += mutation.bytes().len();
         }
         true

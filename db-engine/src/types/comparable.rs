@@ -52,6 +52,10 @@ pub fn encode(
     bytes: &[u8],
     out: &mut Vec<u8>,
 ) -> Result<(), TypeError> {
+    if let (CqlType::Timestamp | CqlType::Bigint, Ok(bytes)) = (ty, bytes.try_into()) {
+        put_i64(i64::from_be_bytes(bytes), descending, out);
+        return Ok(());
+    }
     let start = out.len();
     encode_ascending(ty, bytes, out)?;
     if descending {
@@ -60,11 +64,18 @@ pub fn encode(
     Ok(())
 }
 
+/// As [`encode`], of the type that most clustering keys have.
+fn put_i64(number: i64, descending: bool, out: &mut Vec<u8>) {
+    let mask = if descending { u64::MAX } else { 0 };
+    let mut code = [PRESENT ^ mask.to_be_bytes()[0]; 9];
+    code[1..].copy_from_slice(&(number.cast_unsigned() ^ (1 << 63) ^ mask).to_be_bytes());
+    out.extend_from_slice(&code);
+}
+
 fn flip(out: &mut [u8], start: usize) {
     out.iter_mut().skip(start).for_each(|byte| *byte = !*byte);
 }
 
-#[inline]
 fn encode_ascending(ty: &CqlType, bytes: &[u8], out: &mut Vec<u8>) -> Result<(), TypeError> {
     if bytes.is_empty() && !ty.is_collection() {
         out.push(EMPTY);

@@ -24,13 +24,19 @@ pub fn validate(ty: &CqlType, bytes: &[u8]) -> Result<(), TypeError> {
 ///
 /// # Errors
 /// As [`validate`] and [`canonical`].
-#[inline]
 pub fn stored<'a>(ty: &CqlType, bytes: &'a [u8]) -> Result<Cow<'a, [u8]>, TypeError> {
     match is_legal(ty, bytes) {
         Some(true) => Ok(Cow::Borrowed(bytes)),
         Some(false) => Err(illegal(ty, bytes)),
         None => stored_rare(ty, bytes),
     }
+}
+
+/// Whether these are a value of one of the common types, which is [`stored`] as it is.
+#[must_use]
+#[inline]
+pub fn is_stored_as_given(ty: &CqlType, bytes: &[u8]) -> bool {
+    is_legal(ty, bytes) == Some(true)
 }
 
 fn stored_rare<'a>(ty: &CqlType, bytes: &'a [u8]) -> Result<Cow<'a, [u8]>, TypeError> {

@@ -55,6 +55,7 @@ pub fn put(out: &mut Vec<u8>, number: u32, now_us: i64) {
         row.element_tombstone(LASTING, &key(removed));
     }
     row.element(LASTING, &key(number), b"lasting");
+    drop(row);
     let brief = Write { ttl_s: TTL_S, ..lasting };
     builder.row(b"", &brief, false).element(BRIEF, &key(number), b"brief");
     builder.row(&key(number), &lasting, true).element(LASTING, b"", &key(number));

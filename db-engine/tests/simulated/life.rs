@@ -304,10 +304,12 @@ fn put_every_kind(builder: &mut Builder<'_>, number: u32, write: &Write) {
     let value = value(number);
     let mut row = builder.row(b"", write, false);
     row.cell(STATIC, &value[..100]).element(ELEMENTS, &[1], &value[..20]);
+    drop(row);
     let counter = u64::from(number).to_be_bytes();
     let mut row = builder.row(b"a", write, true);
     row.cell(COUNTER, &counter).delete_elements(FIELDS, write.timestamp - 1);
     row.element(FIELDS, &[0, 0], &value[..20]).element_tombstone(FIELDS, &[0, 1]);
+    drop(row);
     let before = Write { timestamp: write.timestamp - 1, ..*write };
     builder.row(b"b", &before, true).cell(STATIC, b"hidden");
     builder.delete_range(b"b", b"c", &before);
@@ -325,6 +327,7 @@ fn delete_in_some_way(builder: &mut Builder<'_>, number: u32, write: &Write) {
         _ => {
             let mut row = builder.row(b"", write, false);
             row.tombstone(STATIC).delete_elements(ELEMENTS, write.timestamp);
+            drop(row);
             builder.delete_range(b"a", b"d", write);
         }
     }

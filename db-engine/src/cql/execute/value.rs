@@ -13,7 +13,7 @@ use crate::{
     store::WRITE_BYTES_MAX,
     types::{
         CqlType, Value, collection,
-        validate::{stored, validate},
+        validate::{is_stored_as_given, stored, validate},
     },
 };
 use std::borrow::Cow;
@@ -29,31 +29,35 @@ pub(super) enum Found<'a> {
 }
 
 impl BoundValue {
+    /// The value, if it is bound to a marker, legal, and of a type that is stored as it is given:
+    /// so is nearly every value of a measurement.
+    fn find_plain<'a>(&self, values: &[Value<'a>]) -> Option<&'a [u8]> {
+        let Operand::Bound(index) = &self.operand else { return None };
+        let Some(Value::Bytes(bytes)) = values.get(usize::from(*index)) else { return None };
+        is_stored_as_given(&self.ty, bytes).then_some(bytes)
+    }
+
     /// Looks the value up and checks it.
-    #[allow(clippy::inline_always)] // Each value of each measurement: a call costs as much again.
-    #[inline(always)]
+    #[inline]
     pub(super) fn find<'a>(
         &'a self,
         values: &[Value<'a>],
         context: &BindContext,
     ) -> Result<Found<'a>, CqlError> {
-        if let Operand::Bound(index) = &self.operand
-            && let Some(Value::Bytes(bytes)) = values.get(usize::from(*index))
-        {
-            return Ok(Found::Bytes(stored(&self.ty, bytes)?));
+        match self.find_plain(values) {
+            Some(bytes) => Ok(Found::Bytes(Cow::Borrowed(bytes))),
+            None => self.find_any(values, context),
         }
-        self.find_other(values, context)
     }
 
-    /// Looks up what is not bytes bound to a marker.
-    fn find_other<'a>(
+    fn find_any<'a>(
         &'a self,
         values: &[Value<'a>],
         context: &BindContext,
     ) -> Result<Found<'a>, CqlError> {
         match &self.operand {
             Operand::Bound(index) => match values.get(usize::from(*index)) {
-                Some(Value::Bytes(bytes)) => Ok(Found::Bytes(Cow::Borrowed(bytes))),
+                Some(Value::Bytes(bytes)) => Ok(Found::Bytes(stored(&self.ty, bytes)?)),
                 Some(Value::Null) => Ok(Found::Null),
                 Some(Value::Unset) => Ok(Found::Unset),
                 None => Err(CqlError::invalid("Invalid amount of bind variables")),

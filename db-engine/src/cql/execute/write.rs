@@ -159,6 +159,7 @@ impl WritePlan {
     }
 
     /// Writes to the static row, if the statement does.
+    #[inline]
     pub(super) fn build_static(
         &self,
         builder: &mut Builder<'_>,
@@ -203,7 +204,6 @@ impl WritePlan {
 }
 
 impl RowChanges {
-    #[inline]
     fn put(
         &self,
         row: &mut RowBuilder<'_>,

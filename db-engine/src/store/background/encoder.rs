@@ -151,8 +151,9 @@ impl Encoder {
                     };
                     if let Some(row) = row {
                         let view = RowView::parse(&row).ok();
-                        let newest = view.and_then(|row| row.timestamps().max());
-                        let open = self.writer((table, window_us), newest.unwrap_or(0));
+                        let span = view.and_then(|row| row.timestamp_span());
+                        let newest = span.map_or(0, |(_, newest)| newest);
+                        let open = self.writer((table, window_us), newest);
                         open.begin(number, start(partition));
                         open.writer.row(ck, &row);
                         open.take_output(piece_bytes, spare);

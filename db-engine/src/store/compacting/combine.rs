@@ -357,8 +357,8 @@ impl Combiner {
     }
 
     fn write_row(&mut self, ck: &[u8], row: &[u8]) {
-        let newest = RowView::parse(row).ok().and_then(|row| row.timestamps().max());
-        self.write(newest.unwrap_or(0), |writer| writer.row(ck, row));
+        let span = RowView::parse(row).ok().and_then(|row| row.timestamp_span());
+        self.write(span.map_or(0, |(_, newest)| newest), |writer| writer.row(ck, row));
     }
 
     /// Writes something of the partition at hand into the sstable for this timestamp.

@@ -420,7 +420,8 @@ impl Merge {
         let deletion = seen.of_row(&last.ck, slice.reverse).max(in_memory.max());
         if request.newest {
             let row = RowView::parse(&last.row).ok();
-            row.iter().flat_map(RowView::timestamps).for_each(|us| page.note_timestamp(us));
+            let spans = row.iter().filter_map(RowView::timestamp_span);
+            spans.for_each(|(_, newest)| page.note_timestamp(newest));
         }
         if let Some(deletion) = deletion {
             if request.newest {
