@@ -418,10 +418,11 @@ impl CommitLog {
     /// Bytes of memory for writes that are staged or on their way, and for those to come.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        let written = |block: &LogBlock| padded(block.bytes(), self.block_bytes);
-        let blocks = [Some(&self.staging), self.flying.as_ref(), self.spare.as_ref()];
-        blocks.into_iter().flatten().map(LogBlock::memory_bytes).sum::<usize>()
-            + self.flying.as_ref().map_or(self.buffer.capacity(), written)
+        let flying = self.flying.as_ref().map_or(self.buffer.capacity(), |block| {
+            block.memory_bytes() + padded(block.bytes(), self.block_bytes)
+        });
+        let spare = self.spare.as_ref().map_or(0, LogBlock::memory_bytes);
+        self.staging.memory_bytes() + flying + spare
     }
 
     /// Whether nothing is staged or on its way.

@@ -19,13 +19,13 @@ const SMALL_ROW_BYTES: usize = 1 << 10;
 const LAYERS_BYTES: usize = 160;
 const LAYER_BYTES: usize = 48;
 
-/// Versions of a row, the largest and oldest first.
-type RowLayers = Vec<Box<[u8]>>;
+/// Versions of a row besides its record, the largest and oldest first.
+pub type RowLayers<'a> = &'a [Box<[u8]>];
 
 /// The layers above the records of a memtable.
 #[derive(Debug, Default)]
 pub(super) struct Layers {
-    of_records: BTreeMap<RecordOffset, RowLayers>,
+    of_records: BTreeMap<RecordOffset, Vec<Box<[u8]>>>,
     bytes: usize,
     /// Bytes of all rows that merging has made.
     #[cfg(test)]
@@ -71,14 +71,14 @@ impl Layers {
     }
 
     /// Takes away the layers of a record.
-    pub fn take(&mut self, place: RecordOffset) -> RowLayers {
+    pub fn take(&mut self, place: RecordOffset) -> Vec<Box<[u8]>> {
         let layers = self.of_records.remove(&place).unwrap_or_default();
         self.bytes -= bytes_of(&layers);
         layers
     }
 
     /// The layers of a record, the largest and oldest first.
-    pub fn get(&self, place: RecordOffset, record: &[u8]) -> &[Box<[u8]>] {
+    pub fn get(&self, place: RecordOffset, record: &[u8]) -> RowLayers<'_> {
         if record.len() <= SMALL_ROW_BYTES {
             return &[];
         }
@@ -100,7 +100,7 @@ fn is_too_large(above: &[u8], below: &[u8]) -> bool {
     above.len() > below.len() / 2
 }
 
-fn bytes_of(layers: &[Box<[u8]>]) -> usize {
+fn bytes_of(layers: RowLayers<'_>) -> usize {
     let bytes = layers.iter().map(|layer| LAYER_BYTES + layer.len()).sum::<usize>();
     if layers.is_empty() { 0 } else { LAYERS_BYTES + bytes }
 }
@@ -112,7 +112,8 @@ pub struct RowVersions<'a> {
     pub ck: &'a [u8],
     /// One version of it, the largest.
     pub record: &'a [u8],
-    pub(super) layers: &'a [Box<[u8]>],
+    /// The others.
+    pub layers: RowLayers<'a>,
 }
 
 impl<'a> RowVersions<'a> {

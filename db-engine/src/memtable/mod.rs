@@ -19,7 +19,10 @@ use std::{collections::BTreeMap, ops::Bound, sync::Arc};
 
 use hashbrown::HashTable;
 
-pub use self::{arena::Pool, layers::RowVersions};
+pub use self::{
+    arena::Pool,
+    layers::{RowLayers, RowVersions},
+};
 use self::{
     arena::{Arena, HEADER_BYTES, RecordOffset},
     layers::Layers,

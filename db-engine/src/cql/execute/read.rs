@@ -32,8 +32,7 @@ const ROWS_A_REQUEST: usize = 1_000;
 pub(super) const PAGE_BYTES: usize = 1 << 20;
 /// Most bytes of a result that is not paged: the driver must take it as one message.
 const RESULT_BYTES_MAX: usize = 64 << 20;
-/// Rows looked at that are not wanted, or not live, after which a page ends, so that a client hears
-/// of its read now and then.
+/// Rows looked at in vain, after which a page ends: so a client hears of its read now and then.
 const FILTERED_ROWS_MAX: u64 = 10_000;
 
 /// Bytes of a read besides its keys and values.
@@ -318,6 +317,7 @@ impl Read {
 
     /// Gives the static columns of the partition at hand as a row if it has given no other; false
     /// when no more rows are wanted.
+    #[cold]
     fn end_partition(
         &mut self,
         plan: &SelectPlan,
@@ -341,6 +341,7 @@ impl Read {
 
     /// Appends a row to the result if it is wanted; false when no more are. `place` is where to go
     /// on behind it.
+    #[inline] // Into what takes a row: it is done with every one.
     fn give(
         &mut self,
         plan: &SelectPlan,

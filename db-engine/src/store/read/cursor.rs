@@ -10,7 +10,7 @@ use super::{
     slice::{PartitionSpan, Slice},
 };
 use crate::{
-    memtable::{Memtable, PartitionView, RowVersions},
+    memtable::{Memtable, PartitionView, RowLayers, RowVersions},
     sstable::{Block, BlockRow},
 };
 
@@ -20,8 +20,9 @@ pub(super) struct MemoryCursor<'t> {
     head: Option<MemoryRow<'t>>,
 }
 
-/// A row, as one of an sstable would be, and all its versions; or the deletion of a partition.
-type MemoryRow<'t> = (BlockRow<'t>, Option<RowVersions<'t>>);
+/// A row, as one of an sstable would be, and what was written to it since; or the deletion of a
+/// partition.
+type MemoryRow<'t> = (BlockRow<'t>, RowLayers<'t>);
 
 impl<'t> MemoryCursor<'t> {
     /// Begins where the slice does, if the memtable has anything of it. Adds the deletion of the
@@ -75,11 +76,10 @@ impl<'t> MemoryCursor<'t> {
         self.head.map(|(row, _)| row)
     }
 
-    /// All versions of the row that it stands on.
+    /// What was written to the row that it stands on since.
     #[inline]
-    pub fn versions(&self) -> impl Iterator<Item = &'t [u8]> + use<'t> {
-        let versions = self.head.and_then(|(_, versions)| versions);
-        versions.into_iter().flat_map(|versions| versions.iter())
+    pub fn layers(&self) -> RowLayers<'t> {
+        self.head.map_or(&[], |(_, layers)| layers)
     }
 
     pub fn advance(&mut self) {
@@ -93,7 +93,8 @@ fn memory_row<'t>(
 ) -> MemoryRow<'t> {
     let PartitionView { token, key, deletion, .. } = partition;
     let row = versions.map(|versions| (versions.ck, versions.record));
-    (BlockRow { token, key, deletion, row, range: None }, versions)
+    let layers = versions.map_or(&[][..], |versions| versions.layers);
+    (BlockRow { token, key, deletion, row, range: None }, layers)
 }
 
 /// A place in an sstable: it holds the block that it stands in, and no other. It is dropped when

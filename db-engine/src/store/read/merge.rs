@@ -359,10 +359,10 @@ impl Merge {
                 None => disks[number - memtables].peek(slice.reverse),
             };
             let Some(row) = row else { continue };
-            match in_memory {
-                Some(cursor) => cursor.versions().for_each(&mut add),
-                None => row.row.iter().for_each(|(_, row)| add(row)),
-            }
+            // The small ones first: so merging copies little.
+            let layers = in_memory.map_or(&[][..], MemoryCursor::layers);
+            layers.iter().rev().for_each(|layer| add(layer));
+            row.row.iter().for_each(|(_, record)| add(record));
             seen.add_partition(row.deletion);
             if let Some(range) = row.range {
                 seen.add_range(range);
