@@ -2,7 +2,6 @@ import {
   Batcher,
   CLUSTER_LIMITS,
   companyMs,
-  plan,
   rateAfter,
   SANDGLASS_LIMITS,
 } from '../src/write/batcher.js'
@@ -21,33 +20,6 @@ const rows = (partitions) => [...partitions].map((partition) => row(partition))
 
 /** @param {Row[][]} requests */
 const shape = (requests) => requests.map((some) => some.map((one) => one.partition).join(''))
-
-describe('plan', () => {
-  test('on our engine a request holds any partitions, up to its limits', () => {
-    const limits = { ...SANDGLASS_LIMITS, rowsMax: 4 }
-    const { requests, taken } = plan(rows('abcabcabc'), limits, 2)
-    expect(shape(requests)).toEqual(['abca', 'bcab'])
-    expect(taken).toBe(8)
-  })
-
-  test('elsewhere a request holds one partition, and the order within it stays', () => {
-    const { requests, taken } = plan(rows('abcabca'), CLUSTER_LIMITS, 10)
-    expect(shape(requests)).toEqual(['aaa', 'bb', 'cc'])
-    expect(taken).toBe(7)
-  })
-
-  test('when there are no more requests to make, nothing is taken out of turn', () => {
-    const { requests, taken } = plan(rows('aabac'), CLUSTER_LIMITS, 2)
-    expect(shape(requests)).toEqual(['aaa', 'b'])
-    expect(taken).toBe(4)
-  })
-
-  test('a request is closed by its bytes; a row beyond them goes alone', () => {
-    const limits = { ...SANDGLASS_LIMITS, bytesMax: 300 }
-    const queue = [row('a'), row('a'), row('a', 5_000), row('a')]
-    expect(shape(plan(queue, limits, 9).requests)).toEqual(['aa', 'a', 'a'])
-  })
-})
 
 describe('batcher', () => {
   test('a request is what arrived while those before it were on their way', async () => {

@@ -1,3 +1,5 @@
+import { RowQueue } from './row-queue.js'
+
 /**
  * Gathers rows into requests. A request holds what arrived while those before it were on their way,
  * and where rows come so fast that more will be there within a millisecond, it waits for them: the
@@ -41,8 +43,8 @@ export const SANDGLASS_LIMITS = Object.freeze({
 
 /**
  * Other databases: a batch of several partitions is their coordinator's burden, and Cassandra warns
- * of one from 5 KB on and refuses it from 50 KB. A batch of one partition is one mutation, and rows
- * that come next to each other are seldom of one partition: they wait for none.
+ * of one from 5 KB on and refuses it from 50 KB. A batch of one partition is one mutation. A partition
+ * has one request on its way, and what comes meanwhile is company enough.
  *
  * @type {BatchLimits}
  */
@@ -61,38 +63,6 @@ const NEVER_WOKEN = new Int32Array(new SharedArrayBuffer(4))
 const nap = (ms) => void Atomics.wait(NEVER_WOKEN, 0, 0, ms)
 
 /** @typedef {import('./row.js').Row} Row */
-
-/**
- * Takes rows from the front of a queue and puts them into requests.
- *
- * @param {Row[]} queue
- * @param {BatchLimits} limits
- * @param {number} requestsFree  Most requests to make.
- * @returns {{ requests: Row[][], taken: number }}  `taken` rows are in the requests.
- */
-export function plan(queue, { onePartition, rowsMax, bytesMax }, requestsFree) {
-  /** @type {{ rows: Row[], bytes: number }[]} */
-  const requests = []
-  /** @type {Map<string, { rows: Row[], bytes: number }>} */
-  const open = new Map()
-  let taken = 0
-  for (const row of queue) {
-    const key = onePartition ? row.partition : ''
-    let request = open.get(key)
-    const isFull =
-      request && (request.rows.length >= rowsMax || request.bytes + row.bytes > bytesMax)
-    if (!request || isFull) {
-      if (requests.length === requestsFree) break
-      request = { rows: [], bytes: 0 }
-      requests.push(request)
-      open.set(key, request)
-    }
-    request.rows.push(row)
-    request.bytes += row.bytes
-    taken++
-  }
-  return { requests: requests.map(({ rows }) => rows), taken }
-}
 
 /**
  * How much longer rows wait for others to share their request, in milliseconds.
@@ -127,12 +97,12 @@ export function rateAfter(rowsPerMs, rows, ms) {
  */
 
 export class Batcher {
+  #limits
   #writer
   #onRequest
   #now
   #nap
-  /** @type {Row[]} */
-  #queue = []
+  #queue
   /** Since when the first of them waits, by the clock that only goes forward. */
   #sinceMs = 0
   #inFlight = 0
@@ -154,13 +124,25 @@ export class Batcher {
    */
   constructor({ writer, limits, onRequest = () => {}, ...clock }) {
     const { now = () => performance.now(), nap: sleep = nap } = clock
-    /** May be replaced once it is known which database this is. */
-    this.limits = limits
+    this.#limits = limits
+    this.#queue = new RowQueue(limits.onePartition)
     this.#writer = writer
     this.#onRequest = onRequest
     this.#now = now
     this.#nap = sleep
     this.#ratedMs = now()
+  }
+
+  get limits() {
+    return this.#limits
+  }
+
+  /** May be replaced once it is known which database this is. */
+  set limits(limits) {
+    const waiting = this.#queue.drop(() => true)
+    this.#limits = limits
+    this.#queue = new RowQueue(limits.onePartition)
+    for (const row of waiting) this.add(row)
   }
 
   /** Rows that wait for a request. */
@@ -175,22 +157,23 @@ export class Batcher {
 
   /** @param {Row} row */
   add(row) {
-    if (this.#queue.push(row) === 1) this.#sinceMs = this.#now()
+    if (this.#queue.length === 0) this.#sinceMs = this.#now()
+    this.#queue.push(row)
     this.#rowsCame++
     this.#schedule()
   }
 
   /** Forgets rows that wait. @param {(row: Row) => boolean} isUseless */
   drop(isUseless) {
-    this.#queue = this.#queue.filter((row) => {
-      const isGone = isUseless(row)
-      if (isGone) row.series?.landed(row.timeMs)
-      return !isGone
-    })
+    for (const row of this.#queue.drop(isUseless)) row.series?.landed(row.timeMs)
+  }
+
+  get #canSend() {
+    return this.#queue.isReady && this.#inFlight < this.#limits.requestsMax
   }
 
   #schedule() {
-    if (this.#isScheduled || this.#inFlight >= this.limits.requestsMax) return
+    if (this.#isScheduled || !this.#canSend) return
     // After all sockets of this turn were read, so that what arrived together goes together.
     this.#isScheduled = true
     setImmediate(() => {
@@ -200,14 +183,14 @@ export class Batcher {
   }
 
   #sendOrNap() {
+    if (!this.#canSend) return
     const rows = this.#queue.length
-    if (rows === 0 || this.#inFlight >= this.limits.requestsMax) return
     const nowMs = this.#now()
     const waitedMs = nowMs - this.#sinceMs
     // Those who would come wait for us: clients that send when the last one is acknowledged.
     if (rows === this.#rowsBeforeNap) this.#rowsPerMs = 0
     const rowsPerMs = rateAfter(this.#rowsPerMs, this.#rowsCame, nowMs - this.#ratedMs)
-    const ms = companyMs({ rows, waitedMs, rowsPerMs }, this.limits.companyMsMax)
+    const ms = companyMs({ rows, waitedMs, rowsPerMs }, this.#limits.companyMsMax)
     if (ms === 0) return this.#send()
     // A short nap to which nobody comes says nothing.
     this.#rowsBeforeNap = rowsPerMs * ms >= COMPANY_ROWS_MIN ? rows : 0
@@ -218,15 +201,14 @@ export class Batcher {
   #send() {
     this.#rowsBeforeNap = 0
     this.#noteRate()
-    const free = this.limits.requestsMax - this.#inFlight
-    const { requests, taken } = plan(this.#queue, this.limits, free)
-    this.#queue = taken === this.#queue.length ? [] : this.#queue.slice(taken)
-    for (const rows of requests) {
+    const free = this.#limits.requestsMax - this.#inFlight
+    for (const { rows, lane } of this.#queue.take(this.#limits, free)) {
       this.#inFlight++
       this.#onRequest(rows.length)
       void this.#writer.write(rows).finally(() => {
         this.#inFlight--
-        if (this.#queue.length > 0) this.#schedule()
+        this.#queue.answered(lane)
+        this.#schedule()
       })
     }
   }
