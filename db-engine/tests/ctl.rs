@@ -3,10 +3,15 @@
 mod wire;
 
 use std::{
+    collections::{BTreeMap, BTreeSet},
     fs,
-    os::unix::{fs::PermissionsExt, net::UnixStream},
-    path::Path,
+    os::unix::{
+        fs::{MetadataExt, PermissionsExt},
+        net::UnixStream,
+    },
+    path::{Path, PathBuf},
     process::Output,
+    sync::atomic::{AtomicBool, AtomicI32, Ordering::SeqCst},
 };
 use tempfile::tempdir;
 use wire::{client::Client, engine::Engine};
@@ -207,4 +212,226 @@ fn a_flush_and_a_compaction_end_when_they_are_done() {
     assert!(text(directory, &["flush"]).contains("2 tables have nothing in memory alone"));
     let (code, told) = failure(directory, &["compact", "nothing"]);
     assert!(code == 1 && told.contains("nothing: there is no such keyspace or table"), "{told}");
+}
+
+/// Inserts until it is told to stop; says up to which row all are acknowledged.
+fn keep_inserting(port: u16, acknowledged: &AtomicI32, is_over: &AtomicBool) {
+    let mut client = Client::connect(port).expect("it serves");
+    for row in 0.. {
+        insert(&mut client, row..row + 1);
+        acknowledged.store(row + 1, SeqCst);
+        if is_over.load(SeqCst) {
+            return;
+        }
+    }
+}
+
+/// The rows of the table, by their clustering keys.
+fn rows(engine: &Engine) -> BTreeSet<i32> {
+    let mut client = Client::connect(engine.cql).expect("it serves");
+    let select = client.prepare("SELECT c, v FROM k.t WHERE p = ?");
+    let mut all = BTreeSet::new();
+    for p in 0..7i32 {
+        for row in client.all_rows(&select, &[&p.to_be_bytes()]) {
+            let c = row[0].as_deref().and_then(|c| c.try_into().ok()).map(i32::from_be_bytes);
+            assert_eq!(row[1].as_deref(), Some(&[b'x'; 100][..]), "its own value");
+            assert!(all.insert(c.expect("four bytes")));
+        }
+    }
+    all
+}
+
+/// All files below a directory, and what is in them.
+fn contents(directory: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
+    let mut all = BTreeMap::new();
+    for entry in fs::read_dir(directory).expect("it is there") {
+        let path = entry.expect("an entry").path();
+        if path.is_dir() {
+            all.extend(contents(&path));
+        } else if path.is_file() {
+            all.insert(path.clone(), fs::read(&path).expect("a file"));
+        }
+    }
+    all
+}
+
+#[test]
+fn a_snapshot_has_what_was_acknowledged_before_and_outlives_what_it_was_taken_of() {
+    let parent = tempdir().expect("a directory");
+    let directory = &parent.path().join("data");
+    let engine = Engine::start(directory, &["--shards", "2"]);
+    let mut client = with_schema(&engine);
+    client.run("INSERT INTO k.other (p, v) VALUES (1, 'other')");
+    let (acknowledged, is_over) = (AtomicI32::new(0), AtomicBool::new(false));
+    let before = std::thread::scope(|scope| {
+        scope.spawn(|| keep_inserting(engine.cql, &acknowledged, &is_over));
+        while acknowledged.load(SeqCst) < 200 {
+            std::thread::yield_now();
+        }
+        let before = acknowledged.load(SeqCst);
+        let taken = json(directory, &["snapshot", "first"]);
+        is_over.store(true, SeqCst);
+        assert!(taken["sstables"].as_u64() >= Some(2), "{taken}");
+        before
+    });
+    json(directory, &["snapshot", "second", "k.t"]);
+
+    // Compaction removes the files that the snapshot has, and then the table goes.
+    json(directory, &["compact"]);
+    client.run("DROP TABLE k.t");
+    let snapshot = directory.join("snapshots").join("first");
+    let restored = &parent.path().join("restored");
+    let into = restored.to_str().expect("text");
+    let done = json(parent.path(), &["restore", snapshot.to_str().expect("text"), "--into", into]);
+    assert!(done["sstables"].as_u64() >= Some(2), "{done}");
+    let again = Engine::start(restored, &["--shards", "1"]);
+    let found = rows(&again);
+    assert!((0..before).all(|row| found.contains(&row)), "{before}: {found:?}");
+    let mut other = Client::connect(again.cql).expect("it serves");
+    let of_other = other.prepare("SELECT v FROM k.other WHERE p = ?");
+    assert_eq!(other.all_rows(&of_other, &[&1i32.to_be_bytes()]).len(), 1);
+    // It lives on: what it writes, compacts and removes leaves the snapshot as it was.
+    let kept = contents(&snapshot);
+    insert(&mut other, 100_000..100_010);
+    json(restored, &["compact"]);
+    assert_eq!(rows(&again).len(), found.len() + 10);
+    assert_eq!(again.stop("-TERM"), Some(0));
+    assert_eq!(contents(&snapshot), kept);
+    assert_eq!(engine.stop("-TERM"), Some(0));
+
+    let (code, told) = failure(directory, &["restore", "first", "--into", into]);
+    assert!(code == 1 && told.contains("it is not empty, and nothing in it was changed"), "{told}");
+    let (code, told) = failure(parent.path(), &["restore", into, "--into", "/nowhere"]);
+    assert!(code == 1 && told.contains("it is a data directory and no snapshot"), "{told}");
+    // Over to another file system there is no link: nothing is left of a snapshot, and what is
+    // restored is copied.
+    let device = |path: &Path| fs::metadata(path).expect("it is there").dev();
+    if let Ok(other) = tempfile::tempdir_in("/dev/shm")
+        && device(other.path()) != device(directory)
+    {
+        let to = other.path().to_str().expect("text");
+        let engine = Engine::start(directory, &["--shards", "2"]);
+        let (code, told) = failure(directory, &["snapshot", "far", "--to", to]);
+        assert!(code == 1 && told.contains("lies on the file system of the data"), "{told}");
+        assert_eq!(fs::read_dir(other.path()).expect("it is there").count(), 0);
+        assert_eq!(engine.stop("-TERM"), Some(0));
+        text(directory, &["restore", "first", "--into", &format!("{to}/data")]);
+        let engine = Engine::start(&other.path().join("data"), &[]);
+        assert_eq!(rows(&engine), found);
+    }
+    let names: Vec<_> = json(directory, &["list"]).as_array().expect("a list").clone();
+    assert_eq!((&names[0]["name"], &names[1]["name"]), (&"first".into(), &"second".into()));
+    assert!(names[0]["problem"].is_null() && names[0]["taken_s"].as_u64() > Some(1_700_000_000));
+    assert!(text(directory, &["list"]).contains("second"));
+}
+
+#[test]
+fn a_snapshot_takes_the_place_of_one_that_was_cut_off_and_of_nothing_else() {
+    let parent = tempdir().expect("a directory");
+    let directory = &parent.path().join("data");
+    let engine = Engine::start(directory, &["--shards", "1"]);
+    insert(&mut with_schema(&engine), 0..10);
+    json(directory, &["snapshot", "first"]);
+    let (code, told) = failure(directory, &["snapshot", "first"]);
+    assert!(code == 1 && told.contains("there is such a snapshot"), "{told}");
+    for name in ["../out", "", ".hidden", "a/b"] {
+        let (code, told) = failure(directory, &["snapshot", name]);
+        assert!(code == 1 && told.contains("cannot be the name of a snapshot"), "{told}");
+    }
+    // What a crash cut off is not told of, and gives way.
+    let cut_off = directory.join("snapshots").join("second");
+    fs::create_dir(&cut_off).expect("it can be made");
+    fs::write(cut_off.join("sst-00000001-0000-00000009"), b"half").expect("it can be written");
+    assert_eq!(json(directory, &["list"]).as_array().map(Vec::len), Some(1));
+    let (code, told) = failure(
+        directory,
+        &["restore", "second", "--into", parent.path().join("x").to_str().unwrap()],
+    );
+    assert!(code == 1 && told.contains("FORMAT: it is missing"), "{told}");
+    json(directory, &["snapshot", "second", "k.t"]);
+    assert!(!cut_off.join("sst-00000001-0000-00000009").exists());
+    // What is none of ours does not.
+    let foreign = directory.join("snapshots").join("third");
+    fs::create_dir(&foreign).expect("it can be made");
+    fs::write(foreign.join("letter"), b"dear").expect("it can be written");
+    assert!(failure(directory, &["snapshot", "third"]).1.contains("Choose another name"));
+    assert!(foreign.join("letter").exists());
+}
+
+#[test]
+fn a_flipped_byte_is_found_and_named_and_nothing_is_changed() {
+    let parent = tempdir().expect("a directory");
+    let directory = &parent.path().join("data");
+    let engine = Engine::start(directory, &["--shards", "1"]);
+    let mut client = with_schema(&engine);
+    insert(&mut client, 0..100);
+    json(directory, &["snapshot", "whole"]);
+    let verified = json(directory, &["verify"]);
+    assert_eq!((&verified["sstables"], &verified["problems"]), (&1.into(), &serde_json::json!([])));
+    assert_eq!(verified["is_whole_directory"], false);
+    insert(&mut client, 100..200);
+    engine.kill();
+
+    let before = contents(directory);
+    let verified = json(directory, &["verify"]);
+    assert_eq!(
+        (&verified["problems"], &verified["is_whole_directory"]),
+        (&serde_json::json!([]), &true.into())
+    );
+    assert!(verified["blocks"].as_u64() > Some(0));
+    assert_eq!(json(directory, &["list", "k.t"])[0]["rows"], 100);
+    json(directory, &["verify", "--snapshot", "whole"]);
+    let restored = parent.path().join("restored");
+    text(directory, &["restore", "whole", "--into", restored.to_str().expect("text")]);
+    assert_eq!(contents(directory), before, "nothing is changed");
+
+    // Of every kind of file one byte, in its middle.
+    let mut kinds = BTreeSet::new();
+    let files: Vec<_> = before.keys().filter(|path| path.parent() == Some(directory)).collect();
+    for path in files {
+        let name = path.file_name().and_then(|name| name.to_str()).expect("text").to_owned();
+        let whole = &before[path];
+        let used = whole.iter().rposition(|byte| *byte != 0).map_or(0, |last| last + 1);
+        let kind = name.split('-').next().expect("some").to_owned();
+        // The last record of a journal, damaged, is what a crash leaves.
+        let is_journal = name.matches('-').count() == 2 && kind == "manifest";
+        if used == 0 || is_journal || kind == "ctl.sock" {
+            continue;
+        }
+        let mut damaged = whole.clone();
+        damaged[used / 2] ^= 0x10;
+        fs::write(path, &damaged).expect("it can be written");
+        let output = ctl(directory, &["verify"]);
+        let told = String::from_utf8([output.stdout, output.stderr].concat()).expect("text");
+        fs::write(path, whole).expect("it can be written");
+        assert_eq!(output.status.code(), Some(1), "{name}: {told}");
+        assert!(told.contains(&name), "{name}: {told}");
+        kinds.insert(kind);
+    }
+    let all = ["FORMAT", "catalog", "log", "manifest", "sst"].map(str::to_owned);
+    assert_eq!(kinds, BTreeSet::from(all));
+
+    // A snapshot that is damaged is not restored, and one that runs is looked at, too.
+    let summary = &json(directory, &["list", "k.t"])[0];
+    let name = summary["file"].as_str().expect("a name");
+    let damage = |path: PathBuf| {
+        let mut bytes = fs::read(&path).expect("it is there");
+        bytes[20] ^= 1;
+        fs::remove_file(&path).expect("it can be removed: it is a link");
+        fs::write(&path, bytes).expect("it can be written");
+    };
+    damage(directory.join("snapshots").join("whole").join(name));
+    let elsewhere = parent.path().join("elsewhere");
+    let (code, told) =
+        failure(directory, &["restore", "whole", "--into", elsewhere.to_str().expect("text")]);
+    assert!(code == 1 && told.contains(name) && told.contains("at byte 0"), "{told}");
+    assert!(!elsewhere.exists());
+    let engine = Engine::start(directory, &[]);
+    text(directory, &["verify"]);
+    damage(directory.join(name));
+    let output = ctl(directory, &["verify"]);
+    let told = String::from_utf8(output.stdout).expect("text");
+    assert_eq!(output.status.code(), Some(1), "{told}");
+    assert!(told.contains(name) && told.contains("manifests and commit log are in use"), "{told}");
+    drop(engine);
 }

@@ -2,7 +2,10 @@
 
 use crate::{
     config::Bytes,
-    server::accounts::{CompactAccount, FlushAccount, SstableAccount, Status, TableAccount},
+    server::accounts::{
+        CompactAccount, FlushAccount, KeptSnapshot, RestoreAccount, SnapshotAccount,
+        SstableAccount, Status, TableAccount, VerifyAccount,
+    },
 };
 use std::fmt::Write;
 
@@ -112,6 +115,63 @@ pub(super) fn compacted(of: &CompactAccount) -> String {
         );
     }
     out
+}
+
+pub(super) fn taken(of: &SnapshotAccount) -> String {
+    format!(
+        "{}: {} sstables with {} of {} tables\n",
+        of.directory,
+        of.sstables,
+        bytes(of.bytes),
+        of.tables
+    )
+}
+
+pub(super) fn snapshots(of: &[KeptSnapshot]) -> String {
+    let rows = of.iter().map(|one| {
+        let taken = i64::try_from(one.taken_s).unwrap_or(0).saturating_mul(1_000_000);
+        vec![
+            one.name.clone(),
+            date_time(taken),
+            one.sstables.to_string(),
+            bytes(one.bytes),
+            one.problem.clone().unwrap_or_default(),
+        ]
+    });
+    table(&["snapshot", "taken", "sstables", "size", "problem"], rows)
+}
+
+pub(super) fn restored(of: &RestoreAccount) -> String {
+    format!(
+        "{dir}: {} sstables with {}. Start an engine with --data-dir {dir}\n",
+        of.sstables,
+        bytes(of.bytes),
+        dir = of.directory
+    )
+}
+
+pub(super) fn verified(of: &VerifyAccount) -> String {
+    let mut out = format!(
+        "verified {} blocks of {} sstables with {}",
+        of.blocks,
+        of.sstables,
+        bytes(of.bytes)
+    );
+    out.push_str(if of.is_whole_directory {
+        ", manifests, schema and commit log"
+    } else {
+        "; manifests and commit log are in use"
+    });
+    let _ = match of.problems.len() {
+        0 => writeln!(out, ": all is well"),
+        count => write!(out, ": {count} problems\n{}", problems(of)),
+    };
+    out
+}
+
+/// What is wrong, one a line.
+pub(super) fn problems(of: &VerifyAccount) -> String {
+    of.problems.iter().flat_map(|problem| [problem.as_str(), "\n"]).collect()
 }
 
 /// Columns under their heads; all but the first flush right.

@@ -55,7 +55,11 @@ impl FoundCatalog {
 
     /// Writes the file of a directory that has none: an empty schema.
     pub fn create(files: &mut Sequential<'_>) -> Result<Self> {
-        let catalog = Catalog::default();
+        Self::write(files, Catalog::default())
+    }
+
+    /// The same with this schema.
+    pub fn write(files: &mut Sequential<'_>, catalog: Catalog) -> Result<Self> {
         let (bytes, mark) = encode(&catalog, FIRST_GENERATION);
         files.replace_file(NEW_NAME, NAME, bytes.as_slice())?;
         Ok(Self { catalog, mark })

@@ -8,7 +8,7 @@ use crate::{
     io::Operation,
 };
 
-const LOCK: &str = "LOCK";
+pub(super) const LOCK: &str = "LOCK";
 const FORMAT: &str = "FORMAT";
 const FORMAT_NEW: &str = "FORMAT.tmp";
 
@@ -50,6 +50,16 @@ pub(super) fn claim(files: &mut Sequential<'_>) -> Result<Option<u32>> {
     }
     if !files.names()?.contains(FORMAT) {
         return Ok(None);
+    }
+    check_format(files.read_file(FORMAT)?.as_slice()).map(Some)
+}
+
+/// The version of the formats of a directory that is not taken.
+pub(super) fn version(files: &mut Sequential<'_>) -> Result<Option<u32>> {
+    if !files.names()?.contains(FORMAT) {
+        let what = "it is missing, so this is no database, or a snapshot or a restored directory \
+                    that was cut off while it was made";
+        return Err(Error::Unusable { path: FORMAT.into(), what: what.into() });
     }
     check_format(files.read_file(FORMAT)?.as_slice()).map(Some)
 }

@@ -19,7 +19,7 @@ use crate::{
     sstable::{SstableId, Summary},
 };
 
-const CHECKPOINT_NEW: &str = "manifest.tmp";
+pub(super) const CHECKPOINT_NEW: &str = "manifest.tmp";
 
 /// A directory that is locked and whose manifests and catalog were judged. Nothing of it was
 /// changed; only its lock file may be new.
@@ -36,12 +36,7 @@ impl FoundDirectory {
     pub fn read(lock: &mut dyn Files, files: &mut Sequential<'_>) -> Result<Self> {
         let version = claim::claim(&mut Sequential(lock))?;
         let names = files.names()?;
-        let run = RunManifest::read(files, &names)?;
-        if !run.is_of_first_version() && version != Some(FORMAT_VERSION) {
-            return Err(claim::put_back());
-        }
-        let catalog = FoundCatalog::read(files, &names)?;
-        run.check_catalog(catalog.as_ref())?;
+        let (run, catalog) = judge(files, &names, version)?;
         Ok(Self { names, run, catalog, version })
     }
 
@@ -75,6 +70,21 @@ impl FoundDirectory {
         files.run(".", Operation::SyncDirectory)?;
         Ok(NewRun { epoch, shards, catalog })
     }
+}
+
+/// Reads and judges the manifests and the catalog of a directory whose formats have this version.
+pub(super) fn judge(
+    files: &mut Sequential<'_>,
+    names: &BTreeSet<String>,
+    version: Option<u32>,
+) -> Result<(RunManifest, Option<FoundCatalog>)> {
+    let run = RunManifest::read(files, names)?;
+    if !run.is_of_first_version() && version != Some(FORMAT_VERSION) {
+        return Err(claim::put_back());
+    }
+    let catalog = FoundCatalog::read(files, names)?;
+    run.check_catalog(catalog.as_ref())?;
+    Ok((run, catalog))
 }
 
 /// A run that begins.

@@ -14,12 +14,14 @@ mod journal;
 pub mod manifest;
 mod run;
 mod sequential;
+mod snapshot_files;
 
 pub use catalog_file::{CatalogFile, Replacement};
 pub(crate) use found::{FoundDirectory, NewRun};
 pub(crate) use journal::Journal;
 pub(crate) use run::RunManifest;
 pub(crate) use sequential::Sequential;
+pub(crate) use snapshot_files::{Survey, complete_restored, complete_snapshot};
 
 #[cfg(test)]
 mod tests;

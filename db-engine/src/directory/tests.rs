@@ -1,4 +1,7 @@
-use super::{FoundDirectory, Journal, Replacement, Sequential, catalog_file::CatalogFile};
+use super::{
+    FoundDirectory, Journal, Replacement, Sequential, Survey, catalog_file::CatalogFile,
+    complete_restored, complete_snapshot,
+};
 use super::{
     journal::read_journal,
     manifest::{
@@ -209,4 +212,54 @@ fn a_schema_that_is_put_back_is_refused() {
         assert!(error.starts_with("catalog: it is catalog"), "{error}");
     }
     assert_eq!(begin(&SimDisk::with(1, disk.contents())).unwrap().0.next_table, 4);
+}
+
+/// A power cut at any moment: a snapshot and what is restored of it are whole, or nobody takes them
+/// for what they are not.
+#[test]
+fn a_snapshot_and_a_restored_directory_are_whole_once_they_have_a_format() {
+    let name = ID.file_name();
+    let make = |disk: &SimDisk, restores: bool| -> Result<()> {
+        let mut files = disk.files();
+        let files = &mut Sequential(&mut *files);
+        if !restores {
+            files.write_file(&name, Vec::new())?;
+            return complete_snapshot(files, &Catalog::default(), vec![summary()]);
+        }
+        complete_restored(files)
+    };
+    let mut copied = SimDisk::new(1);
+    make(&copied, false).unwrap();
+    let mut of_snapshot = copied.contents();
+    of_snapshot.remove("FORMAT");
+    for restores in [false, true] {
+        let (mut cut_off, mut calls) = (0, 0);
+        for call in 0.. {
+            copied = SimDisk::with(call, of_snapshot.clone());
+            let disk = if restores { &copied } else { &SimDisk::new(call) };
+            disk.set_fault(Fault::PowerCut(call));
+            let is_over = make(disk, restores).is_ok();
+            for seed in 0..10 {
+                let after = disk.crash(seed);
+                let (mut files, contents) = (after.files(), after.contents());
+                match Survey::read(&mut Sequential(&mut *files)) {
+                    Ok(found) => {
+                        assert!(found.run.sstables.contains_key(&ID), "call {call}, seed {seed}");
+                        assert!(contents.contains_key(&name) && contents.contains_key("catalog"));
+                        assert_eq!(contents.contains_key("LOCK"), restores, "call {call}");
+                    }
+                    Err(refused) => {
+                        assert!(!is_over, "call {call}, seed {seed}: {refused}");
+                        assert!(!contents.contains_key("FORMAT"), "{refused}");
+                        cut_off += 1;
+                    }
+                }
+            }
+            calls = call;
+            if is_over {
+                break;
+            }
+        }
+        assert!(calls > 8 && cut_off > 50, "{calls} calls, {cut_off} of them cut off");
+    }
 }

@@ -1,6 +1,7 @@
 //! What the operator is told, as JSON or by `sandglass-db ctl` as text.
 #![allow(missing_docs)] // The names are what programs read; `docs/operating.md` explains them.
 
+use crate::store::Verified;
 use serde::{Deserialize, Serialize};
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -78,4 +79,55 @@ pub struct CompactAccount {
     pub bytes_after: u64,
     /// Sstables that stay as they are: they cannot be read, or hold rows of several shards.
     pub left_alone: usize,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct SnapshotAccount {
+    pub directory: String,
+    pub tables: usize,
+    pub sstables: usize,
+    pub bytes: u64,
+}
+
+/// A snapshot of a data directory.
+#[derive(Debug, Serialize, Deserialize)]
+pub struct KeptSnapshot {
+    pub name: String,
+    pub taken_s: u64,
+    pub tables: usize,
+    pub sstables: usize,
+    pub bytes: u64,
+    /// Why it cannot be restored.
+    pub problem: Option<String>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct RestoreAccount {
+    pub directory: String,
+    pub sstables: usize,
+    pub bytes: u64,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub struct VerifyAccount {
+    pub sstables: usize,
+    pub blocks: u64,
+    pub bytes: u64,
+    /// Whether manifests, catalog and commit log were looked at, too: they change while an engine
+    /// runs.
+    pub is_whole_directory: bool,
+    /// What is wrong: file, place, remedy.
+    pub problems: Vec<String>,
+}
+
+impl VerifyAccount {
+    pub(crate) fn of(verified: &Verified, is_whole_directory: bool) -> Self {
+        Self {
+            sstables: verified.sstables,
+            blocks: verified.blocks,
+            bytes: verified.bytes,
+            is_whole_directory,
+            problems: verified.problems.iter().map(ToString::to_string).collect(),
+        }
+    }
 }

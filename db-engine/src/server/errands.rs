@@ -32,11 +32,11 @@ use std::{
     os::unix::net::{UnixListener, UnixStream},
     path::{Path, PathBuf},
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicUsize, Ordering::SeqCst},
         mpsc::{RecvTimeoutError, Sender, channel},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 /// The name of the socket in the data directory.
@@ -82,13 +82,27 @@ pub enum Request {
         /// Which.
         tables: Vec<String>,
     },
+    /// Take a snapshot.
+    Snapshot {
+        /// Its name.
+        name: String,
+        /// Of which tables.
+        tables: Vec<String>,
+        /// The directory that it is to be in; `snapshots` in the data directory if none is given.
+        to: Option<PathBuf>,
+    },
+    /// Read all blocks of all sstables of tables.
+    Verify {
+        /// Of which.
+        tables: Vec<String>,
+    },
 }
 
 /// What shards tell of one table.
 type OfShards = Vec<TableReport>;
 
 /// Why a request is not answered, as a line for the operator.
-type Refusal = String;
+pub(super) type Refusal = String;
 
 /// Listens in the data directory, whose lock is ours: whoever made a socket that is there is gone.
 ///
@@ -128,6 +142,8 @@ pub(super) struct Errands {
     pub started_us: u64,
     pub stop: Arc<Stop>,
     pub under_way: AtomicUsize,
+    /// One at a time is taken.
+    pub snapshot_at_hand: Mutex<()>,
 }
 
 impl Errands {
@@ -180,6 +196,10 @@ impl Errands {
             Request::List { tables } => json(&self.sstable_accounts(&tables, teller)?),
             Request::Flush { tables } => json(&self.flush(&tables, teller)?),
             Request::Compact { tables } => json(&self.compact(&tables, teller)?),
+            Request::Snapshot { name, tables, to } => {
+                json(&self.snapshot(&name, &tables, to, teller)?)
+            }
+            Request::Verify { tables } => json(&self.verify(&tables, teller)?),
         }
     }
 
@@ -318,7 +338,7 @@ impl Errands {
     }
 
     /// Asks every shard, and waits until each has answered.
-    fn ask_all<T>(
+    pub(super) fn ask_all<T>(
         &self,
         teller: &Teller<'_>,
         errand: impl Fn(Sender<T>) -> Errand,
@@ -361,18 +381,31 @@ fn progress<'a>(left: impl Iterator<Item = &'a CompactionLeft>) -> String {
     format!("{sstables} sstables with {mib} MiB are still to be compacted{waits}")
 }
 
-fn numbers(tables: &[Arc<Table>]) -> Vec<TableNumber> {
+pub(super) fn numbers(tables: &[Arc<Table>]) -> Vec<TableNumber> {
     tables.iter().map(|table| table.number).collect()
 }
 
 /// Tells a client how far its request is.
-struct Teller<'a>(&'a UnixStream);
+pub(super) struct Teller<'a>(&'a UnixStream);
 
 impl Teller<'_> {
     /// Fails if the client has gone: nobody waits any more.
-    fn tell(&self, progress: &str) -> Result<(), Refusal> {
+    pub fn tell(&self, progress: &str) -> Result<(), Refusal> {
         let mut stream = self.0;
         writeln!(stream, "progress {progress}").map_err(|error| error.to_string())
+    }
+
+    /// The same if it was not told for a while.
+    pub fn tell_sometimes(
+        &self,
+        told: &mut Instant,
+        progress: impl Fn() -> String,
+    ) -> Result<(), Refusal> {
+        if told.elapsed() < PROGRESS_TIME {
+            return Ok(());
+        }
+        *told = Instant::now();
+        self.tell(&progress())
     }
 }
 
@@ -386,7 +419,7 @@ fn full_name(table: &Table) -> String {
 }
 
 /// The tables of these names, each once; all if there are no names.
-fn resolve(catalog: &Catalog, names: &[String]) -> Result<Vec<Arc<Table>>, Refusal> {
+pub(crate) fn resolve(catalog: &Catalog, names: &[String]) -> Result<Vec<Arc<Table>>, Refusal> {
     if names.is_empty() {
         return Ok(catalog.tables().cloned().collect());
     }

@@ -1,6 +1,7 @@
 //! The server: opens the data, listens, gives each shard its thread, and stops in order.
 
 pub mod accounts;
+mod backups;
 mod connection;
 mod connections;
 mod descriptors;
@@ -10,6 +11,7 @@ mod http;
 pub mod logger;
 mod reactor;
 mod requests;
+pub mod snapshots;
 mod socket;
 mod stop;
 
@@ -48,7 +50,7 @@ use std::{
     net::{SocketAddr, TcpListener},
     os::unix::net::UnixStream,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicU16, AtomicUsize, Ordering::SeqCst},
     },
     thread::JoinHandle,
@@ -313,6 +315,7 @@ impl ServerParts<'_> {
             started_us: self.clock.elapsed_us(),
             stop: Arc::clone(stop),
             under_way: AtomicUsize::new(0),
+            snapshot_at_hand: Mutex::new(()),
         })
     }
 

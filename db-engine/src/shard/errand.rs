@@ -3,7 +3,7 @@
 use super::Core;
 use crate::{
     mutation::TableNumber,
-    store::{CompactionLeft, TableReport},
+    store::{CompactionLeft, PinnedSstable, TableReport},
 };
 use std::sync::mpsc::Sender;
 
@@ -11,6 +11,8 @@ use std::sync::mpsc::Sender;
 pub enum Errand {
     /// Tell what there is of these tables.
     Report(Vec<TableNumber>, Sender<Vec<TableReport>>),
+    /// Have the files of these tables stay where they are while what is answered is there.
+    Pin(Vec<TableNumber>, Sender<Vec<PinnedSstable>>),
     /// Have all that is in memory of these tables in sstables, and say when.
     Flush(Vec<TableNumber>, Sender<()>),
     /// Compact these tables as far as it goes, and tell how much is left whenever that changes.
@@ -38,6 +40,7 @@ impl Core {
     pub(super) fn run_errand(&mut self, errand: Errand) {
         match errand {
             Errand::Report(tables, to) => drop(to.send(self.store.report(&tables))),
+            Errand::Pin(tables, to) => drop(to.send(self.store.pin(&tables))),
             Errand::Flush(tables, to) => {
                 self.store.flush_tables(&tables);
                 self.errands.push(OpenErrand::Flush(tables, to));

@@ -16,6 +16,7 @@ mod report;
 mod request;
 mod table;
 mod turn;
+mod verify;
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -23,11 +24,12 @@ use hashbrown::HashMap;
 
 pub use compacting::CompactionLeft;
 pub use metrics::StoreMetrics;
-pub use report::TableReport;
+pub use report::{PinnedSstable, TableReport};
 pub use request::{
     Done, Fatal, Page, PageRow, Partitions, Position, ReadCost, ReadRequest, Refused, Tag,
 };
 pub use table::TableCounts;
+pub use verify::{StoppedDirectory, Verified};
 
 use self::{
     apply::Applying,

@@ -1,6 +1,11 @@
 //! What a store tells the operator of its tables.
 
-use super::{Store, table::TableCounts};
+use super::{
+    Store,
+    table::{Sstable, TableCounts},
+};
+use std::sync::Arc;
+
 use crate::{mutation::TableNumber, sstable::Summary};
 
 /// What a shard has of a table.
@@ -35,5 +40,26 @@ impl Store {
             }
         });
         reports.collect()
+    }
+
+    /// Has the files of these tables stay where they are, whatever becomes of them, until the
+    /// answer is dropped. Whoever drops it rings for the shard.
+    #[must_use]
+    pub fn pin(&self, tables: &[TableNumber]) -> Vec<PinnedSstable> {
+        let known = tables.iter().filter_map(|number| self.tables.get(number));
+        let sstables = known.flat_map(|table| table.sstables.iter());
+        sstables.map(|sstable| PinnedSstable(Arc::clone(sstable))).collect()
+    }
+}
+
+/// An sstable whose file stays where it is.
+#[derive(Debug)]
+pub struct PinnedSstable(Arc<Sstable>);
+
+impl PinnedSstable {
+    /// What is known of it.
+    #[must_use]
+    pub fn summary(&self) -> Summary {
+        self.0.summary
     }
 }

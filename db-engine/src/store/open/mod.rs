@@ -22,7 +22,7 @@ use crate::{
     schema::TableSettings,
     sstable::Summary,
 };
-use replay::{Recovery, ReplayPurpose, replay};
+pub(super) use replay::{Recovery, ReplayPurpose, replay};
 use sstables::expired;
 
 /// What opening came to.

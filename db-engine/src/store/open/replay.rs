@@ -25,7 +25,7 @@ use crate::{
 
 /// What the logs are read for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum ReplayPurpose {
+pub(in crate::store) enum ReplayPurpose {
     /// To find out whether they can be read. Nothing is written.
     Judge,
     /// To bring back what is in them.
@@ -33,7 +33,7 @@ pub(super) enum ReplayPurpose {
 }
 
 /// Reads the logs of the manifest's run.
-pub(super) fn replay(
+pub(in crate::store) fn replay(
     files: &mut Sequential<'_>,
     names: &BTreeSet<String>,
     manifest: &RunManifest,
@@ -113,7 +113,7 @@ fn check_unused(files: &mut Sequential<'_>, segments: &[SegmentId]) -> Result<()
 }
 
 /// Rows that come back from the logs.
-pub(super) struct Recovery<'a> {
+pub(in crate::store) struct Recovery<'a> {
     config: &'a StoreConfig,
     epoch: u32,
     settings: &'a BTreeMap<TableNumber, TableSettings>,

@@ -44,6 +44,10 @@ fn compact(machine: &Machine, store: &mut Store) {
     panic!("it does not end: {:?}", store.compaction_left(&[TABLE]));
 }
 
+fn files(machine: &Machine) -> usize {
+    machine.disk.contents().keys().filter(|name| name.starts_with("sst-")).count()
+}
+
 fn flushed_rows(store: &Store) -> u64 {
     store.tables[&TABLE].sstables.iter().map(|one| one.summary.rows).sum()
 }
@@ -104,15 +108,37 @@ fn the_sstables_of_each_window_become_one() {
     assert!(windows[0] > windows[1] && windows[1] > windows[2], "the newest first");
     assert_eq!(store.metrics().compactions, 6);
     assert_eq!(machine.pages(&mut store, partition(b"boiler")), before);
-    let left = |machine: &Machine| {
-        machine.disk.contents().keys().filter(|name| name.starts_with("sst-")).count()
-    };
-    assert_eq!(left(&machine), 3, "no other file is left");
+    assert_eq!(files(&machine), 3, "no other file is left");
 
     // What is one already is written once more, and once alone.
     compact(&machine, &mut store);
     assert_eq!((store.metrics().compactions, store.metrics().sstables), (9, 3));
     assert_eq!(machine.pages(&mut store, partition(b"boiler")), before);
+}
+
+/// A snapshot links the files meanwhile.
+#[test]
+fn the_file_of_what_is_pinned_stays_until_it_is_let_go_whatever_becomes_of_the_table() {
+    for drops in [false, true] {
+        let mut machine = Machine::new();
+        let mut store = machine.open();
+        for ck in 0..2 {
+            machine.write(&mut store, b"boiler", ck, b"v", 0);
+            flush(&mut store);
+        }
+        let pinned = store.pin(&[TABLE]);
+        let names: Vec<_> = pinned.iter().map(|one| one.summary().id.file_name()).collect();
+        compact(&machine, &mut store);
+        if drops {
+            store.drop_table(TABLE);
+            (0..20).for_each(|_| turn(&mut store));
+        }
+        let contents = machine.disk.contents();
+        assert!(names.len() == 2 && names.iter().all(|name| contents.contains_key(name)));
+        drop(pinned);
+        (0..20).for_each(|_| turn(&mut store));
+        assert_eq!(files(&machine), usize::from(!drops));
+    }
 }
 
 #[test]

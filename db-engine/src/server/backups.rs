@@ -1,0 +1,120 @@
+//! Snapshots of an engine that runs, and looking at its sstables.
+
+use super::{
+    accounts::{SnapshotAccount, VerifyAccount},
+    errands::{Errands, Refusal, Teller, numbers, resolve},
+    snapshots::{SNAPSHOTS, files_of, fill, prepare},
+};
+use crate::{
+    mutation::TableNumber,
+    shard::errand::Errand,
+    sstable::{SstableId, Summary},
+    store::{PinnedSstable, Verified},
+};
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+    sync::TryLockError,
+    time::Instant,
+};
+
+/// Sstables that stay where they are until this is dropped.
+struct Pinned<'a> {
+    sstables: BTreeMap<SstableId, PinnedSstable>,
+    errands: &'a Errands,
+}
+
+impl Pinned<'_> {
+    fn summaries(&self) -> Vec<Summary> {
+        self.sstables.values().map(PinnedSstable::summary).collect()
+    }
+}
+
+impl Drop for Pinned<'_> {
+    /// Shards that wait for it to remove files look again.
+    fn drop(&mut self) {
+        self.sstables.clear();
+        for letterbox in &self.errands.boxes {
+            letterbox.bell().ring();
+        }
+    }
+}
+
+impl Errands {
+    /// Takes a snapshot of these tables, into the data directory or elsewhere.
+    pub(super) fn snapshot(
+        &self,
+        name: &str,
+        names: &[String],
+        to: Option<PathBuf>,
+        teller: &Teller<'_>,
+    ) -> Result<SnapshotAccount, Refusal> {
+        let _alone = match self.snapshot_at_hand.try_lock() {
+            Err(TryLockError::WouldBlock) => {
+                return Err("another snapshot is being taken: wait for it".to_owned());
+            }
+            other => other,
+        };
+        let parent = to.unwrap_or_else(|| self.directory.join(SNAPSHOTS));
+        let target = prepare(&parent, name)?;
+        self.fill_snapshot(&target, names, teller).inspect_err(|_| {
+            // What is there counts for nothing, and the error to be told is the first one.
+            let _ = fs::remove_dir_all(&target);
+        })
+    }
+
+    fn fill_snapshot(
+        &self,
+        target: &Path,
+        names: &[String],
+        teller: &Teller<'_>,
+    ) -> Result<SnapshotAccount, Refusal> {
+        let catalog = self.shared.schema().1;
+        let tables = resolve(&catalog, names)?;
+        let numbers = numbers(&tables);
+        self.ask_all(teller, |to| Errand::Flush(numbers.clone(), to))?;
+        let pinned = self.pin(&numbers, teller)?;
+        let summaries = pinned.summaries();
+        let all = summaries.len();
+        let account = SnapshotAccount {
+            directory: target.display().to_string(),
+            tables: tables.len(),
+            sstables: all,
+            bytes: summaries.iter().map(|summary| summary.bytes).sum(),
+        };
+        let mut told = Instant::now();
+        fill(&self.directory, target, &catalog, summaries, &mut |done| {
+            teller.tell_sometimes(&mut told, || format!("{done} of {all} sstables are linked"))
+        })?;
+        Ok(account)
+    }
+
+    /// Reads all blocks of all sstables of these tables.
+    pub(super) fn verify(
+        &self,
+        names: &[String],
+        teller: &Teller<'_>,
+    ) -> Result<VerifyAccount, Refusal> {
+        let numbers = numbers(&resolve(&self.shared.schema().1, names)?);
+        let pinned = self.pin(&numbers, teller)?;
+        let summaries = pinned.summaries();
+        let mut files = files_of(&self.directory).map_err(|error| error.to_string())?;
+        let (mut verified, mut told) = (Verified::default(), Instant::now());
+        for summary in &summaries {
+            let all = summaries.len();
+            teller.tell_sometimes(&mut told, || {
+                format!("{} of {all} sstables are verified", verified.sstables)
+            })?;
+            verified.sstable(&mut files, summary);
+        }
+        Ok(VerifyAccount::of(&verified, false))
+    }
+
+    /// Has each shard keep the files of these tables where they are.
+    fn pin(&self, tables: &[TableNumber], teller: &Teller<'_>) -> Result<Pinned<'_>, Refusal> {
+        let told = self.ask_all(teller, |to| Errand::Pin(tables.to_vec(), to))?;
+        let sstables = told.into_iter().flatten().map(|one| (one.summary().id, one));
+        Ok(Pinned { sstables: sstables.collect(), errands: self })
+    }
+}
