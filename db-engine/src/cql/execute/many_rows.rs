@@ -2,7 +2,7 @@
 
 use crate::{
     cql::{
-        error::CqlError,
+        error::{CqlError, invalid},
         execute::{
             context::{BindContext, Given},
             keys::{CkRange, bound_bytes, check_many, partition_keys},
@@ -83,6 +83,9 @@ impl WritePlan {
     ) -> Result<(), CqlError> {
         let (first, end) = half_open(range);
         if self.action != Action::DeleteRow {
+            if !is_row(range) {
+                return invalid("Range deletions are not supported for specific columns");
+            }
             return self.build_row(builder, given, first, write);
         }
         if is_row(range) {

@@ -41,6 +41,29 @@ pub(super) fn facet(function: &str) -> Option<Facet> {
     })
 }
 
+/// Whether there is a function of this name.
+pub(super) fn is_function(name: &str) -> bool {
+    const NAMES: [&str; 12] = [
+        "token",
+        "count",
+        "min",
+        "max",
+        "sum",
+        "avg",
+        "totimestamp",
+        "to_timestamp",
+        "dateof",
+        "tounixtimestamp",
+        "to_unix_timestamp",
+        "unixtimestampof",
+    ];
+    facet(name).is_some() || NAMES.contains(&name)
+}
+
+pub(super) fn unknown_function<T>(name: &str) -> Result<T, CqlError> {
+    invalid(format!("Unknown function '{name}'"))
+}
+
 /// Refuses to ask that of columns of the key.
 pub(super) fn check_facet(column: &Column, function: &str) -> Result<(), CqlError> {
     if matches!(column.kind, ColumnKind::Regular | ColumnKind::Static) {
@@ -77,7 +100,7 @@ pub(super) fn aggregate(
         "max" => (Fold::Max, of.clone()),
         "sum" => (Fold::Sum, of.clone()),
         "avg" => (Fold::Avg, of.clone()),
-        _ => return invalid(format!("Unknown function '{name}'")),
+        _ => return unknown_function(name),
     };
     let adds = matches!(kind, Fold::Sum | Fold::Avg);
     let orders = matches!(kind, Fold::Min | Fold::Max);

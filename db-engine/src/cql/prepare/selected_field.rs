@@ -6,7 +6,7 @@ use crate::{
         prepare::{
             binder::column,
             plan::ColumnSpec,
-            selected::{Selected, aggregate, check_facet, facet, facet_of},
+            selected::{Selected, aggregate, facet, facet_of},
             source::{Facet, Fold, Portion, Source},
         },
     },
@@ -80,7 +80,6 @@ impl<'a> SelectedField<'a> {
         let Some(facet) = facet(function) else {
             return aggregate(function, self.source(), &self.ty, spec);
         };
-        check_facet(self.column, function)?;
         let (source, ty) = facet_of(self.column, facet, self.part());
         let source = Source::IfThere(Box::new(self.source()), Box::new(source));
         Ok(Selected::new(source, Fold::First, ty.clone(), spec("", ty)))

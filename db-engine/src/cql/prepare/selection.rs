@@ -9,7 +9,9 @@ use crate::{
             conditions::check_token_arguments,
             input::{KeyPurpose, PartKey},
             plan::ColumnSpec,
-            selected::{Selected, aggregate, check_facet, facet, facet_of},
+            selected::{
+                Selected, aggregate, check_facet, facet, facet_of, is_function, unknown_function,
+            },
             selected_field::SelectedField,
             source::{Facet, Fold, Portion, Source},
         },
@@ -46,11 +48,18 @@ fn asks_for(
         for name in names {
             found |= is_one(column(table, name)?.kind);
         }
+        check_functions(selector)?;
         if found {
             return Ok(true);
         }
     }
     Ok(false)
+}
+
+fn check_functions(selector: &Selector) -> Result<(), CqlError> {
+    let Selector::Call { name, arguments } = selector else { return Ok(()) };
+    arguments.iter().try_for_each(check_functions)?;
+    if is_function(name) { Ok(()) } else { unknown_function(name) }
 }
 
 fn push_names<'a>(selector: &'a Selector, names: &mut Vec<&'a str>) {
@@ -108,15 +117,24 @@ fn selected(
             Ok(selected.facet(Facet::Value))
         }
         Selector::Field(name, fields) => Ok(SelectedField::new(table, name, fields)?.value()),
-        Selector::Call { name, arguments } => match arguments.as_slice() {
-            [Selector::Field(column, fields)] => {
-                SelectedField::new(table, column, fields)?.call(name)
+        Selector::Call { name, arguments } => {
+            let [argument] = arguments.as_slice() else { return call(table, name, arguments) };
+            if let Selector::Element(of, _) | Selector::Slice(of, ..) | Selector::Field(of, _) =
+                argument
+                && facet(name).is_some()
+            {
+                check_facet(column(table, of)?, name)?;
             }
-            [argument @ (Selector::Element(..) | Selector::Slice(..))] => {
-                SelectedPart::new(table, argument, binder, parts)?.call(name)
+            match argument {
+                Selector::Field(column, fields) => {
+                    SelectedField::new(table, column, fields)?.call(name)
+                }
+                Selector::Element(..) | Selector::Slice(..) => {
+                    SelectedPart::new(table, argument, binder, parts)?.call(name)
+                }
+                _ => call(table, name, arguments),
             }
-            arguments => call(table, name, arguments),
-        },
+        }
     }
 }
 
@@ -262,9 +280,11 @@ impl<'a> SelectedPart<'a> {
     /// A function of it.
     fn call(mut self, function: &str) -> Result<Selected, CqlError> {
         let Some(facet) = facet(function) else {
+            if !is_function(function) {
+                return unknown_function(function);
+            }
             return Err(CqlError::unsupported("A function of a part of a column is"));
         };
-        check_facet(self.column, function)?;
         self.name = format!("{function}({})", self.name);
         let Self { column, part, .. } = self;
         let mut selected = self.facet(facet);

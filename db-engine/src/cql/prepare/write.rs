@@ -51,13 +51,10 @@ pub(super) fn prepare(
     // What is wrong is told in Cassandra's order: `USING`, `IF`, what is written, and where.
     using(write.using(), binder, &mut plan)?;
     let guard = guard::prepare(table, write, binder)?;
-    let mut deletes_of_range = false;
     match write {
         Modification::Insert(insert) => prepare_insert(table, insert, binder, &mut plan)?,
         Modification::Update(update) => prepare_update(table, update, binder, &mut plan)?,
-        Modification::Delete(delete) => {
-            deletes_of_range = prepare_delete(table, delete, binder, &mut plan)?;
-        }
+        Modification::Delete(delete) => prepare_delete(table, delete, binder, &mut plan)?,
     }
     for changes in [&mut plan.changes, &mut plan.static_changes] {
         changes.cells.sort_by_key(|(number, _)| *number);
@@ -65,9 +62,6 @@ pub(super) fn prepare(
     }
     plan.increments.sort_by_key(|increment| increment.column);
     guard::check(table, write)?;
-    if deletes_of_range {
-        return invalid("Range deletions are not supported for specific columns");
-    }
     let reads = plan.changes.reads() || plan.static_changes.reads();
     if guard.is_some() || reads || table.is_counter() {
         plan.prior = Some(Box::new(Prior::new(table, guard)));
@@ -169,7 +163,7 @@ fn prepare_delete(
     delete: &Delete,
     binder: &mut Binder,
     plan: &mut WritePlan,
-) -> Result<bool, CqlError> {
+) -> Result<(), CqlError> {
     for (name, part) in &delete.columns {
         let column = column(table, name)?;
         let Some(changes) = plan.changes_of(column) else {
@@ -218,14 +212,14 @@ impl RowChanges {
     }
 }
 
-/// Finds the rows that a `WHERE` names; says whether it is columns of a range of them.
+/// Finds the rows that a `WHERE` names.
 fn place_relations(
     table: &Table,
     (relations, condition): (&[Relation], &IfClause),
     verb: Verb,
     binder: &mut Binder,
     plan: &mut WritePlan,
-) -> Result<bool, CqlError> {
+) -> Result<(), CqlError> {
     let mut sorter = Sorter::new(table, false);
     for relation in relations {
         if matches!(relation.operator, Operator::Contains | Operator::ContainsKey) {
@@ -243,10 +237,10 @@ fn place_relations(
     }
     let names_range = names_columns && !is_static_only && rows.ranges.open;
     match rows.as_one() {
-        Some(one) => (plan.partition_key, plan.clustering) = one,
-        None => plan.many = Some(Box::new(rows)),
+        Some(one) if !names_range => (plan.partition_key, plan.clustering) = one,
+        _ => plan.many = Some(Box::new(rows)),
     }
-    Ok(names_range)
+    Ok(())
 }
 
 /// Puts key values in the order of the key. Without clustering columns an INSERT of static columns
