@@ -94,7 +94,7 @@ export class Draft {
   oneOf(count, value, type) {
     const { random } = this
     if (type && random.chance(this.#bound / 4)) {
-      const items = Array.from({ length: count }, () => this.pick(type))
+      const items = Array.from({ length: count }, () => this.pick(type, true))
       return `IN ${this.#bind(listOf(items).bytes.toString('hex'))}`
     }
     return `IN (${Array.from({ length: count }, value).join(', ')})`

@@ -84,8 +84,8 @@ const ATOMS = {
     [
       { text: "'1969-12-31'", bytes: integer(4, DAY_ZERO - 1n) },
       { text: "'1970-01-01'", bytes: integer(4, DAY_ZERO) },
-      { text: "'2026-11-21'", bytes: integer(4, DAY_ZERO + 20_778n) },
       { text: '2147483649', bytes: integer(4, DAY_ZERO + 1n) },
+      { text: "'2026-11-21'", bytes: integer(4, DAY_ZERO + 20_778n) },
     ],
   ],
   decimal: [
