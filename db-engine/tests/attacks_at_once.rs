@@ -6,9 +6,9 @@ mod wire;
 use std::time::{Duration, Instant};
 use tempfile::tempdir;
 use wire::{
-    attackers::{ALL, Attack, attacked, with_tables},
+    attackers::{ALL, Attack, attacked, prepared},
     engine::{Engine, command},
-    honest::{Honest, MIB, check_resident, ms_at},
+    honest::{MIB, check_resident, ms_at},
 };
 
 /// How long they attack.
@@ -18,14 +18,7 @@ const ATTACK: Duration = Duration::from_secs(10);
 fn all_attacks_at_once_are_withstood() {
     let directory = tempdir().expect("a directory");
     let start = || Engine::spawn(attacked(&command(directory.path(), &[])));
-    let engine = start();
-    let mut honest = Honest::connect(&engine);
-    with_tables(&mut honest.client);
-    honest.write(20);
-    assert_eq!(engine.stop("-TERM"), Some(0), "what is read is on disk");
-
-    let engine = start();
-    let mut honest = honest.again(&engine);
+    let (engine, mut honest) = prepared(start);
     let attack = Attack::new(engine.cql, ALL);
     let waits = attack.run(|| honest.serve(Instant::now() + ATTACK)).all();
     println!(

@@ -17,9 +17,9 @@ use std::{
     time::{Duration, Instant},
 };
 use wire::{
-    attackers::{Attack, OF_BYTES_AND_TURNS, attacked, with_tables},
+    attackers::{Attack, OF_BYTES_AND_TURNS, attacked, prepared},
     engine::{Engine, command_of},
-    honest::{Honest, MEMORY_BYTES, ms_at},
+    honest::{MEMORY_BYTES, ms_at},
 };
 
 /// Attackers run when nobody else wants to: `nice` with this.
@@ -59,15 +59,7 @@ fn measure(engine: Option<PathBuf>, length: Duration) {
     let binary = engine.unwrap_or(built);
     let directory = tempfile::tempdir().expect("a directory");
     let start = || Engine::spawn(attacked(&command_of(&binary, directory.path(), &[])));
-
-    let engine = start();
-    let mut honest = Honest::connect(&engine);
-    with_tables(&mut honest.client);
-    honest.write(20);
-    assert_eq!(engine.stop("-TERM"), Some(0), "what is read is on disk");
-
-    let engine = start();
-    let mut honest = honest.again(&engine);
+    let (engine, mut honest) = prepared(start);
     let mut attackers = Command::new("nice")
         .args(["-n", LOW_PRIORITY])
         .arg(&own)

@@ -2,8 +2,8 @@
 
 use super::{
     client::{Client, batch, execute, execute_page, frame, long_string, op, startup, text_batch},
-    engine::limited,
-    honest::{MEMORY, megabyte, with_large_rows},
+    engine::{Engine, limited},
+    honest::{Honest, MEMORY, megabyte, with_large_rows},
 };
 use std::{
     io,
@@ -257,8 +257,20 @@ fn schema_changes(attack: &Attack, round: u64) -> io::Result<()> {
     (0..30).try_for_each(|_| client.receive().map(drop))
 }
 
+/// An engine with the tables that are attacked, what is read of them on disk, and another client.
+pub fn prepared(start: impl Fn() -> Engine) -> (Engine, Honest) {
+    let engine = start();
+    let mut honest = Honest::connect(&engine);
+    with_tables(&mut honest.client);
+    honest.write(20);
+    assert_eq!(engine.stop("-TERM"), Some(0), "what is read is on disk");
+    let engine = start();
+    let honest = honest.again(&engine);
+    (engine, honest)
+}
+
 /// Tables that are attacked, and rows in them.
-pub fn with_tables(client: &mut Client) {
+fn with_tables(client: &mut Client) {
     let columns: Vec<String> = (0..1000).map(|number| format!("c{number} int, ")).collect();
     let columns = columns.concat();
     client.run(&format!("CREATE TABLE ks.updated (k int, v blob, {columns}PRIMARY KEY (k))"));
