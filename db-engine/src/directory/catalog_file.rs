@@ -98,11 +98,15 @@ impl CatalogFile {
 }
 
 fn encode(catalog: &Catalog, generation: u64) -> (Buffer, CatalogMark) {
-    let text = format!("{}\ngeneration {generation}", catalog.to_json());
-    let checksum = crc32fast::hash(text.as_bytes());
-    let text = format!("{text} crc32 {checksum:08x}\n");
-    let mut buffer = Buffer::with_capacity(text.len());
-    buffer.extend(text.as_bytes());
+    let (json, named) = (catalog.to_json(), format!("\ngeneration {generation}"));
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(json.as_bytes());
+    hasher.update(named.as_bytes());
+    let checksum = hasher.finalize();
+    let last = format!("{named} crc32 {checksum:08x}\n");
+    let mut buffer = Buffer::with_capacity(json.len() + last.len());
+    buffer.extend(json.as_bytes());
+    buffer.extend(last.as_bytes());
     (buffer, CatalogMark { generation, checksum })
 }
 

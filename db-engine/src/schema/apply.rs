@@ -2,7 +2,7 @@
 
 use super::{
     Applied, Catalog, Changed, Column, ColumnKind, Ddl, Keyspace, SchemaChange, SchemaError, Table,
-    TableName, TableOptions, alter,
+    TableName, TableOptions, TableText, alter,
     columns::{COLUMNS_MAX, check_counters, check_static, check_type, column_of_cells, invalid},
     ddl::{ChangeKind, NewColumn, Properties},
     replication::keyspace_options,
@@ -312,6 +312,7 @@ fn create_table(
         columns: made,
         dropped: BTreeMap::new(),
         options,
+        text: TableText::default(),
     };
     made.sort_with_cells();
     check_counters(&made)?;

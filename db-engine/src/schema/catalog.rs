@@ -45,14 +45,17 @@ pub struct Catalog {
     /// Changes with every change, and is the same after a restart: drivers wait until all nodes
     /// show the same.
     pub version: Uuid,
-    /// Bytes of it as text, and of the types of all columns as clients are told of them.
+    /// Bytes of it as text, about, and of the types of all columns as clients are told of them.
     pub bytes: usize,
+    /// How often each table had been altered.
+    pub(super) versions: BTreeMap<TableNumber, u32>,
 }
 
 impl Default for Catalog {
     fn default() -> Self {
-        let mut catalog =
-            Catalog { keyspaces: BTreeMap::new(), next_table: 1, version: Uuid::nil(), bytes: 0 };
+        let (keyspaces, versions) = (BTreeMap::new(), BTreeMap::new());
+        let (next_table, version, bytes) = (1, Uuid::nil(), 0);
+        let mut catalog = Catalog { keyspaces, next_table, version, bytes, versions };
         catalog.set_version();
         catalog
     }
@@ -95,13 +98,33 @@ impl Catalog {
     #[must_use]
     pub fn is_current(&self, version: TableVersion) -> bool {
         system::is_shape(version.number)
-            || self.tables().any(|table| table.table_version() == version)
+            || self.versions.get(&version.number) == Some(&version.version)
     }
 
     /// The tables that storage must hold.
     #[must_use]
     pub fn stored(&self) -> BTreeMap<TableNumber, TableSettings> {
         self.tables().map(|table| (table.number, table.settings())).collect()
+    }
+
+    /// The tables that storage must learn of if it knows those of another catalog, and the numbers
+    /// of those that it must forget.
+    #[must_use]
+    pub fn tables_since(
+        &self,
+        before: &Catalog,
+    ) -> (Vec<(TableNumber, TableSettings)>, Vec<TableNumber>) {
+        let known: BTreeMap<TableNumber, &Arc<Table>> =
+            before.tables().map(|table| (table.number, table)).collect();
+        let is_new = |table: &&Arc<Table>| {
+            // Catalogs share what did not change.
+            known.get(&table.number).is_none_or(|known| {
+                !Arc::ptr_eq(known, table) && known.settings() != table.settings()
+            })
+        };
+        let new = self.tables().filter(is_new).map(|table| (table.number, table.settings()));
+        let gone = known.keys().filter(|number| !self.versions.contains_key(number));
+        (new.collect(), gone.copied().collect())
     }
 
     /// Carries out a statement, in this microsecond since the Unix epoch. `id` becomes the
@@ -134,10 +157,10 @@ impl Catalog {
     }
 
     fn set_version(&mut self) {
-        let text = self.to_json();
-        let columns = self.tables().flat_map(|table| &table.columns);
-        let told = columns.map(|column| column.ty.option_bytes());
-        self.bytes = told.fold(text.len(), usize::saturating_add);
+        self.versions = self.tables().map(|table| (table.number, table.version)).collect();
+        let text = super::json::to_digests(self);
+        let tables = self.tables().map(|table| table.bytes());
+        self.bytes = tables.fold(text.len(), usize::saturating_add);
         let digest = Md5::digest(text.as_bytes());
         self.version = uuid::Builder::from_md5_bytes(digest.into()).into_uuid();
     }

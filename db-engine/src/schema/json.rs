@@ -24,28 +24,36 @@ use crate::{
         user_type::{UserField, UserType, UserTypes},
     },
 };
+use md5::{Digest, Md5};
 use serde::{Deserialize, Serialize};
-use std::{collections::BTreeMap, sync::Arc};
+use serde_json::value::{RawValue, to_raw_value};
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, OnceLock},
+};
 use uuid::Uuid;
+
+const ALWAYS: &str = "strings and numbers are always JSON";
 
 /// The format that is written here; those before it are read.
 const FORMAT: u32 = 4;
 
+/// `T` is a table, or what stands for one.
 #[derive(Serialize, Deserialize)]
-struct StoredCatalog {
+struct StoredCatalog<T> {
     format: u32,
     next_table: u32,
-    keyspaces: Vec<StoredKeyspace>,
+    keyspaces: Vec<StoredKeyspace<T>>,
 }
 
 #[derive(Serialize, Deserialize)]
-struct StoredKeyspace {
+struct StoredKeyspace<T> {
     name: String,
     replication: BTreeMap<String, String>,
     durable_writes: bool,
     #[serde(default)]
     types: Vec<StoredType>,
-    tables: Vec<StoredTable>,
+    tables: Vec<T>,
 }
 
 #[derive(Serialize, Deserialize)]
@@ -109,22 +117,86 @@ enum StoredKind {
     Regular,
 }
 
+/// The JSON of a table, made when it is first asked for and kept: a table does not change. A copy,
+/// which is there to be altered, has none.
+#[derive(Debug, Default)]
+pub struct TableText(OnceLock<MadeText>);
+
+#[derive(Debug)]
+struct MadeText {
+    json: Box<RawValue>,
+    digest: String,
+    bytes: usize,
+}
+
+impl Clone for TableText {
+    fn clone(&self) -> Self {
+        Self::default()
+    }
+}
+
+impl PartialEq for TableText {
+    fn eq(&self, _: &Self) -> bool {
+        true
+    }
+}
+
+impl Table {
+    fn made_text(&self) -> &MadeText {
+        self.text.0.get_or_init(|| {
+            let json = to_raw_value(&store_table(self)).expect(ALWAYS);
+            let digest = format!("{:032x}", u128::from_be_bytes(Md5::digest(json.get()).into()));
+            let told = self.columns.iter().map(|column| column.ty.option_bytes());
+            let bytes = told.fold(json.get().len(), usize::saturating_add);
+            MadeText { json, digest, bytes }
+        })
+    }
+
+    /// Bytes of it as text, and of the types of its columns as clients are told of them.
+    pub(super) fn bytes(&self) -> usize {
+        self.made_text().bytes
+    }
+
+    /// Whether its text was made.
+    #[cfg(test)]
+    pub(super) fn has_text(&self) -> bool {
+        self.text.0.get().is_some()
+    }
+}
+
 pub(super) fn to_json(catalog: &Catalog) -> String {
+    store(catalog, |table| &*table.made_text().json)
+}
+
+/// The same with the digest of each table in its place.
+pub(super) fn to_digests(catalog: &Catalog) -> String {
+    store(catalog, |table| &table.made_text().digest)
+}
+
+fn store<'a, T: Serialize + ?Sized + 'a>(
+    catalog: &'a Catalog,
+    store_table: impl Fn(&'a Table) -> &'a T,
+) -> String {
+    let store_table = |table: &'a Arc<Table>| store_table(table);
+    let keyspaces = catalog.keyspaces.values();
     let stored = StoredCatalog {
         format: FORMAT,
         next_table: catalog.next_table,
-        keyspaces: catalog.keyspaces.values().map(store_keyspace).collect(),
+        keyspaces: keyspaces.map(|keyspace| store_keyspace(keyspace, store_table)).collect(),
     };
-    serde_json::to_string_pretty(&stored).expect("strings and numbers are always JSON")
+    serde_json::to_string_pretty(&stored).expect(ALWAYS)
 }
 
-fn store_keyspace(keyspace: &Keyspace) -> StoredKeyspace {
+fn store_keyspace<'a, T>(
+    keyspace: &'a Keyspace,
+    store_table: impl Fn(&'a Arc<Table>) -> T,
+) -> StoredKeyspace<T> {
     StoredKeyspace {
         name: keyspace.name.clone(),
         replication: keyspace.replication.clone(),
         durable_writes: keyspace.durable_writes,
         types: user_types::in_order(&keyspace.types).into_iter().map(store_type).collect(),
-        tables: keyspace.tables.values().map(|table| store_table(table)).collect(),
+        tables: keyspace.tables.values().map(store_table).collect(),
     }
 }
 
@@ -185,7 +257,8 @@ pub(super) fn from_json(text: &str) -> Result<Catalog, String> {
             head.format
         ));
     }
-    let stored: StoredCatalog = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    let stored: StoredCatalog<StoredTable> =
+        serde_json::from_str(text).map_err(|error| error.to_string())?;
     let keyspaces: Result<BTreeMap<_, _>, String> =
         stored.keyspaces.into_iter().map(load_keyspace).collect();
     let catalog =
@@ -196,7 +269,7 @@ pub(super) fn from_json(text: &str) -> Result<Catalog, String> {
     Ok(catalog)
 }
 
-fn load_keyspace(stored: StoredKeyspace) -> Result<(String, Keyspace), String> {
+fn load_keyspace(stored: StoredKeyspace<StoredTable>) -> Result<(String, Keyspace), String> {
     let mut types = UserTypes::new();
     for ty in stored.types {
         let made = load_type(ty, TypeScope { keyspace: &stored.name, types: &types })?;
@@ -241,6 +314,7 @@ fn load_table(scope: TypeScope<'_>, stored: StoredTable) -> Result<Table, String
         columns: columns?,
         dropped: dropped?,
         options: stored.options,
+        text: TableText::default(),
     })
 }
 

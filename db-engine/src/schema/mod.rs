@@ -27,6 +27,7 @@ pub use catalog::{Catalog, Keyspace};
 pub use compaction::SizeTiers;
 pub use ddl::{Applied, Changed, Ddl, SchemaChange, SchemaError, TableName};
 pub use dropped_cells::DroppedCells;
+pub use json::TableText;
 pub use options::{TableOptions, TableSettings};
 
 use crate::{mutation::TableNumber, types::CqlType};
@@ -116,6 +117,8 @@ pub struct Table {
     pub dropped: BTreeMap<String, DroppedColumn>,
     /// What `WITH` said.
     pub options: TableOptions,
+    /// Itself as it is kept on disk.
+    pub text: TableText,
 }
 
 /// A column that was dropped. Its cells may still lie in storage; those that were not written

@@ -4,7 +4,8 @@
 //! (nobody: `system.peers`), and what there is (`system_schema`). Their shapes are Cassandra's.
 
 use super::{
-    Catalog, Column, ColumnKind, Keyspace, Table, TableOptions, system_schema, system_traces,
+    Catalog, Column, ColumnKind, Keyspace, Table, TableOptions, TableText, system_schema,
+    system_traces,
 };
 use crate::{
     mutation::TableNumber,
@@ -272,6 +273,7 @@ fn shape_of(number: u32, spec: &Spec) -> Table {
         columns,
         dropped: BTreeMap::new(),
         options: TableOptions { comment, ..TableOptions::default() },
+        text: TableText::default(),
     }
 }
 

@@ -1,5 +1,5 @@
 use super::{
-    Applied, Catalog, Ddl, DroppedColumn, SchemaError, SizeTiers, TableName, TableSettings,
+    Applied, Catalog, Ddl, DroppedColumn, SchemaError, SizeTiers, Table, TableName, TableSettings,
     ddl::{Alteration, ChangeKind, NewColumn, Properties, Property},
     describe,
 };
@@ -167,6 +167,10 @@ fn a_truncated_table_is_another_one_to_storage() {
     let after = applied.catalog.unwrap();
     assert!(applied.change.is_none());
     assert_ne!(before.stored(), after.stored());
+    let number = |catalog: &Catalog| catalog.table("ks", "t").unwrap().number;
+    let (new, gone) = after.tables_since(&before);
+    assert!(matches!(&new[..], [(of, _)] if *of == number(&after)));
+    assert_eq!(gone, [number(&before)]);
     assert_eq!(before.table("ks", "t").unwrap().id, after.table("ks", "t").unwrap().id);
     assert!(!after.is_current(before.table("ks", "t").unwrap().table_version()));
 }
@@ -354,4 +358,41 @@ fn a_static_column_needs_clustering_columns_and_stays_what_it_was() {
     // A program before this one did not know of them.
     let old = plain.to_json().replacen("\"format\": 4", "\"format\": 2", 1);
     assert_eq!(Catalog::from_json(&old), Ok(plain));
+}
+
+/// `CREATE TABLE` of this name.
+fn named(name: &str) -> Ddl {
+    let mut ddl = create(Vec::new());
+    if let Ddl::CreateTable { name: of, .. } = &mut ddl {
+        of.name = name.to_string();
+    }
+    ddl
+}
+
+#[test]
+fn a_change_costs_what_it_changes_and_not_what_there_is() {
+    let mut before = with_table(Vec::new()).unwrap();
+    for number in 0..100 {
+        before = apply(&before, &named(&format!("t{number}"))).unwrap().catalog.unwrap();
+    }
+    let comment = vec![("comment".to_string(), Property::Value("less".to_string()))];
+    let altered = Alteration::With(comment);
+    let ddl = Ddl::AlterTable { name: table(), if_exists: false, change: altered };
+    let after = apply(&before, &ddl).unwrap().catalog.unwrap();
+    let is_same = |table: &&Arc<Table>| {
+        Arc::ptr_eq(table, before.table("ks", &table.name).unwrap()) && table.has_text()
+    };
+    assert_eq!(after.tables().filter(is_same).count(), 100, "all others, with their texts");
+    assert_eq!(after.tables_since(&before), (Vec::new(), Vec::new()), "nothing for storage");
+
+    // What was kept is what would be made anew, the one of the altered table too.
+    let read = Catalog::from_json(&after.to_json()).unwrap();
+    assert_eq!((&read, read.to_json()), (&after, after.to_json()));
+    assert!(after.to_json().contains("less") && !before.to_json().contains("less"));
+    assert_ne!(after.version, before.version);
+    let dropped = Ddl::DropTable { name: table(), if_exists: false };
+    let left = apply(&after, &dropped).unwrap().catalog.unwrap();
+    let number = after.table("ks", "t").unwrap().number;
+    assert_eq!(left.tables_since(&after), (Vec::new(), vec![number]));
+    assert_eq!(left.tables_since(&Catalog::default()).0.len(), 100);
 }

@@ -215,14 +215,12 @@ impl Core {
             return false;
         }
         let (version, catalog) = self.shared.schema();
-        let (old, new) = (self.catalog.stored(), catalog.stored());
-        for (table, settings) in &new {
-            if old.get(table) != Some(settings) {
-                self.store.define(*table, settings.clone());
-            }
+        let (new, gone) = catalog.tables_since(&self.catalog);
+        for (table, settings) in new {
+            self.store.define(table, settings);
         }
-        for table in old.keys().filter(|table| !new.contains_key(table)) {
-            self.store.drop_table(*table);
+        for table in gone {
+            self.store.drop_table(table);
         }
         (self.schema_version, self.catalog) = (version, catalog);
         true

@@ -265,7 +265,8 @@ mod tests {
             let refused = rows_so_far(&bytes[..end], &catalog).expect_err("it is cut");
             assert_eq!(refused.code, ErrorCode::Protocol, "cut at {end}");
         }
-        let changed = Catalog { version: uuid::Uuid::from_u128(7), ..catalog };
+        let mut changed = catalog;
+        changed.version = uuid::Uuid::from_u128(7);
         let refused = rows_so_far(&bytes, &changed).expect_err("the schema has changed");
         assert_eq!(refused.code, ErrorCode::Invalid);
     }
