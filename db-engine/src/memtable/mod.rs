@@ -40,6 +40,10 @@ const ROW_BYTES: usize = HEADER_BYTES + ENTRY_BYTES;
 /// Memory for merging that is kept. A large row gives its memory back.
 const SCRATCH_BYTES_KEPT: usize = 1 << 20;
 
+/// A deletion of a range may stop after so many ranges that it meets, which take some 80
+/// microseconds.
+const PIECE_RANGES: usize = 64;
+
 /// Bytes that a partition takes besides its key and rows.
 const PARTITION_BYTES: usize = 218;
 
@@ -244,17 +248,28 @@ impl Memtable {
         place: usize,
         range: RangeDeletion<'_>,
         from: Option<&[u8]>,
-        with: (&mut Pool, &mut TimeSlice<'_>),
+        (pool, time): (&mut Pool, &mut TimeSlice<'_>),
     ) -> Option<Vec<u8>> {
-        if from.is_none() {
+        self.has_ranges = true;
+        let mut next = from.map(<[u8]>::to_vec);
+        loop {
+            let from = next.as_deref().unwrap_or(range.from);
             let ranges = self.partitions[place].ranges.get_or_insert_default();
             let before = ranges.bytes();
-            ranges.add(range);
+            let rest = ranges.add_some(RangeDeletion { from, ..range }, PIECE_RANGES);
             self.bytes = self.bytes + ranges.bytes() - before;
-            self.has_ranges = true;
+            let to = rest.as_deref().unwrap_or(range.to);
+            let bounds = (Bound::Included(from), Bound::Excluded(to));
+            let left = self.hide(place, bounds, range.deletion.timestamp, (&mut *pool, &mut *time));
+            if left.is_some() || rest.is_none() {
+                return left;
+            }
+            time.look();
+            if time.is_over() {
+                return rest;
+            }
+            next = rest;
         }
-        let from = Bound::Included(from.unwrap_or(range.from));
-        self.hide(place, (from, Bound::Excluded(range.to)), range.deletion.timestamp, with)
     }
 
     /// Takes what was written up to a timestamp out of rows between two clustering keys; returns

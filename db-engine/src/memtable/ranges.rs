@@ -25,8 +25,17 @@ pub(super) struct RangeDeletions {
 }
 
 impl RangeDeletions {
+    /// Adds a deletion up to behind the first of the ranges that it meets, `most` of them or a few
+    /// more; returns where the rest of it begins, if it meets others.
+    pub fn add_some(&mut self, range: RangeDeletion<'_>, most: usize) -> Option<Vec<u8>> {
+        let other = self.beginning_from(Bound::Excluded(range.from)).nth(most);
+        let rest = other.filter(|other| other.from < range.to).map(|other| other.from.to_vec());
+        self.add(RangeDeletion { to: rest.as_deref().unwrap_or(range.to), ..range });
+        rest
+    }
+
     /// Adds a deletion. It takes as long as the ranges that it meets are many.
-    pub fn add(&mut self, range: RangeDeletion<'_>) {
+    fn add(&mut self, range: RangeDeletion<'_>) {
         let RangeDeletion { from, to, deletion } = range;
         let first = self.before(Bound::Included(from)).filter(|first| first.to > from);
         let first: Box<[u8]> = first.map_or(from, |first| first.from).into();
@@ -154,9 +163,14 @@ mod tests {
             assert!(found.iter().all(|range| range.from < range.to), "seed {seed}");
             let bytes: usize = found.iter().map(|range| bytes_of(range.from, range.to)).sum();
             assert_eq!(ranges.bytes(), bytes, "seed {seed}");
+            // Backwards, and in pieces.
             let mut backwards = RangeDeletions::default();
             for (from, to, deletion) in added.iter().rev() {
-                backwards.add(RangeDeletion { from, to, deletion: *deletion });
+                let mut rest = Some(from.clone());
+                while let Some(from) = rest {
+                    let piece = RangeDeletion { from: &from, to, deletion: *deletion };
+                    rest = backwards.add_some(piece, 2);
+                }
             }
             assert!(backwards.beginning_from(Bound::Unbounded).eq(found), "seed {seed}");
         }

@@ -198,6 +198,34 @@ fn a_deletion_of_many_rows_goes_on_where_it_was() {
     }
 }
 
+#[test]
+fn a_deletion_over_many_newer_ranges_goes_on_where_it_was() {
+    const RANGES: u32 = 5_000;
+    let apply = |memtable: &mut Memtable, (from, to): (u32, u32), timestamp, us| {
+        let mut bytes = Vec::new();
+        let mut builder = Builder::new(&mut bytes, TableNumber(1), Token(1), b"key");
+        let write = Write { timestamp, ttl_s: 0, now_s: 0 };
+        builder.delete_range(&from.to_be_bytes(), &to.to_be_bytes(), &write);
+        builder.finish().unwrap();
+        let view = MutationView::parse(&bytes).unwrap();
+        apply_bit_by_bit(memtable, &view, &mut Pool::new(0), us)
+    };
+    let mut memtable = Memtable::default();
+    for number in 0..RANGES {
+        assert_eq!(apply(&mut memtable, (4 * number, 4 * number + 2), 9, 0), 1);
+    }
+    let slices = apply(&mut memtable, (1, 4 * RANGES), 5, 0);
+    let pieces = RANGES / u32::try_from(super::PIECE_RANGES).unwrap();
+    assert!((pieces / 2..2 * pieces).contains(&slices), "{slices}");
+    let found: Vec<_> = memtable
+        .partition(Token(1), b"key")
+        .and_then(|partition| partition.ranges)
+        .map(|ranges| ranges.beginning_from(Bound::Unbounded).map(|one| one.deletion.timestamp))
+        .unwrap()
+        .collect();
+    assert_eq!(found, [9, 5].repeat(RANGES as usize));
+}
+
 /// Rows with timestamps ahead of those of deletions stay, and are not looked at each time.
 #[test]
 fn deletions_look_at_what_they_take_from() {
