@@ -2,7 +2,7 @@
 // told to stop, or has offered several times what is allowed, and then reports what it was given.
 // As a program it runs all of them at once, in a process of its own, so that it does not slow down
 // the honest devices of a test. It is about what clients make a part hold, not about load.
-import { once } from 'node:events'
+import { once, setMaxListeners } from 'node:events'
 import { request as requestHttp } from 'node:http'
 import { request as requestHttps } from 'node:https'
 import { connect as connectSocket } from 'node:net'
@@ -476,6 +476,8 @@ const STAGGER_MS = 150
  */
 async function attack(target, names, ms) {
   const signal = AbortSignal.timeout(ms)
+  // Every pause of every attack listens to it.
+  setMaxListeners(0, signal)
   stopped = signal
   const reports = await Promise.all(
     names.map(async (name, index) => {
