@@ -26,8 +26,9 @@ import { Histogram } from './histogram.js'
  * @typedef {object} LoadResult
  * @property {number} acknowledged  In the measured time.
  * @property {number} acknowledgedInAll  With the warm-up and what came late.
+ * @property {number} unacknowledged  At the end, after some patience.
  * @property {number} seconds  The measured time, as it was.
- * @property {number} ackP50Ms
+ * @property {number} ackP50Ms  Of all that was due in the measured time, whenever it was acknowledged.
  * @property {number} ackP99Ms
  * @property {number} ackMaxMs
  * @property {number} sentP99Ms  From when a message was due until it was sent: the part of the time
@@ -104,6 +105,13 @@ class Connection {
     else this.waiting.push(number)
   }
 
+  /** @param {(dueMs: number) => void} call  For each message that is not acknowledged. */
+  eachUnacknowledged(call) {
+    const { startMs, load } = this.generator
+    for (const dueMs of this.inFlight.values()) call(dueMs)
+    for (const number of this.waiting) call(startMs + (number * 1000) / load.rate)
+  }
+
   close() {
     this.#socket?.removeAllListeners('close')
     this.#socket?.end(wire.disconnect())
@@ -138,8 +146,8 @@ class Generator {
   epochMs = Math.floor(performance.timeOrigin)
   #histogram = new Histogram()
   #untilSent = new Histogram()
-  #measuring = false
-  #count = 0
+  /** What is due from then on is measured, in ms of performance.now(). */
+  #fromMs = Infinity
   #countInAll = 0
   #maxMs = 0
 
@@ -168,18 +176,21 @@ class Generator {
   async run(begin) {
     const { rate, warmupS, seconds } = this.load
     this.startMs = performance.now()
+    this.#fromMs = this.startMs + warmupS * 1000
     let number = await this.#publish(0, rate * warmupS)
     begin()
     const beginMs = performance.now()
-    this.#measuring = true
+    const before = this.#countInAll
     number = await this.#publish(number, rate * (warmupS + seconds))
-    this.#measuring = false
     const measuredS = (performance.now() - beginMs) / 1000
-    const acknowledged = this.#count
+    const acknowledged = this.#countInAll - before
     await this.#drain(number)
+    for (const connection of this.connections)
+      connection.eachUnacknowledged((due) => this.#took(due))
     return {
       acknowledged,
       acknowledgedInAll: this.#countInAll,
+      unacknowledged: number - this.#countInAll,
       seconds: measuredS,
       ackP50Ms: this.#histogram.percentile(0.5) / 1000,
       ackP99Ms: this.#histogram.percentile(0.99) / 1000,
@@ -192,9 +203,13 @@ class Generator {
   /** @param {number} dueMs */
   acknowledged(dueMs) {
     this.#countInAll++
-    if (!this.#measuring) return
+    this.#took(dueMs)
+  }
+
+  /** Counts how long a message took, if it is measured. @param {number} dueMs */
+  #took(dueMs) {
+    if (dueMs < this.#fromMs) return
     const tookMs = performance.now() - dueMs
-    this.#count++
     this.#histogram.add(tookMs * 1000)
     if (tookMs > this.#maxMs) this.#maxMs = tookMs
   }
@@ -210,12 +225,13 @@ class Generator {
    * @param {number} to
    */
   async #publish(from, to) {
+    const measuredFrom = this.load.rate * this.load.warmupS
     let number = from
     while (number < to) {
       const due = Math.min(to, ((performance.now() - this.startMs) * this.load.rate) / 1000)
       for (; number < due; number++) {
         this.connections[number % this.connections.length].due(number)
-        if (this.#measuring) this.#untilSent.add(this.#lateUs(number))
+        if (number >= measuredFrom) this.#untilSent.add(this.#lateUs(number))
       }
       await this.#wait(number)
     }
