@@ -2,14 +2,18 @@
 
 use super::{Machine, ReadRequest, TABLE, TableSettings, flush_and_close, partition};
 use crate::{
-    io::{Clock as _, Random},
+    io::{Clock as _, Random, sim::SimDisk},
     schema::SizeTiers,
     store::Store,
 };
 
 /// A table of so many sstables that they are to be compacted if its settings say so.
 fn flushed() -> Machine {
-    let mut machine = Machine::new();
+    flushed_on(SimDisk::new(11))
+}
+
+fn flushed_on(disk: SimDisk) -> Machine {
+    let mut machine = Machine { disk, ..Machine::new() };
     machine.tables.get_mut(&TABLE).unwrap().window_us = None;
     for ck in 0..4 {
         let mut store = machine.open();
@@ -22,7 +26,11 @@ fn flushed() -> Machine {
 
 /// A store that is about to compact them.
 fn due() -> (Machine, Store) {
-    let mut machine = flushed();
+    due_on(SimDisk::new(11))
+}
+
+fn due_on(disk: SimDisk) -> (Machine, Store) {
+    let mut machine = flushed_on(disk);
     machine.tables.get_mut(&TABLE).unwrap().tiers = Some(SizeTiers::default());
     let store = machine.open();
     (machine, store)
@@ -96,6 +104,30 @@ fn a_table_that_is_dropped_while_it_is_compacted_leaves_no_file() {
             return;
         }
     }
+}
+
+/// A read of the compaction may take longer than it takes to record that the table went. When it
+/// comes the compaction is given up, and no other event follows in which its inputs could be let
+/// go of.
+#[test]
+fn a_compaction_that_is_given_up_last_of_all_lets_go_of_its_files() {
+    let mut last_of_all = 0;
+    for (seed, turns) in (0..40).flat_map(|seed| (1..8).map(move |turns| (seed, turns))) {
+        let (machine, mut store) = due_on(SimDisk::new(seed));
+        (0..turns).for_each(|_| turn(&mut store));
+        store.drop_table(TABLE);
+        turn(&mut store);
+        store.begin_shutdown();
+        turn(&mut store);
+        while machine.disk.pending() > 0 {
+            let is_last = store.jobs.len() == 1 && store.unwanted.is_empty();
+            last_of_all += u32::from(is_last && store.compacting.current.is_some());
+            turn(&mut store);
+        }
+        settle(&machine, &mut store);
+        assert!(store.is_idle() && files(&machine) == 0, "seed {seed}, after {turns} turns");
+    }
+    assert!(last_of_all > 20, "{last_of_all} were given up last of all");
 }
 
 #[test]
