@@ -266,3 +266,27 @@ fn a_file_that_expires_while_a_read_waits_is_kept_until_it_ends() {
     assert!(!is_there(&machine.disk), "nobody needs it any more");
     assert!(store.is_idle());
 }
+
+/// What is written to a large row lies beside it in memory until a reader merges it.
+#[test]
+fn a_large_row_is_read_with_all_that_was_written_to_it() {
+    let mut machine = Machine::new();
+    let mut store = machine.open();
+    machine.write(&mut store, b"boiler", 7, &[7; 4_000], 0);
+    for column in 2..10 {
+        machine.clock.advance(1);
+        let mut bytes = Vec::new();
+        let mut builder = Builder::new(&mut bytes, TABLE, token::token(b"boiler"), b"boiler");
+        let write = Write { timestamp: machine.clock.now_us(), ttl_s: 0, now_s: 0 };
+        builder.row(&7_u32.to_be_bytes(), &write, false).cell(column, b"small");
+        builder.finish().unwrap();
+        machine.put(&mut store, &bytes);
+        let backwards = ReadRequest { reverse: true, ..partition(b"boiler") };
+        for request in [row(7), backwards, everything()] {
+            let page = machine.read(&mut store, &request);
+            let row = RowView::parse(page.rows().next().unwrap().row).unwrap();
+            assert!((2..=column).all(|column| row.cell(column, 0).is_some()), "{column}");
+            assert_eq!(row.cell(1, 0).unwrap().value.len(), 4_000);
+        }
+    }
+}
