@@ -28,7 +28,7 @@ import { Histogram } from './histogram.js'
  * @property {number} acknowledgedInAll  With the warm-up and what came late.
  * @property {number} unacknowledged  At the end, after some patience.
  * @property {number} seconds  The measured time, as it was.
- * @property {number} ackP50Ms  Of all that was due in the measured time, whenever it was acknowledged.
+ * @property {number} ackP50Ms  Of all that was due then, acknowledged then or later.
  * @property {number} ackP99Ms
  * @property {number} ackMaxMs
  * @property {number} sentP99Ms  From when a message was due until it was sent: the part of the time

@@ -470,14 +470,11 @@ const STAGGER_MS = 150
 /**
  * Runs attacks at once, and says what each was given.
  *
- * @param {Target} target
- * @param {string[]} names
- * @param {number} ms
+ * @param {Target} target  @param {string[]} names  @param {number} ms
  */
 async function attack(target, names, ms) {
   const signal = AbortSignal.timeout(ms)
-  // Every pause of every attack listens to it.
-  setMaxListeners(0, signal)
+  setMaxListeners(0, signal) // every pause of every attack listens to it
   stopped = signal
   const reports = await Promise.all(
     names.map(async (name, index) => {

@@ -1,11 +1,11 @@
-import { RowQueue } from './row-queue.js'
-
 /**
  * Gathers rows into requests. A request holds what arrived while those before it were on their way,
  * and where rows come so fast that more will be there within a millisecond, it waits for them: the
  * whole thread sleeps, and then reads all sockets at once (ADR 0063). When little happens every row
  * goes out at once.
  */
+
+import { RowQueue } from './row-queue.js'
 
 /** Rows that must be expected within the wait, so that it is worth it. */
 const COMPANY_ROWS_MIN = 4
@@ -43,8 +43,8 @@ export const SANDGLASS_LIMITS = Object.freeze({
 
 /**
  * Other databases: a batch of several partitions is their coordinator's burden, and Cassandra warns
- * of one from 5 KB on and refuses it from 50 KB. A batch of one partition is one mutation. A partition
- * has one request on its way, and what comes meanwhile is company enough.
+ * of one from 5 KB on and refuses it from 50 KB. A batch of one partition is one mutation. A
+ * partition has one request on its way, and what comes meanwhile is company enough.
  *
  * @type {BatchLimits}
  */

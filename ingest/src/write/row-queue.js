@@ -3,8 +3,8 @@
  * partition, one for all rows elsewhere.
  *
  * A lane of one partition has one request on its way at a time. What comes meanwhile makes up its
- * next one, so that rows of many sensors that come by turns share requests all the same, and a row is
- * looked at once however many wait before it. Lanes take turns.
+ * next one, so that rows of many sensors that come by turns share requests all the same, and a row
+ * is looked at once however many wait before it. Lanes take turns.
  */
 
 /** @typedef {import('./row.js').Row} Row */
