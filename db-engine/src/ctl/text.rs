@@ -1,11 +1,8 @@
 //! Answers as text.
 
-use crate::{
-    config::Bytes,
-    server::accounts::{
-        CompactAccount, FlushAccount, KeptSnapshot, RestoreAccount, SnapshotAccount,
-        SstableAccount, Status, TableAccount, VerifyAccount,
-    },
+use crate::server::accounts::{
+    CompactAccount, FlushAccount, KeptSnapshot, RestoreAccount, SnapshotAccount, SstableAccount,
+    Status, TableAccount, VerifyAccount,
 };
 use std::fmt::Write;
 
@@ -19,7 +16,7 @@ pub(super) fn status(of: Status) -> String {
         ("shards", of.shards.to_string()),
         ("log", format!("{} in {} segments", bytes(of.log_bytes), of.log_segments)),
         ("tables", of.tables.to_string()),
-        ("sstables", format!("{}, {}", of.sstables, bytes(of.sstable_bytes))),
+        ("sstables", format!("{} ({})", of.sstables, bytes(of.sstable_bytes))),
         (
             "compaction",
             format!(
@@ -94,23 +91,23 @@ pub(super) fn sstables(of: &[SstableAccount]) -> String {
 }
 
 pub(super) fn flushed(of: &FlushAccount) -> String {
-    format!("flushed: {} tables have nothing in memory alone\n", of.tables)
+    format!("flushed {} tables: all that is in memory is in sstables, too\n", of.tables)
 }
 
 pub(super) fn compacted(of: &CompactAccount) -> String {
     let mut out = format!(
-        "compacted {} tables: {} sstables with {} were {} with {}\n",
+        "compacted {} tables: {} sstables ({}) became {} ({})\n",
         of.tables,
-        of.sstables_after,
-        bytes(of.bytes_after),
         of.sstables_before,
         bytes(of.bytes_before),
+        of.sstables_after,
+        bytes(of.bytes_after),
     );
     if of.left_alone > 0 {
         let _ = writeln!(
             out,
-            "{} sstables stay as they are: they cannot be read, of which the engine's log tells, \
-             or hold rows of several shards",
+            "{} sstables stay as they are: they cannot be read (see the log of the engine), or \
+             hold rows of several shards",
             of.left_alone
         );
     }
@@ -119,7 +116,7 @@ pub(super) fn compacted(of: &CompactAccount) -> String {
 
 pub(super) fn taken(of: &SnapshotAccount) -> String {
     format!(
-        "{}: {} sstables with {} of {} tables\n",
+        "{}: {} sstables ({}) of {} tables\n",
         of.directory,
         of.sstables,
         bytes(of.bytes),
@@ -143,7 +140,7 @@ pub(super) fn snapshots(of: &[KeptSnapshot]) -> String {
 
 pub(super) fn restored(of: &RestoreAccount) -> String {
     format!(
-        "{dir}: {} sstables with {}. Start an engine with --data-dir {dir}\n",
+        "{dir}: {} sstables ({}). Start an engine with --data-dir {dir}\n",
         of.sstables,
         bytes(of.bytes),
         dir = of.directory
@@ -151,16 +148,12 @@ pub(super) fn restored(of: &RestoreAccount) -> String {
 }
 
 pub(super) fn verified(of: &VerifyAccount) -> String {
-    let mut out = format!(
-        "verified {} blocks of {} sstables with {}",
-        of.blocks,
-        of.sstables,
-        bytes(of.bytes)
-    );
+    let mut out =
+        format!("verified {} sstables ({}, {} blocks)", of.sstables, bytes(of.bytes), of.blocks);
     out.push_str(if of.is_whole_directory {
-        ", manifests, schema and commit log"
+        ", the manifests, the schema and the commit log"
     } else {
-        "; manifests and commit log are in use"
+        " and not the manifests and the commit log, which the engine is using"
     });
     let _ = match of.problems.len() {
         0 => writeln!(out, ": all is well"),
@@ -204,7 +197,7 @@ fn bytes(count: u64) -> String {
             let tenths = u128::from(count) * 10 / u128::from(*unit);
             format!("{}.{} {name}", tenths / 10, tenths % 10)
         }
-        None => Bytes(count).to_string(),
+        None => format!("{count} B"),
     }
 }
 
@@ -255,7 +248,7 @@ mod tests {
     fn numbers_are_short() {
         assert_eq!(
             [1023, 1024, 1536, 5 << 30].map(bytes),
-            ["1023", "1.0 KiB", "1.5 KiB", "5.0 GiB"]
+            ["1023 B", "1.0 KiB", "1.5 KiB", "5.0 GiB"]
         );
         assert_eq!([59, 86_399, 90_061].map(duration), ["00:00:59", "23:59:59", "1 d 01:01:01"]);
     }
