@@ -24,7 +24,7 @@ use crate::{
 };
 use hashbrown::HashSet;
 
-/// Looking at one more source for the next row takes as long as moving so many bytes.
+/// Comparing one more source for the next row takes as long as moving so many bytes.
 const CURSOR_COST_BYTES: usize = 16;
 
 /// Memory for a row that is kept for the next read. A large row gives its memory back.
@@ -287,7 +287,8 @@ impl Merge {
                 }
             }
             let bytes = self.last.key.len() + self.last.row.len();
-            time.count(bytes + CURSOR_COST_BYTES * self.sources.disks.len());
+            let compared = usize::BITS - self.sources.disks.len().leading_zeros();
+            time.count(bytes + CURSOR_COST_BYTES * compared as usize);
         }
     }
 
@@ -312,6 +313,9 @@ impl Merge {
         find: &mut FindBlock<'_>,
     ) -> MergeStep {
         let Self { sources, partition, seen, last, at_row, .. } = self;
+        if !sources.put_in_order(slice) {
+            return MergeStep::Missing;
+        }
         let disks = &sources.disks;
         let memtables = memory.len();
         let mut next: Option<BlockRow<'_>> = None;
@@ -325,15 +329,18 @@ impl Merge {
             if order.is_le() {
                 at_row.push(number);
             }
+            order
         };
         for (number, cursor) in memory.iter().enumerate() {
             if let Some(row) = cursor.as_ref().and_then(MemoryCursor::peek) {
                 look_at(number, row);
             }
         }
-        for (number, disk) in disks.iter().enumerate() {
-            let Some(row) = disk.peek(slice.reverse) else { return MergeStep::Missing };
-            look_at(memtables + number, row);
+        for number in sources.in_order() {
+            let Some(row) = disks[number].peek(slice.reverse) else { return MergeStep::Missing };
+            if look_at(memtables + number, row).is_gt() {
+                break;
+            }
         }
         if sources.is_at_far(next.map(|next| next.ck()), slice) {
             sources.come_to_next(slice);
@@ -368,19 +375,18 @@ impl Merge {
                 seen.add_range(range);
             }
         }
-        let disks = &mut sources.disks;
-        // The last one first, because one that is taken out leaves its number to the last one.
-        for number in at_row.iter().rev() {
-            match number.checked_sub(memtables) {
-                None => memory[*number].iter_mut().for_each(MemoryCursor::advance),
-                Some(disk) if disks[disk].advance(slice, seen, find) => {}
-                Some(disk) => drop(disks.swap_remove(disk)),
-            }
+        let versions = at_row.len() as u64;
+        let count = at_row.partition_point(|number| *number < memtables);
+        let (in_memory, on_disk) = at_row.split_at_mut(count);
+        for number in in_memory {
+            memory[*number].iter_mut().for_each(MemoryCursor::advance);
         }
+        on_disk.iter_mut().for_each(|number| *number -= memtables);
+        sources.advance(on_disk, slice, seen, find);
         match rank {
             0 => MergeStep::Deletion,
             1 => MergeStep::Range,
-            _ => MergeStep::Row(at_row.len() as u64),
+            _ => MergeStep::Row(versions),
         }
     }
 

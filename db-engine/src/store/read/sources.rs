@@ -25,6 +25,10 @@ pub(super) const ASKED_MAX: usize = 256;
 #[derive(Default)]
 pub(super) struct ReadSources {
     pub disks: Vec<DiskCursor>,
+    /// The numbers of the cursors by the rows that they stand on: the next one is last.
+    by_row: Vec<usize>,
+    /// Whether that is so. It is not once a cursor came, went or took a block.
+    is_by_row: bool,
     /// The sstables that were there at first, those with the newest write first; `None` once all
     /// of them were looked at.
     first: Option<Arc<Vec<Arc<Sstable>>>>,
@@ -58,6 +62,8 @@ impl ReadSources {
     pub fn clear(&mut self) {
         let Self {
             disks,
+            by_row,
+            is_by_row,
             first,
             looked_at,
             looked_into,
@@ -73,11 +79,13 @@ impl ReadSources {
             arrived_bytes,
         } = self;
         disks.clear();
+        by_row.clear();
         flushed.clear();
         far.clear();
         reached.clear();
         arrived.clear();
         (*first, *settled_since, *has_begun, *is_far_unsorted) = (None, None, false, false);
+        *is_by_row = false;
         (*looked_at, *looked_into, *ahead, *added, *arrived_bytes) = (0, 0, 0, 0, 0);
     }
 
@@ -152,6 +160,7 @@ impl ReadSources {
         if slice.columns_of_row.is_some() {
             let since = self.settled_since;
             self.disks.retain(|disk| is_needed(&disk.sstable, since));
+            self.is_by_row = false;
         }
         None
     }
@@ -263,6 +272,65 @@ impl ReadSources {
         Some(Progress::Missing(self.missing()))
     }
 
+    /// Has the cursors by the rows that they stand on. False if one waits for its block.
+    #[inline]
+    pub fn put_in_order(&mut self, slice: &Slice<'_>) -> bool {
+        if !self.is_by_row {
+            let Self { disks, by_row, .. } = self;
+            if disks.iter().any(|disk| disk.peek(slice.reverse).is_none()) {
+                return false;
+            }
+            by_row.clear();
+            by_row.extend(0..disks.len());
+            let row = |number: &usize| disks[*number].peek(slice.reverse);
+            by_row.sort_unstable_by(|a, b| match (row(a), row(b)) {
+                (Some(a), Some(b)) => slice.order(&b, &a),
+                (a, b) => a.is_some().cmp(&b.is_some()),
+            });
+            self.is_by_row = true;
+        }
+        true
+    }
+
+    /// The numbers of the cursors, the one that stands on the next row first. They are in order.
+    #[inline]
+    pub fn in_order(&self) -> impl Iterator<Item = usize> {
+        self.by_row.iter().rev().copied()
+    }
+
+    /// Steps over the rows that these cursors stand on. They are the first in order.
+    pub fn advance(
+        &mut self,
+        numbers: &mut [usize],
+        slice: &Slice<'_>,
+        seen: &mut SeenDeletions,
+        find: &mut FindBlock<'_>,
+    ) {
+        let Self { disks, by_row, is_by_row, .. } = self;
+        by_row.truncate(by_row.len() - numbers.len());
+        // One that is taken out leaves its number to the last one.
+        numbers.sort_unstable();
+        for number in numbers.iter().rev().copied() {
+            if !disks[number].advance(slice, seen, find) {
+                disks.swap_remove(number);
+                *is_by_row = false;
+                continue;
+            }
+            let row = |number: usize| disks[number].peek(slice.reverse);
+            let Some(own) = row(number).filter(|_| *is_by_row) else {
+                *is_by_row = false;
+                continue;
+            };
+            let is_behind =
+                |other: &usize| row(*other).is_some_and(|other| slice.order(&other, &own).is_gt());
+            let place = match by_row.last() {
+                Some(last) if !is_behind(last) => by_row.partition_point(is_behind),
+                _ => by_row.len(),
+            };
+            by_row.insert(place, number);
+        }
+    }
+
     /// The blocks that are not in memory.
     pub fn missing(&self) -> Vec<MissingBlock> {
         let missing = self.disks.iter().filter_map(|disk| {
@@ -313,6 +381,7 @@ impl ReadSources {
         seen: &mut SeenDeletions,
         find: &mut FindBlock<'_>,
     ) -> bool {
+        self.is_by_row = false;
         let disk = &mut self.disks[number];
         if !disk.load(slice, seen, find) {
             self.disks.swap_remove(number);
