@@ -85,6 +85,9 @@ function comparesAsKeys(type) {
 /** An IF about an element of that column. @param {string} name */
 const ifValueOf = (name) => new RegExp(` IF .*"?\\b${name}"?\\[`)
 
+/** A row that is made of others. */
+const AGGREGATES = /^SELECT (DISTINCT )?(\w+\([^)]*\)(, )?)+ FROM/
+
 /** Relations that do not go together. */
 const APART =
   /cannot be restricted by (more than one relation|both an equality|two inequalities)|^More than one restriction was found/
@@ -199,7 +202,9 @@ export const TOLERATED = [
       const some = (/** @type {RegExp} */ pattern) => texts.some((one) => pattern.test(one))
       const isNull = /^Invalid null value in condition for column/.test(words(ours))
       return (
-        (theirs.error === undefined || words(theirs).startsWith('Range deletions are')) &&
+        (theirs.error === undefined ||
+          words(theirs).startsWith('Range deletions are') ||
+          words(theirs).startsWith('IN on the clustering key columns is not supported with')) &&
         ((isNull && some(/[<>]=? \(?(null\b|\?|:n)/)) ||
           (UNFIT.test(words(ours)) && some(/\bIN (\(\)|\?|:n)/)))
       )
@@ -264,8 +269,8 @@ export const TOLERATED = [
     is: ({ text, pageSize }, ours, theirs) =>
       (pageSize !== undefined || / LIMIT /.test(text)) &&
       / WHERE .*(\b[sw]\d|"S\d x").* ALLOW FILTERING$/.test(text) &&
-      same({ ...ours, rows: [], pages: [] }, { ...theirs, rows: [], pages: [] }) &&
-      areSome(theirs.rows ?? [], ours.rows ?? []),
+      same(ours.columns, theirs.columns) &&
+      (AGGREGATES.test(text) || areSome(theirs.rows ?? [], ours.rows ?? [])),
   },
   {
     listed: 'how values of a map are compared',
@@ -285,7 +290,8 @@ export const TOLERATED = [
       / WHERE (p|k|"P)\d.*(\b[sw]\d|"S\d x") CONTAINS .* ALLOW FILTERING$/.test(text) &&
       same(ours.columns, theirs.columns) &&
       (theirs.rows?.length ?? 0) >= (ours.rows?.length ?? 1) &&
-      (/ LIMIT |^SELECT (DISTINCT )?(\w+\([^)]*\)(, )?)+ FROM/.test(text) ||
+      (/ LIMIT /.test(text) ||
+        AGGREGATES.test(text) ||
         areSome(ours.rows ?? [], theirs.rows ?? [])),
   },
   {
@@ -302,6 +308,20 @@ export const TOLERATED = [
     listed: 'a collection in a key with fewer values than none',
     is: (_, ours, theirs) =>
       /^The data cannot be deserialized/.test(words(ours)) && theirs.error === undefined,
+  },
+  {
+    listed: 'items of a tuple in a key with fewer bytes than none',
+    is: (_, ours, theirs) => {
+      const asOurs = theirs.rows?.map((row, at) =>
+        row.map((value, column) => {
+          const our = ours.rows?.[at]?.[column] ?? ''
+          const isTuple = theirs.columns?.[column][1].includes('tuple<')
+          const isOfNulls = /^(ffffffff)+$/.test(our) && /^([89a-f].{7})+$/.test(value ?? '')
+          return isTuple && isOfNulls ? our : value
+        }),
+      )
+      return asOurs !== undefined && differingPart(ours, { ...theirs, rows: asOurs }) === undefined
+    },
   },
   {
     listed: 'a hexadecimal constant for a `tinyint`',
@@ -322,8 +342,9 @@ export const TOLERATED = [
   {
     listed: '`sum` and `avg` of what is no number, or of nothing',
     is: (_, ours, theirs) =>
-      /^Unknown function '(sum|avg)'$/.test(words(ours)) &&
-      /none of its type signatures match/.test(words(theirs)),
+      /^Invalid call to function (sum|avg), none of its type signatures match/.test(
+        words(theirs),
+      ) && sameCode(ours, theirs),
   },
   {
     listed: '`CONTAINS` on a clustering column that descends',
