@@ -5,7 +5,15 @@ use std::{
     net::TcpStream,
     path::{Path, PathBuf},
     process::{Child, Command, Stdio},
+    thread::sleep,
+    time::{Duration, Instant},
 };
+
+/// How often it is looked whether something is compacted, how often in a row nothing must be, and
+/// how long that is waited for.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+const QUIET_LOOKS: u32 = 10;
+const SETTLED_BY: Duration = Duration::from_mins(1);
 
 /// An engine on a directory that goes with it.
 pub struct Engine {
@@ -51,15 +59,22 @@ impl Engine {
         (self.child, self.cql, self.http) = start(&self.binary, &self.directory, self.shards);
     }
 
+    /// Waits until nothing is compacted for a while: what one step has left is no cost of the next.
+    pub fn settle(&self) {
+        let until = Instant::now() + SETTLED_BY;
+        let mut quiet = 0;
+        while quiet < QUIET_LOOKS && Instant::now() < until {
+            let metrics = self.get("/metrics");
+            let compactions = sum_of(&metrics, "sandglass_db_compaction_manager_compactions");
+            quiet = if compactions > 0.0 { 0 } else { quiet + 1 };
+            sleep(LOOK_EVERY);
+        }
+    }
+
     /// What it has used and done so far.
     pub fn sample(&self) -> Sample {
         let metrics = self.get("/metrics");
-        let sum = |name: &str| -> f64 {
-            let lines = metrics
-                .lines()
-                .filter(|line| line.strip_prefix(name).is_some_and(|rest| rest.starts_with('{')));
-            lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
-        };
+        let sum = |name| sum_of(&metrics, name);
         Sample {
             cpu_us: self.cpu_us(),
             turns: sum("sandglass_db_reactor_turns_total"),
@@ -87,6 +102,14 @@ impl Engine {
         socket.read_to_string(&mut answer).expect("it answers");
         answer
     }
+}
+
+/// What a metric is in all shards together.
+fn sum_of(metrics: &str, name: &str) -> f64 {
+    let lines = metrics
+        .lines()
+        .filter(|line| line.strip_prefix(name).is_some_and(|rest| rest.starts_with('{')));
+    lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
 }
 
 /// A process and its ports.

@@ -90,6 +90,7 @@ fn main() {
         Step { name: "read_4000_a_second", rows: 1, pace: rated, id: &read },
     ];
     for step in steps.into_iter().filter(|step| step.name.contains(&options.only)) {
+        engine.settle();
         // Once for a quarter of the time, so that memory and caches are warm.
         step.run(engine.cql, length / 4);
         let before = engine.sample();
@@ -101,6 +102,7 @@ fn main() {
         page_by_page::all().into_iter().filter(|way| way.name.contains(&options.only)).collect();
     if !paging.is_empty() {
         page_by_page::fill(&mut engine);
+        engine.settle();
     }
     for way in paging {
         way.run(engine.cql, length / 4);

@@ -331,10 +331,9 @@ impl Merge {
             }
             order
         };
-        for (number, cursor) in memory.iter().enumerate() {
-            if let Some(row) = cursor.as_ref().and_then(MemoryCursor::peek) {
-                look_at(number, row);
-            }
+        let heads = memory.iter().map(|cursor| cursor.as_ref().and_then(MemoryCursor::peek));
+        for (number, row) in heads.enumerate().filter_map(|(number, row)| Some((number, row?))) {
+            look_at(number, row);
         }
         for number in sources.in_order() {
             let Some(row) = disks[number].peek(slice.reverse) else { return MergeStep::Missing };
@@ -376,13 +375,10 @@ impl Merge {
             }
         }
         let versions = at_row.len() as u64;
-        let count = at_row.partition_point(|number| *number < memtables);
-        let (in_memory, on_disk) = at_row.split_at_mut(count);
-        for number in in_memory {
+        for number in at_row.iter().take_while(|number| **number < memtables) {
             memory[*number].iter_mut().for_each(MemoryCursor::advance);
         }
-        on_disk.iter_mut().for_each(|number| *number -= memtables);
-        sources.advance(on_disk, slice, seen, find);
+        sources.advance((at_row, memtables), slice, seen, find);
         match rank {
             0 => MergeStep::Deletion,
             1 => MergeStep::Range,

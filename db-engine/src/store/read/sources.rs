@@ -298,19 +298,22 @@ impl ReadSources {
         self.by_row.iter().rev().copied()
     }
 
-    /// Steps over the rows that these cursors stand on. They are the first in order.
+    /// Steps over the rows that these cursors stand on. They are the first in order, and numbered
+    /// from `first` on, behind those that are not of sstables.
     pub fn advance(
         &mut self,
-        numbers: &mut [usize],
+        (numbers, first): (&mut [usize], usize),
         slice: &Slice<'_>,
         seen: &mut SeenDeletions,
         find: &mut FindBlock<'_>,
     ) {
         let Self { disks, by_row, is_by_row, .. } = self;
+        let others = numbers.partition_point(|number| *number < first);
+        let numbers = &mut numbers[others..];
         by_row.truncate(by_row.len() - numbers.len());
         // One that is taken out leaves its number to the last one.
         numbers.sort_unstable();
-        for number in numbers.iter().rev().copied() {
+        for number in numbers.iter().rev().map(|number| number - first) {
             if !disks[number].advance(slice, seen, find) {
                 disks.swap_remove(number);
                 *is_by_row = false;
