@@ -128,9 +128,10 @@ Such a profile is written when ingest ends, with \`--cpu-prof\` among the \`INGE
 The p99 of \`latest\` is over its 3 ms where that of a request that asks nothing is over 3 ms, too: five
 processes share two cores, and a request waits for its turn in one of them. Its median is 1.2 ms.
 
-At 10,000 messages a second, spread, a message waits 1.4 ms in the median and 3.2 ms in the p99 until the
-generator sends it: it looks for due ones every 2 ms and shares the two cores. From there to PUBACK the
-median is 1.1 ms. The p99 was 8 to 17 ms on a quiet machine (2026-11-22), and nearly all of the slow ones
+At 10,000 messages a second, spread, the generator sends a message 0.8 ms late in the p99. From when it is
+due to PUBACK the median is 2.6 ms, of which rows wait one for company and acknowledgements for the thread
+that sleeps meanwhile (docs/adr/0063). The p99 was 7.9 ms in 60 s on a quiet machine (2026-11-22), with 30 µs of
+CPU of ingest and 9.5 of the engine a message, and 6.1 ms at 100 messages a second; nearly all of the slow ones
 waited for a core. The cores are idle half of the time, but a thread that computes keeps others waiting for
 up to 5 ms. V8 has four helpers in each of the three processes of Node (the generator is one); when one
 collects its old generation, for 70 ms every 20 s, they take both cores. A collection of ingest's young
