@@ -130,7 +130,7 @@ processes share two cores, and a request waits for its turn in one of them. Its 
 
 At 10,000 messages a second, spread, the generator sends a message 0.8 ms late in the p99. From when it is
 due to PUBACK the median is 2.6 ms, of which rows wait one for company and acknowledgements for the thread
-that sleeps meanwhile (docs/adr/0063). The p99 was 7.9 ms in 60 s on a quiet machine (2026-11-22), with 30 µs of
+that sleeps meanwhile (docs/adr/0063). The p99 was 7.9 and 11.5 ms on a quiet machine (2026-11-22), with 30 µs of
 CPU of ingest and 9.5 of the engine a message, and 6.1 ms at 100 messages a second; nearly all of the slow ones
 waited for a core. The cores are idle half of the time, but a thread that computes keeps others waiting for
 up to 5 ms. V8 has four helpers in each of the three processes of Node (the generator is one); when one
