@@ -440,8 +440,11 @@ async function nestJson({ ingestUrl, apiUrl, key }, signal) {
   const statuses = []
   for (const url of [`${ingestUrl}/v1/measurements`, `${apiUrl}/v1/measurements`]) {
     const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
-    const response = await fetch(url, { method: 'POST', headers, body, signal })
-    await response.body?.cancel()
+    let response
+    do {
+      response = await fetch(url, { method: 'POST', headers, body, signal })
+      await response.body?.cancel()
+    } while (response.status === 503) // others have taken all the room there is
     statuses.push(response.status)
   }
   return { statuses }
@@ -467,11 +470,8 @@ const ATTACKS = {
 /** Pause between the beginnings of two attacks, in milliseconds. */
 const STAGGER_MS = 150
 
-/**
- * Runs attacks at once, and says what each was given.
- *
- * @param {Target} target  @param {string[]} names  @param {number} ms
- */
+/** Runs attacks at once, and says what each was given. @param {Target} target
+ * @param {string[]} names  @param {number} ms */
 async function attack(target, names, ms) {
   const signal = AbortSignal.timeout(ms)
   setMaxListeners(0, signal) // every pause of every attack listens to it
