@@ -316,7 +316,11 @@ impl ReadSources {
         for number in numbers.iter().rev().map(|number| number - first) {
             if !disks[number].advance(slice, seen, find) {
                 disks.swap_remove(number);
-                *is_by_row = false;
+                let moved = disks.len();
+                by_row
+                    .iter_mut()
+                    .filter(|other| **other == moved)
+                    .for_each(|other| *other = number);
                 continue;
             }
             let row = |number: usize| disks[number].peek(slice.reverse);
