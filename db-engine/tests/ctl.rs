@@ -203,6 +203,7 @@ fn a_flush_and_a_compaction_end_when_they_are_done() {
     assert_eq!((&done["sstables_after"], &done["left_alone"]), (&2.into(), &0.into()), "{done}");
     let table = &json(directory, &["tablestats", "k.t"])[0];
     assert_eq!((&table["sstables"], &table["rows_estimated"]), (&2.into(), &10.into()), "{table}");
+    assert_eq!(table["tombstone_share"], 0.0, "the deletions went");
     assert!(
         table["compaction_bytes"].as_u64() > Some(0) && table["flush_bytes"].as_u64() > Some(0)
     );

@@ -12,16 +12,16 @@ use std::{
 };
 
 use sandglass_db::{
-    io::{Clock, ManualClock, Random, TimeSlice, sim::SimDisk},
+    io::{Clock, ManualClock, TimeSlice, sim::SimDisk},
     mutation::{Builder, TableNumber, Write, token},
     schema::TableSettings,
-    server::Limits,
     store::{Done, Page, ReadRequest, Store, StoreConfig, Tag},
 };
 use simulated::{START_US, try_open_with};
 use tempfile::tempdir;
+use whole::crowd::Crowd;
 use wire::{
-    client::{Answer, Client, execute, frame, long_string, op, values},
+    client::{Client, execute, frame, long_string, op, values},
     engine::Engine,
 };
 
@@ -298,69 +298,6 @@ fn a_client_with_a_thousand_counts_leaves_the_point_read_of_another_quick() {
     }
 }
 
-/// An engine in one thread and its clients, on a clock on which time goes by as it is looked at.
-struct Crowd {
-    engine: whole::Engine,
-    random: Random,
-    clients: Vec<whole::client::Client<()>>,
-}
-
-impl Crowd {
-    fn new(shards: u16, count: usize) -> Self {
-        let clock = Arc::new(ManualClock::ticking(START_US, 20));
-        let config = StoreConfig { shards, ..StoreConfig::default() };
-        let limits = Limits {
-            frame_bytes_max: 16 << 20,
-            connections_max: 1_000,
-            in_flight_max: 4_096,
-            output_bytes_max: 4 << 20,
-        };
-        let mut engine =
-            whole::Engine::open_with(&SimDisk::new(3), &clock, &config, 1, limits).unwrap();
-        let connect = |_| whole::client::Client::connect(&mut engine, 0, ());
-        let clients = (0..count).map(connect).collect();
-        let mut crowd = Self { engine, random: Random(1), clients };
-        for client in 0..count {
-            crowd.send(client);
-            crowd.wait(client, 1);
-        }
-        crowd
-    }
-
-    fn ask(&mut self, client: usize, text: &str) {
-        self.clients[client].ask(op::QUERY, &whole::client::query(text), ());
-    }
-
-    /// Gives the engine all that a client wants to send.
-    fn send(&mut self, client: usize) {
-        while !self.clients[client].is_sent() {
-            self.clients[client].push(&mut self.engine, &mut self.random);
-        }
-    }
-
-    fn turn(&mut self) {
-        for shard in 0..self.engine.shards() {
-            self.engine.turn(shard).unwrap();
-        }
-    }
-
-    fn answers(&mut self, client: usize) -> Vec<Answer> {
-        let answers = self.clients[client].take(&mut self.engine, usize::MAX);
-        answers.into_iter().map(|((), answer)| answer).collect()
-    }
-
-    /// Takes turns until a client has so many answers; gives them, and the time that it took.
-    fn wait(&mut self, client: usize, count: usize) -> (Vec<Answer>, u64) {
-        let begun_us = self.engine.clock.elapsed_us();
-        let mut all = Vec::new();
-        while all.len() < count {
-            self.turn();
-            all.extend(self.answers(client));
-        }
-        (all, self.engine.clock.elapsed_us() - begun_us)
-    }
-}
-
 /// How long a request takes while so many clients have a thousand each waiting: if they have just
 /// sent them, and if they are known to be busy.
 fn waits_of_one_among(busy: usize) -> [u64; 2] {
@@ -410,31 +347,50 @@ fn repeated(count: u16, text: &str, first: &str, last: &str) -> Vec<u8> {
     body
 }
 
-impl Crowd {
-    /// A statement that must succeed, of the last client.
-    fn run(&mut self, text: &str) -> Answer {
-        let last = self.clients.len() - 1;
-        self.ask(last, text);
-        self.send(last);
-        let answer = self.wait(last, 1).0.remove(0);
-        answer.kind();
-        answer
+/// A schema of so many tables of ten columns.
+fn crowd_with_tables(tables: usize) -> Crowd {
+    let mut crowd = Crowd::new(1, 2);
+    crowd.run(
+        "CREATE KEYSPACE ks WITH replication = \
+         {'class': 'SimpleStrategy', 'replication_factor': 1}",
+    );
+    let columns: Vec<_> = (0..9).map(|number| format!("c{number} int")).collect();
+    for table in 0..tables {
+        crowd.run(&format!(
+            "CREATE TABLE ks.t{table:04} (k int PRIMARY KEY, {})",
+            columns.join(", ")
+        ));
     }
+    crowd
+}
 
-    /// Takes turns until a client has an answer; gives it, how many turns that took, and the
-    /// longest of them in time.
-    fn turns_until_answer(&mut self, client: usize) -> (Answer, u32, u64) {
-        self.send(client);
-        let (mut turns, mut longest_us) = (0, 0);
-        loop {
-            let before_us = self.engine.clock.elapsed_us();
-            self.turn();
-            longest_us = longest_us.max(self.engine.clock.elapsed_us() - before_us);
-            turns += 1;
-            if let Some(answer) = self.answers(client).pop() {
-                return (answer, turns, longest_us);
-            }
-        }
+#[test]
+fn lists_of_a_large_schema_are_made_in_many_short_turns_of_the_schema_as_it_was() {
+    let mut crowd = crowd_with_tables(150);
+    for (text, rows) in [
+        (
+            "SELECT table_name, column_name FROM system_schema.columns WHERE keyspace_name = 'ks'",
+            1_500,
+        ),
+        ("SELECT count(*) FROM system_schema.columns WHERE keyspace_name = 'ks'", 1),
+        ("DESCRIBE KEYSPACE ks", 151),
+    ] {
+        crowd.ask(0, text);
+        crowd.send(0);
+        crowd.turn();
+        assert!(crowd.answers(0).is_empty(), "{text} is over at once");
+        // What is created meanwhile is not in it.
+        crowd.ask(1, "CREATE TABLE ks.a (k int PRIMARY KEY)");
+        crowd.send(1);
+        let (answer, turns, longest_us) = crowd.turns_until_answer(0);
+        let found = answer.rows().0;
+        assert_eq!(found.len(), rows, "{text}");
+        assert!(rows > 1 || found[0] == [Some(1_500_i64.to_be_bytes().to_vec())], "{found:?}");
+        println!("{turns} turns, {longest_us} us at most");
+        assert!(turns > 1, "{text} in {turns} turns");
+        assert!(longest_us < 2_500, "a turn of {longest_us} us");
+        crowd.wait(1, 1);
+        crowd.run("DROP TABLE ks.a");
     }
 }
 

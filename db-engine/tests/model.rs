@@ -49,6 +49,8 @@ struct Counts {
     compactions: u64,
     /// Compactions that have left something out.
     forgetting: u64,
+    /// What one shard has told another of an sstable that it has split.
+    splits: u64,
 }
 
 struct Test {
@@ -209,6 +211,10 @@ impl Test {
             match done {
                 Done::Write(WRITE) | Done::Intent(INTENT) => self.written += 1,
                 Done::Read(READ, page) => self.page = Some(*page),
+                Done::Split(shard, split) => {
+                    self.stores[usize::from(shard)].take_over(*split);
+                    self.counts.splits += 1;
+                }
                 other => panic!("{other:?}"),
             }
         }
@@ -453,6 +459,8 @@ fn the_store_is_the_model() {
         all.expired += test.counts.expired;
         all.compactions += test.counts.compactions;
         all.forgetting += test.counts.forgetting;
+        all.splits += test.counts.splits;
     }
     assert!(all.expired > 0 && all.compactions > 0 && all.forgetting > 0);
+    assert!(all.splits > 0);
 }

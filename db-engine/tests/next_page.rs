@@ -28,11 +28,15 @@ const UNFLUSHED_US: u64 = 5_000_000;
 /// Rows with this clustering column or a greater one have no cell but one of a dropped column.
 const FIRST_GHOST: u64 = 40;
 
-const STATEMENTS: [&str; 11] = [
+const STATEMENTS: [&str; 15] = [
     "SELECT p, c, d, s, v FROM k.t",
     "SELECT p, c, d, s, v FROM k.t BYPASS CACHE",
     "SELECT p, c, d, s, v FROM k.t PER PARTITION LIMIT 3",
     "SELECT p, c, d, s, v FROM k.t WHERE v < 50 ALLOW FILTERING",
+    "SELECT p, c, d, s, v FROM k.t WHERE v < 50 PER PARTITION LIMIT 3 ALLOW FILTERING",
+    "SELECT p, c, d, s, v FROM k.t WHERE s = 3 AND v > 20 ALLOW FILTERING",
+    "SELECT p, c, d, s, v FROM k.t WHERE s = 3 PER PARTITION LIMIT 4 ALLOW FILTERING",
+    "SELECT p, c, d, s, v FROM k.t WHERE p = 1 AND v < 70 ORDER BY c DESC, d ASC ALLOW FILTERING",
     "SELECT p, c, d, s, v FROM k.t WHERE p = 1",
     "SELECT p, c, d, s, v FROM k.t WHERE p = 1 ORDER BY c DESC, d ASC",
     "SELECT p, c, d FROM k.t WHERE p = 2 AND c >= 3 AND c < 45 LIMIT 40",
@@ -220,6 +224,54 @@ impl PagesTest {
 
 fn open(disk: &SimDisk, clock: &Arc<ManualClock>, config: &StoreConfig, seed: u64) -> Engine {
     Engine::open_with(disk, clock, config, seed, LIMITS).unwrap()
+}
+
+/// No storage has gone on behind the end of a page, so none begins anew for the next one.
+#[test]
+fn pages_of_chosen_rows_go_on_where_storage_stands() {
+    const OF_CHOSEN_ROWS: [&str; 6] = [
+        "SELECT p, c, d, v FROM k.t PER PARTITION LIMIT 7",
+        "SELECT p, c, d, v FROM k.t WHERE v < 50 ALLOW FILTERING",
+        "SELECT p, c, d, s, v FROM k.t WHERE s = 3 AND v > 20 ALLOW FILTERING",
+        "SELECT p, c, d, v FROM k.t WHERE v > 30 PER PARTITION LIMIT 4 ALLOW FILTERING",
+        "SELECT p, c, d, v FROM k.t WHERE p = 1 AND v < 70 LIMIT 9 ALLOW FILTERING",
+        "SELECT p, c, d, v FROM k.t WHERE p IN (0, 1, 3) AND v < 70 ALLOW FILTERING",
+    ];
+    let mut pages = PagesTest::new(1, 1 << 20);
+    // Nothing is kept of what is in memory alone.
+    pages.flush();
+    let counters = |pages: &mut PagesTest| {
+        let engine = &pages.dialogue().engine;
+        let of = |shard| {
+            let metrics = engine.metrics(shard);
+            (metrics.resumed_reads.get(), metrics.unresumed_reads.get())
+        };
+        let all = (0..engine.shards()).map(of);
+        all.fold((0, 0), |sum, one| (sum.0 + one.0, sum.1 + one.1))
+    };
+    for text in OF_CHOSEN_ROWS {
+        for size in 1..=5 {
+            let whole = pages.whole(text);
+            let before = counters(&mut pages);
+            let (mut given, mut state, mut next_pages) = (Vec::new(), None::<Vec<u8>>, 0);
+            loop {
+                let body = page(text, size, state.as_deref());
+                let (rows, next) = pages.dialogue().ask(0, op::QUERY, &body).rows();
+                given.extend(rows);
+                state = next;
+                if state.is_none() {
+                    break;
+                }
+                next_pages += 1;
+            }
+            assert_eq!(given, whole);
+            let after = counters(&mut pages);
+            let (resumed, begun_anew) = (after.0 - before.0, after.1 - before.1);
+            let what = format!("{text} in pages of {size}: {resumed} of {next_pages}");
+            // Behind the last row of a shard, or of a partition that is named, nothing is left.
+            assert!(begun_anew <= 3 && resumed > 0, "{what}, {begun_anew} began anew");
+        }
+    }
 }
 
 #[test]

@@ -88,6 +88,105 @@ fn a_directory_opens_with_one_two_three_and_one_shards_after_crashes() {
     with_shard_counts(&[1, 2, 3, 1, 3, 2], true);
 }
 
+/// A turn of all stores; each is told what others have made of its sstables.
+fn turn(stores: &mut [Store]) {
+    let mut all = Vec::new();
+    for store in &mut *stores {
+        store.turn_end();
+        store.poll(&mut all).unwrap();
+    }
+    for done in all {
+        if let Done::Split(shard, split) = done {
+            stores[usize::from(shard)].take_over(*split);
+        }
+    }
+}
+
+/// Runs stores until they have nothing to do.
+fn settle(stores: &mut [Store], clock: &ManualClock) {
+    let is_due = |store: &Store| store.deadline_us().is_some_and(|us| us <= clock.elapsed_us());
+    let mut quiet = 0;
+    while quiet < 100 {
+        turn(stores);
+        quiet = if stores.iter().any(is_due) { 0 } else { quiet + 1 };
+    }
+}
+
+fn files(disk: &SimDisk) -> BTreeSet<String> {
+    disk.contents().into_keys().filter(|name| name.starts_with("sst-")).collect()
+}
+
+/// Of one shard's making, with rows of all three that are opened then.
+fn of_another_number_of_shards() -> (SimDisk, Arc<ManualClock>, BTreeMap<Vec<u8>, u32>) {
+    let (disk, clock) = (SimDisk::new(12), Arc::new(ManualClock::at(START_US)));
+    let mut stores = try_open(&disk, &clock, 1).unwrap();
+    for number in 0..KEYS_EACH {
+        stores[0].write(Tag(0), &mutation(number, &clock)).unwrap();
+        wait(&mut stores[0], |done| matches!(done, Done::Write(_)));
+    }
+    stop(stores);
+    (disk, clock, (0..KEYS_EACH).map(|number| (key(number).to_vec(), number)).collect())
+}
+
+#[test]
+fn an_sstable_of_another_number_of_shards_becomes_one_for_each_and_goes() {
+    let (disk, clock, expected) = of_another_number_of_shards();
+    let before = files(&disk);
+    let mut stores = try_open(&disk, &clock, 3).unwrap();
+    settle(&mut stores, &clock);
+    let after = files(&disk);
+    assert_eq!(after.len(), 3);
+    assert!(after.is_disjoint(&before), "the old ones are gone");
+    let each: Vec<u64> = stores.iter().map(|store| store.metrics().sstables).collect();
+    assert_eq!(each, [1, 1, 1]);
+    assert!(rows(&mut stores, KEPT, 0) == expected);
+    // Each shard compacts its own from now on.
+    for store in &mut stores {
+        store.compact_tables(&[KEPT]);
+    }
+    settle(&mut stores, &clock);
+    assert!(files(&disk).is_disjoint(&after));
+    assert!(rows(&mut stores, KEPT, 0) == expected);
+    stop(stores);
+    let mut stores = try_open(&disk, &clock, 2).unwrap();
+    assert!(rows(&mut stores, KEPT, 0) == expected);
+}
+
+/// Whenever the power goes, and whether the others have heard of it or not.
+#[test]
+fn a_split_that_ends_at_any_moment_loses_nothing() {
+    for turns in 0..10_000 {
+        let mut is_over = false;
+        for hears in [true, false] {
+            let (disk, clock, expected) = of_another_number_of_shards();
+            let mut stores = try_open(&disk, &clock, 3).unwrap();
+            for _ in 0..turns {
+                if hears {
+                    turn(&mut stores);
+                } else {
+                    stores[0].turn_end();
+                    stores[0].poll(&mut Vec::new()).unwrap();
+                }
+            }
+            assert!(rows(&mut stores, KEPT, 0) == expected, "after {turns} turns");
+            is_over |= hears
+                && stores.iter().all(|store| store.metrics().sstables == 1)
+                && files(&disk).len() == 3;
+            drop(stores);
+            let disk = disk.crash(turns);
+            let mut stores = try_open(&disk, &clock, 2).unwrap();
+            assert!(rows(&mut stores, KEPT, 0) == expected, "after {turns} turns");
+            settle(&mut stores, &clock);
+            assert!(rows(&mut stores, KEPT, 0) == expected, "after {turns} turns");
+        }
+        if is_over {
+            assert!(turns > 5, "it was caught in its midst");
+            return;
+        }
+    }
+    panic!("it does not end");
+}
+
 #[test]
 fn what_recovery_writes_is_of_one_shard_each() {
     let disk = SimDisk::new(6);

@@ -6,12 +6,15 @@ use super::{
     client::{Client, batch, execute, frame, op},
 };
 use std::{
-    io::ErrorKind,
+    io::Write,
     time::{Duration, Instant},
 };
 
 /// Bytes of a value.
 const VALUE_BYTES: usize = 1000;
+
+/// Streams of a connection that sends at a rate: more than are ever in flight.
+const STREAMS: u32 = 32_768;
 
 /// When requests are sent.
 #[derive(Clone, Copy)]
@@ -21,10 +24,11 @@ pub enum Pace {
         /// Per connection.
         in_flight: usize,
     },
-    /// So many a second on each connection, whatever is in flight.
+    /// So many a second on each connection, whatever is in flight. Each has its own times, so that
+    /// what arrives is spread.
     Rated {
         /// Per connection.
-        a_second: u64,
+        a_second: u32,
     },
 }
 
@@ -53,7 +57,7 @@ impl Step<'_> {
         let mut outcome = Outcome { latencies_us: Vec::new(), errors: 0, seconds: 0.0 };
         std::thread::scope(|scope| {
             let clients = (0..CONNECTIONS)
-                .map(|number| scope.spawn(move || self.drive(port, number as u64, begun + length)));
+                .map(|number| scope.spawn(move || self.drive(port, number, begun, length)));
             for client in clients.collect::<Vec<_>>() {
                 let (latencies_us, errors) = client.join().expect("a client");
                 outcome.latencies_us.extend(latencies_us);
@@ -65,64 +69,93 @@ impl Step<'_> {
         outcome
     }
 
-    fn drive(&self, port: u16, number: u64, until: Instant) -> (Vec<u64>, u64) {
-        let mut client = Client::connect(port).expect("it serves");
-        let mut requests = Requests { step: self, state: number + 1, sequence: number << 40 };
-        let slots = match self.pace {
-            Pace::Full { in_flight } => in_flight,
-            Pace::Rated { .. } => 4096,
-        };
-        let mut sent_at = vec![Instant::now(); slots];
-        let (mut latencies_us, mut errors) = (Vec::with_capacity(1 << 20), 0);
-        let mut outgoing = Vec::new();
-        let mut free: Vec<usize> = (0..slots).collect();
-        let mut due = Instant::now();
-        loop {
-            let now = Instant::now();
-            let over = now >= until;
-            let mut wanted = if over { 0 } else { free.len() };
-            if let Pace::Rated { a_second } = self.pace {
-                let gap = Duration::from_nanos(1_000_000_000 / a_second);
-                wanted = 0;
-                while !over && due <= now {
-                    due += gap;
-                    wanted += 1;
-                }
-                let patience = due.saturating_duration_since(now).max(Duration::from_micros(50));
-                client.set_patience(if over { Duration::from_secs(10) } else { patience });
-            }
-            for _ in 0..wanted.min(free.len()) {
-                let slot = free.pop().expect("one is free");
-                sent_at[slot] = now;
-                outgoing.extend(requests.next(i16::try_from(slot).expect("few")));
-            }
-            if !outgoing.is_empty() {
-                client.send(&outgoing).expect("it reads");
-                outgoing.clear();
-            }
-            if over && free.len() == slots {
-                return (latencies_us, errors);
-            }
-            let mut received = client.receive();
-            loop {
-                match received {
-                    Ok(answer) => {
-                        let slot = usize::try_from(answer.stream).expect("a slot");
-                        let took = sent_at[slot].elapsed().as_micros();
-                        latencies_us.push(u64::try_from(took).unwrap_or(u64::MAX));
-                        errors += u64::from(answer.opcode != op::RESULT);
-                        free.push(slot);
-                    }
-                    Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                    Err(error) => panic!("{error}"),
-                }
-                match client.buffered() {
-                    Some(answer) => received = Ok(answer),
-                    None => break,
-                }
+    /// The latencies of one connection in microseconds, and how many errors it got.
+    fn drive(&self, port: u16, number: u32, begun: Instant, length: Duration) -> (Vec<u64>, u64) {
+        let client = Client::connect(port).expect("it serves");
+        let (state, sequence) = (u64::from(number) + 1, u64::from(number) << 40);
+        let requests = Requests { step: self, state, sequence };
+        match self.pace {
+            Pace::Full { in_flight } => keep_in_flight(client, requests, in_flight, begun + length),
+            Pace::Rated { a_second } => {
+                let gap = Duration::from_secs(1) / a_second;
+                let count = length.as_nanos() / gap.as_nanos();
+                let due = begun + gap * number / CONNECTIONS;
+                send_when_due(client, requests, due, gap, u32::try_from(count).expect("seconds"))
             }
         }
     }
+}
+
+/// A request in each slot until the time is over; its stream is the slot.
+fn keep_in_flight(
+    mut client: Client,
+    mut requests: Requests<'_>,
+    slots: usize,
+    until: Instant,
+) -> (Vec<u64>, u64) {
+    let mut sent_at = vec![Instant::now(); slots];
+    let (mut latencies_us, mut errors) = (Vec::with_capacity(1 << 20), 0);
+    let mut outgoing = Vec::new();
+    let mut free: Vec<usize> = (0..slots).collect();
+    loop {
+        let now = Instant::now();
+        if now < until {
+            for slot in free.drain(..) {
+                sent_at[slot] = now;
+                outgoing.extend(requests.next(i16::try_from(slot).expect("few")));
+            }
+            client.send(&outgoing).expect("it reads");
+            outgoing.clear();
+        }
+        if free.len() == slots {
+            return (latencies_us, errors);
+        }
+        let mut received = Some(client.receive().expect("an answer"));
+        while let Some(answer) = received {
+            let slot = usize::try_from(answer.stream).expect("a slot");
+            latencies_us.push(as_us(sent_at[slot].elapsed()));
+            errors += u64::from(answer.opcode != op::RESULT);
+            free.push(slot);
+            received = client.buffered();
+        }
+    }
+}
+
+/// So many requests, each when it is due, by a thread that sleeps in between. Latencies run from
+/// when a request was due, so that a stall counts for all that wait.
+fn send_when_due(
+    mut client: Client,
+    mut requests: Requests<'_>,
+    first_due: Instant,
+    gap: Duration,
+    count: u32,
+) -> (Vec<u64>, u64) {
+    let mut socket = client.sending_half().expect("a second handle");
+    std::thread::scope(|scope| {
+        scope.spawn(move || {
+            for number in 0..count {
+                let due = first_due + gap * number;
+                std::thread::sleep(due.saturating_duration_since(Instant::now()));
+                let stream = i16::try_from(number % STREAMS).expect("a stream");
+                socket.write_all(&requests.next(stream)).expect("it reads");
+            }
+        });
+        // Streams are taken by turns, so the next answer of one is that of STREAMS requests later.
+        let mut next_of_stream: Vec<u32> = (0..STREAMS).collect();
+        let (mut latencies_us, mut errors) = (Vec::with_capacity(count as usize), 0);
+        for _ in 0..count {
+            let answer = client.receive().expect("an answer");
+            let number = &mut next_of_stream[usize::try_from(answer.stream).expect("a stream")];
+            latencies_us.push(as_us((first_due + gap * *number).elapsed()));
+            errors += u64::from(answer.opcode != op::RESULT);
+            *number += STREAMS;
+        }
+        (latencies_us, errors)
+    })
+}
+
+fn as_us(took: Duration) -> u64 {
+    u64::try_from(took.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// The requests of one connection, different from those of the others.

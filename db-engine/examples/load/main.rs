@@ -23,7 +23,7 @@ use page_by_page::{LongRead, PagesRead};
 use std::{path::PathBuf, time::Duration};
 
 /// Connections of every step.
-const CONNECTIONS: usize = 4;
+const CONNECTIONS: u32 = 4;
 
 /// Requests in flight of every step, over all connections.
 const IN_FLIGHT: usize = 64;
@@ -75,8 +75,8 @@ fn main() {
     let write = client.prepare("INSERT INTO load.blob (k, v) VALUES (?, ?)");
     let read = client.prepare("SELECT v FROM load.blob WHERE k = ?");
     let length = Duration::from_secs_f64(options.seconds);
-    let full = Pace::Full { in_flight: IN_FLIGHT / CONNECTIONS };
-    let at = |a_second| Pace::Rated { a_second: a_second / CONNECTIONS as u64 };
+    let full = Pace::Full { in_flight: IN_FLIGHT / CONNECTIONS as usize };
+    let at = |a_second| Pace::Rated { a_second: a_second / CONNECTIONS };
     let rated = at(4000);
     let batches = full;
     let steps = [

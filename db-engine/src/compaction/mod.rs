@@ -2,3 +2,4 @@
 
 pub mod choice;
 pub mod expiry;
+pub mod tombstones;

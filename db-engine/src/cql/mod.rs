@@ -15,8 +15,8 @@ mod tests;
 
 pub use error::{CqlError, ErrorCode};
 pub use execute::{
-    BindContext, BindScratch, BoundWrite, KnownRows, NotApplied, Read, ReadOptions, RowName,
-    applied_column, are_met, bind_all, not_applied, rows_of,
+    BindContext, BindScratch, BoundWrite, KnownRows, Listing, NotApplied, Read, ReadOptions,
+    RowName, applied_column, are_met, bind_all, not_applied, rows_of,
 };
 pub use parse::{
     ast::{BatchWord, Statement},

@@ -50,6 +50,7 @@ pub(super) fn tables(of: &[TableAccount]) -> String {
         "sstables",
         "on disk",
         "rows",
+        "tombstones",
         "in memory",
         "reads",
         "writes",
@@ -62,6 +63,7 @@ pub(super) fn tables(of: &[TableAccount]) -> String {
             one.sstables.to_string(),
             bytes(one.sstable_bytes),
             one.rows_estimated.to_string(),
+            one.tombstone_share.map_or("-".to_owned(), |share| format!("{:.1} %", share * 100.0)),
             bytes(one.memtable_bytes),
             one.reads.to_string(),
             one.writes.to_string(),
@@ -107,7 +109,7 @@ pub(super) fn compacted(of: &CompactAccount) -> String {
         let _ = writeln!(
             out,
             "{} sstables stay as they are: they cannot be read (see the log of the engine), or \
-             hold rows of several shards",
+             hold rows of several shards, which are split first",
             of.left_alone
         );
     }

@@ -58,6 +58,9 @@ impl RunManifest {
         for shard in shards {
             manifest.read_journal(files, names, shard)?;
         }
+        // What one shard has written for another is added by one journal and removed by the other.
+        let Self { sstables, removed, .. } = &mut manifest;
+        sstables.retain(|id, _| !removed.contains(id));
         manifest.check_sstables(names)?;
         Ok(manifest)
     }
@@ -97,7 +100,6 @@ impl RunManifest {
                     self.sstables.extend(added.into_iter().map(|summary| (summary.id, summary)));
                 }
                 Change::Remove(removed) => {
-                    self.sstables.retain(|id, _| !removed.contains(id));
                     self.removed.extend(removed);
                 }
             }

@@ -240,6 +240,26 @@ impl<'a> RowView<'a> {
         (min <= max).then_some((min, max))
     }
 
+    /// Tells of the marker, the deletion and each cell when it was written, in microseconds since
+    /// the Unix epoch, and the second from which on a reader sees nothing of it: it expired or was
+    /// deleted; `i64::MAX` if it is there for ever.
+    #[inline]
+    pub fn each_time(&self, mut tell: impl FnMut(i64, i64)) {
+        if let Some(marker) = self.marker() {
+            tell(marker.timestamp, marker.expires_s);
+        }
+        if let Some(deletion) = self.deletion {
+            tell(deletion.timestamp, deletion.deleted_s);
+        }
+        for cell in self.cells() {
+            let gone_s = match cell.content {
+                Content::Live(_) => cell.liveness.expires_s,
+                Content::Dead { deleted_s } => deleted_s,
+            };
+            tell(cell.liveness.timestamp, gone_s);
+        }
+    }
+
     /// The moment, in microseconds since the Unix epoch, such that no other version of the row that
     /// was written before it can change what a reader sees: that the row is there, and these
     /// columns, which ascend. `None` if there is no such moment.
@@ -255,26 +275,6 @@ impl<'a> RowView<'a> {
             since = since.min(cell.liveness.timestamp);
         }
         Some(since)
-    }
-
-    /// The second since the Unix epoch at which the last of the row expired or was deleted, from
-    /// which on a reader cannot see anything of it; `None` if some of it is there for ever.
-    ///
-    /// What cannot be seen still hides what is older.
-    #[must_use]
-    pub fn expires_s(&self) -> Option<i64> {
-        let ends_s = |liveness: Liveness| (liveness.ttl_s != 0).then_some(liveness.expires_s);
-        let mut latest = self.deletion.map_or(i64::MIN, |deletion| deletion.deleted_s);
-        if let Some(marker) = self.marker() {
-            latest = latest.max(ends_s(marker)?);
-        }
-        for cell in self.cells() {
-            latest = latest.max(match cell.content {
-                Content::Live(_) => ends_s(cell.liveness)?,
-                Content::Dead { deleted_s } => deleted_s,
-            });
-        }
-        Some(latest)
     }
 }
 

@@ -309,7 +309,19 @@ fn what_has_expired_is_not_seen_but_still_hides() {
     assert_eq!(value(&both, 1, 160), None);
     assert!(RowView::parse(&both).unwrap().is_live(159));
     assert!(!RowView::parse(&both).unwrap().is_live(160));
-    assert_eq!(RowView::parse(&both).unwrap().expires_s(), Some(160));
+    assert_eq!(times(&both), [(2, 160), (2, 160)]);
+    assert_eq!(times(&lasting), [(1, i64::MAX), (1, i64::MAX)]);
+    let mut gone = row(at(3), false, &[(1, None), (2, Some(b"x"))]);
+    assert_eq!(times(&gone)[1], (3, i64::MAX));
+    gone = merged(&gone, &row(expiring(4, 60, 100), false, &[(2, Some(b"y"))]));
+    assert_eq!(times(&gone)[1], (4, 160));
+}
+
+/// When each part of a row was written, and until when it is seen.
+fn times(row: &[u8]) -> Vec<(i64, i64)> {
+    let mut times = Vec::new();
+    RowView::parse(row).unwrap().each_time(|us, gone_s| times.push((us, gone_s)));
+    times
 }
 
 fn any_row() -> impl Strategy<Value = Vec<u8>> {
@@ -360,7 +372,8 @@ proptest! {
         }
         if let Ok(row) = RowView::parse(&bytes) {
             let _ = row.check();
-            let _ = (row.is_live(0), row.expires_s(), row.timestamp_span());
+            let _ = (row.is_live(0), row.timestamp_span());
+            row.each_time(|_, _| {});
         }
     }
 }

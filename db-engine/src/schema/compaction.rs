@@ -13,6 +13,8 @@ const UNIFIED: &str = "UnifiedCompactionStrategy";
 const INCREMENTAL: &str = "IncrementalCompactionStrategy";
 const STRATEGIES: [&str; 5] =
     [TIME_WINDOW, "SizeTieredCompactionStrategy", LEVELED, UNIFIED, INCREMENTAL];
+const TOMBSTONES: [&str; 3] =
+    ["tombstone_threshold", "tombstone_compaction_interval", "unchecked_tombstone_compaction"];
 const MIB: f64 = 1_048_576.0;
 
 /// How sstables of about the same size are merged.
@@ -38,6 +40,40 @@ impl Default for SizeTiers {
         let (bucket_low, bucket_high) = (0.5, 1.5);
         Self { min_threshold: 4, max_threshold: 32, bucket_low, bucket_high, min_sstable_bytes }
     }
+}
+
+/// When an sstable is written anew by itself, without its tombstones.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct TombstoneRule {
+    /// More than this part of it is deleted or has expired, and that for longer than the grace.
+    pub threshold: f64,
+    /// It was written so many seconds ago at least.
+    pub interval_s: i64,
+    /// Also if what it deletes may be elsewhere, so that it would have to stay.
+    pub unchecked: bool,
+}
+
+impl Default for TombstoneRule {
+    fn default() -> Self {
+        Self { threshold: 0.2, interval_s: 86_400, unchecked: false }
+    }
+}
+
+/// When sstables of a table with these options are written anew for their tombstones. With windows
+/// they are only where that is asked for, as in Cassandra: files of readings expire as a whole.
+pub(super) fn tombstone_rule(options: &BTreeMap<String, String>) -> Option<TombstoneRule> {
+    let text = |key: &str| options.get(key).map(String::as_str);
+    let given = TOMBSTONES.iter().filter_map(|key| text(key)).any(|value| value != "false");
+    if text("class").is_some_and(|class| class.ends_with(TIME_WINDOW)) && !given {
+        return None;
+    }
+    let default = TombstoneRule::default();
+    let [threshold, interval, unchecked] = TOMBSTONES.map(text);
+    Some(TombstoneRule {
+        threshold: threshold.and_then(|part| part.parse().ok()).unwrap_or(default.threshold),
+        interval_s: interval.and_then(|s| s.parse().ok()).unwrap_or(default.interval_s),
+        unchecked: unchecked.is_some_and(|unchecked| unchecked.eq_ignore_ascii_case("true")),
+    })
 }
 
 /// How a table with these options is compacted; `None` if it is not.
@@ -75,7 +111,9 @@ pub(super) fn without_effect(options: &BTreeMap<String, String>) -> Option<Strin
     ];
     let class = options.get("class").map(String::as_str).unwrap_or_default();
     let short = class.strip_prefix(PACKAGE).unwrap_or(class);
-    let is_heeded = |key: &str| HEEDED.contains(&key) || key == "timestamp_resolution";
+    let is_heeded = |key: &str| {
+        HEEDED.contains(&key) || TOMBSTONES.contains(&key) || key == "timestamp_resolution"
+    };
     let given: Vec<&str> =
         options.keys().map(String::as_str).filter(|key| !is_heeded(key)).collect();
     let other = [LEVELED, UNIFIED, INCREMENTAL].contains(&short);

@@ -24,7 +24,7 @@ mod tests;
 mod user_types;
 
 pub use catalog::{Catalog, Keyspace};
-pub use compaction::SizeTiers;
+pub use compaction::{SizeTiers, TombstoneRule};
 pub use ddl::{Applied, Changed, Ddl, SchemaChange, SchemaError, TableName};
 pub use dropped_cells::DroppedCells;
 pub use json::TableText;
@@ -204,10 +204,16 @@ impl Table {
         }
     }
 
+    /// Whether a column of it is static.
+    #[must_use]
+    pub fn has_static_columns(&self) -> bool {
+        self.count(ColumnKind::Static) > 0
+    }
+
     /// Whether storage may hold static rows: it has static columns, or had some.
     #[must_use]
     pub fn has_static_rows(&self) -> bool {
-        self.count(ColumnKind::Static) > 0 || self.dropped.values().any(|column| column.is_static)
+        self.has_static_columns() || self.dropped.values().any(|column| column.is_static)
     }
 
     /// Which cells count, by the numbers of their columns, which ascend; none if all that

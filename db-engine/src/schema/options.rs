@@ -5,7 +5,9 @@
 
 use super::{
     DroppedCells,
-    compaction::{SizeTiers, compaction, size_tiers, without_effect},
+    compaction::{
+        SizeTiers, TombstoneRule, compaction, size_tiers, tombstone_rule, without_effect,
+    },
     ddl::{Properties, Property, SchemaError},
     shown::{caching, compression, word},
 };
@@ -36,6 +38,8 @@ pub struct TableSettings {
     pub dropped: Option<Arc<DroppedCells>>,
     /// How sstables are compacted; `None`: not at all.
     pub tiers: Option<SizeTiers>,
+    /// When an sstable is written anew by itself for its tombstones; `None`: never.
+    pub tombstones: Option<TombstoneRule>,
 }
 
 /// The options of a table.
@@ -269,7 +273,8 @@ impl TableOptions {
     pub(super) fn settings(&self) -> TableSettings {
         let (window_us, gc_grace_s) = (self.window_us(), self.gc_grace_s);
         let tiers = size_tiers(&self.compaction);
-        TableSettings { window_us, gc_grace_s, dropped: None, tiers }
+        let tombstones = tiers.and_then(|_| tombstone_rule(&self.compaction));
+        TableSettings { window_us, gc_grace_s, dropped: None, tiers, tombstones }
     }
 
     /// The length of a compaction window in microseconds; none unless the strategy has windows.

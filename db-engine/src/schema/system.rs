@@ -315,28 +315,40 @@ pub fn is_shape(number: TableNumber) -> bool {
 /// Whether rows are wanted whose column of this name has this text.
 pub type IsWanted<'a> = dyn Fn(&str, &str) -> bool + 'a;
 
-/// The rows of a system table, in no particular order of their partitions. Some that are not
-/// wanted may be among them.
-#[must_use]
-pub fn rows(
-    table: &Table,
-    catalog: &Catalog,
-    node: &NodeInfo,
+/// The rows of a system table in parts, in no particular order of their partitions: those of a
+/// keyspace, a table or a type at a time, without so many first ones. Some that are not wanted may
+/// be among them.
+pub fn parts<'a>(
+    (table, catalog, node): (&'a Table, &'a Catalog, &'a NodeInfo),
     now_us: i64,
-    is_wanted: &IsWanted<'_>,
-) -> Vec<Row> {
+    is_wanted: &'a IsWanted<'_>,
+    skip: usize,
+) -> Box<dyn Iterator<Item = Vec<Row>> + 'a> {
     match (table.keyspace.as_str(), table.name.as_str()) {
-        ("system", "local") => vec![fill(table, |column| local(column, catalog, node))],
         ("system_schema" | VIRTUAL, "keyspaces") => {
-            system_schema::keyspaces(table, catalog, is_wanted)
+            Box::new(system_schema::keyspaces(table, catalog, is_wanted, skip))
         }
-        ("system_schema" | VIRTUAL, "tables") => system_schema::tables(table, catalog, is_wanted),
-        ("system_schema" | VIRTUAL, "columns") => system_schema::columns(table, catalog, is_wanted),
-        ("system_schema", "types") => system_schema::types(table, catalog, is_wanted),
-        ("system_schema", "dropped_columns") => system_schema::dropped_columns(table, catalog),
-        ("system_traces", "sessions") => system_traces::sessions(table, node, now_us),
-        ("system_traces", "events") => system_traces::events(table, node, now_us),
-        _ => Vec::new(),
+        ("system_schema" | VIRTUAL, "tables") => {
+            Box::new(system_schema::tables(table, catalog, is_wanted, skip))
+        }
+        ("system_schema" | VIRTUAL, "columns") => {
+            Box::new(system_schema::columns(table, catalog, is_wanted, skip))
+        }
+        ("system_schema", "types") => {
+            Box::new(system_schema::types(table, catalog, is_wanted, skip))
+        }
+        ("system_schema", "dropped_columns") => {
+            Box::new(system_schema::dropped_columns(table, catalog, skip))
+        }
+        (keyspace, name) => {
+            let rows = move |()| match (keyspace, name) {
+                ("system", "local") => vec![fill(table, |column| local(column, catalog, node))],
+                ("system_traces", "sessions") => system_traces::sessions(table, node, now_us),
+                ("system_traces", "events") => system_traces::events(table, node, now_us),
+                _ => Vec::new(),
+            };
+            Box::new(std::iter::once(()).skip(skip).map(rows))
+        }
     }
 }
 

@@ -44,21 +44,31 @@ fn listed_tables<'a>(
     tables.filter(|table| is_wanted("table_name", &table.name))
 }
 
-pub(super) fn keyspaces(shape: &Table, catalog: &Catalog, is_wanted: &IsWanted<'_>) -> Vec<Row> {
-    let row = |keyspace: &Keyspace| {
-        fill(shape, |column| match column {
+pub(super) fn keyspaces<'a>(
+    shape: &'a Table,
+    catalog: &'a Catalog,
+    is_wanted: &'a IsWanted<'_>,
+    skip: usize,
+) -> impl Iterator<Item = Vec<Row>> + 'a {
+    let row = move |keyspace: &Keyspace| {
+        vec![fill(shape, |column| match column {
             "keyspace_name" => Some(text(&keyspace.name)),
             "durable_writes" => Some(boolean(keyspace.durable_writes)),
             "replication" => Some(map(&keyspace.replication)),
             _ => None,
-        })
+        })]
     };
-    listed(shape, catalog, is_wanted).map(row).collect()
+    listed(shape, catalog, is_wanted).skip(skip).map(row)
 }
 
-pub(super) fn tables(shape: &Table, catalog: &Catalog, is_wanted: &IsWanted<'_>) -> Vec<Row> {
-    let row = |table: &Arc<Table>| fill(shape, |column| table_value(column, table));
-    listed_tables(shape, catalog, is_wanted).map(row).collect()
+pub(super) fn tables<'a>(
+    shape: &'a Table,
+    catalog: &'a Catalog,
+    is_wanted: &'a IsWanted<'_>,
+    skip: usize,
+) -> impl Iterator<Item = Vec<Row>> + 'a {
+    let row = move |table: &Arc<Table>| vec![fill(shape, |column| table_value(column, table))];
+    listed_tables(shape, catalog, is_wanted).skip(skip).map(row)
 }
 
 fn table_value(column: &str, table: &Table) -> Option<Vec<u8>> {
@@ -87,22 +97,32 @@ fn table_value(column: &str, table: &Table) -> Option<Vec<u8>> {
     })
 }
 
-pub(super) fn columns(shape: &Table, catalog: &Catalog, is_wanted: &IsWanted<'_>) -> Vec<Row> {
-    let of_table = |table: &Arc<Table>| {
+pub(super) fn columns<'a>(
+    shape: &'a Table,
+    catalog: &'a Catalog,
+    is_wanted: &'a IsWanted<'_>,
+    skip: usize,
+) -> impl Iterator<Item = Vec<Row>> + 'a {
+    let of_table = move |table: &Arc<Table>| {
         let row = |column| fill(shape, |name| column_value(name, table, column));
         let mut columns: Vec<_> = table.columns.iter().collect();
         columns.sort_by(|a, b| a.name.cmp(&b.name));
         columns.into_iter().map(row).collect::<Vec<_>>()
     };
-    listed_tables(shape, catalog, is_wanted).flat_map(of_table).collect()
+    listed_tables(shape, catalog, is_wanted).skip(skip).map(of_table)
 }
 
-pub(super) fn types(shape: &Table, catalog: &Catalog, is_wanted: &IsWanted<'_>) -> Vec<Row> {
-    let row = |ty: &Arc<UserType>| {
+pub(super) fn types<'a>(
+    shape: &'a Table,
+    catalog: &'a Catalog,
+    is_wanted: &'a IsWanted<'_>,
+    skip: usize,
+) -> impl Iterator<Item = Vec<Row>> + 'a {
+    let row = move |ty: &Arc<UserType>| {
         let list = |of: &dyn Fn(&UserField) -> String| {
             collection::list(&ty.fields().iter().map(of).collect::<Vec<_>>())
         };
-        fill(shape, |column| {
+        vec![fill(shape, |column| {
             Some(match column {
                 "keyspace_name" => text(ty.keyspace()),
                 "type_name" => text(ty.name()),
@@ -110,14 +130,18 @@ pub(super) fn types(shape: &Table, catalog: &Catalog, is_wanted: &IsWanted<'_>) 
                 "field_types" => list(&UserField::type_name),
                 _ => return None,
             })
-        })
+        })]
     };
     let types = listed(shape, catalog, is_wanted).flat_map(|keyspace| keyspace.types.values());
-    types.filter(|ty| is_wanted("type_name", ty.name())).map(row).collect()
+    types.filter(|ty| is_wanted("type_name", ty.name())).skip(skip).map(row)
 }
 
-pub(super) fn dropped_columns(shape: &Table, catalog: &Catalog) -> Vec<Row> {
-    let of_table = |table: &Arc<Table>| {
+pub(super) fn dropped_columns<'a>(
+    shape: &'a Table,
+    catalog: &'a Catalog,
+    skip: usize,
+) -> impl Iterator<Item = Vec<Row>> + 'a {
+    let of_table = move |table: &Arc<Table>| {
         let row = |(name, column): (&String, &DroppedColumn)| {
             fill(shape, |wanted| {
                 Some(match wanted {
@@ -133,7 +157,7 @@ pub(super) fn dropped_columns(shape: &Table, catalog: &Catalog) -> Vec<Row> {
         };
         table.dropped.iter().map(row).collect::<Vec<_>>()
     };
-    catalog.tables().flat_map(of_table).collect()
+    catalog.tables().skip(skip).map(of_table)
 }
 
 fn column_value(name: &str, table: &Table, column: &Column) -> Option<Vec<u8>> {

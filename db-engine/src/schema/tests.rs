@@ -1,5 +1,6 @@
 use super::{
     Applied, Catalog, Ddl, DroppedColumn, SchemaError, SizeTiers, Table, TableName, TableSettings,
+    TombstoneRule,
     ddl::{Alteration, ChangeKind, NewColumn, Properties, Property},
     describe,
 };
@@ -76,7 +77,9 @@ fn a_compaction_window_has_a_length() {
     assert_eq!(window("DAYS", "91"), Some(91 * 86_400_000_000));
     let plain = with_table(Vec::new()).unwrap();
     let tiers = Some(SizeTiers::default());
-    let settings = TableSettings { gc_grace_s: 864_000, tiers, ..TableSettings::default() };
+    let tombstones = Some(TombstoneRule::default());
+    let settings =
+        TableSettings { gc_grace_s: 864_000, tiers, tombstones, ..TableSettings::default() };
     assert_eq!(plain.stored().into_values().collect::<Vec<_>>(), [settings]);
 }
 
@@ -109,14 +112,42 @@ fn compaction_options_are_heeded_or_named() {
     for class in ["SizeTieredCompactionStrategy", "TimeWindowCompactionStrategy"] {
         assert_eq!(made(class, &all), (Some(tiers), None));
         assert_eq!(made(class, &[("enabled", "False")]), (None, None));
-        let (tiers, warning) = made(class, &[("tombstone_threshold", "0.5"), ("log_all", "true")]);
+        let unheeded = [("provide_overlapping_tombstones", "ROW"), ("log_all", "true")];
+        let (tiers, warning) = made(class, &unheeded);
         assert_eq!(tiers, Some(SizeTiers::default()));
-        assert!(warning.unwrap().ends_with("Sandglass: log_all, tombstone_threshold"));
+        let warning = warning.unwrap();
+        assert!(warning.ends_with("Sandglass: log_all, provide_overlapping_tombstones"));
     }
     for class in ["LeveledCompactionStrategy", "UnifiedCompactionStrategy"] {
         let (tiers, warning) = made(class, &[]);
         assert_eq!(tiers, Some(SizeTiers::default()));
         assert!(warning.unwrap().contains("SizeTieredCompactionStrategy"));
+    }
+}
+
+#[test]
+fn sstables_are_written_anew_for_their_tombstones_where_cassandra_does_it() {
+    let rule = |class: &str, options: &[(&str, &str)]| {
+        let all = [&[("class", class)], options].concat();
+        let all = all.into_iter().map(|(key, value)| (key.to_owned(), value.to_owned()));
+        let catalog = with_table(vec![("compaction".into(), Property::Map(all.collect()))]);
+        catalog.unwrap().stored().values().next().unwrap().tombstones
+    };
+    let (tiered, windowed) = ("SizeTieredCompactionStrategy", "TimeWindowCompactionStrategy");
+    let default = TombstoneRule::default();
+    assert_eq!((default.threshold, default.interval_s, default.unchecked), (0.2, 86_400, false));
+    assert_eq!((rule(tiered, &[]), rule(windowed, &[])), (Some(default), None));
+    assert_eq!(rule(windowed, &[("unchecked_tombstone_compaction", "false")]), None);
+    let all = [
+        ("tombstone_threshold", "0.5"),
+        ("tombstone_compaction_interval", "60"),
+        ("unchecked_tombstone_compaction", "True"),
+    ];
+    let own = TombstoneRule { threshold: 0.5, interval_s: 60, unchecked: true };
+    for class in [tiered, windowed, "LeveledCompactionStrategy"] {
+        assert_eq!(rule(class, &all), Some(own));
+        assert_eq!(rule(class, &[all[0]]), Some(TombstoneRule { threshold: 0.5, ..default }));
+        assert_eq!(rule(class, &[all[0], ("enabled", "false")]), None);
     }
 }
 

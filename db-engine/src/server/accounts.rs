@@ -39,6 +39,9 @@ pub struct TableAccount {
     pub sstable_bytes: u64,
     /// Of sstables, where one row may be in several, and of memtables.
     pub rows_estimated: u64,
+    /// Which part of the cells and deletions in sstables was deleted or has expired, about; `None`
+    /// if there are none.
+    pub tombstone_share: Option<f64>,
     pub memtable_bytes: u64,
     pub memtable_rows: u64,
     pub writes: u64,
@@ -77,7 +80,8 @@ pub struct CompactAccount {
     pub bytes_before: u64,
     pub sstables_after: usize,
     pub bytes_after: u64,
-    /// Sstables that stay as they are: they cannot be read, or hold rows of several shards.
+    /// Sstables that stay as they are: they cannot be read, or hold rows of several shards,
+    /// and are split by themselves.
     pub left_alone: usize,
 }
 

@@ -6,7 +6,7 @@ use super::{
     snapshots::{SNAPSHOTS, files_of, fill, prepare},
 };
 use crate::{
-    mutation::TableNumber,
+    mutation::{TableNumber, token::shard_of},
     shard::errand::Errand,
     sstable::{SstableId, Summary},
     store::{PinnedSstable, Verified},
@@ -16,8 +16,12 @@ use std::{
     fs,
     path::{Path, PathBuf},
     sync::TryLockError,
-    time::Instant,
+    thread::sleep,
+    time::{Duration, Instant},
 };
+
+/// After which it is looked again whether all shards know that an sstable was split.
+const SPLIT_TIME: Duration = Duration::from_millis(5);
 
 /// Sstables that stay where they are until this is dropped.
 struct Pinned<'a> {
@@ -113,8 +117,32 @@ impl Errands {
 
     /// Has each shard keep the files of these tables where they are.
     fn pin(&self, tables: &[TableNumber], teller: &Teller<'_>) -> Result<Pinned<'_>, Refusal> {
-        let told = self.ask_all(teller, |to| Errand::Pin(tables.to_vec(), to))?;
-        let sstables = told.into_iter().flatten().map(|one| (one.summary().id, one));
-        Ok(Pinned { sstables: sstables.collect(), errands: self })
+        let mut told_at = Instant::now();
+        loop {
+            let told = self.ask_all(teller, |to| Errand::Pin(tables.to_vec(), to))?;
+            let told: Vec<_> = told.into_iter().flatten().collect();
+            let is_whole = self.is_whole(&told);
+            let sstables = told.into_iter().map(|one| (one.summary().id, one));
+            let pinned = Pinned { sstables: sstables.collect(), errands: self };
+            if is_whole {
+                return Ok(pinned);
+            }
+            drop(pinned);
+            teller.tell_sometimes(&mut told_at, || "an sstable is being split".to_owned())?;
+            sleep(SPLIT_TIME);
+        }
+    }
+
+    /// Whether of each sstable all shards have told that have rows in it. While one is being split,
+    /// some have it and others what it became, from which deletions may be gone already.
+    fn is_whole(&self, told: &[PinnedSstable]) -> bool {
+        let shards = u16::try_from(self.boxes.len()).unwrap_or(u16::MAX);
+        let owner = |token| usize::from(shard_of(token, shards));
+        let mut tellers: BTreeMap<SstableId, (usize, usize)> = BTreeMap::new();
+        for summary in told.iter().map(PinnedSstable::summary) {
+            let spanned = owner(summary.token_last) - owner(summary.token_first) + 1;
+            tellers.entry(summary.id).or_insert((0, spanned)).0 += 1;
+        }
+        tellers.values().all(|(tellers, spanned)| tellers == spanned)
     }
 }

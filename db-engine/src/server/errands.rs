@@ -253,6 +253,7 @@ impl Errands {
                 account.flush_bytes += report.counts.flush_bytes;
                 account.compaction_bytes += report.counts.compaction_bytes;
             }
+            account.tombstone_share = tombstone_share(&reports);
             let sstables = sstables_of(&reports);
             account.sstables = sstables.len();
             account.sstable_bytes = sstables.values().map(|summary| summary.bytes).sum();
@@ -441,6 +442,14 @@ pub(crate) fn resolve(catalog: &Catalog, names: &[String]) -> Result<Vec<Arc<Tab
 fn sstables_of(reports: &[TableReport]) -> BTreeMap<SstableId, Summary> {
     let summaries = reports.iter().flat_map(|report| &report.sstables);
     summaries.map(|summary| (summary.id, *summary)).collect()
+}
+
+/// Which part of the cells and deletions of a table was deleted or has expired.
+#[allow(clippy::cast_precision_loss)] // It is an estimate.
+fn tombstone_share(reports: &[TableReport]) -> Option<f64> {
+    let counted: u64 = reports.iter().map(|report| report.counted).sum();
+    let tombstones: u64 = reports.iter().map(|report| report.tombstones).sum();
+    (counted > 0).then(|| tombstones as f64 / counted as f64)
 }
 
 /// What the operator is told of an sstable.

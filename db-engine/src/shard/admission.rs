@@ -7,7 +7,7 @@ use super::{
     session::{Session, Sessions},
     tag::SlabKey,
 };
-use crate::{budget::Share, cql::SelectPlan, io::TimeSlice};
+use crate::{budget::Share, cql::Plan, io::TimeSlice};
 
 /// Bytes that a read may hold beside its result: a page of the store, and once more while it
 /// changes hands. The blocks that it stands on are counted by the store.
@@ -19,9 +19,14 @@ pub(super) const ROW_READ_BYTES: usize = 256 << 10;
 /// Reads without room that are looked at in one turn.
 const HELD_BACK_TRIES: usize = 64;
 
-/// Bytes that a read of this plan may hold beside its result.
-pub(super) fn read_bytes(plan: &SelectPlan) -> usize {
-    if plan.is_of_one_row() { ROW_READ_BYTES } else { READ_BYTES }
+/// Bytes that a read of this plan may hold beside its result. A list of what is in the schema holds
+/// none: short ones, as drivers ask for when they connect, are answered whatever others hold.
+pub(super) fn read_bytes(plan: &Plan) -> usize {
+    match plan {
+        Plan::Select(plan) if plan.is_of_one_row() => ROW_READ_BYTES,
+        Plan::Select(_) => READ_BYTES,
+        _ => 0,
+    }
 }
 
 impl Core {

@@ -287,7 +287,7 @@ impl Core {
     }
 
     /// Whether an answer that is made at once fits. Short ones always do.
-    fn check_answer(&self, answer: &[u8]) -> Result<(), Failure> {
+    pub(super) fn check_answer(&self, answer: &[u8]) -> Result<(), Failure> {
         let bytes = answer.len() as u64;
         if bytes <= SHORT_ANSWER_BYTES || self.metrics.memory.has_room(Share::Answers, bytes) {
             return Ok(());
@@ -370,41 +370,8 @@ impl Core {
             Plan::Write(plan) => self.write(session, stream, plan, request),
             Plan::Select(plan) => self.select(session, (stream, statement), plan, request, time),
             Plan::Batch(plan) => self.text_batch(session, stream, plan, request),
-            Plan::System(plan) => {
-                let address = self.address(session, stream);
-                self.trace(address, |_| "Making rows of a system table".to_owned());
-                let context = self.context(request.timestamp_us);
-                let mut cells = std::mem::take(&mut self.cells);
-                cells.clear();
-                let ran =
-                    plan.execute(&self.catalog, &self.node, request.values, &context, &mut cells);
-                let ran = ran.map_err(Failure::from);
-                let ran = ran.and_then(|count| self.check_answer(&cells).map(|()| count));
-                if let Ok(count) = ran {
-                    let skip = request.skip_metadata;
-                    self.put_rows(session, stream, &statement.columns, skip, None, count, &cells);
-                    self.metrics.served.add(1);
-                }
-                self.keep_cells(cells);
-                ran.map(drop)
-            }
-            Plan::Describe(plan) => {
-                let address = self.address(session, stream);
-                self.trace(address, |_| "Describing the schema".to_owned());
-                let mut cells = std::mem::take(&mut self.cells);
-                cells.clear();
-                let (values, options) = (request.values, &request.options);
-                let ran = plan.execute(&self.catalog, &self.node, values, options, &mut cells);
-                let ran = ran.map_err(Failure::from);
-                let ran = ran.and_then(|page| self.check_answer(&cells).map(|()| page));
-                if let Ok((count, state)) = &ran {
-                    let skip = request.skip_metadata;
-                    let columns = &statement.columns;
-                    self.put_rows(session, stream, columns, skip, state.as_deref(), *count, &cells);
-                    self.metrics.served.add(1);
-                }
-                self.keep_cells(cells);
-                ran.map(drop)
+            Plan::System(_) | Plan::Describe(_) => {
+                self.list(session, (stream, statement), request, time)
             }
             Plan::Use(keyspace) => {
                 session.keyspace = Some(Arc::from(keyspace.as_str()));

@@ -11,7 +11,7 @@ use crate::{
     budget::{Charge, Share},
     metrics::ShardMetrics,
     schema::SchemaChange,
-    store::{Page, ReadRequest, Refused, Tag},
+    store::{Page, ReadRequest, Refused, SplitSstable, Tag},
 };
 use std::sync::Arc;
 
@@ -75,6 +75,8 @@ pub enum Message {
     },
     /// To shard 0: the last change is known here.
     Learnt,
+    /// An sstable with rows of several shards was split: these are yours.
+    Split(Box<SplitSstable>),
     /// From no shard: what the operator wants.
     Errand(Errand),
 }

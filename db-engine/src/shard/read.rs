@@ -11,6 +11,7 @@ use super::{
     execute::Binding,
     failure::Failure,
     peers::Message,
+    reading::{Reading, RowMaker},
     session::{Address, Session, Sessions},
     statement::PreparedStatement,
     tag::{Origin, SlabKey, Waiter},
@@ -50,38 +51,6 @@ pub(super) const PAGE_BYTES: usize = 1 << 20;
 /// Reads of one shard that wait for disk or for another shard. Above, more are refused.
 const WAITING_MAX: usize = 10_000;
 
-/// A read under way.
-pub(super) struct Reading {
-    pub(super) address: Address,
-    statement: Arc<PreparedStatement>,
-    read: Read,
-    skip_metadata: bool,
-    /// The rows so far, encoded.
-    cells: Vec<u8>,
-    /// What it holds of answers once it was begun; nothing while it waits for room.
-    answers: Option<Charge>,
-    /// Its values, and its statement if that came as text.
-    _request: Charge,
-}
-
-impl Reading {
-    /// Bytes that it may hold beside its result.
-    pub(super) fn bytes(&self) -> usize {
-        match &self.statement.prepared.plan {
-            Plan::Select(plan) => read_bytes(plan),
-            _ => 0,
-        }
-    }
-
-    /// Tells the budget what it holds now, if it was begun.
-    fn settle(&mut self) {
-        let bytes = self.bytes() + self.cells.capacity();
-        if let Some(answers) = &mut self.answers {
-            answers.set(bytes);
-        }
-    }
-}
-
 /// How far a read has got.
 enum ReadStep {
     /// All rows are there.
@@ -117,9 +86,6 @@ impl Core {
         self.metrics.reads.add(1);
         self.metrics.query(request.consistency.number());
         self.count_burdens(plan, request);
-        if self.reads.len() >= WAITING_MAX {
-            return Err(Failure::new(code::OVERLOADED, "too many reads at once"));
-        }
         let context = self.context(None);
         let mut read = plan.bind(request.values, &request.options, &context)?;
         let half = self.metrics.memory.most(Share::Answers) / 2;
@@ -127,23 +93,43 @@ impl Core {
         if read.owner(self.shards).is_some_and(|owner| owner != self.shard) {
             self.metrics.misrouted.add(1);
         }
-        let slot = self.reads.insert(None);
         let address = self.address(session, stream);
         self.trace(address, |_| {
             let how = if plan.scans() { "a scan" } else { "a query of named partitions" };
             format!("Executing {how} on {}", statement.prepared.table)
         });
-        let what = (statement, request.skip_metadata);
-        let bytes = self.request_bytes + statement.own_bytes() + read.own_bytes();
+        let rows = RowMaker::Store(read);
+        self.make_rows(session, (stream, statement), rows, request.skip_metadata, time)
+    }
+
+    /// Makes the rows of a result and answers with them: now if nothing must be waited for, else
+    /// later, in turn with the reads of other clients.
+    #[inline]
+    pub(super) fn make_rows(
+        &mut self,
+        session: &mut Session,
+        (stream, statement): (i16, &Arc<PreparedStatement>),
+        mut rows: RowMaker,
+        skip_metadata: bool,
+        time: &mut TimeSlice<'_>,
+    ) -> Result<(), Failure> {
+        if self.reads.len() >= WAITING_MAX {
+            return Err(Failure::new(code::OVERLOADED, "too many reads at once"));
+        }
+        let slot = self.reads.insert(None);
+        let address = self.address(session, stream);
+        let what = (statement, skip_metadata);
+        let bytes = self.request_bytes + statement.own_bytes() + rows.own_bytes();
         let may_wait = self.may_wait(session, bytes);
         let is_its_turn = self.round_robin.may_begin(session.place);
-        if !is_its_turn || !self.has_room_for(session, read_bytes(plan)) {
+        let held = read_bytes(&statement.prepared.plan);
+        if !is_its_turn || (held > 0 && !self.has_room_for(session, held)) {
             if !may_wait {
                 return self.refuse_read(slot);
             }
             let what_for = if is_its_turn { "memory" } else { "other reads" };
             self.trace(address, |_| format!("Waiting for {what_for}"));
-            self.keep((session, stream), slot, what, read, Vec::new(), bytes);
+            self.keep((session, stream), slot, what, rows, Vec::new(), bytes);
             if is_its_turn {
                 self.round_robin.begun(session.place);
                 self.held_back.push_back(slot);
@@ -155,18 +141,18 @@ impl Core {
         let mut cells = std::mem::take(&mut self.cells);
         cells.clear();
         let waiter = may_wait.then_some(slot);
-        match self.step((waiter, address), plan, &mut read, &mut cells, time) {
+        match self.step((waiter, address), &statement.prepared.plan, &mut rows, &mut cells, time) {
             Ok(ReadStep::Over) => {
                 self.reads.remove(slot);
-                let (count, state) = read.finish(&mut cells);
-                let (columns, skip) = (&statement.columns, request.skip_metadata);
-                self.put_rows(session, stream, columns, skip, state.as_deref(), count, &cells);
+                let (count, state) = rows.finish(&mut cells);
+                let (columns, state) = (&statement.columns, state.as_deref());
+                self.put_rows(session, stream, columns, skip_metadata, state, count, &cells);
                 self.keep_cells(cells);
                 self.metrics.served.add(1);
                 self.metrics.read_latency.record(0);
             }
             Ok(step) => {
-                self.keep((session, stream), slot, what, read, cells, bytes);
+                self.keep((session, stream), slot, what, rows, cells, bytes);
                 self.round_robin.begun(session.place);
                 session.reads += 1;
                 self.charge(slot);
@@ -195,7 +181,7 @@ impl Core {
         (session, stream): (&mut Session, i16),
         slot: SlabKey,
         (statement, skip_metadata): (&Arc<PreparedStatement>, bool),
-        read: Read,
+        rows: RowMaker,
         cells: Vec<u8>,
         bytes: usize,
     ) {
@@ -205,7 +191,7 @@ impl Core {
         let statement = Arc::clone(statement);
         let answers = None;
         let reading =
-            Reading { address, statement, read, skip_metadata, cells, answers, _request: taken };
+            Reading { address, statement, rows, skip_metadata, cells, answers, _request: taken };
         if let Some(place) = self.reads.get(slot) {
             *place = Some(Box::new(reading));
         }
@@ -253,11 +239,36 @@ impl Core {
         }
     }
 
-    /// Reads pages until the result is whole, a page must be waited for, or the time is over.
+    /// Makes rows until the result is whole, a page must be waited for, or the time is over.
     ///
     /// Without a waiter there is no room for it to wait: it reads what is in memory, or is refused.
     /// Nothing is begun then that nobody would take.
+    #[inline]
     fn step(
+        &mut self,
+        (waiter, address): (Option<SlabKey>, Address),
+        plan: &Plan,
+        rows: &mut RowMaker,
+        cells: &mut Vec<u8>,
+        time: &mut TimeSlice<'_>,
+    ) -> Result<ReadStep, Failure> {
+        match (rows, plan) {
+            (RowMaker::Store(read), Plan::Select(plan)) => {
+                self.step_read((waiter, address), plan, read, cells, time)
+            }
+            (RowMaker::Store(_), _) => unreachable!("only SELECT reads tables"),
+            (RowMaker::Schema(listing), plan) => {
+                let is_over = listing.go_on(plan, &self.node, time, cells)?;
+                if !is_over && waiter.is_none() {
+                    return Err(too_many_wait());
+                }
+                self.check_answer(cells)?;
+                Ok(if is_over { ReadStep::Over } else { ReadStep::Paused })
+            }
+        }
+    }
+
+    fn step_read(
         &mut self,
         (waiter, address): (Option<SlabKey>, Address),
         plan: &SelectPlan,
@@ -343,7 +354,7 @@ impl Core {
     ) {
         let address = reading.address;
         let statement = Arc::clone(&reading.statement);
-        let Plan::Select(plan) = &statement.prepared.plan else { return };
+        let plan = &statement.prepared.plan;
         let step = match how {
             // Nobody is there any more to read for.
             _ if sessions.answer(address.place).is_none() => {
@@ -354,14 +365,17 @@ impl Core {
                 return;
             }
             Resume::Step(time) => {
-                let (read, cells) = (&mut reading.read, &mut reading.cells);
-                self.step((Some(slot), address), plan, read, cells, time)
+                let (rows, cells) = (&mut reading.rows, &mut reading.cells);
+                self.step((Some(slot), address), plan, rows, cells, time)
             }
             Resume::Accept(Ok(page)) => {
                 self.trace(address, |_| page_activity(page));
                 let (shards, cells) = (self.shards, &mut reading.cells);
-                let accepted = reading.read.accept(plan, page, shards, cells);
-                let is_over = reading.read.next(shards).is_none();
+                let (RowMaker::Store(read), Plan::Select(plan)) = (&mut reading.rows, plan) else {
+                    unreachable!("a list waits for no page");
+                };
+                let accepted = read.accept(plan, page, shards, cells);
+                let is_over = read.next(shards).is_none();
                 let step = if is_over { ReadStep::Over } else { ReadStep::Paused };
                 accepted.map(|()| step).map_err(Failure::from)
             }
@@ -413,7 +427,7 @@ impl Core {
         mut reading: Reading,
     ) {
         let address = reading.address;
-        let (count, state) = reading.read.finish(&mut reading.cells);
+        let (count, state) = reading.rows.finish(&mut reading.cells);
         self.serving -= 1;
         self.metrics.served.add(1);
         self.metrics.read_latency.record(self.age_us(address));

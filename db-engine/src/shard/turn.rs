@@ -130,6 +130,7 @@ impl Core {
                     self.peers.tell(from, Message::Learnt);
                 }
                 Message::Learnt => self.learnt(sessions, from),
+                Message::Split(split) => self.store.take_over(*split),
                 Message::Errand(errand) => self.run_errand(errand),
             }
         }
@@ -167,6 +168,7 @@ impl Core {
                         self.not_intended(sessions, slot, refused);
                     }
                 }
+                Done::Split(shard, split) => self.peers.tell(shard, Message::Split(split)),
                 Done::Read(tag, page) => self.hand_over(sessions, tag, Ok(page)),
                 Done::ReadFailed(tag, error) => {
                     log::error!(error:% = error; "a read has failed");

@@ -9,12 +9,16 @@ use super::{
     clustering_span::ClusteringSpan,
     summary::SUMMARY_BYTES,
     token_filter::TokenFilter,
+    tombstone_times::TombstoneTimes,
 };
 use crate::mutation::{Input, Token};
 
-const MAGIC: [u8; 8] = *b"SANDSST4";
+const MAGIC: [u8; 8] = *b"SANDSST5";
 
-/// Of files that do not tell what they cannot have.
+/// Of files that do not tell when what is in them goes.
+const FOURTH_MAGIC: [u8; 8] = *b"SANDSST4";
+
+/// Of files, besides, that do not tell what they cannot have.
 const THIRD_MAGIC: [u8; 8] = *b"SANDSST3";
 
 /// Of files, besides, without deletions of ranges of rows.
@@ -22,6 +26,9 @@ const SECOND_MAGIC: [u8; 8] = *b"SANDSST2";
 
 /// Of files in whose index, besides, clustering keys have a length of two bytes.
 const FIRST_MAGIC: [u8; 8] = *b"SANDSST1";
+
+/// Bytes of an entry, as it is stored in the first version, without keys.
+const ENTRY_BYTES_MIN: usize = 24;
 
 /// Where a block is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,12 +39,16 @@ pub struct Location {
     pub bytes: u32,
 }
 
-#[derive(Clone, Debug)]
+/// Where a block begins. Its keys are among those of the index.
+#[derive(Clone, Copy, Debug)]
 struct IndexEntry {
     token: Token,
-    key: Box<[u8]>,
-    ck: Box<[u8]>,
-    location: Location,
+    offset: u64,
+    bytes: u32,
+    key_at: u32,
+    ck_at: u32,
+    ck_bytes: u32,
+    key_bytes: u16,
 }
 
 /// The end of an sstable.
@@ -57,9 +68,11 @@ pub struct Footer {
 #[derive(Clone, Debug)]
 pub struct Index {
     entries: Vec<IndexEntry>,
+    /// The keys of all entries. Blocks of one partition share its key.
+    keys: Vec<u8>,
     /// What the sstable cannot have; `None` if it does not tell.
     contents: Option<(ClusteringSpan, TokenFilter)>,
-    memory_bytes: usize,
+    tombstones: Option<TombstoneTimes>,
 }
 
 impl Index {
@@ -97,10 +110,10 @@ impl Index {
             Bound::Unbounded => &[],
         };
         let after = |entry: &IndexEntry| match to {
-            Bound::Included(ck) | Bound::Excluded(ck) => entry.place() > (token, key, ck),
-            Bound::Unbounded => (entry.token, &*entry.key) > (token, key),
+            Bound::Included(ck) | Bound::Excluded(ck) => self.place(entry) > (token, key, ck),
+            Bound::Unbounded => (entry.token, self.key(entry)) > (token, key),
         };
-        let start = self.entries.partition_point(|entry| entry.place() <= (token, key, from));
+        let start = self.entries.partition_point(|entry| self.place(entry) <= (token, key, from));
         let start = start.saturating_sub(1);
         let end = self.entries.partition_point(|entry| !after(entry));
         start..end.max(start)
@@ -117,14 +130,21 @@ impl Index {
     /// The last block that does not begin after this place, or the first block.
     #[must_use]
     pub fn block_of_place(&self, token: Token, key: &[u8], ck: &[u8]) -> usize {
-        let after = self.entries.partition_point(|entry| entry.place() <= (token, key, ck));
+        let after = self.entries.partition_point(|entry| self.place(entry) <= (token, key, ck));
         after.saturating_sub(1)
+    }
+
+    /// How much of it is deleted or has expired, and from when on; `None` if it does not tell.
+    #[must_use]
+    pub fn tombstone_times(&self) -> Option<&TombstoneTimes> {
+        self.tombstones.as_ref()
     }
 
     /// Where this block is.
     #[must_use]
     pub fn location(&self, block: usize) -> Option<Location> {
-        self.entries.get(block).map(|entry| entry.location)
+        let entry = self.entries.get(block)?;
+        Some(Location { offset: entry.offset, bytes: entry.bytes })
     }
 
     /// How many blocks there are.
@@ -142,14 +162,49 @@ impl Index {
     /// Bytes that it takes in memory.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
-        self.memory_bytes
+        let told = self.contents.as_ref();
+        let told = told.map_or(0, |(span, filter)| span.memory_bytes() + filter.memory_bytes());
+        let told = told + self.tombstones.as_ref().map_or(0, TombstoneTimes::memory_bytes);
+        self.entries.capacity() * size_of::<IndexEntry>() + self.keys.capacity() + told
+    }
+
+    #[inline]
+    fn key(&self, entry: &IndexEntry) -> &[u8] {
+        slice(&self.keys, entry.key_at, entry.key_bytes.into())
+    }
+
+    #[inline]
+    fn place(&self, entry: &IndexEntry) -> (Token, &[u8], &[u8]) {
+        (entry.token, self.key(entry), slice(&self.keys, entry.ck_at, entry.ck_bytes))
+    }
+
+    /// Appends the next entry.
+    fn read_entry(&mut self, input: &mut Input<'_>, is_first_version: bool) -> Option<()> {
+        let (offset, bytes) = (input.i64()?.cast_unsigned(), input.u32()?);
+        let token = Token(input.i64()?);
+        let key_bytes = input.u16()?;
+        let key = input.take(key_bytes.into())?;
+        let ck_bytes = if is_first_version { input.u16()?.into() } else { input.u32()? };
+        let ck = input.take(ck_bytes as usize)?;
+        let last = self.entries.last().filter(|last| self.key(last) == key);
+        let key_at = last.map(|last| last.key_at);
+        let key_at = if let Some(at) = key_at { at } else { put(&mut self.keys, key)? };
+        let ck_at = put(&mut self.keys, ck)?;
+        self.entries.push(IndexEntry { token, offset, bytes, key_at, ck_at, ck_bytes, key_bytes });
+        Some(())
     }
 }
 
-impl IndexEntry {
-    fn place(&self) -> (Token, &[u8], &[u8]) {
-        (self.token, &self.key, &self.ck)
-    }
+/// Appends a key. Gives where it is.
+fn put(keys: &mut Vec<u8>, key: &[u8]) -> Option<u32> {
+    let at = u32::try_from(keys.len()).ok()?;
+    keys.extend_from_slice(key);
+    Some(at)
+}
+
+#[inline]
+fn slice(keys: &[u8], at: u32, bytes: u32) -> &[u8] {
+    keys.get(at as usize..).and_then(|rest| rest.get(..bytes as usize)).unwrap_or_default()
 }
 
 pub(super) fn put_entry(
@@ -203,7 +258,7 @@ pub fn read_footer(id: SstableId, file_bytes: u64, bytes: &[u8]) -> io::Result<F
     let parsed = (|| {
         let mut input = Input(body);
         let magic = input.take(MAGIC.len())?;
-        let magics = [FIRST_MAGIC, SECOND_MAGIC, THIRD_MAGIC, MAGIC];
+        let magics = [FIRST_MAGIC, SECOND_MAGIC, THIRD_MAGIC, FOURTH_MAGIC, MAGIC];
         let (version, _) = (1..).zip(magics).find(|(_, known)| magic == known)?;
         let summary = Summary::decode(input.take(SUMMARY_BYTES)?.first_chunk()?);
         let index = Location { offset: input.i64()?.cast_unsigned(), bytes: input.u32()? };
@@ -227,36 +282,32 @@ pub fn read_index(footer: &Footer, bytes: &[u8]) -> io::Result<Index> {
         return Err(invalid("the checksum of the index is wrong"));
     }
     let mut input = Input(bytes);
-    let mut entries = Vec::new();
     let malformed = || invalid("the index is malformed");
-    for _ in 0..footer.blocks {
-        entries.push(read_entry(&mut input, footer.version == 1).ok_or_else(malformed)?);
-    }
-    let contents = if footer.version < 4 {
-        None
-    } else {
-        let span = ClusteringSpan::decode(&mut input).ok_or_else(malformed)?;
-        Some((span, TokenFilter::decode(&mut input).ok_or_else(malformed)?))
+    let most = bytes.len() / ENTRY_BYTES_MIN;
+    let mut index = Index {
+        entries: Vec::with_capacity(most.min(footer.blocks as usize)),
+        keys: Vec::new(),
+        contents: None,
+        tombstones: None,
     };
-    if !entries.is_sorted_by(|a, b| a.place() <= b.place()) {
+    for _ in 0..footer.blocks {
+        index.read_entry(&mut input, footer.version == 1).ok_or_else(malformed)?;
+    }
+    if footer.version >= 4 {
+        let span = ClusteringSpan::decode(&mut input).ok_or_else(malformed)?;
+        if footer.version >= 5 {
+            let times = TombstoneTimes::decode(&mut input).ok_or_else(malformed)?;
+            index.tombstones = Some(times);
+        }
+        let filter = TokenFilter::decode(&mut input).ok_or_else(malformed)?;
+        index.contents = Some((span, filter));
+    }
+    if !index.entries.is_sorted_by(|a, b| index.place(a) <= index.place(b)) {
         return Err(invalid("the index is not in order"));
     }
     if !input.0.is_empty() {
         return Err(invalid("the index has another number of blocks"));
     }
-    entries.shrink_to_fit();
-    let keys: usize = entries.iter().map(|entry| entry.key.len() + entry.ck.len()).sum();
-    let told = contents.as_ref();
-    let told = told.map_or(0, |(span, filter)| span.memory_bytes() + filter.memory_bytes());
-    let memory_bytes = entries.capacity() * size_of::<IndexEntry>() + keys + told;
-    Ok(Index { entries, contents, memory_bytes })
-}
-
-fn read_entry(input: &mut Input<'_>, is_first_version: bool) -> Option<IndexEntry> {
-    let location = Location { offset: input.i64()?.cast_unsigned(), bytes: input.u32()? };
-    let token = Token(input.i64()?);
-    let key_len = input.u16()?.into();
-    let key = Box::from(input.take(key_len)?);
-    let ck_len = if is_first_version { input.u16()?.into() } else { input.u32()? as usize };
-    Some(IndexEntry { token, key, ck: Box::from(input.take(ck_len)?), location })
+    index.keys.shrink_to_fit();
+    Ok(index)
 }

@@ -13,6 +13,7 @@ mod clustering_span;
 mod index;
 mod summary;
 mod token_filter;
+mod tombstone_times;
 mod writer;
 
 pub(crate) use block::invalid;
@@ -20,6 +21,7 @@ pub use block::{Block, BlockRow};
 pub use index::{Footer, Index, Location, read_footer, read_index};
 pub(crate) use summary::SUMMARY_BYTES;
 pub use summary::{SstableId, Summary};
+pub use tombstone_times::TombstoneTimes;
 pub use writer::Writer;
 
 /// Bytes of rows after which a block is closed, before compression.

@@ -6,6 +6,7 @@ use super::{
     clustering_span::ClusteringSpan,
     index::{put_entry, put_footer},
     token_filter::TokenFilterWriter,
+    tombstone_times::TombstoneTimesWriter,
 };
 use crate::mutation::{Deletion, RangeDeletion, RowView, TableNumber, Token};
 use std::ops::Range;
@@ -42,6 +43,7 @@ pub struct Writer {
     /// Whether an entry with a clustering key has come in the partition.
     has_entry: bool,
     filter: TokenFilterWriter,
+    tombstones: TombstoneTimesWriter,
 }
 
 impl Writer {
@@ -79,6 +81,7 @@ impl Writer {
             clustering: ClusteringSpan::default(),
             has_entry: false,
             filter: TokenFilterWriter::default(),
+            tombstones: TombstoneTimesWriter::new(0),
         }
     }
 
@@ -86,6 +89,12 @@ impl Writer {
     #[must_use]
     pub fn with_block_bytes(self, block_bytes: usize) -> Self {
         Self { block_bytes, ..self }
+    }
+
+    /// Says when it is written, in seconds since the Unix epoch.
+    #[must_use]
+    pub fn written_at(self, second: i64) -> Self {
+        Self { tombstones: TombstoneTimesWriter::new(second), ..self }
     }
 
     /// Begins a partition, which must come after the last one by token and key.
@@ -104,8 +113,7 @@ impl Writer {
         self.range = None;
         if let Some(deletion) = deletion {
             self.clustering.note_deleted_partition();
-            self.note_timestamp(deletion.timestamp);
-            self.summary.expires_s = self.summary.expires_s.max(deletion.deleted_s);
+            self.note_times(deletion.timestamp, deletion.deleted_s);
         }
         // A partition that has only deletions must be written all the same.
         if self.raw.is_empty() {
@@ -126,12 +134,8 @@ impl Writer {
         let end = self.raw.len() - row.len() - size_of::<u32>();
         self.last_ck = end - ck.len()..end;
         let view = RowView::parse(row).expect("rows are checked where they enter");
-        if let Some((oldest, newest)) = view.timestamp_span() {
-            self.note_timestamp(oldest);
-            self.note_timestamp(newest);
-        }
         self.summary.rows += 1;
-        self.summary.expires_s = self.summary.expires_s.max(view.expires_s().unwrap_or(i64::MAX));
+        view.each_time(|timestamp, gone_s| self.note_times(timestamp, gone_s));
     }
 
     /// Appends a deletion of a range of rows of the partition begun last. It must come before the
@@ -145,8 +149,7 @@ impl Writer {
         self.last_ck = from..from + range.from.len();
         self.range = Some((range.to.to_vec(), range.deletion));
         self.clustering.note_last(range.to);
-        self.note_timestamp(range.deletion.timestamp);
-        self.summary.expires_s = self.summary.expires_s.max(range.deletion.deleted_s);
+        self.note_times(range.deletion.timestamp, range.deletion.deleted_s);
     }
 
     /// Sees that there is a block for an entry with this clustering key.
@@ -175,9 +178,14 @@ impl Writer {
         self.clustering.note_last(self.raw.get(self.last_ck.clone()).unwrap_or_default());
     }
 
-    fn note_timestamp(&mut self, timestamp: i64) {
-        self.summary.timestamp_min = self.summary.timestamp_min.min(timestamp);
-        self.summary.timestamp_max = self.summary.timestamp_max.max(timestamp);
+    /// Something was written at this time, of which readers see nothing from this second on.
+    #[inline]
+    fn note_times(&mut self, timestamp: i64, gone_s: i64) {
+        let summary = &mut self.summary;
+        summary.timestamp_min = summary.timestamp_min.min(timestamp);
+        summary.timestamp_max = summary.timestamp_max.max(timestamp);
+        summary.expires_s = summary.expires_s.max(gone_s);
+        self.tombstones.note(gone_s);
     }
 
     fn close_full_block(&mut self) {
@@ -210,6 +218,7 @@ impl Writer {
         self.note_last_entry();
         self.close_block();
         self.clustering.encode(&mut self.index);
+        self.tombstones.finish(&mut self.index);
         self.filter.finish(&mut self.index);
         let mut output = self.output;
         let index_bytes = self.index.len() as u64;

@@ -140,6 +140,7 @@ impl Store {
         let first = self.tables.values().filter_map(|table| table.expires_s(is_own));
         self.first_expiry_s = first.min();
         self.compacting.is_due = count > 0;
+        self.note_rewrites();
         self.note_backlog();
     }
 }

@@ -22,11 +22,12 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use hashbrown::HashMap;
 
-pub use compacting::CompactionLeft;
+pub use compacting::{CompactionLeft, SplitSstable};
 pub use metrics::StoreMetrics;
 pub use report::{PinnedSstable, TableReport};
 pub use request::{
-    Done, Fatal, Page, PageRow, Partitions, Position, ReadCost, ReadRequest, Refused, Tag,
+    Done, Fatal, Page, PageRow, Partitions, Position, ReadCost, ReadRequest, Refused, RowFilter,
+    Tag,
 };
 pub use table::TableCounts;
 pub use verify::{StoppedDirectory, Verified};
@@ -161,6 +162,7 @@ pub fn open(
     for (shard, files) in (0..config.shards).zip(files) {
         let mut store = Store::open(config, shard, files, Arc::clone(clock), &tables, &opened)?;
         store.note_sstables();
+        store.update_levels();
         stores.push(store);
     }
     let catalog_file = CatalogFile::new(schema, journal, opened.run.catalog);
@@ -263,9 +265,10 @@ impl Store {
             summary.token_first.0 <= *own.end() && *own.start() <= summary.token_last.0
         };
         for summary in opened.sstables.iter().filter(is_ours) {
-            let (file, index) = open::open_sstable(&mut sequential, summary)?;
+            let index = opened.index_of(&mut sequential, summary)?;
+            let (file, _) = sequential.open(&summary.id.file_name())?;
             if let Some(table) = all.get_mut(&summary.table) {
-                table.add(*summary, index, file);
+                table.add((*summary, index, file), opened.holders_of(summary.id));
             }
         }
         sequential.run(".", crate::io::Operation::SyncDirectory)?;

@@ -19,6 +19,10 @@ pub struct TableReport {
     pub memtable_rows: u64,
     /// Its sstables. One with rows of several shards is told of by each of them.
     pub sstables: Vec<Summary>,
+    /// Markers, cells and deletions in those of its sstables that count them.
+    pub counted: u64,
+    /// Those of them that were deleted or have expired.
+    pub tombstones: u64,
     /// What was counted of it since the start.
     pub counts: TableCounts,
 }
@@ -31,11 +35,15 @@ impl Store {
         let reports = known.map(|(number, table)| {
             let memtables = [Some(&table.active), table.flushing.as_deref()];
             let memtables: Vec<_> = memtables.into_iter().flatten().collect();
+            let times = table.sstables.iter().filter_map(|one| one.index.tombstone_times());
+            let now_s = self.clock.now_s();
             TableReport {
                 table: number,
                 memtable_bytes: memtables.iter().map(|one| one.bytes() as u64).sum(),
                 memtable_rows: memtables.iter().map(|one| one.rows() as u64).sum(),
                 sstables: table.sstables.iter().map(|sstable| sstable.summary).collect(),
+                counted: times.clone().map(|times| times.all).sum(),
+                tombstones: times.map(|times| times.gone_at(now_s)).sum(),
                 counts: table.counts,
             }
         });

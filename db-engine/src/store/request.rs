@@ -2,8 +2,10 @@
 
 use std::{ops::Bound, sync::Arc};
 
+use super::SplitSstable;
 use crate::{
     error::Error,
+    io::TimeSlice,
     mutation::{TableNumber, Token},
 };
 
@@ -54,6 +56,8 @@ pub enum Done {
     IntentFailed(Tag, Refused),
     /// The read is answered.
     Read(Tag, Box<Page>),
+    /// An sstable with rows of several shards was split: this is for that shard's store.
+    Split(u16, Box<SplitSstable>),
     /// The read cannot be answered: data is damaged or cannot be read. Never a wrong answer.
     ReadFailed(Tag, Arc<Error>),
 }
@@ -110,8 +114,21 @@ pub struct Position {
     pub ck: Vec<u8>,
 }
 
+/// Decides which of the rows that are live count for a read.
+pub trait RowFilter: std::fmt::Debug + Send + Sync {
+    /// Whether a row counts, whose partition has this static row. `None` if that cannot be told.
+    /// Its work is counted as `time`; what is in `scratch` does not matter.
+    fn counts(
+        &self,
+        row: PageRow<'_>,
+        static_row: Option<PageRow<'_>>,
+        scratch: &mut Vec<u8>,
+        time: &mut TimeSlice<'_>,
+    ) -> Option<bool>;
+}
+
 /// Rows to be read from one table of one shard.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Debug)]
 #[allow(clippy::struct_excessive_bools)] // six things that can each be asked for
 pub struct ReadRequest {
     /// The table.
@@ -129,6 +146,12 @@ pub struct ReadRequest {
     pub after: Option<Position>,
     /// Most rows in the page; rows that are not live do not count and are not returned.
     pub rows_max: usize,
+    /// Most rows of each partition of a range: behind them the read goes on with the next one.
+    pub partition_rows_max: usize,
+    /// Most rows of the partition of `after`, instead: some may have been in an earlier page.
+    pub partition_rows_left: usize,
+    /// Which of the rows count; the others are not returned, either. Of static rows all do.
+    pub filter: Option<Arc<dyn RowFilter>>,
     /// The page ends with the row that makes it this many bytes long.
     pub bytes_max: usize,
     /// What has expired by this second since the Unix epoch is not returned.
@@ -171,6 +194,9 @@ impl ReadRequest {
             reverse: false,
             after: None,
             rows_max: usize::MAX,
+            partition_rows_max: usize::MAX,
+            partition_rows_left: usize::MAX,
+            filter: None,
             bytes_max: usize::MAX,
             now_s,
             columns: None,
@@ -180,20 +206,6 @@ impl ReadRequest {
             newest_of_all: false,
             goes_on: false,
         }
-    }
-
-    /// Bytes of its keys and bounds.
-    pub(super) fn bytes(&self) -> usize {
-        let key = match &self.partitions {
-            Partitions::One { key, .. } => key.len(),
-            Partitions::Range { .. } => 0,
-        };
-        let bound = |bound: &Bound<Vec<u8>>| match bound {
-            Bound::Included(ck) | Bound::Excluded(ck) => ck.len(),
-            Bound::Unbounded => 0,
-        };
-        let after = self.after.as_ref().map_or(0, |after| after.key.len() + after.ck.len());
-        size_of::<Self>() + key + bound(&self.from) + bound(&self.to) + after
     }
 }
 
@@ -241,6 +253,9 @@ pub struct ReadCost {
 pub struct Page {
     bytes: Vec<u8>,
     spans: Vec<RowSpan>,
+    /// Which of its rows is the static one that was appended last.
+    static_row: Option<usize>,
+    is_unjudged: bool,
     dead: u64,
     position: Option<Position>,
     newest_us: Option<i64>,
@@ -253,6 +268,7 @@ impl Page {
     pub fn clear(&mut self) {
         self.bytes.clear();
         self.spans.clear();
+        (self.static_row, self.is_unjudged) = (None, false);
         self.dead = 0;
         self.position = None;
         self.newest_us = None;
@@ -280,13 +296,35 @@ impl Page {
     /// Its rows.
     #[must_use]
     pub fn rows(&self) -> impl ExactSizeIterator<Item = PageRow<'_>> + DoubleEndedIterator {
+        self.spans.iter().map(|span| self.row(span))
+    }
+
+    fn row(&self, span: &RowSpan) -> PageRow<'_> {
         let slice = |(from, to): (usize, usize)| &self.bytes[from..to];
-        self.spans.iter().map(move |span| PageRow {
-            token: span.token,
-            key: slice(span.key),
-            ck: slice(span.ck),
-            row: slice(span.row),
-        })
+        let RowSpan { token, key, ck, row } = *span;
+        PageRow { token, key: slice(key), ck: slice(ck), row: slice(row) }
+    }
+
+    /// The static row of a partition, if it was appended last of all static rows.
+    pub(super) fn static_row_of(&self, key: &[u8]) -> Option<PageRow<'_>> {
+        let row = self.row(self.spans.get(self.static_row?)?);
+        (row.key == key).then_some(row)
+    }
+
+    /// The row that was appended last is a static one.
+    pub(super) fn note_static_row(&mut self) {
+        self.static_row = self.spans.len().checked_sub(1);
+    }
+
+    /// Whether it has rows of which [`RowFilter`] could not tell whether they count.
+    #[must_use]
+    pub fn is_unjudged(&self) -> bool {
+        self.is_unjudged
+    }
+
+    /// Of the row that is appended next the filter could not tell.
+    pub fn note_unjudged(&mut self) {
+        self.is_unjudged = true;
     }
 
     /// Whether the page was cut: what comes after [`Self::position`] was not looked at.
@@ -315,7 +353,8 @@ impl Page {
         self.spans.push(RowSpan { token, key, ck, row });
     }
 
-    /// How many rows and deletions of partitions were looked at for it that are not live.
+    /// How many rows were looked at for it that are not live or do not count, and deletions of
+    /// partitions.
     #[must_use]
     pub fn dead(&self) -> u64 {
         self.dead

@@ -1,6 +1,12 @@
 //! One table of one shard: its memtables and its sstables.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::BTreeSet,
+    sync::{
+        Arc,
+        atomic::{AtomicU16, Ordering::AcqRel},
+    },
+};
 
 use crate::{
     compaction::expiry::{Extent, droppable},
@@ -15,14 +21,22 @@ use crate::{
 #[derive(Debug)]
 pub(super) struct Sstable {
     pub summary: Summary,
-    pub index: Index,
+    /// Shared by the shards that have rows of it.
+    pub index: Arc<Index>,
     pub file: FileId,
     /// How many sstables the table had had when this one was taken in, itself included; or when the
     /// last of those was that were compacted into it.
     pub added: u64,
+    /// How many shards still use the file, if it has rows of several.
+    pub holders: Option<Arc<AtomicU16>>,
 }
 
 impl Sstable {
+    /// Notes that this shard does not use it any more; returns whether nobody does.
+    pub fn let_go(&self) -> bool {
+        self.holders.as_ref().is_none_or(|holders| holders.fetch_sub(1, AcqRel) == 1)
+    }
+
     /// Whether it can have partitions with these tokens.
     pub fn overlaps(&self, from: i64, to: i64) -> bool {
         self.summary.token_first.0 <= to && from <= self.summary.token_last.0
@@ -73,9 +87,13 @@ pub struct TableCounts {
 
 impl TableData {
     /// Takes an sstable in.
-    pub fn add(&mut self, summary: Summary, index: Index, file: FileId) {
+    pub fn add(
+        &mut self,
+        (summary, index, file): (Summary, Arc<Index>, FileId),
+        holders: Option<Arc<AtomicU16>>,
+    ) {
         self.added += 1;
-        self.insert(Sstable { summary, index, file, added: self.added });
+        self.insert(Sstable { summary, index, file, added: self.added, holders });
     }
 
     /// Puts an sstable in its place.

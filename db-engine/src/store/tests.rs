@@ -1,6 +1,8 @@
 mod compactions;
+mod many_ranges;
 mod newest;
 mod on_demand;
+mod openings;
 mod ranges;
 mod reads;
 mod refusals;

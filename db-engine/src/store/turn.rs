@@ -6,6 +6,7 @@ use crate::{
     commitlog::SegmentId,
     error::Error,
     io::{Completion, FileId, Operation, Ticket},
+    sstable::SstableId,
 };
 
 /// What an operation in flight is for.
@@ -19,6 +20,8 @@ pub(super) enum InFlight {
     Task,
     /// An operation of the compaction.
     Compaction(CompactionStep),
+    /// A file that another shard has made of this sstable, by its number.
+    TakeOver(SstableId, usize),
     /// A block of an sstable for reads, and the memory that it is read into.
     Block { block: MissingBlock, offset: u64, reads: Vec<u64>, _buffer: Charge },
     /// Nobody waits for it.
@@ -38,6 +41,7 @@ impl Store {
             }
         }
         self.prepare_segment(now_us);
+        self.open_taken_over(now_us);
         self.choose_task(now_us);
         self.choose_compaction(now_us);
     }
@@ -96,7 +100,8 @@ impl Store {
                 [self.flush_due_us(), expiry_us].into_iter().flatten().min()
             }
         };
-        [task, self.segment_due_us(), self.compaction_due_us()].into_iter().flatten().min()
+        let others = [self.segment_due_us(), self.compaction_due_us(), self.take_over_due_us()];
+        others.into_iter().chain([task]).flatten().min()
     }
 
     pub(super) fn submit(&mut self, operation: Operation, job: InFlight) -> Ticket {
@@ -123,6 +128,7 @@ impl Store {
             InFlight::Segment => self.segment_over(over),
             InFlight::Task => self.step_over(over),
             InFlight::Compaction(step) => self.compaction_over(step, over),
+            InFlight::TakeOver(input, number) => self.taken_over(input, number, over),
             InFlight::Block { block, offset, reads, .. } => {
                 self.block_read(&block, offset, &reads, over);
                 Ok(())

@@ -3,7 +3,7 @@
 
 use super::{
     StoreConfig,
-    open::{Recovery, ReplayPurpose, open_sstable, replay},
+    open::{Recovery, ReplayPurpose, index_of, replay},
 };
 use crate::{
     directory::{Sequential, Survey},
@@ -39,7 +39,8 @@ impl Verified {
 
     fn blocks(&mut self, files: &mut Sequential<'_>, summary: &Summary) -> Result<()> {
         let name = summary.id.file_name();
-        let (file, index) = open_sstable(files, summary)?;
+        let index = index_of(files, summary)?;
+        let (file, _) = files.open(&name)?;
         for location in (0..index.len()).filter_map(|block| index.location(block)) {
             let stored = files.read(&name, file, location.offset, u64::from(location.bytes))?;
             self.blocks += 1;
@@ -93,7 +94,7 @@ impl StoppedDirectory {
         }
         let config = StoreConfig::default();
         let tables: BTreeMap<_, TableSettings> = self.survey.catalog.stored();
-        let mut recovery = Recovery::new(&config, 0, &tables, ReplayPurpose::Judge);
+        let mut recovery = Recovery::new(&config, (0, 0), &tables, ReplayPurpose::Judge);
         let Survey { names, run, .. } = &self.survey;
         let replayed = replay(&mut Sequential(files), names, run, &mut recovery);
         verified.problems.extend(replayed.err());

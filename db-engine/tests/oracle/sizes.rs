@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use sandglass_db::{
     io::Random,
     mutation::TableNumber,
-    schema::{SizeTiers, TableSettings},
+    schema::{SizeTiers, TableSettings, TombstoneRule},
     store::StoreConfig,
 };
 
@@ -76,6 +76,12 @@ pub fn any_tables(random: &mut Random) -> BTreeMap<TableNumber, TableSettings> {
         let of_two = SizeTiers { min_threshold: 2, ..SizeTiers::default() };
         let of_some_sizes = SizeTiers { min_sstable_bytes: 0, ..SizeTiers::default() };
         settings.tiers = random.one_of(&[None, Some(of_two), Some(of_two), Some(of_some_sizes)]);
+        let rule = TombstoneRule {
+            threshold: random.one_of(&[0.0, 0.2, 0.9]),
+            interval_s: 0,
+            unchecked: random.percent(50),
+        };
+        settings.tombstones = random.one_of(&[None, Some(rule)]);
     }
     all
 }

@@ -3,6 +3,7 @@
 #![allow(dead_code, missing_docs, clippy::unwrap_used)] // Each test uses a part of it.
 
 pub mod client;
+pub mod crowd;
 pub mod dialogue;
 pub mod pipe;
 

@@ -239,6 +239,11 @@ impl Client {
         self.socket.write_all(bytes)
     }
 
+    /// A second handle for a thread that only sends.
+    pub fn sending_half(&self) -> io::Result<TcpStream> {
+        self.socket.try_clone()
+    }
+
     /// How long [`Client::receive`] waits.
     pub fn set_patience(&mut self, patience: Duration) {
         self.socket.set_read_timeout(Some(patience)).expect("a time-out can be set");

@@ -101,6 +101,10 @@ const AGGREGATES = /^SELECT (DISTINCT )?(\w+\([^)]*\)(, )?)+ FROM/
 const APART =
   /cannot be restricted by (more than one relation|both an equality|two inequalities)|^More than one restriction was found/
 
+/** A place of a list that is not there. */
+const NO_PLACE =
+  /^(List index -?\d+ out of bound|Attempted to (set|delete) an element (on|from) a list which is null)/
+
 /** Its words in any order. @param {string} text */
 const unordered = (text) =>
   text
@@ -157,6 +161,13 @@ export const TOLERATED = [
     listed: 'values for no marker, or for fewer',
     is: (_, ours, theirs) =>
       sameCode(ours, theirs) && /(bind|bound) variables$/.test(words(theirs)),
+  },
+  {
+    listed: 'of several places of lists that are not there, which is told',
+    is: ({ text }, ours, theirs) =>
+      sameCode(ours, theirs) &&
+      [ours, theirs].every((answer) => NO_PLACE.test(words(answer))) &&
+      (text.match(/\[[^\]]*\]/g) ?? []).length > 1,
   },
   {
     listed:
@@ -239,7 +250,7 @@ export const TOLERATED = [
     listed: 'a place in a list, in a conditional write about static columns alone',
     is: ({ text }, ours, theirs) =>
       / IF /.test(text) &&
-      /^Attempted to (set|delete) an element (at index \d+ )?(in|from) a list which is null/.test(
+      /^Attempted to (set|delete) an element (at index \d+ )?(in|on|from) a list which is null/.test(
         words(theirs),
       ) &&
       (sameCode(ours, theirs) || ours.rows !== undefined),

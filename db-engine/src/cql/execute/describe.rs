@@ -10,6 +10,7 @@ use crate::{
     cql::{
         error::{CqlError, invalid},
         execute::{
+            list_place::ListPlace,
             read::{PAGE_BYTES, check_result},
             select::ReadOptions,
             value::check_count,
@@ -17,6 +18,7 @@ use crate::{
         parse::ast::{DescribeTarget, ElementKind},
         prepare::plan::DescribePlan,
     },
+    io::TimeSlice,
     schema::{
         Catalog, Keyspace, Table, TableName,
         describe::{keyspace_cql, keyspaces, table_cql, tables, type_cql, types, types_in_order},
@@ -26,6 +28,9 @@ use crate::{
 };
 
 const STATE_VERSION: u8 = 2;
+
+/// Writing a description takes as long as moving so many times its bytes.
+const DESCRIBING_FACTOR: usize = 16;
 
 /// What Cassandra calls the part of it that knows data centres and racks; there are none here.
 const SNITCH: &str = "SimpleSnitch";
@@ -61,41 +66,63 @@ impl Element<'_> {
 }
 
 impl DescribePlan {
-    /// Appends the rows of a page; says how many, and the paging state if there are more.
+    /// At which element a page begins.
     ///
     /// # Errors
     /// In Cassandra's words, if there is no such thing, or the schema has changed since the page
     /// before.
-    pub fn execute(
+    pub(super) fn first(
         &self,
         catalog: &Catalog,
-        node: &NodeInfo,
         values: &[Value<'_>],
         options: &ReadOptions<'_>,
-        out: &mut Vec<u8>,
-    ) -> Result<(u32, Option<Vec<u8>>), CqlError> {
+    ) -> Result<usize, CqlError> {
         check_count(values, 0)?;
         if self.describe.target == DescribeTarget::Cluster {
+            return Ok(0);
+        }
+        self.elements(catalog)?;
+        match options.paging_state {
+            Some(state) => Ok(rows_so_far(state, catalog)? as usize),
+            None => Ok(0),
+        }
+    }
+
+    /// Appends the rows of a page until all are there, which it tells, or the time is over.
+    ///
+    /// # Errors
+    /// The result would be too large.
+    pub(super) fn put_rows(
+        &self,
+        (catalog, node): (&Catalog, &NodeInfo),
+        page_rows: Option<u32>,
+        place: &mut ListPlace,
+        time: &mut TimeSlice<'_>,
+        out: &mut Vec<u8>,
+    ) -> Result<bool, CqlError> {
+        if self.describe.target == DescribeTarget::Cluster {
             self.put_cluster(node, out);
-            return Ok((1, None));
+            place.rows = 1;
+            return Ok(true);
         }
-        let elements = self.elements(catalog)?;
-        let first = match options.paging_state {
-            Some(state) => rows_so_far(state, catalog)?,
-            None => 0,
-        };
-        let page_size = options.page_size.filter(|size| *size > 0);
-        let (start, mut count) = (out.len(), 0);
-        for element in elements.iter().skip(first as usize) {
-            let is_full = |size| count >= size || out.len() - start >= PAGE_BYTES;
-            if page_size.is_some_and(is_full) {
-                return Ok((count, Some(state(catalog, first + count))));
+        for element in self.elements(catalog)?.iter().skip(place.looked_at) {
+            let is_full = |rows_max| place.rows >= rows_max || out.len() >= PAGE_BYTES;
+            if page_rows.is_some_and(is_full) {
+                let rows_so_far = u32::try_from(place.looked_at).unwrap_or(u32::MAX);
+                place.state = Some(state(catalog, rows_so_far));
+                return Ok(true);
             }
+            if time.is_over() {
+                return Ok(false);
+            }
+            let before = out.len();
             element.put(self, out);
-            check_result(out.len() - start)?;
-            count += 1;
+            check_result(out.len())?;
+            place.looked_at += 1;
+            place.rows += 1;
+            time.count(DESCRIBING_FACTOR * (out.len() - before));
         }
-        Ok((count, None))
+        Ok(true)
     }
 
     fn elements<'a>(&self, catalog: &'a Catalog) -> Result<Vec<Element<'a>>, CqlError> {

@@ -3,16 +3,90 @@
 use crate::{
     cql::{
         error::CqlError,
-        execute::{context::BindContext, project::Projector},
+        execute::{
+            context::BindContext,
+            project::{Projector, Shape},
+        },
         parse::ast::Operator,
         prepare::{
             input::BoundValue,
-            plan::{Choice, Condition},
+            plan::{Choice, Condition, SelectPlan},
             source::{Portion, Source},
         },
     },
+    io::TimeSlice,
+    schema::CountedColumn,
+    store::{PageRow, RowFilter},
     types::{CqlType, Value, collection::Elements, comparable},
 };
+use std::sync::Arc;
+
+/// Bytes that take as long as a unit of a projector's work.
+const WORK_BYTES: usize = 64;
+
+/// What a row must be beside where it is, and what it takes to tell. A read asks storage for such
+/// rows alone, so that it goes on behind the last one that it gives.
+#[derive(Debug)]
+pub(super) struct RowConditions {
+    pub filters: Vec<Filter>,
+    /// Keys of elements that are asked for, as they compare.
+    pub parts: Vec<Option<Vec<u8>>>,
+    single_key: bool,
+    clustering: Arc<[(CqlType, bool)]>,
+    counted: Option<Arc<[CountedColumn]>>,
+    now_s: i64,
+}
+
+impl RowConditions {
+    pub fn new(
+        plan: &SelectPlan,
+        (filters, parts): (Vec<Filter>, Vec<Option<Vec<u8>>>),
+        now_s: i64,
+    ) -> Self {
+        let (clustering, counted) = (Arc::clone(&plan.clustering), plan.counted.clone());
+        Self { filters, parts, single_key: plan.single_key, clustering, counted, now_s }
+    }
+
+    /// # Errors
+    /// If a value cannot be compared, or it takes too long.
+    pub fn are_met(
+        &self,
+        projector: &mut Projector<'_>,
+        scratch: &mut Vec<u8>,
+    ) -> Result<bool, CqlError> {
+        if !projector.is_live() {
+            return Ok(false);
+        }
+        for filter in &self.filters {
+            if !filter.matches(projector, scratch)? {
+                return Ok(false);
+            }
+            projector.check_work()?;
+        }
+        Ok(true)
+    }
+}
+
+impl RowFilter for RowConditions {
+    fn counts(
+        &self,
+        row: PageRow<'_>,
+        static_row: Option<PageRow<'_>>,
+        scratch: &mut Vec<u8>,
+        time: &mut TimeSlice<'_>,
+    ) -> Option<bool> {
+        let Self { single_key, now_s, .. } = *self;
+        let (clustering, counted) = (&*self.clustering, self.counted.as_deref());
+        let shape = Shape { single_key, clustering, counted, parts: &self.parts, now_s };
+        let mut projector = Projector::new(shape, row)?;
+        if let Some(row) = static_row {
+            projector.add_static(row);
+        }
+        let are_met = self.are_met(&mut projector, scratch);
+        time.count(WORK_BYTES * projector.work());
+        are_met.ok()
+    }
+}
 
 /// A condition with its values known.
 #[derive(Debug)]

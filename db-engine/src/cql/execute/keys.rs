@@ -12,7 +12,11 @@ use crate::{
             plan::{Choice, Edge, KeyRanges},
         },
     },
-    mutation::{Token, token::token},
+    mutation::{
+        Token,
+        token::{range_of, shard_of, token},
+    },
+    store::Partitions,
     types::{Value, comparable},
 };
 use std::ops::Bound;
@@ -58,6 +62,32 @@ impl Steps {
             }
             Steps::Tokens { .. } => 0,
         }
+    }
+
+    /// How many partitions are named by their keys.
+    pub(super) fn keys(&self) -> usize {
+        match self {
+            Steps::Keys { keys, .. } => keys.len(),
+            Steps::Tokens { .. } => 0,
+        }
+    }
+
+    /// What is read in the step with this number, and on which shard.
+    pub(super) fn part(&self, step: usize, shards: u16) -> Option<(u16, Partitions, CkRange)> {
+        Some(match self {
+            Steps::Keys { keys, slices } => {
+                let (token, key) = keys.get(step.checked_div(slices.len())?)?;
+                let slice = slices.get(step % slices.len())?.clone();
+                let partitions = Partitions::One { token: *token, key: key.clone() };
+                (shard_of(*token, shards), partitions, slice)
+            }
+            Steps::Tokens { from, to } => {
+                let shard = shard_of(Token(*from), shards);
+                let to = (*range_of(shard, shards).end()).min(*to);
+                let slice = (Bound::Unbounded, Bound::Unbounded);
+                (shard, Partitions::Range { from: *from, to }, slice)
+            }
+        })
     }
 }
 

@@ -5,7 +5,7 @@ use crate::{
         error::CqlError,
         execute::{
             aggregate::Total,
-            filter::Filter,
+            filter::{Filter, RowConditions},
             keys::{KEY_BYTES, Steps},
             paging::PagingState,
             partition::PartitionRead,
@@ -17,13 +17,10 @@ use crate::{
         RowView, Token,
         token::{range_of, shard_of},
     },
-    store::{Page, PageRow, Partitions, Position, ReadRequest},
+    store::{Page, PageRow, Partitions, Position, ReadRequest, RowFilter},
     types::comparable,
 };
-use std::{
-    ops::{Bound, RangeBounds},
-    sync::Arc,
-};
+use std::{ops::RangeBounds, sync::Arc};
 
 /// Rows asked of storage at a time: about as many as are taken in within a millisecond, during
 /// which nothing else is done.
@@ -47,8 +44,9 @@ pub struct Read {
     /// The shard whose tokens are being read.
     shard: Option<u16>,
     after: Option<Position>,
-    filters: Vec<Filter>,
-    /// Keys of elements that are asked for, as they compare.
+    /// What rows are asked for besides their keys, if anything.
+    conditions: Option<Arc<RowConditions>>,
+    /// Keys of elements that are asked for, as they compare, if there are no conditions.
     parts: Vec<Option<Vec<u8>>>,
     reverse: bool,
     bypass_cache: bool,
@@ -83,12 +81,18 @@ impl Read {
         page_size: Option<u32>,
         now_s: i64,
     ) -> Self {
+        let has_conditions = !filters.is_empty() || plan.counted.is_some();
+        let (conditions, parts) = if has_conditions {
+            (Some(Arc::new(RowConditions::new(plan, (filters, parts), now_s))), Vec::new())
+        } else {
+            (None, parts)
+        };
         Read {
             steps,
             step: 0,
             shard: None,
             after: None,
-            filters,
+            conditions,
             parts,
             reverse: plan.reverse,
             bypass_cache: plan.bypass_cache,
@@ -123,8 +127,11 @@ impl Read {
     #[must_use]
     pub fn own_bytes(&self) -> usize {
         let keys = self.steps.bytes();
-        let codes = self.filters.iter().flat_map(|filter| &filter.codes);
-        let codes = codes.chain(self.parts.iter().flatten());
+        let conditions = self.conditions.as_deref();
+        let filters = conditions.map_or(&[][..], |conditions| &conditions.filters);
+        let parts = conditions.map_or(&self.parts, |conditions| &conditions.parts);
+        let codes = filters.iter().flat_map(|filter| &filter.codes);
+        let codes = codes.chain(parts.iter().flatten());
         READ_OWN_BYTES + keys + codes.map(|code| KEY_BYTES + code.capacity()).sum::<usize>()
     }
 
@@ -144,7 +151,6 @@ impl Read {
                     return Err(refused());
                 }
                 *from = position.token.0;
-                self.after = Some(position.clone());
             }
             Steps::Keys { keys, slices } => {
                 let key = keys.iter().position(|(_, key)| *key == position.key);
@@ -155,12 +161,12 @@ impl Read {
                     return Ok(());
                 };
                 self.step = key * slices.len() + within;
-                self.after = Some(position.clone());
             }
         }
-        let Position { token, key, .. } = position;
+        let Position { token, key, .. } = position.clone();
         let has_given = state.has_given;
         self.partition = Some(PartitionRead { token, key, left, has_given, static_row: None });
+        self.after = Some(self.beyond(position));
         Ok(())
     }
 
@@ -185,25 +191,21 @@ impl Read {
         if self.over || self.paused.is_some() {
             return None;
         }
-        let wanted = self.limit_left.min(self.page_left.unwrap_or(u64::MAX));
-        let exact = self.filters.is_empty() && self.per_partition == u64::MAX;
-        let most = if exact && self.totals.is_empty() { wanted } else { u64::MAX };
-        let rows_max = usize::try_from(most).unwrap_or(usize::MAX).min(ROWS_A_REQUEST);
-        let (shard, partitions, (from, to)) = match &self.steps {
-            Steps::Keys { keys, slices } => {
-                let (token, key) = keys.get(self.step.checked_div(slices.len())?)?;
-                let slice = slices.get(self.step % slices.len())?.clone();
-                let partitions = Partitions::One { token: *token, key: key.clone() };
-                (shard_of(*token, shards), partitions, slice)
-            }
-            Steps::Tokens { from, to } => {
-                let shard = shard_of(Token(*from), shards);
-                let to = (*range_of(shard, shards).end()).min(*to);
-                let slice = (Bound::Unbounded, Bound::Unbounded);
-                (shard, Partitions::Range { from: *from, to }, slice)
-            }
-        };
+        let (shard, partitions, (from, to)) = self.steps.part(self.step, shards)?;
         self.shard = Some(shard);
+        let (key, is_one) = match (&partitions, &self.after) {
+            (Partitions::One { key, .. }, _) => (Some(key), true),
+            (Partitions::Range { .. }, after) => (after.as_ref().map(|after| &after.key), false),
+        };
+        let at_hand = self.partition.as_ref().filter(|own| Some(&own.key) == key);
+        let left = at_hand.map_or(self.per_partition, |partition| partition.left);
+        // So many rows may be given of what is asked for, and so many in this page.
+        let whole = if is_one { self.limit_left.min(left) } else { self.limit_left };
+        let most = whole.min(self.page_left.unwrap_or(u64::MAX));
+        let rows_max = rows(most).min(ROWS_A_REQUEST);
+        let filter = self.conditions.clone();
+        let filters = filter.as_ref().is_some_and(|filter| !filter.filters.is_empty());
+        let goes_on = whole > rows_max as u64 || filters;
         let request = ReadRequest {
             partitions,
             from,
@@ -211,11 +213,14 @@ impl Read {
             reverse: self.reverse,
             after: self.after.clone(),
             rows_max,
+            partition_rows_max: if is_one { usize::MAX } else { rows(self.per_partition) },
+            partition_rows_left: if is_one { usize::MAX } else { rows(left) },
+            filter: filter.map(|conditions| conditions as Arc<dyn RowFilter>),
             bytes_max: self.page_bytes,
             columns: Some(Arc::clone(&self.columns)),
             static_rows: self.static_rows,
             bypass_cache: self.bypass_cache,
-            goes_on: most > rows_max as u64 || most < self.limit_left,
+            goes_on,
             ..ReadRequest::scan(self.table, 0, 0, self.now_s)
         };
         Some((shard, request))
@@ -233,8 +238,9 @@ impl Read {
         out: &mut Vec<u8>,
     ) -> Result<(), CqlError> {
         let start = *self.start.get_or_insert(out.len());
+        let is_judged = !page.is_unjudged();
         for row in page.rows() {
-            if !self.take(plan, row, start, out)? {
+            if !self.take(plan, (row, is_judged), start, out)? {
                 return Ok(());
             }
         }
@@ -255,7 +261,7 @@ impl Read {
         let position = self.beyond(position.clone());
         let tired = self.filtered >= FILTERED_ROWS_MAX || out.len() - start >= PAGE_BYTES;
         let next_key = self.next_key().filter(|_| self.is_full(&position.key));
-        if next_key.is_some_and(|number| number >= self.keys()) {
+        if next_key.is_some_and(|number| number >= self.steps.keys()) {
             self.over = true;
         } else if self.page_left.is_some() && tired {
             self.paused = Some(position);
@@ -271,25 +277,23 @@ impl Read {
     fn take(
         &mut self,
         plan: &SelectPlan,
-        row: PageRow<'_>,
+        (row, is_judged): (PageRow<'_>, bool),
         start: usize,
         out: &mut Vec<u8>,
     ) -> Result<bool, CqlError> {
         if !self.enter(plan, (row.token, row.key), start, out)? {
             return Ok(false);
         }
-        if let Some(partition) = &mut self.partition {
-            if self.static_rows && row.ck.is_empty() {
-                let projector = Projector::new(plan.shape(self.now_s, &self.parts), row);
-                let is_live = projector.is_some_and(|projector| projector.is_live());
-                partition.static_row = is_live.then(|| row.row.to_vec());
-                return Ok(true);
-            }
-            if partition.is_full() {
-                return Ok(true);
-            }
+        if let Some(partition) = &mut self.partition
+            && self.static_rows
+            && row.ck.is_empty()
+        {
+            let projector = Projector::new(plan.shape(self.now_s, &self.parts), row);
+            let is_live = projector.is_some_and(|projector| projector.is_live());
+            partition.static_row = is_live.then(|| row.row.to_vec());
+            return Ok(true);
         }
-        self.give(plan, row, row.ck, start, out)
+        self.give(plan, (row, is_judged), row.ck, start, out)
     }
 
     /// Takes note of the partition of what comes next, after the one before has given all;
@@ -331,7 +335,7 @@ impl Read {
         let Some(row) = partition.static_row.take() else { return Ok(true) };
         let key = partition.key.clone();
         let row = PageRow { token: partition.token, key: &key, ck: &[], row: &row };
-        self.give(plan, row, self.end(), start, out)
+        self.give(plan, (row, false), self.end(), start, out)
     }
 
     /// The place behind all rows of a partition.
@@ -339,33 +343,29 @@ impl Read {
         if self.reverse { &[] } else { &[comparable::ABOVE] }
     }
 
-    /// Appends a row to the result if it is wanted; false when no more are. `place` is where to go
-    /// on behind it.
+    /// Appends a row to the result if it is wanted, which may be known; false when no more are.
+    /// `place` is where to go on behind it.
     #[inline] // Into what takes a row: it is done with every one.
     fn give(
         &mut self,
         plan: &SelectPlan,
-        row: PageRow<'_>,
+        (row, is_judged): (PageRow<'_>, bool),
         place: &[u8],
         start: usize,
         out: &mut Vec<u8>,
     ) -> Result<bool, CqlError> {
         let Ok(view) = RowView::parse(row.row) else { return Ok(true) };
-        let mut projector = Projector::of(plan.shape(self.now_s, &self.parts), row, view);
-        if !projector.is_live() {
-            self.filtered += 1;
-            return Ok(true);
-        }
+        let parts = self.conditions.as_ref().map_or(&self.parts, |conditions| &conditions.parts);
+        let mut projector = Projector::of(plan.shape(self.now_s, parts), row, view);
         if let Some(bytes) = self.partition.as_ref().and_then(|one| one.static_row.as_deref()) {
             projector.add_static(PageRow { ck: &[], row: bytes, ..row });
         }
         let scratch = &mut self.scratch;
-        for filter in &self.filters {
-            if !filter.matches(&mut projector, scratch)? {
-                self.filtered += 1;
-                return Ok(true);
-            }
-            projector.check_work()?;
+        if let Some(conditions) = self.conditions.as_ref().filter(|_| !is_judged)
+            && !conditions.are_met(&mut projector, scratch)?
+        {
+            self.filtered += 1;
+            return Ok(true);
         }
         if self.totals.is_empty() {
             for source in &plan.sources {
@@ -410,14 +410,6 @@ impl Read {
     fn is_full(&self, key: &[u8]) -> bool {
         let is_full = |partition: &PartitionRead| partition.is_full() && partition.key == key;
         self.partition.as_ref().is_some_and(is_full)
-    }
-
-    /// How many partitions are named by their keys.
-    fn keys(&self) -> usize {
-        match &self.steps {
-            Steps::Keys { keys, .. } => keys.len(),
-            Steps::Tokens { .. } => 0,
-        }
     }
 
     /// The number of the partition after the one that is being read, if they are named by keys.
@@ -487,6 +479,10 @@ impl Read {
         });
         (self.rows, state)
     }
+}
+
+fn rows(number: u64) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
 }
 
 /// Checks that a result of so many bytes may be sent as one message.

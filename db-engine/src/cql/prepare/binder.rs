@@ -13,6 +13,7 @@ use crate::{
     types::{
         CqlType, fields,
         literal::{self, Literal},
+        name::quoted,
         user_type::UserType,
     },
 };
@@ -30,7 +31,7 @@ pub(super) fn routing(slots: &[BoundValue]) -> Vec<u16> {
 /// Finds a column that a statement names.
 pub(super) fn column<'a>(table: &'a Table, name: &str) -> Result<&'a Column, CqlError> {
     table.column(name).ok_or_else(|| {
-        let table = format!("{}.{}", table.keyspace, table.name);
+        let (name, table) = (quoted(name), format!("{}.{}", table.keyspace, table.name));
         CqlError::invalid(format!("Undefined column name {name} in table {table}"))
     })
 }

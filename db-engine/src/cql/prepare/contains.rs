@@ -88,6 +88,10 @@ pub(super) fn entry(
             _ => format!("Column {name} cannot be used as a map"),
         });
     };
+    if column.descending {
+        // Its type is another one to Cassandra.
+        return invalid(format!("Column {name} cannot be used as a map"));
+    }
     if !column.has_elements() {
         return invalid(format!(
             "Map-entry equality predicates on frozen map column {name} are not supported"

@@ -439,11 +439,11 @@ pub struct SelectPlan {
     /// Numbers of the regular columns that are looked at, ascending.
     pub(in crate::cql) columns: Arc<[u16]>,
     /// Which cells count, if others may be found: see [`Table::counted_columns`].
-    pub(in crate::cql) counted: Option<Vec<CountedColumn>>,
+    pub(in crate::cql) counted: Option<Arc<[CountedColumn]>>,
     /// Whether the partition key has one column, and so is that column's value.
     pub(in crate::cql) single_key: bool,
     /// Types of the clustering columns, and whether they are descending.
-    pub(in crate::cql) clustering: Vec<(CqlType, bool)>,
+    pub(in crate::cql) clustering: Arc<[(CqlType, bool)]>,
     pub(in crate::cql) markers: usize,
 }
 

@@ -75,9 +75,9 @@ pub(super) fn prepare(table: &Arc<Table>, select: &Select) -> Result<Prepared, C
         sources: selected.iter().map(|item| item.source.clone()).collect(),
         parts,
         aggregates: selected.iter().filter(|_| sums_up).map(Selected::aggregate).collect(),
-        counted: table.counted_columns(),
+        counted: table.counted_columns().map(Arc::from),
         single_key: table.partition_key().len() == 1,
-        clustering: table.clustering_types(),
+        clustering: table.clustering_types().into(),
         markers: bind.len(),
     };
     Ok(Prepared {

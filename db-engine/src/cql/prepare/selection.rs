@@ -32,7 +32,7 @@ fn plain(column: &Column) -> Selected {
 /// If a column that must be looked at for that is not there: as early as by Cassandra.
 pub(super) fn selects_static_only(table: &Table, select: &Select) -> Result<bool, CqlError> {
     let of_rows = |kind| matches!(kind, ColumnKind::Clustering | ColumnKind::Regular);
-    Ok(table.has_static_rows()
+    Ok(table.has_static_columns()
         && asks_for(table, select, |kind| kind == ColumnKind::Static)?
         && !asks_for(table, select, of_rows)?)
 }

@@ -1,5 +1,6 @@
 //! From text to mutations, and from rows back to results, without storage in between.
 
+mod answering;
 mod elements;
 mod many_rows;
 mod pages;
@@ -9,16 +10,16 @@ mod udts;
 
 use super::*;
 use crate::{
-    io::Random,
-    mutation::{Item, RowView, Token, merge, mutations, shadow},
+    io::{ManualClock, Random, TimeSlice},
+    mutation::{Item, Token, merge, mutations, shadow},
     schema::{
         Catalog,
         system::{NodeInfo, shape},
     },
-    store::{Page, Partitions, ReadRequest},
+    store::Page,
     types::{CqlType, Value, collection::Elements},
 };
-use std::{cmp::Ordering, collections::BTreeMap, ops::RangeBounds, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 use uuid::Uuid;
 
 const NOW_US: i64 = 1_700_000_000_000_000;
@@ -122,81 +123,6 @@ impl Database {
                 shadow(&before, deletion.timestamp, row);
             }
         }
-    }
-
-    /// Answers a request as a store with these rows would.
-    fn page(&self, request: &ReadRequest) -> Page {
-        let mut page = Page::default();
-        let mut rows: Vec<_> = self.rows.iter().collect();
-        if request.reverse {
-            rows.reverse();
-        }
-        let is_live = |row: &[u8]| RowView::parse(row).unwrap().is_live(request.now_s);
-        // The place that was looked at last, and how many rows there are besides static ones.
-        let mut last: Option<(Token, &[u8], &[u8])> = None;
-        let (mut begun, mut count) = (None, 0);
-        for ((token, key, ck), row) in rows {
-            let wanted = match &request.partitions {
-                Partitions::One { key: wanted, .. } => wanted == key,
-                Partitions::Range { from, to } => (*from..=*to).contains(&token.0),
-            };
-            // In one partition a store compares clustering keys alone.
-            let by_partition = request.after.as_ref().map_or(Ordering::Equal, |after| {
-                let is_of_one = matches!(request.partitions, Partitions::One { .. });
-                let order = (token, key).cmp(&(&after.token, &after.key));
-                if is_of_one { Ordering::Equal } else { order }
-            });
-            let is_range = matches!(request.partitions, Partitions::Range { .. });
-            let after = request.after.as_ref().filter(|_| is_range);
-            let is_behind = by_partition.is_eq() && after.is_some_and(|after| after.ck == [0xFF]);
-            if !wanted || by_partition.is_lt() || is_behind {
-                continue;
-            }
-            if let Some((token, before, _)) = last.filter(|(_, before, _)| before != key)
-                && self.stops()
-            {
-                page.cut(token, before, &[0xFF]);
-                break;
-            }
-            if request.static_rows && begun != Some((token, key)) {
-                begun = Some((token, key));
-                let of_static = self.rows.get(&(*token, key.clone(), Vec::new()));
-                if let Some(row) = of_static.filter(|row| is_live(row)) {
-                    page.push(*token, key, &[], row);
-                    let is_first = by_partition.is_gt() || request.after.is_none();
-                    let place = (*token, key.as_slice(), &[][..]);
-                    last = Some(place).filter(|_| is_first && !request.reverse);
-                }
-            }
-            let is_static = request.static_rows && ck.is_empty();
-            let within = (request.from.clone(), request.to.clone()).contains(ck);
-            let later = request.after.as_ref().is_none_or(|after| {
-                let order = ck.cmp(&after.ck);
-                by_partition.then(if request.reverse { order.reverse() } else { order }).is_gt()
-            });
-            if is_static || !(within && later) {
-                continue;
-            }
-            let full = count == request.rows_max || page.bytes() >= request.bytes_max;
-            if let Some((token, key, ck)) = last
-                && (full || self.stops())
-            {
-                page.cut(token, key, ck);
-                break;
-            }
-            if is_live(row) {
-                page.push(*token, key, ck, row);
-                count += 1;
-            } else {
-                page.add_dead();
-            }
-            last = Some((*token, key, ck));
-        }
-        page
-    }
-
-    fn stops(&self) -> bool {
-        self.cuts.as_ref().is_some_and(|cuts| cuts.borrow_mut().percent(20))
     }
 
     /// The values of all rows, and the paging state.
@@ -353,6 +279,7 @@ fn what_makes_no_sense_is_refused_in_cassandras_words() {
     let database = measurements();
     for (text, message) in [
         ("SELECT x FROM m", "Undefined column name x in table ks.m"),
+        ("SELECT \"X y\" FROM m", "Undefined column name \"X y\" in table ks.m"),
         ("SELECT v FROM nope", "table nope does not exist"),
         ("INSERT INTO m (id) VALUES (1)", "Some partition key parts are missing: bucket"),
         ("INSERT INTO m (id, bucket) VALUES (1)", "Unmatched column names/values"),
@@ -413,14 +340,33 @@ fn system_tables_answer_prepared_questions() {
     };
     let ask = |text: &str, values: &[Value<'_>]| {
         let prepared = prepared(&database.catalog, text).unwrap();
-        let Plan::System(plan) = prepared.plan else { panic!("{text}") };
-        let mut out = Vec::new();
-        let rows = plan.execute(&database.catalog, &node, values, &CONTEXT, &mut out).unwrap();
+        let catalog = Arc::new(database.catalog.clone());
+        let options = ReadOptions { page_size: None, paging_state: None };
+        let begin = || Listing::begin(&prepared.plan, &catalog, values, &options, &CONTEXT);
+        let (mut whole, mut out) = (begin().unwrap(), Vec::new());
+        assert_eq!(
+            whole.go_on(&prepared.plan, &node, &mut TimeSlice::endless(), &mut out),
+            Ok(true)
+        );
+        // A keyspace, a table or a type at a time it is the same.
+        let (mut listing, mut piecewise, clock) = (begin().unwrap(), vec![], ManualClock::at(0));
+        let mut go_on =
+            || listing.go_on(&prepared.plan, &node, &mut TimeSlice::new(&clock, 0), &mut piecewise);
+        while !go_on().unwrap() {}
+        assert_eq!(piecewise, out, "{text}");
+        let rows = whole.finish().0;
+        assert_eq!(listing.finish().0, rows, "{text}");
         (rows, out)
     };
     let text = "SELECT column_name FROM system_schema.columns WHERE keyspace_name = ? AND \
                 table_name = 'm' USING TIMEOUT 2000ms";
     assert_eq!(ask(text, &[Value::Bytes(b"ks")]).0, 6);
+    assert_eq!(ask("SELECT * FROM system_schema.keyspaces LIMIT 2", &[]).0, 2);
+    let all = ask("SELECT * FROM system_schema.columns", &[]).0;
+    let counted = ask("SELECT count(*) FROM system_schema.columns", &[]);
+    let expected = [&8i32.to_be_bytes()[..], &i64::from(all).to_be_bytes()].concat();
+    assert_eq!(counted, (1, expected));
+    assert_eq!(ask("DESCRIBE KEYSPACE ks", &[]).0, 2);
     let (rows, out) = ask("SELECT key, engine FROM system.local WHERE key = 'local'", &[]);
     let expected = [&5i32.to_be_bytes()[..], b"local", &16i32.to_be_bytes(), b"sandglass-db 1.0"];
     assert_eq!((rows, out), (1, expected.concat()));

@@ -160,3 +160,21 @@ fn commas_may_follow_the_columns_of_a_table() {
         assert!(prepared(&database.catalog, text).is_err(), "{text}");
     }
 }
+
+#[test]
+fn the_entries_of_a_map_by_which_rows_descend_are_no_entries() {
+    let table = |direction| {
+        format!(
+            "CREATE TABLE t (k int, c frozen<map<int, int>>, PRIMARY KEY (k, c)) \
+             WITH CLUSTERING ORDER BY (c {direction})"
+        )
+    };
+    for (direction, refused) in [
+        ("ASC", "Map-entry equality predicates on frozen map column c are not supported"),
+        ("DESC", "Column c cannot be used as a map"),
+    ] {
+        let database = Database::new(&[&table(direction)]);
+        let text = "SELECT k FROM t WHERE c[1] = 1 ALLOW FILTERING";
+        assert_eq!(database.refused(text), refused);
+    }
+}

@@ -3,8 +3,8 @@
 use super::*;
 use crate::{
     io::Random,
-    mutation::RangeDeletion,
-    sstable::{checksum, index::put_footer},
+    mutation::{Input, RangeDeletion},
+    sstable::{TombstoneTimes, checksum, clustering_span::ClusteringSpan, index::put_footer},
 };
 
 const DELETION: Deletion = Deletion { timestamp: 1, deleted_s: 1 };
@@ -146,8 +146,8 @@ fn a_file_tells_exactly_between_which_keys_it_has_something() {
     assert_eq!(index.begins_at(Bound::Unbounded, excluded(b"m"), true), None, "at once");
 }
 
-/// The file as it would be in a version before, of the same blocks.
-fn of_version(version: u8, bytes: &[u8], summary: &Summary) -> Vec<u8> {
+/// The file as if it were of this version, with what it tells of its contents in version 4 or not.
+fn of_version(version: u8, tells: bool, bytes: &[u8], summary: &Summary) -> Vec<u8> {
     let footer = read_footer(ID, bytes.len() as u64, &bytes[bytes.len() - FOOTER_BYTES..]).unwrap();
     let index_at = usize::try_from(footer.index.offset).unwrap();
     let blocks = u32::try_from(open(bytes).unwrap().1.len()).unwrap();
@@ -164,6 +164,14 @@ fn of_version(version: u8, bytes: &[u8], summary: &Summary) -> Vec<u8> {
         let ck = *copy(4).last_chunk::<4>().unwrap();
         copy(u32::from_le_bytes(ck) as usize);
     }
+    if tells {
+        let mut rest = Input(&bytes[at..bytes.len() - FOOTER_BYTES]);
+        let before = rest.0.len();
+        ClusteringSpan::decode(&mut rest).unwrap();
+        older.extend_from_slice(&bytes[at..at + before - rest.0.len()]);
+        TombstoneTimes::decode(&mut rest).unwrap();
+        older.extend_from_slice(rest.0);
+    }
     let summary = Summary { bytes: (older.len() + FOOTER_BYTES) as u64, ..*summary };
     put_footer(&mut older, &summary, footer.index.offset, blocks);
     let (at, end) = (older.len() - FOOTER_BYTES, older.len() - 4);
@@ -178,17 +186,22 @@ fn files_of_versions_before_are_read_and_say_nothing_of_what_they_have_not() {
     let (bytes, summary) = file(2, 2_000);
     let (_, index) = open(&bytes).unwrap();
     assert!(!index.may_have(Token(5), Bound::Unbounded, Bound::Unbounded));
-    for version in [2, 3] {
-        let older = of_version(version, &bytes, &summary);
+    assert!(index.tombstone_times().is_some());
+    for version in [2, 3, 4] {
+        let older = of_version(version, version == 4, &bytes, &summary);
         let (_, found) = open(&older).unwrap();
-        assert!(found.may_have(Token(5), Bound::Unbounded, Bound::Unbounded));
-        assert_eq!(found.begins_at(Bound::Unbounded, Bound::Unbounded, false), None);
+        let may_have = found.may_have(Token(5), Bound::Unbounded, Bound::Unbounded);
+        assert_eq!(may_have, version < 4);
+        let begins_at = found.begins_at(Bound::Unbounded, Bound::Unbounded, false);
+        let told = index.begins_at(Bound::Unbounded, Bound::Unbounded, false);
+        assert_eq!(begins_at, told.filter(|_| version == 4));
         assert_eq!(found.len(), index.len());
+        assert_eq!(found.tombstone_times(), None);
         let all = (0..index.len()).all(|block| found.location(block) == index.location(block));
         assert!(all, "version {version}");
     }
-    for version in [4, 5] {
-        let other = of_version(version, &bytes, &summary);
+    for (version, tells) in [(4, false), (5, true), (5, false), (6, true)] {
+        let other = of_version(version, tells, &bytes, &summary);
         assert!(open(&other).is_err(), "without what version {version} has");
     }
 }

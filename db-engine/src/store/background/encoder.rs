@@ -47,12 +47,12 @@ pub(in crate::store) struct Encoded {
 
 impl Encoder {
     /// Begins with the memtables that are frozen. Files come in pieces, in the memory of `spare` as
-    /// far as it goes.
+    /// far as it goes. It is this second now, since the Unix epoch.
     pub fn new(
         owner: (u32, u16),
         numbers: FileNumbers,
         tables: &BTreeMap<TableNumber, TableData>,
-        config: &StoreConfig,
+        (config, written_s): (&StoreConfig, i64),
         spare: Vec<Buffer>,
     ) -> Self {
         let sources = tables
@@ -68,7 +68,7 @@ impl Encoder {
             partition: 0,
             at: None,
             rows_are_done: false,
-            writers: WindowWriters::new(owner, numbers, config),
+            writers: WindowWriters::new(owner, numbers, config, written_s),
             spare,
             outputs: Vec::new(),
         }

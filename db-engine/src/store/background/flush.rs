@@ -131,8 +131,9 @@ impl Store {
         self.is_short = false;
         self.note_oldest();
         let (owner, spare) = ((self.epoch, self.shard), std::mem::take(&mut self.spare_pieces));
-        let encoder =
-            Encoder::new(owner, self.file_numbers.clone(), &self.tables, &self.config, spare);
+        let numbers = self.file_numbers.clone();
+        let written = (&self.config, self.clock.now_s());
+        let encoder = Encoder::new(owner, numbers, &self.tables, written, spare);
         self.task = Task::Encode(encoder, Committed { sequence: self.applied.sequence, tables });
     }
 

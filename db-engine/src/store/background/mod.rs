@@ -182,8 +182,9 @@ impl Store {
         self.journal.length = script.journal_length;
         self.recorded = script.log_end;
         let Some(committed) = script.committed else {
-            self.compacting.replaced(&script.outputs, &script.removed);
-            self.take_compacted(script.outputs, &script.removed);
+            let outputs = self.hand_over(script.outputs, &script.removed);
+            self.compacting.replaced(&outputs, &script.removed);
+            self.take_compacted(outputs, &script.removed);
             self.forget(&script.removed);
             return self.note_sstables();
         };
@@ -199,7 +200,7 @@ impl Store {
             let Some(file) = output.file else { continue };
             if let Some(table) = self.tables.get_mut(&output.summary.table) {
                 table.counts.flush_bytes += output.summary.bytes;
-                table.add(output.summary, output.index, file);
+                table.add((output.summary, output.index, file), None);
             } else {
                 // The table was dropped meanwhile.
                 self.unwanted.push(output.summary.id);
@@ -214,7 +215,7 @@ impl Store {
 
     /// Takes in what others were compacted into. A read under way that has looked at all of those
     /// need not look at it.
-    fn take_compacted(&mut self, outputs: Vec<Output>, inputs: &[SstableId]) {
+    pub(super) fn take_compacted(&mut self, outputs: Vec<Output>, inputs: &[SstableId]) {
         for Output { summary, index, file, .. } in outputs {
             let Some(file) = file else { continue };
             let Some(table) = self.tables.get_mut(&summary.table) else {
@@ -226,12 +227,12 @@ impl Store {
             table.counts.compaction_bytes += summary.bytes;
             let inputs = table.sstables.iter().filter(|one| inputs.contains(&one.summary.id));
             let added = inputs.map(|one| one.added).max().unwrap_or(table.added);
-            table.insert(Sstable { summary, index, file, added });
+            table.insert(Sstable { summary, index, file, added, holders: None });
         }
     }
 
     /// Removes the files of sstables that do not count any more, as soon as no read uses them.
-    fn forget(&mut self, removed: &[SstableId]) {
+    pub(super) fn forget(&mut self, removed: &[SstableId]) {
         let mut removed: BTreeSet<SstableId> = removed.iter().copied().collect();
         for (number, table) in &mut self.tables {
             let gone = table.take(&removed);
@@ -261,7 +262,7 @@ impl Store {
         let free: Vec<_> = self.unused.extract_if(.., is_free).collect();
         for (sstable, is_removed) in free {
             self.close(sstable.file);
-            if is_removed {
+            if is_removed && sstable.let_go() {
                 self.remove_file(sstable.summary.id);
             }
         }

@@ -27,7 +27,7 @@ pub(in crate::store) type PartitionStart<'a> = (Token, &'a [u8], Option<Deletion
 #[derive(Debug)]
 pub(in crate::store) struct Output {
     pub summary: Summary,
-    pub index: Index,
+    pub index: Arc<Index>,
     /// All its bytes, or the last of them, one piece after the other; each lent to the device while
     /// it is written.
     pub pieces: Vec<Buffer>,
@@ -83,13 +83,20 @@ pub(in crate::store) struct WindowWriters {
     pub open: BTreeMap<i64, WindowWriter>,
     pub piece_bytes: usize,
     block_bytes: usize,
+    /// When they are written, in seconds since the Unix epoch.
+    written_s: i64,
 }
 
 impl WindowWriters {
     /// None yet.
-    pub fn new(owner: (u32, u16), numbers: FileNumbers, config: &StoreConfig) -> Self {
+    pub fn new(
+        owner: (u32, u16),
+        numbers: FileNumbers,
+        config: &StoreConfig,
+        written_s: i64,
+    ) -> Self {
         let (piece_bytes, block_bytes) = (config.flush_write_bytes, config.block_bytes);
-        Self { owner, numbers, open: BTreeMap::new(), piece_bytes, block_bytes }
+        Self { owner, numbers, open: BTreeMap::new(), piece_bytes, block_bytes, written_s }
     }
 
     /// The writer of the file that takes rows of this window.
@@ -105,7 +112,9 @@ impl WindowWriters {
             Entry::Vacant(place) => {
                 let (epoch, shard) = self.owner;
                 let id = SstableId { epoch, shard, sequence: self.numbers.next() };
-                let writer = Writer::new(id, table, window).with_block_bytes(self.block_bytes);
+                let writer = Writer::new(id, table, window)
+                    .with_block_bytes(self.block_bytes)
+                    .written_at(self.written_s);
                 place.insert(WindowWriter { id, writer, pieces: Vec::new(), partition: None })
             }
         }
@@ -119,7 +128,7 @@ impl WindowWriters {
     pub fn finish_one(&mut self, spare: &mut Vec<Buffer>) -> io::Result<Option<Output>> {
         let Some((_, mut open)) = self.open.pop_first() else { return Ok(None) };
         let (summary, tail) = open.writer.finish();
-        let index = open_index(&summary, &tail)?;
+        let index = Arc::new(open_index(&summary, &tail)?);
         append(&mut open.pieces, &tail, self.piece_bytes, spare);
         Ok(Some(Output { summary, index, pieces: open.pieces, file: None }))
     }

@@ -4,7 +4,7 @@ use std::{ops::Bound, sync::Arc};
 
 use super::inputs::READ_BYTES;
 use crate::{
-    compaction::choice::{Candidate, choose},
+    compaction::choice::{Candidate, Selection, choose},
     mutation::{TableNumber, token::shard_of},
     store::{Store, table::Sstable},
 };
@@ -15,6 +15,8 @@ pub(super) struct Chosen {
     pub inputs: Vec<Arc<Sstable>>,
     /// Whether each window gets an sstable of its own.
     pub splits: bool,
+    /// Nothing is forgotten: what it hides may be where nobody looks here.
+    pub keeps_all: bool,
     /// Thousandths of the time that it may take at least.
     pub share_min: u64,
 }
@@ -22,6 +24,7 @@ pub(super) struct Chosen {
 impl Store {
     /// Begins a compaction, if one is due.
     pub(in crate::store) fn choose_compaction(&mut self, now_us: u64) {
+        self.look_for_rewrites();
         let state = &self.compacting;
         let is_paused = now_us < state.pause_until_us;
         if state.current.is_some() || is_paused || !self.may_choose() {
@@ -36,9 +39,11 @@ impl Store {
             self.choose_due(most).or_else(|| self.choose_major(most))
         };
         self.compacting.major.was_last = is_majors_turn;
-        match chosen {
-            Some(chosen) => self.begin_compaction(chosen),
-            None => self.compacting.is_due = false,
+        if let Some(chosen) = chosen {
+            self.begin_compaction(chosen);
+        } else {
+            self.compacting.is_due = false;
+            self.note_rewrites();
         }
     }
 
@@ -47,12 +52,19 @@ impl Store {
         let last = self.compacting.last.unwrap_or(TableNumber(u32::MAX));
         let behind = self.tables.range((Bound::Excluded(last), Bound::Unbounded));
         behind.chain(self.tables.range(..=last)).find_map(|(number, table)| {
+            if let Some(split) = self.choose_split(*number, table) {
+                return Some(split);
+            }
             let usable: Vec<_> = table.sstables.iter().filter(|one| self.is_usable(one)).collect();
             let candidates: Vec<Candidate> = usable.iter().map(|one| candidate(one)).collect();
-            let selection = choose(&table.settings, &candidates, self.clock.now_us(), most)?;
+            let selection = choose(&table.settings, &candidates, self.clock.now_us(), most);
+            let selection = selection.or_else(|| {
+                let place = self.choose_rewrite(*number, &table.settings, &usable)?;
+                Some(Selection { places: vec![place], splits: false })
+            })?;
             let inputs = selection.places.iter().map(|place| Arc::clone(usable[*place]));
             let (inputs, splits) = (inputs.collect(), selection.splits);
-            Some(Chosen { table: *number, inputs, splits, share_min: 0 })
+            Some(Chosen { table: *number, inputs, splits, keeps_all: false, share_min: 0 })
         })
     }
 

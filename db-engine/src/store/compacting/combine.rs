@@ -12,7 +12,7 @@ use crate::{
     io::{Buffer, Operation, TimeSlice},
     mutation::{
         Deletion, Forgettable, RangeDeletion, RowView, TableNumber, Token, forget, merge,
-        newest_forgotten, shadow,
+        newest_forgotten, shadow, token::shard_of,
     },
     schema::DroppedCells,
     sstable::BlockRow,
@@ -62,6 +62,11 @@ pub(super) struct Combiner {
     pub inputs: Vec<InputFile>,
     table: TableNumber,
     target: Destination,
+    /// How many shards there are, and which has the partition at hand.
+    shards: u16,
+    shard: u16,
+    /// Sstables of shards that have all of theirs.
+    pub ended: Vec<Output>,
     forgettable: Forgettable,
     dropped: Option<Arc<DroppedCells>>,
     /// The timestamp of the newest thing that was left out because it may be forgotten.
@@ -79,7 +84,7 @@ pub(super) struct Combiner {
 
 impl Combiner {
     pub fn new(
-        (table, target): (TableNumber, Destination),
+        (table, target, shards): (TableNumber, Destination, u16),
         inputs: Vec<InputFile>,
         writers: WindowWriters,
         forgettable: Forgettable,
@@ -90,6 +95,9 @@ impl Combiner {
             inputs,
             table,
             target,
+            shards,
+            shard: 0,
+            ended: Vec::new(),
             forgettable,
             forgotten_us: None,
             unreadable: None,
@@ -131,7 +139,10 @@ impl Combiner {
             loop {
                 let piece_bytes = self.writers.piece_bytes;
                 let is_full = |piece: &Buffer| piece.len() >= piece_bytes;
-                if self.writers.open.values().any(|open| open.pieces.first().is_some_and(is_full)) {
+                let mut open = self.writers.open.values();
+                if open.any(|open| open.pieces.first().is_some_and(is_full))
+                    || !self.ended.is_empty()
+                {
                     return Ok(Combined::Ready);
                 }
                 if time.is_over() {
@@ -141,7 +152,7 @@ impl Combiner {
                     self.end_partition();
                     return Ok(Combined::Complete);
                 }
-                self.combine_next(time);
+                self.combine_next(time)?;
                 let mut ends = false;
                 for number in &self.at_entry {
                     self.unreadable = Some(*number);
@@ -179,9 +190,9 @@ impl Combiner {
     }
 
     /// Combines the entries that were found.
-    fn combine_next(&mut self, time: &mut TimeSlice<'_>) {
+    fn combine_next(&mut self, time: &mut TimeSlice<'_>) -> io::Result<()> {
         let first = self.at_entry.first().and_then(|first| self.inputs[*first].peek());
-        let Some(first) = first else { return };
+        let Some(first) = first else { return Ok(()) };
         let place = (first.token, first.key);
         let is_same = |own: &OpenPartition| (own.token, own.key.as_slice()) == place;
         if !self.partition.as_ref().is_some_and(is_same) {
@@ -190,13 +201,14 @@ impl Combiner {
             let own = heads.filter(|head| (head.token, head.key) == place);
             let deletion = own.filter_map(|head| head.deletion).max();
             let (token, key) = (first.token, first.key.to_vec());
-            self.begin_partition(token, key, deletion);
+            self.begin_partition(token, key, deletion)?;
         }
         let ck = {
             let first = self.at_entry.first().and_then(|first| self.inputs[*first].peek());
-            let Some(first) = first else { return };
+            let Some(first) = first else { return Ok(()) };
             if first.rank() == 0 {
-                return time.count(first.key.len());
+                time.count(first.key.len());
+                return Ok(());
             }
             first.ck().to_vec()
         };
@@ -228,10 +240,22 @@ impl Combiner {
         } else {
             self.open_range(&ck);
         }
+        Ok(())
     }
 
-    fn begin_partition(&mut self, token: Token, key: Vec<u8>, deletion: Option<Deletion>) {
+    fn begin_partition(
+        &mut self,
+        token: Token,
+        key: Vec<u8>,
+        deletion: Option<Deletion>,
+    ) -> io::Result<()> {
         self.end_partition();
+        let shard = shard_of(token, self.shards);
+        if std::mem::replace(&mut self.shard, shard) != shard {
+            while let Some(output) = self.finish_one()? {
+                self.ended.push(output);
+            }
+        }
         self.partitions += 1;
         self.partition = Some(OpenPartition {
             number: self.partitions,
@@ -243,13 +267,14 @@ impl Combiner {
             held: Vec::new(),
             held_bytes: 0,
         });
-        let Some(deletion) = deletion else { return };
+        let Some(deletion) = deletion else { return Ok(()) };
         if self.forgettable.covers(deletion) {
             self.forgotten_us = self.forgotten_us.max(Some(deletion.timestamp));
         } else {
             // It stays, whatever else of the partition does.
             self.write(deletion.timestamp, |_| {});
         }
+        Ok(())
     }
 
     fn end_partition(&mut self) {

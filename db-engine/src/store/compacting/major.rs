@@ -53,7 +53,8 @@ pub struct CompactionLeft {
     pub sstables: usize,
     /// Bytes of these.
     pub bytes: u64,
-    /// Sstables that stay as they are: they cannot be read, or hold rows of several shards.
+    /// Sstables that stay as they are: they cannot be read, or hold rows of several shards,
+    /// and are split by themselves.
     pub left_alone: usize,
     /// Whether it waits until there is room on the disk.
     pub waits_for_space: bool,
@@ -113,6 +114,6 @@ impl Store {
         };
         let ids = inputs.iter().map(|input| input.summary.id);
         self.compacting.major.last = if is_last { ids.collect() } else { Vec::new() };
-        Some(Chosen { table, inputs, splits, share_min: SHARE_MIN })
+        Some(Chosen { table, inputs, splits, keeps_all: false, share_min: SHARE_MIN })
     }
 }

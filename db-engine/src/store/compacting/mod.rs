@@ -11,8 +11,10 @@
 
 mod choosing;
 mod combine;
+mod handover;
 mod inputs;
 mod major;
+mod rewriting;
 mod share;
 
 use std::{
@@ -20,13 +22,14 @@ use std::{
     io,
 };
 
-pub use self::major::CompactionLeft;
 use self::{
     choosing::Chosen,
     combine::{Combined, Combiner, Destination},
+    handover::TakeOver,
     inputs::InputFile,
     major::Major,
 };
+pub use self::{handover::SplitSstable, major::CompactionLeft};
 use super::{
     Fatal, Store,
     background::{NO_SPACE_PAUSE_US, Output, Script, Task, WindowWriters},
@@ -49,6 +52,9 @@ const SYNC_BYTES: u64 = 8 << 20;
 
 /// A compaction may take so many bytes of memory, or half of what there is for blocks.
 const MEMORY_BYTES: usize = 1 << 20;
+
+/// A piece of a file that it writes has this part of that at most.
+const PIECE_PART: usize = 8;
 
 /// After the disk was full, a compaction is tried again after so many of the pauses of a flush.
 const NO_SPACE_PAUSES: u64 = 60;
@@ -118,7 +124,9 @@ impl Compaction {
                     if let Some(operation) = self.next_write() {
                         return Ok(vec![operation]);
                     }
-                    match self.combiner.step(time)? {
+                    let combined = self.combiner.step(time)?;
+                    self.finished.append(&mut self.combiner.ended);
+                    match combined {
                         Combined::Missing(reads) => {
                             let reads = reads.into_iter();
                             return Ok(reads
@@ -225,6 +233,9 @@ pub(super) struct Compacting {
     pub current: Option<Compaction>,
     /// Sstables came or went, or were found wanting, since the last choice.
     pub is_due: bool,
+    /// The next second since the Unix epoch at which an sstable is to be written anew for its
+    /// tombstones, for all that is known now.
+    rewrite_due_s: Option<i64>,
     /// Not before this moment, because the disk was full.
     pause_until_us: u64,
     /// Sstables that cannot be read, or of which there is no memory for several blocks at a time.
@@ -237,6 +248,8 @@ pub(super) struct Compacting {
     pub share: u64,
     /// What the operator asked for.
     pub major: Major,
+    /// What other shards have made of sstables is being opened.
+    taken_over: Vec<TakeOver>,
 }
 
 impl Compacting {
@@ -254,7 +267,8 @@ impl Store {
             Some(current) if current.in_flight > 0 => None,
             Some(current) if current.is_ready() => matches!(self.task, Task::Idle).then_some(0),
             Some(current) => Some(current.next_us),
-            None => self.may_choose().then_some(self.compacting.pause_until_us),
+            None if self.may_choose() => Some(self.compacting.pause_until_us),
+            None => self.rewrite_due_us(),
         }
     }
 
@@ -268,14 +282,15 @@ impl Store {
     }
 
     fn begin_compaction(&mut self, chosen: Chosen) {
-        let Chosen { table, inputs, splits, share_min } = chosen;
+        let Chosen { table, inputs, splits, keeps_all, share_min } = chosen;
         let Some(settings) = self.tables.get(&table).map(|table| table.settings.clone()) else {
             return;
         };
+        let keeps_all = keeps_all || self.compacting.keeps_all;
         let ids: Vec<SstableId> = inputs.iter().map(|input| input.summary.id).collect();
         let oldest_us = self.oldest_elsewhere(table, &ids).unwrap_or(i64::MAX);
         let forgettable = Forgettable {
-            written_before_us: if self.compacting.keeps_all { i64::MIN } else { oldest_us },
+            written_before_us: if keeps_all { i64::MIN } else { oldest_us },
             dead_until_s: self.clock.now_s().saturating_sub(i64::from(settings.gc_grace_s)),
         };
         let window_us = settings.window_us.map(|window_us| window_us.max(1));
@@ -285,7 +300,11 @@ impl Store {
             _ => Destination::One(window_us.map_or(0, |window_us| newest.div_euclid(window_us))),
         };
         let owner = (self.epoch, self.shard);
-        let writers = WindowWriters::new(owner, self.file_numbers.clone(), &self.config);
+        let memory_max = MEMORY_BYTES.max(self.config.cache_bytes_max / 2);
+        let mut writers =
+            WindowWriters::new(owner, self.file_numbers.clone(), &self.config, self.clock.now_s());
+        // One piece is filled and another on its way, beside what is read.
+        writers.piece_bytes = writers.piece_bytes.min(memory_max / PIECE_PART);
         let needed_bytes: u64 = inputs.iter().map(|input| input.summary.bytes).sum();
         let reserve_bytes = self.config.log_segment_bytes * 4
             + (self.config.memtable_bytes_max as u64).saturating_mul(2);
@@ -295,14 +314,14 @@ impl Store {
             table,
             inputs: ids,
             combiner: Combiner::new(
-                (table, target),
+                (table, target, self.config.shards),
                 inputs,
                 writers,
                 forgettable,
                 settings.dropped,
             ),
             needed_bytes: needed_bytes.saturating_add(reserve_bytes),
-            memory_max: MEMORY_BYTES.max(self.config.cache_bytes_max / 2),
+            memory_max,
             stage: CompactionStage::FreeSpace,
             in_flight: 0,
             is_given_up: false,

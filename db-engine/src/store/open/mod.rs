@@ -9,18 +9,20 @@
 mod replay;
 mod sstables;
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, atomic::AtomicU16},
+};
 
-pub(super) use sstables::open_sstable;
+pub(super) use sstables::index_of;
 
 use super::StoreConfig;
 use crate::{
     directory::{FoundDirectory, NewRun, Sequential},
     error::Result,
-    io::Operation,
-    mutation::TableNumber,
+    mutation::{TableNumber, token::shard_of},
     schema::TableSettings,
-    sstable::Summary,
+    sstable::{Index, SstableId, Summary},
 };
 pub(super) use replay::{Recovery, ReplayPurpose, replay};
 use sstables::expired;
@@ -31,6 +33,23 @@ pub(super) struct Opened {
     pub run: NewRun,
     /// All sstables.
     pub sstables: Vec<Summary>,
+    /// How many shards use those that have rows of several.
+    holders: BTreeMap<SstableId, Arc<AtomicU16>>,
+    /// What was read of those that were there before.
+    indexes: BTreeMap<SstableId, Arc<Index>>,
+}
+
+impl Opened {
+    /// How many shards use an sstable, if it has rows of several.
+    pub fn holders_of(&self, id: SstableId) -> Option<Arc<AtomicU16>> {
+        self.holders.get(&id).cloned()
+    }
+
+    /// The index of an sstable, which is read unless it was.
+    pub fn index_of(&self, files: &mut Sequential<'_>, summary: &Summary) -> Result<Arc<Index>> {
+        let known = self.indexes.get(&summary.id).map(Arc::clone);
+        known.map_or_else(|| index_of(files, summary), Ok)
+    }
 }
 
 /// Judges what is left to be judged, brings the directory up to date and begins a new run.
@@ -43,16 +62,16 @@ pub(super) fn recover(
 ) -> Result<Opened> {
     let needed = found.run.sstables.values().filter(|summary| tables.contains_key(&summary.table));
     let needed: BTreeMap<_, _> = needed.map(|summary| (summary.id, *summary)).collect();
+    let mut indexes = BTreeMap::new();
     for summary in needed.values() {
-        let (file, _) = open_sstable(files, summary)?;
-        files.run(&summary.id.file_name(), Operation::Close { file })?;
+        indexes.insert(summary.id, index_of(files, summary)?);
     }
-    let mut recovery = Recovery::new(config, 0, tables, ReplayPurpose::Judge);
+    let mut recovery = Recovery::new(config, (0, now_s), tables, ReplayPurpose::Judge);
     replay(files, &found.names, &found.run, &mut recovery)?;
     found.check_rows(recovery.has_blocks || !found.run.sstables.is_empty())?;
 
     let run = found.begin_run(files, config.shards)?;
-    let mut recovery = Recovery::new(config, run.epoch, tables, ReplayPurpose::Apply);
+    let mut recovery = Recovery::new(config, (run.epoch, now_s), tables, ReplayPurpose::Apply);
     let replayed = replay(files, &found.names, &found.run, &mut recovery);
     if let Err(error) = replayed.and_then(|()| recovery.flush(files)) {
         run.abandon(files);
@@ -66,5 +85,11 @@ pub(super) fn recover(
     }
     let sstables: Vec<Summary> = sstables.into_values().collect();
     run.commit(files, found, sstables.clone(), &written)?;
-    Ok(Opened { run, sstables })
+    let holders = sstables.iter().filter_map(|summary| {
+        let owner = |token| shard_of(token, config.shards);
+        let others = owner(summary.token_last) - owner(summary.token_first);
+        (others > 0).then(|| (summary.id, Arc::new(AtomicU16::new(others + 1))))
+    });
+    let holders = holders.collect();
+    Ok(Opened { run, sstables, holders, indexes })
 }

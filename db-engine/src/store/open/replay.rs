@@ -116,6 +116,8 @@ fn check_unused(files: &mut Sequential<'_>, segments: &[SegmentId]) -> Result<()
 pub(in crate::store) struct Recovery<'a> {
     config: &'a StoreConfig,
     epoch: u32,
+    /// Seconds since the Unix epoch.
+    now_s: i64,
     settings: &'a BTreeMap<TableNumber, TableSettings>,
     purpose: ReplayPurpose,
     /// The tables of each shard, so that a file has rows of one.
@@ -133,13 +135,14 @@ pub(in crate::store) struct Recovery<'a> {
 impl<'a> Recovery<'a> {
     pub fn new(
         config: &'a StoreConfig,
-        epoch: u32,
+        (epoch, now_s): (u32, i64),
         settings: &'a BTreeMap<TableNumber, TableSettings>,
         purpose: ReplayPurpose,
     ) -> Self {
         Self {
             config,
             epoch,
+            now_s,
             settings,
             purpose,
             tables: (0..config.shards).map(|_| BTreeMap::new()).collect(),
@@ -228,8 +231,8 @@ impl<'a> Recovery<'a> {
             table.flushing = Some(std::mem::take(&mut table.active).freeze());
         }
         let owner = (self.epoch, NO_SHARD);
-        let mut encoder =
-            Encoder::new(owner, self.numbers.clone(), &tables, self.config, Vec::new());
+        let written = (self.config, self.now_s);
+        let mut encoder = Encoder::new(owner, self.numbers.clone(), &tables, written, Vec::new());
         let Encoded { outputs, .. } = loop {
             if let Some(done) =
                 encoder.step(&mut TimeSlice::endless()).map_err(|error| Error::io(".", error))?

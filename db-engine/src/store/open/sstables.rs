@@ -1,12 +1,12 @@
 //! The sstables of an opening: which are of use, and their indexes.
 
-use std::{collections::BTreeMap, io, path::PathBuf};
+use std::{collections::BTreeMap, io, path::PathBuf, sync::Arc};
 
 use crate::{
     compaction::expiry::droppable,
     directory::Sequential,
     error::{Error, Result},
-    io::FileId,
+    io::Operation,
     mutation::TableNumber,
     schema::TableSettings,
     sstable::{FOOTER_BYTES, Index, SstableId, Summary, read_footer, read_index},
@@ -29,11 +29,14 @@ pub(super) fn expired(
     ids.collect()
 }
 
-/// Opens an sstable for reading.
-pub(in crate::store) fn open_sstable(
+/// The end of a file that is read at once: most indexes are in it.
+const TAIL_BYTES: u64 = 64 << 10;
+
+/// The index of an sstable, if the file is what the manifest says of it.
+pub(in crate::store) fn index_of(
     files: &mut Sequential<'_>,
     summary: &Summary,
-) -> Result<(FileId, Index)> {
+) -> Result<Arc<Index>> {
     let name = summary.id.file_name();
     let corrupt = |offset: u64, error: io::Error| {
         let what = format!("{error}. Restore this directory from a backup");
@@ -41,15 +44,27 @@ pub(in crate::store) fn open_sstable(
     };
     let (file, bytes) = files.open(&name)?;
     let footer_at = bytes.saturating_sub(FOOTER_BYTES as u64);
-    let footer = files.read(&name, file, footer_at, FOOTER_BYTES as u64)?;
-    let footer = read_footer(summary.id, bytes, footer.as_slice())
+    let tail_at = bytes.saturating_sub(TAIL_BYTES);
+    let tail = files.read(&name, file, tail_at, bytes - tail_at)?;
+    let tail_from = |at: u64| {
+        let start = usize::try_from(at.checked_sub(tail_at)?).ok()?;
+        tail.as_slice().get(start..)
+    };
+    let footer = read_footer(summary.id, bytes, tail_from(footer_at).unwrap_or_default())
         .map_err(|error| corrupt(footer_at, error))?;
     if footer.summary != *summary {
         let what = "the manifest says something else of it. Restore this directory from a backup";
         return Err(Error::corrupt(&name, footer_at, what));
     }
-    let index = files.read(&name, file, footer.index.offset, u64::from(footer.index.bytes))?;
-    let index = read_index(&footer, index.as_slice())
-        .map_err(|error| corrupt(footer.index.offset, error))?;
-    Ok((file, index))
+    let (index_at, index_bytes) = (footer.index.offset, footer.index.bytes);
+    let known = tail_from(index_at).and_then(|tail| tail.get(..index_bytes as usize));
+    let index = if let Some(stored) = known {
+        read_index(&footer, stored)
+    } else {
+        let stored = files.read(&name, file, index_at, index_bytes.into())?;
+        read_index(&footer, stored.as_slice())
+    };
+    let index = index.map_err(|error| corrupt(index_at, error))?;
+    files.run(&name, Operation::Close { file })?;
+    Ok(Arc::new(index))
 }

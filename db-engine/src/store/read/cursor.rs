@@ -12,6 +12,7 @@ use super::{
 use crate::{
     memtable::{Memtable, PartitionView, RowLayers, RowVersions},
     sstable::{Block, BlockRow},
+    types::comparable::ABOVE,
 };
 
 /// A place in a memtable. It lasts for a turn: then the memtable may change.
@@ -196,6 +197,40 @@ impl DiskCursor {
         find: &mut FindBlock<'_>,
     ) -> bool {
         self.row = if slice.reverse { self.row - 1 } else { self.row + 1 };
+        self.find_row(slice, seen, find)
+    }
+
+    /// Whether it stands in the partition behind which the slice begins.
+    pub fn is_in_partition(&self, slice: &Slice<'_>) -> bool {
+        let at = self.peek(slice.reverse).map(|row| (row.token, row.key));
+        at.is_some() && at == slice.after.map(|(token, key, _)| (token, key))
+    }
+
+    /// Goes on behind that partition if it stands in it, or does not know where it stands. False
+    /// once there is nothing more for it to stand on.
+    pub fn leave_partition(
+        &mut self,
+        slice: &Slice<'_>,
+        seen: &mut SeenDeletions,
+        find: &mut FindBlock<'_>,
+    ) -> bool {
+        let Some((token, key, _)) = slice.after else { return true };
+        let last = self.block.as_ref().and_then(|block| block.row(block.len().checked_sub(1)?));
+        if last.is_some_and(|last| last.cmp_to(token, key, &[ABOVE]).is_gt()) {
+            if let Some(block) = self.block.as_ref().filter(|_| self.is_in_partition(slice)) {
+                self.row = slice.first_row(block);
+            }
+            return self.find_row(slice, seen, find);
+        }
+        let first = self.number + usize::from(self.block.is_some());
+        self.number = self.sstable.index.block_of_place(token, key, &[ABOVE]).max(first);
+        (self.block, self.has_begun) = (None, false);
+        if self.number >= self.blocks.end {
+            return false;
+        }
+        if let Some(block) = find((self.sstable.summary.id, self.number)) {
+            self.stand_in(block, slice);
+        }
         self.find_row(slice, seen, find)
     }
 

@@ -7,18 +7,19 @@ use std::{
 };
 
 use super::{
-    super::{Page, Partitions, Position, ReadRequest, table::TableData},
+    super::{Page, PageRow, Partitions, Position, ReadRequest, table::TableData},
     DEAD_ROWS_MAX, FindBlock, MissingBlock, Progress,
     cache::BlockId,
     cursor::MemoryCursor,
     deletions::SeenDeletions,
-    slice::{PartitionSpan, RowPlace, Slice},
+    scratch::{Scratch, replace},
+    slice::{PartitionSpan, Slice},
     sources::{ASKED_MAX, ReadSources},
 };
 use crate::{
     io::TimeSlice,
     memtable::Memtable,
-    mutation::{Deletion, RowView, Token, merge, shadow},
+    mutation::{RowView, Token},
     sstable::{Block, BlockRow},
     types::comparable::ABOVE,
 };
@@ -26,63 +27,6 @@ use hashbrown::HashSet;
 
 /// Comparing one more source for the next row takes as long as moving so many bytes.
 const CURSOR_COST_BYTES: usize = 16;
-
-/// Memory for a row that is kept for the next read. A large row gives its memory back.
-const SCRATCH_BYTES_KEPT: usize = 64 << 10;
-
-/// The last row that was merged, in memory that is used again; or the end of a partition, if the
-/// row that was looked at last is behind it.
-#[derive(Default)]
-struct Scratch {
-    /// `None` before the first row.
-    token: Option<Token>,
-    key: Vec<u8>,
-    ck: Vec<u8>,
-    row: Vec<u8>,
-    other: Vec<u8>,
-}
-
-impl Scratch {
-    /// Takes the place of an entry, if that is a row.
-    #[inline]
-    fn come_to(&mut self, entry: &BlockRow<'_>) {
-        let Some((ck, _)) = entry.row else { return };
-        self.token = Some(entry.token);
-        replace(&mut self.key, entry.key);
-        replace(&mut self.ck, ck);
-    }
-
-    fn add(&mut self, version: &[u8], is_first: bool) {
-        if is_first {
-            replace(&mut self.row, version);
-            return;
-        }
-        self.other.clear();
-        merge(&self.row, version, &mut self.other);
-        std::mem::swap(&mut self.row, &mut self.other);
-    }
-
-    fn hide(&mut self, deletion: Deletion) {
-        self.other.clear();
-        shadow(&self.row, deletion.timestamp, &mut self.other);
-        std::mem::swap(&mut self.row, &mut self.other);
-    }
-
-    fn clear(&mut self) {
-        self.token = None;
-        if self.bytes() > SCRATCH_BYTES_KEPT {
-            *self = Self::default();
-        }
-    }
-
-    fn place(&self) -> Option<RowPlace<'_>> {
-        Some((self.token?, &self.key, &self.ck))
-    }
-
-    fn bytes(&self) -> usize {
-        [&self.key, &self.ck, &self.row, &self.other].map(Vec::capacity).iter().sum()
-    }
-}
 
 /// What one step of a merge came to.
 enum MergeStep {
@@ -113,6 +57,8 @@ pub(super) struct Merge {
     /// The read of that first one, while it is looked for.
     first_static: Option<Box<Merge>>,
     last: Scratch,
+    /// How many more rows of the partition at hand count; `None` before the first that does.
+    partition_left: Option<usize>,
     /// Which cursors are at the row that is being merged: those of memtables are counted first.
     at_row: Vec<usize>,
 }
@@ -123,7 +69,7 @@ impl Merge {
         self.sources.clear();
         self.partition = None;
         self.seen.clear();
-        self.statics = None;
+        (self.statics, self.partition_left) = (None, None);
         self.first_static.iter_mut().for_each(|first| first.clear());
         self.last.clear();
     }
@@ -154,7 +100,7 @@ impl Merge {
             return false;
         }
         self.last.clear();
-        self.statics = None;
+        (self.statics, self.partition_left) = (None, None);
         true
     }
 
@@ -223,10 +169,14 @@ impl Merge {
         let at_hand = self.partition.as_ref().map(|(token, key)| (*token, key.as_slice()));
         let slice = Slice::of(request, own, self.last.place(), at_hand);
         let seen = &mut self.seen;
-        let memtables = [Some(&table.active), table.flushing.as_deref()];
-        let memory = memtables.map(|memtable| MemoryCursor::new(memtable?, &slice, seen));
+        let (active, flushing) = (&table.active, table.flushing.as_deref());
+        let memory = [
+            MemoryCursor::new(active, &slice, seen),
+            flushing.and_then(|flushing| MemoryCursor::new(flushing, &slice, seen)),
+        ];
         let waits = self.sources.load(&slice, &memory, seen, find, time);
-        (memtables.map(|one| one.filter(|one| one.has_ranges())), memory, waits)
+        let ranged = [Some(active), flushing].map(|one| one.filter(|one| one.has_ranges()));
+        (ranged, memory, waits)
     }
 
     fn run_rows(
@@ -283,7 +233,10 @@ impl Merge {
                 MergeStep::Range => {}
                 MergeStep::Row(versions) => {
                     page.cost.rows_scanned += versions;
-                    self.finish_row(&slice, request, &ranged, page);
+                    if self.finish_row(&slice, request, &ranged, page, time) {
+                        self.leave_partition((table, request), own, &mut memory, find);
+                        time.count(CURSOR_COST_BYTES * self.sources.disks.len());
+                    }
                 }
             }
             let bytes = self.last.key.len() + self.last.row.len();
@@ -312,7 +265,7 @@ impl Merge {
         memory: &mut [Option<MemoryCursor<'_>>; 2],
         find: &mut FindBlock<'_>,
     ) -> MergeStep {
-        let Self { sources, partition, seen, last, at_row, .. } = self;
+        let Self { sources, partition, seen, last, partition_left, at_row, .. } = self;
         if !sources.put_in_order(slice) {
             return MergeStep::Missing;
         }
@@ -347,7 +300,7 @@ impl Merge {
         }
         let Some(next) = next else { return MergeStep::End };
         if matches!(slice.span, PartitionSpan::Tokens { .. }) {
-            enter(partition, seen, last, &next);
+            enter(partition, (seen, partition_left), last, &next);
         }
         let rank = next.rank();
         if let Some(range) = next.range {
@@ -406,17 +359,41 @@ impl Merge {
         }
     }
 
-    /// Takes the row that was merged into the page, if it is live. Whether the one without a
-    /// clustering key is a static row: then it does not count.
+    /// Goes on behind the partition at hand, of which no more rows are wanted.
+    fn leave_partition<'t>(
+        &mut self,
+        (table, request): (&'t TableData, &ReadRequest),
+        own: &RangeInclusive<i64>,
+        memory: &mut [Option<MemoryCursor<'t>>; 2],
+        find: &mut FindBlock<'_>,
+    ) {
+        let Self { sources, partition, seen, last, at_row, .. } = self;
+        let Some((token, key)) = partition else { return };
+        last.come_to_end(*token, key);
+        let slice = Slice::of(request, own, last.place(), Some((*token, key)));
+        let is_in = |row: BlockRow<'_>| (row.token, row.key) == (*token, key.as_slice());
+        let memtables = [Some(&table.active), table.flushing.as_deref()];
+        for (cursor, memtable) in memory.iter_mut().zip(memtables) {
+            if cursor.as_ref().and_then(MemoryCursor::peek).is_some_and(is_in) {
+                *cursor = memtable.and_then(|one| MemoryCursor::new(one, &slice, seen));
+            }
+        }
+        sources.leave_partition(at_row, &slice, seen, find);
+    }
+
+    /// Takes the row that was merged into the page, if it is live and counts. The one without a
+    /// clustering key may be a static row: that is not counted. True if no more are wanted of its
+    /// partition.
     fn finish_row(
         &mut self,
         slice: &Slice<'_>,
         request: &ReadRequest,
         ranged: &[Option<&Memtable>; 2],
         page: &mut Page,
-    ) {
-        let Self { last, seen, statics, .. } = self;
-        let Some(token) = last.token else { return };
+        time: &mut TimeSlice<'_>,
+    ) -> bool {
+        let Self { last, seen, statics, partition_left, .. } = self;
+        let Some(token) = last.token else { return false };
         let in_memory = ranged.iter().flatten();
         let in_memory = in_memory.filter_map(|one| one.range_deletion(token, &last.key, &last.ck));
         let deletion = seen.of_row(&last.ck, slice.reverse).max(in_memory.max());
@@ -432,13 +409,48 @@ impl Merge {
             last.hide(deletion);
         }
         let is_static = request.static_rows && last.ck.is_empty();
-        if RowView::parse(&last.row).is_ok_and(|row| row.is_live(slice.now_s)) {
-            page.push(token, &last.key, &last.ck, &last.row);
-            *statics = statics.map(|count| count + usize::from(is_static));
-        } else if !is_static {
-            page.add_dead();
+        let is_live = RowView::parse(&last.row).is_ok_and(|row| row.is_live(slice.now_s));
+        if is_static {
+            if is_live {
+                page.push(token, &last.key, &last.ck, &last.row);
+                page.note_static_row();
+                *statics = statics.map(|count| count + 1);
+            }
+            return false;
         }
+        if !is_live || !counts(request, last, page, time) {
+            page.add_dead();
+            return false;
+        }
+        page.push(token, &last.key, &last.ck, &last.row);
+        if request.partition_rows_max == usize::MAX {
+            return false;
+        }
+        let left = partition_left.get_or_insert_with(|| {
+            let goes_on = request.after.as_ref().is_some_and(|after| after.key == last.key);
+            if goes_on { request.partition_rows_left } else { request.partition_rows_max }
+        });
+        *left = left.saturating_sub(1);
+        *left == 0
     }
+}
+
+/// Whether the row that was merged, which is live, counts.
+#[inline]
+fn counts(
+    request: &ReadRequest,
+    last: &mut Scratch,
+    page: &mut Page,
+    time: &mut TimeSlice<'_>,
+) -> bool {
+    let (Some(filter), Some(token)) = (&request.filter, last.token) else { return true };
+    let Scratch { key, ck, row, other, .. } = last;
+    let row = PageRow { token, key, ck, row };
+    let counts = filter.counts(row, page.static_row_of(key), other, time);
+    if counts.is_none() {
+        page.note_unjudged();
+    }
+    counts != Some(false)
 }
 
 /// The static row that comes before all others of a page: of the one partition that is read, or of
@@ -466,7 +478,7 @@ fn first_static_row(request: &ReadRequest, own: &RangeInclusive<i64>) -> Option<
 /// one before is left, and there is no need to see its deletion again.
 fn enter(
     partition: &mut Option<(Token, Vec<u8>)>,
-    seen: &mut SeenDeletions,
+    (seen, left): (&mut SeenDeletions, &mut Option<usize>),
     last: &mut Scratch,
     next: &BlockRow<'_>,
 ) {
@@ -478,14 +490,8 @@ fn enter(
         return;
     }
     seen.clear();
-    last.token = Some(*token);
-    replace(&mut last.key, key);
-    replace(&mut last.ck, &[ABOVE]);
+    *left = None;
+    last.come_to_end(*token, key);
     *token = next.token;
     replace(key, next.key);
-}
-
-fn replace(bytes: &mut Vec<u8>, with: &[u8]) {
-    bytes.clear();
-    bytes.extend_from_slice(with);
 }

@@ -10,6 +10,7 @@ mod cursor;
 mod deletions;
 mod merge;
 mod pending;
+mod scratch;
 mod slice;
 mod sources;
 mod suspended;

@@ -48,8 +48,8 @@ impl<'r> Slice<'r> {
     ) -> Self {
         let mut from = request.from.as_ref().map(Vec::as_slice);
         let mut to = request.to.as_ref().map(Vec::as_slice);
-        let is_row =
-            matches!((from, to), (Bound::Included(from), Bound::Included(to)) if from == to);
+        let is_row = matches!((from, to), (Bound::Included(from), Bound::Included(to))
+            if from.len() == to.len() && (from.is_empty() || from == to));
         let first = request.after.as_ref().map(|after| (after.token, &*after.key, &*after.ck));
         let after = last.or(first);
         let span = match &request.partitions {

@@ -307,14 +307,48 @@ impl ReadSources {
         seen: &mut SeenDeletions,
         find: &mut FindBlock<'_>,
     ) {
-        let Self { disks, by_row, is_by_row, .. } = self;
         let others = numbers.partition_point(|number| *number < first);
         let numbers = &mut numbers[others..];
+        for number in &mut *numbers {
+            *number -= first;
+        }
+        self.move_first(numbers, slice, |disk| disk.advance(slice, seen, find));
+    }
+
+    /// Has the cursors that stand in the partition behind which the slice begins go on there.
+    /// Their numbers are put together in `numbers`.
+    pub fn leave_partition(
+        &mut self,
+        numbers: &mut Vec<usize>,
+        slice: &Slice<'_>,
+        seen: &mut SeenDeletions,
+        find: &mut FindBlock<'_>,
+    ) {
+        if !self.is_by_row {
+            self.disks.retain_mut(|disk| disk.leave_partition(slice, seen, find));
+            return;
+        }
+        let is_in = |number: &usize| self.disks[*number].is_in_partition(slice);
+        numbers.clear();
+        numbers.extend(self.in_order().take_while(is_in));
+        self.move_first(numbers, slice, |disk| disk.leave_partition(slice, seen, find));
+    }
+
+    /// Moves these cursors, which are the first in order, to rows behind the others of their own
+    /// sstables. Those that have none are taken out.
+    #[inline]
+    fn move_first(
+        &mut self,
+        numbers: &mut [usize],
+        slice: &Slice<'_>,
+        mut go_on: impl FnMut(&mut DiskCursor) -> bool,
+    ) {
+        let Self { disks, by_row, is_by_row, .. } = self;
         by_row.truncate(by_row.len() - numbers.len());
         // One that is taken out leaves its number to the last one.
         numbers.sort_unstable();
-        for number in numbers.iter().rev().map(|number| number - first) {
-            if !disks[number].advance(slice, seen, find) {
+        for &mut number in numbers.iter_mut().rev() {
+            if !go_on(&mut disks[number]) {
                 disks.swap_remove(number);
                 let moved = disks.len();
                 by_row

@@ -5,6 +5,7 @@
 
 use std::{
     collections::{BTreeMap, HashMap},
+    ops::Bound,
     sync::Arc,
 };
 
@@ -23,14 +24,14 @@ pub(in crate::store) struct SuspendedReads {
     /// In the order in which they were suspended.
     reads: BTreeMap<u64, SuspendedRead>,
     /// Their numbers, by the request that goes on with them.
-    numbers: HashMap<Arc<ReadRequest>, u64>,
+    numbers: HashMap<Arc<ReadIdentity>, u64>,
     suspended: u64,
     bytes: usize,
     bytes_max: usize,
 }
 
 struct SuspendedRead {
-    next: Arc<ReadRequest>,
+    next: Arc<ReadIdentity>,
     merge: Box<Merge>,
     bytes: usize,
     /// When it is forgotten, by what has elapsed.
@@ -58,7 +59,7 @@ impl SuspendedReads {
         if !merge.suspend(position) {
             return Some(merge);
         }
-        let next = Arc::new(identity(request, position));
+        let next = Arc::new(ReadIdentity::of(request, position));
         let bytes = size_of::<SuspendedRead>() + merge.bytes() + next.bytes();
         if bytes > self.bytes_max {
             return Some(merge);
@@ -76,7 +77,7 @@ impl SuspendedReads {
     /// The read that goes on where this request begins, if it is still there.
     pub(super) fn take(&mut self, request: &ReadRequest, now_us: u64) -> Option<Box<Merge>> {
         let position = request.after.as_ref().filter(|_| !self.reads.is_empty())?;
-        let read = self.take_out(&identity(request, position))?;
+        let read = self.take_out(&ReadIdentity::of(request, position))?;
         (now_us < read.until_us).then_some(read.merge)
     }
 
@@ -110,7 +111,7 @@ impl SuspendedReads {
         }
     }
 
-    fn take_out(&mut self, next: &ReadRequest) -> Option<SuspendedRead> {
+    fn take_out(&mut self, next: &ReadIdentity) -> Option<SuspendedRead> {
         let number = self.numbers.remove(next)?;
         let read = self.reads.remove(&number)?;
         self.bytes -= read.bytes;
@@ -118,23 +119,52 @@ impl SuspendedReads {
     }
 }
 
-/// What two requests have in common if one read can answer them: all but how large the page is and
-/// when it is read.
-fn identity(request: &ReadRequest, after: &Position) -> ReadRequest {
-    let partitions = match &request.partitions {
-        // Where it began does not matter behind the position.
-        Partitions::Range { to, .. } => Partitions::Range { from: after.token.0, to: *to },
-        one @ Partitions::One { .. } => one.clone(),
-    };
-    ReadRequest {
-        partitions,
-        from: request.from.clone(),
-        to: request.to.clone(),
-        reverse: request.reverse,
-        after: Some(after.clone()),
-        columns: request.columns.clone(),
-        static_rows: request.static_rows,
-        bypass_cache: request.bypass_cache,
-        ..ReadRequest::scan(request.table, 0, 0, 0)
+/// What two requests have in common if one read can answer them: all but how large the page is,
+/// which rows count, and when it is read.
+#[derive(PartialEq, Eq, Hash)]
+struct ReadIdentity {
+    table: TableNumber,
+    partitions: Partitions,
+    from: Bound<Vec<u8>>,
+    to: Bound<Vec<u8>>,
+    reverse: bool,
+    after: Position,
+    columns: Option<Arc<[u16]>>,
+    static_rows: bool,
+    bypass_cache: bool,
+}
+
+impl ReadIdentity {
+    fn of(request: &ReadRequest, after: &Position) -> Self {
+        let partitions = match &request.partitions {
+            // Where it began does not matter behind the position.
+            Partitions::Range { to, .. } => Partitions::Range { from: after.token.0, to: *to },
+            one @ Partitions::One { .. } => one.clone(),
+        };
+        Self {
+            table: request.table,
+            partitions,
+            from: request.from.clone(),
+            to: request.to.clone(),
+            reverse: request.reverse,
+            after: after.clone(),
+            columns: request.columns.clone(),
+            static_rows: request.static_rows,
+            bypass_cache: request.bypass_cache,
+        }
+    }
+
+    /// Bytes that it takes.
+    fn bytes(&self) -> usize {
+        let key = match &self.partitions {
+            Partitions::One { key, .. } => key.len(),
+            Partitions::Range { .. } => 0,
+        };
+        let bound = |bound: &Bound<Vec<u8>>| match bound {
+            Bound::Included(ck) | Bound::Excluded(ck) => ck.len(),
+            Bound::Unbounded => 0,
+        };
+        let after = self.after.key.len() + self.after.ck.len();
+        size_of::<Self>() + key + bound(&self.from) + bound(&self.to) + after
     }
 }

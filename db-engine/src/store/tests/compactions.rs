@@ -3,7 +3,8 @@
 use super::{Machine, ReadRequest, TABLE, TableSettings, flush_and_close, partition};
 use crate::{
     io::{Clock as _, Random, sim::SimDisk},
-    schema::SizeTiers,
+    mutation::{Builder, Write, token},
+    schema::{SizeTiers, TombstoneRule},
     store::Store,
 };
 
@@ -112,7 +113,7 @@ fn a_table_that_is_dropped_while_it_is_compacted_leaves_no_file() {
 #[test]
 fn a_compaction_that_is_given_up_last_of_all_lets_go_of_its_files() {
     let mut last_of_all = 0;
-    for (seed, turns) in (0..40).flat_map(|seed| (1..8).map(move |turns| (seed, turns))) {
+    for (seed, turns) in (0..80).flat_map(|seed| (1..8).map(move |turns| (seed, turns))) {
         let (machine, mut store) = due_on(SimDisk::new(seed));
         (0..turns).for_each(|_| turn(&mut store));
         store.drop_table(TABLE);
@@ -178,4 +179,118 @@ fn sstables_of_rows_that_are_too_large_for_the_memory_are_left_alone() {
         assert_eq!((metrics.compactions, metrics.compactions_failed, metrics.sstables), (0, 0, 5));
         assert_eq!(machine.pages(&mut store, partition(b"boiler")).len(), 5);
     }
+}
+
+#[test]
+fn files_of_any_size_are_compacted_in_little_memory() {
+    let mut machine = Machine::new();
+    machine.tables.get_mut(&TABLE).unwrap().window_us = None;
+    let mut random = Random(5);
+    for file in 0..4 {
+        let mut store = machine.open();
+        for ck in 0..300 {
+            let value: Vec<u8> = (0..250).flat_map(|_| random.next_u64().to_le_bytes()).collect();
+            machine.write(&mut store, b"boiler", file * 300 + ck, &value, 0);
+        }
+        flush_and_close(store);
+    }
+    machine.tables.get_mut(&TABLE).unwrap().tiers = Some(SizeTiers::default());
+    let mut store = machine.open();
+    settle(&machine, &mut store);
+    assert_eq!((store.metrics().compactions, store.metrics().sstables), (1, 1));
+    assert!(store.metrics().sstable_bytes > 2 << 20);
+}
+
+/// A table with an sstable of which a third is deleted, and one of an older row if that is wanted.
+fn a_third_deleted(rule: TombstoneRule, has_older: bool) -> Machine {
+    let mut machine = Machine::new();
+    let settings = machine.tables.get_mut(&TABLE).unwrap();
+    (settings.window_us, settings.gc_grace_s) = (None, 100);
+    (settings.tiers, settings.tombstones) = (Some(SizeTiers::default()), Some(rule));
+    if has_older {
+        let mut store = machine.open();
+        machine.write(&mut store, b"older", 0, b"x", 0);
+        machine.clock.advance(1_000_000);
+        flush_and_close(store);
+    }
+    let mut store = machine.open();
+    for ck in 0..10_u32 {
+        machine.write(&mut store, b"boiler", ck, b"x", 0);
+        let now_us = machine.clock.now_us();
+        let write = Write { timestamp: now_us + 1, ttl_s: 0, now_s: now_us / 1_000_000 };
+        let mut bytes = Vec::new();
+        let mut builder = Builder::new(&mut bytes, TABLE, token::token(b"boiler"), b"boiler");
+        if ck % 2 == 0 {
+            builder.delete_row(&ck.to_be_bytes(), &write);
+            builder.finish().unwrap();
+            machine.put(&mut store, &bytes);
+        }
+    }
+    flush_and_close(store);
+    machine
+}
+
+const RULE: TombstoneRule = TombstoneRule { threshold: 0.3, interval_s: 1_000, unchecked: false };
+
+/// When a file with tombstones of the start is due, in seconds after it: they count from the end of
+/// their bin, and then the grace is over.
+const GRACE_OVER_S: i64 = 63 + 100;
+
+#[test]
+fn an_sstable_with_many_tombstones_is_written_anew_when_it_is_time() {
+    for (interval_s, due_s) in [(1_000, 1_000), (10, GRACE_OVER_S)] {
+        let machine = a_third_deleted(TombstoneRule { interval_s, ..RULE }, false);
+        let mut store = machine.open();
+        settle(&machine, &mut store);
+        let told = store.report(&[TABLE]).remove(0);
+        assert_eq!((told.tombstones, told.counted), (0, 15), "they count from the end of a bin");
+        let wakes_us = store.deadline_us().expect("it will be due");
+        assert_eq!(wakes_us - machine.clock.elapsed_us(), due_s.cast_unsigned() * 1_000_000);
+        machine.clock.advance((due_s - 1) * 1_000_000);
+        turn(&mut store);
+        settle(&machine, &mut store);
+        assert_eq!(store.metrics().compactions, 0, "not yet");
+        assert_eq!(store.report(&[TABLE])[0].tombstones, 5);
+        machine.clock.advance(1_000_000);
+        settle(&machine, &mut store);
+        let metrics = store.metrics();
+        assert_eq!((metrics.compactions, metrics.compactions_forgetting), (1, 1));
+        let told = store.report(&[TABLE]).remove(0);
+        assert_eq!((told.tombstones, told.counted), (0, 10));
+        assert_eq!(store.deadline_us(), None, "nothing is left for which to wake up");
+        assert_eq!(machine.pages(&mut store, partition(b"boiler")).len(), 5);
+    }
+}
+
+#[test]
+fn an_sstable_that_may_hide_something_elsewhere_is_not_written_anew() {
+    for unchecked in [false, true] {
+        let machine = a_third_deleted(TombstoneRule { unchecked, ..RULE }, true);
+        let mut store = machine.open();
+        for times in 1..=3 {
+            machine.clock.advance(1_000_000_000);
+            settle(&machine, &mut store);
+            let metrics = store.metrics();
+            let compactions = if unchecked { times } else { 0 };
+            assert_eq!((metrics.compactions, metrics.compactions_forgetting), (compactions, 0));
+            assert_eq!(store.report(&[TABLE])[0].tombstones, 5, "they stay");
+        }
+        // With the other one they become one file, in which nothing is hidden elsewhere.
+        store.compact_tables(&[TABLE]);
+        settle(&machine, &mut store);
+        assert_eq!(store.report(&[TABLE])[0].tombstones, 0);
+    }
+}
+
+#[test]
+fn a_table_whose_rule_becomes_stricter_is_looked_at() {
+    let machine = a_third_deleted(TombstoneRule { threshold: 0.34, ..RULE }, false);
+    let mut store = machine.open();
+    machine.clock.advance(2_000_000_000);
+    settle(&machine, &mut store);
+    assert_eq!((store.metrics().compactions, store.deadline_us()), (0, None));
+    let settings = machine.tables[&TABLE].clone();
+    store.define(TABLE, TableSettings { tombstones: Some(RULE), ..settings });
+    settle(&machine, &mut store);
+    assert_eq!(store.metrics().compactions, 1);
 }

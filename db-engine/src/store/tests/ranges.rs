@@ -3,12 +3,11 @@
 
 use super::*;
 use crate::{
-    budget::{Budget, Share},
     io::{Buffer, Random},
     memtable::Pool,
     mutation::{MutationView, RowView, Token},
     store::{
-        Partitions, Position,
+        PageRow, Partitions, Position, RowFilter,
         background::{Encoder, FileNumbers},
         table::TableData,
     },
@@ -16,6 +15,32 @@ use crate::{
 
 /// A clustering key or a bound.
 type Key = Vec<u8>;
+
+/// When a row or a static one was written, which its cell says.
+fn written_at(row: &[u8]) -> i64 {
+    let cell = RowView::parse(row).unwrap().cell(1, 0).unwrap();
+    i64::from_be_bytes(*cell.value.first_chunk().unwrap())
+}
+
+/// Whether a row counts for [`EveryThird`]: it depends on the static row, if there is one.
+fn is_third(written: i64, static_row: Option<i64>) -> bool {
+    (written + static_row.unwrap_or_default()) % 3 == 0
+}
+
+#[derive(Debug)]
+struct EveryThird;
+
+impl RowFilter for EveryThird {
+    fn counts(
+        &self,
+        row: PageRow<'_>,
+        static_row: Option<PageRow<'_>>,
+        _: &mut Vec<u8>,
+        _: &mut TimeSlice<'_>,
+    ) -> Option<bool> {
+        Some(is_third(written_at(row.row), static_row.map(|row| written_at(row.row))))
+    }
+}
 
 /// What was written to a partition, in the fewest words.
 #[derive(Default)]
@@ -215,9 +240,13 @@ impl ModelRun {
         let bytes_max = [1, 100, usize::MAX, usize::MAX][self.index(4)];
         let static_rows = self.random.below(4) != 0;
         let goes_on = self.random.below(4) != 0;
-        let common = ReadRequest { rows_max, bytes_max, static_rows, goes_on, ..everything() };
-        if self.random.below(3) == 0 {
-            return common;
+        let filters = self.random.below(2) == 0;
+        let filter = filters.then(|| Arc::new(EveryThird) as Arc<dyn RowFilter>);
+        let common =
+            ReadRequest { rows_max, filter, bytes_max, static_rows, goes_on, ..everything() };
+        if self.random.below(2) == 0 {
+            let partition_rows_max = [1, 2, 5, usize::MAX][self.index(4)];
+            return ReadRequest { partition_rows_max, ..common };
         }
         let (token, key) = partition_key(self.random.below(PARTITIONS));
         let partitions = Partitions::One { token, key };
@@ -258,7 +287,32 @@ impl ModelRun {
             rows.reverse();
         }
         rows.retain(|row| request.after.as_ref().is_none_or(|at| is_behind(request, row, at)));
-        rows
+        rows.retain(|(token, key, _, written)| {
+            let of_static = self.static_row(request, *token, key);
+            request.filter.is_none() || is_third(*written, of_static)
+        });
+        let partitions = rows.chunk_by(|a, b| a.1 == b.1);
+        let first = |rows: &[(Token, Key, Key, i64)]| {
+            let goes_on = request.after.as_ref().is_some_and(|after| after.key == rows[0].1);
+            let left = request.partition_rows_left;
+            let most = if goes_on { left } else { request.partition_rows_max };
+            rows[..rows.len().min(most)].to_vec()
+        };
+        partitions.flat_map(first).collect()
+    }
+
+    /// What is asked for behind a page that ended here.
+    fn next_page(request: &mut ReadRequest, position: &Position, rows: &[(Token, Key, Key, i64)]) {
+        let goes_on = request.after.as_ref().is_some_and(|after| after.key == position.key);
+        let left = request.partition_rows_left;
+        let most = if goes_on { left } else { request.partition_rows_max };
+        let given = rows.iter().filter(|row| row.1 == position.key).count();
+        if most != usize::MAX {
+            request.partition_rows_left = most - given;
+            let is_left = position.ck == [0xFF];
+            assert!(is_left || most > given, "it is not behind the partition: {position:?}");
+        }
+        request.after = Some(position.clone());
     }
 
     /// When the static row was written, if it is live and wanted.
@@ -276,11 +330,7 @@ impl ModelRun {
             let page = self.page(&request);
             let mut rows: Vec<_> = page
                 .rows()
-                .map(|row| {
-                    let cell = RowView::parse(row.row).unwrap().cell(1, 0).unwrap();
-                    let written = i64::from_be_bytes(*cell.value.first_chunk().unwrap());
-                    (row.token, row.key.to_vec(), row.ck.to_vec(), written)
-                })
+                .map(|row| (row.token, row.key.to_vec(), row.ck.to_vec(), written_at(row.row)))
                 .collect();
             if request.static_rows {
                 self.check_statics(&request, &rows, &what);
@@ -295,9 +345,10 @@ impl ModelRun {
                 expected.retain(|row| !is_behind(&request, row, end));
             }
             assert_eq!(rows, expected, "{what}, behind {:?}", request.after);
-            let Some(Position { token, key, ck }) = page.position().cloned() else { break };
-            assert!(!ck.is_empty() || !request.static_rows, "{what}: cut behind a static row");
-            request.after = Some(Position { token, key, ck });
+            let Some(position) = page.position() else { break };
+            let is_static = position.ck.is_empty() && request.static_rows;
+            assert!(!is_static, "{what}: cut behind a static row");
+            Self::next_page(&mut request, position, &rows);
             self.disturb();
             if self.random.below(4) == 0 {
                 self.write();
@@ -383,7 +434,7 @@ fn a_flush_that_is_cut_by_time_writes_the_same() {
                 (1, 0),
                 FileNumbers::default(),
                 &tables,
-                &run.machine.config,
+                (&run.machine.config, 0),
                 Vec::new(),
             );
             for steps in 0.. {
@@ -400,98 +451,5 @@ fn a_flush_that_is_cut_by_time_writes_the_same() {
         let (steps, cut) = written(|clock| TimeSlice::new(clock, 0));
         assert!(at_once == 0 && steps > 20, "{steps} steps");
         assert!(cut == whole, "seed {seed}");
-    }
-}
-
-/// Deletes rows with these numbers, from the first to before the second.
-fn delete_range(machine: &mut Machine, store: &mut Store, from: u32, to: u32) {
-    let now_us = machine.clock.now_us();
-    let write = Write { timestamp: now_us, ttl_s: 0, now_s: now_us / 1_000_000 };
-    let mut bytes = Vec::new();
-    let mut builder = Builder::new(&mut bytes, TABLE, token::token(b"boiler"), b"boiler");
-    builder.delete_range(&from.to_be_bytes(), &to.to_be_bytes(), &write);
-    builder.finish().unwrap();
-    machine.put(store, &bytes);
-}
-
-#[test]
-fn a_file_of_deleted_ranges_stays_as_long_as_it_hides_something() {
-    for ttl_s in [0, 5_000] {
-        let mut machine = Machine::new();
-        let mut store = machine.open();
-        for ck in 0..10 {
-            machine.write(&mut store, b"boiler", ck, b"value", ttl_s);
-        }
-        flush_and_close(store);
-        let mut store = machine.open();
-        machine.clock.advance(1_000_000);
-        delete_range(&mut machine, &mut store, 3, 8);
-        flush_and_close(store);
-        let left: Vec<u32> = if ttl_s == 0 { vec![0, 1, 2, 8, 9] } else { Vec::new() };
-        let files = if ttl_s == 0 { 2 } else { 0 };
-        let mut store = machine.open();
-        assert_eq!(store.tables[&TABLE].sstables.len(), 2, "it hides rows that are there");
-        machine.clock.advance(10_000_000_000);
-        for _ in 0..2 {
-            for _ in 0..100 {
-                store.turn_end();
-                store.poll(&mut Vec::new()).unwrap();
-            }
-            let rows = machine.pages(&mut store, partition(b"boiler"));
-            assert_eq!(rows.into_iter().map(|row| row.1).collect::<Vec<_>>(), left);
-            assert_eq!(store.tables[&TABLE].sstables.len(), files, "{ttl_s}");
-            flush_and_close(store);
-            store = machine.open();
-        }
-    }
-}
-
-/// Of very many ranges each is a step of its own, and a read of one row does not take any.
-#[test]
-fn reads_are_cut_by_time_among_deleted_ranges() {
-    const RANGES: u32 = 5_000;
-    let mut machine = Machine::new();
-    machine.config.block_bytes = 1_000;
-    machine.config.read_us = 0;
-    machine
-        .tables
-        .insert(TABLE, TableSettings { gc_grace_s: 1_000_000, ..TableSettings::default() });
-    let mut store = machine.open();
-    machine.write(&mut store, b"boiler", 7, b"old", 0);
-    machine.write(&mut store, b"boiler", 2 * RANGES + 2, b"old", 0);
-    machine.clock.advance(1);
-    for number in 0..RANGES {
-        delete_range(&mut machine, &mut store, 2 * number, 2 * number + 1);
-    }
-    for is_in_memory in [true, false] {
-        for (reverse, from) in [(false, 0), (true, 0), (false, 2 * RANGES)] {
-            let from = Bound::Included(u32::to_be_bytes(from).to_vec());
-            let request = ReadRequest { from: from.clone(), reverse, ..partition(b"boiler") };
-            let request = ReadRequest { now_s: START_US / 1_000_000, ..request };
-            let (mut page, mut turns) = (Page::default(), 0);
-            let budget = Arc::new(Budget::default());
-            store.charge_reads_to(&budget);
-            let mut time = TimeSlice::new(&*machine.clock, 0);
-            let mut is_read = store.read(Tag(0), &request, &mut page, &mut time).unwrap();
-            while !is_read {
-                turns += 1;
-                let held = budget.taken(Share::Answers);
-                assert!(held < 20_000, "those that it has passed are forgotten: {held} bytes");
-                let mut done = Vec::new();
-                store.turn_end();
-                store.poll(&mut done).unwrap();
-                for done in done {
-                    let Done::Read(_, found) = done else { panic!("{done:?}") };
-                    (page, is_read) = (*found, true);
-                }
-            }
-            let is_short = is_in_memory || from != Bound::Included(vec![0; 4]);
-            assert_eq!(page.len(), if from == Bound::Included(vec![0; 4]) { 2 } else { 1 });
-            assert_eq!(turns < 20, is_short, "{turns} turns");
-            assert!(is_short || turns >= RANGES, "{turns} turns");
-            assert_eq!(page.dead(), 0, "ranges are no rows");
-        }
-        flush_and_close(store);
-        store = machine.open();
     }
 }

@@ -2,6 +2,7 @@
 //! bounded in bytes and time, and never stands for what does not count any more.
 
 use super::*;
+use crate::store::{PageRow, ReadCost, RowFilter};
 
 /// A store with this many sstables, of which each has rows 7 and `100 + number`.
 fn with_sstables(machine: &mut Machine, count: u32) -> Store {
@@ -98,6 +99,16 @@ fn what_is_kept_answers_its_own_statement_alone() {
     assert!(is_resumed(&machine, &mut store, &ReadRequest { rows_max: 3, ..next.clone() }));
     // It is taken by the one that goes on.
     assert!(!is_resumed(&machine, &mut store, &ReadRequest { goes_on: false, ..next }));
+
+    // Which rows count is asked anew.
+    let few = ReadRequest { partition_rows_max: 2, ..everything() };
+    for (left, rows) in [(1, 1), (3, 3)] {
+        let next = first_page(&machine, &mut store, &few);
+        let next = ReadRequest { partition_rows_left: left, rows_max: 9, ..next };
+        let resumed = store.metrics().reads_resumed;
+        assert_eq!(machine.read(&mut store, &next).len(), rows);
+        assert_eq!(store.metrics().reads_resumed, resumed + 1);
+    }
 }
 
 #[test]
@@ -197,4 +208,108 @@ fn a_partition_that_is_written_in_front_of_what_was_looked_at_is_there() {
     machine.write(&mut store, &keys[last + 1], 1, b"value", 0);
     let page = machine.read(&mut store, &ReadRequest { after: Some(position), ..request });
     assert_eq!(page.rows().map(|row| row.key).collect::<Vec<_>>(), [&keys[last + 1]]);
+}
+
+/// Every fifth row.
+#[derive(Debug)]
+struct EveryFifth;
+
+impl RowFilter for EveryFifth {
+    fn counts(
+        &self,
+        row: PageRow<'_>,
+        _: Option<PageRow<'_>>,
+        _: &mut Vec<u8>,
+        _: &mut TimeSlice<'_>,
+    ) -> Option<bool> {
+        Some(row.ck.last().is_some_and(|last| last % 5 == 0))
+    }
+}
+
+/// Reads all pages. Gives how many rows there were, how many pages, what all of them cost, and how
+/// many were resumed.
+fn all_pages(
+    machine: &Machine,
+    store: &mut Store,
+    request: &ReadRequest,
+) -> (usize, u64, ReadCost, u64) {
+    let (mut request, before) = (request.clone(), store.metrics().clone());
+    let (mut rows, mut pages, mut cost) = (0, 0, ReadCost::default());
+    loop {
+        let page = machine.read(store, &request);
+        rows += page.len();
+        pages += 1;
+        cost.rows_scanned += page.cost.rows_scanned;
+        cost.blocks_read += page.cost.blocks_read;
+        cost.blocks_found += page.cost.blocks_found;
+        let Some(position) = page.position() else { break };
+        assert_eq!(page.len(), request.rows_max, "a page ends with the row that fills it");
+        request.after = Some(position.clone());
+    }
+    (rows, pages, cost, store.metrics().reads_resumed - before.reads_resumed)
+}
+
+/// Nothing was read behind the last row of a page that counts, so each block is read once.
+#[test]
+fn a_page_of_rows_that_count_goes_on_with_the_blocks_at_hand() {
+    let mut machine = Machine::new();
+    machine.config.cache_bytes_max = 4 << 20;
+    with_sstables(&mut machine, 40);
+    for request in [partition(b"boiler"), everything()] {
+        for goes_on in [true, false] {
+            let mut store = machine.open();
+            let filter = Some(Arc::new(EveryFifth) as Arc<dyn RowFilter>);
+            let request =
+                ReadRequest { goes_on, filter, rows_max: 2, bypass_cache: true, ..request.clone() };
+            let (rows, pages, cost, resumed) = all_pages(&machine, &mut store, &request);
+            // 100, 105 and so on; and each sstable has row 7 and one of its own.
+            assert_eq!((rows, pages, cost.rows_scanned), (8, 5, 80));
+            let once = 40;
+            assert_eq!(resumed, if goes_on { pages - 1 } else { 0 });
+            assert_eq!(cost.blocks_read == once, goes_on, "{} blocks", cost.blocks_read);
+        }
+    }
+}
+
+#[test]
+fn a_scan_reads_nothing_of_the_rest_of_a_partition() {
+    const PARTITIONS: u32 = 20;
+    const ROWS: u32 = 200;
+    const SSTABLES: u32 = 4;
+    let mut machine = Machine::new();
+    machine.config.block_bytes = 300;
+    machine.config.cache_bytes_max = 4 << 20;
+    for number in 0..SSTABLES {
+        let mut store = machine.open();
+        for partition in 0..PARTITIONS {
+            let mut bytes = Vec::new();
+            for ck in (number..ROWS).step_by(SSTABLES as usize) {
+                bytes.extend(machine.mutation(&partition.to_be_bytes(), ck, b"value", 0));
+            }
+            machine.put(&mut store, &bytes);
+        }
+        flush_and_close(store);
+    }
+    let whole = {
+        let mut store = machine.open();
+        let request = ReadRequest { rows_max: 1 << 20, bypass_cache: true, ..everything() };
+        all_pages(&machine, &mut store, &request).2.blocks_read
+    };
+    for goes_on in [true, false] {
+        let mut store = machine.open();
+        let request = ReadRequest {
+            goes_on,
+            partition_rows_max: 2,
+            rows_max: 4,
+            bypass_cache: true,
+            ..everything()
+        };
+        let (rows, pages, cost, resumed) = all_pages(&machine, &mut store, &request);
+        assert_eq!((rows, cost.rows_scanned), (40, 40), "no other row is merged");
+        assert_eq!(resumed, if goes_on { pages - 1 } else { 0 });
+        // Of each sstable, where a partition begins, and maybe where the one before ends.
+        let begins = u64::from(2 * PARTITIONS * SSTABLES);
+        let read = cost.blocks_read;
+        assert!(!goes_on || read <= begins && 4 * read < whole, "{read} blocks of {whole}");
+    }
 }

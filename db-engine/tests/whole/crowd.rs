@@ -1,0 +1,105 @@
+//! The whole engine with a number of clients, on a clock on which time goes by as it is looked
+//! at, so that what takes turns can be counted.
+
+use super::{
+    Engine,
+    client::{Client, query},
+};
+use crate::{
+    simulated::START_US,
+    wire::client::{Answer, op},
+};
+use sandglass_db::{
+    io::{Clock, ManualClock, Random, sim::SimDisk},
+    server::Limits,
+    store::StoreConfig,
+};
+use std::sync::Arc;
+
+/// An engine in one thread and its clients, on a clock on which time goes by as it is looked at.
+pub struct Crowd {
+    pub engine: Engine,
+    random: Random,
+    pub clients: Vec<Client<()>>,
+}
+
+impl Crowd {
+    pub fn new(shards: u16, count: usize) -> Self {
+        let clock = Arc::new(ManualClock::ticking(START_US, 20));
+        let config = StoreConfig { shards, ..StoreConfig::default() };
+        let limits = Limits {
+            frame_bytes_max: 16 << 20,
+            connections_max: 1_000,
+            in_flight_max: 4_096,
+            output_bytes_max: 4 << 20,
+        };
+        let mut engine = Engine::open_with(&SimDisk::new(3), &clock, &config, 1, limits).unwrap();
+        let connect = |_| Client::connect(&mut engine, 0, ());
+        let clients = (0..count).map(connect).collect();
+        let mut crowd = Self { engine, random: Random(1), clients };
+        for client in 0..count {
+            crowd.send(client);
+            crowd.wait(client, 1);
+        }
+        crowd
+    }
+
+    pub fn ask(&mut self, client: usize, text: &str) {
+        self.clients[client].ask(op::QUERY, &query(text), ());
+    }
+
+    /// Gives the engine all that a client wants to send.
+    pub fn send(&mut self, client: usize) {
+        while !self.clients[client].is_sent() {
+            self.clients[client].push(&mut self.engine, &mut self.random);
+        }
+    }
+
+    pub fn turn(&mut self) {
+        for shard in 0..self.engine.shards() {
+            self.engine.turn(shard).unwrap();
+        }
+    }
+
+    pub fn answers(&mut self, client: usize) -> Vec<Answer> {
+        let answers = self.clients[client].take(&mut self.engine, usize::MAX);
+        answers.into_iter().map(|((), answer)| answer).collect()
+    }
+
+    /// Takes turns until a client has so many answers; gives them, and the time that it took.
+    pub fn wait(&mut self, client: usize, count: usize) -> (Vec<Answer>, u64) {
+        let begun_us = self.engine.clock.elapsed_us();
+        let mut all = Vec::new();
+        while all.len() < count {
+            self.turn();
+            all.extend(self.answers(client));
+        }
+        (all, self.engine.clock.elapsed_us() - begun_us)
+    }
+
+    /// A statement that must succeed, of the last client.
+    pub fn run(&mut self, text: &str) -> Answer {
+        let last = self.clients.len() - 1;
+        self.ask(last, text);
+        self.send(last);
+        let answer = self.wait(last, 1).0.remove(0);
+        answer.kind();
+        answer
+    }
+
+    /// Takes turns until a client has an answer; gives it, how many turns that took, and the
+    /// longest of them in time.
+    pub fn turns_until_answer(&mut self, client: usize) -> (Answer, u32, u64) {
+        self.send(client);
+        let (mut turns, mut longest_us) = (0, 0);
+        loop {
+            let before_us = self.engine.clock.elapsed_us();
+            self.turn();
+            longest_us = longest_us.max(self.engine.clock.elapsed_us() - before_us);
+            turns += 1;
+            if let Some(answer) = self.answers(client).pop() {
+                return (answer, turns, longest_us);
+            }
+        }
+    }
+}
