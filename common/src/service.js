@@ -37,14 +37,37 @@ function createLogger(name) {
   )
 }
 
+/** @typedef {(reason: string, code: number) => Promise<void>} Stop */
+
+/** SIGTERM and SIGINT stop a service. @param {Stop} stop */
+function bySignals(stop) {
+  for (const signal of /** @type {const} */ (['SIGTERM', 'SIGINT'])) {
+    process.on(signal, () => void stop(signal, 0))
+  }
+}
+
+/**
+ * The process that started this one stops it, by a message: a signal to their group reaches both,
+ * and would be a second one here.
+ *
+ * @param {Stop} stop
+ */
+export function byParent(stop) {
+  for (const signal of ['SIGTERM', 'SIGINT']) process.on(signal, () => {})
+  process.on('message', (/** @type {{ stop?: boolean }} */ message) => {
+    if (message.stop) void stop('the first process stops', 0)
+  })
+}
+
 /**
  * Runs a service until SIGTERM or SIGINT, then stops what `start` registered, last first. A second
  * signal ends the process at once.
  *
  * @param {string} name
  * @param {(context: { logger: Logger, onStop: OnStop }) => Promise<void>} start
+ * @param {(stop: Stop) => void} [listen]  To what stops it, in the place of signals.
  */
-export async function run(name, start) {
+export async function run(name, start, listen = bySignals) {
   const logger = createLogger(name)
   /** @type {{ name: string, stop: () => unknown }[]} */
   const stops = []
@@ -70,9 +93,7 @@ export async function run(name, start) {
     process.exit(code)
   }
 
-  for (const signal of /** @type {const} */ (['SIGTERM', 'SIGINT'])) {
-    process.on(signal, () => void stop(signal, 0))
-  }
+  listen(stop)
   process.on('uncaughtException', (error) => {
     logger.fatal({ err: error }, 'unexpected error')
     void stop('unexpected error', 1)

@@ -2,6 +2,8 @@
  * Everything between what MQTT or HTTP bring and the database, joined but not started.
  */
 
+import { readdir } from 'node:fs/promises'
+import { join } from 'node:path'
 import { Semaphore } from '@sandglass/common/semaphore'
 import { Topics } from '@sandglass/common/topics'
 import { Counts } from './counts.js'
@@ -17,6 +19,7 @@ import { SlotClock } from './rollup/slot-clock.js'
 import { Latest } from './sensors/latest.js'
 import { Registry } from './sensors/registry.js'
 import { Statuses } from './sensors/statuses.js'
+import { spoolIndex } from './spool/directory.js'
 import { Diversion } from './spool/diversion.js'
 import { Drain } from './spool/drain.js'
 import { Spool } from './spool/spool.js'
@@ -213,7 +216,31 @@ function joinSpool(spool, pipeline, counts) {
  */
 export async function openSpool(spool, counts) {
   const { messages, lost } = await spool.open()
-  counts.recovered = messages
-  counts.spooled = messages - lost
-  counts.lost = lost
+  counts.recovered += messages
+  counts.spooled += messages - lost
+  counts.lost += lost
+}
+
+/**
+ * Opens what processes left that there are no more, since there are fewer than before.
+ *
+ * @param {object} parts
+ * @param {Pipeline} parts.pipeline
+ * @param {Counts} parts.counts
+ * @param {string} parts.directory  Of the spool of the first process.
+ * @param {number} parts.count  Of processes.
+ * @param {import('pino').Logger} parts.logger
+ * @returns {Promise<{ spool: Spool, drain: Drain }[]>}
+ */
+export async function openLeftSpools({ pipeline, counts, directory, count, logger }) {
+  const opened = []
+  for (const name of await readdir(directory)) {
+    const index = spoolIndex(name)
+    if (index === undefined || index < count) continue
+    const spool = new Spool({ directory: join(directory, name), bytesMax: 0, logger })
+    const drain = joinSpool(spool, pipeline, counts)
+    await openSpool(spool, counts)
+    opened.push({ spool, drain })
+  }
+  return opened
 }

@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 /** The ingest service: MQTT in, rows out. */
 
+import cluster from 'node:cluster'
 import { randomUUID } from 'node:crypto'
 import { hostname } from 'node:os'
 import { Database } from '@sandglass/common/database'
@@ -8,20 +9,32 @@ import { KeyStore } from '@sandglass/common/key-store'
 import { createRegistry } from '@sandglass/common/metrics'
 import { isLoopback, readOptions, requireLoopback, SettingError } from '@sandglass/common/options'
 import { ROLLUP_SHARDS } from '@sandglass/common/rollup'
-import { run } from '@sandglass/common/service'
+import { byParent, run } from '@sandglass/common/service'
 import { Access } from './broker/entrance/access.js'
 import { clientOptionsOf } from './external/settings.js'
 import { buildHttp } from './http/app.js'
 import { replay } from './http/replay.js'
-import { buildIngest, openSpool } from './ingest.js'
+import { buildIngest, openLeftSpools, openSpool } from './ingest.js'
 import { registerMetrics, stats } from './metrics.js'
-import { identityOf, listensOf, options as specs } from './options.js'
+import {
+  identityOf,
+  listensOf,
+  processesOf,
+  shareOf,
+  sharesSensors,
+  options as specs,
+} from './options.js'
+import { DIRECTORY_VARIABLE, INDEX_VARIABLE } from './processes/first.js'
+import { Member } from './processes/member.js'
+import { RemoteBroker } from './processes/remote-broker.js'
+import { joinHealth, joinMetrics, joinStats } from './processes/reports.js'
 import { RewriteStore } from './rewrite/store.js'
 import { RewriteWorker } from './rewrite/worker.js'
 import { createRollupStore } from './rollup/store.js'
 import { RollupWorker } from './rollup/worker.js'
 import { BucketWidths, SAMPLE_MS } from './sensors/bucket-widths.js'
 import { repairLatest } from './sensors/repair-latest.js'
+import { runFirst } from './several.js'
 import { inside, outside } from './source.js'
 import { SANDGLASS_LIMITS } from './write/batcher.js'
 import { Storage } from './write/storage.js'
@@ -43,7 +56,7 @@ const STOP_HOLD_MS_MAX = 5_000
  *   Record<string, any>} IngestOptions
  */
 
-const options = /** @type {IngestOptions} */ (
+const given = /** @type {IngestOptions} */ (
   readOptions(
     {
       name: 'ingest',
@@ -54,8 +67,23 @@ const options = /** @type {IngestOptions} */ (
   )
 )
 
+const count = processesOf(given)
+
+/** This process as one of several. */
+const member = cluster.isWorker
+  ? new Member({
+      index: Number(process.env[INDEX_VARIABLE]),
+      count,
+      directory: String(process.env[DIRECTORY_VARIABLE]),
+    })
+  : undefined
+
+const options = member ? shareOf(given, member.index, count) : given
+
 // A broker gives the messages of a sensor to any of the processes.
-options.shareSensors ||= options.mqttUrl !== undefined
+options.shareSensors = sharesSensors(options)
+
+/** @typedef {import('./http/app.js').Health} Health */
 
 /** @param {boolean} isUp */
 const upOrDown = (isUp) => (isUp ? 'up' : 'down')
@@ -86,6 +114,8 @@ function openSource({ pipeline: sink, statuses, memory }, database, logger) {
     if (access && isOpen) logger.warn({ kind }, 'keys travel without encryption: listen with TLS')
   }
   return inside({
+    broker: member && new RemoteBroker(member.hub),
+    member,
     sink,
     memory,
     limits: options,
@@ -102,29 +132,54 @@ function openSource({ pipeline: sink, statuses, memory }, database, logger) {
  * @param {object} what
  * @param {ReturnType<typeof buildIngest>} what.parts
  * @param {Storage} what.storage
- * @param {import('prom-client').Registry} what.metrics
- * @param {import('./external/external.js').External | undefined} what.external
- * @param {Database} what.database
+ * @param {{ contentType: string, metrics: () => Promise<string> }} what.metrics
  * @param {() => unknown} what.stats
+ * @param {() => Health | Promise<Health>} what.health
  */
-function openHttp({ parts, storage, metrics, external, database, stats: tell }) {
+function openHttp({ parts, storage, metrics, stats: tell, health }) {
   const { pipeline } = parts
   const accept = (/** @type {import('./message/message.js').Message} */ message) =>
     pipeline.accept(message)
   return buildHttp({
     sink: pipeline,
     registry: metrics,
-    health: () => ({
-      ok: database.isUp && (external?.isConnected ?? true),
-      database: upOrDown(database.isUp),
-      ...(external && { broker: upOrDown(external.isConnected) }),
-    }),
+    health,
     stats: tell,
     replay: (ids, retention) => replay(ids, { ...parts, reader: storage, accept, retention }),
     bodies: parts.memory.shares.bodies,
     bodyBytesMax: options.bodyBytesMax,
     isLoopback: isLoopback(options.ingestHttp),
   })
+}
+
+/**
+ * What ingest tells about itself; one of several processes asks all of them.
+ *
+ * @param {Parameters<typeof stats>[0]} measured
+ */
+function reportsOf(measured) {
+  const { database, external } = measured
+  const metrics = createRegistry('sandglass_ingest_')
+  registerMetrics(metrics, measured)
+  const own = {
+    metrics,
+    stats: () => ({ ...stats(measured), pid: process.pid }),
+    health: () => ({
+      ok: database.isUp && (external?.isConnected ?? true),
+      database: upOrDown(database.isUp),
+      ...(external && { broker: upOrDown(external.isConnected) }),
+    }),
+  }
+  if (!member) return own
+  member.answer({ ...own, metrics: () => metrics.getMetricsAsJSON() })
+  return {
+    metrics: {
+      contentType: metrics.contentType,
+      metrics: async () => joinMetrics(await member.ask('metrics')),
+    },
+    stats: async () => joinStats(await member.ask('stats')),
+    health: async () => joinHealth(await member.ask('health'), count),
+  }
 }
 
 /**
@@ -168,7 +223,14 @@ function startWork({ rollups, rewrites, widths }, onStop) {
   })
 }
 
-await run('ingest', async ({ logger, onStop }) => {
+/** @param {Parameters<Parameters<typeof run>[1]>[0]} life */
+async function serve({ logger, onStop }) {
+  if (options.mqttUrl && options.ingestProcesses > 1) {
+    throw new SettingError(
+      '--ingest-processes is for devices that connect here: with --mqtt-url start several, each ' +
+        'with its own --spool-dir and --ingest-http.',
+    )
+  }
   requireLoopback('--ingest-http', options.ingestHttp, options.allowRemote)
   if (options.topicTemplates.touches(options.lineTopic)) {
     throw new SettingError('--topic-templates and --line-topic share topics: change one of them.')
@@ -181,26 +243,21 @@ await run('ingest', async ({ logger, onStop }) => {
   const { registry, measurements, writer, batcher, places, counts } = parts
   const { spool, diversion, drain, inFlight } = parts
   const source = openSource(parts, database, logger)
-  const { external } = source
   onStop('writer', () => writer.stop())
   onStop('registry', () => registry.stop())
   if (spool) {
     await openSpool(spool, counts)
     onStop('spool', () => spool.close())
   }
+  const isFirst = spool !== undefined && (member?.index ?? 0) === 0
+  const left = isFirst
+    ? await openLeftSpools({ ...parts, directory: spool.directory, count, logger })
+    : []
+  onStop('spools that were left', () => Promise.all(left.map(({ spool: one }) => one.close())))
 
   const work = buildWork({ ...parts, storage, keyspace, logger })
-  const metrics = createRegistry('sandglass_ingest_')
-  const measured = { ...parts, ...source, ...work, database }
-  registerMetrics(metrics, measured)
-  const http = openHttp({
-    parts,
-    storage,
-    metrics,
-    external,
-    database,
-    stats: () => stats(measured),
-  })
+  const reports = reportsOf({ ...parts, ...source, ...work, database })
+  const http = openHttp({ parts, storage, ...reports })
   onStop('http', () => http.close())
   await http.listen(options.ingestHttp)
 
@@ -229,8 +286,12 @@ await run('ingest', async ({ logger, onStop }) => {
   if (database.isSandglass) batcher.limits = SANDGLASS_LIMITS
   void registry.start()
   void drain?.run()
+  for (const { drain: one } of left) void one.run()
   startWork(work, onStop)
   void repairLatest({ ...parts, storage, keyspace, logger })
   const { host, port } = options.ingestHttp
   logger.info({ mqtt, http: `${host}:${port}` }, 'ready')
-})
+}
+
+if (count > 1 && !member) await run('ingest', (life) => runFirst({ ...life, options, count }))
+else await run('ingest', serve, member && byParent)

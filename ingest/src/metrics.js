@@ -8,17 +8,16 @@ import { Counter, Gauge } from 'prom-client'
 /** @typedef {import('./counts.js').Counts} Counts */
 /** @typedef {import('./histogram.js').Histogram} Histogram */
 /** @typedef {import('./broker/server.js').MqttServer} MqttServer */
-/** @typedef {import('./broker/broker.js').Broker} Broker */
 /** @typedef {import('./external/external.js').External} External */
 
 /**
  * @typedef {object} Measured
  * @property {Counts} counts
  * @property {MqttServer} [server]  Of the broker inside,
- * @property {Broker} [broker]  and that.
+ * @property {import('./source.js').AnyBroker} [broker]  and that.
  * @property {External} [external]  The broker in their place.
  * @property {import('./message/in-flight.js').InFlight} inFlight
- * @property {import('./memory.js').MemoryBudget} memory
+ * @property {{ shares: Partial<import('./memory.js').MemoryBudget['shares']> }} memory
  * @property {import('./spool/spool.js').Spool | undefined} spool
  * @property {import('./write/hashed.js').Places} places
  * @property {import('./write/past.js').Past} past
@@ -116,6 +115,24 @@ export function registerMetrics(registry, measured) {
 }
 
 /**
+ * The broker in a process of its own.
+ *
+ * @param {import('prom-client').Registry} registry
+ * @param {Pick<Measured, 'memory'>} measured
+ * @param {{ dropped: number }} broker
+ */
+export function registerBrokerAlone(registry, measured, broker) {
+  registerMemory(registry, measured)
+  registerFanout(registry, broker)
+}
+
+/** @param {import('prom-client').Registry} registry  @param {{ dropped: number }} [broker] */
+function registerFanout(registry, broker) {
+  const help = 'messages that subscribers had no room for'
+  define(Counter, registry, PREFIX)('fanout_dropped_total', help, () => broker?.dropped ?? 0)
+}
+
+/**
  * @param {typeof Counter | typeof Gauge} Kind
  * @param {import('prom-client').Registry} registry
  * @param {string} prefix
@@ -137,7 +154,7 @@ function define(Kind, registry, prefix) {
     })
 }
 
-/** @param {import('prom-client').Registry} registry  @param {Measured} measured */
+/** @param {import('prom-client').Registry} registry  @param {Pick<Measured, 'memory'>} measured */
 function registerMemory(registry, { memory }) {
   const shares = Object.entries(memory.shares)
   /** @type {[typeof Counter | typeof Gauge, string, string, 'bytes' | 'bytesMax' | 'refused'][]} */
@@ -195,9 +212,7 @@ function registerServer(registry, { server, broker, statuses }) {
     return server?.sessions.subscriptionsRefused ?? 0
   })
   registerCut(registry, server)
-  counter('fanout_dropped_total', 'messages that subscribers had no room for', () => {
-    return broker?.dropped ?? 0
-  })
+  registerFanout(registry, broker)
 }
 
 /** @param {import('prom-client').Registry} registry  @param {MqttServer | undefined} server */

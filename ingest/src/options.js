@@ -1,5 +1,8 @@
 /** The options of ingest: what each means, in which unit, and why its default is what it is. */
 
+import { existsSync } from 'node:fs'
+import { availableParallelism } from 'node:os'
+import { join } from 'node:path'
 import { databaseOptions } from '@sandglass/common/database'
 import {
   address,
@@ -19,6 +22,12 @@ import { SETTLE_MS } from './sensors/placement.js'
 
 const KIB = 1024
 const MIB = 1024 * KIB
+
+/**
+ * Cores for each process, by default: of what a message costs the engine takes a quarter, the cores
+ * are not ours alone, and a process that has nothing to do costs memory.
+ */
+const CORES_OF_PROCESS = 4
 
 /** The cap of the spool: none, or a useful one. @param {string} text */
 function spoolBytes(text) {
@@ -109,6 +118,11 @@ export const options = [
   },
   { flag: '--mqtt-client-key <file>', help: 'its key, in PEM', parse: contents },
   {
+    flag: '--ingest-processes <count>',
+    help: 'processes that share the ports and the sensors (default: one on up to seven cores, two on 8, four on 16)',
+    parse: integer(1, 64),
+  },
+  {
     flag: '--share-sensors',
     help: 'other ingest processes receive measurements of the same sensors (always with --mqtt-url)',
   },
@@ -185,7 +199,7 @@ export const options = [
   },
   {
     flag: '--connections-max <count>',
-    help: 'most MQTT connections; more are refused',
+    help: 'most MQTT connections of a process; more are refused',
     default: '20000',
     parse: integer(1, 1_000_000),
   },
@@ -211,6 +225,52 @@ export const options = [
   requireKeys,
   allowRemote,
 ]
+
+/**
+ * How many processes share the work.
+ *
+ * @param {Record<string, any>} settings
+ */
+export function processesOf({ ingestProcesses, mqttUrl }, cores = availableParallelism()) {
+  if (mqttUrl) return 1
+  return ingestProcesses ?? Math.max(1, Math.floor(cores / CORES_OF_PROCESS))
+}
+
+/** The spool of a process, in that of the first one. @param {string} all  @param {number} index */
+const spoolOf = (all, index) => join(all, `process-${index}`)
+
+/**
+ * Whether rows may be placed as several processes place them, by their values: now, or before, when
+ * there were more processes. What they left in spools may be stored already.
+ *
+ * @param {Record<string, any>} settings
+ */
+export function sharesSensors({ shareSensors, mqttUrl, spoolDir }) {
+  return shareSensors || mqttUrl !== undefined || existsSync(spoolOf(spoolDir, 1))
+}
+
+/**
+ * What one of several processes may take of what all may, and its own spool. That of the first is
+ * where it is with one process.
+ *
+ * @template {Record<string, any>} Settings
+ * @param {Settings} settings
+ * @param {number} index
+ * @param {number} count
+ * @returns {Settings}
+ */
+export function shareOf(settings, index, count) {
+  const part = (/** @type {number | undefined} */ all) => all && Math.floor(all / count)
+  return {
+    ...settings,
+    shareSensors: true,
+    memoryBytesMax: part(settings.memoryBytesMax),
+    heldBytesMax: part(settings.heldBytesMax),
+    qos0BytesMax: part(settings.qos0BytesMax),
+    spoolBytesMax: part(settings.spoolBytesMax),
+    spoolDir: index === 0 ? settings.spoolDir : spoolOf(settings.spoolDir, index),
+  }
+}
 
 /**
  * Where devices connect.

@@ -13,12 +13,26 @@ import { External } from './external/external.js'
 /** @typedef {import('pino').Logger} Logger */
 
 /**
+ * The broker: in this process, or in the first one of several.
+ *
+ * @typedef {object} AnyBroker
+ * @property {(sessions: import('./broker/broker.js').Subscriptions) => Promise<void>} start
+ * @property {() => Promise<void>} stop
+ * @property {(port: import('./broker/port.js').Port) => unknown} handle
+ * @property {(name: string) => void} forget
+ * @property {(message: import('./message/message.js').Message) => void} publish
+ * @property {boolean} isFull
+ * @property {number} dropped
+ * @property {() => void} onRoom
+ */
+
+/**
  * @typedef {object} Source
  * @property {() => Promise<string>} start  Begins to take messages; resolves to where.
  * @property {(holdMsMax: number) => Promise<void>} stop  Takes no more, and waits so many
  *   milliseconds at most for what is held.
  * @property {MqttServer} [server]
- * @property {Broker} [broker]
+ * @property {AnyBroker} [broker]
  * @property {External} [external]
  */
 
@@ -36,11 +50,14 @@ import { External } from './external/external.js'
  * @param {import('@sandglass/common/topics').Topics} parts.topics
  * @param {Logger} parts.logger
  * @param {import('./broker/server.js').Clock} [parts.clock]
+ * @param {AnyBroker} [parts.broker]
+ * @param {import('./processes/member.js').Member} [parts.member]  Of several processes.
  */
-export function inside({ memory, listens, identity, ...parts }) {
+export function inside({ memory, listens, identity, member, ...parts }) {
   const { shares } = memory
-  const broker = new Broker({ shares, logger: parts.logger })
-  const server = new MqttServer({ ...parts, broker, shares })
+  /** @type {AnyBroker} */
+  const broker = parts.broker ?? new Broker({ shares, logger: parts.logger })
+  const server = new MqttServer({ ...parts, broker, shares, member })
   return {
     broker,
     server,
@@ -52,10 +69,12 @@ export function inside({ memory, listens, identity, ...parts }) {
         const port = await server.start(one, identity)
         places.push(`${one.kind}://${one.listen.host}:${port}`)
       }
+      await member?.start((line, bytes) => server.take(line, bytes))
       return places.join(' ')
     },
     /** @param {number} holdMsMax */
     async stop(holdMsMax) {
+      member?.stop()
       await server.stop(holdMsMax)
       await broker.stop()
     },

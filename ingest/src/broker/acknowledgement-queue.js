@@ -6,6 +6,15 @@
 /** Taken entries that are kept before the queue is cut. */
 const QUEUE_CUT = 64
 
+/**
+ * What is acknowledged in its order besides messages; a DISCONNECT, too.
+ *
+ * @typedef {object} Due
+ * @property {number} type  `pubrec` or `disconnect`.
+ * @property {number} packetId
+ * @property {boolean} isSettled
+ */
+
 /** @template {{ readonly isSettled: boolean }} T */
 export class AcknowledgementQueue {
   /** @type {T[]} */

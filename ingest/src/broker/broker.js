@@ -96,8 +96,10 @@ export class Broker {
   /** What a client may do is decided anew each time: the rights of its key may be gone. */
   #authorize() {
     this.#aedes.authorizeSubscribe = (client, subscription, done) => {
-      const isGranted = connectionOf(client).subscribe(subscription.topic)
-      done(null, isGranted ? subscription : null)
+      const give = (/** @type {boolean} */ isGranted) => done(null, isGranted ? subscription : null)
+      const answer = connectionOf(client).subscribe(subscription.topic)
+      if (answer instanceof Promise) void answer.then(give)
+      else give(answer)
     }
     this.#aedes.authorizePublish = (client, will, done) => {
       const isAllowed = client !== null && connectionOf(client).mayPublishWill(will.topic)
@@ -110,7 +112,7 @@ export class Broker {
   }
 
   /** Whether anybody subscribed to anything. */
-  get #hasSubscribers() {
+  get hasSubscribers() {
     return this.#exchange.listeners.size > this.#ownListeners || this.#persistence.subscribers > 0
   }
 
@@ -133,12 +135,12 @@ export class Broker {
    * Gives a message to whoever subscribed, and keeps it if it is retained. While too many are on
    * their way those of QoS 0 are dropped; of the others the server takes no more.
    *
-   * @param {Message} message
+   * @param {Pick<Message, 'topic' | 'payload' | 'qos' | 'retain' | 'bytes'>} message
    */
   publish(message) {
     const { topic, payload, qos, retain, bytes } = message
     // Most installations have no subscriber, and finding that out anew would cost the most.
-    if (!retain && !this.#hasSubscribers) return
+    if (!retain && !this.hasSubscribers) return
     if (qos > 0) {
       this.#fanout.add(bytes)
     } else if (!this.#fanout.take(bytes)) {
@@ -166,7 +168,7 @@ export class Broker {
   }
 }
 
-/** @param {import('aedes').Client} client */
+/** @param {import('aedes').Client} client  @returns {import('./port.js').Served} */
 function connectionOf(client) {
   return portOf(client).connection
 }

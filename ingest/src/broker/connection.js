@@ -48,14 +48,7 @@ export const STOPPING = 'the service stops'
 /** @typedef {import('./entrance/connect-packet.js').Connect} Connect */
 /** @typedef {'fresh' | 'connecting' | 'open' | 'leaving' | 'closed'} Stage */
 
-/**
- * What is acknowledged in its order besides messages; a DISCONNECT, too.
- *
- * @typedef {object} Due
- * @property {number} type  `pubrec` or `disconnect`.
- * @property {number} packetId
- * @property {boolean} isSettled
- */
+/** @typedef {import('./acknowledgement-queue.js').Due} Due */
 
 export class Connection {
   /** What its key allows; undefined where none is required. @type {Grant | undefined} */
@@ -108,11 +101,7 @@ export class Connection {
     this.heardMs = server.clockMs()
     this.#socket = socket
     this.#framer = new Framer(server.limits.packetBytesMax)
-    socket.on('data', (chunk) => {
-      if (this.stage === 'leaving' || this.stage === 'closed') return
-      this.#framer.push(chunk)
-      this.read()
-    })
+    socket.on('data', (chunk) => this.receive(chunk))
     socket.on('held', () => this.#countHeld())
     socket.on('end', () => {
       this.#isEnded = true
@@ -135,6 +124,13 @@ export class Connection {
   /** The session, while no other connection has taken it over. */
   get #ownSession() {
     return this.session?.connection === this ? this.session : undefined
+  }
+
+  /** @param {Buffer} chunk */
+  receive(chunk) {
+    if (this.stage === 'leaving' || this.stage === 'closed') return
+    this.#framer.push(chunk)
+    this.read()
   }
 
   /** Takes the packets that are there, up to a limit. */
@@ -267,6 +263,10 @@ export class Connection {
     const code = refusalOf(connect)
     if (code !== undefined) {
       this.#refuse(code, 'its CONNECT asks for what there is not')
+      return
+    }
+    if (this.server.passOn(connect.clientId, this.#socket, this.#framer)) {
+      this.close('its client belongs to another process', true)
       return
     }
     // [MQTT-3.1.2-24]
@@ -471,8 +471,9 @@ export class Connection {
    * their way, without an acknowledgement.
    *
    * @param {string} [reason]
+   * @param {boolean} [isPassedOn]  Its socket is not ours any more.
    */
-  close(reason = 'closed') {
+  close(reason = 'closed', isPassedOn = false) {
     if (this.stage === 'closed') return
     const isLeaving = this.stage === 'leaving'
     this.stage = 'closed'
@@ -489,7 +490,7 @@ export class Connection {
     } else {
       port?.destroy()
     }
-    if (this.#socket.destroyed) return
+    if (isPassedOn || this.#socket.destroyed) return
     this.#socket.resume()
     this.#socket.destroySoon()
     setTimeout(() => this.#socket.destroy(), LINGER_MS_MAX).unref()

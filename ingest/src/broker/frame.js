@@ -100,6 +100,11 @@ export class Framer {
     this.#end += chunk.length
   }
 
+  /** The current packet and what waits behind it, in bytes of their own. */
+  fromPacket() {
+    return Buffer.from(this.buffer.subarray(this.packetStart, this.#end))
+  }
+
   /**
    * Lets go of the chunk in which a few last bytes lie: one byte of a packet must not keep 64 KiB
    * of others, which are done with.

@@ -8,11 +8,24 @@
 
 import { Duplex } from 'node:stream'
 
+/**
+ * The connection of a client: here, or in another process (`processes/hub.js`).
+ *
+ * @typedef {object} Served
+ * @property {import('@sandglass/common/keys').Grant | undefined} grant  What its key allows.
+ * @property {{ topics: import('@sandglass/common/topics').Topics }} server
+ * @property {(filter: string) => boolean | Promise<boolean>} subscribe  Whether it may.
+ * @property {(topic: string) => boolean} mayPublishWill
+ * @property {(bytes: Buffer) => void} send
+ * @property {() => void} opened
+ * @property {(reason?: string) => void} close
+ */
+
 export class Port extends Duplex {
   #isAnswered
 
   /**
-   * @param {import('./connection.js').Connection} connection
+   * @param {Served} connection
    * @param {boolean} isAnswered  Whether the client has a CONNACK: that of aedes is then left out.
    */
   constructor(connection, isAnswered) {

@@ -20,7 +20,7 @@ const STOP_MS_MAX = 2_000
 /** How often sessions whose clients have been away for too long are ended, in milliseconds. */
 const AGE_MS = 60_000
 
-/** @typedef {import('node:net').Socket} Socket */
+/** @typedef {import('./listener.js').Line} Line */
 /** @typedef {import('@sandglass/common/memory-share').MemoryShare} MemoryShare */
 /** @typedef {import('../message/message.js').Message} Message */
 /** @typedef {import('../sensors/statuses.js').Status} Status */
@@ -61,9 +61,10 @@ export class MqttServer {
   #logger
   #clock
   #keyWatch
+  #member
   /** @type {Set<Connection>} */
   #connections = new Set()
-  /** What has connected, whether or not it has said a word. @type {Set<Socket>} */
+  /** What has connected, whether or not it has said a word. @type {Set<Line>} */
   #sockets = new Set()
   /** Connections that have something to send. @type {Connection[]} */
   #dirty = []
@@ -78,13 +79,14 @@ export class MqttServer {
 
   /**
    * @param {object} parts
-   * @param {import('./broker.js').Broker} parts.broker
+   * @param {import('../source.js').AnyBroker} parts.broker
    * @param {Sink} parts.sink
    * @param {Record<'packets' | 'outgoing' | 'sessions', MemoryShare>} parts.shares
    * @param {ServerLimits} parts.limits
    * @param {import('./entrance/access.js').Access} [parts.access]  Undefined: all is allowed.
    * @param {import('../sensors/statuses.js').Statuses} [parts.statuses]
    * @param {import('@sandglass/common/topics').Topics} parts.topics
+   * @param {import('../processes/member.js').Member} [parts.member]  Of several processes.
    * @param {import('pino').Logger} parts.logger
    * @param {Clock} [parts.clock]
    */
@@ -94,6 +96,7 @@ export class MqttServer {
     this.limits = limits
     this.access = access
     this.topics = parts.topics
+    this.#member = parts.member
     this.sessions = new Sessions({
       share: shares.sessions,
       onEnd: ({ name }) => broker.forget(name),
@@ -163,7 +166,35 @@ export class MqttServer {
     return /** @type {import('node:net').AddressInfo} */ (server.address()).port
   }
 
-  /** Those who have not said anything yet count, too: they cost the same. @param {Socket} socket */
+  /**
+   * Gives a connection to the process that its client belongs to.
+   *
+   * @param {string} clientId
+   * @param {Line} line
+   * @param {import('./frame.js').Framer} framer  Which has its CONNECT.
+   * @returns {boolean}  Whether it is not ours any more.
+   */
+  passOn(clientId, line, framer) {
+    const home = this.#member?.elsewhere(clientId)
+    if (home !== undefined) this.#member?.give(home, line, framer.fromPacket())
+    return home !== undefined
+  }
+
+  /**
+   * Takes a connection that another process accepted.
+   *
+   * @param {Line} line
+   * @param {Buffer} bytes  What was read of it.
+   */
+  take(line, bytes) {
+    this.#addSocket(line)
+    if (line.destroyed) return
+    const connection = new Connection(line, this)
+    this.#connections.add(connection)
+    connection.receive(bytes)
+  }
+
+  /** Those who have not said anything yet count, too: they cost the same. @param {Line} socket */
   #addSocket(socket) {
     if (this.#sockets.size >= this.limits.connectionsMax) {
       this.refused++

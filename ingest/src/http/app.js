@@ -37,12 +37,13 @@ const REQUEST_LOOK_MS = 1_000
 /** @typedef {import('fastify').FastifyRequest<{ Querystring: {
  *   precision?: string, retention?: string } }>} Request */
 /** @typedef {import('./delivery.js').Sink} Sink */
+/** @typedef {{ ok: boolean, [detail: string]: unknown }} Health */
 
 /**
  * @param {object} parts
  * @param {Sink} parts.sink
- * @param {import('prom-client').Registry} parts.registry
- * @param {() => { ok: boolean, [detail: string]: unknown }} parts.health  200 if `ok`, else 503.
+ * @param {{ contentType: string, metrics: () => Promise<string> }} parts.registry
+ * @param {() => Health | Promise<Health>} parts.health  200 if `ok`, else 503.
  * @param {() => unknown} parts.stats
  * @param {(ids: string[],
  *   retention?: string) => Promise<import('./replay.js').Replayed>} parts.replay
@@ -81,7 +82,7 @@ export function buildHttp(parts) {
   )
   for (const path of ['/health', '/ready']) {
     app.get(path, async (_request, reply) => {
-      const state = health()
+      const state = await health()
       return reply.code(state.ok ? 200 : 503).send(state)
     })
   }

@@ -17,6 +17,9 @@ const FORMAT_2 = /^sandglass spool 2 ([0-9a-f]{32})\n$/
 /** Files that are no segments, but ours; and a directory that file systems have. */
 const KNOWN = new Set(['LOCK', 'FORMAT', 'FORMAT.new', 'HEAD', 'HEAD.damaged', 'lost+found'])
 
+/** The spool of a further process, which is in that of the first one. */
+const OTHER_SPOOL = /^process-(\d+)$/
+
 /** Most names of files that are not ours which are said in one line. */
 const UNKNOWN_NAMED_MAX = 10
 
@@ -39,6 +42,12 @@ const UNKNOWN_NAMED_MAX = 10
  * @property {number} lost  Messages of these that cannot be read.
  * @property {number} damaged  Files that are damaged, cut or missing.
  */
+
+/** Whose spool a directory in that of the first process is, by name. @param {string} name */
+export function spoolIndex(name) {
+  const match = OTHER_SPOOL.exec(name)
+  return match ? Number(match[1]) : undefined
+}
 
 /**
  * Opens a directory, which is made if need be.
@@ -169,7 +178,8 @@ function filesOf(names, state) {
 
 /** @param {Parts} parts  @param {string[]} names */
 function nameUnknown({ logger, directory }, names) {
-  const unknown = names.filter((name) => !KNOWN.has(name) && !segmentName(name))
+  const isKnown = (/** @type {string} */ name) => KNOWN.has(name) || spoolIndex(name) !== undefined
+  const unknown = names.filter((name) => !isKnown(name) && !segmentName(name))
   if (unknown.length === 0) return
   const files = unknown.slice(0, UNKNOWN_NAMED_MAX)
   logger.warn(

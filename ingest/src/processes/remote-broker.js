@@ -1,0 +1,107 @@
+/**
+ * The broker, where it is in another process (`hub.js`): what a server has in its place. Frames
+ * leave in order, so what a client published is there before what it asks for next.
+ */
+
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import { heard, KIND, Link, publishBody } from './link.js'
+
+/** @typedef {import('../broker/port.js').Port} Port */
+
+export class RemoteBroker {
+  /** @type {Map<number, Port>} */
+  #ports = new Map()
+  #nextPort = 1
+  #hasSubscribers = false
+  #isStopping = false
+  #path
+  /** @type {Link | undefined} */
+  #link
+  /** @type {() => void} */
+  #onSubscribers = () => {}
+
+  /** @param {string} path  Of the socket where it is found. */
+  constructor(path) {
+    this.#path = path
+    /** Messages of QoS 0 that were not passed on, because too many are on their way. */
+    this.dropped = 0
+    /** Called when it has room again. @type {() => void} */
+    this.onRoom = () => {}
+  }
+
+  /** Resolves when it is known whether anybody subscribed. */
+  async start() {
+    const socket = connect(this.#path)
+    await once(socket, 'connect')
+    socket.on('error', () => {})
+    socket.on('close', () => {
+      if (!this.#isStopping) throw new Error('the first process of ingest is gone')
+    })
+    this.#link = new Link(socket, (kind, port, body) => this.#take(kind, port, body))
+    this.#link.onRoom = () => this.onRoom()
+    await new Promise((/** @type {(value: void) => void} */ resolve) => {
+      this.#onSubscribers = resolve
+    })
+  }
+
+  async stop() {
+    this.#isStopping = true
+    await this.#link?.end()
+  }
+
+  get isFull() {
+    return this.#link?.isFull ?? false
+  }
+
+  /** A client connects. @param {Port} port */
+  handle(port) {
+    const id = this.#nextPort++
+    const connection = /** @type {import('../broker/connection.js').Connection} */ (port.connection)
+    const { grant, session } = connection
+    this.#ports.set(id, port)
+    const rights = grant && { ...grant, scopes: [...grant.scopes] }
+    this.#link?.tell(KIND.open, id, { name: session?.name, grant: rights })
+    let isEnded = false
+    port.on('data', (packet) => this.#link?.send(KIND.data, id, packet))
+    port.on('end', () => {
+      isEnded = true
+      this.#link?.send(KIND.end, id)
+    })
+    port.on('close', () => {
+      this.#ports.delete(id)
+      // After a DISCONNECT the broker has to read that first: else it would publish the will.
+      if (!isEnded) this.#link?.tell(KIND.gone, id, connection.session?.owner.isOver ?? true)
+    })
+  }
+
+  /** A session has ended. @param {string} name */
+  forget(name) {
+    this.#link?.tell(KIND.forget, 0, name)
+  }
+
+  /** @param {import('../message/message.js').Message} message */
+  publish(message) {
+    if (!message.retain && !this.#hasSubscribers) return
+    if (message.qos === 0 && this.isFull) this.dropped++
+    else this.#link?.send(KIND.publish, 0, ...publishBody(message))
+  }
+
+  /** @param {number} kind  @param {number} id  @param {Buffer} body */
+  #take(kind, id, body) {
+    if (kind === KIND.subscribers) {
+      this.#hasSubscribers = id === 1
+      this.#link?.send(KIND.known, 0)
+      this.#onSubscribers()
+      return
+    }
+    const port = this.#ports.get(id)
+    if (!port) return
+    if (kind === KIND.data) port.write(body)
+    else if (kind === KIND.opened) port.opened()
+    else if (kind === KIND.closed) port.destroy()
+    else if (kind === KIND.ask) {
+      this.#link?.tell(KIND.answer, id, port.connection.subscribe(heard(body)))
+    }
+  }
+}
