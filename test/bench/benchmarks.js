@@ -1,20 +1,32 @@
 // The benchmarks, in the order in which they run and are published.
-import { attacks } from './attacks.js'
-import { engine } from './engine.js'
-import { idle } from './idle.js'
-import { memory, throughput } from './ingest.js'
-import { maximum } from './maximum.js'
-import { queryable, reads } from './reads.js'
+import { missingOthers } from './others/others.js'
+import { attacks } from './steps/attacks.js'
+import { comparison } from './steps/comparison.js'
+import { engine } from './steps/engine.js'
+import { idle } from './steps/idle.js'
+import { throughput } from './steps/ingest.js'
+import { maximum } from './steps/maximum.js'
+import { queryable } from './steps/queryable.js'
+import { reads } from './steps/reads.js'
+import { comeBack } from './steps/return.js'
+import { soak } from './steps/soak.js'
 
 /**
  * @typedef {object} Context
  * @property {number} seconds  The measured time of each benchmark.
  * @property {(text: string) => void} progress
+ * @property {(name: string, text: string) => void} write  Keeps a file beside the page.
  *
  * @typedef {object} Benchmark
  * @property {string} name
  * @property {string} title
- * @property {(context: Context) => Promise<import('./figure.js').Figure[]>} run
+ * @property {string} [note]  What the page says besides, in Markdown.
+ * @property {number} [seconds]  How long it measures, if nobody says.
+ * @property {boolean} [isByNameOnly]  Whether it is left out where all are run: it takes long.
+ * @property {boolean} [isSideBySide]  Whether its figures are named `COLUMN: ROW`.
+ * @property {string} [plot]  The table `docs/NAME.csv` that it writes is drawn.
+ * @property {() => string[]} [missing]  What this machine lacks for it, and how to install that.
+ * @property {(context: Context) => Promise<import('./report/figure.js').Figure[]>} run
  */
 
 /** @type {Benchmark[]} */
@@ -53,7 +65,19 @@ export const BENCHMARKS = [
   {
     name: 'ingest-10000',
     title: 'QoS 1 messages of 10,000 sensors on 10,000 connections',
-    run: throughput('ingest-10000', { connections: 10_000, sensors: 10_000, floor: 10_000 }),
+    run: throughput('ingest-10000', {
+      connections: 10_000,
+      sensors: 10_000,
+      floor: 10_000,
+      cpuUsMax: 35,
+      ingestMbMax: 300,
+    }),
+  },
+  {
+    name: 'ingest-return',
+    title: '10,000 clients come back after ingest was killed, each a second after it was refused',
+    seconds: 30,
+    run: comeBack,
   },
   {
     name: 'queryable',
@@ -61,7 +85,24 @@ export const BENCHMARKS = [
     run: queryable,
   },
   { name: 'reads', title: 'REST reads, while 2,000 messages/s come in', run: reads },
-  { name: 'memory', title: 'Memory at 1,000 messages/s', run: memory },
+  {
+    name: 'soak',
+    title: 'An hour at 1,000 messages/s',
+    seconds: 3600,
+    isByNameOnly: true,
+    plot: 'soak',
+    run: soak,
+  },
+  {
+    name: 'comparison',
+    title: 'Beside mosquitto, Telegraf and VictoriaMetrics',
+    note: `By turns on the same machine, with the same generator: QoS 1, 500 connections, arrivals
+spread. Ours acknowledges what is durable, mosquitto what it has in memory.`,
+    isByNameOnly: true,
+    isSideBySide: true,
+    missing: missingOthers,
+    run: comparison,
+  },
   { name: 'engine', title: 'The engine alone: CPU of one operation', run: engine },
   {
     name: 'attacks',

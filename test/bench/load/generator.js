@@ -5,10 +5,11 @@
 // that waits meanwhile counts. It runs in a process of its own, so that its CPU can be told apart.
 //
 // Parent to child: the options, then `{ go: true }`. Child to parent: `ready`, `begin` (the warm-up
-// is over), `end` with the result (the last acknowledgement has come).
+// is over), `back` (all connections are open again), `end` with the result (the last
+// acknowledgement has come).
 import { connect as connectSocket } from 'node:net'
 import { setTimeout as delay, setImmediate as immediate } from 'node:timers/promises'
-import * as wire from '../support/wire.js'
+import * as wire from '../../support/wire.js'
 import { Histogram } from './histogram.js'
 
 /**
@@ -22,10 +23,15 @@ import { Histogram } from './histogram.js'
  * @property {number} warmupS
  * @property {number} seconds
  * @property {string} prefix  Of the sensors' names.
+ * @property {number} [windows]  Of so many equal parts of the measured time the percentiles are
+ *   given, too.
+ * @property {number} [reconnectMs]  A connection that is lost is tried again after this pause, and
+ *   what was not acknowledged is sent once more. Without it, it stays lost.
  *
  * @typedef {object} LoadResult
  * @property {number} acknowledged  In the measured time.
- * @property {number} acknowledgedInAll  With the warm-up and what came late.
+ * @property {number} acknowledgedByEnd  The same, with what came late: what CPU was used for.
+ * @property {number} acknowledgedInAll  With the warm-up, too.
  * @property {number} unacknowledged  At the end, after some patience.
  * @property {number} seconds  The measured time, as it was.
  * @property {number} ackP50Ms  Of all that was due then, acknowledged then or later.
@@ -34,6 +40,7 @@ import { Histogram } from './histogram.js'
  * @property {number} sentP99Ms  From when a message was due until it was sent: the part of the time
  *   above that is ours.
  * @property {number} disconnects
+ * @property {{ ackP50Ms: number, ackP99Ms: number }[]} windows
  */
 
 /** Most that the thread sleeps between two looks at its sockets, in milliseconds. */
@@ -52,14 +59,14 @@ const READ_BYTES = 4096
 /** What the thread sleeps on. */
 const NEVER_WOKEN = new Int32Array(new SharedArrayBuffer(4))
 
-/** One connection: its socket, and when each message in flight was due. */
+/** One connection: its socket, and which messages are in flight. */
 class Connection {
-  /** @type {Map<number, number>}  Packet id → when it was due, in ms of performance.now(). */
+  /** Packet id → number of the message. @type {Map<number, number>} */
   inFlight = new Map()
   /** Messages that are due and wait for the window: their numbers. @type {number[]} */
   waiting = []
   #id = 0
-  #reader = new wire.PacketReader()
+  #isOpen = false
   /** @type {import('node:net').Socket | undefined} */
   #socket
 
@@ -69,47 +76,68 @@ class Connection {
     this.index = index
   }
 
-  /** @returns {Promise<void>} */
+  /** Resolves when the broker has let it in. @returns {Promise<void>} */
   open() {
+    return new Promise((resolve, reject) => this.#connect(resolve, reject))
+  }
+
+  /** @param {() => void} opened  @param {(error: Error) => void} failed */
+  #connect(opened, failed) {
     const { load } = this.generator
-    return new Promise((resolve, reject) => {
-      const onread = {
-        buffer: Buffer.alloc(READ_BYTES),
-        /** @param {number} count @param {Uint8Array} bytes */
-        callback: (count, bytes) => {
-          // The buffer is used again for the next read: what the reader keeps must be a copy.
-          const chunk = Buffer.from(bytes.subarray(0, count))
-          this.#reader.push(chunk, (type, body) => {
-            if (type === wire.TYPE.puback) this.#acknowledged(body)
-            else if (type === wire.TYPE.connack) resolve()
-          })
-          return true
-        },
+    const reader = new wire.PacketReader()
+    /** @type {(type: number, body: number) => void} */
+    const take = (type, body) => {
+      if (type === wire.TYPE.puback) this.#acknowledged(body)
+      else if (type === wire.TYPE.connack && (body & 0xff) === 0) {
+        this.#opened()
+        opened()
       }
-      const { host, port } = load
-      const socket = connectSocket({ host, port, noDelay: true, onread })
-      socket.on('error', reject)
-      socket.on('close', () => {
-        reject(new Error(`connection ${this.index} was closed`))
-        this.generator.disconnects++
-      })
-      const clientId = `${load.prefix}-${this.index}`
-      socket.write(wire.connect({ clientId, keepAliveS: 0, clean: true }))
-      this.#socket = socket
+    }
+    const onread = {
+      buffer: Buffer.alloc(READ_BYTES),
+      /** @param {number} count @param {Uint8Array} bytes */
+      callback: (count, bytes) => {
+        // The buffer is used again for the next read: what the reader keeps must be a copy.
+        reader.push(Buffer.from(bytes.subarray(0, count)), take)
+        return true
+      },
+    }
+    const { host, port, reconnectMs } = load
+    const socket = connectSocket({ host, port, noDelay: true, onread })
+    socket.on('error', () => {})
+    socket.on('close', () => {
+      failed(new Error(`connection ${this.index} was closed`))
+      this.#lost()
+      if (reconnectMs !== undefined) setTimeout(() => this.#connect(opened, failed), reconnectMs)
     })
+    const clientId = `${load.prefix}-${this.index}`
+    socket.write(wire.connect({ clientId, keepAliveS: 0, clean: true }))
+    this.#socket = socket
+  }
+
+  #opened() {
+    this.#isOpen = true
+    for (const [id, number] of this.inFlight) this.#write(id, number, true)
+    this.#sendWaiting()
+    this.generator.opened()
+  }
+
+  #lost() {
+    if (!this.#isOpen) return
+    this.#isOpen = false
+    this.generator.lost()
   }
 
   /** @param {number} number  Of the message that is due. */
   due(number) {
-    if (this.inFlight.size < this.generator.load.window) this.#send(number)
+    if (this.#hasRoom) this.#send(number)
     else this.waiting.push(number)
   }
 
   /** @param {(dueMs: number) => void} call  For each message that is not acknowledged. */
   eachUnacknowledged(call) {
-    const { startMs, load } = this.generator
-    for (const dueMs of this.inFlight.values()) call(dueMs)
-    for (const number of this.waiting) call(startMs + (number * 1000) / load.rate)
+    for (const number of this.inFlight.values()) call(this.generator.dueMs(number))
+    for (const number of this.waiting) call(this.generator.dueMs(number))
   }
 
   close() {
@@ -117,25 +145,39 @@ class Connection {
     this.#socket?.end(wire.disconnect())
   }
 
+  get #hasRoom() {
+    return this.#isOpen && this.inFlight.size < this.generator.load.window
+  }
+
+  #sendWaiting() {
+    while (this.waiting.length > 0 && this.#hasRoom) {
+      this.#send(/** @type {number} */ (this.waiting.shift()))
+    }
+  }
+
   /** @param {number} number */
   #send(number) {
-    const { topics, load, startMs, epochMs } = this.generator
     do this.#id = (this.#id % wire.PACKET_ID_MAX) + 1
     while (this.inFlight.has(this.#id))
-    const dueMs = startMs + (number * 1000) / load.rate
-    this.inFlight.set(this.#id, dueMs)
-    const payload = `{"t":${epochMs + Math.floor(dueMs)},"v":${(number % 10_000) / 100}}`
-    this.#socket?.write(wire.publish(topics[number % load.sensors], payload, this.#id, false))
+    this.inFlight.set(this.#id, number)
+    this.#write(this.#id, number, false)
+  }
+
+  /** @param {number} id  @param {number} number  @param {boolean} duplicate */
+  #write(id, number, duplicate) {
+    const { topics, load, epochMs } = this.generator
+    const timeMs = epochMs + Math.floor(this.generator.dueMs(number))
+    const payload = `{"t":${timeMs},"v":${(number % 10_000) / 100}}`
+    this.#socket?.write(wire.publish(topics[number % load.sensors], payload, id, duplicate))
   }
 
   /** @param {number} id */
   #acknowledged(id) {
-    const dueMs = this.inFlight.get(id)
-    if (dueMs === undefined) throw new Error(`PUBACK ${id} for nothing in flight`)
+    const number = this.inFlight.get(id)
+    if (number === undefined) throw new Error(`PUBACK ${id} for nothing in flight`)
     this.inFlight.delete(id)
-    this.generator.acknowledged(dueMs)
-    const next = this.waiting.shift()
-    if (next !== undefined) this.#send(next)
+    this.generator.acknowledged(number)
+    this.#sendWaiting()
   }
 }
 
@@ -148,12 +190,16 @@ class Generator {
   #untilSent = new Histogram()
   /** What is due from then on is measured, in ms of performance.now(). */
   #fromMs = Infinity
+  #open = 0
+  /** @type {Histogram[]} */
+  #windows
   #countInAll = 0
   #maxMs = 0
 
   /** @param {Load} load */
   constructor(load) {
     this.load = load
+    this.#windows = Array.from({ length: load.windows ?? 0 }, () => new Histogram())
     if (load.sensors % load.connections !== 0) throw new Error('sensors are shared out evenly')
     this.topics = Array.from(
       { length: load.sensors },
@@ -167,6 +213,25 @@ class Generator {
       const some = this.connections.slice(at, at + CONNECT_AT_ONCE)
       await Promise.all(some.map((connection) => connection.open()))
     }
+  }
+
+  /** A connection is open. */
+  opened() {
+    this.#open++
+    if (this.#open === this.connections.length && this.disconnects > 0) {
+      process.send?.({ state: 'back' })
+    }
+  }
+
+  /** A connection that was open is lost. */
+  lost() {
+    this.#open--
+    this.disconnects++
+  }
+
+  /** When a message is due, in ms of performance.now(). @param {number} number */
+  dueMs(number) {
+    return this.startMs + (number * 1000) / this.load.rate
   }
 
   /**
@@ -189,6 +254,7 @@ class Generator {
       connection.eachUnacknowledged((due) => this.#took(due))
     return {
       acknowledged,
+      acknowledgedByEnd: this.#countInAll - before,
       acknowledgedInAll: this.#countInAll,
       unacknowledged: number - this.#countInAll,
       seconds: measuredS,
@@ -197,13 +263,17 @@ class Generator {
       ackMaxMs: this.#maxMs,
       sentP99Ms: this.#untilSent.percentile(0.99) / 1000,
       disconnects: this.disconnects,
+      windows: this.#windows.map((histogram) => ({
+        ackP50Ms: histogram.percentile(0.5) / 1000,
+        ackP99Ms: histogram.percentile(0.99) / 1000,
+      })),
     }
   }
 
-  /** @param {number} dueMs */
-  acknowledged(dueMs) {
+  /** @param {number} number  Of a message. */
+  acknowledged(number) {
     this.#countInAll++
-    this.#took(dueMs)
+    this.#took(this.dueMs(number))
   }
 
   /** Counts how long a message took, if it is measured. @param {number} dueMs */
@@ -211,6 +281,8 @@ class Generator {
     if (dueMs < this.#fromMs) return
     const tookMs = performance.now() - dueMs
     this.#histogram.add(tookMs * 1000)
+    const share = (dueMs - this.#fromMs) / (this.load.seconds * 1000)
+    this.#windows[Math.floor(share * this.#windows.length)]?.add(tookMs * 1000)
     if (tookMs > this.#maxMs) this.#maxMs = tookMs
   }
 
@@ -240,7 +312,7 @@ class Generator {
 
   /** @param {number} number  Of a message. */
   #lateUs(number) {
-    return (performance.now() - this.startMs) * 1000 - (number * 1_000_000) / this.load.rate
+    return (performance.now() - this.dueMs(number)) * 1000
   }
 
   /**
@@ -263,6 +335,9 @@ class Generator {
     while (this.#countInAll < published && performance.now() < deadline) await delay(DRAIN_LOOK_MS)
   }
 }
+
+// Whoever asked for the load may have failed: nobody kills it then.
+process.once('disconnect', () => process.exit(1))
 
 process.once('message', async (load) => {
   try {

@@ -10,6 +10,27 @@
  * @property {number | ''} floor
  */
 
+/**
+ * What makes the figures of a benchmark: from a name, a value, a unit and what is promised.
+ *
+ * @param {string} benchmark
+ */
+export function figuresOf(benchmark) {
+  /**
+   * @param {string} name
+   * @param {number} value
+   * @param {string} [unit]
+   * @param {{ atLeast?: number, atMost?: number }} [promise]
+   * @returns {Figure}
+   */
+  return (name, value, unit = '', { atLeast, atMost } = {}) => {
+    const floor = atLeast ?? atMost ?? ''
+    if (floor === '') return { benchmark, name, value, unit, bound: '', floor }
+    const bound = atLeast === undefined ? 'at most' : 'at least'
+    return { benchmark, name, value, unit, bound, floor }
+  }
+}
+
 /** @param {Figure} figure  @returns {boolean | undefined}  Undefined if nothing is promised. */
 export function reached({ value, bound, floor }) {
   if (bound === '' || floor === '') return undefined

@@ -1,7 +1,10 @@
 // What the engine does when there is nothing to do.
 import { setTimeout as delay } from 'node:timers/promises'
-import { startStack } from '../support/stack.js'
-import { cpuUs, sleeps } from './usage.js'
+import { startStack } from '../../support/stack.js'
+import { cpuUs, sleeps } from '../measure/usage.js'
+import { figuresOf } from '../report/figure.js'
+
+const figure = figuresOf('idle')
 
 /** Time that the engine is given to finish what starting began, in milliseconds. */
 const SETTLE_MS = 3000
@@ -9,8 +12,8 @@ const SETTLE_MS = 3000
 /**
  * The engine alone, with an open connection that is silent.
  *
- * @param {import('./benchmarks.js').Context} context
- * @returns {Promise<import('./figure.js').Figure[]>}
+ * @param {import('../benchmarks.js').Context} context
+ * @returns {Promise<import('../report/figure.js').Figure[]>}
  */
 export async function idle({ seconds, progress }) {
   const stack = await startStack({ parts: ['engine'] })
@@ -24,18 +27,8 @@ export async function idle({ seconds, progress }) {
     const before = { sleeps: sleeps(pid), cpuUs: cpuUs(pid) }
     await delay(quietS * 1000)
     const wakeUps = sleeps(pid) - before.sleeps
-    const benchmark = 'idle'
-    return [
-      { benchmark, name: 'wake-ups', value: wakeUps, unit: '', bound: 'at most', floor: 0 },
-      {
-        benchmark,
-        name: 'CPU',
-        value: (cpuUs(pid) - before.cpuUs) / quietS,
-        unit: 'µs/s',
-        bound: '',
-        floor: '',
-      },
-    ]
+    const usPerSecond = (cpuUs(pid) - before.cpuUs) / quietS
+    return [figure('wake-ups', wakeUps, '', { atMost: 0 }), figure('CPU', usPerSecond, 'µs/s')]
   } finally {
     await stack.end()
   }

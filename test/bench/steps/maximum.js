@@ -1,9 +1,12 @@
 // The most messages a second that are acknowledged as fast as they are due: searched, not given.
-import { startStack } from '../support/stack.js'
-import { prepareLoad } from './load.js'
+import { startStack } from '../../support/stack.js'
+import { prepareLoad } from '../load/load.js'
+import { figuresOf } from '../report/figure.js'
 
-/** @typedef {import('./figure.js').Figure} Figure */
-/** @typedef {import('./benchmarks.js').Context} Context */
+/** @typedef {import('../report/figure.js').Figure} Figure */
+/** @typedef {import('../benchmarks.js').Context} Context */
+
+const figure = figuresOf('ingest-maximum')
 
 const LOAD = { connections: 500, sensors: 500, prefix: 'bench' }
 
@@ -59,7 +62,6 @@ async function below(holds, { first, factor }) {
 
 /** @param {Context} context  @returns {Promise<Figure[]>} */
 export async function maximum({ seconds, progress }) {
-  const benchmark = 'ingest-maximum'
   const trialS = Math.max(TRIAL_S_MIN, Math.round(seconds * TRIAL_SHARE))
   const stack = await startStack()
   try {
@@ -83,18 +85,11 @@ export async function maximum({ seconds, progress }) {
     }
     const search = { first: FIRST_RATE, factor: FACTOR, precision: PRECISION }
     const rate = await largest(isKeptUpWith, search)
-    const plain = { benchmark, bound: /** @type {const} */ ('at most'), floor: 0, unit: '' }
+    const name = 'most that is acknowledged as it is due, p99 within a second'
     return [
-      {
-        ...plain,
-        name: 'most that is acknowledged as it is due, p99 within a second',
-        value: rate,
-        unit: 'messages/s',
-        bound: 'at least',
-        floor: FIRST_RATE,
-      },
-      { ...plain, name: 'never acknowledged, of all trials', value: lost },
-      { ...plain, name: 'connections lost', value: disconnects },
+      figure(name, rate, 'messages/s', { atLeast: FIRST_RATE }),
+      figure('never acknowledged, of all trials', lost, '', { atMost: 0 }),
+      figure('connections lost', disconnects, '', { atMost: 0 }),
     ]
   } finally {
     await stack.end()

@@ -1,5 +1,6 @@
 // What a process costs, as the kernel counts it.
-import { readdirSync, readFileSync } from 'node:fs'
+import { readdirSync, readFileSync, statSync } from 'node:fs'
+import { join } from 'node:path'
 
 /**
  * CPU time of a process, all its threads, in microseconds. From schedstat, whose nanoseconds are
@@ -67,4 +68,27 @@ function field(file, name) {
   const value = new RegExp(`^${name}:\\s*(\\d+)`, 'm').exec(read(file))?.[1]
   if (value === undefined) throw new Error(`${file} has no ${name}`)
   return Number(value)
+}
+
+/** How many files and sockets a process has open. @param {number} pid */
+export function descriptors(pid) {
+  return readdirSync(`/proc/${pid}/fd`).length
+}
+
+/**
+ * How many files are in a folder and those below it, and their length in bytes.
+ *
+ * @param {string} folder
+ */
+export function filesIn(folder) {
+  let count = 0
+  let bytes = 0
+  for (const entry of readdirSync(folder, { recursive: true })) {
+    // What is compacted or emptied may be gone by now.
+    const stat = statSync(join(folder, String(entry)), { throwIfNoEntry: false })
+    if (!stat?.isFile()) continue
+    count++
+    bytes += stat.size
+  }
+  return { count, bytes }
 }

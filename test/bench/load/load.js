@@ -56,6 +56,10 @@ export async function prepareLoad(load) {
       child.send({ go: true })
       await state('begin')
     },
+    /** Resolves when all connections are open again after they were lost, once. */
+    back: async () => {
+      await state('back')
+    },
     /** Resolves when all is acknowledged. @returns {Promise<LoadResult>} */
     end: async () => (await state('end')).result,
     /** Ends it at once. */
