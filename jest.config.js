@@ -21,6 +21,7 @@ export default {
   // Ends a test that hangs. How long one takes is no matter of tests: on a busy machine the start
   // of a process alone may take seconds. Milliseconds.
   testTimeout: 120_000,
+  testSequencer: './test/support/longest-first.js',
   projects: [
     ...['common', 'ingest', 'simulator', 'api', 'dashboards'].map(unit),
     ...['tidy', 'docker', 'rules', 'support', 'bench', 'cassandra'].map(system),
