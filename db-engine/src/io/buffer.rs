@@ -32,10 +32,17 @@ impl Buffer {
         self.len() == 0
     }
 
-    /// How many bytes it can hold before it has to grow.
+    /// How many bytes it can hold before it has to grow, wherever in memory it begins: what is
+    /// decided by it must not differ from run to run.
     #[must_use]
     pub fn capacity(&self) -> usize {
-        self.bytes.capacity() - self.start
+        self.bytes.capacity().saturating_sub(ALIGNMENT)
+    }
+
+    /// Bytes of memory that it takes.
+    #[must_use]
+    pub fn memory_bytes(&self) -> usize {
+        self.bytes.capacity()
     }
 
     /// Forgets the bytes and keeps the memory.
@@ -69,7 +76,7 @@ impl Buffer {
 
     #[inline]
     fn reserve(&mut self, more: usize) {
-        if self.bytes.capacity() - self.bytes.len() < more {
+        if self.capacity().saturating_sub(self.len()) < more {
             self.grow(more);
         }
     }

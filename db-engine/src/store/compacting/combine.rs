@@ -116,7 +116,7 @@ impl Combiner {
         let inputs: usize = self.inputs.iter().map(InputFile::bytes).sum();
         let pieces = self.writers.open.values().flat_map(|open| &open.pieces).chain(&self.spare);
         let held = self.partition.as_ref().map_or(0, |partition| partition.held_bytes);
-        inputs + pieces.map(Buffer::capacity).sum::<usize>() + held + self.row.capacity()
+        inputs + pieces.map(Buffer::memory_bytes).sum::<usize>() + held + self.row.capacity()
     }
 
     /// Combines some more.

@@ -101,6 +101,6 @@ impl InputFile {
 
     /// Bytes that it takes in memory.
     pub fn bytes(&self) -> usize {
-        self.read.capacity() + self.block.as_ref().map_or(0, Block::memory_bytes)
+        self.read.memory_bytes() + self.block.as_ref().map_or(0, Block::memory_bytes)
     }
 }

@@ -223,7 +223,7 @@ impl Compaction {
     /// Bytes that it takes in memory, about.
     pub fn bytes(&self) -> usize {
         let pieces = self.finished.iter().flat_map(|output| &output.pieces);
-        self.combiner.bytes() + pieces.map(Buffer::capacity).sum::<usize>()
+        self.combiner.bytes() + pieces.map(Buffer::memory_bytes).sum::<usize>()
     }
 }
 
