@@ -1,10 +1,11 @@
 // What is true at every door: a value comes out of each format as it went into any other one, and
 // what is wrong is refused for the same reason.
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
-import { itemsOf, parseItem } from '@sandglass/common/bodies'
+import { FORMAT, itemsOf, parseItem } from '@sandglass/common/bodies'
+import { decodeWhole } from '@sandglass/common/formats/registry'
 import { jsonText } from '@sandglass/common/json'
 import { ageFault, KIND, KIND_NAMES } from '@sandglass/common/measurement'
-import { parsePayload, parseTopic } from '@sandglass/common/payload'
+import { parseTopic } from '@sandglass/common/payload'
 import { stringify } from 'csv-stringify/sync'
 import { Registry } from 'prom-client'
 import { buildApp } from '../src/app.js'
@@ -134,6 +135,10 @@ const randomContent = (random) =>
 
 // Doors.
 
+/** What a message of MQTT says. @param {string} topic  @param {Buffer} payload */
+const said = (topic, payload) =>
+  decodeWhole(FORMAT.topic, { topic, ...parseTopic(topic) }, payload).measurements
+
 /** @param {import('@sandglass/common/bodies').BodyFormat} format  @param {Buffer} body */
 const posted = (format, body) =>
   itemsOf(format, body).flatMap((item) => {
@@ -149,7 +154,7 @@ async function imported(records) {
     if (fault) throw new Error(fault)
     const { payload, sensor, measurements } = understand(object, undefined, NOW)
     const sent = parseItem({ format: 1, payload })
-    expect(sent).toEqual({ sensor, measurements })
+    expect(sent).toEqual({ sensor, measurements, refused: [] })
     all.push(...sent.measurements.map((one) => /** @type {Stored} */ ({ sensor, ...one })))
   }
   return all
@@ -212,10 +217,10 @@ async function* pieces(body) {
 const DOORS = {
   mqtt: (content) =>
     content.flatMap(({ sensor, metric, timeMs, kind, value }) => {
-      const topic = parseTopic(`sensors/${sensor}/${metric}`)
+      const topic = `sensors/${sensor}/${metric}`
       const reading = jsonText({ t: timeMs, v: value, kind: KIND_NAMES.get(kind) })
-      return parsePayload(topic.metric, Buffer.from(reading)).map(
-        (one) => /** @type {Stored} */ ({ sensor: topic.sensor, ...one }),
+      return said(topic, Buffer.from(reading)).map(
+        (one) => /** @type {Stored} */ ({ sensor, ...one }),
       )
     }),
   json: (content) => posted('json', Buffer.from(`[ ${content.map(longObject).join(' ,\n')} ]`)),
@@ -339,9 +344,9 @@ const REFUSERS = {
   'decode of csv': (one) => decodeReason('', CSV_ROW(one), 'text/csv'),
   mqtt: ({ metric = '"m"', t = `${NOW}`, v = '1', kind = '' }) =>
     reasonOf(() => {
-      const topic = parseTopic(`sensors/s/${JSON.parse(metric)}`)
-      const said = kind && `,"kind":"${kind}"`
-      return parsePayload(topic.metric, Buffer.from(`{"t":${t},"v":${v}${said}}`))
+      const topic = `sensors/s/${JSON.parse(metric)}`
+      const of = kind && `,"kind":"${kind}"`
+      return said(topic, Buffer.from(`{"t":${t},"v":${v}${of}}`))
     }),
   'decode of mqtt': ({ metric = '"m"', t = `${NOW}`, v = '1', kind = '' }) => {
     const query = `?topic=${encodeURIComponent(`sensors/s/${JSON.parse(metric)}`)}`
@@ -422,7 +427,7 @@ describe('what is refused at one door is refused at every one, for the same reas
         reasonOf(() => posted('ndjson', object)),
         reasonOf(() => posted('csv', csv)),
         reasonOf(() => posted('line', latin1('m v="\xfc"'))),
-        reasonOf(() => parsePayload('m', latin1('"\xfc"'))),
+        reasonOf(() => said('sensors/s/m', latin1('"\xfc"'))),
         importReason(ndjsonRecords(pieces(object))),
         importReason(await csvRecords(pieces(csv), undefined)),
       ]),

@@ -12,9 +12,12 @@
 
 import { parse } from 'csv-parse/sync'
 import { columnNames, columnsOf, csvOptions, rowObject, separatorOf } from './csv.js'
+import { json, jsonObject } from './formats/json.js'
+import { line } from './formats/line.js'
+import { decodeWhole } from './formats/registry.js'
 import { countCommas, elementTexts, jsonText } from './json.js'
-import { PRECISIONS, parseLine, splitLines, toNanoseconds } from './line-protocol.js'
-import { PayloadError, parseObject, textOf } from './payload.js'
+import { PRECISIONS, splitLines, toNanoseconds } from './line-protocol.js'
+import { PayloadError, textOf } from './payload.js'
 
 /** The header in which the api tells ingest in whose name it sends a body. */
 export const CLIENT_HEADER = 'x-sandglass-client'
@@ -22,19 +25,18 @@ export const CLIENT_HEADER = 'x-sandglass-client'
 /** In an answer without a body: how many sensors keep another class than was asked for. */
 export const KEPT_HEADER = 'sandglass-kept-sensors'
 
-/** @typedef {import('./measurement.js').Measurement} Measurement */
-
 /** How the bytes of an item, or of a message, are to be understood. The numbers are stored. */
-export const FORMAT = Object.freeze({ topic: 0, object: 1, line: 2 })
+export const FORMAT = Object.freeze({
+  topic: json.number,
+  object: jsonObject.number,
+  line: line.number,
+})
 
 /** Most items of a body: each is held until it is durable, and costs more than its bytes. */
 const ITEMS_MAX = 50_000
 
 /** Most values of a JSON body: while more are read, nobody else is served. */
 const VALUES_MAX = 500_000
-
-/** Largest item, in bytes, for the same reason. */
-const ITEM_BYTES_MAX = 2 ** 20
 
 const NEWLINE = 10
 
@@ -110,18 +112,18 @@ export function lineItems(body, precision = 'ns') {
   }))
 }
 
+/** Of what needs no topic. @type {import('./formats/types.js').Place} */
+export const NOWHERE = Object.freeze({ topic: '', sensor: undefined, metric: undefined })
+
 /**
  * What an item that needs no topic says.
  *
  * @param {Item} item
- * @returns {{ sensor: string, measurements: Measurement[] }}
+ * @returns {import('./formats/types.js').DecodedPayload & { sensor: string }}
  * @throws {PayloadError}
  */
 export function parseItem({ format, payload }) {
-  if (payload.length > ITEM_BYTES_MAX) {
-    throw new PayloadError('value', `this has more than ${ITEM_BYTES_MAX} bytes`)
-  }
-  return format === FORMAT.line ? parseLine(textOf(payload, 'line')) : parseObject(payload)
+  return decodeWhole(format, NOWHERE, payload)
 }
 
 /**

@@ -13,12 +13,13 @@
  */
 
 import { createHash } from 'node:crypto'
+import { emptyPayload, refuse, requireSome } from './formats/fields.js'
 import { exactNumber } from './json.js'
 import { isInt64, KIND } from './measurement.js'
 import { checkMetric, checkText, PayloadError } from './payload.js'
 import { isSensorName, NAME_LENGTH_MAX, SENSOR_NAME_RULE } from './sensor.js'
 
-/** @typedef {import('./measurement.js').Measurement} Measurement */
+/** @typedef {import('./formats/types.js').DecodedPayload} DecodedPayload */
 /** @typedef {import('./measurement.js').Value} Value */
 /** @typedef {{ name: string, text: string, isQuoted: boolean }} Pair */
 
@@ -95,7 +96,7 @@ export function splitLines(body) {
 
 /**
  * @param {string} line
- * @returns {{ sensor: string, measurements: Measurement[] }}
+ * @returns {DecodedPayload & { sensor: string }}  With at least one measurement.
  * @throws {PayloadError}
  */
 export function parseLine(line) {
@@ -112,13 +113,21 @@ export function parseLine(line) {
   const timeMs = timeOf(reader.rest())
   const own = tags.find(({ name }) => name === 'sensor')?.text
   const sensor = nameOf(own ?? seriesKey(measurement, tags))
-  const measurements = fields.map((field) => {
+  const into = emptyPayload()
+  into.sensor = sensor
+  for (const field of fields) {
     const named = field.name === 'value' ? measurement : `${measurement}.${field.name}`
     const metric = own === undefined ? field.name : named
-    checkMetric(metric)
-    return { metric, timeMs, ...fieldValue(metric, field) }
-  })
-  return { sensor, measurements }
+    try {
+      checkMetric(metric)
+      const { kind, value } = fieldValue(metric, field)
+      into.measurements.push({ metric, timeMs, kind, value })
+    } catch (error) {
+      refuse(into, metric, error)
+    }
+  }
+  requireSome(into, 'the line holds no value')
+  return /** @type {DecodedPayload & { sensor: string }} */ (into)
 }
 
 /** Reads a line from left to right. */

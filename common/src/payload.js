@@ -1,23 +1,6 @@
 /**
- * What an MQTT message says: topic and payload become measurements. Pure; `ingest` stores them and
- * `api` shows what a payload would become.
- *
- * ```text
- * sensors/<sensor>/<metric>   reading, or an array of readings
- *   reading  := value | {"t": time, "v": value, "kind": kind}
- * sensors/<sensor>            object, or an array of objects
- *   object   := {"t": time, metric: value | null, ...}        a null is a metric not measured
- * value      := number | true | false | "text" | {"lat": number, "lon": number}
- * time       := ISO 8601, or s, ms, us or ns since the Unix epoch, by its size; may be missing
- * kind       := "number" | "integer" | "boolean" | "text" | "location"; may be missing
- *
- * without a topic, an object that names its sensor:
- *   object   := {"sensor": name, "t": time, metric: value | null, ...}
- *             | {"sensor": name, "metric": metric, "t": time, "v": value, "kind": kind}
- * ```
- *
- * A number is a double, however it is spelled, so that 21 and 21.5 are of one kind. It is an
- * integer where the kind says so, or where no double could hold it: beyond 2^53, and whole.
+ * What every decoder of payloads needs: names, times and values that are checked, and the error
+ * that says what is wrong. Pure. The formats are in `formats/`.
  */
 
 import { parseJson } from './json.js'
@@ -36,7 +19,7 @@ const LEVELS_MAX = 3
 /** The first level of the topics that carry measurements. */
 const ROOT = 'sensors'
 
-/** @typedef {'topic' | 'json' | 'line' | 'value' | 'time'} PayloadFault */
+/** @typedef {'topic' | 'format' | 'json' | 'line' | 'value' | 'time'} PayloadFault */
 
 /** Thrown for what is not a measurement. The message is for the sender and names the field. */
 export class PayloadError extends Error {
@@ -87,7 +70,7 @@ export function checkNames(sensor, metric) {
 }
 
 /** @param {unknown} sensor  @returns {asserts sensor is string}  @throws {PayloadError} */
-function checkSensor(sensor) {
+export function checkSensor(sensor) {
   if (sensor === undefined) throw new PayloadError('topic', 'the sensor is missing')
   if (typeof sensor !== 'string') throw new PayloadError('topic', 'the sensor is not a text')
   if (!isSensorName(sensor)) throw new PayloadError('topic', `the sensor ${SENSOR_NAME_RULE}`)
@@ -102,65 +85,11 @@ export function checkMetric(metric) {
 const UTF8 = new TextDecoder('utf-8', { fatal: true })
 
 /**
- * Parses the payload of one message.
- *
- * @param {string | undefined} metric  From the topic.
  * @param {Buffer} payload  UTF-8 JSON.
- * @returns {Measurement[]}  At least one.
- * @throws {PayloadError}  The message as a whole is refused.
- */
-export function parsePayload(metric, payload) {
-  const body = jsonOf(payload)
-  /** @type {Measurement[]} */
-  const measurements = []
-  if (!Array.isArray(body)) {
-    addElement(measurements, metric, body)
-  } else {
-    for (const element of body) addElement(measurements, metric, element)
-  }
-  if (measurements.length === 0) throw new PayloadError('value', 'the payload holds no value')
-  return measurements
-}
-
-/**
- * Parses an object that names its sensor itself.
- *
- * @param {Buffer} payload  UTF-8 JSON.
- * @returns {{ sensor: string, measurements: Measurement[] }}  At least one measurement.
+ * @returns {unknown}
  * @throws {PayloadError}
  */
-export function parseObject(payload) {
-  return parseRecord(jsonOf(payload))
-}
-
-/**
- * As {@link parseObject}, of what was read already.
- *
- * @param {unknown} record  As `parseJson` gives it.
- * @returns {{ sensor: string, measurements: Measurement[] }}  At least one measurement.
- * @throws {PayloadError}
- */
-export function parseRecord(record) {
-  if (typeof record !== 'object' || record === null || Array.isArray(record)) {
-    throw new PayloadError('value', 'this is not an object such as {"sensor": "a", "metric": 1}')
-  }
-  const { sensor, metric, ...more } = /** @type {Record<string, unknown>} */ (record)
-  checkSensor(sensor)
-  /** @type {Measurement[]} */
-  const measurements = []
-  if (metric === undefined) {
-    addMetrics(measurements, more)
-  } else {
-    checkMetric(metric)
-    if (!('v' in more)) throw new PayloadError('value', 'v is missing: the value of the metric')
-    measurements.push(reading(metric, more))
-  }
-  if (measurements.length === 0) throw new PayloadError('value', 'the object holds no value')
-  return { sensor, measurements }
-}
-
-/** @param {Buffer} payload  @returns {unknown} */
-function jsonOf(payload) {
+export function jsonOf(payload) {
   if (payload.length === 0) throw new PayloadError('json', 'the payload is empty')
   const text = textOf(payload, 'json')
   try {
@@ -191,57 +120,29 @@ export function textOf(bytes, fault, what = 'this') {
   }
 }
 
-/** @param {Measurement[]} into  @param {string | undefined} metric  @param {unknown} element */
-function addElement(into, metric, element) {
-  if (metric === undefined) addMetrics(into, element)
-  else into.push(reading(metric, element))
-}
-
-/** @param {string} metric  @param {unknown} element  @returns {Measurement} */
-function reading(metric, element) {
-  if (typeof element === 'object' && element !== null && 'v' in element) {
-    const { t, v, kind } = /** @type {{ t?: unknown, v: unknown, kind?: unknown }} */ (element)
-    const read = measurement(metric, timeOf(t), v)
-    return kind === undefined ? read : ofKind(read, kind)
-  }
-  return measurement(metric, undefined, element)
-}
-
-/** @param {Measurement[]} into  @param {unknown} element */
-function addMetrics(into, element) {
-  if (typeof element !== 'object' || element === null || Array.isArray(element)) {
-    throw new PayloadError('value', 'the payload is not an object of metrics')
-  }
-  const metrics = /** @type {Record<string, unknown>} */ (element)
-  const timeMs = timeOf(metrics.t)
-  for (const metric of Object.keys(metrics)) {
-    if (metric === 't' || metrics[metric] === null) continue
-    checkMetric(metric)
-    into.push(measurement(metric, timeMs, metrics[metric]))
-  }
-}
-
 /**
  * @param {unknown} t
+ * @param {string} [name]  Of the field.
  * @returns {number | undefined}  Milliseconds since the Unix epoch; undefined where there is none.
  * @throws {PayloadError}
  */
-export function timeOf(t) {
+export function timeOf(t, name = 't') {
   if (t === undefined || t === null) return undefined
   const timeMs = eventMs(t)
   if (timeMs !== undefined) return timeMs
   const text = typeof t === 'string' ? `"${shown(t)}"` : typeof t === 'object' ? 'an object' : t
   const remedy = 'give ISO 8601, or s, ms, us or ns since 1970'
-  throw new PayloadError('time', `t is not a time but ${text}: ${remedy}`)
+  throw new PayloadError('time', `${name} is not a time but ${text}: ${remedy}`)
 }
 
 /**
- * @param {string} metric
+ * @param {string} metric  Whose name is checked.
  * @param {number | undefined} timeMs
- * @param {unknown} value
+ * @param {unknown} value  A number, bigint, boolean, text or `{lat, lon}`.
  * @returns {Measurement}
+ * @throws {PayloadError}
  */
-function measurement(metric, timeMs, value) {
+export function measurementOf(metric, timeMs, value) {
   switch (typeof value) {
     case 'number':
       // JSON.parse reads 1e999 as Infinity.
@@ -249,7 +150,7 @@ function measurement(metric, timeMs, value) {
       return { metric, timeMs, kind: KIND.number, value }
     case 'bigint':
       if (isInt64(value)) return { metric, timeMs, kind: KIND.integer, value }
-      return measurement(metric, timeMs, Number(value))
+      return measurementOf(metric, timeMs, Number(value))
     case 'boolean':
       return { metric, timeMs, kind: KIND.boolean, value }
     case 'string':
@@ -268,7 +169,7 @@ function measurement(metric, timeMs, value) {
  * @returns {Measurement}
  * @throws {PayloadError}
  */
-function ofKind(measurement, name) {
+export function ofKind(measurement, name) {
   const { metric, timeMs, kind, value } = measurement
   if (typeof name !== 'string' || !Object.hasOwn(KIND, name)) {
     const known = Object.keys(KIND).join(', ')
@@ -313,7 +214,7 @@ function unfit(metric, what) {
   return new PayloadError('value', `the value of ${shown(metric)} ${what}`)
 }
 
-/** @param {string} text  @param {number} [lengthMax] */
-function shown(text, lengthMax = 40) {
+/** A text as an error quotes it. @param {string} text  @param {number} [lengthMax] */
+export function shown(text, lengthMax = 40) {
   return text.length > lengthMax ? `${text.slice(0, lengthMax)}…` : text
 }

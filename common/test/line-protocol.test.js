@@ -10,6 +10,7 @@ describe('a line', () => {
     expect(parseLine(`temperature,sensor=kitchen value=21.5 ${NS}`)).toEqual({
       sensor: 'kitchen',
       measurements: [{ metric: 'temperature', timeMs: MS, kind: KIND.number, value: 21.5 }],
+      refused: [],
     })
     const { measurements } = parseLine('weather,site=roof,sensor=k t=1,value=2')
     expect(measurements.map(({ metric }) => metric)).toEqual(['weather.t', 'weather'])
@@ -21,6 +22,16 @@ describe('a line', () => {
     expect(one).toEqual(other)
     expect(one.sensor).toBe('cpu,cpu=cpu0,host=a')
     expect(one.measurements.map(({ metric }) => metric)).toEqual(['usage_idle', 'usage_user'])
+  })
+
+  test('loses a field that has no value of a measurement, and no other', () => {
+    expect(parseLine('m,sensor=s a=1,b=1e999,c=x,d=2')).toMatchObject({
+      measurements: [{ metric: 'm.a' }, { metric: 'm.d' }],
+      refused: [{ field: 'm.b' }, { field: 'm.c' }],
+    })
+    expect(() => parseLine('m,sensor=s b=1e999,c=x')).toThrow(
+      'the value of m.b is too large for a double; the value of m.c is not one of line protocol',
+    )
   })
 
   test('has values of every kind', () => {

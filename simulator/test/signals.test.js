@@ -1,5 +1,6 @@
 import { describe, expect, test } from '@jest/globals'
-import { parsePayload, parseTopic } from '@sandglass/common/payload'
+import { decodeWhole } from '@sandglass/common/formats/registry'
+import { parseTopic } from '@sandglass/common/payload'
 import { buildFleet } from '../src/fleet.js'
 import { FLEETS, KINDS } from '../src/kinds.js'
 import { buildMessage, buildRubbish } from '../src/message.js'
@@ -149,7 +150,9 @@ describe('a message', () => {
       const { topic, payload, values } = buildRubbish(sensor, round)
       expect(values).toBeUndefined()
       expect(() =>
-        parsePayload(parseTopic(topic).metric, Buffer.from(payload)).map(inTime),
+        decodeWhole(0, { topic, ...parseTopic(topic) }, Buffer.from(payload)).measurements.map(
+          inTime,
+        ),
       ).toThrow()
     }
   })

@@ -1,8 +1,9 @@
 /** What a record of a file says, decided before anything is sent to be stored. Pure. */
 
+import { parseRecord } from '@sandglass/common/formats/json'
 import { jsonText } from '@sandglass/common/json'
 import { ageFault } from '@sandglass/common/measurement'
-import { PayloadError, parseRecord, timeOf } from '@sandglass/common/payload'
+import { PayloadError, timeOf } from '@sandglass/common/payload'
 
 /** @typedef {import('@sandglass/common/measurement').Measurement} Measurement */
 

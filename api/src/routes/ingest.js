@@ -9,9 +9,10 @@ import {
   MEDIA_TYPES,
   parseItem,
 } from '@sandglass/common/bodies'
+import { decodeWhole } from '@sandglass/common/formats/registry'
 import { PRECISIONS } from '@sandglass/common/line-protocol'
 import { ageFault, KIND, KIND_NAMES, metricsFault } from '@sandglass/common/measurement'
-import { PayloadError, parsePayload } from '@sandglass/common/payload'
+import { PayloadError } from '@sandglass/common/payload'
 import { Problem } from '@sandglass/common/problem'
 import { CLASS_NAMES } from '@sandglass/common/schema'
 import { sensorId } from '@sandglass/common/sensor'
@@ -237,7 +238,7 @@ function requireBelieved(measurements, nowMs) {
 /** @param {{ topics: Topics, topic: string }} by  @param {{ payload: Buffer }} item */
 function message({ topics, topic }, { payload }) {
   const { sensor, metric } = topics.parse(topic)
-  return { sensor, measurements: parsePayload(metric, payload) }
+  return decodeWhole(FORMAT.topic, { topic, sensor, metric }, payload)
 }
 
 /** @param {string} sensor  @param {Measurement} measurement */

@@ -36,6 +36,12 @@ test('what a record holds besides is left out, however deep it is', () => {
   })
 })
 
+test('objects within a record are dotted metrics', () => {
+  const { measurements, payload } = understand({ t: NOW, a: { b: 1 } }, 's', NOW)
+  expect(measurements).toMatchObject([{ metric: 'a.b', timeMs: NOW, value: 1 }])
+  expect(JSON.parse(payload.toString())).toEqual({ sensor: 's', t: NOW, a: { b: 1 } })
+})
+
 test.each([
   [{ a: 1 }, 'no time'],
   [{ t: null, a: 1 }, 'no time'],
@@ -45,7 +51,7 @@ test.each([
   [{ t: 5, a: 1 }, 'before the year 2000'],
   [{ t: NOW + 86_400_001, a: 1 }, 'more than 24 hours ahead'],
   [{ t: NOW }, 'no value'],
-  [{ t: NOW, a: { b: 1 } }, 'value of a is not'],
+  [{ t: NOW, a: 1, b: { c: [] } }, 'value of b.c is not'],
   [{ t: NOW, metric: 'm' }, 'v is missing'],
   [{ sensor: 'a/b', t: NOW, a: 1 }, 'the sensor must have'],
   [{ t: NOW, a: Infinity }, 'too large for a double'],

@@ -4,8 +4,9 @@
  * Pure.
  */
 
-import { lineItems, parseItem } from '@sandglass/common/bodies'
-import { PayloadError, parsePayload } from '@sandglass/common/payload'
+import { FORMAT, lineItems, parseItem } from '@sandglass/common/bodies'
+import { decodeWhole } from '@sandglass/common/formats/registry'
+import { PayloadError } from '@sandglass/common/payload'
 
 /** @typedef {import('@sandglass/common/topics').Topics} Topics */
 
@@ -28,6 +29,9 @@ export function carriesTime(topics, topic, payload) {
 
 /** @param {Topics} topics  @param {string} topic  @param {Buffer} payload */
 function measurementsOf(topics, topic, payload) {
-  if (topics.carry(topic)) return parsePayload(topics.parse(topic).metric, payload)
+  if (topics.carry(topic)) {
+    const { sensor, metric } = topics.parse(topic)
+    return decodeWhole(FORMAT.topic, { topic, sensor, metric }, payload).measurements
+  }
   return lineItems(payload).flatMap((item) => parseItem(item).measurements)
 }

@@ -1,7 +1,8 @@
 /** Says what a message says: whose measurements they are, and whether its client may send them. */
 
 import { FORMAT, parseItem } from '@sandglass/common/bodies'
-import { PayloadError, parsePayload } from '@sandglass/common/payload'
+import { decodeWhole } from '@sandglass/common/formats/registry'
+import { PayloadError } from '@sandglass/common/payload'
 import { sensorId } from '@sandglass/common/sensor'
 import { isLineTopic } from '@sandglass/common/topics'
 import { Refusal } from './refusal.js'
@@ -85,7 +86,9 @@ export class Decoder {
     const { sensor, metric } = this.#route(topic) ?? this.#topics.parse(topic)
     // Whoever may not write does not hear what would be wrong with it.
     if (!mayWrite(message, sensor)) return forbidden(message)
-    return { sensor, measurements: parsePayload(metric, payload) }
+    // The name of a route's sensor does not matter here.
+    const place = { topic, sensor: typeof sensor === 'string' ? sensor : sensor.name, metric }
+    return { sensor, measurements: decodeWhole(format, place, payload).measurements }
   }
 
   /** @param {string} topic */

@@ -1,0 +1,76 @@
+import {
+  decode,
+  decodeWhole,
+  FORMATS,
+  formatName,
+  formatNamed,
+} from '@sandglass/common/formats/registry'
+
+const PLACE = { topic: 'sensors/s/m', sensor: 's', metric: 'm' }
+
+describe('the registry of formats', () => {
+  test('has one name and one number for each, which a byte holds', () => {
+    expect(new Set(FORMATS.map(({ name }) => name)).size).toBe(FORMATS.length)
+    expect(new Set(FORMATS.map(({ number }) => number)).size).toBe(FORMATS.length)
+    for (const format of FORMATS) {
+      expect(format.name).toMatch(/^[a-z][a-z0-9-]*$/)
+      expect([format.number >= 0, format.number <= 255]).toEqual([true, true])
+      expect(formatNamed(format.name)).toBe(format)
+      expect(formatName(format.number)).toBe(format.name)
+    }
+  })
+
+  test('keeps the numbers that are stored', () => {
+    const stored = Object.fromEntries(FORMATS.map(({ name, number }) => [name, number]))
+    expect(stored).toMatchObject({ json: 0, 'json-object': 1, 'line-protocol': 2 })
+  })
+
+  test('refuses what it does not know, and guesses nothing', () => {
+    expect(() => decode(255, PLACE, Buffer.from('1'))).toThrow(
+      expect.objectContaining({ fault: 'format', message: expect.stringContaining('255') }),
+    )
+    expect(formatNamed('nothing-of-this-name')).toBeUndefined()
+    expect(formatName(255)).toBe('255')
+  })
+
+  test('takes the sensor of the topic where the payload names none, and needs one of them', () => {
+    expect(decode(0, PLACE, Buffer.from('1')).sensor).toBe('s')
+    expect(decode(1, PLACE, Buffer.from('{"sensor":"own","a":1}')).sensor).toBe('own')
+    const nowhere = { topic: 'x', sensor: undefined, metric: 'm' }
+    expect(() => decode(0, nowhere, Buffer.from('1'))).toThrow('neither the topic nor the payload')
+  })
+
+  test('decodes as a whole for whom a part would not do', () => {
+    expect(() => decodeWhole(0, PLACE, Buffer.from('[1,[]]'))).toThrow('[1]: the value of m')
+    expect(decodeWhole(0, PLACE, Buffer.from('[1]')).measurements).toHaveLength(1)
+  })
+
+  test('refuses payloads that are too large to be decoded at once', () => {
+    const large = Buffer.alloc(2 ** 20 + 1, ' ')
+    for (const { number, name } of FORMATS.filter((format) => format.name !== 'json')) {
+      expect([name, () => decode(number, PLACE, large)]).toEqual([name, expect.any(Function)])
+      expect(() => decode(number, PLACE, large)).toThrow('more than 1048576 bytes')
+    }
+  })
+
+  test('lets no decoder throw anything but what it refuses, whatever the bytes are', () => {
+    const seed = Number(process.env.SEED ?? Date.now() % 1_000_000)
+    let state = seed
+    const random = (/** @type {number} */ below) => {
+      state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0
+      return Math.floor((state / 2 ** 32) * below)
+    }
+    for (const { name, number } of FORMATS) {
+      for (let round = 0; round < 2_000; round++) {
+        const payload = Buffer.from(Array.from({ length: random(40) }, () => random(256)))
+        const said = () => decode(number, PLACE, payload)
+        const text = `${name} seed ${seed} ${payload.toString('hex')}`
+        try {
+          expect([text, said().measurements.length > 0]).toEqual([text, true])
+        } catch (error) {
+          expect([text, /** @type {Error} */ (error).name]).toEqual([text, 'PayloadError'])
+        }
+      }
+    }
+  })
+})
