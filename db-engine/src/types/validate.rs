@@ -90,9 +90,8 @@ fn validate_rare(ty: &CqlType, bytes: &[u8]) -> Result<(), TypeError> {
             refuse(format!("Expected 4 or 16 byte inetaddress; got {}", hex.concat()))
         }
         CqlType::Duration => validate_duration(bytes),
-        CqlType::List(item) | CqlType::Set(item) => {
-            validate_items(ty, bytes, |items| validate_item(ty, item, items))
-        }
+        CqlType::List(item) => validate_list(ty, item, bytes),
+        CqlType::Set(item) => validate_items(ty, bytes, |items| validate_item(ty, item, items)),
         CqlType::Map(key, value) => validate_items(ty, bytes, |items| {
             validate_item(ty, key, items)?;
             validate_item(ty, value, items)
@@ -185,12 +184,37 @@ fn validate_items<'a>(
     }
 }
 
+/// Checks a list that is inside of nothing. Cassandra sees the rest of it before it fails on a null.
+fn validate_list(ty: &CqlType, item: &CqlType, bytes: &[u8]) -> Result<(), TypeError> {
+    let mut has_null = false;
+    validate_items(ty, bytes, |items| match items.item() {
+        Ok(Some(bytes)) => validate_inside(item, bytes),
+        Ok(None) => {
+            has_null = true;
+            Ok(())
+        }
+        Err(_) => Err(truncated(ty)),
+    })?;
+    if has_null {
+        return Err(TypeError("null is not supported inside collections".into()));
+    }
+    Ok(())
+}
+
 /// Checks the next item of a value of type `of`.
 fn validate_item(of: &CqlType, ty: &CqlType, items: &mut Elements<'_>) -> Result<(), TypeError> {
     match items.item() {
-        Ok(Some(item)) => validate(ty, item),
-        Ok(None) => Err(TypeError("null is not supported inside collections".into())),
+        Ok(Some(item)) => validate_inside(ty, item),
+        Ok(None) => Err(TypeError("Null value read when not allowed".into())),
         Err(_) => Err(truncated(of)),
+    }
+}
+
+/// Checks a value that is inside another one: there a list is refused at its first null.
+fn validate_inside(ty: &CqlType, bytes: &[u8]) -> Result<(), TypeError> {
+    match ty {
+        CqlType::List(item) => validate_items(ty, bytes, |items| validate_item(ty, item, items)),
+        _ => validate(ty, bytes),
     }
 }
 
@@ -213,7 +237,7 @@ fn validate_fields<'t>(
         }
         let what = if items.0.len() < 4 { "size of " } else { "" };
         let item = items.item().map_err(|_| WrongField::Truncated(what, i))?;
-        item.map_or(Ok(()), |item| validate(field, item)).map_err(WrongField::Value)?;
+        item.map_or(Ok(()), |item| validate_inside(field, item)).map_err(WrongField::Value)?;
     }
     if items.is_empty() { Ok(()) } else { Err(WrongField::TooMany) }
 }
@@ -319,6 +343,37 @@ mod tests {
         }
         assert!(validate(&ty, &[good.as_slice(), &[0]].concat()).is_err());
         assert!(validate(&ty, &i32::MAX.to_be_bytes()).is_err());
+    }
+
+    #[test]
+    fn a_null_in_a_collection_is_refused_in_the_words_of_cassandra() {
+        let list = |item| CqlType::List(Box::new(item));
+        let set = |item| CqlType::Set(Box::new(item));
+        let bytes = |items: &[&[u8]]| items.concat();
+        let (one, null, other): (_, &[u8], &[u8]) = ([0, 0, 0, 1], &[0xFF; 4], &[0xFF, 0, 0, 0]);
+        let int: &[u8] = &[0, 0, 0, 4, 0, 0, 0, 1];
+        let in_list: &[u8] = &[0, 0, 0, 8, 0, 0, 0, 1, 0xFF, 0xFF, 0xFF, 0xFF];
+        let read = "Null value read when not allowed";
+        let kept = "null is not supported inside collections";
+        let cases = [
+            (set(CqlType::Int), bytes(&[&one, null]), read),
+            (set(CqlType::Int), bytes(&[&one, other]), read),
+            (set(CqlType::Int), bytes(&[&[0, 0, 0, 9], null]), read),
+            (list(CqlType::Int), bytes(&[&one, null]), kept),
+            (list(CqlType::Int), bytes(&[&[0, 0, 0, 2], null, int]), kept),
+            (list(CqlType::Int), bytes(&[&[0, 0, 0, 2], null]), "Not enough bytes to read a list"),
+            (
+                list(CqlType::Int),
+                bytes(&[&one, null, int]),
+                "Unexpected extraneous bytes after list value",
+            ),
+            (list(list(CqlType::Int)), bytes(&[&one, in_list]), read),
+            (set(list(CqlType::Int)), bytes(&[&one, in_list]), read),
+            (CqlType::Tuple(vec![list(CqlType::Int)]), in_list.to_vec(), read),
+        ];
+        for (ty, value, words) in cases {
+            assert_eq!(validate(&ty, &value), Err(TypeError(words.into())), "{ty} {value:02x?}");
+        }
     }
 
     #[test]

@@ -363,6 +363,29 @@ export const TOLERATED = [
       theirs.error !== undefined,
   },
   {
+    listed: 'a tuple as the value of a user-defined type by which rows descend',
+    is: ({ text }, ours, theirs) => {
+      const column = /^Invalid tuple type literal for (\S+) of type (?:frozen<)?u\d/.exec(
+        words(ours),
+      )
+      const name = column?.[1].replaceAll(/[.*+?^${}()|[\]\\]/g, '\\$&')
+      return (
+        theirs.error === undefined && new RegExp(`\\b"?${name}"? ?([<>]=?|=|IN) ?\\(`).test(text)
+      )
+    },
+  },
+  {
+    listed: 'a null in a list that is bound',
+    is: ({ values, children }, ours, theirs) => {
+      const bound = [values, ...(children ?? []).map((child) => child.values)].flat()
+      return (
+        words(ours) === 'null is not supported inside collections' &&
+        bound.some((value) => value && /[89a-f].{7}/.test(value)) &&
+        (theirs.error === undefined || words(theirs) === 'Null value read when not allowed')
+      )
+    },
+  },
+  {
     listed: '`sum` and `avg` of what is no number, or of nothing',
     is: ({ text }, ours, theirs) =>
       /^Invalid call to function (sum|avg), none of its type signatures/.test(words(theirs)) &&
