@@ -218,3 +218,19 @@ function unfit(metric, what) {
 export function shown(text, lengthMax = 40) {
   return text.length > lengthMax ? `${text.slice(0, lengthMax)}…` : text
 }
+
+/**
+ * Something of a payload as an error names it: what misleads the eye is spelled out.
+ *
+ * @param {unknown} value
+ * @param {number} [lengthMax]
+ */
+export function quoted(value, lengthMax = 80) {
+  if (typeof value === 'object' && value !== null) return 'an object'
+  const text = typeof value === 'string' ? JSON.stringify(value) : String(value)
+  const escaped = text.replace(
+    /[^ -~]/g,
+    (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  )
+  return shown(escaped, lengthMax)
+}

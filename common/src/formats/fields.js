@@ -3,7 +3,7 @@
  * Pure.
  */
 
-import { checkMetric, measurementOf, PayloadError, shown } from '../payload.js'
+import { checkMetric, measurementOf, PayloadError, quoted, shown } from '../payload.js'
 import { isMetricName } from '../sensor.js'
 
 /** @typedef {import('./types.js').DecodedPayload} DecodedPayload */
@@ -43,7 +43,7 @@ export function refuse(into, field, error) {
 
 /** A field as it is shown: names that mislead are quoted. @param {string} field */
 function fieldName(field) {
-  return isMetricName(field) ? field : shown(JSON.stringify(field), 80)
+  return isMetricName(field) ? field : quoted(field)
 }
 
 /**

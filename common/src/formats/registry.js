@@ -6,9 +6,19 @@
 
 import { isInt64, KIND } from '../measurement.js'
 import { checkMetric, checkSensor, checkText, PayloadError, shown } from '../payload.js'
+import { cbor } from './cbor.js'
+import { esphome } from './esphome.js'
 import { emptyPayload, refuse, requireAll, requireSome } from './fields.js'
 import { json, jsonObject } from './json.js'
 import { line } from './line.js'
+import { messagepack } from './messagepack.js'
+import { senmlCbor } from './senml-cbor.js'
+import { senmlJson } from './senml-json.js'
+import { shelly } from './shelly.js'
+import { statestream } from './statestream.js'
+import { tasmota } from './tasmota.js'
+import { theThingsStack } from './the-things-stack.js'
+import { zigbee2mqtt } from './zigbee2mqtt.js'
 
 /** @typedef {import('../measurement.js').Measurement} Measurement */
 /** @typedef {import('./types.js').DecodedPayload} DecodedPayload */
@@ -16,7 +26,10 @@ import { line } from './line.js'
 /** @typedef {import('./types.js').Place} Place */
 
 /** Each is added here, and nowhere else. @type {readonly Format[]} */
-export const FORMATS = Object.freeze([json, jsonObject, line])
+export const FORMATS = Object.freeze([
+  ...[json, jsonObject, line, senmlJson, senmlCbor, cbor, messagepack],
+  ...[zigbee2mqtt, tasmota, shelly, theThingsStack, esphome, statestream],
+])
 
 /** Formats up to this number make measurements that need no second look: ours, from the start. */
 const CHECKED_MAX = 2
