@@ -174,6 +174,7 @@ describe('CBOR', () => {
     const wide = Array.from({ length: 500 }, () => [[{ a: [] }], {}])
     expect(readCbor(toCbor(wide))).toHaveLength(500)
     expect(readCbor(bytes(`98 64 ${'9f 01 ff '.repeat(100)}`))).toHaveLength(100)
+    expect(readCbor(bytes(`98 64 ${'81 9f 01 ff '.repeat(100)}`))).toHaveLength(100)
     expect(() => readCbor(bytes('81'.repeat(33)))).toThrow('nested too deep')
     expect(() => readCbor(bytes('9f'.repeat(33)))).toThrow('nested too deep')
     expect(() => readCbor(bytes('d8 20'.repeat(33)))).toThrow('nested too deep')
@@ -184,6 +185,7 @@ describe('MessagePack', () => {
   test.each([
     ['d6 ff 514b67b0', '2013-03-21T20:04:00.000Z'],
     ['d7 ff 77359400 514b67b0', '2013-03-21T20:04:00.500Z'],
+    ['d7 ff 00000001 00000000', '2106-02-07T06:28:16.000Z'],
     ['c7 0c ff 1dcd6500 ffffffffffffffff', '1969-12-31T23:59:59.500Z'],
     ['c7 0c ff 1dcd6500 7fffffffffffffff', []],
     ['d5 ff 0000', []],
