@@ -1,7 +1,8 @@
 /**
- * ESPHome: `<prefix>/<component>/<object id>/state`, a value as plain text (esphome.io/components/mqtt).
- * Lights and other components publish an object instead, whose members are metrics below it. `nan`
- * is what a sensor publishes that has not measured: it is refused.
+ * ESPHome: a value as plain text below `<prefix>/<component>/<object id>/state`
+ * (esphome.io/components/mqtt). Lights and other components publish an object instead, whose
+ * members are metrics below it. `nan` is what a sensor publishes that has not measured: it is
+ * refused.
  */
 
 import { addValue, metricOf } from './device.js'

@@ -9,8 +9,8 @@
  *                                   {"method": "NotifyEvent", "params": {"ts", "events": […]}}
  * ```
  *
- * A notification is of the time `ts`, in seconds; before the device has a clock that is no time, and
- * it is of when it was received. The name of an event is a text: `input:0.event` is `single_push`.
+ * A notification is of the time `ts`, in seconds; before the device has a clock, it is of when it
+ * was received. The name of an event is a text: `input:0.event` is `single_push`.
  */
 
 import { PayloadError } from '../payload.js'

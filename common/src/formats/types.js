@@ -12,8 +12,8 @@
  * @property {string} topic
  * @property {string | undefined} sensor  Undefined where the topic names none.
  * @property {string | undefined} metric  Undefined where the payload names it.
- * @property {number} [receivedMs]  When the message was received, milliseconds since the Unix epoch:
- *   for times that are relative to now.
+ * @property {number} [receivedMs]  When the message was received, milliseconds since the Unix
+ *   epoch: for times that are relative to now.
  */
 
 /**

@@ -99,7 +99,13 @@ function withMembers(entries) {
   return object
 }
 
-/** A tree with one of its values, or one more, strange. @param {Random} random  @param {unknown} tree  @returns {unknown} */
+/**
+ * A tree with one of its values, or one more, strange.
+ *
+ * @param {Random} random
+ * @param {unknown} tree
+ * @returns {unknown}
+ */
 function strange(random, tree) {
   if (typeof tree !== 'object' || tree === null || random() < 0.15) return strangeTree(random, 0)
   if (Array.isArray(tree)) {
@@ -115,7 +121,7 @@ function strange(random, tree) {
 }
 
 /** JSON of what JSON cannot say, too. @param {unknown} tree  @returns {string} */
-export function strangeJson(tree) {
+function strangeJson(tree) {
   if (typeof tree === 'bigint') return `${tree}`
   if (typeof tree === 'number') {
     if (Number.isNaN(tree)) return 'NaN'

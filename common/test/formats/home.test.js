@@ -28,8 +28,11 @@ describe('ESPHome', () => {
   test('publishes lights as objects', () => {
     const payload = { state: 'ON', brightness: 255, color: { r: 255, g: 0, b: 7 }, effect: null }
     expect(outcome(esphome, 'lamp', payload).stored).toEqual({
-      ...{ 'lamp.state': 'ON', 'lamp.brightness': 255 },
-      ...{ 'lamp.color.r': 255, 'lamp.color.g': 0, 'lamp.color.b': 7 },
+      'lamp.state': 'ON',
+      'lamp.brightness': 255,
+      'lamp.color.r': 255,
+      'lamp.color.g': 0,
+      'lamp.color.b': 7,
     })
   })
 
@@ -61,7 +64,9 @@ describe('Statestream', () => {
 
   test('has attributes that are arrays and objects', () => {
     expect(outcome(statestream, 'rgb_color', '[255, 0, 7]').stored).toEqual({
-      ...{ 'rgb_color.0': 255, 'rgb_color.1': 0, 'rgb_color.2': 7 },
+      'rgb_color.0': 255,
+      'rgb_color.1': 0,
+      'rgb_color.2': 7,
     })
     expect(outcome(statestream, 'extra', '{"a": {"b": 1}}').stored).toEqual({ 'extra.a.b': 1 })
   })

@@ -6,7 +6,12 @@ import { bytesOf, outcome } from './devices.js'
 import { fuzz } from './fuzz.js'
 
 const SWITCH = {
-  ...{ id: 0, source: 'WS_in', output: true, apower: 8.9, voltage: 237.5, current: 0.054 },
+  id: 0,
+  source: 'WS_in',
+  output: true,
+  apower: 8.9,
+  voltage: 237.5,
+  current: 0.054,
   aenergy: { total: 6.532, by_minute: [45.199, 47.141, 88.397], minute_ts: 1_631_266_595 },
   temperature: { tC: 23.5, tF: 74.4 },
 }
@@ -49,8 +54,10 @@ describe('the first generation', () => {
   test('publishes some objects, which are below the metric', () => {
     const payload = { ison: true, mode: 'white', power: 2.5, has_timer: false }
     expect(outcome(shelly, 'light.0.status', payload).stored).toEqual({
-      ...{ 'light.0.status.ison': true, 'light.0.status.mode': 'white' },
-      ...{ 'light.0.status.power': 2.5, 'light.0.status.has_timer': false },
+      'light.0.status.ison': true,
+      'light.0.status.mode': 'white',
+      'light.0.status.power': 2.5,
+      'light.0.status.has_timer': false,
     })
   })
 })
@@ -60,14 +67,16 @@ describe('later generations', () => {
     expect(outcome(shelly, 'status.switch:0', SWITCH)).toMatchObject({
       times: [undefined],
       stored: {
-        ...{ 'switch:0.source': 'WS_in', 'switch:0.output': true, 'switch:0.apower': 8.9 },
-        ...{
-          'switch:0.voltage': 237.5,
-          'switch:0.current': 0.054,
-          'switch:0.aenergy.total': 6.532,
-        },
-        ...{ 'switch:0.aenergy.by_minute.0': 45.199, 'switch:0.aenergy.by_minute.2': 88.397 },
-        ...{ 'switch:0.temperature.tC': 23.5, 'switch:0.temperature.tF': 74.4 },
+        'switch:0.source': 'WS_in',
+        'switch:0.output': true,
+        'switch:0.apower': 8.9,
+        'switch:0.voltage': 237.5,
+        'switch:0.current': 0.054,
+        'switch:0.aenergy.total': 6.532,
+        'switch:0.aenergy.by_minute.0': 45.199,
+        'switch:0.aenergy.by_minute.2': 88.397,
+        'switch:0.temperature.tC': 23.5,
+        'switch:0.temperature.tF': 74.4,
       },
       lost: [],
     })
@@ -97,10 +106,15 @@ describe('later generations', () => {
     const { stored, times } = outcome(shelly, 'events.rpc', { method: 'NotifyFullStatus', params })
     expect(times).toEqual([1_680_962_879_620])
     expect(stored).toEqual({
-      ...{ 'cloud.connected': false, 'devicepower:0.battery.V': 0.43 },
-      ...{ 'devicepower:0.battery.percent': 0, 'devicepower:0.external.present': true },
-      ...{ 'humidity:0.rh': 42.2, 'sys.mac': 'B8D61A8B17CC', 'sys.uptime': 3 },
-      ...{ 'temperature:0.tC': 19.8, 'temperature:0.tF': 67.6 },
+      'cloud.connected': false,
+      'devicepower:0.battery.V': 0.43,
+      'devicepower:0.battery.percent': 0,
+      'devicepower:0.external.present': true,
+      'humidity:0.rh': 42.2,
+      'sys.mac': 'B8D61A8B17CC',
+      'sys.uptime': 3,
+      'temperature:0.tC': 19.8,
+      'temperature:0.tF': 67.6,
     })
   })
 

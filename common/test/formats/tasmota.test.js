@@ -1,4 +1,4 @@
-// Payloads are those of tasmota.github.io/docs (AM2301, JSON-Status-Responses, Commands: SetOption52)
+// Payloads are those of tasmota.github.io/docs (AM2301, JSON-Status-Responses, SetOption52)
 // or were captured from its devices, unless a test says otherwise.
 import { describe, expect, test } from '@jest/globals'
 import { tasmota } from '../../src/formats/tasmota.js'
@@ -13,17 +13,21 @@ const AM2301 = {
 const DUAL_METER = {
   Time: '2026-09-18T11:19:21',
   ENERGY: {
-    ...{ TotalStartTime: '2026-09-16T00:00:00', Total: [2.813, 0.254], Power: [52, 5] },
-    ...{
-      Factor: [0.79, 0.5],
-      Voltage: 235,
-      Current: [0.278, 0.044],
-      BL09XX: { Temperature: 46.5 },
-    },
+    TotalStartTime: '2026-09-16T00:00:00',
+    Total: [2.813, 0.254],
+    Power: [52, 5],
+    Factor: [0.79, 0.5],
+    Voltage: 235,
+    Current: [0.278, 0.044],
+    BL09XX: { Temperature: 46.5 },
   },
 }
 const STATE = {
-  ...{ Time: '2024-02-24T22:20:38', Uptime: '0T00:10:11', UptimeSec: 611, Heap: 24, POWER: 'OFF' },
+  Time: '2024-02-24T22:20:38',
+  Uptime: '0T00:10:11',
+  UptimeSec: 611,
+  Heap: 24,
+  POWER: 'OFF',
   Wifi: { AP: 1, SSId: 'ESP-Network', RSSI: 44, Signal: -78 },
 }
 
@@ -58,16 +62,26 @@ describe('SENSOR', () => {
   test('of a meter with several phases has each by its number', () => {
     const { stored, units, lost } = outcome(tasmota, 'SENSOR', DUAL_METER)
     expect(stored).toEqual({
-      ...{ 'ENERGY.TotalStartTime': '2026-09-16T00:00:00', 'ENERGY.Voltage': 235 },
-      ...{ 'ENERGY.Total.0': 2.813, 'ENERGY.Total.1': 0.254 },
-      ...{ 'ENERGY.Power.0': 52, 'ENERGY.Power.1': 5, 'ENERGY.Factor.0': 0.79 },
-      ...{ 'ENERGY.Factor.1': 0.5, 'ENERGY.Current.0': 0.278, 'ENERGY.Current.1': 0.044 },
+      'ENERGY.TotalStartTime': '2026-09-16T00:00:00',
+      'ENERGY.Voltage': 235,
+      'ENERGY.Total.0': 2.813,
+      'ENERGY.Total.1': 0.254,
+      'ENERGY.Power.0': 52,
+      'ENERGY.Power.1': 5,
+      'ENERGY.Factor.0': 0.79,
+      'ENERGY.Factor.1': 0.5,
+      'ENERGY.Current.0': 0.278,
+      'ENERGY.Current.1': 0.044,
       'ENERGY.BL09XX.Temperature': 46.5,
     })
     expect(units).toEqual({
-      ...{ 'ENERGY.Total.0': 'kW.h', 'ENERGY.Total.1': 'kW.h', 'ENERGY.Voltage': 'V' },
-      ...{ 'ENERGY.Power.0': 'W', 'ENERGY.Power.1': 'W' },
-      ...{ 'ENERGY.Current.0': 'A', 'ENERGY.Current.1': 'A' },
+      'ENERGY.Total.0': 'kW.h',
+      'ENERGY.Total.1': 'kW.h',
+      'ENERGY.Voltage': 'V',
+      'ENERGY.Power.0': 'W',
+      'ENERGY.Power.1': 'W',
+      'ENERGY.Current.0': 'A',
+      'ENERGY.Current.1': 'A',
     })
     expect(lost).toEqual([])
   })
@@ -77,8 +91,10 @@ describe('SENSOR', () => {
     expect(
       outcome(tasmota, 'SENSOR', { BME280, TempUnit: 'F', PressureUnit: 'inHg' }).units,
     ).toEqual({
-      ...{ 'BME280.Temperature': '[degF]', 'BME280.DewPoint': '[degF]' },
-      ...{ 'BME280.Pressure': "[in_i'Hg]", 'BME280.SeaPressure': "[in_i'Hg]" },
+      'BME280.Temperature': '[degF]',
+      'BME280.DewPoint': '[degF]',
+      'BME280.Pressure': "[in_i'Hg]",
+      'BME280.SeaPressure': "[in_i'Hg]",
     })
     expect(outcome(tasmota, 'SENSOR', { BME280, TempUnit: 'R' })).toMatchObject({
       units: {},
@@ -97,8 +113,14 @@ describe('SENSOR', () => {
 
 test('STATE has metrics of its own', () => {
   expect(outcome(tasmota, 'STATE', STATE).stored).toEqual({
-    ...{ Uptime: '0T00:10:11', UptimeSec: 611, Heap: 24, POWER: 'OFF' },
-    ...{ 'Wifi.AP': 1, 'Wifi.SSId': 'ESP-Network', 'Wifi.RSSI': 44, 'Wifi.Signal': -78 },
+    Uptime: '0T00:10:11',
+    UptimeSec: 611,
+    Heap: 24,
+    POWER: 'OFF',
+    'Wifi.AP': 1,
+    'Wifi.SSId': 'ESP-Network',
+    'Wifi.RSSI': 44,
+    'Wifi.Signal': -78,
   })
 })
 

@@ -15,7 +15,10 @@ const UPLINK = {
   correlation_ids: ['as:up:01E0WZGT6Y7657CPFPE5WEYDSQ'],
   received_at: '2020-02-12T15:15:46.010Z',
   uplink_message: {
-    ...{ session_key_id: 'AXA50tHUnWgR6jzYZrNzkg==', f_cnt: 1, f_port: 1, frm_payload: 'gkHe' },
+    session_key_id: 'AXA50tHUnWgR6jzYZrNzkg==',
+    f_cnt: 1,
+    f_port: 1,
+    frm_payload: 'gkHe',
     decoded_payload: { temperature: 1, luminosity: 0.64, nested: { open: true } },
     rx_metadata: [
       { gateway_ids: { gateway_id: 'gtw2' }, rssi: -105, snr: -7.2, channel_index: 2 },
@@ -30,8 +33,12 @@ const UPLINK = {
   },
 }
 const RADIO = {
-  ...{ 'lorawan.f_cnt': 1, 'lorawan.f_port': 1, 'lorawan.spreading_factor': 7 },
-  ...{ 'lorawan.rssi': -35, 'lorawan.snr': 5.2, 'lorawan.frequency': 868_300_000 },
+  'lorawan.f_cnt': 1,
+  'lorawan.f_port': 1,
+  'lorawan.spreading_factor': 7,
+  'lorawan.rssi': -35,
+  'lorawan.snr': 5.2,
+  'lorawan.frequency': 868_300_000,
   'lorawan.gateways': 2,
 }
 
@@ -103,7 +110,10 @@ describe('an uplink', () => {
       f_port: undefined,
     }
     expect(outcome(theThingsStack, undefined, uplink(silent)).stored).toEqual({
-      ...{ temperature: 1, luminosity: 0.64, 'nested.open': true, 'lorawan.gateways': 2 },
+      temperature: 1,
+      luminosity: 0.64,
+      'nested.open': true,
+      'lorawan.gateways': 2,
     })
   })
 })
