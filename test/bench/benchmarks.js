@@ -10,6 +10,7 @@ import { queryable } from './steps/queryable.js'
 import { reads } from './steps/reads.js'
 import { comeBack } from './steps/return.js'
 import { soak } from './steps/soak.js'
+import { flatReads, manySstables, ycsb } from './steps/stored.js'
 
 /**
  * @typedef {object} Context
@@ -110,4 +111,29 @@ spread. Ours acknowledges what is durable, mosquitto what it has in memory.`,
     run: attacks,
   },
   { name: 'idle', title: 'The engine when nothing is to do', run: idle },
+  {
+    name: 'flat-reads',
+    title: 'Reads of measurements with more and more of them stored',
+    note: `100,000 sensors and 256 MiB of memory. Medians are those of four reads at a time; ingest is
+5,000 rows/s.`,
+    run: flatReads('flat-reads', [10], [1, 10]),
+  },
+  {
+    name: 'flat-reads-50',
+    title: 'The same with 50 million',
+    isByNameOnly: true,
+    run: flatReads('flat-reads-50', [50], []),
+  },
+  {
+    name: 'ycsb',
+    title: 'YCSB on five times as much data as memory, and reads beside a compaction',
+    note: `Rows of 10 × 100 bytes, 128 MiB of memory; 64 requests in flight. The floors of A to D
+are a quarter of what Cassandra 5 took, that of the compaction is a fifth.`,
+    run: ycsb,
+  },
+  {
+    name: 'many-sstables',
+    title: 'A thousand sstables, and few files that may be open; a start with 10 GiB',
+    run: manySstables,
+  },
 ]

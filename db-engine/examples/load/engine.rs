@@ -15,17 +15,31 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 const QUIET_LOOKS: u32 = 10;
 const SETTLED_BY: Duration = Duration::from_mins(1);
 
+/// How an engine is started.
+#[derive(Clone)]
+pub struct Setup {
+    /// The one built beside this program, if none is given.
+    pub binary: Option<PathBuf>,
+    /// A temporary one, if none is given.
+    pub directory: Option<PathBuf>,
+    pub shards: u16,
+    pub memory_mib: u64,
+    /// How many files it may have open, if not as many as this program.
+    pub files_max: Option<u32>,
+}
+
 /// An engine on a directory that goes with it.
 pub struct Engine {
     child: Child,
     pub cql: u16,
     http: u16,
+    setup: Setup,
     binary: PathBuf,
     directory: PathBuf,
-    shards: u16,
 }
 
 /// What the engine has used and done since it started.
+#[allow(dead_code)] // no example needs all of it
 pub struct Sample {
     pub cpu_us: f64,
     pub turns: f64,
@@ -33,21 +47,24 @@ pub struct Sample {
     pub sends: f64,
     pub blocks: f64,
     pub log_bytes: f64,
+    pub sstables: f64,
+    pub cache_hits: f64,
+    pub cache_misses: f64,
 }
 
 impl Engine {
     /// Starts it and waits until it serves.
-    pub fn start(binary: Option<PathBuf>, directory: Option<PathBuf>, shards: u16) -> Self {
-        let binary = binary.unwrap_or_else(|| {
+    pub fn start(setup: Setup) -> Self {
+        let binary = setup.binary.clone().unwrap_or_else(|| {
             let own = std::env::current_exe().expect("we have a path");
             let folder = own.parent().and_then(|examples| examples.parent());
             folder.expect("examples lie in a folder").join("sandglass-db")
         });
-        let directory = directory.unwrap_or_else(|| {
+        let directory = setup.directory.clone().unwrap_or_else(|| {
             std::env::temp_dir().join(format!("sandglass-load-{}", std::process::id()))
         });
-        let (child, cql, http) = start(&binary, &directory, shards);
-        Self { child, cql, http, binary, directory, shards }
+        let (child, cql, http) = start(&binary, &directory, &setup);
+        Self { child, cql, http, setup, binary, directory }
     }
 
     /// Stops it in order, so that all rows are in sstables, and starts it again.
@@ -56,7 +73,34 @@ impl Engine {
         let sent = Command::new("kill").args(["-TERM", &id]).status().expect("kill runs");
         assert!(sent.success(), "it can be stopped");
         assert!(self.child.wait().expect("it ends").success(), "it ends in order");
-        (self.child, self.cql, self.http) = start(&self.binary, &self.directory, self.shards);
+        (self.child, self.cql, self.http) = start(&self.binary, &self.directory, &self.setup);
+    }
+
+    /// Runs a command of `ctl`, and waits until it is done.
+    #[allow(dead_code)] // the example `load` needs none
+    pub fn ctl(&self, arguments: &[&str]) {
+        let mut command = Command::new(&self.binary);
+        command.arg("ctl").arg("--data-dir").arg(&self.directory).args(arguments);
+        let done = command.stdout(Stdio::null()).stderr(Stdio::null()).status();
+        assert!(done.expect("it runs").success(), "{arguments:?}");
+    }
+
+    /// How often its threads have gone to sleep by themselves.
+    #[allow(dead_code)] // as above
+    pub fn sleeps(&self) -> u64 {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).expect("Linux");
+        let counts = tasks.flatten().filter_map(|task| {
+            let text = std::fs::read_to_string(task.path().join("status")).ok()?;
+            let line = text.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+            line?.trim().parse::<u64>().ok()
+        });
+        counts.sum()
+    }
+
+    /// How many files it has open, sockets among them.
+    #[allow(dead_code)] // as above
+    pub fn open_files(&self) -> usize {
+        std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).expect("Linux").count()
     }
 
     /// Waits until nothing is compacted for a while: what one step has left is no cost of the next.
@@ -82,6 +126,9 @@ impl Engine {
             sends: sum("sandglass_db_transport_sends_total"),
             blocks: sum("sandglass_db_commitlog_blocks_total"),
             log_bytes: sum("sandglass_db_commitlog_written_bytes_total"),
+            sstables: sum("sandglass_db_sstables_count"),
+            cache_hits: sum("sandglass_db_cache_block_hits_total"),
+            cache_misses: sum("sandglass_db_cache_block_misses_total"),
         }
     }
 
@@ -113,10 +160,20 @@ fn sum_of(metrics: &str, name: &str) -> f64 {
 }
 
 /// A process and its ports.
-fn start(binary: &Path, directory: &Path, shards: u16) -> (Child, u16, u16) {
-    let mut child = Command::new(binary)
+fn start(binary: &Path, directory: &Path, setup: &Setup) -> (Child, u16, u16) {
+    let mut command = match setup.files_max {
+        // It becomes the engine: the process stays the same.
+        Some(files) => {
+            let mut limited = Command::new("prlimit");
+            limited.arg(format!("--nofile={files}:{files}")).arg("--").arg(binary);
+            limited
+        }
+        None => Command::new(binary),
+    };
+    let memory = format!("{}MiB", setup.memory_mib);
+    let mut child = command
         .args(["--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--log-level", "warn"])
-        .args(["--memory", "512MiB", "--shards", &shards.to_string(), "--data-dir"])
+        .args(["--memory", &memory, "--shards", &setup.shards.to_string(), "--data-dir"])
         .arg(directory)
         .stdout(Stdio::piped())
         .spawn()

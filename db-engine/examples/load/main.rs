@@ -10,6 +10,7 @@
 
 mod drive;
 mod engine;
+mod pace;
 mod page_by_page;
 #[allow(dead_code)] // the tests use all of it
 #[path = "../../tests/wire/client.rs"]
@@ -17,8 +18,9 @@ mod client;
 
 use clap::Parser;
 use client::Client;
-use drive::{Outcome, Pace, Step};
-use engine::{Engine, Sample};
+use drive::Step;
+use engine::{Engine, Sample, Setup};
+use pace::{Outcome, Pace};
 use page_by_page::{LongRead, PagesRead};
 use std::{path::PathBuf, time::Duration};
 
@@ -59,7 +61,7 @@ struct Options {
 
 fn main() {
     let options = Options::parse();
-    let mut engine = Engine::start(options.engine, options.directory, options.shards);
+    let mut engine = started(&options);
     let mut results = vec![];
     let mut client = Client::connect(engine.cql).expect("it serves");
     client.run(
@@ -127,6 +129,16 @@ fn main() {
     }
 }
 
+fn started(options: &Options) -> Engine {
+    Engine::start(Setup {
+        binary: options.engine.clone(),
+        directory: options.directory.clone(),
+        shards: options.shards,
+        memory_mib: 512,
+        files_max: None,
+    })
+}
+
 fn report(
     step: &Step<'_>,
     outcome: &Outcome,
@@ -140,10 +152,7 @@ fn report(
     let rows = requests * float(step.rows);
     let cpu_us = (after.cpu_us - before.cpu_us) / rows;
     let per = |a: f64, b: f64| (a - b) / requests;
-    let percentile = |percent: usize| {
-        outcome.latencies_us.get((count - 1) * percent / 100).copied().unwrap_or_default()
-    };
-    let (p50, p99) = (percentile(50), percentile(99));
+    let (p50, p99) = (outcome.percentile_us(50), outcome.percentile_us(99));
     let rate = rows / outcome.seconds;
     let sends = per(after.sends, before.sends);
     let receives = per(after.receives, before.receives);
