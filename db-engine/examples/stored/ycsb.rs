@@ -26,7 +26,7 @@ const ROW_BYTES: u64 = FIELDS * FIELD_BYTES as u64;
 const CONNECTIONS: u32 = 4;
 const IN_FLIGHT: usize = 16;
 
-/// Rows that are read from sstables alone, and fit into memory.
+/// Rows of a table of its own that has room in memory, and is read from sstables alone.
 const FEW_ROWS: u64 = 10_000;
 
 /// Requests a second beside a compaction: half of them read.
@@ -52,7 +52,7 @@ enum Keys {
     Uniform(u64),
 }
 
-/// Statements that were prepared.
+/// Statements on one of the tables.
 struct Statements {
     insert: Vec<u8>,
     update: Vec<Vec<u8>>,
@@ -60,19 +60,24 @@ struct Statements {
 }
 
 impl Statements {
-    fn prepare(port: u16) -> Self {
+    /// Makes the table, if it is not there.
+    fn prepare(port: u16, table: &str) -> Self {
         let mut client = Client::connect(port).expect("it serves");
         let fields: Vec<String> = (0..FIELDS).map(|field| format!("field{field}")).collect();
+        client.run(&format!(
+            "CREATE TABLE IF NOT EXISTS bench.{table} (y_id text, {} text, PRIMARY KEY (y_id))",
+            fields.join(" text, ")
+        ));
         let insert = format!(
-            "INSERT INTO bench.usertable (y_id, {}) VALUES (?{})",
+            "INSERT INTO bench.{table} (y_id, {}) VALUES (?{})",
             fields.join(", "),
             ", ?".repeat(fields.len())
         );
-        let update = |field| format!("INSERT INTO bench.usertable (y_id, {field}) VALUES (?, ?)");
+        let update = |field| format!("INSERT INTO bench.{table} (y_id, {field}) VALUES (?, ?)");
         Self {
             insert: client.prepare(&insert),
             update: fields.iter().map(|field| client.prepare(&update(field))).collect(),
-            read: client.prepare("SELECT * FROM bench.usertable WHERE y_id = ?"),
+            read: client.prepare(&format!("SELECT * FROM bench.{table} WHERE y_id = ?")),
         }
     }
 
@@ -160,10 +165,7 @@ pub fn run(engine: Engine, memory_mib: u64, seconds: f64) -> Value {
         "CREATE KEYSPACE bench WITH replication = \
          {'class': 'SimpleStrategy', 'replication_factor': 1}",
     );
-    let columns: Vec<String> = (0..FIELDS).map(|field| format!("field{field} text, ")).collect();
-    let columns = columns.concat();
-    client.run(&format!("CREATE TABLE bench.usertable (y_id text, {columns}PRIMARY KEY (y_id))"));
-    let statements = Statements::prepare(engine.cql);
+    let statements = Statements::prepare(engine.cql, "usertable");
     let (rows, length) = (AtomicU64::new(count), Duration::from_secs_f64(seconds));
     let mut filled = Filled { engine, statements, rows, length };
     eprintln!("{count} rows of {ROW_BYTES} bytes, {memory_mib} MiB of memory");
@@ -189,15 +191,24 @@ pub fn run(engine: Engine, memory_mib: u64, seconds: f64) -> Value {
         result[workload.name] = filled.measure(workload);
     }
     result["compacting"] = filled.beside_compaction();
-    // What is read lies in sstables, and has room in memory.
-    filled.engine.restart();
-    filled.statements = Statements::prepare(filled.engine.cql);
-    let few = Keys::Uniform(FEW_ROWS);
-    result["read_cached"] = filled.measure(Workload { name: "read_cached", reads: 100, keys: few });
+    let mut few = filled.with_table("few", FEW_ROWS);
+    // Nothing is in memory after a start.
+    few.engine.restart();
+    few.statements = Statements::prepare(few.engine.cql, "few");
+    let keys = Keys::Uniform(FEW_ROWS);
+    result["read_cached"] = few.measure(Workload { name: "read_cached", reads: 100, keys });
     result
 }
 
 impl Filled {
+    /// Another table, with so many rows.
+    fn with_table(self, table: &str, count: u64) -> Self {
+        let statements = Statements::prepare(self.engine.cql, table);
+        let mut filled = Self { statements, rows: AtomicU64::new(count), ..self };
+        filled.fill(count);
+        filled
+    }
+
     fn fill(&mut self, count: u64) {
         let mut random = Random(0);
         let requests =
