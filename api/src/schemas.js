@@ -175,6 +175,11 @@ export const deadLetter = {
     reason: { type: 'string', description: 'Why it could not be stored.' },
     payload: { type: 'string', description: 'Perhaps cut; see `encoding`.' },
     encoding: { type: 'string', enum: ['utf8', 'base64'] },
+    format: {
+      type: 'string',
+      nullable: true,
+      description: 'As what it was decoded. A number is a format of another version.',
+    },
     replayed: { type: 'integer', nullable: true },
   },
 }

@@ -61,6 +61,7 @@ import { rollupQuestions } from './downsample/store.js'
  * @property {Buffer} payload  Perhaps cut.
  * @property {string} reason
  * @property {number | undefined} replayedMs
+ * @property {number | undefined} format  Its number; none in letters of earlier versions.
  */
 
 /** @typedef {{ t: number, state: string, client: string, reason: string }} Status */
@@ -70,7 +71,7 @@ const SCAN_ROWS = 1_000
 
 const SENSOR = 'sensor_id, name, type, unit, tags, hidden, created_at'
 const VALUE = 'v, i, b, s, lat, lon'
-const DEAD_LETTER = 'id, topic, client, payload, reason, received, replayed'
+const DEAD_LETTER = 'id, topic, client, payload, reason, received, replayed, format'
 
 /** @param {string} keyspace */
 function statements(keyspace) {
@@ -290,6 +291,7 @@ function deadLetters(ask, cql) {
         payload: row.payload ?? Buffer.alloc(0),
         reason: row.reason ?? '',
         replayedMs: row.replayed?.getTime(),
+        format: row.format ?? undefined,
       }))
     },
   }

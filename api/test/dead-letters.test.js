@@ -15,6 +15,7 @@ function letter(index) {
     payload: Buffer.from('?'),
     reason: 'no JSON',
     replayedMs: undefined,
+    format: undefined,
   }
 }
 

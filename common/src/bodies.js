@@ -14,7 +14,7 @@ import { parse } from 'csv-parse/sync'
 import { columnNames, columnsOf, csvOptions, rowObject, separatorOf } from './csv.js'
 import { json, jsonObject } from './formats/json.js'
 import { line } from './formats/line.js'
-import { decodeWhole } from './formats/registry.js'
+import { decode } from './formats/registry.js'
 import { countCommas, elementTexts, jsonText } from './json.js'
 import { PRECISIONS, splitLines, toNanoseconds } from './line-protocol.js'
 import { PayloadError, textOf } from './payload.js'
@@ -123,7 +123,7 @@ export const NOWHERE = Object.freeze({ topic: '', sensor: undefined, metric: und
  * @throws {PayloadError}
  */
 export function parseItem({ format, payload }) {
-  return decodeWhole(format, NOWHERE, payload)
+  return decode(format, NOWHERE, payload)
 }
 
 /**

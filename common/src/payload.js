@@ -53,20 +53,9 @@ export function parseTopic(topic) {
   if (root !== ROOT || sensor === undefined || more.length > 0) {
     throw new PayloadError('topic', 'topic is not sensors/<sensor> or sensors/<sensor>/<metric>')
   }
-  checkNames(sensor, metric)
-  return { sensor, metric }
-}
-
-/**
- * Whether a topic may name a sensor and a metric so.
- *
- * @param {string} sensor
- * @param {string | undefined} metric
- * @throws {PayloadError}
- */
-export function checkNames(sensor, metric) {
   checkSensor(sensor)
   if (metric !== undefined) checkMetric(metric)
+  return { sensor, metric }
 }
 
 /** @param {unknown} sensor  @returns {asserts sensor is string}  @throws {PayloadError} */

@@ -1,21 +1,24 @@
 /**
- * Which MQTT topics carry measurements, and of which sensor and metric: those below `sensors`, and
- * those that templates describe. Pure; the same in ingest and api.
+ * Which MQTT topics carry measurements, of which sensor and metric, and in which format: those
+ * below `sensors`, and those that templates describe. Pure; the same in ingest and api.
  *
  * ```text
- * template := level { "/" level } [ " as " name ]     the first level is a text
+ * template := level { "/" level } [ " as " name ] [ " in " format ]     the first level is a text
  * level    := text | {word} | {metric...}             the latter is the last one
  * name     := text with {word}s: the sensor; without it, {sensor}
+ * format   := one of formats/registry.js; without it, json
  *
  * plant/{area}/{sensor}/{metric}                      any area
  * plant/{line}/{machine}/{metric} as {line}.{machine}
  * zigbee2mqtt/{sensor}                                an object of metrics
  * shellies/{sensor}/{metric...}                       emeter/0/power is emeter.0.power
+ * gateway/up in json-object                           the payload names the sensor
  * ```
  */
 
+import { formatNamed, TOPIC_FORMATS } from './formats/registry.js'
 import { SettingError } from './options.js'
-import { checkNames, isMeasurementTopic, parseTopic } from './payload.js'
+import { checkMetric, checkSensor, isMeasurementTopic, parseTopic } from './payload.js'
 import { isSensorName, SENSOR_NAME_RULE } from './sensor.js'
 
 /** Most templates: each is tried for a topic that was not seen before. */
@@ -24,13 +27,18 @@ const TEMPLATES_MAX = 32
 const WORD = /^\{([A-Za-z_][A-Za-z0-9_]*)\}$/
 const REST = '{metric...}'
 
-/** @typedef {{ sensor: string, metric: string | undefined }} Meaning */
+/** Of the topics below `sensors`, and of templates that name no other. */
+const JSON_FORMAT = 0
+
+/** @typedef {{ sensor: string | undefined, metric: string | undefined }} Meaning */
 
 /**
  * @typedef {object} Template
  * @property {string[]} levels  Without that of the rest.
  * @property {boolean} hasRest  Whether any number of levels follows, and is the metric.
- * @property {string[]} name  Pieces of the sensor's name: texts and `{word}`s.
+ * @property {string[]} name  Pieces of the sensor's name: texts and `{word}`s. None where only the
+ *   payload names it.
+ * @property {number} format
  */
 
 /** @param {string} level */
@@ -47,7 +55,8 @@ function bad(text, remedy) {
  * @throws {SettingError}
  */
 function parseTemplate(text) {
-  const [path, naming = '{sensor}', ...more] = text.split(' as ')
+  const [, named, formatName = 'json'] = /^(.*?)(?: in (\S+))?$/s.exec(text) ?? ['', text]
+  const [path, naming, ...more] = named.split(' as ')
   const all = path.split('/')
   const hasRest = all.at(-1) === REST
   const levels = hasRest ? all.slice(0, -1) : all
@@ -63,6 +72,28 @@ function parseTemplate(text) {
   const words = levels.filter((level) => !isText(level))
   if (new Set(words).size < words.length) throw bad(text, 'use each {word} once.')
   if (hasRest && words.includes('{metric}')) throw bad(text, `give {metric} or ${REST}.`)
+  const format = formatOf(text, formatName)
+  const name = nameIn(text, { naming, words, namesSensor: format.namesSensor ?? false })
+  return { levels, hasRest, name, format: format.number }
+}
+
+/** @param {string} text  @param {string} name */
+function formatOf(text, name) {
+  const format = formatNamed(name)
+  if (format && TOPIC_FORMATS.includes(format)) return format
+  const known = TOPIC_FORMATS.map((one) => one.name).join(', ')
+  throw bad(text, `there is no format ${name}: give one of ${known}.`)
+}
+
+/**
+ * The pieces of the name that a template gives its sensor.
+ *
+ * @param {string} text
+ * @param {{ naming: string | undefined, words: string[], namesSensor: boolean }} parts
+ */
+function nameIn(text, { naming = '{sensor}', words, namesSensor }) {
+  // The payload names it; the topic has no name to offer.
+  if (naming === '{sensor}' && namesSensor && !words.includes('{sensor}')) return []
   const name = naming.split(/(\{[^}]*\})/).filter((piece) => piece !== '')
   const used = name.filter((piece) => !isText(piece))
   for (const word of used) {
@@ -77,10 +108,12 @@ function parseTemplate(text) {
   ) {
     throw bad(text, `the name of the sensor is made of {word}s and texts, and ${SENSOR_NAME_RULE}.`)
   }
-  return { levels, hasRest, name }
+  return name
 }
 
-/** Whether a topic could fit both. @param {Template} one  @param {Template} other */
+/** @typedef {Pick<Template, 'levels' | 'hasRest'>} Levels */
+
+/** Whether a topic could fit both. @param {Levels} one  @param {Levels} other */
 function overlap(one, other) {
   const [short, long] = one.levels.length <= other.levels.length ? [one, other] : [other, one]
   if (short.levels.length < long.levels.length && !short.hasRest) return false
@@ -137,7 +170,7 @@ export class Topics {
 
   /** Whether a topic could be one of these and begin with some levels. @param {string} prefix */
   touches(prefix) {
-    const other = { levels: prefix.split('/'), hasRest: true, name: [] }
+    const other = { levels: prefix.split('/'), hasRest: true }
     return this.#templates.some((template) => overlap(template, other))
   }
 
@@ -148,25 +181,52 @@ export class Topics {
    * @param {string} topic
    */
   carry(topic) {
-    return (
-      isMeasurementTopic(topic) || (this.#templates.length > 0 && this.#find(topic) !== undefined)
-    )
+    return this.formatOf(topic) !== undefined
+  }
+
+  /**
+   * The format of the messages of a topic.
+   *
+   * @param {string} topic
+   * @returns {number | undefined}  Undefined where they are no measurements.
+   */
+  formatOf(topic) {
+    if (isMeasurementTopic(topic)) return JSON_FORMAT
+    return this.#templates.length > 0 ? this.#find(topic)?.template.format : undefined
   }
 
   /**
    * @param {string} topic
-   * @returns {Meaning}  The metric is undefined where the payload names it.
+   * @returns {Meaning}  Sensor or metric are undefined where the payload names them.
    * @throws {PayloadError}
    */
   parse(topic) {
     const found = isMeasurementTopic(topic) ? undefined : this.#find(topic)
     if (!found) return parseTopic(topic)
     const { template, levels, words } = found
-    const sensor = nameOf(found)
+    const sensor = template.name.length > 0 ? nameOf(found) : undefined
     const rest = levels.slice(template.levels.length)
     const metric = rest.length > 0 ? rest.join('.') : words.get('{metric}')
-    checkNames(sensor, metric)
+    if (sensor !== undefined) checkSensor(sensor)
+    if (metric !== undefined) checkMetric(metric)
     return { sensor, metric }
+  }
+
+  /**
+   * What a topic says to the decoder of a message.
+   *
+   * @param {string} topic
+   * @param {number} format  Of the message: it may be older than these templates, or have come
+   *   without a topic.
+   * @returns {import('./formats/types.js').Place}
+   * @throws {PayloadError}
+   */
+  place(topic, format) {
+    if (format !== JSON_FORMAT && !this.carry(topic)) {
+      return { topic, sensor: undefined, metric: undefined }
+    }
+    const { sensor, metric } = this.parse(topic)
+    return { topic, sensor, metric }
   }
 
   /**
@@ -205,7 +265,9 @@ function nameOf({ template, words }) {
 /** @type {import('./options.js').OptionSpec<Topics>} */
 export const topicTemplates = {
   flag: '--topic-templates <list>',
-  help: 'more topics with measurements, such as plant/{area}/{sensor}/{metric}, with commas between',
+  help:
+    'more topics with measurements, such as plant/{area}/{sensor}/{metric}, or home/{sensor} in ' +
+    'json-object, with commas between',
   default: '',
   parse: parseTopics,
 }

@@ -71,6 +71,44 @@ describe('a template', () => {
     expect(() => parseTopics(text)).toThrow(remedy)
   })
 
+  test.each([
+    ['plant/{sensor}', 'plant/s', 0, 's'],
+    ['plant/{sensor} in json', 'plant/s', 0, 's'],
+    ['plant/{sensor} in json-object', 'plant/s', 1, 's'],
+    ['plant/{a}/{b} as {a}.{b} in json-object', 'plant/x/y', 1, 'x.y'],
+    ['plant/{a} as in {a} in json', 'plant/x', 0, 'in x'],
+    ['plant/up in json-object', 'plant/up', 1, undefined],
+    ['plant/{area}/{metric...} in json-object', 'plant/x/y', 1, undefined],
+    ['plant/{sensor} in json-object', 'sensors/s', 0, 's'],
+  ])('%s gives %s its format and sensor', (template, topic, format, sensor) => {
+    const topics = parseTopics(template)
+    expect(topics.formatOf(topic)).toBe(format)
+    expect(topics.place(topic, format).sensor).toBe(sensor)
+    expect(topics.sensorOf(topic)).toBe(sensor)
+    expect(topics.formatOf('other/s')).toBeUndefined()
+  })
+
+  test.each([
+    ['plant/{sensor} in jsno', 'Template plant/{sensor} in jsno: there is no format jsno'],
+    ['plant/{sensor} in jsno', 'give one of json, json-object'],
+    ['plant/{sensor} in line-protocol', 'there is no format line-protocol'],
+    ['plant/{sensor} in JSON', 'there is no format JSON'],
+    ['plant/up in json', 'needs {sensor}'],
+    ['plant/up as hall in json-object', 'is made of'],
+    ['plant/{area} as {line} in json-object', 'needs {line}'],
+    ['plant/{sensor} in json,plant/up in json-object', 'fit it and plant/{sensor} in json:'],
+  ])('%s is refused: %s', (text, remedy) => {
+    expect(() => parseTopics(text)).toThrow(SettingError)
+    expect(() => parseTopics(text)).toThrow(remedy)
+  })
+
+  test('need not fit the topic of a message that is older, or came without a topic', () => {
+    const topics = parseTopics('plant/{sensor}')
+    expect(topics.place('gone/s', 1)).toEqual({ topic: 'gone/s' })
+    expect(() => topics.place('gone/s', 0)).toThrow('topic is not sensors/')
+    expect(() => topics.place('plant/..', 1)).toThrow('the sensor must have')
+  })
+
   test('there are not too many to be tried', () => {
     const some = Array.from({ length: 33 }, (_, at) => `plant${at}/{sensor}`)
     expect(parseTopics(some.slice(1).join()).carry('plant32/s')).toBe(true)

@@ -29,6 +29,10 @@ export class Counts {
     )
     /** Of those, the ones that are not kept, because their client has too many. */
     this.unkeptLetters = 0
+    /** Messages that were stored without some of their fields, by format. */
+    this.partialMessages = /** @type {Map<number, number>} */ (new Map())
+    /** Those fields, by format. */
+    this.refusedFields = /** @type {Map<number, number>} */ (new Map())
     /** Dead letters that were stored after all. */
     this.replayed = 0
     /** From the time of an event to its arrival, in seconds. */
@@ -52,7 +56,14 @@ export class Counts {
   /** @param {Message} message */
   stored(message) {
     this.storedMessages++
+    if (message.partial) this.#partial(message.format, message.partial.fields.length)
     this.publishToStored.note(performance.now() - message.arrivedMs)
+  }
+
+  /** @param {number} format  @param {number} fields */
+  #partial(format, fields) {
+    this.partialMessages.set(format, (this.partialMessages.get(format) ?? 0) + 1)
+    this.refusedFields.set(format, (this.refusedFields.get(format) ?? 0) + fields)
   }
 
   /** An event that says its time has arrived. @param {number} lateMs  Negative: it is ahead. */

@@ -3,6 +3,7 @@
  * `/stats`. Everything is read from plain numbers when it is asked for.
  */
 
+import { formatName } from '@sandglass/common/formats/registry'
 import { Counter, Gauge } from 'prom-client'
 
 /** @typedef {import('./counts.js').Counts} Counts */
@@ -82,6 +83,7 @@ export function registerMetrics(registry, measured) {
   registerRewrites(registry, measured)
   registerWidths(registry, measured)
   registerDeadLetters(registry, counts)
+  registerRefusedFields(registry, counts)
   registerHistogram(registry, {
     name: `${PREFIX}publish_to_stored_seconds`,
     help: 'from the arrival of a message to its being durable',
@@ -377,6 +379,29 @@ function registerDeadLetters(registry, counts) {
       for (const [reason, count] of Object.entries(counts.deadLetters)) this.inc({ reason }, count)
     },
   })
+}
+
+/** @param {import('prom-client').Registry} registry  @param {Counts} counts */
+function registerRefusedFields(registry, counts) {
+  for (const [name, help, byFormat] of /** @type {const} */ ([
+    [
+      'partial_messages_total',
+      'messages stored without some of their fields, by format; each is kept as a dead letter, too',
+      counts.partialMessages,
+    ],
+    ['refused_fields_total', 'those fields, by format', counts.refusedFields],
+  ])) {
+    new Counter({
+      name: `${PREFIX}${name}`,
+      help,
+      labelNames: ['format'],
+      registers: [registry],
+      collect() {
+        this.reset()
+        for (const [format, count] of byFormat) this.inc({ format: formatName(format) }, count)
+      },
+    })
+  }
 }
 
 /**

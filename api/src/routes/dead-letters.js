@@ -1,6 +1,7 @@
 /** `/v1/dead-letters`: the messages that could not be stored, and why. */
 
 import { isUtf8 } from 'node:buffer'
+import { formatName } from '@sandglass/common/formats/registry'
 import { decodeCursor, encodeCursor } from '../cursor.js'
 import { readDeadLetters } from '../dead-letters.js'
 import { withinDeadline } from '../deadline.js'
@@ -43,7 +44,7 @@ export default async function deadLetters(app, { store }) {
 }
 
 /** @param {import('../store.js').DeadLetter} letter */
-function present({ id, receivedMs, topic, client, reason, payload, replayedMs }) {
+function present({ id, receivedMs, topic, client, reason, payload, replayedMs, format }) {
   const encoding = isUtf8(payload) ? 'utf8' : 'base64'
   return {
     id,
@@ -53,6 +54,8 @@ function present({ id, receivedMs, topic, client, reason, payload, replayedMs })
     reason,
     payload: payload.toString(encoding),
     encoding,
+    // A number of a later version may be beyond 127.
+    format: format === undefined ? null : formatName(format & 0xff),
     replayed: replayedMs ?? null,
   }
 }

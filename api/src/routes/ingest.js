@@ -7,9 +7,9 @@ import {
   KEPT_HEADER,
   lineItems,
   MEDIA_TYPES,
-  parseItem,
+  NOWHERE,
 } from '@sandglass/common/bodies'
-import { decodeWhole } from '@sandglass/common/formats/registry'
+import { decode, FORMATS, formatNamed } from '@sandglass/common/formats/registry'
 import { PRECISIONS } from '@sandglass/common/line-protocol'
 import { ageFault, KIND, KIND_NAMES, metricsFault } from '@sandglass/common/measurement'
 import { PayloadError } from '@sandglass/common/payload'
@@ -23,7 +23,9 @@ import * as schemas from '../schemas.js'
 /** @typedef {import('@sandglass/common/measurement').Measurement} Measurement */
 /** @typedef {import('fastify').FastifyRequest<{ Body: Buffer | undefined }>} Write */
 /** @typedef {import('fastify').FastifyRequest<{ Body: Buffer | undefined,
- *   Querystring: { topic?: string, precision?: string } }>} Decode */
+ *   Querystring: { topic?: string, format?: string, precision?: string } }>} Decode */
+/** @typedef {import('@sandglass/common/formats/types').RefusedField} RefusedField */
+/** @typedef {import('@sandglass/common/formats/types').Place} Place */
 
 const tags = ['ingest']
 const consumes = [...MEDIA_TYPES.keys()]
@@ -51,12 +53,24 @@ const refused = {
   ...schemas.objects({ item: { type: 'integer' }, reason: { type: 'string' } }),
   description: 'What is no measurement: its place in the body, from 0, and why.',
 }
+const refusedFields = {
+  ...schemas.objects({
+    item: { type: 'integer' },
+    field: { type: 'string' },
+    reason: { type: 'string' },
+  }),
+  description:
+    'Fields that are no measurements, of items whose other fields are: such an item is stored, and ' +
+    'is a dead letter, too.',
+}
 const outcome = {
   type: 'object',
   properties: {
     received: { type: 'integer' },
     stored: { type: 'integer' },
     refused,
+    refused_fields: refusedFields,
+    refused_field_count: { type: 'integer' },
     kept,
     kept_sensors: { type: 'integer' },
   },
@@ -70,7 +84,7 @@ const storeSchema = {
     'JSON: `{"sensor":"kitchen","t":1767225600000,"temperature":21.5}`, or an array of these; ' +
     'NDJSON: one a line; CSV: columns `sensor`, `t` and one a metric, or `sensor`, `metric`, `t`, ' +
     '`v` and `kind`; text: InfluxDB line protocol. Each is stored or refused by itself; refused ' +
-    'ones are dead letters, and make it 400.',
+    'ones are dead letters, and make it 400. A field that is no measurement is lost alone.',
   querystring: {
     type: 'object',
     properties: { precision, retention },
@@ -109,6 +123,13 @@ const decodeSchema = {
         maxLength: 1_024,
         description: 'The body is the payload of an MQTT message on this topic.',
       },
+      format: {
+        type: 'string',
+        enum: FORMATS.map(({ name }) => name),
+        description:
+          'The body is a payload of this format, whatever the template of the topic says: ' +
+          FORMATS.map(({ name, help }) => `\`${name}\`: ${help}`).join('; '),
+      },
     },
     additionalProperties: false,
   },
@@ -125,6 +146,7 @@ const decodeSchema = {
           v: {},
         }),
         refused,
+        refused_fields: refusedFields,
       },
     },
     ...schemas.problems,
@@ -168,13 +190,20 @@ export default async function ingest(app, parts) {
   app.get('/ping', hide, async (_request, reply) => reply.code(204).send())
 
   app.post('/v1/decode', { schema: decodeSchema }, async (/** @type {Decode} */ request) => {
-    const { topic } = request.query
+    const { topic, format: name } = request.query
     const payload = request.body ?? Buffer.alloc(0)
-    if (topic === undefined) return decode(itemsOfBody(request, payload))
-    const isOfLines = isLineTopic(lineTopic, topic) && !topics.carry(topic)
-    if (isOfLines) return decode(lineItems(payload))
-    return decode([{ format: FORMAT.topic, payload }], { topics, topic })
+    if (topic === undefined && name === undefined) return decodeAll(itemsOfBody(request, payload))
+    const format = name === undefined ? formatOf(topic ?? '') : formatNamed(name)?.number
+    if (format === FORMAT.line) return decodeAll(lineItems(payload))
+    const number = format ?? FORMAT.topic
+    return decodeAll([{ format: number, payload }], () =>
+      topic === undefined ? NOWHERE : topics.place(topic, number),
+    )
   })
+
+  /** @param {string} topic */
+  const formatOf = (topic) =>
+    topics.formatOf(topic) ?? (isLineTopic(lineTopic, topic) ? FORMAT.line : undefined)
 }
 
 /** @param {Decode} request  @param {Buffer} body  @throws {Problem} */
@@ -198,25 +227,28 @@ function itemsOfBody({ headers, query }, body) {
  * What ingest would make of some items now, as far as they tell.
  *
  * @param {import('@sandglass/common/bodies').Item[]} items
- * @param {{ topics: Topics, topic: string }} [by]  How an MQTT message of that topic is understood.
+ * @param {() => Place} [placeOf]  Of an MQTT message.
  */
-function decode(items, by) {
+function decodeAll(items, placeOf = () => NOWHERE) {
   const nowMs = Date.now()
   /** @type {Record<string, unknown>[]} */
   const decoded = []
   /** @type {{ item: number, reason: string }[]} */
   const faults = []
-  for (const [item, one] of items.entries()) {
+  /** @type {(RefusedField & { item: number })[]} */
+  const fields = []
+  for (const [item, { format, payload }] of items.entries()) {
     try {
-      const { sensor, measurements } = by ? message(by, one) : parseItem(one)
+      const { sensor, measurements, refused: lost } = decode(format, placeOf(), payload)
       requireBelieved(measurements, nowMs)
       decoded.push(...measurements.map((measurement) => present(sensor, measurement)))
+      fields.push(...lost.map(({ field, reason }) => ({ item, field, reason })))
     } catch (error) {
       if (!(error instanceof PayloadError)) throw error
       faults.push({ item, reason: error.message })
     }
   }
-  return { items: decoded, refused: faults }
+  return { items: decoded, refused: faults, refused_fields: fields }
 }
 
 /**
@@ -233,12 +265,6 @@ function requireBelieved(measurements, nowMs) {
   }
   const many = metricsFault(new Set(measurements.map(({ metric }) => metric)).size)
   if (many !== undefined) throw new PayloadError('value', many)
-}
-
-/** @param {{ topics: Topics, topic: string }} by  @param {{ payload: Buffer }} item */
-function message({ topics, topic }, { payload }) {
-  const { sensor, metric } = topics.parse(topic)
-  return decodeWhole(FORMAT.topic, { topic, sensor, metric }, payload)
 }
 
 /** @param {string} sensor  @param {Measurement} measurement */

@@ -27,6 +27,14 @@ export function emptyPayload() {
 }
 
 /**
+ * @param {import('../measurement.js').Measurement} measurement  The only one.
+ * @returns {DecodedPayload}
+ */
+export function payloadOf(measurement) {
+  return { sensor: undefined, measurements: [measurement], refused: NONE }
+}
+
+/**
  * @param {DecodedPayload} into
  * @param {string} field  Where it stands in the payload.
  * @param {unknown} error  A `PayloadError`; anything else is thrown again.
@@ -81,7 +89,7 @@ export function addMembers(into, prefix, timeMs, members, except, depth = 1) {
     const value = values[name]
     if (name === except || value === null) continue
     const metric = prefix === undefined ? name : `${prefix}.${name}`
-    if (!isTree(value)) {
+    if (typeof value !== 'object' || !isTree(value)) {
       addField(into, metric, timeMs, value)
     } else if (depth < DEPTH_MAX) {
       addMembers(into, metric, timeMs, value, undefined, depth + 1)

@@ -31,7 +31,15 @@ import {
   PayloadError,
   timeOf,
 } from '../payload.js'
-import { addMembers, emptyPayload, isTree, refuse, requireAll, requireSome } from './fields.js'
+import {
+  addMembers,
+  emptyPayload,
+  isTree,
+  payloadOf,
+  refuse,
+  requireAll,
+  requireSome,
+} from './fields.js'
 
 /** @typedef {import('../measurement.js').Measurement} Measurement */
 /** @typedef {import('./types.js').DecodedPayload} DecodedPayload */
@@ -50,7 +58,7 @@ export const json = {
 export const jsonObject = {
   name: 'json-object',
   number: 1,
-  help: 'JSON: an object of metrics that names its sensor, {"sensor": "a", "temperature": 21.5}',
+  help: 'JSON: one object of metrics, {"sensor": "a", "temperature": 21.5}',
   namesSensor: true,
   decode: ({ sensor }, payload) => decodeRecord(jsonOf(payload), sensor),
 }
@@ -64,6 +72,8 @@ export const jsonObject = {
  * @throws {PayloadError}  Nothing of it can be understood.
  */
 export function decodeValue(metric, body) {
+  // Nearly all messages.
+  if (metric !== undefined && isReading(body)) return payloadOf(reading(metric, body))
   const into = emptyPayload()
   if (!Array.isArray(body)) {
     addElement(into, metric, body)
@@ -142,19 +152,15 @@ function addElementAt(into, metric, element, at) {
  * @param {unknown} element
  */
 function addElement(into, metric, element) {
-  const isObject = isTree(element)
-  if (isObject && isTelemetry(element)) {
+  if (metric !== undefined && (isReading(element) || !isTree(element))) {
+    into.measurements.push(reading(metric, element))
+  } else if (typeof element !== 'object' || element === null || Array.isArray(element)) {
+    throw new PayloadError('value', 'the payload is not an object of metrics')
+  } else if (isTelemetry(element)) {
     addMembers(into, metric, timeOf(element.ts, 'ts'), element.values)
-  } else if (isObject && !(metric !== undefined && 'v' in element)) {
+  } else {
     const timeMs = timeOf(/** @type {{ t?: unknown }} */ (element).t)
     addMembers(into, metric, timeMs, element, 't')
-  } else if (metric !== undefined) {
-    into.measurements.push(reading(metric, element))
-  } else if (typeof element === 'object' && element !== null && !Array.isArray(element)) {
-    // Two metrics that are called lat and lon.
-    addMembers(into, undefined, undefined, element)
-  } else {
-    throw new PayloadError('value', 'the payload is not an object of metrics')
   }
 }
 
@@ -166,6 +172,11 @@ function isTelemetry(element) {
   const { values } = /** @type {{ values?: unknown }} */ (element)
   if (typeof values !== 'object' || values === null || Array.isArray(values)) return false
   return 'ts' in element && Object.keys(element).length === 2
+}
+
+/** Whether it is one measurement of a metric that the topic names. @param {unknown} element */
+function isReading(element) {
+  return typeof element !== 'object' || (element !== null && 'v' in element)
 }
 
 /** @param {string} metric  @param {unknown} element  @returns {Measurement} */

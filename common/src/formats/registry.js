@@ -31,6 +31,9 @@ export const FORMATS = Object.freeze([
   ...[zigbee2mqtt, tasmota, shelly, theThingsStack, esphome, statestream],
 ])
 
+/** Those that a topic template may name. Line protocol has topics of its own: `--line-topic`. */
+export const TOPIC_FORMATS = FORMATS.filter((format) => format !== line)
+
 /** Formats up to this number make measurements that need no second look: ours, from the start. */
 const CHECKED_MAX = 2
 
@@ -40,8 +43,8 @@ const CHECKED_MAX = 2
  */
 const PAYLOAD_BYTES_MAX = 2 ** 20
 
-/** Largest number of a format: a spool record has one byte for it. */
-const NUMBER_MAX = 255
+/** Largest number of a format: a dead letter has a `tinyint` for it. */
+const NUMBER_MAX = 127
 
 /** @type {ReadonlyMap<string, Format>} */
 const BY_NAME = new Map(FORMATS.map((format) => [format.name, format]))

@@ -40,7 +40,7 @@
  *
  * @typedef {object} Format
  * @property {string} name  In topic templates and requests, such as `senml-json`.
- * @property {number} number  In spool records and dead letters: 0 to 255. It never changes.
+ * @property {number} number  In spool records and dead letters: 0 to 127. It never changes.
  * @property {string} help  One line for people.
  * @property {boolean} [namesSensor]  Whether the payload can name its sensor, so that a topic
  *   template needs no `{sensor}`.

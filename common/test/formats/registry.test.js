@@ -1,3 +1,4 @@
+import { readFileSync } from 'node:fs'
 import {
   decode,
   decodeWhole,
@@ -9,15 +10,25 @@ import {
 const PLACE = { topic: 'sensors/s/m', sensor: 's', metric: 'm' }
 
 describe('the registry of formats', () => {
-  test('has one name and one number for each, which a byte holds', () => {
+  test('has one name and one number for each, which a tinyint holds', () => {
     expect(new Set(FORMATS.map(({ name }) => name)).size).toBe(FORMATS.length)
     expect(new Set(FORMATS.map(({ number }) => number)).size).toBe(FORMATS.length)
     for (const format of FORMATS) {
       expect(format.name).toMatch(/^[a-z][a-z0-9-]*$/)
-      expect([format.number >= 0, format.number <= 255]).toEqual([true, true])
+      expect([format.number >= 0, format.number <= 127]).toEqual([true, true])
       expect(formatNamed(format.name)).toBe(format)
       expect(formatName(format.number)).toBe(format.name)
     }
+  })
+
+  test('is what the documentation lists', () => {
+    const path = new URL('../../../docs/data-model.md', import.meta.url)
+    const listed = readFileSync(path, 'utf8').split('### Formats\n')[1].split('\n\n`POST')[0]
+    const rows = FORMATS.map(
+      ({ name, help, namesSensor }) =>
+        `| \`${name}\` | ${help}${namesSensor ? '; names the sensor' : ''} |`,
+    )
+    expect(listed.split('\n').filter((row) => row.startsWith('| `'))).toEqual(rows)
   })
 
   test('keeps the numbers that are stored', () => {

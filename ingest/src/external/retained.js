@@ -4,8 +4,8 @@
  * Pure.
  */
 
-import { FORMAT, lineItems, parseItem } from '@sandglass/common/bodies'
-import { decodeWhole } from '@sandglass/common/formats/registry'
+import { lineItems, parseItem } from '@sandglass/common/bodies'
+import { decode } from '@sandglass/common/formats/registry'
 import { PayloadError } from '@sandglass/common/payload'
 
 /** @typedef {import('@sandglass/common/topics').Topics} Topics */
@@ -29,9 +29,9 @@ export function carriesTime(topics, topic, payload) {
 
 /** @param {Topics} topics  @param {string} topic  @param {Buffer} payload */
 function measurementsOf(topics, topic, payload) {
-  if (topics.carry(topic)) {
-    const { sensor, metric } = topics.parse(topic)
-    return decodeWhole(FORMAT.topic, { topic, sensor, metric }, payload).measurements
+  const format = topics.formatOf(topic)
+  if (format !== undefined) {
+    return decode(format, topics.place(topic, format), payload).measurements
   }
   return lineItems(payload).flatMap((item) => parseItem(item).measurements)
 }

@@ -97,12 +97,13 @@ export function buildHttp(parts) {
     requireRoom()
     const items = itemsOf(format, bytesOf(request), request.query.precision)
     leaseOf(request, bodies).takeItems(items.length)
-    const { refused, kept, ...counts } = await deliver(sink, items, {
+    const { refused, fields, fieldCount, kept, ...counts } = await deliver(sink, items, {
       path: '/v1/measurements',
       client: clientOf(request),
       retention: retentionOf(request),
     })
-    const members = { ...counts, refused: refused.slice(0, REFUSED_SHOWN_MAX), ...tell(kept) }
+    const shown = refused.slice(0, REFUSED_SHOWN_MAX)
+    const members = { ...counts, refused: shown, ...lost(fields, fieldCount), ...tell(kept) }
     if (refused.length === 0) return reply.send(members)
     const detail = `${refused.length} of ${items.length} are refused, and are dead letters`
     throw new Problem('refused-items', detail, { members })
@@ -123,12 +124,11 @@ export function buildHttp(parts) {
       leaseOf(request, bodies).takeItems(items.length)
       const retention = retentionOf(request)
       const client = clientOf(request)
-      const { refused, kept } = await deliver(sink, items, { path, client, retention })
+      const delivered = await deliver(sink, items, { path, client, retention })
       // An answer to Telegraf has no body.
-      if (kept.length > 0) reply.header(KEPT_HEADER, kept.length)
-      if (refused.length === 0) return reply.code(204).send()
-      const [{ item, reason }] = refused
-      const message = `partial write: ${refused.length} lines are refused; line ${item + 1}: ${reason}`
+      if (delivered.kept.length > 0) reply.header(KEPT_HEADER, delivered.kept.length)
+      const message = partialWrite(delivered)
+      if (message === undefined) return reply.code(204).send()
       return reply.code(400).send({ code: 'invalid', message, error: message })
     })
   }
@@ -139,6 +139,29 @@ export function buildHttp(parts) {
 function retentionOf({ query: { retention } }) {
   if (retention === undefined || CLASS_NAMES.includes(retention)) return retention
   throw invalid('retention', `must be one of ${CLASS_NAMES.join(', ')}`)
+}
+
+/**
+ * Fields that stored items lose.
+ *
+ * @param {import('./delivery.js').LostField[]} fields
+ * @param {number} count  Of all.
+ */
+function lost(fields, count) {
+  if (count === 0) return {}
+  return { refused_fields: fields.slice(0, REFUSED_SHOWN_MAX), refused_field_count: count }
+}
+
+/**
+ * What InfluxDB says where not all is stored; undefined where it is.
+ *
+ * @param {import('./delivery.js').Delivered} delivered
+ */
+function partialWrite({ refused, fields, fieldCount }) {
+  const first = refused[0] ?? fields[0]
+  if (!first) return undefined
+  const what = refused.length > 0 ? `${refused.length} lines` : `${fieldCount} fields`
+  return `partial write: ${what} are refused; line ${first.item + 1}: ${first.reason}`
 }
 
 /** What a wish of a class could not change. @param {import('./delivery.js').Kept[]} kept */

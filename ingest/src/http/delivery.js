@@ -5,6 +5,10 @@ import { takeInPortions } from '../message/portions.js'
 
 /** @typedef {import('@sandglass/common/bodies').Item} Item */
 /** @typedef {{ sensor: string, retention: string }} Kept */
+/** @typedef {{ item: number, field: string, reason: string }} LostField */
+
+/** Most fields that are remembered of a request: an answer tells of fewer. */
+const FIELDS_MAX = 1_000
 
 /**
  * @typedef {object} Sink
@@ -18,6 +22,9 @@ import { takeInPortions } from '../message/portions.js'
  * @property {number} stored  Of these: durable, in the database or in the spool.
  * @property {{ item: number, reason: string }[]} refused  The others, by their place in the body,
  *   from 0. They are dead letters.
+ * @property {LostField[]} fields  Fields of stored items that are no measurements: the first ones.
+ *   Such an item is a dead letter, too.
+ * @property {number} fieldCount  Of all of these.
  * @property {Kept[]} kept  Sensors that exist and keep another class than was wished.
  */
 
@@ -34,7 +41,14 @@ import { takeInPortions } from '../message/portions.js'
  */
 export async function deliver(sink, items, { path, client, retention }) {
   /** @type {Delivered} */
-  const delivered = { received: items.length, stored: 0, refused: [], kept: [] }
+  const delivered = {
+    received: items.length,
+    stored: 0,
+    refused: [],
+    fields: [],
+    fieldCount: 0,
+    kept: [],
+  }
   if (items.length === 0) return delivered
   /** @type {Map<string, Kept>} */
   const kept = new Map()
@@ -55,16 +69,31 @@ export async function deliver(sink, items, { path, client, retention }) {
           arrivedMs,
         }),
       accept: (message) => sink.accept(message),
-      onSettled({ refusal, keptAs }, item) {
+      onSettled({ refusal, partial, keptAs }, item) {
         if (keptAs) kept.set(keptAs.sensor, keptAs)
         if (refusal) delivered.refused.push({ item, reason: refusal.reason })
         else delivered.stored++
+        if (partial && !refusal) noteFields(delivered, item, partial.fields)
       },
       onDone: resolve,
       hasRoom: () => !sink.isFull,
     })
   })
   delivered.refused.sort((a, b) => a.item - b.item)
+  delivered.fields.sort((a, b) => a.item - b.item)
   delivered.kept = [...kept.values()]
   return delivered
+}
+
+/**
+ * @param {Delivered} delivered
+ * @param {number} item
+ * @param {import('@sandglass/common/formats/types').RefusedField[]} fields
+ */
+function noteFields(delivered, item, fields) {
+  delivered.fieldCount += fields.length
+  const room = FIELDS_MAX - delivered.fields.length
+  for (const { field, reason } of fields.slice(0, room)) {
+    delivered.fields.push({ item, field, reason })
+  }
 }

@@ -1,7 +1,7 @@
 /**
  * Dead letters once more: after what was wrong is mended, each is taken as if it came now, with the
- * time at which it was received then and with the rights of its client. One that is refused again
- * stays the same dead letter.
+ * time at which it was received then and with the rights of its client. One that is refused again,
+ * or of which fields are, stays the same dead letter.
  */
 
 import { FORMAT } from '@sandglass/common/bodies'
@@ -76,7 +76,8 @@ function once(letter, accept) {
     return Promise.resolve('its payload was cut when it was kept')
   }
   return new Promise((resolve) => {
-    const settled = (/** @type {Message} */ { refusal }) => resolve(refusal?.reason)
+    const settled = (/** @type {Message} */ { refusal, partial }) =>
+      resolve((refusal ?? partial)?.reason)
     accept(
       new Message({
         origin: { settled },
@@ -84,7 +85,7 @@ function once(letter, accept) {
         clientId: client,
         topic,
         payload,
-        format: format ?? guessedFormat(topic, payload),
+        format: typeof format === 'number' ? format & 0xff : guessedFormat(topic, payload),
         rights: rightsFrom(rights),
         retention: retention ?? undefined,
         receivedMs,

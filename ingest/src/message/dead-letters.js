@@ -33,13 +33,31 @@ export class DeadLetters {
    * @returns {boolean}  Whether it is kept, and its row is given to be written.
    */
   keep(message) {
-    const { clientId, payload, arrival, receivedMs, refusal } = message
+    return this.#keep(message, message.refusal?.reason ?? '')
+  }
+
+  /**
+   * Keeps a message of which some fields are lost. It waits for that as for its other rows.
+   *
+   * @param {Message} message
+   * @param {import('./refusal.js').PartialRefusal} partial
+   */
+  keepFields(message, partial) {
+    // Its rows may be made once more, in another place.
+    if (partial.isKept) return
+    partial.isKept = true
+    this.#keep(message, partial.reason)
+  }
+
+  /** @param {Message} message  @param {string} reason */
+  #keep(message, reason) {
+    const { clientId, payload, arrival, receivedMs } = message
     const bytes = Math.min(payload.length, PAYLOAD_KEPT_BYTES_MAX)
     if (arrival !== 'replay' && !this.#quota.takes(clientId, bytes, receivedMs)) {
       this.#counts.unkeptLetters++
       return false
     }
-    this.#write(this.#rows.deadLetter(message, refusal?.reason ?? ''))
+    this.#write(this.#rows.deadLetter(message, reason))
     return true
   }
 

@@ -1,25 +1,28 @@
 /** Says what a message says: whose measurements they are, and whether its client may send them. */
 
-import { FORMAT, parseItem } from '@sandglass/common/bodies'
-import { decodeWhole } from '@sandglass/common/formats/registry'
+import { FORMAT } from '@sandglass/common/bodies'
+import { decode } from '@sandglass/common/formats/registry'
 import { PayloadError } from '@sandglass/common/payload'
 import { sensorId } from '@sandglass/common/sensor'
 import { isLineTopic } from '@sandglass/common/topics'
 import { Refusal } from './refusal.js'
 
 /** What a topic that is remembered costs besides its text, in bytes. */
-const ROUTE_BYTES = 250
+const ROUTE_BYTES = 350
 
 /** @typedef {import('@sandglass/common/memory-share').MemoryShare} MemoryShare */
 /** @typedef {import('./message.js').Message} Message */
 /** @typedef {import('../sensors/series.js').Sensor} Sensor */
 /** @typedef {import('@sandglass/common/measurement').Measurement} Measurement */
-/** @typedef {{ sensor: Sensor, metric: string | undefined }} Route */
+/** @typedef {import('@sandglass/common/formats/types').Place} Place */
+/** @typedef {import('@sandglass/common/formats/types').RefusedField} RefusedField */
+/** @typedef {{ sensor: Sensor, place: Place, format: number }} Route */
 
 /**
  * @typedef {object} Decoded
  * @property {Sensor | string} sensor  A name where the topic was not seen before.
  * @property {Measurement[]} measurements  At least one.
+ * @property {RefusedField[]} refused  Fields that are no measurements.
  */
 
 export class Decoder {
@@ -44,13 +47,18 @@ export class Decoder {
 
   /**
    * Whether a message is a measurement, or should have been: a dead letter should, also when no
-   * template fits its topic any more.
+   * template fits its topic any more. The message gets the format of its topic, which it keeps:
+   * the templates may be others when it comes out of the spool, or is replayed.
    *
    * @param {Message} message
    */
-  takes({ format, topic, arrival }) {
+  receive(message) {
+    const { format, topic, arrival } = message
     if (format !== FORMAT.topic || arrival === 'replay') return true
-    return this.#routes.has(topic) || this.#topics.carry(topic)
+    const formatOfTopic = this.#routes.get(topic)?.format ?? this.#topics.formatOf(topic)
+    if (formatOfTopic === undefined) return false
+    message.format = formatOfTopic
+    return true
   }
 
   /** Whether a message is of several lines. @param {Message} message */
@@ -79,16 +87,19 @@ export class Decoder {
   #decode(message) {
     const { topic, payload, format } = message
     if (message.rights.kind === 'none') return forbidden(message)
-    if (format !== FORMAT.topic) {
-      const decoded = parseItem(message)
+    const route = this.#route(topic)
+    const place = route?.place ?? this.#topics.place(topic, format)
+    const sensor = route?.sensor ?? place.sensor
+    // Whoever may not write does not hear what would be wrong with it.
+    if (sensor !== undefined && !mayWrite(message, sensor)) return forbidden(message)
+    const decoded = decode(format, place, payload)
+    if (decoded.sensor !== place.sensor) {
       return mayWrite(message, decoded.sensor) ? decoded : forbidden(message)
     }
-    const { sensor, metric } = this.#route(topic) ?? this.#topics.parse(topic)
-    // Whoever may not write does not hear what would be wrong with it.
-    if (!mayWrite(message, sensor)) return forbidden(message)
-    // The name of a route's sensor does not matter here.
-    const place = { topic, sensor: typeof sensor === 'string' ? sensor : sensor.name, metric }
-    return { sensor, measurements: decodeWhole(format, place, payload).measurements }
+    // The same object: no other one is made for each message.
+    const result = /** @type {Decoded} */ (decoded)
+    if (route) result.sensor = route.sensor
+    return result
   }
 
   /** @param {string} topic */
@@ -100,13 +111,18 @@ export class Decoder {
   }
 
   /**
-   * Remembers what a topic means, as it made sense.
+   * Remembers what a topic means, as it made sense, if it is the topic that names the sensor.
    *
    * @param {Message} message
    * @param {Sensor} sensor
+   * @param {string} name  Of the sensor, in the message.
    */
-  remember({ format, topic }, sensor) {
-    if (format !== FORMAT.topic || this.#routes.has(topic)) return
+  remember({ topic }, sensor, name) {
+    if (this.#routes.has(topic)) return
+    const format = this.#topics.formatOf(topic)
+    if (format === undefined) return
+    const place = this.#topics.place(topic, format)
+    if (place.sensor !== name) return
     const bytes = 2 * topic.length + ROUTE_BYTES
     if (!this.#share.take(bytes)) {
       this.#share.give(this.#routesBytes)
@@ -115,7 +131,7 @@ export class Decoder {
       if (!this.#share.take(bytes)) return
     }
     this.#routesBytes += bytes
-    this.#routes.set(topic, { sensor, metric: this.#topics.parse(topic).metric })
+    this.#routes.set(topic, { sensor, place, format })
   }
 }
 

@@ -9,7 +9,7 @@
 import { NONE_LEFT } from '../write/recent.js'
 import { takeLines } from './lines.js'
 import { PORTION } from './portions.js'
-import { Refusal } from './refusal.js'
+import { PartialRefusal, Refusal } from './refusal.js'
 import { STATE } from './state.js'
 import { timesOf, validate } from './validate.js'
 
@@ -90,7 +90,7 @@ export class Pipeline {
    * @param {Message} message
    */
   accept(message) {
-    if (!this.#decoder.takes(message)) {
+    if (!this.#decoder.receive(message)) {
       this.#pass(message)
       return
     }
@@ -137,8 +137,9 @@ export class Pipeline {
       this.#refuse(message, decoded)
       return
     }
-    const { sensor, measurements } = decoded
-    this.#countCost(message, measurements.length)
+    const { sensor, measurements, refused } = decoded
+    if (refused.length > 0) message.partial ??= new PartialRefusal(refused)
+    this.#countCost(message, measurements.length + refused.length)
     this.#noteReceipt(message, measurements)
     // While the database cannot be asked about sensors, unknown ones are not even remembered.
     if (this.#diversion?.takes(message)) this.#diversion.add(message)
@@ -159,7 +160,7 @@ export class Pipeline {
   #known(message, sensor) {
     if (typeof sensor !== 'string') return sensor
     const found = this.#registry.sensor(sensor)
-    this.#decoder.remember(message, found)
+    this.#decoder.remember(message, found, sensor)
     return found
   }
 
@@ -237,6 +238,7 @@ export class Pipeline {
     message.pending = 1
     message.placedUntilMs = this.#registry.placedUntil(sensor, times.oldestMs)
     this.#measurements.store(message, sensor, measurements, seqs)
+    if (message.partial) this.#deadLetters.keepFields(message, message.partial)
     this.#finish(message)
   }
 
@@ -322,7 +324,7 @@ export class Pipeline {
     }
     if (isDead) this.#counts.deadLetter(/** @type {Refusal} */ (message.refusal).kind)
     else this.#counts.stored(message)
-    if (message.arrival === 'replay' && !isDead) this.#counts.replayed++
+    if (message.arrival === 'replay' && !isDead && !message.partial) this.#counts.replayed++
     if (message.arrival === 'spool') this.#counts.spooled--
     else this.#inFlight.remove(message)
     this.#settle(message)

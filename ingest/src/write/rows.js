@@ -231,12 +231,14 @@ export class Rows {
 
   /** @param {Message} message  @param {string} reason */
   deadLetter(message, reason) {
-    const { topic, clientId, receivedMs, format } = message
+    const { topic, clientId, receivedMs, firstReceivedMs, format } = message
     message.deadLetterId ??= TimeUuid.fromDate(new Date(receivedMs))
     const { day, shard, id } = letterPlace(message.deadLetterId)
     const payload = Buffer.from(message.payload.subarray(0, PAYLOAD_KEPT_BYTES_MAX))
     /** @type {unknown[]} */
-    const params = [day, shard, id, topic, clientId, payload, reason, receivedMs, format]
+    const params = [day, shard, id, topic, clientId, payload, reason, firstReceivedMs]
+    // A spool record has a byte for the format, of a later version perhaps; this column is signed.
+    params.push((format << 24) >> 24)
     // A null that is written is a tombstone: what few letters have is left out in the others.
     const few = Object.entries({ rights: message.rights.text, retention: message.retention })
     const more = few.filter(([, text]) => text !== null && text !== undefined)
