@@ -127,7 +127,12 @@ function metricOf(reader) {
   return metric
 }
 
-/** @param {BinaryReader} reader  @param {number} field  @param {number} wire  @returns {RawValue} */
+/**
+ * @param {BinaryReader} reader
+ * @param {number} field
+ * @param {number} wire
+ * @returns {RawValue}
+ */
 function rawOf(reader, field, wire) {
   const member = /** @type {string} */ (MEMBERS.get(field))
   if (field === 10 && wire === VARINT) return { member, content: reader.uint32() }

@@ -13,8 +13,8 @@
  * alias is not believed any more, while names are: a value is never stored under another name. What
  * cannot be told is refused, and is told again by the rebirth.
  *
- * A birth that was missed with so many messages that the numbers fit is not noticed. So whoever loses
- * a connection, or drops a message, goes on with {@link unknownSession}.
+ * A birth that was missed with so many messages that the numbers fit is not noticed. So whoever
+ * loses a connection, or drops a message, goes on with {@link unknownSession}.
  */
 
 import { checkMetric, PayloadError } from '../../payload.js'

@@ -132,7 +132,10 @@ describe('what comes without a birth', () => {
     ]
     expect(run([message('NDATA', { seq: 9, metrics })])[0]).toEqual({
       state: 'unknown',
-      stored: { temp: 21, lost: ['alias 1', 'alias 7'], asks: true, gap: false },
+      stored: { temp: 21 },
+      lost: ['alias 1', 'alias 7'],
+      asks: true,
+      gap: false,
     })
   })
 
