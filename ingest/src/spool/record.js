@@ -7,6 +7,7 @@
 import cassandra from 'cassandra-driver'
 import { Message } from '../message/message.js'
 import { rightsFrom } from '../message/rights.js'
+import { deadLetterIdOf } from '../write/dead-letter-id.js'
 import { readRecord1 } from './format-1.js'
 
 const { TimeUuid } = cassandra.types
@@ -47,7 +48,7 @@ export function recordBytes({ topic, clientId, rights, retention = '', payload }
  */
 export function writeRecord(message) {
   const { qos, retain, format, rights, retention = '', topic, clientId, payload } = message
-  message.deadLetterId ??= TimeUuid.fromDate(new Date(message.receivedMs))
+  message.deadLetterId ??= deadLetterIdOf(message.receivedMs)
   const { buffer: deadLetterId } = /** @type {any} */ (message.deadLetterId)
   const texts = [rights.text ?? '', retention, topic, clientId].map((text) => Buffer.from(text))
   const fixed = Buffer.alloc(FIXED_BYTES)

@@ -27,9 +27,10 @@ import {
   STATUS_BUCKET_S,
 } from '@sandglass/common/schema'
 import cassandra from 'cassandra-driver'
+import { deadLetterIdOf } from './dead-letter-id.js'
 import { Row } from './row.js'
 
-const { Long, TimeUuid, Uuid } = cassandra.types
+const { Long, Uuid } = cassandra.types
 
 /** From when on what is written late lives shorter by that, in seconds. */
 const LATE_S = 60
@@ -232,7 +233,7 @@ export class Rows {
   /** @param {Message} message  @param {string} reason */
   deadLetter(message, reason) {
     const { topic, clientId, receivedMs, firstReceivedMs, format } = message
-    message.deadLetterId ??= TimeUuid.fromDate(new Date(receivedMs))
+    message.deadLetterId ??= deadLetterIdOf(receivedMs)
     const { day, shard, id } = letterPlace(message.deadLetterId)
     const payload = Buffer.from(message.payload.subarray(0, PAYLOAD_KEPT_BYTES_MAX))
     /** @type {unknown[]} */
