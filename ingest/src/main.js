@@ -42,6 +42,9 @@ import { Storage } from './write/storage.js'
 /** How often values whose turn has come are written to `latest`, in milliseconds. */
 const LATEST_MS = 250
 
+/** Connections that come in in a turn of the event loop, where many wait: ADR 0067. */
+const DOORS = 16
+
 /** How often it is looked whether messages wait for too long, in milliseconds. */
 const DIVERSION_MS = 100
 
@@ -116,6 +119,7 @@ function openSource({ pipeline: sink, statuses, memory }, database, logger) {
   return inside({
     broker: member && new RemoteBroker(member.hub),
     member,
+    doors: DOORS,
     sink,
     memory,
     limits: options,

@@ -51,6 +51,7 @@ import { External } from './external/external.js'
  * @param {Logger} parts.logger
  * @param {import('./broker/server.js').Clock} [parts.clock]
  * @param {AnyBroker} [parts.broker]
+ * @param {number} [parts.doors]  By how many connections come in.
  * @param {import('./processes/member.js').Member} [parts.member]  Of several processes.
  */
 export function inside({ memory, listens, identity, member, ...parts }) {

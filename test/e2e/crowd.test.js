@@ -13,9 +13,8 @@ const PER_SECOND = 2_000
 /** Of one process: a socket for each device, and some more. */
 const FILES_MAX_MIN = DEVICES + 1_000
 /**
- * Devices that lost their broker do not come back in the same moment, in milliseconds: Node takes
- * one connection in each turn of its loop, and what is too much for the kernel's queue waits for
- * its retransmissions.
+ * Devices that lost their broker do not come back in the same moment, in milliseconds: what is too
+ * much for the kernel's queue waits for its retransmissions.
  */
 const RECONNECT_MS_MAX = 12_000
 /** How long a busy machine may take until all are back, in milliseconds. */

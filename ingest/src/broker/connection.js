@@ -308,7 +308,8 @@ export class Connection {
     if (this.stage !== 'connecting') return
     this.stage = 'open'
     this.heardMs = this.server.clockMs()
-    if (!this.#wasOpen) {
+    const isNew = !this.#wasOpen
+    if (isNew) {
       this.#wasOpen = true
       this.#noteStatus('online', 'connected')
     }
@@ -316,7 +317,8 @@ export class Connection {
       this.#port?.push(this.#firstForPort)
       this.#firstForPort = undefined
     }
-    this.read()
+    if (isNew) this.server.newcomers.letIn(this)
+    else this.read()
   }
 
   /** The client asks for a subscription. @param {string} filter  @returns {boolean} */

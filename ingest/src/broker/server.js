@@ -4,6 +4,8 @@
 
 import { once } from 'node:events'
 import { Connection, STOPPING } from './connection.js'
+import { openDoors } from './entrance/doors.js'
+import { Newcomers } from './entrance/newcomers.js'
 import { KeyWatch } from './key-watch.js'
 import { createListener } from './listener.js'
 import { Sessions } from './sessions.js'
@@ -16,6 +18,9 @@ const CONNECT_MS_MAX = 30_000
 
 /** How long connections may take to close when the service stops, in milliseconds. */
 const STOP_MS_MAX = 2_000
+
+/** Connections that may wait in the kernel until they are accepted, if its own limit allows it. */
+const BACKLOG = 4_096
 
 /** How often sessions whose clients have been away for too long are ended, in milliseconds. */
 const AGE_MS = 60_000
@@ -76,6 +81,9 @@ export class MqttServer {
   #agedMs = 0
   /** @type {import('node:net').Server[]} */
   #servers = []
+  #doorCount
+  /** More doors to the same sockets. @type {import('./entrance/doors.js').Doors[]} */
+  #doors = []
 
   /**
    * @param {object} parts
@@ -87,6 +95,7 @@ export class MqttServer {
    * @param {import('../sensors/statuses.js').Statuses} [parts.statuses]
    * @param {import('@sandglass/common/topics').Topics} parts.topics
    * @param {import('../processes/member.js').Member} [parts.member]  Of several processes.
+   * @param {number} [parts.doors]  By how many connections come in: each takes one a turn.
    * @param {import('pino').Logger} parts.logger
    * @param {Clock} [parts.clock]
    */
@@ -114,6 +123,9 @@ export class MqttServer {
     this.#shares = shares
     this.#logger = parts.logger
     this.#clock = clock
+    this.#doorCount = parts.doors ?? 1
+    /** Who was let in, and is not read yet. */
+    this.newcomers = new Newcomers({ clockMs: () => this.clockMs() })
     const { wallMs, clockMs } = clock
     this.#keyWatch =
       access && new KeyWatch({ keys: access.keys, sessions: this.sessions, wallMs, clockMs })
@@ -152,18 +164,35 @@ export class MqttServer {
       packetBytesMax,
       handshakeMsMax,
       asksForKeys: this.access !== undefined,
-      onSocket: (socket) => this.#addSocket(socket),
+      onSocket: (socket) => {
+        this.newcomers.came()
+        this.#addSocket(socket)
+      },
       onLine: (line) => this.#connections.add(new Connection(line, this)),
       onFailed: () => this.handshakesFailed++,
     })
     server.maxConnections = connectionsMax
     server.on('drop', () => this.refused++)
-    server.listen({ ...what.listen, backlog: 4_096 })
+    server.listen({ ...what.listen, backlog: BACKLOG })
     await once(server, 'listening')
     this.#servers.push(server)
+    if (this.#doorCount > 1) void this.#openDoors(server)
     this.#sweptMs = this.clockMs()
     this.#sweeper ??= setInterval(() => this.sweep(), SWEEP_MS)
     return /** @type {import('node:net').AddressInfo} */ (server.address()).port
+  }
+
+  /** @param {import('node:net').Server} server */
+  async #openDoors(server) {
+    const doors = openDoors(server, { count: this.#doorCount - 1, backlog: BACKLOG })
+    this.#doors.push(doors)
+    try {
+      await doors.opened
+      this.newcomers.doors = this.#doorCount
+    } catch (error) {
+      const { message: reason } = /** @type {Error} */ (error)
+      this.#logger.warn({ reason }, 'many clients that come at once are let in more slowly')
+    }
   }
 
   /**
@@ -388,8 +417,10 @@ export class MqttServer {
   async stop(holdMsMax) {
     clearInterval(this.#sweeper)
     this.#keyWatch?.stop()
-    const closed = this.#servers.map((server) => once(server, 'close'))
-    for (const server of this.#servers) server.close()
+    const stopped = this.#doors.map((doors) => doors.stop())
+    const servers = [...this.#servers, ...this.#doors.flatMap((doors) => doors.servers)]
+    const closed = servers.map((server) => once(server, 'close'))
+    for (const server of servers) server.close()
     for (const connection of this.#connections) connection.stopReading()
     await this.#sink.idle(holdMsMax)
     this.#flush()
@@ -397,7 +428,7 @@ export class MqttServer {
     const timer = setTimeout(() => {
       for (const socket of this.#sockets) socket.destroy()
     }, STOP_MS_MAX)
-    await Promise.all(closed)
+    await Promise.all([...closed, ...stopped])
     clearTimeout(timer)
   }
 }

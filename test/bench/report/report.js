@@ -191,13 +191,14 @@ them, two took 20 ms, with a median of 0.16 ms and a p99 of 0.28 ms; of 62,800 i
 empty its cache, 6 for a core, 5 for their data or inode. One of them came while a segment was prepared, as
 3 % of all did: making segments does not hold them up.
 
-When ingest is killed and started, what keeps 10,000 clients waiting is that Node accepts one connection in
-each turn of its loop (libuv, since it does so for the sake of other processes that listen). All try again in
-the same second; those that do not fit into the kernel's queue (4,096) come back by retransmission, after 1, 3 and
-7 s. Where they send 10,000 messages a second, a turn does a hundred of them and reads what is stored of their
-sensors, and takes 3 to 4 ms: 36 s until all are back, in which accepting is 3 % of ingest's CPU (2026-11-23,
-beside compilers that took more than a core). With 100 messages a second it was 12.7 s, and 5.3 s where the same
-socket was listened on by sixteen descriptors, which is sixteen connections in a turn; 1.7 s of these ingest took to start.
+When ingest is killed and started, 10,000 clients try again in the same second; those that do not fit into the
+kernel's queue (4,096) come back by retransmission, after 1, 3 and 7 s. As long as ingest listened by one handle,
+of which Node accepts one connection in each turn of its loop, it was 36 s until all were back where they send 10,000
+messages a second (2026-11-23, beside compilers that took more than a core), in which accepting was 3 % of its CPU, and
+12.7 s with 100 messages a second. Traced then, 113 were in after four seconds of service: a turn took 50 ms
+with the messages of those, and 60,000 attempts found the queue full. Now 16 are accepted in a turn, and are let in
+before they are read (docs/adr/0067). In the first runs with that, beside programs that left ingest a quarter
+of a core, 12,500 attempts found the queue full.
 
 ## Beside other platforms
 
