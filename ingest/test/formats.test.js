@@ -191,7 +191,7 @@ describe('a strange field', () => {
   })
 
   test('is a dead letter once, though its rows are made again in another place', async () => {
-    const { accept, storage, registry, counts } = build()
+    const { accept, storage, registry, counts } = build({ deadLettersMax: 1 })
     let asked = 0
     const isPlacedTooLate = registry.isPlacedTooLate.bind(registry)
     registry.isPlacedTooLate = (message) => asked++ === 0 || isPlacedTooLate(message)
@@ -199,6 +199,7 @@ describe('a strange field', () => {
     await until(() => message.isSettled)
     expect(asked).toBeGreaterThan(1)
     expect([letters(storage).length, counts.refusedFields.get(0)]).toEqual([1, 1])
+    expect(counts.unkeptLetters).toBe(0)
   })
 
   test('may be replayed: what is stored stays as it is, with the time of the first receipt', async () => {
