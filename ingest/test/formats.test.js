@@ -59,6 +59,16 @@ describe('a format', () => {
     expect(letters(storage)[0].reason).toContain('the sensor is missing')
   })
 
+  test('that names another sensor does not make the topic that of the other one', async () => {
+    const { settle, storage } = build({ topicTemplates: TOPICS })
+    await settle('site/hall/e', { sensor: 'f', t: T, x: 1 })
+    await settle('site/hall/e', { t: T, x: 2 })
+    expect(stored(storage).map(([id, , , v]) => [id, v])).toEqual([
+      [sensorId('f'), 1],
+      [sensorId('e'), 2],
+    ])
+  })
+
   test('that names sensors lets a device write its own, whatever the topic is', async () => {
     const { settle, storage } = build({ topicTemplates: TOPICS })
     const rights = new Rights('one', sensorId('own'))
