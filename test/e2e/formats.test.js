@@ -1,5 +1,5 @@
-// `/v1/decode` says exactly what ingest does: of any payload in any format that a topic template can
-// name, what it says is what was stored, what was refused, and which fields were lost.
+// `/v1/decode` says exactly what ingest does: of any payload, in any format that a topic template
+// can name, what it says is what was stored, what was refused, and which fields were lost.
 import { TOPIC_FORMATS } from '@sandglass/common/formats/registry'
 import mqtt from 'mqtt'
 import { startStack, UNSPOOLED } from '../support/stack.js'
