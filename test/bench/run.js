@@ -29,7 +29,7 @@ const options = readOptions(
       { flag: '--dry-run', help: 'print the figures, write nothing' },
       { flag: '--page', help: 'measure nothing: make the page from what is kept' },
     ],
-    after: `Without --only all run but ${LONG.join(' and ')}.`,
+    after: `Without --only all run but ${LONG.join(', ')}.`,
   },
   process.argv,
 )
