@@ -5,7 +5,7 @@
 //! cargo run --release --example days -- --hours 24 [--late-percent 10] [--json]
 //! ```
 //! Messages come evenly, each alone, so that no two share a block of the log: a measurement that
-//! expires, and the newest value of its series. Those that are late come up to a day late. The
+//! expires, and the newest value of its series. A third table gets a row a minute. Those that are late come up to a day late. The
 //! machine is smaller than one with the defaults by the scale, and so are memory, log and rate; the
 //! time is simulated and the disk is memory. All that reaches the disk is counted.
 
@@ -15,7 +15,7 @@ mod messages;
 
 use clap::Parser;
 use counted::CountedFiles;
-use messages::{LATEST, MEASUREMENTS, Messages};
+use messages::{LATEST, MEASUREMENTS, Messages, RARE};
 use sandglass_db::{
     io::{Clock, Files, ManualClock, sim::SimDisk},
     mutation::TableNumber,
@@ -23,13 +23,14 @@ use sandglass_db::{
     store::{Done, Store, StoreConfig, StoreMetrics, Tag, open},
 };
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, BTreeSet},
     sync::{Arc, atomic::AtomicU64, atomic::Ordering::Relaxed},
 };
 
 /// Eight hours after the beginning of a day.
 const START_US: i64 = 1_800_000_000_000_000;
 const HOUR_US: u64 = 3_600_000_000;
+const MINUTE_US: u64 = 60_000_000;
 
 /// Measures simulated days of a store.
 #[derive(Parser)]
@@ -97,7 +98,8 @@ fn tables(window_hours: u64) -> BTreeMap<TableNumber, TableSettings> {
         tiers: Some(SizeTiers::default()),
         ..TableSettings::default()
     };
-    BTreeMap::from([(MEASUREMENTS, TableSettings { window_us, ..plain.clone() }), (LATEST, plain)])
+    let measurements = TableSettings { window_us, ..plain.clone() };
+    BTreeMap::from([(MEASUREMENTS, measurements), (LATEST, plain.clone()), (RARE, plain)])
 }
 
 /// A store on an empty disk, and the bytes that reach that disk.
@@ -138,13 +140,23 @@ fn live(options: &Options) -> Vec<(&'static str, f64)> {
     let mut messages = Messages::new(sensors, options.late_percent);
     let gap_us = 1_000_000 * options.scale / options.rate;
     let count = options.hours * HOUR_US / gap_us;
-    let (mut sstables_most, mut bytes) = (0, Vec::new());
+    let (mut sstables_most, mut log_most, mut bytes) = (0, 0, Vec::new());
+    let (mut minute, mut rare_sstables) = (0, BTreeSet::new());
     for number in 0..count {
         clock.advance(i64::try_from(gap_us).expect("less than a second"));
         bytes.clear();
         messages.next(clock.now_us(), &mut bytes);
         put(&mut store, &bytes);
         sstables_most = sstables_most.max(store.metrics().sstables);
+        log_most = log_most.max(store.metrics().log_segments * config.log_segment_bytes);
+        if number * gap_us / MINUTE_US >= minute {
+            minute += 1;
+            bytes.clear();
+            Messages::rare(clock.now_us(), &mut bytes);
+            put(&mut store, &bytes);
+            let reports = store.report(&[RARE]);
+            rare_sstables.extend(reports.iter().flat_map(|one| &one.sstables).map(|one| one.id));
+        }
         if number % (count / 20).max(1) == 0 {
             eprintln!("{} of {} hours", number * gap_us / HOUR_US, options.hours);
         }
@@ -165,6 +177,9 @@ fn live(options: &Options) -> Vec<(&'static str, f64)> {
         ("compactions", ratio(metrics.compactions, 1)),
         ("sstables_at_most", ratio(sstables_most, 1)),
         ("sstables_at_the_end", ratio(metrics.sstables, 1)),
+        ("rare_rows", ratio(minute, 1)),
+        ("rare_sstables_made", ratio(rare_sstables.len() as u64, 1)),
+        ("log_at_most_of_its_limit", ratio(log_most, config.log_bytes_max)),
     ]
 }
 

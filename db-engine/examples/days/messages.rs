@@ -7,6 +7,7 @@ use sandglass_db::{
 
 pub const MEASUREMENTS: TableNumber = TableNumber(1);
 pub const LATEST: TableNumber = TableNumber(2);
+pub const RARE: TableNumber = TableNumber(3);
 
 const DAY_US: u64 = 86_400_000_000;
 const TTL_S: u32 = 30 * 86_400;
@@ -22,6 +23,15 @@ pub struct Messages {
 impl Messages {
     pub fn new(sensors: u64, late_percent: u64) -> Self {
         Self { sensors, late_percent, random: Random(5), number: 0 }
+    }
+
+    /// The mutation of a table that is written rarely.
+    pub fn rare(now_us: i64, out: &mut Vec<u8>) {
+        let write = Write { timestamp: now_us, ttl_s: 0, now_s: now_us / 1_000_000 };
+        let key = now_us.to_be_bytes();
+        let mut builder = Builder::new(out, RARE, token::token(&key), &key);
+        builder.row(b"", &write, true).cell(1, b"a change of a setting");
+        builder.finish().expect("a short row");
     }
 
     /// The mutations of the next one. One that is late has the timestamps of its time.
