@@ -46,7 +46,7 @@ const misuse = [
   share(
     'Cache-filling',
     'cache_filling',
-    'Pages of reads that name no partition and drove out what others need. Say BYPASS CACHE.',
+    'Pages of reads that name no partition and came from disk. Say BYPASS CACHE, or name partitions.',
   ),
   share(
     'Consistency',

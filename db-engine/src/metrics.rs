@@ -240,7 +240,7 @@ shard_metrics! {
         "Pages for which nothing was kept: they began behind their position.";
     suspended_bytes gauge "suspended_reads_bytes" "Bytes kept for the next pages of reads.";
     scan_fills counter "cache_scan_fills_total"
-        "Reads that named no partition and put blocks into the cache, in the place of others.";
+        "Reads that named no partition and put blocks into the cache, in the place of other scans.";
     failed_reads counter "database_failed_reads_total" "Reads that failed.";
     rows_scanned counter "database_rows_scanned_total" "Rows looked at by reads.";
     out_of_space gauge "database_out_of_space" "1 while the disk is full, else 0.";

@@ -1,3 +1,4 @@
+mod caching;
 mod compactions;
 mod many_ranges;
 mod newest;
@@ -467,32 +468,4 @@ fn a_row_that_is_known_is_not_looked_for_in_older_sstables() {
         let scanned = store.metrics().rows_scanned - before;
         assert_eq!((page.len(), scanned, page.cost.sstables), (1, sstables, sstables));
     }
-}
-
-#[test]
-fn a_read_that_bypasses_the_cache_finds_the_same_and_leaves_nothing_in_it() {
-    let mut machine = Machine::new();
-    let mut store = machine.open();
-    for ck in 0..100 {
-        machine.write(&mut store, b"boiler", ck, &[7; 200], 0);
-    }
-    flush_and_close(store);
-    let mut store = machine.open();
-    let bypassing = ReadRequest { bypass_cache: true, ..everything() };
-    let found = machine.pages(&mut store, bypassing.clone());
-    assert_eq!(found.len(), 100);
-    let counted = |store: &Store| {
-        let metrics = store.metrics();
-        (metrics.reads_from_disk, metrics.scans_filling_cache)
-    };
-    assert_eq!((store.metrics().cache_bytes, counted(&store)), (0, (1, 0)));
-    assert_eq!(machine.pages(&mut store, everything()), found);
-    assert!(store.metrics().cache_bytes > 0);
-    assert_eq!(counted(&store), (2, 1));
-    assert_eq!(machine.pages(&mut store, everything()), found);
-    assert_eq!(counted(&store), (2, 1), "what is there already fills nothing");
-    // What is there already is used.
-    let misses = store.metrics().cache_misses;
-    assert_eq!(machine.pages(&mut store, bypassing), found);
-    assert_eq!(store.metrics().cache_misses, misses);
 }

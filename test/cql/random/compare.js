@@ -171,12 +171,13 @@ export const TOLERATED = [
   },
   {
     listed:
-      'of a batch, a value of a key that does not fit and a place of a list that is not there',
-    is: ({ text, batch }, ours, theirs) =>
-      (batch !== undefined || /^BEGIN /.test(text)) &&
+      'of a value of a key that does not fit and a place of a list that is not there, which is told',
+    is: (_, ours, theirs) =>
       sameCode(ours, theirs) &&
-      UNFIT.test(words(ours)) &&
-      /^(Attempted to set an element|List index)/.test(words(theirs)),
+      [
+        [ours, theirs],
+        [theirs, ours],
+      ].some(([one, other]) => UNFIT.test(words(one)) && NO_PLACE.test(words(other))),
   },
   {
     listed: 'null in a condition on several columns, or in a filter on a clustering column',

@@ -7,7 +7,7 @@ use hashbrown::HashMap;
 use super::{
     super::{Done, Page, Partitions, ReadRequest, Refused, Store, Tag, turn::InFlight},
     MissingBlock, Progress,
-    cache::BlockId,
+    cache::{BlockId, CacheUse},
     merge::Merge,
     suspended::SuspendedReads,
 };
@@ -40,6 +40,14 @@ pub(in crate::store) struct Reads {
     long: VecDeque<u64>,
     /// Blocks that are being read from disk.
     fetching: HashMap<BlockId, Ticket>,
+}
+
+/// How a read uses blocks.
+fn cache_use(request: &ReadRequest) -> CacheUse {
+    match request.partitions {
+        Partitions::One { .. } => CacheUse::Again,
+        Partitions::Range { .. } => CacheUse::Scan,
+    }
 }
 
 /// A read that waits.
@@ -206,9 +214,9 @@ impl Store {
             page.note_timestamp(newest_us);
         }
         let before = page.cost.rows_scanned;
-        let (cache, mut found) = (&mut self.cache, 0);
+        let (cache, mut found, by) = (&mut self.cache, 0, cache_use(request));
         let mut find = |id: BlockId| {
-            let block = cache.get(id);
+            let block = cache.get(id, by);
             found += u64::from(block.is_some());
             block
         };
@@ -308,12 +316,13 @@ impl Store {
         };
         match decoded.map(Arc::new).map_err(Arc::new) {
             Ok(block) => {
-                let is_kept = |read: &u64| {
-                    let pending = self.reads.waiting.get(read);
-                    pending.is_none_or(|pending| !pending.request.bypass_cache)
-                };
-                if reads.iter().any(is_kept) {
-                    self.cache.put(id, Arc::clone(&block));
+                let uses = reads.iter().filter_map(|read| match self.reads.waiting.get(read) {
+                    Some(pending) if pending.request.bypass_cache => None,
+                    Some(pending) => Some(cache_use(&pending.request)),
+                    None => Some(CacheUse::Again),
+                });
+                if let Some(by) = uses.min() {
+                    self.cache.put(id, Arc::clone(&block), by);
                 }
                 for number in reads {
                     let Some(pending) = self.reads.waiting.get_mut(number) else { continue };
