@@ -124,6 +124,21 @@ impl Binder {
                 _ => invalid(format!("Invalid tuple type literal for {name} of type {ty}")),
             },
             Term::Collection(kind, items) => {
+                let is_of_kind = matches!(
+                    (*kind, ty),
+                    ("list", CqlType::List(_))
+                        | ("set", CqlType::Set(_))
+                        | ("map", CqlType::Map(..))
+                );
+                if !is_of_kind {
+                    return invalid(if *kind == "list" {
+                        format!(
+                            "Unexpected receiver type '{ty}'; only list and vector are expected"
+                        )
+                    } else {
+                        format!("Invalid {kind} literal for {name} of type {ty}")
+                    });
+                }
                 if items.iter().any(|item| matches!(item, Term::Call { .. })) {
                     return Err(CqlError::unsupported("Functions inside a collection literal are"));
                 }

@@ -139,6 +139,11 @@ impl Generations {
         if bytes <= self.bytes_max / 2 && self.young.insert(id, block).is_none() {
             self.young_bytes += bytes;
         }
+        // The old ones may be from when there was more room.
+        if self.bytes() > self.bytes_max {
+            self.old.clear();
+            self.old_bytes = 0;
+        }
     }
 
     fn bytes(&self) -> usize {
@@ -150,6 +155,7 @@ impl Generations {
 mod tests {
     use super::{Arc, Block, Cache, CacheUse::*, SstableId};
     use crate::{
+        io::Random,
         mutation::{TableNumber, Token},
         sstable::Writer,
     };
@@ -207,6 +213,25 @@ mod tests {
         assert!(cache.get((ID, 999), Again).is_some());
         cache.limit(0);
         assert_eq!(cache.bytes(), 0);
+    }
+
+    #[test]
+    fn the_bytes_are_bounded_whatever_the_bound_becomes() {
+        let block = block();
+        let mut random = Random(1);
+        let mut cache = Cache::new(0);
+        for _ in 0..20_000 {
+            if random.percent(5) {
+                let blocks = usize::try_from(random.below(40)).unwrap();
+                cache.limit(blocks * block.memory_bytes() + 1);
+            }
+            let number = usize::try_from(random.below(60)).unwrap();
+            let by = random.one_of(&[Again, Scan]);
+            if cache.get((ID, number), by).is_none() {
+                cache.put((ID, number), Arc::clone(&block), by);
+            }
+            assert!(cache.bytes() <= cache.bytes_max);
+        }
     }
 
     #[test]

@@ -36,7 +36,7 @@ fn a_scan_leaves_in_memory_what_other_reads_need() {
     let mut store = machine.open();
     for pump in 0..200_u32 {
         for ck in 0..40 {
-            machine.write(&mut store, &pump.to_be_bytes(), ck, &[pump as u8; 400], 0);
+            machine.write(&mut store, &pump.to_be_bytes(), ck, &[7; 400], 0);
         }
     }
     flush_and_close(store);
