@@ -453,12 +453,14 @@ describe('measurements over HTTP', () => {
     expect(early.json()).toEqual({
       items: [],
       refused: [{ item: 0, reason: 't is 1999-01-01T00:00:00.000Z, before the year 2000' }],
+      refused_fields: [],
     })
     const metrics = Array.from({ length: 1_001 }, (_, index) => [`m${index}`, 1])
     const many = JSON.stringify(Object.fromEntries(metrics))
     expect((await decode('?topic=sensors/s', many, 'x/y')).json()).toEqual({
       items: [],
       refused: [{ item: 0, reason: 'a sensor has at most 1000 metrics' }],
+      refused_fields: [],
     })
     const lined = await decode('?topic=telegraf/host', 'm,sensor=a v=1i\nm v=x', 'x/y')
     expect(lined.json()).toMatchObject({
