@@ -347,7 +347,7 @@ impl Store {
         let summaries = table.sstables.iter().map(|sstable| &sstable.summary);
         self.unwanted.extend(summaries.filter(|one| one.is_of(is_own)).map(|one| one.id));
         self.unused.extend(table.sstables.iter().map(|sstable| (Arc::clone(sstable), false)));
-        self.reads.suspended.forget(number);
+        self.reads.keep_none_of(number);
         drop(table.sstables);
         self.close_unused();
         self.recycling.push(table.active);

@@ -238,7 +238,7 @@ impl Store {
             let gone = table.take(&removed);
             if !gone.is_empty() {
                 // With them go deletions, which a read must not apply to what is written now.
-                self.reads.suspended.forget(*number);
+                self.reads.keep_none_of(*number);
             }
             self.unused.extend(gone.into_iter().map(|sstable| (sstable, false)));
         }

@@ -15,6 +15,7 @@ use crate::{
     budget::{Budget, Charge, Share},
     error::Error,
     io::{Buffer, Completion, Operation, Ticket, TimeSlice},
+    mutation::TableNumber,
     sstable::Block,
 };
 
@@ -84,6 +85,15 @@ impl Reads {
     /// Counts what reads hold from now on there.
     pub fn charge_to(&mut self, budget: &Arc<Budget>) {
         self.budget = Arc::clone(budget);
+    }
+
+    /// Keeps no reads of a table, some of whose sstables do not count any more, for their next
+    /// pages: neither those that are kept nor those that are under way.
+    pub fn keep_none_of(&mut self, table: TableNumber) {
+        self.suspended.forget(table);
+        for read in self.waiting.values_mut().filter(|read| read.request.table == table) {
+            read.request.goes_on = false;
+        }
     }
 
     pub fn is_empty(&self) -> bool {

@@ -1,6 +1,8 @@
 //! A compaction beside all else that a store does.
 
-use super::{Machine, ReadRequest, TABLE, TableSettings, flush_and_close, partition};
+use super::{
+    Machine, Page, ReadRequest, TABLE, TableSettings, Tag, TimeSlice, flush_and_close, partition,
+};
 use crate::{
     io::{Clock as _, Random, sim::SimDisk},
     mutation::{Builder, Write, token},
@@ -149,6 +151,31 @@ fn what_is_kept_for_a_next_page_holds_no_file_that_was_compacted() {
     let after = Some(page.position().unwrap().clone());
     let rest = machine.read(&mut store, &ReadRequest { rows_max: 9, after, ..first });
     assert_eq!((page.len(), rest.len()), (1, 3));
+}
+
+/// What it has looked at are sstables that do not count any more: with them went deletions, which
+/// its next page must not apply to what is written meanwhile.
+#[test]
+fn a_read_that_is_under_way_while_its_sstables_are_compacted_is_not_kept() {
+    let mut late = 0;
+    for (seed, turns) in (0..20).flat_map(|seed| (10..20).map(move |turns| (seed, turns))) {
+        let (machine, mut store) = due_on(SimDisk::new(seed));
+        (0..turns).for_each(|_| turn(&mut store));
+        let request = ReadRequest { rows_max: 1, goes_on: true, ..partition(b"boiler") };
+        let mut page = Page::default();
+        let before = store.metrics().compactions;
+        let is_waiting =
+            !store.read(Tag(0), &request, &mut page, &mut TimeSlice::endless()).unwrap();
+        while is_waiting && !store.reads.is_empty() {
+            late += u32::from(store.metrics().compactions > before);
+            turn(&mut store);
+        }
+        settle(&machine, &mut store);
+        store.begin_shutdown();
+        settle(&machine, &mut store);
+        assert!(store.is_idle() && files(&machine) == 1, "seed {seed}, after {turns} turns");
+    }
+    assert!(late >= 5, "{late} turns of reads that were under way when the compaction was over");
 }
 
 #[test]
