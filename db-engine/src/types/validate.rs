@@ -184,7 +184,7 @@ fn validate_items<'a>(
     }
 }
 
-/// Checks a list that is inside of nothing. Cassandra sees the rest of it before it fails on a null.
+/// Checks a list that is inside of nothing. Cassandra sees all of it before it fails on a null.
 fn validate_list(ty: &CqlType, item: &CqlType, bytes: &[u8]) -> Result<(), TypeError> {
     let mut has_null = false;
     validate_items(ty, bytes, |items| match items.item() {
