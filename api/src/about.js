@@ -67,8 +67,8 @@ function fault(name) {
   return new PayloadError('value', `about.${name} must be as PATCH /v1/sensors/{sensor} takes it`)
 }
 
-/** @param {unknown} word */
-function isWord(word) {
+/** Whether this can be a type, a unit of a sensor, or the key of a tag. @param {unknown} word */
+export function isWord(word) {
   return typeof word === 'string' && word.length > 0 && word.length <= WORD_LENGTH_MAX
 }
 

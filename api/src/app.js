@@ -21,6 +21,7 @@ import { SeriesDownsampler } from './downsample/reader.js'
 import { guard, TRANSFERS } from './guard.js'
 import { LiveHub } from './live.js'
 import { MeasurementReader } from './measurements.js'
+import { MetadataReader } from './metadata/metadata.js'
 import { createMetrics } from './metrics.js'
 import deadLetters from './routes/dead-letters.js'
 import exports from './routes/export.js'
@@ -29,6 +30,7 @@ import ingest from './routes/ingest.js'
 import keysRoutes from './routes/keys.js'
 import latest from './routes/latest.js'
 import measurements from './routes/measurements.js'
+import metadataRoutes from './routes/metadata.js'
 import sensors from './routes/sensors.js'
 import series from './routes/series.js'
 import service from './routes/service.js'
@@ -110,6 +112,7 @@ export async function buildApp(parts) {
     gate,
     streams,
     catalog: new Catalog({ store }),
+    metadata: new MetadataReader({ store }),
     reader: new MeasurementReader({ store, gate }),
     downsampler: new SeriesDownsampler({ store, gate }),
     hub: new LiveHub({
@@ -119,6 +122,7 @@ export async function buildApp(parts) {
     }),
   }
   app.register(sensors, shared)
+  app.register(metadataRoutes, shared)
   app.register(latest, shared)
   app.register(measurements, shared)
   app.register(series, shared)

@@ -1,5 +1,6 @@
 /** JSON Schemas that more than one route uses: they validate, and they are the documentation. */
 
+import { DECIMALS_MAX, LABEL_LENGTH_MAX, UNIT_LENGTH_MAX } from '@sandglass/common/metadata'
 import { NAME_LENGTH_MAX } from '@sandglass/common/sensor'
 import { CURSOR_LENGTH_MAX } from './cursor.js'
 import { rewriteSchema } from './rewrites.js'
@@ -11,7 +12,7 @@ const WORD_LENGTH_MAX = 256
 /** Most metrics that one request may name. */
 const METRICS_MAX = 64
 
-const word = { type: 'string', minLength: 1, maxLength: WORD_LENGTH_MAX }
+export const word = { type: 'string', minLength: 1, maxLength: WORD_LENGTH_MAX }
 const optionalWord = { ...word, type: ['string', 'null'] }
 
 /** What a client can say of a sensor. */
@@ -25,6 +26,48 @@ export const about = {
     additionalProperties: { type: 'string', maxLength: WORD_LENGTH_MAX },
     description: 'Words of your own, replaced as a whole.',
   },
+}
+
+const expected = 'of the range in which values are expected, in the unit.'
+const unitDescription = 'As UCUM or SenML spells it, e.g. Cel, %RH, kW.h.'
+
+/** What is said of a metric; each member is there where somebody says it. */
+export const saidMetadata = {
+  unit: { type: 'string', description: unitDescription },
+  label: { type: 'string', description: 'What people call it.' },
+  decimals: { type: 'integer', description: 'With how many it is shown.' },
+  expected_min: { type: 'number', description: `The lower end ${expected}` },
+  expected_max: { type: 'number', description: `The upper end ${expected}` },
+}
+
+/** The same as it holds. */
+export const metadata = {
+  ...saidMetadata,
+  symbol: { type: 'string', description: 'The unit as people write it, e.g. °C; empty: none.' },
+}
+
+/** The same as a client says it. */
+export const metadataBody = {
+  unit: {
+    type: ['string', 'null'],
+    minLength: 1,
+    maxLength: UNIT_LENGTH_MAX,
+    description: unitDescription,
+  },
+  label: {
+    type: ['string', 'null'],
+    minLength: 1,
+    maxLength: LABEL_LENGTH_MAX,
+    description: saidMetadata.label.description,
+  },
+  decimals: {
+    type: ['integer', 'null'],
+    minimum: 0,
+    maximum: DECIMALS_MAX,
+    description: saidMetadata.decimals.description,
+  },
+  expected_min: { ...saidMetadata.expected_min, type: ['number', 'null'] },
+  expected_max: { ...saidMetadata.expected_max, type: ['number', 'null'] },
 }
 
 export const sensorName = {

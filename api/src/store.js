@@ -15,6 +15,7 @@ import {
 } from '@sandglass/common/schema'
 import cassandra from 'cassandra-driver'
 import { rollupQuestions } from './downsample/store.js'
+import { metadataQuestions } from './metadata/store.js'
 
 /** @typedef {import('@sandglass/common/database').Database} Database */
 /** @typedef {import('@sandglass/common/schema').Layout} Layout */
@@ -188,6 +189,7 @@ export function createStore(database) {
     },
 
     ...rollupQuestions(database.keyspace, ask, page),
+    ...metadataQuestions(database.keyspace, ask, (query) => pages(database, query)),
     /**
      * When a device came and went, newest first.
      *

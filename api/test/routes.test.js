@@ -259,14 +259,19 @@ describe('the api', () => {
       '/v1/keys/{id}',
       '/v1/latest',
       '/v1/measurements',
+      '/v1/metadata',
       '/v1/query',
       '/v1/sensors',
       '/v1/sensors/{sensor}',
       '/v1/sensors/{sensor}/latest',
       '/v1/sensors/{sensor}/measurements',
+      '/v1/sensors/{sensor}/metrics',
+      '/v1/sensors/{sensor}/metrics/{metric}',
       '/v1/sensors/{sensor}/series',
       '/v1/sensors/{sensor}/status',
       '/v1/stream',
+      '/v1/types/{type}/metrics',
+      '/v1/types/{type}/metrics/{metric}',
     ])
     expect((await ask('/docs/')).statusCode).toBe(200)
   })

@@ -11,6 +11,7 @@ import {
   ADDED_COLUMNS,
   CLASS_DEFAULT,
   LAYOUT_COLUMNS,
+  METADATA_COLUMNS,
   measurementTable,
   schemaStatements,
 } from './schema.js'
@@ -187,9 +188,12 @@ export class Database extends EventEmitter {
 
   /** Throws if the tables are those of an earlier version. */
   async #requireSchema() {
-    await this.client.execute(`SELECT ${LAYOUT_COLUMNS} FROM ${this.keyspace}.layout LIMIT 1`, [], {
-      prepare: false,
-    })
+    const wanted = [
+      `SELECT ${LAYOUT_COLUMNS} FROM ${this.keyspace}.layout LIMIT 1`,
+      `SELECT ${METADATA_COLUMNS}, told_unit FROM ${this.keyspace}.series LIMIT 1`,
+      `SELECT ${METADATA_COLUMNS} FROM ${this.keyspace}.type_metric LIMIT 1`,
+    ]
+    for (const query of wanted) await this.client.execute(query, [], { prepare: false })
     const query = `SELECT seq FROM ${this.keyspace}.${measurementTable(CLASS_DEFAULT)} LIMIT 1`
     const { columns } = await this.client.execute(query, [], { prepare: false })
     if (columns[0].type.code === cassandra.types.dataTypes.bigint) return

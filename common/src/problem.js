@@ -29,6 +29,7 @@ const CODES = {
   'unknown-key': { status: 404, title: 'There is no such key' },
   'too-many-rows': { status: 400, title: 'The answer needs too many rows' },
   'unknown-sensor': { status: 404, title: 'There is no such sensor' },
+  'unknown-metric': { status: 404, title: 'Nothing is known of the metric' },
   'unknown-path': { status: 404, title: 'There is nothing at this path' },
   'request-too-slow': { status: 408, title: 'The request came too slowly' },
   'sensor-exists': { status: 409, title: 'The sensor exists already' },

@@ -206,7 +206,16 @@ export const ADDED_COLUMNS = [
   { table: 'dead_letter', column: 'format', type: 'tinyint' },
   { table: 'dead_letter', column: 'rights', type: 'text' },
   { table: 'dead_letter', column: 'retention', type: 'text' },
+  { table: 'series', column: 'unit', type: 'text' },
+  { table: 'series', column: 'label', type: 'text' },
+  { table: 'series', column: 'decimals', type: 'tinyint' },
+  { table: 'series', column: 'expected_min', type: 'double' },
+  { table: 'series', column: 'expected_max', type: 'double' },
+  { table: 'series', column: 'told_unit', type: 'text' },
 ]
+
+/** The columns of `series` and `type_metric` that hold what a person said of a metric. */
+export const METADATA_COLUMNS = 'unit, label, decimals, expected_min, expected_max'
 
 /** As they stand in the statement that creates a table. @param {string} of */
 function addedTo(of) {
@@ -237,7 +246,12 @@ export function schemaStatements(keyspace, replication) {
       sensor_id uuid PRIMARY KEY, asked timestamp, class text, state text)`,
     `CREATE TABLE IF NOT EXISTS ${keyspace}.series (
       sensor_id uuid, metric text, first_ts timestamp, last_ts timestamp,
+      ${addedTo('series')},
       PRIMARY KEY (sensor_id, metric))`,
+    `CREATE TABLE IF NOT EXISTS ${keyspace}.type_metric (
+      type text, metric text, unit text, label text, decimals tinyint,
+      expected_min double, expected_max double,
+      PRIMARY KEY (type, metric))`,
     ...RETENTION_CLASSES.map((retention) => createMeasurementTable(keyspace, retention)),
     `CREATE TABLE IF NOT EXISTS ${keyspace}.latest (
       sensor_id uuid, metric text, ts timestamp, kind tinyint,

@@ -33,7 +33,7 @@ beforeEach(() => {
       async readSensor(id) {
         asked.push(id)
         const layouts = [{ fromMs: 0, className: '30d', bucketS: 86_400 }]
-        return { isRegistered: true, isHidden, layouts, lastTimes }
+        return { isRegistered: true, isHidden, layouts, lastTimes, units: new Map() }
       },
       countSensors: async () => 0,
     },

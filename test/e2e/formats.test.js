@@ -22,6 +22,9 @@ const PAYLOADS = [
   '{"t":915148800,"a":1}',
   '{"a":[]}',
   `[{"bn":"boiler/","bt":1767225600,"n":"temp","u":"Cel","v":21.5},{"n":"odd","v":[]}]`,
+  '[{"bu":"V","n":"volts","v":230},{"n":"amps","u":"A","v":3},{"n":"rh","u":"%RH","v":40}]',
+  '{"AM2301":{"Temperature":20.5},"BMP280":{"Temperature":21,"Pressure":990},"TempUnit":"C",' +
+    '"PressureUnit":"hPa","ENERGY":{"Power":5,"Voltage":230}}',
   '{"temperature":21.5,"linkquality":90,"color":{"x":0.3},"odd":[[]]}',
   '{"Time":"2026-01-01T00:00:00","AM2301":{"Temperature":20.5,"Humidity":55}}',
   '{"method":"NotifyStatus","params":{"ts":1767225600.5,"switch:0":{"id":0,"apower":8.9}}}',
@@ -115,6 +118,23 @@ describe('a payload in any format', () => {
       .filter(({ id, t }) => t !== null && !times.has(`${id} ${t}`))
     expect({ seed: SEED, missing }).toEqual({ seed: SEED, missing: [] })
     expect(expected.length).toBeGreaterThan(100)
+
+    const series = await (await stack.client()).execute(
+      `SELECT sensor_id, metric, told_unit FROM ${stack.keyspace}.series`,
+    )
+    const toldOf = (/** @type {any[]} */ all) =>
+      [...new Set(all.map((one) => one.join(' ')))].sort()
+    const told = series.rows.filter((row) => row.told_unit !== null)
+    const units = [...said.values()].flatMap(({ items }) => items).filter(({ unit }) => unit)
+    expect(units.length).toBeGreaterThan(5)
+    expect({ seed: SEED, of: toldOf(told.map((row) => [row.sensor_id, row.metric])) }).toEqual({
+      seed: SEED,
+      of: toldOf(units.map(({ id, metric }) => [id, metric])),
+    })
+    // A metric of two payloads has the unit of the one that came last.
+    expect(toldOf(units.map(({ id, metric, unit }) => [id, metric, unit]))).toEqual(
+      expect.arrayContaining(toldOf(told.map((row) => [row.sensor_id, row.metric, row.told_unit]))),
+    )
 
     const { items: letters } = await getJson(`${stack.apiUrl}/v1/dead-letters?limit=1000`)
     const reasons = new Map(

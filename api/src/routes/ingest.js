@@ -144,6 +144,7 @@ const decodeSchema = {
           t: { type: 'integer', nullable: true, description: 'null: the time of receipt.' },
           kind: { type: 'string', enum: Object.keys(KIND) },
           v: {},
+          unit: { type: 'string', description: 'That the payload tells.' },
         }),
         refused,
         refused_fields: refusedFields,
@@ -239,9 +240,9 @@ function decodeAll(items, placeOf = () => NOWHERE) {
   const fields = []
   for (const [item, { format, payload }] of items.entries()) {
     try {
-      const { sensor, measurements, refused: lost } = decode(format, placeOf(), payload)
+      const { sensor, measurements, refused: lost, units } = decode(format, placeOf(), payload)
       requireBelieved(measurements, nowMs)
-      decoded.push(...measurements.map((measurement) => present(sensor, measurement)))
+      decoded.push(...measurements.map((measurement) => present(sensor, measurement, units)))
       fields.push(...lost.map(({ field, reason }) => ({ item, field, reason })))
     } catch (error) {
       if (!(error instanceof PayloadError)) throw error
@@ -267,8 +268,13 @@ function requireBelieved(measurements, nowMs) {
   if (many !== undefined) throw new PayloadError('value', many)
 }
 
-/** @param {string} sensor  @param {Measurement} measurement */
-function present(sensor, { metric, timeMs, kind, value }) {
+/**
+ * @param {string} sensor
+ * @param {Measurement} measurement
+ * @param {ReadonlyMap<string, string>} [units]
+ */
+function present(sensor, { metric, timeMs, kind, value }, units) {
   const v = typeof value === 'bigint' ? String(value) : value
-  return { sensor, id: sensorId(sensor), metric, t: timeMs ?? null, kind: KIND_NAMES.get(kind), v }
+  const about = { t: timeMs ?? null, kind: KIND_NAMES.get(kind), v, unit: units?.get(metric) }
+  return { sensor, id: sensorId(sensor), metric, ...about }
 }

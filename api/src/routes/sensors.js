@@ -1,6 +1,7 @@
 /** `/v1/sensors`: what sensors there are, and what is known of each. */
 
 import { LAYOUTS_AHEAD_MAX, layoutOfClass, layoutsAhead } from '@sandglass/common/layout'
+import { isSilent } from '@sandglass/common/metadata'
 import { invalid, Problem } from '@sandglass/common/problem'
 import { CLASS_DEFAULT, CLASS_NAMES, firstLayout, layoutAt } from '@sandglass/common/schema'
 import { isSensorName, SENSOR_NAME_RULE, sensorId } from '@sandglass/common/sensor'
@@ -129,9 +130,12 @@ const deleteSchema = {
 
 /**
  * @param {import('fastify').FastifyInstance} app
- * @param {import('../app.js').Parts & { catalog: import('../catalog.js').Catalog }} parts
+ * @param {import('../app.js').Parts & {
+ *   catalog: import('../catalog.js').Catalog,
+ *   metadata: import('../metadata/metadata.js').MetadataReader,
+ * }} parts
  */
-export default async function sensors(app, { store, catalog }) {
+export default async function sensors(app, { store, catalog, metadata }) {
   /** @param {string} nameOrId */
   async function known(nameOrId) {
     const sensor = await store.sensor(sensorId(nameOrId))
@@ -169,6 +173,7 @@ export default async function sensors(app, { store, catalog }) {
       withinDeadline(reply, async () => {
         const sensor = await register(store, request.body)
         catalog.expire()
+        metadata.expire()
         reply.code(201).header('location', `/v1/sensors/${encodeURIComponent(sensor.name)}`)
         return inFull(sensor)
       }),
@@ -231,6 +236,7 @@ async function register(store, { name, type, unit, tags: words = {}, retention }
   }
   // Layouts are only ever added: those of a sensor that was deleted still say where its rows are.
   if (layouts.length === 0) await store.addLayout(id, firstLayout(retention))
+  if (existing) await forgetMetrics(store, id)
   const sensor = {
     id,
     name,
@@ -242,6 +248,19 @@ async function register(store, { name, type, unit, tags: words = {}, retention }
   }
   await store.putSensor(sensor)
   return sensor
+}
+
+/**
+ * What was said of the metrics of a sensor that was deleted is not said of another one of its name.
+ *
+ * @param {import('../store.js').Store} store
+ * @param {string} id
+ */
+async function forgetMetrics(store, id) {
+  for (const { metric, said, device } of await store.metricsOfSensor(id)) {
+    if (!isSilent(said)) await store.putMetricOfSensor(id, metric, {})
+    if (device !== undefined) await store.forgetToldUnit(id, metric)
+  }
 }
 
 /**

@@ -4,6 +4,7 @@ import { Aggregate, rollupValue } from '@sandglass/common/aggregate'
 import { believed, LEVELS, startOf } from '@sandglass/common/rollup'
 import { bucketOf, layoutAt } from '@sandglass/common/schema'
 import { sensorId } from '@sandglass/common/sensor'
+import { fakeMetadata } from './fake-metadata.js'
 
 /** @typedef {import('../../src/store.js').Store} Store */
 /** @typedef {import('../../src/merge.js').Row} Row */
@@ -91,6 +92,10 @@ export function createFakeStore({
 
   /** @satisfies {Store} */
   const store = {
+    ...fakeMetadata(
+      (one) => (one === id ? extents(rows).map(({ metric }) => metric) : []),
+      () => sensors.keys(),
+    ),
     sensor: async (one) => sensors.get(one),
     rewrite: async (one) => rewrites.get(one),
     askRewrite: async (one, className) => {

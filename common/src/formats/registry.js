@@ -5,6 +5,7 @@
  */
 
 import { isInt64, KIND } from '../measurement.js'
+import { isUnit, UNIT_RULE } from '../metadata.js'
 import { checkMetric, checkSensor, checkText, PayloadError, shown } from '../payload.js'
 import { cbor } from './cbor.js'
 import { esphome } from './esphome.js'
@@ -119,7 +120,6 @@ function checked({ sensor, measurements, refused, units }) {
   const into = emptyPayload()
   into.sensor = sensor
   if (refused.length > 0) into.refused = [...refused]
-  if (units) into.units = units
   for (const measurement of measurements) {
     try {
       checkMeasurement(measurement)
@@ -129,7 +129,24 @@ function checked({ sensor, measurements, refused, units }) {
     }
   }
   requireSome(into)
+  if (units) into.units = checkedUnits(into, units)
   return into
+}
+
+/**
+ * The units that can be stored. Another one is refused alone: its values are stored.
+ *
+ * @param {DecodedPayload} into
+ * @param {ReadonlyMap<string, string>} units  By metric.
+ */
+function checkedUnits(into, units) {
+  const fit = new Map()
+  for (const [metric, unit] of units) {
+    if (isUnit(unit)) fit.set(metric, unit)
+    else
+      refuse(into, metric, new PayloadError('value', `the unit of ${shown(metric)} ${UNIT_RULE}`))
+  }
+  return fit
 }
 
 /** @param {Measurement} measurement  @throws {PayloadError} */

@@ -32,7 +32,8 @@
  * @property {string} [sensor]  Only where the payload names it: else it is that of the topic.
  * @property {Measurement[]} measurements
  * @property {RefusedField[]} refused
- * @property {Map<string, string>} [units]  By metric, where the payload tells them.
+ * @property {Map<string, string>} [units]  By metric, where the payload tells them, in the names of
+ *   UCUM or SenML. One that changes is stored (ADR 0070).
  */
 
 /**

@@ -23,6 +23,7 @@ const ROUTE_BYTES = 350
  * @property {Sensor | string} sensor  A name where the topic was not seen before.
  * @property {Measurement[]} measurements  At least one.
  * @property {RefusedField[]} refused  Fields that are no measurements.
+ * @property {ReadonlyMap<string, string>} [units]  That it tells, by metric.
  */
 
 export class Decoder {

@@ -5,6 +5,7 @@
 
 import { layoutAt } from '@sandglass/common/schema'
 import { cover } from '../sensors/coverage.js'
+import { noteUnit } from '../sensors/units.js'
 import { PORTION } from './portions.js'
 
 /** How often it is looked whether rows are written, in milliseconds. */
@@ -131,6 +132,11 @@ export class MeasurementWriter {
     if (layout.next) this.#write(this.#rows.copy(message, series, layout.next, what))
     for (const row of cover(this.#rows, series, timeMs, message)) this.#write(row)
     for (const row of this.#dirtyHours.note(series, kind, timeMs, message)) this.#write(row)
+    const unit = message.units?.get(metric)
+    if (unit !== undefined) {
+      const row = noteUnit(this.#rows, series, unit, message)
+      if (row) this.#write(row)
+    }
     if (this.#latest.note(series, { timeMs, seq, receivedMs, kind, value })) {
       this.#writeNewest(series)
     }

@@ -90,6 +90,8 @@ export class Message {
     this.writeMore = undefined
     /** Why it cannot be stored, where that is so. @type {Refusal | undefined} */
     this.refusal = undefined
+    /** Units that it tells, by metric. @type {ReadonlyMap<string, string> | undefined} */
+    this.units = undefined
     /** Fields that it loses. @type {import('./refusal.js').PartialRefusal | undefined} */
     this.partial = undefined
     /** The id of its dead letter, so that it is the same one however often it is written. */

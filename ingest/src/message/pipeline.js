@@ -137,9 +137,10 @@ export class Pipeline {
       this.#refuse(message, decoded)
       return
     }
-    const { sensor, measurements, refused } = decoded
+    const { sensor, measurements, refused, units } = decoded
     if (refused.length > 0) message.partial ??= new PartialRefusal(refused)
-    this.#countCost(message, measurements.length + refused.length)
+    message.units = units
+    this.#countCost(message, measurements.length + refused.length + (units?.size ?? 0))
     this.#noteReceipt(message, measurements)
     // While the database cannot be asked about sensors, unknown ones are not even remembered.
     if (this.#diversion?.takes(message)) this.#diversion.add(message)

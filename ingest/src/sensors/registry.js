@@ -44,6 +44,7 @@ const REFUSED_MAX = 10_000
  * @property {Layout[]} layouts  Ordered by `fromMs`.
  * @property {ReadonlyMap<string, number>} lastTimes  `last_ts` of its series, in milliseconds, by
  *   metric.
+ * @property {Map<string, import('./units.js').ToldUnit>} units  That it told, by metric.
  */
 
 /**
@@ -302,6 +303,7 @@ export class Registry {
     sensor.layoutsUntilMs = layoutsKnownUntil(startMs)
     sensor.layoutsReadMs = startMs
     if (known.layouts.length > 0) sensor.layouts = known.layouts
+    sensor.knowsUnits(known.units)
     if (wasReady) return
     sensor.knows(known.lastTimes)
     if (known.isRegistered && known.layouts.length > 0) {

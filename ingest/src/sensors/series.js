@@ -44,6 +44,9 @@ export class Series {
     /** Event times that `series.first_ts` and `last_ts` cover, in milliseconds. */
     this.coveredFromMs = Number.POSITIVE_INFINITY
     this.coveredToMs = Number.NEGATIVE_INFINITY
+    /** The unit that is on its way, with its row. */
+    /** @type {{ unit: string, row: Row } | undefined} */
+    this.unitRow = undefined
     /** The rows that extend the cover, while they are on their way. @type {Row[]} */
     this.coverRows = []
     /** The hours that were marked last, and until when that will do. @type {Mark | undefined} */
@@ -71,7 +74,7 @@ export class Series {
 
   /** Whether nothing of it is on its way. */
   get isIdle() {
-    if (this.isLatestDue || this.onTheWay.length > 0) return false
+    if (this.isLatestDue || this.onTheWay.length > 0 || this.unitRow) return false
     return this.coverRows.length === 0 && this.markRows.length === 0
   }
 
@@ -100,6 +103,13 @@ const SERIES_BYTES = 1_300
 
 /** What is known of a series that is not used, in bytes. */
 const EXTENT_BYTES = 100
+
+/** What is known of a unit, at most, in bytes. */
+const UNIT_BYTES = 300
+
+/** Of nearly all sensors; nothing is added to it. */
+/** @type {Map<string, import('./units.js').ToldUnit>} */
+const NO_UNITS = new Map()
 
 /** How old an event may be and still say how much its sensor sends now, in milliseconds. */
 const LIVE_MS_MAX = 600_000
@@ -158,6 +168,9 @@ export class Sensor {
     this.waiters = new Map()
     /** @type {Map<string, Series>} */
     this.series = new Map()
+    /** Units that it told and that are stored, by metric. */
+    /** @type {Map<string, import('./units.js').ToldUnit>} */
+    this.units = NO_UNITS
   }
 
   /**
@@ -187,6 +200,21 @@ export class Sensor {
   knows(lastTimes) {
     this.lastTimes = lastTimes
     this.#grow(EXTENT_BYTES * lastTimes.size)
+  }
+
+  /** @param {Map<string, import('./units.js').ToldUnit>} units  As in the database. */
+  knowsUnits(units) {
+    this.#grow(UNIT_BYTES * (units.size - this.units.size))
+    this.units = units.size > 0 ? units : NO_UNITS
+  }
+
+  /** That is durable now. @param {string} metric  @param {import('./units.js').ToldUnit} told */
+  storedUnit(metric, told) {
+    const before = this.units.get(metric)
+    if (before && before.toldMs > told.toldMs) return
+    if (this.units === NO_UNITS) this.units = new Map()
+    if (!before) this.#grow(UNIT_BYTES)
+    this.units.set(metric, told)
   }
 
   /** Whether nothing of it is on its way, so that it may be forgotten. */

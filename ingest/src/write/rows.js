@@ -7,6 +7,7 @@
  * measurement, sensor, layout, dead letter   time of first acceptance
  * status                                     its own time
  * latest                                     the smaller of event time and time of receipt
+ * series.told_unit                           time of first acceptance: what came last wins
  * series.last_ts                             the time itself: the largest wins
  * mark of a dirty hour                       its slot
  * series.first_ts                            counted down from the year 2100: the smallest wins
@@ -69,6 +70,7 @@ export class Rows {
   #firstLayout
   #seriesFirst
   #seriesLast
+  #seriesUnit
   #markInsert
   #statusInsert
   /** With some columns more. @type {(more: string[]) => string} */
@@ -107,6 +109,7 @@ export class Rows {
     this.#firstLayout = insert('layout', ['sensor_id', 'from_ts', 'class', 'bucket_s'])
     this.#seriesFirst = insert('series', ['sensor_id', 'metric', 'first_ts'])
     this.#seriesLast = insert('series', ['sensor_id', 'metric', 'last_ts'])
+    this.#seriesUnit = insert('series', ['sensor_id', 'metric', 'told_unit'])
     const markKey = ['shard', 'slot', 'level', 'sensor_id', 'metric', 'ts']
     this.#markInsert = `${insert('late_mark', markKey)} AND TTL ?`
     this.#statusInsert = insert('status', [
@@ -198,6 +201,14 @@ export class Rows {
     const { uuid, seriesPartition } = this.#keysOf(series.sensor)
     const params = [uuid, series.metric, timeMs, timestampOf(timeMs)]
     return new Row(this.#seriesLast, params, seriesPartition, series.metric.length, message)
+  }
+
+  /** @param {Series} series  @param {string} unit  That its device tells.  @param {Message} message */
+  seriesUnit(series, unit, message) {
+    const { uuid, seriesPartition } = this.#keysOf(series.sensor)
+    const params = [uuid, series.metric, unit, timestampOf(message.receivedMs)]
+    const bytes = textBytes(series.metric, unit)
+    return new Row(this.#seriesUnit, params, seriesPartition, bytes, message)
   }
 
   /**

@@ -106,7 +106,8 @@ export class Storage {
       deadLetter: `SELECT topic, client, payload, received, format, rights, retention
                    FROM ${keyspace}.dead_letter
                    WHERE day = ? AND shard = ? AND id = ?`,
-      series: `SELECT metric, last_ts FROM ${keyspace}.series WHERE sensor_id = ?`,
+      series: `SELECT metric, last_ts, told_unit, writetime(told_unit) AS told_us
+               FROM ${keyspace}.series WHERE sensor_id = ?`,
     }
     /** @param {string} className  @param {string} more */
     const rowsOf = (className, more) =>
@@ -163,6 +164,14 @@ export class Storage {
       layouts,
       lastTimes: new Map(
         series.rows.filter((row) => row.last_ts).map((row) => [row.metric, row.last_ts.getTime()]),
+      ),
+      units: new Map(
+        series.rows
+          .filter((row) => row.told_unit !== null)
+          .map((row) => [
+            row.metric,
+            { unit: row.told_unit, toldMs: Math.floor(Number(String(row.told_us)) / 1000) },
+          ]),
       ),
     }
   }

@@ -5,7 +5,8 @@
 
 import { layoutTimestampUs } from '@sandglass/common/layout'
 
-/** @typedef {Omit<import('../../src/sensors/registry.js').KnownSensor, 'lastTimes'>} KnownSensor */
+/** @typedef {import('../../src/sensors/registry.js').KnownSensor} Known */
+/** @typedef {Omit<Known, 'lastTimes' | 'units'>} KnownSensor */
 /** @typedef {import('../../src/write/row.js').Row} Row */
 /** @typedef {{ rows: readonly Row[], end: (error?: Error) => void }} Request */
 
@@ -96,13 +97,22 @@ export class FakeStorage {
   /** @param {string} id */
   async readSensor(id) {
     if (this.isDown) throw new FakeError('retry')
+    const series = this.rowsOf('series').filter((row) => String(row.sensor_id) === id)
     const lastTimes = new Map(
-      this.rowsOf('series')
-        .filter((row) => String(row.sensor_id) === id)
+      series
+        .filter((row) => 'last_ts' in row)
         .map(({ metric, last_ts: lastMs }) => [metric, lastMs]),
     )
+    const units = new Map(
+      series
+        .filter((row) => row.told_unit)
+        .map(({ metric, told_unit: unit, cells }) => [
+          metric,
+          { unit, toldMs: cells.told_unit / 1000 },
+        ]),
+    )
     const known = this.sensors.get(id) ?? this.registered(id)
-    return { ...known, lastTimes }
+    return { ...known, lastTimes, units }
   }
 
   /** @param {string} id */

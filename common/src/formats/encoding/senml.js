@@ -15,8 +15,9 @@
  * has one unit: a record of the same name in another one is refused.
  */
 
+import { isUnit, UNIT_RULE } from '../../metadata.js'
 import { checkMetric, PayloadError, quoted, shown } from '../../payload.js'
-import { isMetricName, isSensorName, SENSOR_NAME_RULE } from '../../sensor.js'
+import { isSensorName, SENSOR_NAME_RULE } from '../../sensor.js'
 import { addField, emptyPayload, refuse, requireSome } from '../fields.js'
 
 /** @typedef {import('../types.js').DecodedPayload} DecodedPayload */
@@ -28,9 +29,6 @@ const VERSION_MAX = 10
 
 /** RFC 8428 §4.5.3: times below are relative to now, in seconds. */
 const ABSOLUTE_S_MIN = 2 ** 28
-
-/** Longest name of a unit, in characters. */
-const UNIT_LENGTH_MAX = 64
 
 const BASES = ['bn', 'bt', 'bu', 'bv', 'bs', 'bver']
 const VALUES = ['v', 'vs', 'vb', 'vd']
@@ -187,7 +185,7 @@ class Pack {
   #unitOf(metric, own) {
     const unit = own === undefined ? this.#base.unit : text(own, 'its u')
     if (unit === undefined) return undefined
-    if (unit.length > UNIT_LENGTH_MAX || !isMetricName(unit)) throw bad('its u is no unit')
+    if (!isUnit(unit)) throw bad(`its u ${UNIT_RULE}`)
     const before = this.#units.get(metric)
     if (before === undefined || before === unit) return unit
     throw bad(`${shown(metric)} is in ${before}, but this is in ${unit}: give it another name`)
