@@ -199,6 +199,7 @@ export const latest = {
     metric: { type: 'string' },
     t: measurement.properties.t,
     v: value,
+    ...metadata,
     received: {
       type: 'integer',
       nullable: true,

@@ -70,12 +70,17 @@ export class SensorMetadata {
 
   /** What holds. @param {string} metric  @returns {Told} */
   of(metric) {
-    return told(effective(this.said(metric), this.#unit))
+    const said = this.said(metric)
+    if (this.#unit === undefined && isUnsaid(said)) return UNKNOWN
+    return told(effective(said, this.#unit))
   }
 }
 
 /** @type {ReadonlyMap<string, any>} */
 const NOTHING = new Map()
+
+/** Of most metrics. @type {Told} */
+export const UNKNOWN = Object.freeze({})
 
 export class MetadataReader {
   #store

@@ -3,6 +3,7 @@
 import { sensorId } from '@sandglass/common/sensor'
 import { withinDeadline } from '../deadline.js'
 import { unknownSensor } from '../measurements.js'
+import { UNKNOWN } from '../metadata/metadata.js'
 import * as schemas from '../schemas.js'
 import { valueJson } from '../value.js'
 import { filterProperties, linkNext, listCursor, nameProperty, parseList } from './sensors.js'
@@ -66,22 +67,24 @@ const JSON_TYPE = 'application/json; charset=utf-8'
  * @param {import('../app.js').Parts & {
  *   catalog: import('../catalog.js').Catalog,
  *   gate: import('@sandglass/common/semaphore').Semaphore,
+ *   metadata: import('../metadata/metadata.js').MetadataReader,
  * }} parts
  */
-export default async function latest(app, { store, catalog, gate }) {
+export default async function latest(app, { store, catalog, gate, metadata }) {
   app.get(
     '/v1/sensors/:sensor/latest',
     { schema: oneSchema },
     (/** @type {import('fastify').FastifyRequest<One>} */ request, reply) =>
       withinDeadline(reply, async () => {
         const id = sensorId(request.params.sensor)
-        const [isKnown, rows] = await Promise.all([store.isKnown(id), store.latest(id)])
-        if (!isKnown) throw unknownSensor()
+        const [sensor, rows] = await Promise.all([store.sensor(id), store.latest(id)])
+        if (!sensor || sensor.hidden) throw unknownSensor()
+        const known = await metadata.ofSensor(sensor)
         const wanted = wants(request.query.metric)
         reply.type(JSON_TYPE)
         return `{"items":[${rows
           .filter(wanted)
-          .map((row) => `{${latestJson(row)}}`)
+          .map((row) => `{${latestJson(row, known)}}`)
           .join(',')}]}`
       }),
   )
@@ -95,11 +98,17 @@ export default async function latest(app, { store, catalog, gate }) {
         const { filter, after } = parseList(request.query)
         const { sensors, isLast } = await catalog.list(filter, after, limit)
         const answers = await Promise.all(
-          sensors.map(({ id }) => gate.run(() => store.latest(id), signal)),
+          sensors.map((sensor) =>
+            gate.run(
+              () => Promise.all([store.latest(sensor.id), metadata.ofSensor(sensor)]),
+              signal,
+            ),
+          ),
         )
         const items = sensors.flatMap(({ id, name }, index) => {
           const start = `{"sensor":${JSON.stringify(name)},"id":"${id}",`
-          return answers[index].filter(wants(metric)).map((row) => `${start}${latestJson(row)}}`)
+          const [rows, known] = answers[index]
+          return rows.filter(wants(metric)).map((row) => `${start}${latestJson(row, known)}}`)
         })
         const next = isLast ? null : listCursor(filter, sensors[limit - 1])
         linkNext(request, reply, next)
@@ -114,7 +123,17 @@ function wants(metrics) {
   return metrics ? ({ metric }) => metrics.includes(metric) : () => true
 }
 
-/** @param {import('../store.js').Latest} latest */
-function latestJson({ metric, t, value, receivedMs }) {
-  return `"metric":${JSON.stringify(metric)},"t":${t},"v":${valueJson(value)},"received":${receivedMs ?? null}`
+/**
+ * The members of an item; metadata where something is known.
+ *
+ * @param {import('../store.js').Latest} latest
+ * @param {import('../metadata/metadata.js').SensorMetadata} known
+ */
+function latestJson({ metric, t, value, receivedMs }, known) {
+  const told = known.of(metric)
+  const about = told === UNKNOWN ? '' : JSON.stringify(told).slice(1, -1)
+  return (
+    `"metric":${JSON.stringify(metric)},"t":${t},"v":${valueJson(value)},` +
+    `"received":${receivedMs ?? null}${about === '' ? '' : `,${about}`}`
+  )
 }

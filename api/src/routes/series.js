@@ -7,6 +7,8 @@ import { POINTS_DEFAULT } from '../downsample/reader.js'
 import { parseStep } from '../downsample/step.js'
 import { FILLS, isAggregate, isPercentile, Windows } from '../downsample/windows.js'
 import { parseRange } from '../measurements.js'
+import { told } from '../metadata/metadata.js'
+import { agreed } from '../metadata/precedence.js'
 import * as schemas from '../schemas.js'
 import { filterProperties } from './sensors.js'
 
@@ -107,6 +109,7 @@ const oneSchema = {
       properties: {
         sensor: { type: 'string', format: 'uuid' },
         metric: { type: 'string' },
+        ...schemas.metadata,
         ...aboutAnswer,
         items: { type: 'array', items: item },
       },
@@ -146,6 +149,8 @@ const manySchema = {
           metric: { type: 'string' },
           tag: { type: 'string', nullable: true },
           series: { type: 'integer', description: 'How many are in it.' },
+          // Those that all of its series have in common.
+          ...schemas.metadata,
           items: { type: 'array', items: item },
         }),
       },
@@ -159,9 +164,10 @@ const manySchema = {
  * @param {import('../app.js').Parts & {
  *   catalog: import('../catalog.js').Catalog,
  *   downsampler: import('../downsample/reader.js').SeriesDownsampler,
+ *   metadata: import('../metadata/metadata.js').MetadataReader,
  * }} parts
  */
-export default async function series(app, { store, catalog, downsampler }) {
+export default async function series(app, { store, catalog, downsampler, metadata }) {
   app.get(
     '/v1/sensors/:sensor/series',
     { schema: oneSchema },
@@ -171,10 +177,15 @@ export default async function series(app, { store, catalog, downsampler }) {
         async (signal) => {
           const one = { sensorId: sensorId(request.params.sensor), metric: request.query.metric }
           const { question, names } = parseOptions(request.query)
-          const answer = await downsampler.read([one], question, signal)
+          const [answer, sensor] = await Promise.all([
+            downsampler.read([one], question, signal),
+            store.sensor(one.sensorId),
+          ])
           const windows = /** @type {Windows} */ (answer.windows.get(one))
           const items = windows.items(answer.range, names, request.query.fill)
-          return { sensor: one.sensorId, metric: one.metric, ...about(answer), items }
+          const known = sensor && (await metadata.ofSensor(sensor)).of(one.metric)
+          const { sensorId: id, metric } = one
+          return { sensor: id, metric, ...known, ...about(answer), items }
         },
         DEADLINE_MS,
       ),
@@ -195,6 +206,7 @@ export default async function series(app, { store, catalog, downsampler }) {
           )
           if (all.length > SERIES_MAX) throw tooManySeries(all.length)
           const answer = await downsampler.read(all, question, signal)
+          const known = await knownOf(sensors)
           const groups = [...grouped(all, group)].map(([, { of, members }]) => {
             const windows = new Windows(answer.stepMs, question.needsSketch)
             for (const one of members) {
@@ -203,6 +215,7 @@ export default async function series(app, { store, catalog, downsampler }) {
             return {
               ...of,
               series: members.length,
+              ...told(agreed(members.map((one) => known.get(one.sensorId)?.of(one.metric) ?? {}))),
               items: windows.items(answer.range, names, fill),
             }
           })
@@ -211,6 +224,12 @@ export default async function series(app, { store, catalog, downsampler }) {
         DEADLINE_MS,
       ),
   )
+
+  /** By id. @param {import('../store.js').Sensor[]} sensors */
+  async function knownOf(sensors) {
+    const all = await Promise.all(sensors.map((sensor) => metadata.ofSensor(sensor)))
+    return new Map(sensors.map(({ id }, index) => [id, all[index]]))
+  }
 
   /** @param {Many['Body']} body */
   async function chosen({ sensors: names, type, tag: tags }) {
