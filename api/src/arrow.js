@@ -13,6 +13,7 @@
  * boolean    bool     ├ that of the value's kind is set, the others are null
  * text       utf8     │
  * lat, lon   float64 ─┘
+ * unit       dictionary<int32, utf8>    if it is asked for; empty where none is known
  * ```
  *
  * A batch holds rows of one sensor. Its dictionaries take the place of those before, so that
@@ -43,6 +44,7 @@ import {
 
 const word = (/** @type {number} */ id) => new Dictionary(new Utf8(), new Int32(), id)
 const WORDS = { sensor: word(0), name: word(1), metric: word(2), about: word(3) }
+const UNIT = word(4)
 const TIME = new TimestampMillisecond('UTC')
 const SEQ = new Int64()
 
@@ -71,12 +73,15 @@ function same(value) {
   return value
 }
 
-const SCHEMA = new Schema([
-  ...Object.entries(WORDS).map(([name, type]) => new Field(name, type, false)),
-  new Field('t', TIME, false),
-  new Field('seq', SEQ, false),
-  ...VALUES.map(({ name, type }) => new Field(name, type, true)),
-])
+/** @param {boolean} hasUnit */
+const schemaOf = (hasUnit) =>
+  new Schema([
+    ...Object.entries(WORDS).map(([name, type]) => new Field(name, type, false)),
+    new Field('t', TIME, false),
+    new Field('seq', SEQ, false),
+    ...VALUES.map(({ name, type }) => new Field(name, type, true)),
+    ...(hasUnit ? [new Field('unit', UNIT, false)] : []),
+  ])
 
 /** Collects what a writer writes, to be taken when a batch is whole. */
 class Chunks extends AsyncByteQueue {
@@ -100,11 +105,19 @@ export class ArrowStream {
   #chunks = new Chunks()
   /** Of the sensor whose rows come. */
   #about = '{}'
+  #hasUnit
+  #schema
   #writer = new RecordBatchStreamWriter({ autoDestroy: false })
+
+  /** @param {boolean} [hasUnit]  Whether each row tells its unit. */
+  constructor(hasUnit = false) {
+    this.#hasUnit = hasUnit
+    this.#schema = schemaOf(hasUnit)
+  }
 
   /** The schema. */
   head() {
-    this.#writer.reset(this.#chunks, SCHEMA)
+    this.#writer.reset(this.#chunks, this.#schema)
     return this.#chunks.take()
   }
 
@@ -119,21 +132,24 @@ export class ArrowStream {
    *
    * @param {{ id: string, name: string }} sensor
    * @param {Row[]} rows  At least one.
+   * @param {(metric: string) => string} [unitOf]
    */
-  rows({ id, name }, rows) {
+  rows({ id, name }, rows, unitOf = () => '') {
     const { length } = rows
     const kinds = new Set(rows.map(({ kind }) => kind))
     const children = [
       words(WORDS.sensor, [id], new Int32Array(length)),
       words(WORDS.name, [name], new Int32Array(length)),
-      metrics(rows),
+      indexed(WORDS.metric, rows, (metric) => metric),
       words(WORDS.about, [this.#about], new Int32Array(length)),
       makeData({ type: TIME, length, nullCount: 0, data: times(rows) }),
       makeData({ type: SEQ, length, nullCount: 0, data: seqs(rows) }),
       ...VALUES.map((column) => values(column, rows, kinds.has(column.kind))),
+      ...(this.#hasUnit ? [indexed(UNIT, rows, unitOf)] : []),
     ]
-    const type = new Struct(SCHEMA.fields)
-    this.#writer.write(new RecordBatch(SCHEMA, makeData({ type, length, nullCount: 0, children })))
+    const type = new Struct(this.#schema.fields)
+    const data = makeData({ type, length, nullCount: 0, children })
+    this.#writer.write(new RecordBatch(this.#schema, data))
     return this.#chunks.take()
   }
 
@@ -204,14 +220,26 @@ function words(type, dictionary, data) {
   })
 }
 
-/** @param {Row[]} rows */
-function metrics(rows) {
+/**
+ * A word of each row that its metric tells.
+ *
+ * @param {import('apache-arrow').Dictionary} type
+ * @param {Row[]} rows
+ * @param {(metric: string) => string} wordOf
+ */
+function indexed(type, rows, wordOf) {
   /** @type {Map<string, number>} */
   const places = new Map()
+  /** By metric. @type {Map<string, number>} */
+  const known = new Map()
   const data = Int32Array.from(rows, ({ metric }) => {
-    const place = places.get(metric) ?? places.size
-    places.set(metric, place)
+    const before = known.get(metric)
+    if (before !== undefined) return before
+    const one = wordOf(metric)
+    const place = places.get(one) ?? places.size
+    places.set(one, place)
+    known.set(metric, place)
     return place
   })
-  return words(WORDS.metric, [...places.keys()], data)
+  return words(type, [...places.keys()], data)
 }

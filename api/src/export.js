@@ -4,7 +4,8 @@
  *
  * Each of them keeps every value and its kind. CSV says the kind in a column, NDJSON where the
  * value alone would be taken for another one: of integers, and of doubles that look like those that
- * no double could hold. Arrow keeps `seq` besides.
+ * no double could hold. Arrow keeps `seq` besides. Whoever asks for it has the unit of each row in
+ * one more column, the last: readers that count columns are not surprised.
  */
 
 import { setTimeout as delay } from 'node:timers/promises'
@@ -23,73 +24,77 @@ const RETRY_MS = 500
 /** @typedef {import('./merge.js').Row} Row */
 /** @typedef {{ id: string, name: string }} Named */
 /** @typedef {import('./about.js').Told} Told */
+/** @typedef {(metric: string) => string} UnitOf  Empty where none is known. */
 /**
  * What an export is made of, in its order.
  *
  * @typedef {object} Parts
  * @property {() => string | Uint8Array} head
  * @property {(sensor: Named, about: Told) => string | Uint8Array} about  Before its first rows.
- * @property {(sensor: Named, rows: Row[]) => string | Uint8Array} rows
+ * @property {(sensor: Named, rows: Row[], unitOf: UnitOf) => string | Uint8Array} rows
  * @property {() => string | Uint8Array} tail
  */
 /**
  * @typedef {object} Format
  * @property {string} type  Its media type.
  * @property {string} ending  Of a file's name.
- * @property {() => Promise<Parts>} begin  For one export.
+ * @property {(hasUnit: boolean) => Promise<Parts>} begin  For one export.
  */
 
 /** Texts that a reader of CSV would trim, or take for nothing. */
 const MUST_BE_QUOTED = /^$|^\s|\s$/
 
-/** @type {Parts} */
-const CSV = {
-  head: () => 'sensor,metric,t,v,kind\n',
-  about: ({ name }, about) => stringify([[name, '', '', JSON.stringify(about), 'about']]),
-  rows: ({ name }, rows) =>
+/** @param {boolean} hasUnit  @returns {Parts} */
+const csv = (hasUnit) => ({
+  head: () => `sensor,metric,t,v,kind${hasUnit ? ',unit' : ''}\n`,
+  about: ({ name }, about) => {
+    const cells = [name, '', '', JSON.stringify(about), 'about']
+    return stringify([hasUnit ? [...cells, ''] : cells])
+  },
+  rows: ({ name }, rows, unitOf) =>
     stringify(
-      rows.map(({ metric, t, kind, value }) => [
-        name,
-        metric,
-        String(t),
-        cell(kind, value),
-        KIND_NAMES.get(kind) ?? '',
-      ]),
+      rows.map(({ metric, t, kind, value }) => {
+        const cells = [name, metric, String(t), cell(kind, value), KIND_NAMES.get(kind) ?? '']
+        // An empty text would be quoted.
+        return hasUnit ? [...cells, unitOf(metric) || null] : cells
+      }),
       { quoted_match: MUST_BE_QUOTED },
     ),
   tail: () => '',
-}
+})
 
-/** @type {Parts} */
-const NDJSON = {
+/** @param {boolean} hasUnit  @returns {Parts} */
+const ndjson = (hasUnit) => ({
   head: () => '',
   about: ({ name }, about) => `${JSON.stringify({ sensor: name, about })}\n`,
-  rows: ({ name }, rows) => {
+  rows: ({ name }, rows, unitOf) => {
     const sensor = JSON.stringify(name)
     return rows
       .map(({ metric, t, kind, value }) => {
         const head = `{"sensor":${sensor},"metric":${JSON.stringify(metric)}`
         const end = isTold(kind, value) ? '' : `,"kind":"${KIND_NAMES.get(kind)}"`
-        return `${head},"t":${t},"v":${valueJson(value)}${end}}\n`
+        const unit = hasUnit ? unitOf(metric) : ''
+        const more = unit === '' ? '' : `,"unit":${JSON.stringify(unit)}`
+        return `${head},"t":${t},"v":${valueJson(value)}${end}${more}}\n`
       })
       .join('')
   },
   tail: () => '',
-}
+})
 
 /** @type {Record<'csv' | 'ndjson' | 'arrow', Format>} */
 export const FORMATS = {
-  csv: { type: 'text/csv; charset=utf-8', ending: 'csv', begin: async () => CSV },
+  csv: { type: 'text/csv; charset=utf-8', ending: 'csv', begin: async (hasUnit) => csv(hasUnit) },
   ndjson: {
     type: 'application/x-ndjson; charset=utf-8',
     ending: 'ndjson',
-    begin: async () => NDJSON,
+    begin: async (hasUnit) => ndjson(hasUnit),
   },
   arrow: {
     type: 'application/vnd.apache.arrow.stream',
     ending: 'arrows',
     // The library takes longer to load, and more memory, than all else of the api.
-    begin: async () => new (await import('./arrow.js')).ArrowStream(),
+    begin: async (hasUnit) => new (await import('./arrow.js')).ArrowStream(hasUnit),
   },
 }
 
@@ -109,20 +114,23 @@ function isTold(kind, value) {
  * @param {object} parts
  * @param {Format} parts.format
  * @param {AsyncIterable<Named> | Iterable<Named>} parts.sensors
- * @param {(sensor: any) => Promise<Told>} [parts.aboutOf]  What is told of each sensor besides.
+ * @param {boolean} [parts.hasUnit]  Whether each row tells its unit.
+ * @param {(sensor: any) => Promise<{ about: Told, unitOf: UnitOf }>} [parts.aboutOf]  What is told
+ *   of each sensor besides.
  * @param {import('./measurements.js').MeasurementReader} parts.reader
  * @param {{ metrics: string[] | undefined, fromMs: number | undefined,
  *   toMs: number | undefined }} parts.question
  * @param {AbortSignal} parts.signal  Aborted when nobody reads on.
  * @returns {AsyncGenerator<string | Uint8Array>}
  */
-export async function* exported({ format, sensors, aboutOf, reader, question, signal }) {
-  const parts = await format.begin()
+export async function* exported({ format, sensors, aboutOf, reader, question, signal, ...more }) {
+  const parts = await format.begin(more.hasUnit ?? false)
   const head = parts.head()
   if (head.length > 0) yield head
   for await (const sensor of sensors) {
     const { id, name } = sensor
     let isTold = false
+    let unitOf = unknown
     /** @type {import('./measurements.js').Position | undefined} */
     let after
     do {
@@ -133,17 +141,21 @@ export async function* exported({ format, sensors, aboutOf, reader, question, si
       if (!page) break
       if (aboutOf && page.rows.length > 0 && !isTold) {
         isTold = true
-        const about = await patiently(() => aboutOf(sensor), signal)
-        const text = parts.about({ id, name }, about ?? {})
+        const known = await patiently(() => aboutOf(sensor), signal)
+        unitOf = known?.unitOf ?? unknown
+        const text = parts.about({ id, name }, known?.about ?? {})
         if (text.length > 0) yield text
       }
-      if (page.rows.length > 0) yield parts.rows({ id, name }, page.rows)
+      if (page.rows.length > 0) yield parts.rows({ id, name }, page.rows, unitOf)
       after = page.next
     } while (after)
   }
   const tail = parts.tail()
   if (tail.length > 0) yield tail
 }
+
+/** @type {UnitOf} */
+const unknown = () => ''
 
 /**
  * @template T

@@ -68,6 +68,12 @@ export class SensorMetadata {
     return { sensor: own?.said, type: this.#type.get(metric)?.said, device: own?.device }
   }
 
+  /** What persons say. @param {string} metric  @returns {Metadata} */
+  byPersons(metric) {
+    const { sensor, type } = this.said(metric)
+    return effective({ sensor, type }, undefined)
+  }
+
   /** What holds. @param {string} metric  @returns {Told} */
   of(metric) {
     const said = this.said(metric)

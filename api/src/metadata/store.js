@@ -30,6 +30,8 @@ function statements(keyspace) {
     putOfSensor: `INSERT INTO ${keyspace}.series (sensor_id, metric, ${METADATA_COLUMNS})
                   VALUES (?, ?, ${markers})`,
     forgetTold: `INSERT INTO ${keyspace}.series (sensor_id, metric, told_unit) VALUES (?, ?, ?)`,
+    restoreTold: `INSERT INTO ${keyspace}.series (sensor_id, metric, told_unit) VALUES (?, ?, ?)
+                  USING TIMESTAMP 1`,
     putOfType: `INSERT INTO ${keyspace}.type_metric (type, metric, ${METADATA_COLUMNS})
                 VALUES (?, ?, ${markers})`,
     deleteOfType: `DELETE FROM ${keyspace}.type_metric WHERE type = ? AND metric = ?`,
@@ -96,6 +98,17 @@ export function metadataQuestions(keyspace, ask, scan) {
     /** Of a sensor that is no more. @param {string} sensorId  @param {string} metric */
     async forgetToldUnit(sensorId, metric) {
       await ask(cql.forgetTold, [sensorId, metric, null])
+    },
+
+    /**
+     * That a device told once; what it tells here, ever, takes its place.
+     *
+     * @param {string} sensorId
+     * @param {string} metric
+     * @param {string} unit
+     */
+    async restoreToldUnit(sensorId, metric, unit) {
+      await ask(cql.restoreTold, [sensorId, metric, unit])
     },
 
     /** @param {string} type  @param {string} metric  @param {Metadata} said */

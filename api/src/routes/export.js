@@ -25,6 +25,7 @@ const SENSORS_AT_ONCE = 1_000
  * @property {string[]} [metric]
  * @property {string} [from]
  * @property {string} [to]
+ * @property {boolean} unit
  */
 
 const schema = {
@@ -50,6 +51,11 @@ const schema = {
       metric: schemas.metrics,
       from: { ...schemas.time, description: `First time. ${schemas.time.description}` },
       to: { ...schemas.time, description: `First time after. ${schemas.time.description}` },
+      unit: {
+        type: 'boolean',
+        default: false,
+        description: 'Each row tells its unit, in one more column, the last.',
+      },
     },
     additionalProperties: false,
   },
@@ -61,9 +67,10 @@ const schema = {
  * @param {import('../app.js').Parts & {
  *   catalog: import('../catalog.js').Catalog,
  *   reader: import('../measurements.js').MeasurementReader,
+ *   metadata: import('../metadata/metadata.js').MetadataReader,
  * }} parts
  */
-export default async function exports(app, { store, catalog, reader }) {
+export default async function exports(app, { store, catalog, reader, metadata }) {
   let running = 0
 
   app.get(
@@ -90,11 +97,20 @@ export default async function exports(app, { store, catalog, reader }) {
         ? await withinDeadline(reply, () => named(names))
         : fitting({ type, tags })
       const format = FORMATS[name]
-      const aboutSensor = async (/** @type {import('../store.js').Sensor} */ sensor) =>
-        aboutOf(sensor, await store.layouts(sensor.id))
+      const aboutSensor = async (/** @type {import('../store.js').Sensor} */ sensor) => {
+        const [layouts, known] = await Promise.all([
+          store.layouts(sensor.id),
+          metadata.ofSensor(sensor),
+        ])
+        return {
+          about: aboutOf(sensor, layouts, known, metrics),
+          unitOf: (/** @type {string} */ one) => known.of(one).unit ?? '',
+        }
+      }
       const parts = {
         format,
         sensors,
+        hasUnit: request.query.unit,
         aboutOf: aboutSensor,
         reader,
         question,

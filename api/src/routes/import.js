@@ -117,9 +117,12 @@ const schema = {
 
 /**
  * @param {import('fastify').FastifyInstance} app
- * @param {import('../app.js').Parts & { catalog: import('../catalog.js').Catalog }} parts
+ * @param {import('../app.js').Parts & {
+ *   catalog: import('../catalog.js').Catalog,
+ *   metadata: import('../metadata/metadata.js').MetadataReader,
+ * }} parts
  */
-export default async function imports(app, { ingest, limits, store, catalog }) {
+export default async function imports(app, { ingest, limits, store, catalog, metadata }) {
   let running = 0
   // A body is read by whom it is for, as it arrives.
   app.removeAllContentTypeParsers()
@@ -165,6 +168,7 @@ export default async function imports(app, { ingest, limits, store, catalog }) {
         const how = { retention, mayChange: mayManage(request) }
         await patiently(() => restore(store, told, how), controller.signal)
         catalog.expire()
+        metadata.expire()
       },
       onDecided: (decided) => state.add(decided),
     }).then(

@@ -67,6 +67,10 @@ export function fakeMetadata(measuredOf, sensorIds) {
     async forgetToldUnit(sensorId, metric) {
       metricOf(sensorId, metric).device = undefined
     },
+    /** @param {string} sensorId  @param {string} metric  @param {string} unit */
+    async restoreToldUnit(sensorId, metric, unit) {
+      metricOf(sensorId, metric).device ??= unit
+    },
     /** @param {string} type  @param {string} metric  @param {Metadata} said */
     async putMetricOfType(type, metric, said) {
       metricOf(`type ${type}`, metric).said = said
