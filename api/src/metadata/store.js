@@ -1,4 +1,4 @@
-/** What the database knows of metrics: in `series` of those of a sensor, in `type_metric` of types. */
+/** What the database knows of metrics: `series` has those of sensors, `type_metric` of types. */
 
 import { METADATA_FIELDS, metadataOf } from '@sandglass/common/metadata'
 import { METADATA_COLUMNS } from '@sandglass/common/schema'

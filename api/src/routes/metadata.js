@@ -19,8 +19,9 @@ const WRITES_AT_ONCE = 32
 const CSV_DEADLINE_MS = 60_000
 
 /** @typedef {import('@sandglass/common/metadata').Metadata} Metadata */
-/** @typedef {{ Params: { sensor: string, metric: string }, Body: Record<string, unknown> }} OfSensor */
-/** @typedef {{ Params: { type: string, metric: string }, Body: Record<string, unknown> }} OfType */
+/** @typedef {Record<string, unknown>} Body */
+/** @typedef {{ Params: { sensor: string, metric: string }, Body: Body }} OfSensor */
+/** @typedef {{ Params: { type: string, metric: string }, Body: Body }} OfType */
 
 const tags = ['metadata']
 

@@ -99,7 +99,10 @@ describe('metadata of a metric', () => {
     await ask('PUT', OWN, { label: 'Oven', decimals: 3 })
     expect((await ask('GET', OWN)).body).toEqual({
       metric: 'temperature',
-      ...{ unit: 'Cel', symbol: '°C', label: 'Oven', decimals: 3 },
+      unit: 'Cel',
+      symbol: '°C',
+      label: 'Oven',
+      decimals: 3,
       said: {
         sensor: { label: 'Oven', decimals: 3 },
         type: { unit: 'Cel', decimals: 1 },

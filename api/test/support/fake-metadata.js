@@ -9,7 +9,8 @@
  * @param {() => Iterable<string>} sensorIds
  */
 export function fakeMetadata(measuredOf, sensorIds) {
-  /** By sensor, and by type. @type {Map<string, Map<string, { said: Metadata, device?: string }>>} */
+  /** By sensor, and by type. */
+  /** @type {Map<string, Map<string, { said: Metadata, device?: string }>>} */
   const all = new Map()
 
   /** @param {string} owner  @param {string} metric */

@@ -203,7 +203,8 @@ export class Rows {
     return new Row(this.#seriesLast, params, seriesPartition, series.metric.length, message)
   }
 
-  /** @param {Series} series  @param {string} unit  That its device tells.  @param {Message} message */
+  /** The unit that a device tells. */
+  /** @param {Series} series  @param {string} unit  @param {Message} message */
   seriesUnit(series, unit, message) {
     const { uuid, seriesPartition } = this.#keysOf(series.sensor)
     const params = [uuid, series.metric, unit, timestampOf(message.receivedMs)]
