@@ -16,6 +16,11 @@ import { until } from '../support/until.js'
 /** One for each node: evenly around the ring. */
 const TOKENS = ['-6148914691236517206', '0', '6148914691236517206']
 const DATACENTER = 'datacenter1'
+/**
+ * How long ingest may take to make the schema, in milliseconds: for each table it waits until three
+ * nodes that have just started agree, which takes one to three seconds.
+ */
+const SCHEMA_MS_MAX = 180_000
 const DEVICES = 40
 const PER_SECOND = 300
 /**
@@ -50,9 +55,14 @@ describeWith(missingPrograms(CASSANDRA_PROGRAMS), 'three nodes of Apache Cassand
       CQL_REPLICATION: JSON.stringify({ class: 'NetworkTopologyStrategy', [DATACENTER]: 3 }),
       CQL_CONSISTENCY: 'localQuorum',
     }
-    stack = await startStack({ parts: ['ingest', 'api'], ingestEnv: env, apiEnv: env })
+    stack = await startStack({
+      parts: ['ingest', 'api'],
+      ingestEnv: env,
+      apiEnv: env,
+      healthyMsMax: SCHEMA_MS_MAX,
+    })
     load = await openLoad(stack.mqtt, { name: 'three', devices: DEVICES, perSecond: PER_SECOND })
-  }, 300_000)
+  }, 480_000)
 
   afterAll(async () => {
     await load?.close()

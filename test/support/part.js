@@ -4,7 +4,7 @@ import { closeSync, openSync, readFileSync } from 'node:fs'
 import { missingPrograms } from './requirement.js'
 import { until } from './until.js'
 
-/** How long a part may take until it is healthy: on a busy machine, with recovery. */
+/** How long a part may take until it is healthy, in milliseconds: on a busy machine, with recovery. */
 const HEALTHY_MS_MAX = 60_000
 /** How long a part may take to stop in order, in milliseconds. */
 const STOP_MS_MAX = 30_000
@@ -21,6 +21,7 @@ const LOG_TAIL = 3000
  *   platform are removed.
  * @property {string} logFile  What it prints is appended there.
  * @property {string} healthUrl  Answers 200 once it serves.
+ * @property {number} [healthyMsMax]  How long that may take, in milliseconds.
  */
 
 export class Part {
@@ -70,6 +71,7 @@ export class Part {
 
   /** Resolves once its health check answers 200. */
   async healthy() {
+    const { healthyMsMax: deadlineMs = HEALTHY_MS_MAX } = this.options
     await until(
       `${this.name} is healthy`,
       async () => {
@@ -78,7 +80,7 @@ export class Part {
         await response.body?.cancel()
         return response.ok
       },
-      { deadlineMs: HEALTHY_MS_MAX, everyMs: 50 },
+      { deadlineMs, everyMs: 50 },
     ).catch((error) => {
       throw new Error(`${error.message}\n${this.logTail()}`)
     })

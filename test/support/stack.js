@@ -40,6 +40,7 @@ export const GIVEN_DATABASE = process.env.CQL_HOSTS
  * @property {Record<string, string>} [engineEnv]  Settings of the engine.
  * @property {Record<string, string>} [ingestEnv]
  * @property {Record<string, string>} [apiEnv]
+ * @property {number} [healthyMsMax]  How long a part may take until it is healthy, in milliseconds.
  * @property {(stack: Stack) => Promise<void>} [prepare]  What is done before the parts start.
  */
 
@@ -271,9 +272,9 @@ export class Stack {
    * @param {StackOptions} options
    * @returns {import('./part.js').PartOptions}
    */
-  #describe(name, { engineEnv, ingestEnv, apiEnv }) {
+  #describe(name, { engineEnv, ingestEnv, apiEnv, healthyMsMax }) {
     const { directory, engineHttp, ingestHttp, mqtt, api } = this.#place
-    const common = { name, directory, logFile: join(directory, `${name}.log`) }
+    const common = { name, directory, logFile: join(directory, `${name}.log`), healthyMsMax }
     if (name === 'engine') {
       const env = {
         DB_DATA_DIR: join(directory, 'data'),
