@@ -13,12 +13,22 @@
  * zigbee2mqtt/{sensor}                                an object of metrics
  * shellies/{sensor}/{metric...}                       emeter/0/power is emeter.0.power
  * gateway/up in json-object                           the payload names the sensor
+ * spBv1.0/{group}/{type}/{node}[/{device}] in sparkplug-b
  * ```
+ *
+ * Only where the format says so may the last level be missing: what is in brackets, in the name
+ * too.
  */
 
-import { formatNamed, TOPIC_FORMATS } from './formats/registry.js'
+import { formatAt, formatNamed, TOPIC_FORMATS } from './formats/registry.js'
 import { SettingError } from './options.js'
-import { checkMetric, checkSensor, isMeasurementTopic, parseTopic } from './payload.js'
+import {
+  checkMetric,
+  checkSensor,
+  isMeasurementTopic,
+  PayloadError,
+  parseTopic,
+} from './payload.js'
 import { isSensorName, SENSOR_NAME_RULE } from './sensor.js'
 
 /** Most templates: each is tried for a topic that was not seen before. */
@@ -39,7 +49,22 @@ const JSON_FORMAT = 0
  * @property {string[]} name  Pieces of the sensor's name: texts and `{word}`s. None where only the
  *   payload names it.
  * @property {number} format
+ * @property {TopicShape} [shape]  Of the topics of its format.
+ * @property {string} [joint]  What no word of its name may have.
+ * @property {string[]} [owner]  The name without the level that may be missing.
  */
+
+/** @typedef {import('./formats/types.js').TopicShape} TopicShape */
+
+/**
+ * @typedef {object} Sender
+ * @property {ReadonlyMap<string, string>} words
+ * @property {string} owner  Its own sensor.
+ * @property {string} commands  The topic on which it is told something.
+ */
+
+/** What is left out where the last level is missing. */
+const OPTIONAL = /\[([^[\]]*)\]/g
 
 /** @param {string} level */
 const isText = (level) => !level.startsWith('{')
@@ -51,11 +76,44 @@ function bad(text, remedy) {
 
 /**
  * @param {string} text
- * @returns {Template}
+ * @returns {Template[]}  One, or two where the last level may be missing.
  * @throws {SettingError}
  */
 function parseTemplate(text) {
   const [, named, formatName = 'json'] = /^(.*?)(?: in (\S+))?$/s.exec(text) ?? ['', text]
+  const format = formatOf(text, formatName)
+  const { shape } = format
+  if (!shape) return [templateOf(text, named, format)]
+  const [path, naming] = named.split(' as ')
+  requireShape(text, path, shape)
+  const whole = naming === undefined ? `${path} as ${shape.name}` : named
+  const joint = naming === undefined ? shape.joint : undefined
+  const short = templateOf(text, whole.replace(OPTIONAL, ''), format)
+  const long = templateOf(text, whole.replace(OPTIONAL, '$1'), format)
+  return [short, long].map((one) => ({ ...one, shape, joint, owner: short.name }))
+}
+
+/**
+ * @param {string} text
+ * @param {string} path  Of the template.
+ * @param {TopicShape} shape
+ * @throws {SettingError}
+ */
+function requireShape(text, path, { levels }) {
+  const end = `/${levels.slice(0, -1).join('/')}[/${levels.at(-1)}]`
+  const begin = path.slice(0, -end.length)
+  if (path.endsWith(end) && begin !== '' && !/[{}[\]]/.test(begin)) return
+  throw bad(text, `its topics are texts, and then ${end.slice(1)}.`)
+}
+
+/**
+ * @param {string} text
+ * @param {string} named  Of it, what is before the format.
+ * @param {import('./formats/types.js').Format} format
+ * @returns {Template}
+ * @throws {SettingError}
+ */
+function templateOf(text, named, format) {
   const [path, naming, ...more] = named.split(' as ')
   const all = path.split('/')
   const hasRest = all.at(-1) === REST
@@ -72,7 +130,6 @@ function parseTemplate(text) {
   const words = levels.filter((level) => !isText(level))
   if (new Set(words).size < words.length) throw bad(text, 'use each {word} once.')
   if (hasRest && words.includes('{metric}')) throw bad(text, `give {metric} or ${REST}.`)
-  const format = formatOf(text, formatName)
   const name = nameIn(text, { naming, words, namesSensor: format.namesSensor ?? false })
   return { levels, hasRest, name, format: format.number }
 }
@@ -137,17 +194,19 @@ export function parseTopics(text) {
   if (texts.length > TEMPLATES_MAX) {
     throw new SettingError(`Give at most ${TEMPLATES_MAX} templates.`)
   }
-  const templates = texts.map(parseTemplate)
-  for (const [at, template] of templates.entries()) {
+  const parsed = texts.flatMap((one) =>
+    parseTemplate(one).map((template) => ({ own: one, template })),
+  )
+  for (const [at, { own, template }] of parsed.entries()) {
     if (isMeasurementTopic(template.levels[0])) {
-      throw bad(texts[at], 'topics below sensors mean something already.')
+      throw bad(own, 'topics below sensors mean something already.')
     }
-    const before = templates.slice(0, at).findIndex((other) => overlap(template, other))
-    if (before >= 0) {
-      throw bad(texts[at], `a topic could fit it and ${texts[before]}: make a level a text.`)
+    const before = parsed.slice(0, at).find((other) => overlap(template, other.template))
+    if (before) {
+      throw bad(own, `a topic could fit it and ${before.own}: make a level a text.`)
     }
   }
-  return new Topics(templates)
+  return new Topics(parsed.map(({ template }) => template))
 }
 
 export class Topics {
@@ -160,12 +219,12 @@ export class Topics {
 
   /** Topic filters of all of these topics; no topic fits two of them. */
   get filters() {
-    const filters = this.#templates.map(({ levels, hasRest }) =>
-      [...levels.map((level) => (isText(level) ? level : '+')), ...(hasRest ? ['#'] : [])].join(
-        '/',
-      ),
-    )
-    return ['sensors/#', ...filters]
+    return ['sensors/#', ...this.#templates.map(filterOf)]
+  }
+
+  /** Those of messages that one process has to hear all of. */
+  get followedFilters() {
+    return this.#templates.filter(({ format }) => formatAt(format)?.isFollowed).map(filterOf)
   }
 
   /** Whether a topic could be one of these and begin with some levels. @param {string} prefix */
@@ -192,7 +251,10 @@ export class Topics {
    */
   formatOf(topic) {
     if (isMeasurementTopic(topic)) return JSON_FORMAT
-    return this.#templates.length > 0 ? this.#find(topic)?.template.format : undefined
+    const found = this.#templates.length > 0 ? this.#find(topic) : undefined
+    if (!found) return undefined
+    const { template, words } = found
+    return template.shape?.carries(words) === false ? undefined : template.format
   }
 
   /**
@@ -205,6 +267,10 @@ export class Topics {
     if (!found) return parseTopic(topic)
     const { template, levels, words } = found
     const sensor = template.name.length > 0 ? nameOf(found) : undefined
+    if (sensor === '' && template.joint !== undefined) {
+      const fault = `a level of the topic is empty, or has ${template.joint} in it`
+      throw new PayloadError('topic', fault)
+    }
     const rest = levels.slice(template.levels.length)
     const metric = rest.length > 0 ? rest.join('.') : words.get('{metric}')
     if (sensor !== undefined) checkSensor(sensor)
@@ -226,7 +292,28 @@ export class Topics {
       return { topic, sensor: undefined, metric: undefined }
     }
     const { sensor, metric } = this.parse(topic)
-    return { topic, sensor, metric }
+    const found = this.#templates.length > 0 ? this.#find(topic) : undefined
+    if (!found?.template.shape) return { topic, sensor, metric }
+    return { topic, sensor, metric, words: found.words, owner: nameOf(found, 'owner') }
+  }
+
+  /**
+   * Who publishes on a topic, where the format has that in its shape.
+   *
+   * @param {string} topic
+   * @returns {Sender | undefined}  Undefined also where its sensor can have no such name.
+   */
+  senderOf(topic) {
+    const found = this.#find(topic)
+    const shape = found?.template.shape
+    if (!found || !shape) return undefined
+    const owner = nameOf(found, 'owner')
+    if (!isSensorName(owner)) return undefined
+    const commands = found.template.levels.map((level, at) =>
+      level in shape.commands ? shape.commands[level] : found.levels[at],
+    )
+    const isLevel = (/** @type {string | undefined} */ level) => level !== undefined
+    return { words: found.words, owner, commands: commands.filter(isLevel).join('/') }
   }
 
   /**
@@ -239,6 +326,19 @@ export class Topics {
     const found = this.#find(topic)
     const below = isMeasurementTopic(topic) ? topic.split('/')[1] : undefined
     const name = found ? nameOf(found) : below
+    return name !== undefined && isSensorName(name) ? name : undefined
+  }
+
+  /**
+   * The sensor whose device speaks for that of a topic, or of all topics that a filter fits: an
+   * edge node for its devices.
+   *
+   * @param {string} topic
+   * @returns {string | undefined}
+   */
+  ownerOf(topic) {
+    const found = this.#find(topic)
+    const name = found?.template.owner && nameOf(found, 'owner')
     return name !== undefined && isSensorName(name) ? name : undefined
   }
 
@@ -256,10 +356,25 @@ export class Topics {
   }
 }
 
-/** The name that a template gives a sensor. */
-/** @param {{ template: Template, words: Map<string, string> }} found */
-function nameOf({ template, words }) {
-  return template.name.map((piece) => words.get(piece) ?? piece).join('')
+/** @param {Levels} template */
+function filterOf({ levels, hasRest }) {
+  const all = levels.map((level) => (isText(level) ? level : '+'))
+  return (hasRest ? [...all, '#'] : all).join('/')
+}
+
+/**
+ * The name that a template gives a sensor.
+ *
+ * @param {{ template: Template, words: Map<string, string> }} found
+ * @param {'name' | 'owner'} [which]
+ * @returns {string}  Empty where it could be that of another topic, too.
+ */
+function nameOf({ template, words }, which = 'name') {
+  const { joint, [which]: pieces = [] } = template
+  const values = pieces.map((piece) => words.get(piece) ?? piece)
+  const isAmbiguous = (/** @type {string} */ value, /** @type {number} */ at) =>
+    value === '' || (value !== pieces[at] && value.includes(joint ?? ''))
+  return joint !== undefined && values.some(isAmbiguous) ? '' : values.join('')
 }
 
 /** @type {import('./options.js').OptionSpec<Topics>} */

@@ -1,6 +1,7 @@
 // `/v1/decode` says exactly what ingest does: of any payload, in any format that a topic template
 // can name, what it says is what was stored, what was refused, and which fields were lost.
 import { TOPIC_FORMATS } from '@sandglass/common/formats/registry'
+import { writePayload } from '@sandglass/common/formats/sparkplug/write'
 import mqtt from 'mqtt'
 import { startStack, UNSPOOLED } from '../support/stack.js'
 import { getJson, scanMeasurements } from '../support/stored.js'
@@ -35,6 +36,18 @@ const PAYLOADS = [
     (hex) => Buffer.from(hex, 'hex'),
   ),
   Buffer.from('81a3216762722d6465762d0064746d7002fb4035800000000000', 'hex'),
+  ...[0, 1].map((seq) =>
+    writePayload({
+      timeMs: T,
+      seq,
+      metrics: [
+        { name: 'temp', alias: 1, datatype: 10, double: 21.5 },
+        { name: 'odd', datatype: 17, bytes: new Uint8Array(2) },
+        { name: 'old', datatype: 3, int: 7, isHistorical: true },
+        { alias: 1, double: 22 },
+      ],
+    }),
+  ),
   '',
 ].map((payload) => Buffer.from(payload))
 
@@ -69,7 +82,11 @@ function line(id, metric, value) {
 describe('a payload in any format', () => {
   /** @type {import('../support/stack.js').Stack} */
   let stack
-  const templates = TOPIC_FORMATS.map(({ name }) => `of-${name}/{sensor}/{metric...} in ${name}`)
+  const templates = TOPIC_FORMATS.map(({ name, shape }) =>
+    shape
+      ? `of-${name}/{group}/{type}/{node}[/{device}] in ${name}`
+      : `of-${name}/{sensor}/{metric...} in ${name}`,
+  )
 
   beforeAll(async () => {
     const env = { TOPIC_TEMPLATES: templates.join() }
@@ -91,11 +108,13 @@ describe('a payload in any format', () => {
     const client = await mqtt.connectAsync(stack.mqttUrl, { clientId: 'formats' })
     /** @type {Map<string, any>} */
     const said = new Map()
-    for (const { name } of TOPIC_FORMATS) {
+    for (const { name, shape } of TOPIC_FORMATS) {
       for (const [at, whole] of PAYLOADS.entries()) {
         const variants = [whole, ...Array.from({ length: BROKEN }, () => broken(whole, random))]
         for (const [variant, payload] of variants.entries()) {
-          const topic = `of-${name}/s${at}-${variant}${at % 2 ? '/m' : ''}`
+          const sensor = `s${at}-${variant}`
+          const ofEdge = at % 2 ? `g/NBIRTH/${sensor}` : `g/DDATA/${sensor}/d`
+          const topic = `of-${name}/${shape ? ofEdge : `${sensor}${at % 2 ? '/m' : ''}`}`
           said.set(topic, await decode(topic, payload))
           await client.publishAsync(topic, payload, { qos: 1 })
         }

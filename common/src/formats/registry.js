@@ -16,6 +16,7 @@ import { messagepack } from './messagepack.js'
 import { senmlCbor } from './senml-cbor.js'
 import { senmlJson } from './senml-json.js'
 import { shelly } from './shelly.js'
+import { sparkplugB } from './sparkplug-b.js'
 import { statestream } from './statestream.js'
 import { tasmota } from './tasmota.js'
 import { theThingsStack } from './the-things-stack.js'
@@ -30,6 +31,7 @@ import { zigbee2mqtt } from './zigbee2mqtt.js'
 export const FORMATS = Object.freeze([
   ...[json, jsonObject, line, senmlJson, senmlCbor, cbor, messagepack],
   ...[zigbee2mqtt, tasmota, shelly, theThingsStack, esphome, statestream],
+  sparkplugB,
 ])
 
 /** Those that a topic template may name. Line protocol has topics of its own: `--line-topic`. */
@@ -39,8 +41,8 @@ export const TOPIC_FORMATS = FORMATS.filter((format) => format !== line)
 const CHECKED_MAX = 2
 
 /**
- * Largest payload of the formats besides `json`, in bytes: while one is decoded, nobody else is
- * served.
+ * Largest payload of the formats besides `json`, in bytes, unless they say otherwise: while one is
+ * decoded, nobody else is served.
  */
 const PAYLOAD_BYTES_MAX = 2 ** 20
 
@@ -60,6 +62,11 @@ export function formatNamed(name) {
   return BY_NAME.get(name)
 }
 
+/** @param {number} number */
+export function formatAt(number) {
+  return BY_NUMBER[number]
+}
+
 /** What a format is called, also one that we do not know. @param {number} number */
 export function formatName(number) {
   return BY_NUMBER[number]?.name ?? `${number}`
@@ -71,7 +78,8 @@ export function formatName(number) {
  * @param {number} number  Of the format.
  * @param {Place} place
  * @param {Buffer} payload
- * @returns {DecodedPayload & { sensor: string }}  With at least one measurement.
+ * @returns {DecodedPayload & { sensor: string }}  With at least one measurement, unless it is
+ *   silent.
  * @throws {PayloadError}  The payload is refused as a whole.
  */
 export function decode(number, place, payload) {
@@ -80,8 +88,9 @@ export function decode(number, place, payload) {
     const fault = `its format has the number ${number}, which this version does not know`
     throw new PayloadError('format', fault)
   }
-  if (number !== json.number && payload.length > PAYLOAD_BYTES_MAX) {
-    throw new PayloadError('value', `this has more than ${PAYLOAD_BYTES_MAX} bytes`)
+  if (number !== json.number && payload.length > (format.bytesMax ?? PAYLOAD_BYTES_MAX)) {
+    const bytesMax = format.bytesMax ?? PAYLOAD_BYTES_MAX
+    throw new PayloadError('value', `this has more than ${bytesMax} bytes`)
   }
   const said = format.decode(place, payload)
   const decoded = format.number <= CHECKED_MAX ? said : checked(said)
@@ -115,8 +124,10 @@ export function decodeWhole(number, place, payload) {
  * @param {DecodedPayload} decoded
  * @returns {DecodedPayload}
  */
-function checked({ sensor, measurements, refused, units }) {
+function checked(decoded) {
+  const { sensor, measurements, refused, units } = decoded
   if (sensor !== undefined) checkSensor(sensor)
+  if (decoded.isSilent) return decoded
   const into = emptyPayload()
   into.sensor = sensor
   if (refused.length > 0) into.refused = [...refused]

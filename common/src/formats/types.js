@@ -14,6 +14,10 @@
  * @property {string | undefined} metric  Undefined where the payload names it.
  * @property {number} [receivedMs]  When the message was received, milliseconds since the Unix
  *   epoch: for times that are relative to now.
+ * @property {ReadonlyMap<string, string>} [words]  What stands for the `{word}`s of the template,
+ *   where the format gives them a meaning.
+ * @property {string} [owner]  The sensor whose device may write to this one, too: that of an edge
+ *   node.
  */
 
 /**
@@ -34,6 +38,22 @@
  * @property {RefusedField[]} refused
  * @property {Map<string, string>} [units]  By metric, where the payload tells them, in the names of
  *   UCUM or SenML. One that changes is stored (ADR 0070).
+ * @property {boolean} [isSilent]  Whether it is understood, and says nothing that is stored.
+ */
+
+/**
+ * What topic templates of a format look like: texts, then these levels, of which the last one may
+ * be missing.
+ *
+ * @typedef {object} TopicShape
+ * @property {readonly string[]} levels  Each a `{word}`.
+ * @property {string} name  Of the sensor, where the template gives none; what is in brackets is
+ *   left out without the last level.
+ * @property {string} joint  What joins words in that name; a word that has it is refused.
+ * @property {Readonly<Record<string, string | undefined>>} commands  Words by which a topic becomes
+ *   that on which its sender is told something; undefined: the level is left out.
+ * @property {(words: ReadonlyMap<string, string>) => boolean} carries  Whether the messages of a
+ *   topic are measurements, or should have been.
  */
 
 /**
@@ -45,6 +65,10 @@
  * @property {string} help  One line for people.
  * @property {boolean} [namesSensor]  Whether the payload can name its sensor, so that a topic
  *   template needs no `{sensor}`.
+ * @property {TopicShape} [shape]  Of its topic templates; without it they may be of any.
+ * @property {boolean} [isFollowed]  Whether messages are understood only by who has heard those
+ *   before them, so that one process hears them all, in order.
+ * @property {number} [bytesMax]  Largest payload, where that is another one than for others.
  * @property {(place: Place, payload: Buffer) => DecodedPayload} decode  Throws a `PayloadError`
  *   where nothing of the payload can be understood.
  */

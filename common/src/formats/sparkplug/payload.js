@@ -13,6 +13,8 @@ import { PayloadError, shown } from '../../payload.js'
  * @property {bigint | undefined} alias
  * @property {number | undefined} timeMs
  * @property {number | undefined} datatype  Births tell it; data may leave it out.
+ * @property {boolean} isHistorical  Whether it is told late, and was true at its own time.
+ * @property {boolean} isTransient  Whether it is not meant to be stored.
  * @property {boolean} isNull
  * @property {RawValue | undefined} value
  * @property {string | undefined} unit  Property `engUnit`.
@@ -80,7 +82,7 @@ function readFields(reader, read) {
   }
 }
 
-const [VARINT, BIT64, DELIMITED, BIT32] = [0, 1, 2, 5]
+export const [VARINT, BIT64, DELIMITED, BIT32] = [0, 1, 2, 5]
 
 /** @param {BinaryReader} reader  @returns {SparkplugPayload} */
 function payloadOf(reader) {
@@ -108,6 +110,8 @@ function metricOf(reader) {
     alias: undefined,
     timeMs: undefined,
     datatype: undefined,
+    isHistorical: false,
+    isTransient: false,
     isNull: false,
     value: undefined,
     unit: undefined,
@@ -117,6 +121,8 @@ function metricOf(reader) {
     else if (field === 2 && wire === VARINT) metric.alias = BigInt(reader.uint64())
     else if (field === 3 && wire === VARINT) metric.timeMs = msOf(reader)
     else if (field === 4 && wire === VARINT) metric.datatype = reader.uint32()
+    else if (field === 5 && wire === VARINT) metric.isHistorical = reader.bool()
+    else if (field === 6 && wire === VARINT) metric.isTransient = reader.bool()
     else if (field === 7 && wire === VARINT) metric.isNull = reader.bool()
     else if (field === 9 && wire === DELIMITED)
       metric.unit = unitOf(new BinaryReader(reader.bytes()))

@@ -1,7 +1,8 @@
 /**
  * What is known of a Sparkplug B edge node between its birth and its death, as the Sparkplug
  * specification 3.0 has it (chapters 4 and 6). Pure: {@link step} takes what is known and a
- * message, and gives what is known then, the measurements, and whether to ask for a rebirth.
+ * message, and gives what is known then, the metrics with their names, and whether to ask for a
+ * rebirth.
  *
  * ```text
  * unknown ──NBIRTH──▶ online ──NDEATH of the same bdSeq──▶ offline
@@ -14,14 +15,11 @@
  * cannot be told is refused, and is told again by the rebirth.
  *
  * A birth that was missed with so many messages that the numbers fit is not noticed. So whoever
- * loses a connection, or drops a message, goes on with {@link unknownSession}.
+ * loses a connection, or drops a message, goes on with {@link lostSession}.
  */
 
-import { checkMetric, PayloadError } from '../../payload.js'
-import { emptyPayload, refuse } from '../fields.js'
-import { sparkplugMeasurement } from './value.js'
+import { NAME_LENGTH_MAX } from '../../sensor.js'
 
-/** @typedef {import('../types.js').DecodedPayload} DecodedPayload */
 /** @typedef {import('./payload.js').SparkplugMetric} SparkplugMetric */
 /** @typedef {import('./payload.js').SparkplugPayload} SparkplugPayload */
 /** @typedef {{ name: string, datatype: number | undefined }} Known */
@@ -30,21 +28,28 @@ import { sparkplugMeasurement } from './value.js'
 /**
  * @typedef {object} Session  It is never changed: a step makes another one.
  * @property {'unknown' | 'online' | 'offline'} state
- * @property {number | undefined} bdSeq  Of the birth, or of the death that came without one.
+ * @property {number | undefined} bdSeq  Of the birth; none unless online.
  * @property {number} seq  Of the last message; of no meaning unless online.
  * @property {ReadonlyMap<string, Scope>} scopes  What births said: of the edge node under the empty
  *   name, which no device has, and of its devices. None unless online.
  * @property {number | undefined} askedMs  When a rebirth was asked for that did not come yet.
  */
 
-/** @typedef {{ byAlias: ReadonlyMap<bigint, Known>, byName: ReadonlyMap<string, Known> }} Scope */
+/**
+ * @typedef {object} Scope
+ * @property {ReadonlyMap<bigint, Known>} byAlias
+ * @property {ReadonlyMap<string, Known>} byName
+ * @property {number} bytes  Of memory that it takes.
+ */
 
 /** @typedef {{ type: MessageType, device: string, payload: SparkplugPayload }} Message */
 
 /**
  * @typedef {object} Outcome
  * @property {Session} session
- * @property {DecodedPayload} said  Measurements, and fields that are refused; maybe none of either.
+ * @property {readonly SparkplugMetric[]} metrics  Those of the message, with the names and
+ *   datatypes that births told; the same objects where there is nothing to add.
+ * @property {number} unnamed  How many of them have no name.
  * @property {boolean} isGap  Whether a message before it was missed.
  * @property {boolean} asksRebirth  Whether to ask for a rebirth now.
  */
@@ -57,9 +62,11 @@ const SEQ_COUNT = 256
 /** Where the metrics of the edge node itself are. */
 const NODE = ''
 
-/** The metrics of a birth that are not measured. */
+/** By which a death says which connection ended. */
 const BD_SEQ = 'bdSeq'
-const CONTROL = /^(?:Node|Device) Control\//
+
+/** What a metric takes in memory besides its name, in two maps: in bytes. */
+const METRIC_BYTES = 240
 
 /** @type {Session} */
 const UNKNOWN = Object.freeze({
@@ -71,57 +78,69 @@ const UNKNOWN = Object.freeze({
 })
 
 /** @type {Scope} */
-const NO_SCOPE = { byAlias: new Map(), byName: new Map() }
+const NO_SCOPE = { byAlias: new Map(), byName: new Map(), bytes: 0 }
 
-/** Of an edge node of which nothing is known: after a start, or when messages were lost. */
+/** Of an edge node of which nothing is known. */
 export function unknownSession() {
   return UNKNOWN
+}
+
+/**
+ * Of an edge node of which messages may have been missed. Only a rebirth helps.
+ *
+ * @param {Session} session
+ * @returns {Session}
+ */
+export function lostSession({ askedMs }) {
+  return { ...UNKNOWN, askedMs }
+}
+
+/** Memory that a session takes for what births said, in bytes. @param {Session} session */
+export function sessionBytes({ scopes }) {
+  let bytes = 0
+  for (const scope of scopes.values()) bytes += scope.bytes
+  return bytes
 }
 
 /**
  * @param {Session} session
  * @param {Message} message
  * @param {number} nowMs
+ * @param {boolean} [mayAsk]  Whether a rebirth can be asked for now; else the next message asks.
  * @returns {Outcome}
  */
-export function step(session, message, nowMs) {
+export function step(session, message, nowMs, mayAsk = true) {
   const { type, payload } = message
   if (type === 'NBIRTH') return bornNode(payload)
   if (type === 'NDEATH') {
     const after = afterDeath(session, bdSeqOf(payload))
-    return { session: after, said: emptyPayload(), isGap: false, asksRebirth: false }
+    return { session: after, ...named(payload, NO_SCOPE), isGap: false, asksRebirth: false }
   }
   const isNext = payload.seq === (session.seq + 1) % SEQ_COUNT
-  if (session.state === 'online' && isNext) return inOrder(session, message, nowMs)
+  if (session.state === 'online' && isNext) return inOrder(session, message, nowMs, mayAsk)
   const isGap = session.state === 'online'
-  const { bdSeq, askedMs } = session
-  const lost = isGap
-    ? { state: UNKNOWN.state, bdSeq, seq: 0, scopes: UNKNOWN.scopes, askedMs }
-    : session
-  const said = emptyPayload()
-  addMetrics(said, payload, NO_SCOPE)
-  return asking(lost, said, isGap, nowMs)
+  const outcome = { session, ...named(payload, NO_SCOPE), isGap, asksRebirth: false }
+  if (isGap) outcome.session = lostSession(session)
+  return asking(outcome, nowMs, mayAsk)
 }
 
 /** @param {SparkplugPayload} payload  @returns {Outcome} */
 function bornNode(payload) {
-  const said = emptyPayload()
-  const { seq } = payload
-  const scope = scopeOf(said, payload)
-  addMetrics(said, payload, scope)
-  const isFollowed = seq !== undefined && seq < SEQ_COUNT
-  if (!isFollowed) {
-    refuse(said, 'seq', new PayloadError('value', 'the birth has no seq from 0 to 255'))
-  }
   /** @type {Session} */
-  const session = {
-    state: isFollowed ? 'online' : 'unknown',
+  const online = {
+    state: 'online',
     bdSeq: bdSeqOf(payload),
-    seq: seq ?? 0,
-    scopes: isFollowed ? new Map([[NODE, scope]]) : UNKNOWN.scopes,
+    seq: payload.seq ?? 0,
+    scopes: new Map([[NODE, scopeOf(payload)]]),
     askedMs: undefined,
   }
-  return { session, said, isGap: false, asksRebirth: false }
+  const session = isFollowable(payload) ? online : UNKNOWN
+  return { session, ...named(payload, NO_SCOPE), isGap: false, asksRebirth: false }
+}
+
+/** Whether messages after a node's birth can be counted. @param {SparkplugPayload} birth */
+export function isFollowable({ seq }) {
+  return seq !== undefined && seq < SEQ_COUNT
 }
 
 /**
@@ -137,126 +156,116 @@ function afterDeath(session, bdSeq) {
     bdSeq !== session.bdSeq
   // The will of a connection before that of the birth comes late when a broker notices late.
   if (isOfBefore) return session
-  return { state: 'offline', bdSeq, seq: 0, scopes: UNKNOWN.scopes, askedMs: undefined }
+  return { ...UNKNOWN, state: 'offline' }
 }
 
 /**
  * @param {Session} online
  * @param {Message} message  With the next sequence number.
  * @param {number} nowMs
+ * @param {boolean} mayAsk
  * @returns {Outcome}
  */
-function inOrder(online, { type, device, payload }, nowMs) {
+function inOrder(online, { type, device, payload }, nowMs, mayAsk) {
   const { state, bdSeq, askedMs } = online
-  const said = emptyPayload()
-  const at = type === 'NDATA' ? NODE : device
-  let scopes = online.scopes
-  let isUnderstood = true
+  let { scopes } = online
   if (type === 'DBIRTH') {
-    const scope = scopeOf(said, payload)
-    scopes = new Map(scopes).set(at, scope)
-    addMetrics(said, payload, scope)
+    scopes = new Map(scopes).set(device, scopeOf(payload))
   } else if (type === 'DDEATH') {
     const others = new Map(scopes)
-    others.delete(at)
+    others.delete(device)
     scopes = others
-  } else {
-    const scope = scopes.get(at)
-    isUnderstood = addMetrics(said, payload, scope ?? NO_SCOPE) && scope !== undefined
   }
+  // A birth has all names itself.
+  const scope = type === 'DBIRTH' ? NO_SCOPE : scopes.get(device)
   /** @type {Session} */
   const session = { state, bdSeq, seq: (online.seq + 1) % SEQ_COUNT, scopes, askedMs }
-  if (!isUnderstood) return asking(session, said, false, nowMs)
-  return { session, said, isGap: false, asksRebirth: false }
+  const outcome = { session, ...named(payload, scope ?? NO_SCOPE), isGap: false }
+  const isData = type === 'NDATA' || type === 'DDATA'
+  const isUnderstood = scope !== undefined && outcome.unnamed === 0
+  if (!isData || isUnderstood) return { ...outcome, asksRebirth: false }
+  return asking({ ...outcome, asksRebirth: false }, nowMs, mayAsk)
 }
 
 /**
  * The outcome that asks for a rebirth, unless one was asked for just before.
  *
- * @param {Session} session
- * @param {DecodedPayload} said
- * @param {boolean} isGap
+ * @param {Outcome} outcome
  * @param {number} nowMs
+ * @param {boolean} mayAsk
  * @returns {Outcome}
  */
-function asking({ state, bdSeq, seq, scopes, askedMs }, said, isGap, nowMs) {
-  const asksRebirth = askedMs === undefined || nowMs - askedMs >= REBIRTH_AGAIN_MS
-  const session = { state, bdSeq, seq, scopes, askedMs: asksRebirth ? nowMs : askedMs }
-  return { session, said, isGap, asksRebirth }
+function asking(outcome, nowMs, mayAsk) {
+  const { askedMs } = outcome.session
+  const isDue = askedMs === undefined || nowMs - askedMs >= REBIRTH_AGAIN_MS
+  if (!isDue || !mayAsk) return outcome
+  return { ...outcome, session: { ...outcome.session, askedMs: nowMs }, asksRebirth: true }
+}
+
+/** Aliases for which a birth has more than one name. @param {SparkplugPayload} birth */
+export function ambiguousAliases({ metrics }) {
+  /** @type {Set<bigint>} */
+  const seen = new Set()
+  /** @type {Set<bigint>} */
+  const ambiguous = new Set()
+  for (const { name, alias } of metrics) {
+    if (name === undefined || alias === undefined) continue
+    if (seen.has(alias)) ambiguous.add(alias)
+    seen.add(alias)
+  }
+  return ambiguous
 }
 
 /**
  * What a birth says of names and aliases.
  *
- * @param {DecodedPayload} said  To which what is strange is added.
  * @param {SparkplugPayload} birth
  * @returns {Scope}
  */
-function scopeOf(said, { metrics }) {
+function scopeOf(birth) {
   /** @type {Map<bigint, Known>} */
   const byAlias = new Map()
   /** @type {Map<string, Known>} */
   const byName = new Map()
-  /** @type {Set<bigint>} */
-  const ambiguous = new Set()
-  for (const { name, alias, datatype } of metrics) {
+  let bytes = 0
+  for (const { name, alias, datatype } of birth.metrics) {
     if (name === undefined) continue
-    const known = { name, datatype }
-    byName.set(name, known)
-    if (alias === undefined) continue
-    if (byAlias.has(alias)) ambiguous.add(alias)
-    byAlias.set(alias, known)
+    const known = { name: kept(name), datatype }
+    byName.set(known.name, known)
+    if (alias !== undefined) byAlias.set(alias, known)
+    bytes += METRIC_BYTES + 2 * known.name.length
   }
-  for (const alias of ambiguous) {
-    byAlias.delete(alias)
-    refuse(said, `alias ${alias}`, new PayloadError('value', 'the birth has two names for it'))
-  }
-  return { byAlias, byName }
+  for (const alias of ambiguousAliases(birth)) byAlias.delete(alias)
+  return { byAlias, byName, bytes }
+}
+
+/** Of a name that no metric can have, as much as shows that. @param {string} name */
+function kept(name) {
+  if (name.length <= NAME_LENGTH_MAX) return name
+  // A copy: a part of it would keep the whole text in memory.
+  return Buffer.from(name.slice(0, NAME_LENGTH_MAX + 1)).toString()
 }
 
 /**
- * @param {DecodedPayload} said
+ * Metrics with what is known of them.
+ *
  * @param {SparkplugPayload} payload
  * @param {Scope} scope
- * @returns {boolean}  Whether each metric had a name.
  */
-function addMetrics(said, payload, scope) {
-  let isNamed = true
-  for (const metric of payload.metrics) {
+function named({ metrics }, scope) {
+  let unnamed = 0
+  const after = metrics.map((metric) => {
     const { name, alias, datatype } = metric
     const known = name === undefined ? scope.byAlias.get(alias ?? -1n) : scope.byName.get(name)
-    const own = name ?? known?.name
     // Another datatype than that of the birth: the alias is of another birth.
     const isOfOther =
       name === undefined && datatype !== undefined && datatype !== (known?.datatype ?? datatype)
-    if (own === undefined || isOfOther) {
-      isNamed = false
-      const fault = new PayloadError('value', 'no birth that was received tells its name')
-      refuse(said, alias === undefined ? 'a metric' : `alias ${alias}`, fault)
-    } else if (!metric.isNull && own !== BD_SEQ && !CONTROL.test(own)) {
-      addMetric(said, own, metric, payload.timeMs, datatype ?? known?.datatype)
-    }
-  }
-  return isNamed
-}
-
-/**
- * @param {DecodedPayload} said
- * @param {string} name
- * @param {SparkplugMetric} metric
- * @param {number | undefined} sentMs
- * @param {number | undefined} datatype
- */
-function addMetric(said, name, { timeMs, value, unit }, sentMs, datatype) {
-  try {
-    checkMetric(name)
-    said.measurements.push(sparkplugMeasurement(name, timeMs ?? sentMs, datatype, value))
-    if (unit === undefined) return
-    said.units ??= new Map()
-    said.units.set(name, unit)
-  } catch (error) {
-    refuse(said, name, error)
-  }
+    if (isOfOther || (known === undefined && name === undefined)) unnamed++
+    if (isOfOther || known === undefined) return metric
+    if (name !== undefined && (datatype ?? known.datatype) === datatype) return metric
+    return { ...metric, name: known.name, datatype: datatype ?? known.datatype }
+  })
+  return { metrics: after, unnamed }
 }
 
 /** @param {SparkplugPayload} payload  @returns {number | undefined} */

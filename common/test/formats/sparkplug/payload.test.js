@@ -1,13 +1,12 @@
 import { describe, expect, test } from '@jest/globals'
 import { METRICS_MAX, readPayload } from '../../../src/formats/sparkplug/payload.js'
-import { sparkplugTopic } from '../../../src/formats/sparkplug/topic.js'
 import { DATATYPE, sparkplugMeasurement } from '../../../src/formats/sparkplug/value.js'
+import { writePayload } from '../../../src/formats/sparkplug/write.js'
 import { KIND } from '../../../src/measurement.js'
 import { PayloadError } from '../../../src/payload.js'
 import { seeded } from '../fuzz.js'
-import { writePayload } from './writer.js'
 
-/** @param {import('./writer.js').Written} metric */
+/** @param {import('../../../src/formats/sparkplug/write.js').Written} metric */
 function measured(metric) {
   const [read] = readPayload(writePayload({ metrics: [{ name: 'm', ...metric }] })).metrics
   const { kind, value } = sparkplugMeasurement('m', read.timeMs, read.datatype, read.value)
@@ -28,7 +27,7 @@ describe('a payload', () => {
         double: 21.5,
         unit: 'Cel',
       },
-      { alias: 7, isNull: true },
+      { alias: 7, isNull: true, isHistorical: true, isTransient: true },
     ]
     expect(readPayload(writePayload({ timeMs: 1_767_225_600_001, seq: 255, metrics }))).toEqual({
       timeMs: 1_767_225_600_001,
@@ -39,6 +38,8 @@ describe('a payload', () => {
           alias: 2n ** 63n,
           timeMs: 1_767_225_600_000,
           datatype: Double,
+          isHistorical: false,
+          isTransient: false,
           isNull: false,
           value: { member: 'double_value', content: 21.5 },
           unit: 'Cel',
@@ -48,6 +49,8 @@ describe('a payload', () => {
           alias: 7n,
           timeMs: undefined,
           datatype: undefined,
+          isHistorical: true,
+          isTransient: true,
           isNull: true,
           value: undefined,
           unit: undefined,
@@ -58,11 +61,18 @@ describe('a payload', () => {
   })
 
   test('is the bytes that sparkplug_b.proto describes', () => {
-    // {timestamp: 1, metrics: [{name: "a", alias: 2, datatype: 3, int_value: 4}], seq: 5}
-    const bytes = Buffer.from('08011209 0a0161 1002 2003 5004 1805'.replaceAll(' ', ''), 'hex')
+    // {timestamp: 1, metrics: [{name: "a", alias: 2, datatype: 3,
+    // is_historical: true, int_value: 4}], seq: 5}
+    const bytes = Buffer.from('0801120b 0a0161 1002 2003 2801 5004 1805'.replaceAll(' ', ''), 'hex')
     const { timeMs, seq, metrics } = readPayload(bytes)
     expect([timeMs, seq, metrics.length]).toEqual([1, 5, 1])
-    expect(metrics[0]).toMatchObject({ name: 'a', alias: 2n, datatype: 3, value: { content: 4 } })
+    expect(metrics[0]).toMatchObject({
+      name: 'a',
+      alias: 2n,
+      datatype: 3,
+      isHistorical: true,
+      value: { content: 4 },
+    })
   })
 
   test.each(['0a', '12ff', '1202 0a05', '12030a01ff', 'ffffffffffffffffffff', '07', '1b', '0880'])(
@@ -147,35 +157,5 @@ describe('a value', () => {
     [{ datatype: Int8 }, 'is missing'],
   ])('%p is refused: it %s', (metric, reason) => {
     expect(() => measured(metric)).toThrow(`the value of m ${reason}`)
-  })
-})
-
-describe('a topic', () => {
-  test('names the group, the edge node and the device', () => {
-    expect(sparkplugTopic('spBv1.0/g/DDATA/n/d')).toEqual({
-      group: 'g',
-      type: 'DDATA',
-      node: 'n',
-      device: 'd',
-    })
-    expect(sparkplugTopic('spBv1.0/g/NBIRTH/n')).toEqual({
-      group: 'g',
-      type: 'NBIRTH',
-      node: 'n',
-      device: '',
-    })
-  })
-
-  test.each([
-    ...['spBv1.0/g/NCMD/n', 'spBv1.0/g/NDATA/n/d', 'spBv1.0/g/DDATA/n', 'spBv1.0/g/DDATA/n/d/e'],
-    ...[
-      'spAv1.0/g/NDATA/n',
-      'spBv1.0/STATE/host',
-      'spBv1.0//NDATA/n',
-      'spBv1.0/g/NDATA/',
-      'spBv1.0',
-    ],
-  ])('%s is none', (topic) => {
-    expect(() => sparkplugTopic(topic)).toThrow('topic is not spBv1.0')
   })
 })

@@ -1,10 +1,11 @@
 // A session follows an edge node, whatever is lost between them.
 import { describe, expect, test } from '@jest/globals'
+import { measurementsOf } from '../../../src/formats/sparkplug/measurements.js'
 import { readPayload } from '../../../src/formats/sparkplug/payload.js'
 import { REBIRTH_AGAIN_MS, step, unknownSession } from '../../../src/formats/sparkplug/session.js'
 import { DATATYPE } from '../../../src/formats/sparkplug/value.js'
+import { writePayload } from '../../../src/formats/sparkplug/write.js'
 import { seeded } from '../fuzz.js'
-import { writePayload } from './writer.js'
 
 /** @typedef {import('../../../src/formats/sparkplug/session.js').Message} Message */
 /** @typedef {import('../../../src/formats/sparkplug/session.js').MessageType} MessageType */
@@ -33,6 +34,15 @@ const DBIRTH = message(
   'd',
 )
 
+/**
+ * What a message says once it has its names.
+ *
+ * @param {Message} one
+ * @param {import('../../../src/formats/sparkplug/session.js').Outcome} outcome
+ */
+const saidOf = ({ type, payload }, { metrics }) =>
+  measurementsOf(type, { ...payload, metrics: [...metrics] })
+
 /** @param {Message[]} messages  @param {number} [everyMs] */
 function run(messages, everyMs = 0) {
   let session = unknownSession()
@@ -41,7 +51,7 @@ function run(messages, everyMs = 0) {
     const outcome = step(session, one, nowMs)
     session = outcome.session
     nowMs += everyMs
-    const { measurements, refused } = outcome.said
+    const { measurements, refused } = saidOf(one, outcome)
     return {
       state: session.state,
       stored: Object.fromEntries(measurements.map(({ metric, value }) => [metric, value])),
@@ -62,7 +72,9 @@ const ddata = (seq, double, device = 'd') =>
 
 describe('a birth', () => {
   test('has values, names and units; neither its control metrics nor its bdSeq are measured', () => {
-    const { session, said } = step(unknownSession(), NBIRTH, 0)
+    const outcome = step(unknownSession(), NBIRTH, 0)
+    const { session } = outcome
+    const said = saidOf(NBIRTH, outcome)
     expect(said.measurements).toEqual([{ metric: 'temp', timeMs: 1_000, kind: 1, value: 20 }])
     expect([said.units, said.refused]).toEqual([new Map([['temp', 'Cel']]), []])
     expect([session.state, session.bdSeq, session.seq]).toEqual(['online', 3, 0])
@@ -99,6 +111,17 @@ describe('a birth', () => {
       { stored: { temp: 20, other: 20, third: 20 }, lost: ['alias 1'] },
       { stored: {}, lost: ['alias 1'], asks: true },
     ])
+  })
+
+  test('has all names itself: what has none is refused, whatever its alias is', () => {
+    const metrics = [TEMP, { alias: 1, datatype: Double, double: 9 }]
+    expect(
+      run([
+        message('NBIRTH', { seq: 0, metrics }),
+        message('DBIRTH', { seq: 1, metrics }, 'd'),
+        message('DBIRTH', { seq: 9, metrics }, 'e'),
+      ]),
+    ).toMatchObject([1, 2, 3].map(() => ({ stored: { temp: 20 }, lost: ['alias 1'] })))
   })
 
   test('without a sequence number has values, but cannot be followed', () => {
@@ -182,6 +205,14 @@ describe('a gap', () => {
     ])
   })
 
+  test('asks for nothing if a rebirth was asked for just before', () => {
+    expect(run([NBIRTH, ddata(1, 5), ndata(3, 21)])).toMatchObject([
+      {},
+      { state: 'online', asks: true, gap: false },
+      { state: 'unknown', asks: false, gap: true },
+    ])
+  })
+
   test('is not where the numbers begin again at 256', () => {
     const long = Array.from({ length: 600 }, (_, at) => ndata((at + 1) % 256, at))
     const outcomes = run([NBIRTH, ...long])
@@ -191,7 +222,7 @@ describe('a gap', () => {
 
   test('is a message that comes twice, or without a number', () => {
     expect(run([NBIRTH, ndata(1, 21), ndata(1, 21)])[2]).toMatchObject({ gap: true, asks: true })
-    expect(run([NBIRTH, message('NDATA', { metrics: [] })])[1]).toMatchObject({
+    expect(run([NBIRTH, message('NDATA', { timeMs: 1 })])[1]).toMatchObject({
       gap: true,
       asks: true,
     })
@@ -213,6 +244,13 @@ describe('a death', () => {
       state: 'online',
       stored: { temp: 5 },
     })
+  })
+
+  test('of any connection is believed where a birth may have been missed', () => {
+    const death = message('NDEATH', { metrics: [bd(4)] })
+    expect(run([NBIRTH, ndata(5, 1), death]).map(({ state }) => state)).toEqual([
+      ...['online', 'unknown', 'offline'],
+    ])
   })
 
   test('is believed where nothing else is known', () => {
@@ -261,7 +299,7 @@ class EdgeNode {
 
   /**
    * @param {MessageType} type
-   * @param {import('./writer.js').Written[]} metrics
+   * @param {import('../../../src/formats/sparkplug/write.js').Written[]} metrics
    * @param {string} [device]
    */
   #next(type, metrics, device) {
@@ -313,7 +351,8 @@ class Follower {
   take(one) {
     const birth = this.#node.births.get(one) ?? 0
     const wasOnline = this.session.state === 'online'
-    const { session, said, asksRebirth } = step(this.session, one, this.nowMs)
+    const outcome = step(this.session, one, this.nowMs)
+    const { session, asksRebirth } = outcome
     this.session = session
     if (one.type === 'NBIRTH') {
       this.#birth = birth
@@ -321,7 +360,7 @@ class Follower {
     } else if (wasOnline && session.state === 'online' && birth !== this.#birth) {
       this.isDeceived = true
     }
-    for (const { metric, value } of said.measurements) {
+    for (const { metric, value } of saidOf(one, outcome).measurements) {
       const index = Number(value) % 2
       if (!this.isDeceived && metric !== `${metric[0]}${index}`)
         throw new Error(`${value} is stored as ${metric}`)

@@ -1,4 +1,5 @@
-// Writes payloads of Sparkplug B, as edge nodes do.
+/** Writes payloads of Sparkplug B, as edge nodes and hosts do. Pure. */
+
 import { BinaryWriter } from '@bufbuild/protobuf/wire'
 
 /**
@@ -7,6 +8,8 @@ import { BinaryWriter } from '@bufbuild/protobuf/wire'
  * @property {number | bigint} [alias]
  * @property {number} [timeMs]
  * @property {number} [datatype]
+ * @property {boolean} [isHistorical]
+ * @property {boolean} [isTransient]
  * @property {boolean} [isNull]
  * @property {string} [unit]
  * @property {number | bigint} [int]
@@ -18,13 +21,16 @@ import { BinaryWriter } from '@bufbuild/protobuf/wire'
  * @property {Uint8Array} [bytes]
  */
 
-/** @param {{ timeMs?: number, seq?: number, metrics?: Written[] }} payload */
-export function writePayload({ timeMs, seq, metrics = [] }) {
+/**
+ * @param {{ timeMs?: number, seq?: number, metrics?: Written[], uuid?: string }} payload
+ * @returns {Buffer}
+ */
+export function writePayload({ timeMs, seq, metrics = [], uuid }) {
   const writer = new BinaryWriter()
   if (timeMs !== undefined) writer.tag(1, 0).uint64(BigInt(timeMs))
   for (const metric of metrics) writer.tag(2, 2).bytes(written(metric))
   if (seq !== undefined) writer.tag(3, 0).uint64(BigInt(seq))
-  writer.tag(4, 2).string('uuid')
+  if (uuid !== undefined) writer.tag(4, 2).string(uuid)
   return Buffer.from(writer.finish())
 }
 
@@ -35,6 +41,8 @@ function written({ name, alias, timeMs, datatype, isNull, unit, ...value }) {
   if (alias !== undefined) writer.tag(2, 0).uint64(BigInt(alias))
   if (timeMs !== undefined) writer.tag(3, 0).uint64(BigInt(timeMs))
   if (datatype !== undefined) writer.tag(4, 0).uint32(datatype)
+  if (value.isHistorical) writer.tag(5, 0).bool(true)
+  if (value.isTransient) writer.tag(6, 0).bool(true)
   if (isNull !== undefined) writer.tag(7, 0).bool(isNull)
   if (unit !== undefined) writer.tag(9, 2).bytes(properties(unit))
   if (value.int !== undefined) writer.tag(10, 0).uint32(Number(value.int) >>> 0)
