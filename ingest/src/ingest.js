@@ -19,6 +19,7 @@ import { SlotClock } from './rollup/slot-clock.js'
 import { Latest } from './sensors/latest.js'
 import { Registry } from './sensors/registry.js'
 import { Statuses } from './sensors/statuses.js'
+import { EdgeNodes } from './sparkplug/edge-nodes.js'
 import { spoolIndex } from './spool/directory.js'
 import { Diversion } from './spool/diversion.js'
 import { Drain } from './spool/drain.js'
@@ -101,12 +102,10 @@ export function buildIngest({
     isWritten: () => batcher.isIdle,
     counts,
   })
+  const { decoder, edgeNodes } = readersOf(limits, memory)
   const pipeline = new Pipeline({
-    decoder: new Decoder({
-      topics: limits.topicTemplates ?? new Topics(),
-      lineTopic: limits.lineTopic,
-      share: memory.shares.sensors,
-    }),
+    decoder,
+    edgeNodes,
     registry,
     past,
     measurements,
@@ -132,12 +131,26 @@ export function buildIngest({
     batcher,
     write,
     pipeline,
+    edgeNodes,
     spool,
     diversion,
     drain,
     dirtyHours,
     slotClock,
     statuses: new Statuses({ rows, write }),
+  }
+}
+
+/**
+ * What reads messages.
+ *
+ * @param {IngestLimits} limits
+ * @param {MemoryBudget} memory
+ */
+function readersOf({ topicTemplates: topics = new Topics(), lineTopic }, { shares }) {
+  return {
+    decoder: new Decoder({ topics, lineTopic, share: shares.sensors }),
+    edgeNodes: new EdgeNodes({ topics, share: shares.edgeNodes }),
   }
 }
 

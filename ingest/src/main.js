@@ -97,14 +97,14 @@ const upOrDown = (isUp) => (isUp ? 'up' : 'down')
  * @param {import('pino').Logger} logger
  * @returns {import('./source.js').Source}
  */
-function openSource({ pipeline: sink, statuses, memory }, database, logger) {
+function openSource({ pipeline: sink, statuses, memory, edgeNodes }, database, logger) {
   const { topicTemplates: topics } = options
   if (options.mqttUrl) {
     const client = clientOptionsOf(options, process.env, hostname())
     const { mqttShare: share, lineTopic } = options
     const onEmpty = options.mqttLeave ? () => process.kill(process.pid, 'SIGTERM') : undefined
     const external = { share, topics, lineTopic, onEmpty }
-    return outside({ sink, memory, client, options: external, logger })
+    return outside({ sink, memory, client, options: external, edgeNodes, logger })
   }
   const access = options.requireKeys
     ? new Access({ keys: new KeyStore({ database, logger }), topics })
@@ -127,6 +127,7 @@ function openSource({ pipeline: sink, statuses, memory }, database, logger) {
     identity,
     access,
     statuses,
+    edgeNodes,
     topics,
     logger,
   })

@@ -15,6 +15,7 @@ export const MEMORY_BYTES_MAX = 512 * 2 ** 20
  *
  * ```text
  * sensors    what is remembered of sensors, their series and their topics
+ * edgeNodes  what births of Sparkplug B said
  * inFlight   messages of QoS 1 and 2, and items of HTTP bodies, that are not durable yet
  * qos0       messages of QoS 0 that are not durable yet
  * packets    MQTT packets that have not arrived whole
@@ -27,7 +28,8 @@ export const MEMORY_BYTES_MAX = 512 * 2 ** 20
  * ```
  */
 const SHARES = Object.freeze({
-  sensors: 7 / 16,
+  sensors: 13 / 32,
+  edgeNodes: 1 / 32,
   inFlight: 1 / 8,
   qos0: 1 / 32,
   packets: 1 / 16,

@@ -18,6 +18,7 @@ import { Counter, Gauge } from 'prom-client'
  * @property {import('./source.js').AnyBroker} [broker]  and that.
  * @property {External} [external]  The broker in their place.
  * @property {import('./message/in-flight.js').InFlight} inFlight
+ * @property {import('./sparkplug/edge-nodes.js').EdgeNodes} edgeNodes
  * @property {{ shares: Partial<import('./memory.js').MemoryBudget['shares']> }} memory
  * @property {import('./spool/spool.js').Spool | undefined} spool
  * @property {import('./write/hashed.js').Places} places
@@ -78,6 +79,7 @@ export function registerMetrics(registry, measured) {
   registerMemory(registry, measured)
   registerServer(registry, measured)
   registerBroker(registry, measured)
+  registerSparkplug(registry, measured)
   registerSpool(registry, measured)
   registerRollups(registry, measured)
   registerRewrites(registry, measured)
@@ -259,6 +261,40 @@ function registerBroker(registry, { external }) {
       return external?.unacknowledged ?? 0
     },
   )
+}
+
+/** @param {import('prom-client').Registry} registry  @param {Measured} measured */
+function registerSparkplug(registry, { edgeNodes }) {
+  const counter = define(Counter, registry, PREFIX)
+  const { counts } = edgeNodes
+  counter('sparkplug_births_total', 'births of edge nodes and devices of Sparkplug', () => {
+    return counts.births
+  })
+  counter(
+    'sparkplug_gaps_total',
+    'messages of edge nodes that did not follow the one before',
+    () => {
+      return counts.gaps
+    },
+  )
+  counter('sparkplug_rebirths_total', 'births that edge nodes were asked for', () => {
+    return counts.rebirths
+  })
+  counter('sparkplug_unnamed_total', 'metrics of Sparkplug whose name no birth told', () => {
+    return counts.unnamed
+  })
+  new Gauge({
+    name: `${PREFIX}sparkplug_edge_nodes`,
+    help: 'edge nodes of Sparkplug that are followed, by state',
+    labelNames: ['state'],
+    registers: [registry],
+    collect() {
+      this.reset()
+      for (const state of /** @type {const} */ (['online', 'offline', 'unknown'])) {
+        this.set({ state }, edgeNodes.countOf(state))
+      }
+    },
+  })
 }
 
 /** Redeliveries that were recognised. @param {Measured} measured */

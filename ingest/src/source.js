@@ -3,6 +3,7 @@
  * already and whose client we are.
  */
 
+import { rebirthCommand } from '@sandglass/common/formats/sparkplug/command'
 import { Broker } from './broker/broker.js'
 import { MqttServer } from './broker/server.js'
 import { Sessions } from './broker/sessions.js'
@@ -10,7 +11,11 @@ import { External } from './external/external.js'
 
 /** @typedef {import('./broker/server.js').Sink} Sink */
 /** @typedef {import('./memory.js').MemoryBudget} MemoryBudget */
+/** @typedef {import('./sparkplug/edge-nodes.js').EdgeNodes} EdgeNodes */
 /** @typedef {import('pino').Logger} Logger */
+
+/** @typedef {Pick<import('./message/message.js').Message,
+ *   'topic' | 'payload' | 'qos' | 'retain' | 'bytes'>} Published */
 
 /**
  * The broker: in this process, or in the first one of several.
@@ -20,7 +25,7 @@ import { External } from './external/external.js'
  * @property {() => Promise<void>} stop
  * @property {(port: import('./broker/port.js').Port) => unknown} handle
  * @property {(name: string) => void} forget
- * @property {(message: import('./message/message.js').Message) => void} publish
+ * @property {(message: Published) => void} publish
  * @property {boolean} isFull
  * @property {number} dropped
  * @property {() => void} onRoom
@@ -47,6 +52,7 @@ import { External } from './external/external.js'
  * @param {import('./broker/listener.js').Identity} [parts.identity]  For TLS.
  * @param {import('./broker/entrance/access.js').Access} [parts.access]
  * @param {import('./sensors/statuses.js').Statuses} parts.statuses
+ * @param {EdgeNodes} [parts.edgeNodes]
  * @param {import('@sandglass/common/topics').Topics} parts.topics
  * @param {Logger} parts.logger
  * @param {import('./broker/server.js').Clock} [parts.clock]
@@ -54,11 +60,18 @@ import { External } from './external/external.js'
  * @param {number} [parts.doors]  By how many connections come in.
  * @param {import('./processes/member.js').Member} [parts.member]  Of several processes.
  */
-export function inside({ memory, listens, identity, member, ...parts }) {
+export function inside({ memory, listens, identity, member, edgeNodes, ...parts }) {
   const { shares } = memory
   /** @type {AnyBroker} */
   const broker = parts.broker ?? new Broker({ shares, logger: parts.logger })
   const server = new MqttServer({ ...parts, broker, shares, member })
+  if (edgeNodes) {
+    edgeNodes.askRebirth = (topic) => {
+      const payload = rebirthCommand(Date.now())
+      const bytes = topic.length + payload.length
+      broker.publish({ topic, payload, qos: 0, retain: false, bytes })
+    }
+  }
   return {
     broker,
     server,
@@ -90,13 +103,17 @@ export function inside({ memory, listens, identity, member, ...parts }) {
  * @param {MemoryBudget} parts.memory
  * @param {import('./external/client.js').ClientOptions} parts.client
  * @param {import('./external/external.js').ExternalOptions} parts.options
+ * @param {EdgeNodes} [parts.edgeNodes]
  * @param {Logger} parts.logger
  */
-export function outside({ sink, memory, client, options, logger }) {
+export function outside({ sink, memory, client, options, edgeNodes, logger }) {
   const sessions = new Sessions({ share: memory.shares.sessions })
   // A broker does not say who published: its messages have its address for a client.
   const session = sessions.create(undefined, client.url, performance.now())
   const external = new External({ sink, session, client, options, logger })
+  if (edgeNodes) {
+    edgeNodes.askRebirth = (topic) => external.publish(topic, rebirthCommand(Date.now()))
+  }
   return {
     external,
     async start() {

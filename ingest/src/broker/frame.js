@@ -294,7 +294,7 @@ export class ChunkMessages {
 
   /** @param {Message} message  @param {Buffer} chunk  In which its payload lies. */
   add(message, chunk) {
-    const { length } = message.payload
+    const { length } = message.arrivedPayload
     this.#bytes += length
     if (COPY_SHARE * length < chunk.length) this.#messages.push(message)
   }
@@ -304,7 +304,7 @@ export class ChunkMessages {
     if (this.#messages.length > 0) {
       const isSparse = COPY_SHARE * this.#bytes < chunk.length
       for (const message of isSparse ? this.#messages : []) {
-        if (!message.isSettled) message.payload = copyOf(message.payload)
+        if (!message.isSettled) message.detach(copyOf)
       }
       this.#messages = []
     }

@@ -291,7 +291,13 @@ export class MqttServer {
   forward(message) {
     // Topics that begin with $ are the broker's own [MQTT-4.7.2-1].
     const isOurs = message.topic.charCodeAt(0) === 36
-    if (!isOurs && message.isForSubscribers) this.broker.publish(message)
+    if (isOurs || !message.isForSubscribers) return
+    if (!message.original) {
+      this.broker.publish(message)
+      return
+    }
+    const { topic, original: payload, qos, retain, bytes } = message
+    this.broker.publish({ topic, payload, qos, retain, bytes })
   }
 
   noteDuplicate() {

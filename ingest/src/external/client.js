@@ -150,6 +150,16 @@ export class BrokerClient {
   }
 
   /**
+   * Publishes at QoS 0: what cannot leave now is lost.
+   *
+   * @param {string} topic
+   * @param {Buffer} payload
+   */
+  publish(topic, payload) {
+    if (this.#client.connected) this.#client.publish(topic, payload, { qos: 0 })
+  }
+
+  /**
    * Has the broker give us no more than what it set aside already.
    *
    * @param {string[]} filters

@@ -87,8 +87,10 @@ export class External {
     this.#logger = logger
     this.#clientOptions = client
     this.#topics = topics
+    const followed = new Set(topics.followedFilters)
     this.#filters = [...topics.filters, `${lineTopic}/#`].map((filter) =>
-      share === '' ? filter : `$share/${share}/${filter}`,
+      // Each process hears all of these: what one message means, those before it tell.
+      share === '' || followed.has(filter) ? filter : `$share/${share}/${filter}`,
     )
     this.#resubscribeMs = resubscribeMs
     this.#onEmpty = onEmpty
@@ -102,6 +104,11 @@ export class External {
    */
   get #hasRoom() {
     return !this.#sink.isFull && this.unacknowledged < this.#clientOptions.receiveMax
+  }
+
+  /** @param {string} topic  @param {Buffer} payload */
+  publish(topic, payload) {
+    this.#client?.publish(topic, payload)
   }
 
   #readOn() {

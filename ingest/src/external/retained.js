@@ -5,7 +5,7 @@
  */
 
 import { lineItems, parseItem } from '@sandglass/common/bodies'
-import { decode } from '@sandglass/common/formats/registry'
+import { decode, formatAt } from '@sandglass/common/formats/registry'
 import { PayloadError } from '@sandglass/common/payload'
 
 /** @typedef {import('@sandglass/common/topics').Topics} Topics */
@@ -30,6 +30,10 @@ export function carriesTime(topics, topic, payload) {
 /** @param {Topics} topics  @param {string} topic  @param {Buffer} payload */
 function measurementsOf(topics, topic, payload) {
   const format = topics.formatOf(topic)
+  // An old birth would make new data mean something else.
+  if (format !== undefined && formatAt(format)?.isFollowed) {
+    throw new PayloadError('format', 'what is retained is not of this connection')
+  }
   if (format !== undefined) {
     return decode(format, topics.place(topic, format), payload).measurements
   }

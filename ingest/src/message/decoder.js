@@ -21,7 +21,7 @@ const ROUTE_BYTES = 350
 /**
  * @typedef {object} Decoded
  * @property {Sensor | string} sensor  A name where the topic was not seen before.
- * @property {Measurement[]} measurements  At least one.
+ * @property {Measurement[]} measurements  None where it is understood and says nothing.
  * @property {RefusedField[]} refused  Fields that are no measurements.
  * @property {ReadonlyMap<string, string>} [units]  That it tells, by metric.
  */
@@ -92,7 +92,7 @@ export class Decoder {
     const place = route?.place ?? this.#topics.place(topic, format)
     const sensor = route?.sensor ?? place.sensor
     // Whoever may not write does not hear what would be wrong with it.
-    if (sensor !== undefined && !mayWrite(message, sensor)) return forbidden(message)
+    if (sensor !== undefined && !mayWriteOf(message, sensor, place)) return forbidden(message)
     const decoded = decode(format, place, payload)
     if (decoded.sensor !== place.sensor) {
       return mayWrite(message, decoded.sensor) ? decoded : forbidden(message)
@@ -140,6 +140,12 @@ export class Decoder {
 function mayWrite({ rights }, sensor) {
   if (rights.kind === 'all') return true
   return rights.mayWrite(typeof sensor === 'string' ? sensorId(sensor) : sensor.id)
+}
+
+/** Whether it may as that sensor's device, or as the edge node that speaks for it. */
+/** @param {Message} message  @param {Sensor | string} sensor  @param {Place} place */
+function mayWriteOf(message, sensor, { owner }) {
+  return mayWrite(message, sensor) || (owner !== undefined && mayWrite(message, owner))
 }
 
 /** @param {Message} message */

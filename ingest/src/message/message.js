@@ -75,6 +75,8 @@ export class Message {
     this.visit = parts.visit ?? 0
     this.topic = parts.topic
     this.payload = parts.payload
+    /** As it came, where the payload says more: for subscribers. @type {Buffer | undefined} */
+    this.original = undefined
     this.format = parts.format ?? FORMAT.topic
     this.qos = parts.qos ?? 1
     this.dup = parts.dup ?? false
@@ -121,6 +123,30 @@ export class Message {
     this.earlier = undefined
     /** @type {Message | undefined} */
     this.later = undefined
+  }
+
+  /** As it came. */
+  get arrivedPayload() {
+    return this.original ?? this.payload
+  }
+
+  /**
+   * Gives it a payload that says more than the one that came. It is not in flight yet.
+   *
+   * @param {Buffer} payload
+   */
+  complete(payload) {
+    if (payload === this.payload) return
+    this.original = this.payload
+    this.payload = payload
+    this.bytes += payload.length
+  }
+
+  /** Keeps its payload by itself, not as a part of something larger. */
+  /** @param {(bytes: Buffer) => Buffer} copyOf */
+  detach(copyOf) {
+    if (this.original) this.original = copyOf(this.original)
+    else this.payload = copyOf(this.payload)
   }
 
   /** When it was first received, milliseconds since the Unix epoch. */

@@ -30,6 +30,7 @@ const LINES_FACTOR = 4
 
 /**
  * @typedef {object} PipelineParts
+ * @property {import('../sparkplug/edge-nodes.js').EdgeNodes} edgeNodes
  * @property {import('./decoder.js').Decoder} decoder
  * @property {import('../sensors/registry.js').Registry} registry
  * @property {import('../write/past.js').Past} past
@@ -43,6 +44,7 @@ const LINES_FACTOR = 4
  */
 
 export class Pipeline {
+  #edgeNodes
   #decoder
   #registry
   #past
@@ -56,6 +58,7 @@ export class Pipeline {
 
   /** @param {PipelineParts} parts */
   constructor(parts) {
+    this.#edgeNodes = parts.edgeNodes
     this.#decoder = parts.decoder
     this.#registry = parts.registry
     this.#past = parts.past
@@ -94,6 +97,7 @@ export class Pipeline {
       this.#pass(message)
       return
     }
+    this.#edgeNodes.take(message)
     this.#counts.received++
     if (this.#inFlight.add(message)) {
       this.take(message)
@@ -138,6 +142,10 @@ export class Pipeline {
       return
     }
     const { sensor, measurements, refused, units } = decoded
+    if (measurements.length === 0) {
+      this.#storeNothing(message)
+      return
+    }
     if (refused.length > 0) message.partial ??= new PartialRefusal(refused)
     message.units = units
     this.#countCost(message, measurements.length + refused.length + (units?.size ?? 0))
@@ -145,6 +153,13 @@ export class Pipeline {
     // While the database cannot be asked about sensors, unknown ones are not even remembered.
     if (this.#diversion?.takes(message)) this.#diversion.add(message)
     else this.#dispatch(message, this.#known(message, sensor), measurements)
+  }
+
+  /** It is understood, and says nothing that is stored. @param {Message} message */
+  #storeNothing(message) {
+    message.move(STATE.storing)
+    message.pending = 1
+    this.#finish(message)
   }
 
   /** What it says may cost far more than its bytes. */

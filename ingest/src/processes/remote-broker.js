@@ -80,7 +80,7 @@ export class RemoteBroker {
     this.#link?.tell(KIND.forget, 0, name)
   }
 
-  /** @param {import('../message/message.js').Message} message */
+  /** @param {import('../source.js').Published} message */
   publish(message) {
     if (!message.retain && !this.#hasSubscribers) return
     if (message.qos === 0 && this.isFull) this.dropped++

@@ -39,8 +39,18 @@ export async function startIngest(limits = {}, more = {}, storage = new FakeStor
   const all = { ...LIMITS, topicTemplates: topics, ...limits }
   const parts = buildIngest({ storage, keyspace: KEYSPACE, limits: all, logger })
   const listens = [{ kind: /** @type {const} */ ('mqtt'), listen: { host: '127.0.0.1', port: 0 } }]
-  const { pipeline: sink, statuses, memory } = parts
-  const source = inside({ sink, memory, statuses, limits: all, listens, logger, ...more, topics })
+  const { pipeline: sink, statuses, memory, edgeNodes } = parts
+  const source = inside({
+    sink,
+    memory,
+    statuses,
+    edgeNodes,
+    limits: all,
+    listens,
+    logger,
+    ...more,
+    topics,
+  })
   const ports = (await source.start()).split(' ').map((place) => Number(place.split(':').at(-1)))
   return {
     ...parts,

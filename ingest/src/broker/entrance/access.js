@@ -54,8 +54,8 @@ export function maySubscribe(grant, filter, topics) {
 
 /** @param {string} id  Of a sensor.  @param {string} topic  Or a filter.  @param {Topics} topics */
 function isOwn(id, topic, topics) {
-  const name = topics.sensorOf(topic)
-  return name !== undefined && sensorId(name) === id
+  const names = [topics.sensorOf(topic), topics.ownerOf(topic)]
+  return names.some((name) => name !== undefined && sensorId(name) === id)
 }
 
 export class Access {
