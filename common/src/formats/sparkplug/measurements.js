@@ -69,7 +69,8 @@ function addMetric(said, metric, sentMs) {
   try {
     checkMetric(name)
     said.measurements.push(sparkplugMeasurement(name, timeOf(metric, sentMs), datatype, value))
-    if (unit === undefined) return
+    // Empty where a gateway has none.
+    if (!unit) return
     said.units ??= new Map()
     said.units.set(name, unit)
   } catch (error) {

@@ -131,6 +131,17 @@ describe('a payload', () => {
     expect(valuesOf({ metrics: [named] }).stored).toEqual([['a', undefined, 1]])
   })
 
+  test('has units, where they are told', () => {
+    const metrics = [
+      { ...named, unit: 'Cel' },
+      { ...named, name: 'b', unit: '' },
+      { ...named, name: 'c', unit: 'x'.repeat(100) },
+    ]
+    const { units, measurements, refused } = said('spBv1.0/g/NDATA/n', { metrics })
+    expect([measurements.length, units]).toEqual([3, new Map([['a', 'Cel']])])
+    expect(refused.map(({ field }) => field)).toEqual(['c'])
+  })
+
   test('that is historical has its own time, or is refused', () => {
     const historical = { ...named, isHistorical: true }
     const payload = { timeMs: 5, metrics: [named, historical, { ...historical, timeMs: 3 }] }
