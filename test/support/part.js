@@ -4,7 +4,7 @@ import { closeSync, openSync, readFileSync } from 'node:fs'
 import { missingPrograms } from './requirement.js'
 import { until } from './until.js'
 
-/** How long a part may take until it is healthy, in milliseconds: on a busy machine, with recovery. */
+/** How long a part may take until it is healthy, in ms: on a busy machine, with recovery. */
 const HEALTHY_MS_MAX = 60_000
 /** How long a part may take to stop in order, in milliseconds. */
 const STOP_MS_MAX = 30_000
