@@ -230,6 +230,7 @@ shard_metrics! {
         "Bytes of sstables written by compactions.";
     cache_hits counter "cache_block_hits_total" "Blocks of sstables found in memory.";
     cache_misses counter "cache_block_misses_total" "Blocks of sstables read from disk.";
+    reads_at_once counter "file_reads_at_once_total" "Reads that the page cache has answered.";
     cache_bytes gauge "cache_bytes_used" "Bytes of cached blocks.";
     total_writes counter "database_total_writes_total" "Writes that storage has taken.";
     total_reads counter "database_total_reads_total" "Reads that storage has begun.";

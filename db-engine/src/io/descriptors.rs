@@ -46,6 +46,13 @@ impl NamedFile {
         self.path.file_name().is_some_and(|own| own == name)
     }
 
+    /// The file, if it has its descriptor.
+    pub fn if_open(&self) -> Option<Arc<File>> {
+        let mut state = self.state();
+        state.used = true;
+        state.file.clone()
+    }
+
     fn state(&self) -> MutexGuard<'_, FileState> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -85,12 +92,8 @@ impl Descriptors {
 
     /// The file, opened again if it has no descriptor any more.
     pub(super) fn get(&self, named: &Arc<NamedFile>) -> io::Result<Arc<File>> {
-        {
-            let mut state = named.state();
-            state.used = true;
-            if let Some(file) = &state.file {
-                return Ok(Arc::clone(file));
-            }
+        if let Some(file) = named.if_open() {
+            return Ok(file);
         }
         self.make_room();
         let file = self.opening(|| OpenOptions::new().read(true).write(true).open(&named.path))?;

@@ -3,7 +3,7 @@
 //! Each shard has three helper threads, so that its own never waits: one writes the log, one reads,
 //! one does everything else. A flush that writes megabytes or a segment that is being filled with
 //! zeros thus delays neither an acknowledgement nor a reader. Threads that have nothing to do cost
-//! nothing.
+//! nothing. What the page cache has is read without them.
 
 use std::{
     fs::{self, File, OpenOptions, TryLockError},
@@ -21,6 +21,7 @@ use super::{
     ALIGNMENT, Buffer, Completion, FileId, Files, Operation, Outcome, SECTOR_BYTES, Ticket,
     descriptors::{Descriptors, NamedFile},
     limits::free_bytes,
+    page_cache::PageCacheReads,
 };
 
 /// Called, on a helper thread, whenever an operation is over.
@@ -32,6 +33,7 @@ pub struct DiskFiles {
     over: Receiver<Over>,
     files: Vec<Option<Arc<NamedFile>>>,
     tickets: u64,
+    pub(super) page_cache: PageCacheReads,
     /// Locks last until they are dropped.
     locks: Vec<File>,
 }
@@ -104,7 +106,8 @@ impl DiskFiles {
             let thread = thread::Builder::new().name(name.into()).spawn(work)?;
             helpers.push(Helper { jobs: Some(jobs), thread: Some(thread) });
         }
-        Ok(Self { helpers, over, files: Vec::new(), tickets: 0, locks: Vec::new() })
+        let (page_cache, files, locks) = (PageCacheReads::new(ring), Vec::new(), Vec::new());
+        Ok(Self { helpers, over, files, tickets: 0, page_cache, locks })
     }
 
     fn file(&self, id: FileId) -> Arc<NamedFile> {
@@ -173,9 +176,16 @@ impl DiskFiles {
 }
 
 impl Files for DiskFiles {
-    fn submit(&mut self, operation: Operation) -> Ticket {
+    fn submit(&mut self, mut operation: Operation) -> Ticket {
         self.tickets += 1;
         let ticket = Ticket(self.tickets);
+        if let Operation::Read { file, offset, bytes, buffer } = &mut operation
+            && let Some(file) = self.file(*file).if_open()
+            && self.page_cache.read(&file, *offset, *bytes, buffer)
+        {
+            self.page_cache.complete(ticket, std::mem::take(buffer));
+            return ticket;
+        }
         let (kind, job) = self.job(operation);
         let jobs = self.helpers[kind as usize].jobs.as_ref();
         let jobs = jobs.expect("helpers have work until they are dropped");
@@ -184,6 +194,7 @@ impl Files for DiskFiles {
     }
 
     fn poll(&mut self, out: &mut Vec<Completion>) {
+        self.page_cache.poll(out);
         while let Ok(over) = self.over.try_recv() {
             let completion = self.complete(over);
             out.push(completion);
@@ -191,10 +202,16 @@ impl Files for DiskFiles {
     }
 
     fn wait(&mut self, out: &mut Vec<Completion>) {
-        let over = self.over.recv().expect("helpers live as long as their files");
-        let completion = self.complete(over);
-        out.push(completion);
+        if self.page_cache.is_empty() {
+            let over = self.over.recv().expect("helpers live as long as their files");
+            let completion = self.complete(over);
+            out.push(completion);
+        }
         self.poll(out);
+    }
+
+    fn reads_at_once(&self) -> u64 {
+        self.page_cache.reads()
     }
 }
 
@@ -390,104 +407,4 @@ fn create_directory(directory: &Path) -> io::Result<()> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn ring() -> Ring {
-        Arc::new(|| {})
-    }
-
-    fn opened_at(directory: &Path) -> DiskFiles {
-        let descriptors = Arc::new(Descriptors::new(8, Arc::default()));
-        DiskFiles::open(directory, &descriptors, &ring()).unwrap()
-    }
-
-    fn run(files: &mut DiskFiles, operation: Operation) -> Completion {
-        let ticket = files.submit(operation);
-        let mut out = Vec::new();
-        files.wait(&mut out);
-        let completion = out.pop().unwrap();
-        assert_eq!(completion.ticket, ticket);
-        completion
-    }
-
-    fn opened(completion: &Completion) -> FileId {
-        match completion.result.as_ref().unwrap() {
-            Outcome::Opened { file, .. } => *file,
-            other => panic!("{other:?}"),
-        }
-    }
-
-    fn buffer(bytes: &[u8]) -> Buffer {
-        let mut buffer = Buffer::default();
-        buffer.extend(bytes);
-        buffer
-    }
-
-    #[test]
-    fn what_is_written_is_read() {
-        let folder = tempfile::tempdir().unwrap();
-        let directory = folder.path().join("new/data");
-        let mut files = opened_at(&directory);
-        let name = || "a".to_string();
-        let file = opened(&run(&mut files, Operation::Create { name: name() }));
-        let write = Operation::Write { file, offset: 2, buffer: buffer(b"hello"), durable: false };
-        run(&mut files, write).result.unwrap();
-        run(&mut files, Operation::Sync { file }).result.unwrap();
-        let read = Operation::Read { file, offset: 3, bytes: 100, buffer: Buffer::default() };
-        assert_eq!(run(&mut files, read).buffer.unwrap().as_slice(), b"ello");
-        run(&mut files, Operation::Rename { from: name(), to: "b".into() }).result.unwrap();
-        run(&mut files, Operation::SyncDirectory).result.unwrap();
-        let space = run(&mut files, Operation::FreeSpace).result.unwrap();
-        assert!(matches!(space, Outcome::Space { bytes: 1_000.. }), "{space:?}");
-        let names = run(&mut files, Operation::List).result.unwrap();
-        assert_eq!(names, Outcome::Names(vec!["b".into()]));
-        assert!(run(&mut files, Operation::Open { name: name() }).result.is_err());
-    }
-
-    #[test]
-    fn a_filled_file_is_zeros_and_takes_durable_writes_of_single_blocks() {
-        let folder = tempfile::tempdir().unwrap();
-        let mut files = opened_at(folder.path());
-        let created = run(&mut files, Operation::CreateDurable { name: "log".into() });
-        let Outcome::Created { file, block_bytes } = created.result.unwrap() else { panic!() };
-        assert!([SECTOR_BYTES, ALIGNMENT].contains(&block_bytes), "{block_bytes}");
-        for piece in 0..3 {
-            let fill = Operation::Fill { file, offset: piece << 20, bytes: 1 << 20 };
-            run(&mut files, fill).result.unwrap();
-        }
-        let mut write = |file, block: usize| {
-            let buffer = buffer(&vec![7; block_bytes]);
-            let offset = (block * block_bytes) as u64;
-            run(&mut files, Operation::Write { file, offset, buffer, durable: true })
-                .result
-                .unwrap();
-        };
-        write(file, 1);
-        write(file, 3);
-        run(&mut files, Operation::Close { file }).result.unwrap();
-        let file = opened(&run(&mut files, Operation::OpenDurable { name: "log".into() }));
-        let buffer = buffer(&vec![7; block_bytes]);
-        let offset = 5 * block_bytes as u64;
-        run(&mut files, Operation::Write { file, offset, buffer, durable: true }).result.unwrap();
-        let bytes = fs::read(folder.path().join("log")).unwrap();
-        assert_eq!(bytes.len(), 3 << 20);
-        for (block, bytes) in bytes.chunks(block_bytes).enumerate() {
-            let expected = if [1, 3, 5].contains(&block) { 7 } else { 0 };
-            assert!(bytes.iter().all(|byte| *byte == expected), "block {block}");
-        }
-    }
-
-    #[test]
-    fn a_lock_keeps_others_out_until_it_is_dropped() {
-        let folder = tempfile::tempdir().unwrap();
-        let open = || opened_at(folder.path());
-        let lock = || Operation::Lock { name: "LOCK".into() };
-        let (mut first, mut second) = (open(), open());
-        run(&mut first, lock()).result.unwrap();
-        let refused = run(&mut second, lock()).result.unwrap_err();
-        assert_eq!(refused.kind(), io::ErrorKind::WouldBlock);
-        drop(first);
-        run(&mut second, lock()).result.unwrap();
-    }
-}
+mod tests;

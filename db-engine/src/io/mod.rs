@@ -9,6 +9,7 @@
 mod buffer;
 mod clock;
 mod descriptors;
+mod page_cache;
 mod random;
 mod time_slice;
 pub mod disk;
@@ -187,4 +188,9 @@ pub trait Files: Send {
 
     /// Like [`Self::poll`], but waits until there is at least one. For start-up only.
     fn wait(&mut self, out: &mut Vec<Completion>);
+
+    /// How many reads were done when they were submitted, because their bytes were in memory.
+    fn reads_at_once(&self) -> u64 {
+        0
+    }
 }

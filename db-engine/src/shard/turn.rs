@@ -369,6 +369,7 @@ impl Core {
         metrics.compaction_written_bytes.set(stored.compaction_written_bytes);
         metrics.cache_hits.set(stored.cache_hits);
         metrics.cache_misses.set(stored.cache_misses);
+        metrics.reads_at_once.set(stored.file_reads_at_once);
         metrics.cache_bytes.set(stored.cache_bytes);
         metrics.total_writes.set(stored.writes);
         metrics.total_reads.set(stored.reads);

@@ -18,6 +18,10 @@ const RANGE_DELETION: u8 = 5;
 /// memtable may get, and a row is never divided: only what a length can say is the limit.
 const RAW_BYTES_MAX: usize = u32::MAX as usize;
 
+/// A block is compressed if that saves such a part of it: less is not worth the time that each read
+/// of it would take longer.
+const SAVED_PART_MIN: usize = 16;
+
 /// A row in a block, or a deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockRow<'a> {
@@ -340,8 +344,8 @@ pub(super) fn pack(
     out.resize(body + get_maximum_output_size(raw.len()), 0);
     let room = out.get_mut(body..).unwrap_or_default();
     let stored = match compress_into_with_table(raw, room, &mut compressor.0) {
-        Ok(bytes) if bytes < raw.len() => bytes,
-        // What does not get smaller is stored as it is.
+        Ok(bytes) if bytes < raw.len() - raw.len() / SAVED_PART_MIN => bytes,
+        // What hardly gets smaller is stored as it is.
         _ => {
             room.get_mut(..raw.len()).unwrap_or_default().copy_from_slice(raw);
             raw.len()

@@ -81,6 +81,24 @@ fn rows_of_long_keys_are_found_by_them() {
 }
 
 #[test]
+fn what_hardly_gets_smaller_is_not_compressed() {
+    let mut random = crate::io::Random(3);
+    let noise: Vec<u8> = (0..4000).map(|_| random.below(256).to_le_bytes()[0]).collect();
+    let is_stored_as_it_is = |value: &[u8]| {
+        let mut writer = Writer::new(ID, TABLE, 5);
+        writer.partition(Token(1), b"key", None);
+        writer.row(&ck(1), &row(2, 60, value));
+        let (_, bytes) = writer.finish();
+        let (_, index) = open(&bytes).unwrap();
+        let block = block(&bytes, &index, 0).unwrap();
+        assert_eq!(block.row(0).unwrap().row, Some((&ck(1)[..], &row(2, 60, value)[..])));
+        bytes[4..8] == bytes[8..12]
+    };
+    assert!(is_stored_as_it_is(&[&noise[..], &[7; 100]].concat()), "it would save a fortieth");
+    assert!(!is_stored_as_it_is(&[&noise[..], &[7; 1000]].concat()), "it saves a fifth");
+}
+
+#[test]
 fn what_is_not_in_order_is_refused() {
     let written = |tokens: [i64; 2], cks: [u32; 2]| {
         let mut writer = Writer::new(ID, TABLE, 5);
