@@ -27,7 +27,8 @@ const PROPOSALS_MAX = 200
 
 /** @typedef {{ id: string, name: string, type: string | null, unit: string | null,
  *   tags: Record<string, string> }} Sensor */
-/** @typedef {{ id: string, metric: string, t: number, v: unknown }} Latest */
+/** @typedef {import('./format.js').Known} Known */
+/** @typedef {Known & { id: string, metric: string, t: number, v: unknown }} Latest */
 
 export class FleetView {
   element = fromTemplate('fleet')
@@ -157,7 +158,7 @@ class SensorRow {
    * @param {Latest[]} values
    * @param {{ nowMs: number, staleMs: number }} time
    */
-  show({ type, unit, tags }, values, { nowMs, staleMs }) {
+  show({ type, tags }, values, { nowMs, staleMs }) {
     const words = Object.entries(tags).map(([key, value]) => `${key}:${value}`)
     setText(this.#about, [type, ...words].filter(Boolean).join(' · '))
     const newestMs = Math.max(...values.map(({ t }) => t))
@@ -165,10 +166,10 @@ class SensorRow {
     const isStale = isHeard && nowMs - newestMs > staleMs
     setText(this.#age, isHeard ? printAge(nowMs - newestMs) : 'never')
     this.#stale.hidden = !isStale
-    const texts = values.slice(0, VALUES_MAX).map(({ metric, t, v }) => {
+    const texts = values.slice(0, VALUES_MAX).map(({ metric, t, v, label, ...known }) => {
       // A value much older than its sensor's newest must not pass for a present one.
       const isOld = !isStale && nowMs - t > staleMs
-      return [metric, printValue(v, unit) + (isOld ? ` (${printAge(nowMs - t)})` : '')]
+      return [label ?? metric, printValue(v, known) + (isOld ? ` (${printAge(nowMs - t)})` : '')]
     })
     const rest = values.length - texts.length
     const shown = JSON.stringify([texts, rest])

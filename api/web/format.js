@@ -31,20 +31,50 @@ export function printMoment(timeMs) {
 }
 
 /**
- * A measured value, with the sensor's unit if it is a number.
+ * What is known of a metric, as the REST interface tells it.
+ *
+ * @typedef {object} Known
+ * @property {string} [unit]
+ * @property {string} [symbol]  Of the unit.
+ * @property {string} [label]
+ * @property {number} [decimals]
+ * @property {number} [expected_min]
+ * @property {number} [expected_max]
+ */
+
+/**
+ * A measured value; a number in its unit, and with as many decimals as are wanted.
  *
  * @param {unknown} v
- * @param {string | null} [unit]
+ * @param {Known} [known]
  */
-export function printValue(v, unit) {
-  const suffix = unit ? ` ${unit}` : ''
+export function printValue(v, { symbol, decimals } = {}) {
+  const suffix = symbol ? ` ${symbol}` : ''
   if (typeof v === 'bigint') return `${v}${suffix}`
   if (typeof v === 'number') {
+    if (decimals !== undefined) return `${v.toFixed(decimals)}${suffix}`
     return `${Number.isInteger(v) ? v : Number(v.toPrecision(6))}${suffix}`
   }
   if (typeof v === 'object' && v !== null && 'lat' in v && 'lon' in v) return `${v.lat}, ${v.lon}`
   const text = String(v)
   return text.length > TEXT_LENGTH_MAX ? `${text.slice(0, TEXT_LENGTH_MAX)}…` : text
+}
+
+/**
+ * Whether a value is outside the range in which it is expected.
+ *
+ * @param {unknown} v
+ * @param {Known} known
+ */
+export function isUnexpected(v, { expected_min: min, expected_max: max }) {
+  if (typeof v !== 'number' && typeof v !== 'bigint') return false
+  return (min !== undefined && v < min) || (max !== undefined && v > max)
+}
+
+/** A metric as it is called; two with one label are told apart by their names. */
+/** @param {string} metric  @param {Known} known */
+export function printMetric(metric, { label }) {
+  return label === undefined || label === metric ? metric : `${label} (${metric})`
 }
 
 /** @param {number} ms  Since something happened; negative: it is ahead. */

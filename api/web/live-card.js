@@ -24,6 +24,9 @@ export class LiveCard {
   /** @type {{ t: number, v: unknown } | undefined} */
   #newest
   #value = element('span')
+  #title
+  /** @type {import('./format.js').Known} */
+  #known = {}
   #age = element('small')
   #box
   #isDue = false
@@ -36,14 +39,26 @@ export class LiveCard {
       role: 'img',
       'aria-label': `Chart of ${metric} of ${sensor}`,
     })
+    this.#title = element('p', { class: 'soft' }, metric)
     this.element = element(
       'article',
       { class: 'card' },
       element('h3', {}, element('a', { href: routeHash('sensors', { metric }, sensor) }, sensor)),
-      element('p', { class: 'soft' }, metric),
+      this.#title,
       element('p', { class: 'now' }, this.#value, this.#age),
       this.#box,
     )
+  }
+
+  /** What its values mean. */
+  get known() {
+    return this.#known
+  }
+
+  /** @param {string} metric  @param {import('./format.js').Known} known */
+  tell(metric, known) {
+    this.#known = known
+    setText(this.#title, known.label ?? metric)
   }
 
   /** @param {Item} item */
@@ -67,7 +82,7 @@ export class LiveCard {
   /** Draws what has come, and moves the time on. @param {number} nowMs */
   draw(nowMs) {
     if (this.#newest) {
-      setText(this.#value, printValue(this.#newest.v))
+      setText(this.#value, printValue(this.#newest.v, this.#known))
       setText(this.#age, printAge(nowMs - this.#newest.t))
     }
     if (!this.#plot) this.#create()

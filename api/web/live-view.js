@@ -9,7 +9,7 @@ import { printCount, printMoment, printRate, printValue } from './format.js'
 import { LiveCard } from './live-card.js'
 import { Rate } from './rate.js'
 import { attempt, repeat } from './repeat.js'
-import { parseJson } from './rest.js'
+import { parseJson, RestError, sensorPath } from './rest.js'
 import { routeHash } from './route.js'
 import { fillForm, listenToForm, sensorQuery } from './sensor-filter.js'
 
@@ -198,11 +198,24 @@ export class LiveView {
     if (!card && this.#cards.size < CARDS_MAX) {
       card = new LiveCard(sensor, metric)
       this.#cards.set(key, card)
+      void this.#learn(card, sensor, metric)
       const after = [...this.#cards.keys()].sort().find((other) => other > key)
       const next = after === undefined ? null : this.#cards.get(after)?.element
       part(this.element, 'cards').insertBefore(card.element, next ?? null)
     }
     return card
+  }
+
+  /** What the values of a card mean; without an answer they are shown as they are. */
+  /** @param {LiveCard} card  @param {string} sensor  @param {string} metric */
+  async #learn(card, sensor, metric) {
+    const { rest, signal } = this.#context
+    const path = `${sensorPath(sensor)}/metrics/${encodeURIComponent(metric)}`
+    try {
+      card.tell(metric, await rest.get(path, signal))
+    } catch (error) {
+      if (!(error instanceof RestError)) throw error
+    }
   }
 
   /** @param {boolean} isPaused */
@@ -231,7 +244,8 @@ export class LiveView {
     rows.prepend(
       ...this.#news.map(({ sensor, metric, t, v }) => {
         const href = routeHash('sensors', { metric }, sensor)
-        const cells = [element('a', { href }, sensor), metric, printValue(v), printMoment(t)]
+        const known = this.#cards.get(`${sensor}\n${metric}`)?.known
+        const cells = [element('a', { href }, sensor), metric, printValue(v, known), printMoment(t)]
         return element('tr', {}, ...cells.map((cell) => element('td', {}, cell)))
       }),
     )

@@ -25,9 +25,10 @@ export function color(name) {
  * @param {Record<string, unknown>} options
  * @param {readonly (readonly (number | null)[])[]} data
  * @param {HTMLElement} box
+ * @param {string} [symbol]  Of the unit, beside the axis.
  * @returns {any}
  */
-export function createPlot(options, data, box) {
+export function createPlot(options, data, box, symbol) {
   const axis = {
     stroke: color('--soft'),
     grid: { stroke: color('--grid'), width: 1 },
@@ -41,7 +42,7 @@ export function createPlot(options, data, box) {
       legend: { show: false },
       axes: [
         { ...axis, space: 70, size: 28, values: printTimes },
-        { ...axis, space: 28, size: 56 },
+        { ...axis, space: 28, size: 56, ...(symbol && unitLabel(symbol)) },
       ],
       ...options,
     },
@@ -49,6 +50,9 @@ export function createPlot(options, data, box) {
     box,
   )
 }
+
+/** @param {string} symbol */
+const unitLabel = (symbol) => ({ label: symbol, labelSize: 20, labelFont: '12px system-ui' })
 
 /** @param {HTMLElement} box */
 export function plotWidth(box) {

@@ -15,7 +15,7 @@ const DRAG_PX_MIN = 6
 /**
  * @typedef {object} Drawing
  * @property {string} label  What a screen reader says of the chart.
- * @property {string | null} unit
+ * @property {import('./format.js').Known} known  Of the metric.
  * @property {number} fromMs
  * @property {number} toMs
  * @property {number} stepMs
@@ -64,8 +64,11 @@ export class RangeChart {
 
   /** @param {Drawing} drawing */
   draw(drawing) {
+    const before = this.#drawing
     this.#drawing = drawing
     this.#box.setAttribute('aria-label', drawing.label)
+    // An axis has the words with which it was made.
+    if (before?.known.symbol !== drawing.known.symbol) this.#forget()
     if (!this.#plot) {
       this.#create()
       return
@@ -74,15 +77,19 @@ export class RangeChart {
     this.#scale()
   }
 
-  /** Takes the colours of the page anew. */
-  #redraw() {
+  #forget() {
     this.#plot?.destroy()
     this.#plot = undefined
+  }
+
+  /** Takes the colours of the page anew. */
+  #redraw() {
+    this.#forget()
     if (this.#drawing) this.#create()
   }
 
   #create() {
-    const { items, stepMs } = /** @type {Drawing} */ (this.#drawing)
+    const { items, stepMs, known } = /** @type {Drawing} */ (this.#drawing)
     const accent = color('--accent')
     const edge = { stroke: `${accent}00`, width: 0, points: { show: false } }
     this.#plot = createPlot(
@@ -93,14 +100,36 @@ export class RangeChart {
         series: [{}, { stroke: accent, width: 1.75, points: { size: 5 } }, edge, edge],
         bands: [{ series: [3, 2], fill: `${accent}38` }],
         hooks: {
+          drawAxes: [(/** @type {any} */ plot) => this.#drawExpected(plot)],
           setSelect: [(/** @type {any} */ plot) => this.#zoom(plot)],
           setCursor: [(/** @type {any} */ plot) => this.#tell(plot.cursor.idx)],
         },
       },
       chartColumns(items, stepMs),
       this.#box,
+      known.symbol,
     )
     this.#scale()
+  }
+
+  /** Dashed lines where the expected range ends, as far as they are in sight. */
+  /** @param {any} plot */
+  #drawExpected(plot) {
+    const { known } = /** @type {Drawing} */ (this.#drawing)
+    const { ctx, bbox, scales } = plot
+    ctx.save()
+    ctx.strokeStyle = color('--soft')
+    ctx.lineWidth = devicePixelRatio
+    ctx.setLineDash([6 * devicePixelRatio, 4 * devicePixelRatio])
+    for (const end of [known.expected_min, known.expected_max]) {
+      if (end === undefined || end < scales.y.min || end > scales.y.max) continue
+      const y = Math.round(plot.valToPos(end, 'y', true))
+      ctx.beginPath()
+      ctx.moveTo(bbox.left, y)
+      ctx.lineTo(bbox.left + bbox.width, y)
+      ctx.stroke()
+    }
+    ctx.restore()
   }
 
   #scale() {
@@ -146,11 +175,12 @@ export class RangeChart {
       this.#readout.textContent = ''
       return
     }
-    const { unit } = /** @type {Drawing} */ (this.#drawing)
+    const { known } = /** @type {Drawing} */ (this.#drawing)
+    const bare = { decimals: known.decimals }
     const about =
       lowest[index] === highest[index]
         ? ''
-        : ` (${printValue(lowest[index])} to ${printValue(highest[index], unit)})`
-    this.#readout.textContent = `${printMoment(times[index] * 1_000)}: ${printValue(average, unit)}${about}`
+        : ` (${printValue(lowest[index], bare)} to ${printValue(highest[index], known)})`
+    this.#readout.textContent = `${printMoment(times[index] * 1_000)}: ${printValue(average, known)}${about}`
   }
 }

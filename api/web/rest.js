@@ -45,7 +45,7 @@ export class Rest {
   }
 
   /**
-   * @param {'POST' | 'PATCH'} method
+   * @param {'POST' | 'PATCH' | 'PUT'} method
    * @param {string} path
    * @param {unknown} body  Sent as JSON.
    * @param {AbortSignal} signal
@@ -55,6 +55,12 @@ export class Rest {
   async send(method, path, body, signal) {
     const headers = { 'content-type': 'application/json' }
     return this.#json(path, { method, headers, body: JSON.stringify(body), signal })
+  }
+
+  /** @param {string} path  @param {AbortSignal} signal  @throws {RestError} */
+  async remove(path, signal) {
+    const limited = AbortSignal.any([signal, AbortSignal.timeout(ANSWER_MS_MAX)])
+    await this.open(path, { method: 'DELETE', signal: limited })
   }
 
   /**

@@ -18,7 +18,7 @@ const FORMATS = [
 /**
  * @typedef {object} Question
  * @property {string} sensor
- * @property {string | null} unit
+ * @property {import('./format.js').Known} known  Of the metric.
  * @property {string} metric
  * @property {import('./range.js').Range} range
  * @property {string | null} cursor
@@ -35,7 +35,7 @@ const FORMATS = [
  * @param {() => boolean} page.isWanted  Asked once the answer is there.
  */
 export async function showRows({ rest, signal }, root, { question, hashOf, isWanted }) {
-  const { sensor, unit, metric, range, cursor } = question
+  const { sensor, known, metric, range, cursor } = question
   const query = new URLSearchParams({ limit: `${PAGE}` })
   if (cursor) {
     query.set('cursor', cursor)
@@ -52,7 +52,7 @@ export async function showRows({ rest, signal }, root, { question, hashOf, isWan
         'tr',
         {},
         element('td', {}, element('time', { datetime: new Date(t).toISOString() }, printMoment(t))),
-        element('td', {}, printValue(v, unit)),
+        element('td', {}, printValue(v, known)),
       ),
     ),
   )

@@ -4,7 +4,15 @@
  */
 
 import { element, fromTemplate, part, setText } from './dom.js'
-import { printAge, printDuration, printMoment, printValue } from './format.js'
+import {
+  isUnexpected,
+  printAge,
+  printDuration,
+  printMetric,
+  printMoment,
+  printValue,
+} from './format.js'
+import { MetricEdit } from './metric-edit.js'
 import { localField, moveRange, rangeQuery, readRange, refreshMs, SPANS } from './range.js'
 import { RangeChart } from './range-chart.js'
 import { attempt, repeat } from './repeat.js'
@@ -36,7 +44,7 @@ const MOVES = [
   { text: 'Later →', change: { by: 0.5 } },
 ]
 
-/** @typedef {{ metric: string, t: number, v: unknown }} Latest */
+/** @typedef {import('./format.js').Known & { metric: string, t: number, v: unknown }} Latest */
 
 export class SensorView {
   element = fromTemplate('sensor')
@@ -62,6 +70,16 @@ export class SensorView {
     part(root, 'live').setAttribute('href', routeHash('live', { sensor: name }))
     const edit = new SensorEdit(context, root, (about) => this.#showAbout(about))
     part(root, 'edit').addEventListener('click', () => this.#about && edit.open(this.#about))
+    const meaning = new MetricEdit(context, root, () => this.#again())
+    part(root, 'edit-metric').addEventListener('click', () => {
+      const about = this.#about
+      if (!about) return
+      void attempt(
+        () => meaning.open(about, this.#metric),
+        context.signal,
+        (error) => this.#fail(error),
+      )
+    })
     const goTo = (/** @type {{ fromMs: number, toMs: number }} */ range) => {
       location.hash = this.#hash(rangeQuery({ span: undefined, ...range }))
     }
@@ -120,6 +138,22 @@ export class SensorView {
     )
   }
 
+  /** Shows at once what was changed. */
+  #again() {
+    const { rest, signal } = this.#context
+    const again = async () => {
+      const { items } = await rest.get(`${sensorPath(this.#name)}/latest`, signal)
+      this.#showLatest(items)
+      await this.#showMetric()
+    }
+    void attempt(again, signal, (error) => this.#fail(error))
+  }
+
+  /** What is known of the metric that is shown. @returns {import('./format.js').Known} */
+  get #known() {
+    return this.#latest.find(({ metric }) => metric === this.#metric) ?? {}
+  }
+
   /** @param {import('./rest.js').RestError} error */
   #fail(error) {
     this.#context.report(error)
@@ -159,7 +193,7 @@ export class SensorView {
     this.#latest = items
     const list = part(this.element, 'metrics')
     const nowMs = Date.now()
-    const tiles = items.map(({ metric, t, v }, index) => {
+    const tiles = items.map(({ metric, t, v, ...known }, index) => {
       const tile = /** @type {HTMLElement | undefined} */ (list.children[index])
       const isSame = tile?.dataset.metric === metric
       const made = isSame ? tile : newTile(metric)
@@ -168,8 +202,11 @@ export class SensorView {
       anchor.setAttribute('href', this.#hash({ metric }))
       if (isHere) anchor.setAttribute('aria-current', 'true')
       else anchor.removeAttribute('aria-current')
-      setText(part(made, 'value'), printValue(v, this.#about?.unit))
-      setText(part(made, 'age'), printAge(nowMs - t))
+      setText(part(made, 'name'), known.label ?? metric)
+      setText(part(made, 'value'), printValue(v, known))
+      const odd = isUnexpected(v, known) ? ', outside the expected range' : ''
+      setText(part(made, 'age'), printAge(nowMs - t) + odd)
+      anchor.classList.toggle('odd', odd !== '')
       return made
     })
     const isSame = tiles.every((tile, index) => tile === list.children[index])
@@ -183,7 +220,7 @@ export class SensorView {
     const { element: root } = this
     part(root, 'chart-section').hidden = false
     part(root, 'rows-section').hidden = false
-    setText(part(root, 'metric'), metric)
+    setText(part(root, 'metric'), printMetric(metric, this.#known))
     this.#showRanges(this.#range())
     await this.#showTime()
   }
@@ -196,7 +233,7 @@ export class SensorView {
     const range = this.#range()
     const question = {
       sensor: this.#name,
-      unit: this.#about?.unit ?? null,
+      known: this.#known,
       metric: this.#metric,
       range,
       cursor: this.#query.get('rows'),
@@ -247,7 +284,7 @@ export class SensorView {
   }
 
   /** @param {import('./sensor-rows.js').Question} question  @param {() => boolean} isWanted */
-  async #showSeries({ sensor, unit, metric, range: { fromMs, toMs } }, isWanted) {
+  async #showSeries({ sensor, known, metric, range: { fromMs, toMs } }, isWanted) {
     const { rest, signal } = this.#context
     const query = new URLSearchParams({
       metric,
@@ -265,8 +302,8 @@ export class SensorView {
         ? 'No numbers in this time.'
         : `${items.length} windows of ${printDuration(step)}, from ${read}.`
     setText(part(this.element, 'chart-note'), about)
-    const label = `Chart of ${metric}. ${summary(items, unit)} Arrow keys read it.`
-    this.#chart.draw({ label, unit, fromMs, toMs, stepMs: step, items })
+    const label = `Chart of ${printMetric(metric, known)}. ${summary(items, known)} Arrow keys read it.`
+    this.#chart.draw({ label, known, fromMs, toMs, stepMs: step, items })
   }
 }
 
@@ -278,17 +315,17 @@ function newTile(metric) {
     element(
       'a',
       { 'data-part': 'link' },
-      element('span', { class: 'soft' }, metric),
+      element('span', { class: 'soft', 'data-part': 'name' }, metric),
       element('strong', { 'data-part': 'value' }),
       element('small', { class: 'soft', 'data-part': 'age' }),
     ),
   )
 }
 
-/** @param {{ min: number, max: number }[]} items  @param {string | null} unit */
-function summary(items, unit) {
+/** @param {{ min: number, max: number }[]} items  @param {import('./format.js').Known} known */
+function summary(items, known) {
   if (items.length === 0) return 'It is empty.'
   const lowest = Math.min(...items.map(({ min }) => min))
   const highest = Math.max(...items.map(({ max }) => max))
-  return `From ${printValue(lowest, unit)} to ${printValue(highest, unit)}.`
+  return `From ${printValue(lowest, known)} to ${printValue(highest, known)}.`
 }

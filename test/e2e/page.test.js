@@ -268,6 +268,59 @@ describeWith(missingPrograms(['chromium']), 'the page', () => {
       expect(sensor).toMatchObject({ type: 'room', unit: '°C', tags: { floor: '2' } })
     })
 
+    test('has it said by keys what a metric means, of the sensor and of its type', async () => {
+      const url = `${stack.apiUrl}/v1/sensors/kitchen/metrics/temperature`
+      const tile = page.locator('.tiles li[data-metric="temperature"]')
+      await page.request.patch(`${stack.apiUrl}/v1/sensors/kitchen`, { data: { type: 'room' } })
+      await open('#/sensors/kitchen?metric=temperature&range=1d')
+      await chartNote().getByText('windows of').waitFor()
+      await tabTo(page, '[data-part="edit-metric"]')
+      await press('Enter')
+      await heading('What temperature means').waitFor()
+      await press('Tab')
+      for (const word of ['Air', 'Cel', '2', '0', '-1']) {
+        await page.keyboard.type(word)
+        await press('Tab')
+      }
+      await press('Enter')
+      await page.getByRole('alert').getByText('expected_max must not be below').waitFor()
+      await press('Shift+Tab')
+      await page.keyboard.type('19')
+      await press('Enter')
+      await page.getByRole('heading', { level: 3, name: 'Air (temperature)' }).waitFor()
+      await tile.getByText(/^\d\d\.\d\d °C$/).waitFor()
+      await tile.getByText('Air').waitFor()
+      await tile.getByText('outside the expected range').waitFor()
+      await rows()
+        .first()
+        .getByText(/\.\d\d °C$/)
+        .waitFor()
+      expect((await getJson(url)).said).toEqual({
+        sensor: { unit: 'Cel', label: 'Air', decimals: 2, expected_min: 0, expected_max: 19 },
+      })
+
+      // Of the type: what the sensor says stays, until that is cleared.
+      await tabTo(page, '[data-part="edit-metric"]')
+      await press('Enter')
+      await heading('What temperature means').waitFor()
+      await page.locator('select[name="owner"]').selectOption('all of type room')
+      await page.getByLabel('Label').fill('Room')
+      await press('Enter')
+      await until('it is said', async () => (await getJson(url)).said.type?.label === 'Room')
+      expect((await getJson(url)).label).toBe('Air')
+      await tabTo(page, '[data-part="edit-metric"]')
+      await press('Enter')
+      await heading('What temperature means').waitFor()
+      const field = (/** @type {string} */ label) => page.locator('dialog[open]').getByLabel(label)
+      expect(await field('Label').getAttribute('placeholder')).toBe('Room')
+      for (const label of ['Label', 'Unit', 'Decimals', 'Expected from', 'Expected to']) {
+        await field(label).fill('')
+      }
+      await press('Enter')
+      await page.getByRole('heading', { level: 3, name: 'Room (temperature)' }).waitFor()
+      expect((await getJson(url)).said).toEqual({ type: { label: 'Room' } })
+    })
+
     test('says whether its device is connected', async () => {
       await open('#/sensors/hall')
       const device = await mqtt.connectAsync(stack.mqttUrl, { clientId: 'hall' })
@@ -421,6 +474,7 @@ describeWith(missingPrograms(['chromium']), 'the page', () => {
     expect(browser.errors).toEqual([])
     // What was asked at the same time of the sensor that is not was answered one by one.
     const isOfNobody = (/** @type {string} */ one) => one.includes('/v1/sensors/nobody')
-    expect(browser.refusals.filter((one) => !isOfNobody(one))).toEqual([])
+    const [meaning, ...others] = browser.refusals.filter((one) => !isOfNobody(one))
+    expect([meaning, others]).toEqual([expect.stringMatching(/^400 .*metrics.temperature$/), []])
   })
 })

@@ -1,7 +1,14 @@
 import { describe, expect, test } from '@jest/globals'
 import { accountsOf } from '../../web/accounts.js'
 import { EventParser, listen, Seen } from '../../web/events.js'
-import { printAge, printBytes, printDuration, printValue } from '../../web/format.js'
+import {
+  isUnexpected,
+  printAge,
+  printBytes,
+  printDuration,
+  printMetric,
+  printValue,
+} from '../../web/format.js'
 import { Rate } from '../../web/rate.js'
 import { parseJson, RestError } from '../../web/rest.js'
 import { parseTags, printTags, TagError } from '../../web/sensor-edit.js'
@@ -107,10 +114,12 @@ test('a rate is that of the last whole seconds', () => {
 })
 
 test('values, ages and sizes are short to read', () => {
-  expect(printValue(21.123456789, '°C')).toBe('21.1235 °C')
+  expect(printValue(21.123456789, { symbol: '°C' })).toBe('21.1235 °C')
+  expect(printValue(21.123456789, { symbol: '°C', decimals: 1 })).toBe('21.1 °C')
+  expect(printValue(21, { symbol: '', decimals: 2 })).toBe('21.00')
   expect(printValue(1_234_567)).toBe('1234567')
   expect(printValue(9223372036854775807n)).toBe('9223372036854775807')
-  expect(printValue({ lat: 52.5, lon: 13.4 }, '°C')).toBe('52.5, 13.4')
+  expect(printValue({ lat: 52.5, lon: 13.4 }, { symbol: '°C', decimals: 0 })).toBe('52.5, 13.4')
   expect(printValue('x'.repeat(200))).toHaveLength(121)
   expect([-5_000, 0, 30_000, 600_000, 7_200_000, 259_200_000].map(printAge)).toEqual([
     ...['ahead of now', 'now', '30 s ago', '10 min ago', '2 h ago', '3 days ago'],
@@ -119,4 +128,21 @@ test('values, ages and sizes are short to read', () => {
   expect([0, 1_023, 1_536, 2 ** 30].map(printBytes)).toEqual([
     ...['0 bytes', '1,023 bytes', '1.5 KiB', '1 GiB'],
   ])
+})
+
+test.each([
+  [21, {}, false],
+  [21, { expected_min: 21, expected_max: 21 }, false],
+  [20.9, { expected_min: 21 }, true],
+  [21.1, { expected_max: 21 }, true],
+  [10n, { expected_max: 9 }, true],
+  ['22', { expected_max: 21 }, false],
+  [null, { expected_min: 1 }, false],
+])('%p in %j is outside the expected range: %p', (v, known, isOutside) => {
+  expect(isUnexpected(v, known)).toBe(isOutside)
+})
+
+test('a metric is called by its label, and by its name beside it', () => {
+  expect(printMetric('t1', { label: 'Oven' })).toBe('Oven (t1)')
+  expect([printMetric('t1', {}), printMetric('t1', { label: 't1' })]).toEqual(['t1', 't1'])
 })
