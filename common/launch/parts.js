@@ -40,7 +40,7 @@ export function describeParts(mode, options, { root, engine, node, isApiEncrypte
     ALLOW_REMOTE: options.allowRemote,
     REQUIRE_KEYS: options.requireKeys,
   })
-  const scheme = isApiEncrypted ? 'https' : 'http'
+  const apiUrl = `${isApiEncrypted ? 'https' : 'http'}://${reach(options.apiListen)}`
   const parts = [
     {
       name: 'ingest',
@@ -62,13 +62,13 @@ export function describeParts(mode, options, { root, engine, node, isApiEncrypte
         API_LISTEN: format(options.apiListen),
         INGEST_URL: `http://${reach(options.ingestHttp)}`,
       },
-      healthUrl: `${scheme}://${reach(options.apiListen)}/health`,
+      healthUrl: `${apiUrl}/health`,
     },
   ]
   return [
     ...(engine ? [describeEngine(options, engine)] : []),
     ...parts,
-    ...(mode === 'demo' ? [describeSimulator(options, root, node)] : []),
+    ...(mode === 'demo' ? [describeSimulator(options, root, node, apiUrl)] : []),
   ]
 }
 
@@ -89,13 +89,19 @@ function describeEngine(options, engine) {
   }
 }
 
-/** @param {Options} options  @param {string} root  @param {string} node */
-function describeSimulator(options, root, node) {
+/**
+ * @param {Options} options
+ * @param {string} root
+ * @param {string} node
+ * @param {string} apiUrl
+ */
+function describeSimulator(options, root, node, apiUrl) {
   return {
     name: 'simulator',
     command: [node, join(root, 'simulator/src/main.js')],
     env: given({
       MQTT_URL: brokerUrl(options),
+      API_URL: apiUrl,
       SENSORS: options.sensors,
       RATE: options.rate,
       MALFORMED_PERCENT: options.malformedPercent,

@@ -28,6 +28,23 @@ export function parseMoment(text) {
   return timeMs
 }
 
+/**
+ * Understands a span of time, e.g. `36h` or `7d`; `0` is none.
+ *
+ * @param {string} text
+ * @returns {number}  Milliseconds.
+ * @throws {SettingError}
+ */
+export function parseSpan(text) {
+  if (text === '0') return 0
+  const [, count, unit] = AGO.exec(text) ?? []
+  if (unit === undefined) {
+    throw new SettingError('Give a span of time: 90s, 30m, 36h, 7d or 4w; or 0.')
+  }
+  const of = /** @type {moment.unitOfTime.Base} */ (unit)
+  return moment.duration(Number(count), of).asMilliseconds()
+}
+
 /** @param {number} timeMs  Milliseconds since the Unix epoch. */
 export function formatMoment(timeMs) {
   return moment.utc(timeMs).format('YYYY-MM-DD HH:mm:ss')

@@ -11,6 +11,7 @@ import { hash } from './signals.js'
  * @typedef {object} Sensor
  * @property {string} name  As it stands in the topic, e.g. `climate-port-elena-7`.
  * @property {string} kind  A key of {@link KINDS}.
+ * @property {string} place  Where it is, or whose.
  * @property {number} seed  Of its signals.
  * @property {string[]} metrics
  * @property {boolean} hasClock  Without one its messages carry no time.
@@ -36,6 +37,7 @@ export function buildFleet({ sensors, seed, fleet: name, clocklessPercent }) {
     return {
       name: `${kind}-${slug(place)}-${index + 1}`,
       kind,
+      place,
       seed: casual.integer(1, 2 ** 31 - 1),
       metrics: Object.keys(KINDS[kind]),
       hasClock: true,

@@ -5,7 +5,9 @@ import { basename, extname } from 'node:path'
 import { SettingError } from '@sandglass/common/options'
 import { Progress } from '@sandglass/common/progress'
 import mqtt from 'mqtt'
+import { backfillPlan } from './backfill.js'
 import { formatMoment } from './calendar.js'
+import { DESCRIBED_MAX, DescribeError, Describer } from './describe.js'
 import { Ledger } from './ledger.js'
 import { Link, Totals } from './link.js'
 import { readSimulatorOptions } from './options.js'
@@ -25,6 +27,8 @@ const PROGRESS_MS = 1000
 /** How much longer than told a run goes on that is behind, or whose last messages are late. */
 const END_MS_MAX = 1000
 const LATE_MS_MAX = 30_000
+/** How long a run that is over waits for the last sensors to be described, in milliseconds. */
+const DESCRIBE_MS_MAX = 5_000
 /** Connections are opened this many at a time: a broker's backlog of new ones is short. */
 const CONNECTIONS_AT_ONCE = 200
 
@@ -76,6 +80,8 @@ async function simulate() {
     endMs: isLive && duration > 0 ? startMs + duration * 1000 : to,
     backlogMs: isLive && !reconcile ? options.backlog * 1000 : Number.POSITIVE_INFINITY,
   })
+  const past = options.backfill > 0 ? backfillPlan(options, startMs) : undefined
+  const describing = options.describe === 'yes' ? describe(plan) : undefined
   const ledger = reconcile ? new Ledger(options.sensors) : undefined
   const reconciliation = ledger && prepare(plan, ledger, beganMs)
   await reconciliation?.begin()
@@ -84,14 +90,23 @@ async function simulate() {
     async (links) => {
       if (duration > 0) setTimeout(() => stop.abort(), durationMsMax()).unref()
       const timeline = new Timeline(realClock, { startMs, speed })
-      const parts = { plan, links, timeline, clock: realClock, signal: stop.signal, ledger }
+      const parts = { links, clock: realClock, signal: stop.signal }
+      let isPast = past !== undefined
+      const run = async () => {
+        const atOnce = new Timeline(realClock, { startMs, speed: 0 })
+        if (past) await runFleet({ ...parts, plan: past, timeline: atOnce })
+        isPast = false
+        await runFleet({ ...parts, plan, timeline, ledger })
+      }
+      const live = () => (isPast ? ` · filling the past (${past?.percent} %)` : '')
       return {
-        done: runFleet(parts),
+        done: run(),
         skipped: () => plan.skipped,
-        extra: () => (isLive ? '' : ` · ${position(plan, startMs, to)}`),
+        extra: () => (isLive ? live() : ` · ${position(plan, startMs, to)}`),
       }
     },
     async (unacknowledged) => {
+      await describing?.finish()
       if (!reconciliation) return true
       const verdicts = await reconciliation.finish()
       const { seed } = options
@@ -99,6 +114,39 @@ async function simulate() {
       return differenceOf(verdicts) === 0
     },
   )
+}
+
+/** Says what the sensors are, beside what is published. @param {Plan} plan */
+function describe({ fleet }) {
+  const end = new AbortController()
+  const describer = new Describer({
+    apiUrl: options.apiUrl,
+    fleet,
+    fleetName: options.fleet,
+    signal: end.signal,
+    sleep: realClock.sleep,
+  })
+  const done = describer.run().then(
+    () => {
+      const { sensors, all } = describer
+      const some = fleet.length > DESCRIBED_MAX ? `the first ${count(all)}` : `${count(all)}`
+      if (sensors === all) progress.line(`described: ${some} sensors and their metrics`)
+      else progress.line(`described: ${count(sensors)} of ${some} sensors, and their metrics`)
+    },
+    (error) => {
+      if (!(error instanceof DescribeError)) throw error
+      progress.line(`types, units and tags are not set: ${error.message}`)
+    },
+  )
+  return {
+    /** Waits for it, where the api is there. */
+    async finish() {
+      const waitMs = describer.isHeard ? DESCRIBE_MS_MAX : 0
+      await Promise.race([done, realClock.sleep(waitMs, new AbortController().signal)])
+      end.abort()
+      await Promise.race([done, realClock.sleep(RECONNECT_MS, new AbortController().signal)])
+    },
+  }
 }
 
 /** After how many milliseconds a run is stopped that was told how long to go on. */

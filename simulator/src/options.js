@@ -1,7 +1,7 @@
 /** What the simulator can be told: its flags and environment variables. */
 
 import { integer, number, oneOf, readOptions, SettingError, url } from '@sandglass/common/options'
-import { parseMoment } from './calendar.js'
+import { parseMoment, parseSpan } from './calendar.js'
 import { FLEETS } from './kinds.js'
 import { SHAPES } from './message.js'
 
@@ -15,6 +15,10 @@ const SECONDS_MAX = 31_536_000
 const TIME_MS_MIN = Date.UTC(2000)
 /** Where a fleet begins that is only told to be fast: so many milliseconds ago. */
 const PAST_MS = 86_400_000
+/** How much of its past a fleet fills that goes on until it is told to stop, in milliseconds. */
+const BACKFILL_MS = 86_400_000
+/** Longest past that is filled besides the present, in milliseconds. */
+const BACKFILL_MS_MAX = 31 * 86_400_000
 /**
  * Most messages a second of one sensor that can be reconciled: two of them never share a
  * millisecond, which would make equal values one row.
@@ -119,6 +123,22 @@ const OPTIONS = [
     parse: parseMoment,
   },
   {
+    flag: '--backfill <span>',
+    help:
+      'of a fleet in the present: fill so much of its past first, e.g. 36h, with a reading a ' +
+      'minute, or as many as make 100,000 in all; again stores nothing twice; 0: none ' +
+      '(default: 1d for a run without end, else 0)',
+    parse: parseSpan,
+  },
+  {
+    flag: '--describe <yes|no>',
+    help:
+      'set type and tags of the sensors over REST, and what the metrics of their types mean, ' +
+      'where nobody has said it; of the first 1,000 sensors',
+    default: 'yes',
+    parse: oneOf(['yes', 'no']),
+  },
+  {
     flag: '--backlog <seconds>',
     help:
       'how far back readings are sent later when the broker was away; ' +
@@ -159,7 +179,7 @@ const OPTIONS = [
   },
   {
     flag: '--api-url <url>',
-    help: 'of --reconcile: where it is read back',
+    help: 'of --describe and --reconcile: where sensors are described, and read back',
     default: 'http://127.0.0.1:8080',
     parse: url('http:', 'https:'),
   },
@@ -197,6 +217,8 @@ published; with 1 when not; with 2 when it was told nonsense.`
  * @property {number} outagePercent
  * @property {number} [from]        In milliseconds since the Unix epoch; undefined: the present.
  * @property {number} to            Likewise; the first moment that is not simulated.
+ * @property {number} backfill      In milliseconds.
+ * @property {'yes' | 'no'} describe
  * @property {number} backlog       In seconds.
  * @property {string} [replay]
  * @property {number} speed         Times real time; 0: as fast as acknowledged.
@@ -227,10 +249,14 @@ export function readSimulatorOptions(argv) {
   const sensors = values.replay ? 1 : values.sensors
   const isFast = !values.replay && values.speed !== undefined && values.speed !== 1
   const from = values.from ?? (isFast ? Date.now() - PAST_MS : undefined)
+  const rate = values.rate ?? sensors
+  const isLive = from === undefined && !values.replay && rate > 0 && !values.reconcile
+  const hasPast = isLive && values.duration === 0 && values.shape !== 'plain'
   const options = /** @type {Options} */ ({
     ...values,
     sensors,
-    rate: values.rate ?? sensors,
+    rate,
+    backfill: values.backfill ?? (hasPast ? BACKFILL_MS : 0),
     connections: Math.min(sensors, values.connections ?? 10),
     from,
     to: values.to ?? (from === undefined ? Number.POSITIVE_INFINITY : Date.now()),
@@ -249,6 +275,8 @@ export function readSimulatorOptions(argv) {
 function contradiction(options) {
   const { from, to, rate, replay, reconcile, latePercent, duplicatePercent } = options
   if (from === undefined && to !== Number.POSITIVE_INFINITY) return '--to needs --from.'
+  const wrong = backfillFault(options)
+  if (wrong) return wrong
   if (from !== undefined) {
     if (replay) return 'A replay has the times of its file: leave --from out.'
     if (from < TIME_MS_MIN) return '--from is before the year 2000, which is never stored.'
@@ -268,5 +296,15 @@ function contradiction(options) {
   if (rate > SENSOR_RATE_MAX * options.sensors) {
     return `--reconcile takes at most ${SENSOR_RATE_MAX} messages a second of a sensor.`
   }
+  return undefined
+}
+
+/** @param {Options} options  @returns {string | undefined} */
+function backfillFault({ backfill, from, replay, rate, reconcile, shape }) {
+  if (backfill === 0) return undefined
+  if (from !== undefined || replay || rate === 0) return '--backfill is of a fleet in the present.'
+  if (reconcile) return 'A past that is filled besides cannot be reconciled: use --from.'
+  if (shape === 'plain') return 'Messages of the shape plain carry no time: they have no past.'
+  if (backfill > BACKFILL_MS_MAX) return '--backfill takes at most 31d: use --from for more.'
   return undefined
 }

@@ -64,6 +64,11 @@ export class Schedule {
     return { fromMs: this.at(0).timeMs, toMs: this.at(last).timeMs + 1 }
   }
 
+  /** How much of its turns was taken, 0 to 1. */
+  get doneShare() {
+    return this.#last > 0 ? Math.min(1, this.#turn / this.#last) : 1
+  }
+
   /** Whether the last turn was taken. */
   get isOver() {
     return this.#turn >= this.#last

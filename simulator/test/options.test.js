@@ -50,6 +50,12 @@ describe('options', () => {
     ['--reconcile', '--rate=1000', '--sensors=1'],
     ['--replay=x.csv', '--from=1h'],
     ['--replay=x.csv', '--reconcile'],
+    ['--backfill=1h', '--from=1h'],
+    ['--backfill=1h', '--replay=x.csv'],
+    ['--backfill=1h', '--rate=0'],
+    ['--backfill=1h', '--reconcile'],
+    ['--backfill=1h', '--shape=plain'],
+    ['--backfill=5w'],
   ])('do not go together: %s %s %s', (...args) => {
     expect(() => read(...args.filter(Boolean))).toThrow(SettingError)
   })

@@ -67,7 +67,12 @@ describeWith(missingPrograms(['prometheus']), 'dashboards of a platform in use',
 
   beforeAll(async () => {
     stack = await startStack()
-    const env = { MQTT_URL: stack.mqttUrl, RATE: '100', MALFORMED_PERCENT: '5' }
+    const env = {
+      MQTT_URL: stack.mqttUrl,
+      API_URL: stack.apiUrl,
+      RATE: '100',
+      MALFORMED_PERCENT: '5',
+    }
     simulator = spawn(process.execPath, [join(ROOT, 'simulator/src/main.js')], {
       stdio: 'ignore',
       env: { ...process.env, ...env },

@@ -34,7 +34,11 @@ describe('the parts', () => {
     expect(ingest.env).toMatchObject({ CQL_HOSTS: '127.0.0.1:9042', MQTT_LISTEN: '0.0.0.0:1883' })
     expect(api.env).toMatchObject({ INGEST_URL: 'http://127.0.0.1:9181', API_LISTEN: '[::1]:8080' })
     expect(api.healthUrl).toBe('http://[::1]:8080/health')
-    expect(simulator.env).toMatchObject({ MQTT_URL: 'mqtt://127.0.0.1:1883', SENSORS: '25' })
+    expect(simulator.env).toMatchObject({
+      MQTT_URL: 'mqtt://127.0.0.1:1883',
+      API_URL: 'http://127.0.0.1:8080',
+      SENSORS: '25',
+    })
   })
 
   test('leave the engine out where a database is given', () => {
