@@ -64,7 +64,8 @@ export function inside({ memory, listens, identity, member, edgeNodes, ...parts 
   const { shares } = memory
   /** @type {AnyBroker} */
   const broker = parts.broker ?? new Broker({ shares, logger: parts.logger })
-  const server = new MqttServer({ ...parts, broker, shares, member })
+  const onGone = (/** @type {object} */ connection) => edgeNodes?.closed(connection, 'offline')
+  const server = new MqttServer({ ...parts, broker, shares, member, onGone })
   if (edgeNodes) {
     edgeNodes.askRebirth = (topic) => {
       const payload = rebirthCommand(Date.now())
@@ -113,6 +114,7 @@ export function outside({ sink, memory, client, options, edgeNodes, logger }) {
   const external = new External({ sink, session, client, options, logger })
   if (edgeNodes) {
     edgeNodes.askRebirth = (topic) => external.publish(topic, rebirthCommand(Date.now()))
+    external.onClosed = () => edgeNodes.closed(session, 'unknown')
   }
   return {
     external,

@@ -51,6 +51,29 @@ describe('who may do what', () => {
   )
 })
 
+describe('the key of an edge node', () => {
+  const edges = parseTopics('spBv1.0/{group}/{type}/{node}[/{device}] in sparkplug-b')
+  const [own, ofDevice] = ['g∕n', 'g∕n∕d'].map((sensor) => grant(['write'], sensor))
+
+  test.each([
+    ...['spBv1.0/g/NBIRTH/n', 'spBv1.0/g/NDEATH/n', 'spBv1.0/g/NCMD/n', 'spBv1.0/g/NCMD/n/#'],
+    ...['spBv1.0/g/DDATA/n/d', 'spBv1.0/g/DCMD/n/d', 'spBv1.0/g/DCMD/n/+', 'spBv1.0/g/+/n/#'],
+  ])('is for %s', (topic) => {
+    expect(mayPublish(own, topic, edges)).toBe(true)
+    expect(maySubscribe(own, topic, edges)).toBe(true)
+    expect(mayPublish(ofDevice, topic, edges)).toBe(topic.endsWith('/d'))
+  })
+
+  test.each([
+    ...['spBv1.0/g/NBIRTH/m', 'spBv1.0/g/DDATA/m/n', 'spBv1.0/h/NCMD/n', 'spBv1.0/g/NCMD/+'],
+    ...['spBv1.0/+/NCMD/n', 'spBv1.0/g/NCMD/#', 'spBv1.0/g/#', 'spBv1.0/#', 'spBv1.0/STATE/host'],
+    ...['spBv1.0/g/NDATA/n/d/e', 'spBv1.0/g/+/+/n', 'sensors/g', 'sensors/g∕n∕d'],
+  ])('is not for %s', (topic) => {
+    expect(mayPublish(own, topic, edges)).toBe(false)
+    expect(maySubscribe(own, topic, edges)).toBe(false)
+  })
+})
+
 /** @type {Record<string, ReturnType<typeof grant>>} */
 const KEYS = {
   writer: grant(['write']),

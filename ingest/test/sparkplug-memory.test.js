@@ -93,6 +93,19 @@ describe('the memory for births', () => {
     expect(share.bytes).toBeLessThanOrEqual(100_000)
   })
 
+  test('is kept by those who are heard, however long ago they were born', () => {
+    const { take, clock } = edgeNodesOf(100_000)
+    const nodes = ['a', 'b', 'c', 'd']
+    for (const node of nodes) take(node, 'NBIRTH', birth(80))
+    clock.nowMs += SILENT_MS - 1
+    for (const node of nodes) take(node, 'NDATA', data)
+    clock.nowMs += SILENT_MS - 1
+    take('e', 'NBIRTH', birth(80))
+    const next = bytes(2, { alias: 0, double: 1 })
+    expect(nodes.map((node) => isNamed(take(node, 'NDATA', next)))).toEqual(nodes.map(() => true))
+    expect(isNamed(take('e', 'NDATA', data))).toBe(false)
+  })
+
   test('is given back by deaths, by smaller births, and by gaps', () => {
     const { share, take } = edgeNodesOf(100_000)
     take('a', 'NBIRTH', birth(1))
@@ -114,12 +127,28 @@ describe('the memory for births', () => {
 
   test('is not taken by names that no metric can have', () => {
     const { share, take } = edgeNodesOf(100_000)
-    const message = take('a', 'NBIRTH', bytes(0, born('x'.repeat(90_000), 1, 1)))
+    const message = take('a', 'NBIRTH', bytes(0, born('x'.repeat(10_000), 1, 1)))
     expect(message.original).toBeUndefined()
     expect(share.bytes).toBeLessThan(5_000)
+    // What is left of one is too long all the same.
     const { payload } = take('a', 'NDATA', bytes(1, { alias: 1, double: 1 }))
-    expect(payload.length).toBeLessThan(300)
+    expect(readPayload(payload).metrics[0].name).toBe('x'.repeat(129))
   })
+})
+
+test('what came is kept by itself, not as a part of what was read', () => {
+  const read = Buffer.from('what was read')
+  const parts = { origin: { settled() {} }, clientId: 'c', topic: 't', receivedMs: T, arrivedMs: 0 }
+  const copyOf = (/** @type {Buffer} */ part) => Buffer.from(part)
+  const plain = new Message({ ...parts, payload: read.subarray(0, 4) })
+  plain.detach(copyOf)
+  const more = Buffer.from('what was read, and more')
+  const completed = new Message({ ...parts, payload: read.subarray(0, 4) })
+  completed.complete(more)
+  completed.detach(copyOf)
+  expect(completed.payload).toBe(more)
+  read.fill('x')
+  expect([plain.payload, completed.original].map(String)).toEqual(['what', 'what'])
 })
 
 describe('rebirths', () => {

@@ -11,6 +11,7 @@ import pino from 'pino'
 import { carriesTime } from '../src/external/retained.js'
 import { replay } from '../src/http/replay.js'
 import { buildIngest, openSpool } from '../src/ingest.js'
+import { MESSAGE_BYTES } from '../src/message/message.js'
 import { Rights } from '../src/message/rights.js'
 import { outside } from '../src/source.js'
 import { REBIRTHS_AT_ONCE } from '../src/sparkplug/rebirth-pace.js'
@@ -168,6 +169,14 @@ describe('an edge node', () => {
     }
   })
 
+  test('has no device without a name: its birth says nothing of the edge node', async () => {
+    const { send, settle, storage, asked } = follow()
+    await send('NBIRTH', NBIRTH)
+    await settle('spBv1.0/g/DBIRTH/n/', '', by(bytes(1, born('false', 1, 1))))
+    await send('NDATA', bytes(2, { alias: 1, double: 21 }))
+    expect([stored(storage).length, letters(storage).length, asked.length]).toEqual([1, 2, 1])
+  })
+
   test('has a device whose name no sensor can have, and is followed all the same', async () => {
     const { send, asked, storage } = follow()
     await send('NBIRTH', NBIRTH)
@@ -206,6 +215,23 @@ describe('a connection', () => {
     expect([stored(storage).length, letters(storage).length]).toEqual([2, 1])
   })
 
+  test('that is gone takes with it what came by it, and nothing else', async () => {
+    const { send, edgeNodes, memory, settle } = follow()
+    const [one, other] = [{ bytesInFlight: 0 }, { bytesInFlight: 0 }]
+    await send('NBIRTH', NBIRTH, { sender: one })
+    const { bytes: held } = memory.shares.edgeNodes
+    await settle('spBv1.0/g/NBIRTH/m', '', by(NBIRTH, { sender: one }))
+    await send('NBIRTH', NBIRTH, { sender: other })
+    edgeNodes.closed({}, 'offline')
+    edgeNodes.closed(one, 'offline')
+    expect([edgeNodes.countOf('online'), edgeNodes.countOf('offline')]).toEqual([1, 1])
+    edgeNodes.closed(other, 'unknown')
+    expect([edgeNodes.countOf('unknown'), edgeNodes.countOf('offline')]).toEqual([1, 1])
+    edgeNodes.closed(one, 'unknown')
+    expect(edgeNodes.countOf('offline')).toBe(1)
+    expect(memory.shares.edgeNodes.bytes).toBeLessThan(2 * held)
+  })
+
   test('is another one for each connection to a broker that exists already', async () => {
     const { session, send, asked } = follow()
     await send('NBIRTH', NBIRTH)
@@ -229,6 +255,9 @@ describe('a message', () => {
     expect(await replayAll(later)).toMatchObject({ replayed: 1, refused: [] })
     expect(stored(storage)).toContainEqual([NODE, 'temp', 1, 21])
     expect(later.edgeNodes.counts.births).toBe(1)
+    // To be replayed changes nothing of what is known.
+    await later.send('NDATA', bytes(1, { alias: 1, double: 22 }))
+    expect([later.asked, stored(storage).at(-1)?.[1]]).toEqual([[], 'other'])
   })
 
   test('has them in the spool: it is stored by an ingest that never heard the birth', async () => {
@@ -283,6 +312,9 @@ describe('a message', () => {
     const message = accept(topic('NDATA'), '', by(payload))
     expect(message.payload.length).toBeGreaterThan(payload.length)
     expect(message.original).toEqual(payload)
+    expect(message.bytes).toBe(
+      message.topic.length + payload.length + message.payload.length + MESSAGE_BYTES,
+    )
     expect(memory.shares.qos0.bytes).toBeGreaterThanOrEqual(payload.length + message.payload.length)
     await until(() => {
       for (const request of storage.requests) request.end()
@@ -392,7 +424,11 @@ test('an edge node that is connected hears that a rebirth is asked for; hosts he
     ['temp', 20],
     ['temp', 22],
   ])
+  expect(ingest.edgeNodes.countOf('online')).toBe(1)
+  const { bytes: held } = ingest.memory.shares.edgeNodes
   client.end()
+  await until(() => ingest.edgeNodes.countOf('offline') === 1)
+  expect(ingest.memory.shares.edgeNodes.bytes).toBeLessThan(held)
   host.end()
   await ingest.stop()
 })
@@ -440,6 +476,10 @@ test('behind a broker that exists already each process hears all edge nodes, and
   connection.publish(0, { topic: topic('NDATA'), payload: data, qos: 0 })
   await until(() => letters(storage).length === 2)
   expect(stored(storage)).toEqual([])
+  connection.publish(0, { topic: topic('NBIRTH'), payload: NBIRTH, qos: 0 })
+  await until(() => edgeNodes.countOf('online') === 1)
+  connection.socket.destroy()
+  await until(() => edgeNodes.countOf('unknown') === 1)
   await source.stop(0)
   parts.writer.stop()
   parts.registry.stop()

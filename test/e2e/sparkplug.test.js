@@ -1,19 +1,17 @@
 // Edge nodes of Sparkplug with a real MQTT client, while ingest, the engine and they themselves are
 // killed: each value that is stored has its name and is there once, and what was sent while nothing
 // that takes it was killed is stored.
-import { setTimeout as delay } from 'node:timers/promises'
 import { writePayload } from '@sandglass/common/formats/sparkplug/write'
 import { unaccounted } from '../support/accounts.js'
-import { EdgeClient } from '../support/edge-client.js'
+import { areFollowed, EdgeClient, metricOf, publishData, storedOf } from '../support/edge-client.js'
 import { Ledger } from '../support/ledger.js'
 import { startStack } from '../support/stack.js'
-import { getJson, scanMeasurements } from '../support/stored.js'
+import { getJson } from '../support/stored.js'
 import { until } from '../support/until.js'
 
 const SEED = Number(process.env.SEED ?? Date.now() % 1_000_000)
 const TEMPLATE = 'spBv1.0/{group}/{type}/{node}[/{device}] in sparkplug-b'
 const ENV = { TOPIC_TEMPLATES: TEMPLATE }
-const EVERY_MS = 10
 
 /** Numbers from 0 to 1 that a seed repeats. @param {number} seed */
 function seeded(seed) {
@@ -26,42 +24,10 @@ function seeded(seed) {
 
 /** @typedef {import('../support/stack.js').Stack} Stack */
 
-/** @param {Stack} stack  @param {string} name  Of a metric. */
-async function metric(stack, name) {
-  const text = await (await fetch(`${stack.ingestUrl}/metrics`)).text()
-  const values = [...text.matchAll(new RegExp(`^sandglass_ingest_${name}(?:{[^}]*})? (.*)$`, 'gm'))]
-  return values.reduce((sum, [, value]) => sum + Number(value), 0)
-}
-
-/** @param {EdgeClient[]} nodes  @param {number} count  @param {boolean} isCertain */
-async function publish(nodes, count, isCertain) {
-  for (let round = 0; round < count; round++) {
-    for (const node of nodes) node.data(isCertain)
-    await delay(EVERY_MS)
-  }
-}
-
-/** Whether births have come since all are connected. @param {Stack} stack @param {number} count */
-async function areFollowed(stack, count) {
-  await until('all are followed', async () => {
-    const text = await (await fetch(`${stack.ingestUrl}/metrics`)).text()
-    const values = [...text.matchAll(/sparkplug_edge_nodes{state="online"[^}]*} (\d+)/g)]
-    return values.reduce((sum, [, value]) => sum + Number(value), 0) === count
-  })
-}
-
 /** @param {Stack} stack  @param {Ledger} ledger */
 async function expectStored(stack, ledger) {
   await stack.emptied()
-  const client = await stack.clientAgain()
-  const report = await until(
-    'all is stored that had to be',
-    async () => {
-      const found = ledger.compare(await scanMeasurements(client, stack.keyspace))
-      return found.lost.length === 0 && found
-    },
-    { everyMs: 200 },
-  )
+  const report = await storedOf(await stack.clientAgain(), stack.keyspace, ledger)
   expect({ SEED, ...report }).toMatchObject({ SEED, lost: [], doubled: [], foreign: [] })
   expect(unaccounted(await stack.stats())).toBe(0)
 }
@@ -86,7 +52,7 @@ describe('edge nodes', () => {
           random,
         }),
     )
-    await areFollowed(stack, 3)
+    await areFollowed(stack.ingestUrl, 3)
   })
   afterAll(async () => {
     await Promise.all(nodes.map((node) => node.end()))
@@ -94,32 +60,32 @@ describe('edge nodes', () => {
   })
 
   test('are stored by name, through kill -9 of ingest, of the engine, and of themselves', async () => {
-    await publish(nodes, 50, true)
+    await publishData(nodes, 50, true)
     // The database is away, and messages wait in the spool; ingest dies with them there.
     await stack.databaseAway()
-    await publish(nodes, 30, true)
+    await publishData(nodes, 30, true)
     await until('all is in the spool', async () => {
       const { held, spooled } = await stack.stats()
       return held === 0 && spooled > 0
     })
     await stack.part('ingest').kill9()
-    await publish(nodes, 20, false)
+    await publishData(nodes, 20, false)
     stack.part('ingest').spawn()
     await stack.databaseBack()
     await stack.part('ingest').healthy()
-    await areFollowed(stack, 3)
-    await publish(nodes, 50, true)
+    await areFollowed(stack.ingestUrl, 3)
+    await publishData(nodes, 50, true)
     // They lose their connections, now and then in the midst of what they send.
     for (let round = 0; round < 6; round++) {
-      await publish(nodes, 5, false)
+      await publishData(nodes, 5, false)
       const node = nodes[Math.floor(random() * nodes.length)]
       const { connects } = node
       node.cut()
       await until('it is back', () => node.isConnected && node.connects > connects)
     }
-    await publish(nodes, 20, true)
+    await publishData(nodes, 20, true)
     await expectStored(stack, ledger)
-    expect(await metric(stack, 'sparkplug_rebirths_total')).toBe(0)
+    expect(await metricOf(stack.ingestUrl, 'sparkplug_rebirths_total')).toBe(0)
   })
 
   test('are asked for their births when a message is lost; what has no name is a dead letter', async () => {
@@ -128,10 +94,10 @@ describe('edge nodes', () => {
     // One alone may have no metric.
     for (let count = 0; count < 5; count++) node.data(false)
     await until('it is asked', () => node.rebirths === 1)
-    await areFollowed(stack, 3)
-    await publish(nodes, 20, true)
+    await areFollowed(stack.ingestUrl, 3)
+    await publishData(nodes, 20, true)
     await expectStored(stack, ledger)
-    expect(await metric(stack, 'sparkplug_gaps_total')).toBe(1)
+    expect(await metricOf(stack.ingestUrl, 'sparkplug_gaps_total')).toBe(1)
     const { items } = await getJson(`${stack.apiUrl}/v1/dead-letters`)
     expect(items.length).toBeGreaterThan(0)
     for (const { topic, format, reason } of items) {
@@ -187,10 +153,10 @@ test('edge nodes of several processes are each asked by way of the broker of all
   try {
     await until('all are connected', () => nodes.every(({ connects }) => connects === 1))
     // Some data have no metric, and ask for nothing less.
-    await publish(nodes, 5, false)
+    await publishData(nodes, 5, false)
     await until('all are asked', () => nodes.every(({ rebirths }) => rebirths === 1))
-    await areFollowed(stack, nodes.length)
-    await publish(nodes, 20, true)
+    await areFollowed(stack.ingestUrl, nodes.length)
+    await publishData(nodes, 20, true)
     await expectStored(stack, ledger)
     expect(nodes.map(({ rebirths }) => rebirths)).toEqual(nodes.map(() => 1))
   } finally {

@@ -1,10 +1,13 @@
 // An edge node of Sparkplug with a real MQTT client: it has a will, sends its births whenever it is
 // connected or asked for them, and data in between. All at QoS 0, as the specification says.
 
+import { setTimeout as delay } from 'node:timers/promises'
 import { EdgeNode } from '@sandglass/common/formats/sparkplug/edge-node'
 import { readPayload } from '@sandglass/common/formats/sparkplug/payload'
 import { sensorId } from '@sandglass/common/sensor'
 import mqtt from 'mqtt'
+import { scanMeasurements } from './stored.js'
+import { until } from './until.js'
 
 /** @typedef {import('@sandglass/common/formats/sparkplug/edge-node').Publication} Publication */
 
@@ -115,4 +118,55 @@ export class EdgeClient {
   async end() {
     await this.#client.endAsync(true)
   }
+}
+
+/** How long an edge node waits after a message, in milliseconds. */
+const EVERY_MS = 10
+
+/** @param {EdgeClient[]} nodes  @param {number} count  @param {boolean} isCertain */
+export async function publishData(nodes, count, isCertain) {
+  for (let round = 0; round < count; round++) {
+    for (const node of nodes) node.data(isCertain)
+    await delay(EVERY_MS)
+  }
+}
+
+/**
+ * The sum of a metric of ingest, over its processes.
+ *
+ * @param {string} url  Of ingest's HTTP.
+ * @param {string} name
+ * @param {string} [label]
+ */
+export async function metricOf(url, name, label = '') {
+  const text = await (await fetch(`${url}/metrics`)).text()
+  const lines = text.matchAll(new RegExp(`^sandglass_ingest_${name}(?:{([^}]*)})? (.*)$`, 'gm'))
+  const values = [...lines].filter(([, labels = '']) => labels.includes(label))
+  return values.reduce((sum, [, , value]) => sum + Number(value), 0)
+}
+
+/** Waits until ingest knows the births of so many. @param {string} url  @param {number} count */
+export async function areFollowed(url, count) {
+  await until('all edge nodes are followed', async () => {
+    return (await metricOf(url, 'sparkplug_edge_nodes', 'state="online"')) === count
+  })
+}
+
+/**
+ * All that had to be is stored, once, under its own name.
+ *
+ * @param {import('cassandra-driver').Client} client
+ * @param {string} keyspace
+ * @param {import('./ledger.js').Ledger} ledger
+ * @returns {Promise<{ lost: string[], doubled: string[], foreign: string[] }>}
+ */
+export async function storedOf(client, keyspace, ledger) {
+  return until(
+    'all is stored that had to be',
+    async () => {
+      const found = ledger.compare(await scanMeasurements(client, keyspace))
+      return found.lost.length === 0 && found
+    },
+    { everyMs: 200 },
+  )
 }

@@ -67,6 +67,7 @@ export class MqttServer {
   #clock
   #keyWatch
   #member
+  #onGone
   /** @type {Set<Connection>} */
   #connections = new Set()
   /** What has connected, whether or not it has said a word. @type {Set<Line>} */
@@ -95,6 +96,7 @@ export class MqttServer {
    * @param {import('../sensors/statuses.js').Statuses} [parts.statuses]
    * @param {import('@sandglass/common/topics').Topics} parts.topics
    * @param {import('../processes/member.js').Member} [parts.member]  Of several processes.
+   * @param {(connection: Connection) => void} [parts.onGone]  Called when a connection is closed.
    * @param {number} [parts.doors]  By how many connections come in: each takes one a turn.
    * @param {import('pino').Logger} parts.logger
    * @param {Clock} [parts.clock]
@@ -106,6 +108,7 @@ export class MqttServer {
     this.access = access
     this.topics = parts.topics
     this.#member = parts.member
+    this.#onGone = parts.onGone
     this.sessions = new Sessions({
       share: shares.sessions,
       onEnd: ({ name }) => broker.forget(name),
@@ -386,6 +389,7 @@ export class MqttServer {
   removed(connection, reason) {
     this.#connections.delete(connection)
     this.#waiting.delete(connection)
+    this.#onGone?.(connection)
     const { session, heardMs } = connection
     if (session) this.sessions.leave(session, connection, heardMs, this.clockMs())
     this.#logger.debug({ client: session?.clientId, reason }, 'connection closed')

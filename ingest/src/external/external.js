@@ -82,6 +82,8 @@ export class External {
     this.redeliveries = 0
     /** Retained messages without a time of their own. */
     this.retainedIgnored = 0
+    /** Called when a connection by which messages came is closed. @type {() => void} */
+    this.onClosed = () => {}
     this.#sink = sink
     this.#session = session
     this.#logger = logger
@@ -198,6 +200,7 @@ export class External {
     this.#acknowledgements.close()
     this.#acknowledgements = undefined
     this.#session.closed(this.#heardMs)
+    this.onClosed()
   }
 
   /** @param {string} reason */

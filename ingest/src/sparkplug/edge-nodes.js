@@ -29,6 +29,9 @@ const NODES_AT_LEAST = 4
 /** An edge node that was silent for so long makes room for another one, in milliseconds. */
 export const SILENT_MS = 60_000
 
+/** Stands for the connection of what comes without one. */
+const NOBODY = {}
+
 /** @typedef {import('@sandglass/common/formats/sparkplug/session').Session} Session */
 /** @typedef {import('@sandglass/common/formats/sparkplug/session').MessageType} MessageType */
 /** @typedef {import('@sandglass/common/formats/sparkplug/session').Outcome} Outcome */
@@ -41,16 +44,17 @@ export const SILENT_MS = 60_000
  * @property {Session} session
  * @property {number} bytes  That are taken for it.
  * @property {number} heardMs  By the clock that only goes forward.
- * @property {number} connection  By which it was heard last, and
+ * @property {Connection | undefined} connection  By which it was heard last, and
  * @property {number} visit  which of that session.
  */
+
+/** @typedef {{ nodes: Set<EdgeNode> }} Connection  With those that were heard by it last. */
 
 export class EdgeNodes {
   /** By the topic of their commands, the one that was silent for longest first. */
   #nodes = /** @type {Map<string, EdgeNode>} */ (new Map())
-  /** @type {WeakMap<object, number>} */
+  /** @type {WeakMap<object, Connection>} */
   #connections = new WeakMap()
-  #nextConnection = 1
   #topics
   #share
   #pace
@@ -79,6 +83,19 @@ export class EdgeNodes {
     }
     /** Asks the edge node that listens to a topic for its births. */
     this.askRebirth = (/** @type {string} */ _topic) => {}
+  }
+
+  /**
+   * A connection is gone: what came by it is not believed any more, and its memory is free.
+   *
+   * @param {object} connection  Of a client, or the session at a broker that exists already.
+   * @param {'offline' | 'unknown'} state  Of its edge nodes from now on; who is dead stays so.
+   */
+  closed(connection, state) {
+    for (const node of this.#connections.get(connection)?.nodes ?? []) {
+      if (node.session.state === 'offline') continue
+      this.#keep(node, { ...lostSession(node.session), state })
+    }
   }
 
   /** How many are in a state. @param {Session['state']} state */
@@ -162,7 +179,8 @@ export class EdgeNodes {
     if (!this.#makeRoom(bytes) || !this.#share.take(bytes)) return undefined
     const session = unknownSession()
     const heardMs = this.#now()
-    const node = { sensorId: id, session, bytes, heardMs, connection: 0, visit: 0 }
+    /** @type {EdgeNode} */
+    const node = { sensorId: id, session, bytes, heardMs, connection: undefined, visit: 0 }
     this.#nodes.set(commands, node)
     return node
   }
@@ -173,7 +191,7 @@ export class EdgeNodes {
     const isLarge = sessionBytes(session) > this.#share.bytesMax / NODES_AT_LEAST
     if (moreBytes <= 0) {
       this.#share.give(-moreBytes)
-    } else if (isLarge || !this.#makeRoom(moreBytes, node)) {
+    } else if (isLarge || !this.#makeRoom(moreBytes)) {
       // Its values are stored as they come; what it says by alias cannot be.
       this.#share.refused++
       this.#keep(node, { ...lostSession(session), askedMs: this.#now() })
@@ -185,19 +203,15 @@ export class EdgeNodes {
     node.session = session
   }
 
-  /**
-   * Forgets edge nodes that are silent until there is room.
-   *
-   * @param {number} bytes
-   * @param {EdgeNode} [except]
-   */
-  #makeRoom(bytes, except) {
+  /** Forgets edge nodes that are silent until there is room. @param {number} bytes */
+  #makeRoom(bytes) {
     const { bytesMax } = this.#share
     for (const [commands, node] of this.#nodes) {
       if (this.#share.bytes + bytes <= bytesMax) return true
-      if (node === except || this.#now() - node.heardMs < SILENT_MS) return false
+      if (this.#now() - node.heardMs < SILENT_MS) return false
       this.#nodes.delete(commands)
       this.#share.give(node.bytes)
+      node.connection?.nodes.delete(node)
     }
     return this.#share.bytes + bytes <= bytesMax
   }
@@ -209,17 +223,20 @@ export class EdgeNodes {
 
   /** @param {EdgeNode} node  @param {Message} message */
   #bind(node, message) {
+    node.connection?.nodes.delete(node)
     node.connection = this.#connectionOf(message)
+    node.connection.nodes.add(node)
     node.visit = message.visit
   }
 
-  /** A number for each connection, which keeps nothing of it. @param {Message} message */
+  /** @param {Message} message  @returns {Connection} */
   #connectionOf({ sender, session }) {
-    const connection = sender ?? session
-    if (!connection) return 0
+    const connection = sender ?? session ?? NOBODY
     const known = this.#connections.get(connection)
-    if (known !== undefined) return known
-    this.#connections.set(connection, this.#nextConnection)
-    return this.#nextConnection++
+    if (known) return known
+    /** @type {Connection} */
+    const added = { nodes: new Set() }
+    this.#connections.set(connection, added)
+    return added
   }
 }

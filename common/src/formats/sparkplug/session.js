@@ -149,11 +149,7 @@ export function isFollowable({ seq }) {
  * @returns {Session}
  */
 function afterDeath(session, bdSeq) {
-  const isOfBefore =
-    session.state === 'online' &&
-    session.bdSeq !== undefined &&
-    bdSeq !== undefined &&
-    bdSeq !== session.bdSeq
+  const isOfBefore = session.bdSeq !== undefined && bdSeq !== undefined && bdSeq !== session.bdSeq
   // The will of a connection before that of the birth comes late when a broker notices late.
   if (isOfBefore) return session
   return { ...UNKNOWN, state: 'offline' }

@@ -49,6 +49,14 @@ describe('a topic', () => {
     expect(TOPICS.formatOf(topic)).toBeUndefined()
   })
 
+  test('of which the sensor can have no such name has no sender', () => {
+    for (const group of ['x'.repeat(127), 'a∕b', '', 'a\u202e']) {
+      expect([group, TOPICS.senderOf(`spBv1.0/${group}/NDATA/n`)]).toEqual([group, undefined])
+    }
+    // The device may have any: its edge node is followed all the same.
+    expect(TOPICS.senderOf(`spBv1.0/g/DDATA/n/${'x'.repeat(200)}`)?.owner).toBe('g∕n')
+  })
+
   test('of commands is of the edge node that may hear them', () => {
     expect(TOPICS.sensorOf('spBv1.0/g/NCMD/n')).toBe('g∕n')
     expect(TOPICS.ownerOf('spBv1.0/g/DCMD/n/+')).toBe('g∕n')

@@ -168,6 +168,28 @@ describe('what comes without a birth', () => {
     expect(asks.flatMap((one, at) => (one ? [at] : []))).toEqual([0, 30, 60])
   })
 
+  test('of a device asks for its birth once, also where it has names', () => {
+    const named = message(
+      'DDATA',
+      { seq: 1, metrics: [{ name: 'flow', datatype: Double, double: 1 }] },
+      'd',
+    )
+    expect(run([NBIRTH, named, ddata(2, 5), ddata(3, 5)])).toMatchObject([
+      { asks: false },
+      { stored: { flow: 1 }, asks: true },
+      { asks: false },
+      { asks: false },
+    ])
+  })
+
+  test('is left as it is where a birth has nothing to add', () => {
+    const known = { name: 'temp', datatype: Double, double: 1 }
+    const one = message('NDATA', { seq: 1, metrics: [known, { name: 'x' }] })
+    const { session } = step(unknownSession(), NBIRTH, 0)
+    const { metrics } = step(session, one, 0)
+    expect(metrics.map((metric, at) => metric === one.payload.metrics[at])).toEqual([true, true])
+  })
+
   test('of a device asks for its birth, too', () => {
     expect(run([NBIRTH, ddata(1, 5)])[1]).toMatchObject({
       state: 'online',
