@@ -38,6 +38,16 @@ const variables = [
       { selector: 'metric', text: '__value', type: string },
     ],
   }),
+  choice({
+    name: 'unit',
+    label: 'Unit',
+    path: `/v1/sensors/${the('sensor')}/latest`,
+    parameters: { metric: the('metric') },
+    columns: [
+      { selector: 'symbol', text: '__text', type: string },
+      { selector: 'symbol', text: '__value', type: string },
+    ],
+  }),
 ]
 
 /**
@@ -67,7 +77,7 @@ const lines = (frame, aggregates) =>
 const series = [
   lines(
     {
-      title: `${the('metric')} of ${the('sensor:text')}`,
+      title: `${the('metric')} of ${the('sensor:text')} [${the('unit')}]`,
       description: 'Average, least and greatest of each window, which is as long as fits the page.',
       width: 24,
     },
@@ -75,7 +85,7 @@ const series = [
   ),
   lines(
     {
-      title: 'Percentiles',
+      title: `Percentiles [${the('unit')}]`,
       description:
         'Half of the values of a window are below p50, all but one in a hundred below p99.',
       width: 12,
@@ -102,6 +112,8 @@ const newest = [
     columns: [
       { selector: 'metric', text: 'metric', type: string },
       { selector: 'v', text: 'value', type: string },
+      { selector: 'symbol', text: 'unit', type: string },
+      { selector: 'label', text: 'label', type: string },
       { selector: 't', text: 'measured', type: time },
       { selector: 'received', text: 'received', type: time },
     ],
@@ -116,6 +128,7 @@ const newest = [
     columns: [
       { selector: 'sensor', text: 'sensor', type: string },
       { selector: 'v', text: 'value', type: string },
+      { selector: 'symbol', text: 'unit', type: string },
       { selector: 't', text: 'measured', type: time },
     ],
   }),

@@ -114,11 +114,11 @@ describeWith(missingPrograms(['prometheus']), 'dashboards of a platform in use',
     const variables = { part: '', __from: `${nowMs - 3_600_000}`, __to: `${nowMs + 3_600_000}` }
 
     test('every choice has something to choose, which the next one is asked with', async () => {
-      expect(choices.map(({ name }) => name)).toEqual(['sensor', 'metric'])
+      expect(choices.map(({ name }) => name)).toEqual(['sensor', 'metric', 'unit'])
       for (const { name, question } of choices) {
         const [row] = await until(`something to choose of ${name}`, async () => {
           const found = await askApi(stack.apiUrl, question, variables)
-          return found.length > 0 && found
+          return found.length > 0 && found[0].__text !== undefined && found
         })
         expect(row.__text).toEqual(expect.any(String))
         variables[name] = String(row.__value)
@@ -126,14 +126,19 @@ describeWith(missingPrograms(['prometheus']), 'dashboards of a platform in use',
     })
 
     test.each(questions)(
-      '$name: is answered with rows of which every column is filled',
+      '$name: is answered with rows of which every column is filled, as far as something is known',
       async ({ target }) => {
         const rows = await until('rows', async () => {
           const found = await askApi(stack.apiUrl, target, variables)
           return found.length > 0 && found
         })
-        for (const { text, type } of target.columns) {
-          const other = rows.map((row) => row[text]).filter((value) => !suits(type, value))
+        for (const { text, type, selector } of target.columns) {
+          // Not every metric has a unit.
+          const values = rows
+            .map((row) => row[text])
+            .filter((value) => value !== undefined || !['symbol', 'label'].includes(selector))
+          expect({ text, count: values.length > 0 }).toEqual({ text, count: true })
+          const other = values.filter((value) => !suits(type, value))
           expect({ text, other }).toEqual({ text, other: [] })
         }
       },
