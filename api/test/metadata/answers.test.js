@@ -193,6 +193,9 @@ describe('what numbers mean', () => {
       ...said,
       said: { sensor: said, device: { unit: 'kPa' } },
     })
+    await store.putMetricOfSensor(sensorId('moved'), 'pressure', { unit: 'mbar' })
+    await imported('ndjson', JSON.stringify({ sensor: 'moved', about }))
+    expect((await get('/v1/sensors/moved/metrics/pressure')).unit).toBe('mbar')
   })
 
   test.each([
