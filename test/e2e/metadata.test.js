@@ -1,5 +1,5 @@
-// What numbers mean, through the whole platform: told by a device, said by a person, carried through
-// restarts, the spool and a move to another platform.
+// What numbers mean, through the whole platform: told by a device, said by a person, and carried
+// through restarts, the spool and a move to another platform.
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import { sensorId } from '@sandglass/common/sensor'
 import mqtt from 'mqtt'
