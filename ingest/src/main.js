@@ -98,13 +98,13 @@ const upOrDown = (isUp) => (isUp ? 'up' : 'down')
  * @returns {import('./source.js').Source}
  */
 function openSource({ pipeline: sink, statuses, memory, edgeNodes }, database, logger) {
-  const { topicTemplates: topics } = options
+  const { topicTemplates: topics, sparkplugHost: host } = options
   if (options.mqttUrl) {
     const client = clientOptionsOf(options, process.env, hostname())
     const { mqttShare: share, lineTopic } = options
     const onEmpty = options.mqttLeave ? () => process.kill(process.pid, 'SIGTERM') : undefined
     const external = { share, topics, lineTopic, onEmpty }
-    return outside({ sink, memory, client, options: external, edgeNodes, logger })
+    return outside({ sink, memory, client, options: external, edgeNodes, host, logger })
   }
   const access = options.requireKeys
     ? new Access({ keys: new KeyStore({ database, logger }), topics })
@@ -128,6 +128,7 @@ function openSource({ pipeline: sink, statuses, memory, edgeNodes }, database, l
     access,
     statuses,
     edgeNodes,
+    host,
     topics,
     logger,
   })

@@ -19,6 +19,7 @@ import { CLASS_DEFAULT, CLASS_NAMES } from '@sandglass/common/schema'
 import { lineTopic, topicTemplates } from '@sandglass/common/topics'
 import { UNPACKED_BYTES_MAX } from './http/body.js'
 import { SETTLE_MS } from './sensors/placement.js'
+import { hostId } from './sparkplug/host-state.js'
 
 const KIB = 1024
 const MIB = 1024 * KIB
@@ -140,6 +141,11 @@ export const options = [
   },
   topicTemplates,
   lineTopic,
+  {
+    flag: '--sparkplug-host <id>',
+    help: 'tells edge nodes of Sparkplug that wait for this primary host that it is online',
+    parse: hostId,
+  },
   {
     flag: '--packet-bytes-max <size>',
     help: 'largest MQTT packet; a connection that sends a larger one is closed',

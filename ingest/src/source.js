@@ -8,6 +8,7 @@ import { Broker } from './broker/broker.js'
 import { MqttServer } from './broker/server.js'
 import { Sessions } from './broker/sessions.js'
 import { External } from './external/external.js'
+import { HostState } from './sparkplug/host-state.js'
 
 /** @typedef {import('./broker/server.js').Sink} Sink */
 /** @typedef {import('./memory.js').MemoryBudget} MemoryBudget */
@@ -53,6 +54,7 @@ import { External } from './external/external.js'
  * @param {import('./broker/entrance/access.js').Access} [parts.access]
  * @param {import('./sensors/statuses.js').Statuses} parts.statuses
  * @param {EdgeNodes} [parts.edgeNodes]
+ * @param {string} [parts.host]  Id of a primary host of Sparkplug.
  * @param {import('@sandglass/common/topics').Topics} parts.topics
  * @param {Logger} parts.logger
  * @param {import('./broker/server.js').Clock} [parts.clock]
@@ -60,24 +62,27 @@ import { External } from './external/external.js'
  * @param {number} [parts.doors]  By how many connections come in.
  * @param {import('./processes/member.js').Member} [parts.member]  Of several processes.
  */
-export function inside({ memory, listens, identity, member, edgeNodes, ...parts }) {
+export function inside({ memory, listens, identity, member, edgeNodes, host, ...parts }) {
   const { shares } = memory
   /** @type {AnyBroker} */
   const broker = parts.broker ?? new Broker({ shares, logger: parts.logger })
   const onGone = (/** @type {object} */ connection) => edgeNodes?.closed(connection, 'offline')
   const server = new MqttServer({ ...parts, broker, shares, member, onGone })
+  /** @param {Omit<Published, 'bytes'>} what */
+  const tell = (what) => broker.publish({ ...what, bytes: what.topic.length + what.payload.length })
   if (edgeNodes) {
-    edgeNodes.askRebirth = (topic) => {
-      const payload = rebirthCommand(Date.now())
-      const bytes = topic.length + payload.length
-      broker.publish({ topic, payload, qos: 0, retain: false, bytes })
-    }
+    edgeNodes.askRebirth = (topic) =>
+      tell({ topic, payload: rebirthCommand(Date.now()), qos: 0, retain: false })
   }
+  // The broker of several processes hears it from one. When it stops, all connections end.
+  const state = (member?.index ?? 0) === 0 ? stateOf(host) : undefined
+  state?.begin(Date.now())
   return {
     broker,
     server,
     async start() {
       await broker.start(server.sessions)
+      if (state) tell(state.online)
       /** @type {string[]} */
       const places = []
       for (const one of listens) {
@@ -96,6 +101,9 @@ export function inside({ memory, listens, identity, member, edgeNodes, ...parts 
   }
 }
 
+/** @param {string} [host] */
+const stateOf = (host) => (host === undefined ? undefined : new HostState(host))
+
 /**
  * One that exists already.
  *
@@ -105,13 +113,15 @@ export function inside({ memory, listens, identity, member, edgeNodes, ...parts 
  * @param {import('./external/client.js').ClientOptions} parts.client
  * @param {import('./external/external.js').ExternalOptions} parts.options
  * @param {EdgeNodes} [parts.edgeNodes]
+ * @param {string} [parts.host]  Id of a primary host of Sparkplug.
  * @param {Logger} parts.logger
  */
-export function outside({ sink, memory, client, options, edgeNodes, logger }) {
+export function outside({ sink, memory, client, options, edgeNodes, host, logger }) {
   const sessions = new Sessions({ share: memory.shares.sessions })
   // A broker does not say who published: its messages have its address for a client.
   const session = sessions.create(undefined, client.url, performance.now())
-  const external = new External({ sink, session, client, options, logger })
+  const state = stateOf(host)
+  const external = new External({ sink, session, client, options, state, logger })
   if (edgeNodes) {
     edgeNodes.askRebirth = (topic) => external.publish(topic, rebirthCommand(Date.now()))
     external.onClosed = () => edgeNodes.closed(session, 'unknown')

@@ -1,5 +1,6 @@
 // Edge nodes of Sparkplug at a broker that exists already, whose messages two processes hear: each
 // of them, the broker and the edge nodes are killed; each value that is stored has its name, once.
+import mqtt from 'mqtt'
 import { areFollowed, EdgeClient, metricOf, publishData, storedOf } from '../support/edge-client.js'
 import { Ledger } from '../support/ledger.js'
 import { openMosquitto } from '../support/mosquitto.js'
@@ -37,7 +38,8 @@ describeWith(missingPrograms(['mosquitto']), 'edge nodes at mosquitto', () => {
     broker = await openMosquitto(stack.directory)
     await broker.start()
     const url = `mqtt://${broker.host}:${broker.port}`
-    const env = { MQTT_URL: url, TOPIC_TEMPLATES: TEMPLATE, ...UNSPOOLED }
+    const own = { TOPIC_TEMPLATES: TEMPLATE, SPARKPLUG_HOST: 'sandglass' }
+    const env = { MQTT_URL: url, ...own, ...UNSPOOLED }
     processes = [await stack.addIngest('one', env), await stack.addIngest('two', env)]
     urls = processes.map(({ options }) => new URL('/', options.healthUrl).origin)
     await Promise.all(processes.map((part) => part.start()))
@@ -93,6 +95,30 @@ describeWith(missingPrograms(['mosquitto']), 'edge nodes at mosquitto', () => {
     await broker.start()
     await until('all are connected', () => nodes.every((node, at) => node.connects > connects[at]))
     // One that was first to connect may have said its births before we listened: then it is asked.
+    await until('all are followed', async () => {
+      await publishData(nodes, 1, false)
+      const online = urls.map((url) => metricOf(url, 'sparkplug_edge_nodes', 'state="online"'))
+      return (await Promise.all(online)).every((count) => count === nodes.length)
+    })
+    await publishData(nodes, 20, true)
+    await expectStored()
+  })
+
+  test('hear that their host is there, whichever process of it dies', async () => {
+    const watcher = await mqtt.connectAsync(`mqtt://${broker.host}:${broker.port}`)
+    /** @type {boolean[]} */
+    const heard = []
+    watcher.on('message', (_topic, payload) => heard.push(JSON.parse(payload.toString()).online))
+    await watcher.subscribeAsync('spBv1.0/STATE/sandglass', { qos: 1 })
+    await until('it is online', () => heard.at(-1) === true)
+    const [one, two] = processes
+    await one.kill9()
+    await until('its will is contradicted', () => heard.includes(false) && heard.at(-1))
+    await two.kill9()
+    await until('nobody is there', () => heard.at(-1) === false)
+    await Promise.all(processes.map((part) => part.start()))
+    await until('it is online again', () => heard.at(-1) === true)
+    await watcher.endAsync()
     await until('all are followed', async () => {
       await publishData(nodes, 1, false)
       const online = urls.map((url) => metricOf(url, 'sparkplug_edge_nodes', 'state="online"'))

@@ -52,6 +52,7 @@ const REASONS = {
  * @property {Buffer | undefined} cert  Our certificate, in PEM.
  * @property {Buffer | undefined} key  Its key, in PEM.
  * @property {number} [keepAliveS]
+ * @property {() => import('mqtt').IClientOptions['will']} [will]  Of each connection.
  */
 
 /**
@@ -87,6 +88,7 @@ export class BrokerClient {
       reconnectPeriod: RECONNECT_MS,
       reconnectOnConnackError: true,
       connectTimeout: CONNECT_MS_MAX,
+      will: options.will?.(),
       properties: {
         sessionExpiryInterval: sessionS,
         receiveMaximum: options.receiveMax,
@@ -108,6 +110,7 @@ export class BrokerClient {
       // What is behind the message on that connection comes again on the next one.
       this.#kept = undefined
       clearInterval(this.#pinger)
+      this.#client.options.will = options.will?.()
       handlers.closed()
     })
     this.#client.on('error', (error) => handlers.failed(reasonOf(error)))
@@ -150,13 +153,14 @@ export class BrokerClient {
   }
 
   /**
-   * Publishes at QoS 0: what cannot leave now is lost.
+   * Publishes something; without a connection it is lost.
    *
    * @param {string} topic
    * @param {Buffer} payload
+   * @param {{ qos?: 0 | 1, retain?: boolean }} [how]
    */
-  publish(topic, payload) {
-    if (this.#client.connected) this.#client.publish(topic, payload, { qos: 0 })
+  publish(topic, payload, { qos = 0, retain = false } = {}) {
+    if (this.#client.connected) this.#client.publish(topic, payload, { qos, retain })
   }
 
   /**
@@ -175,9 +179,18 @@ export class BrokerClient {
       await this.#client.endAsync(true)
       return
     }
-    const timer = setTimeout(() => this.#client.stream.destroy(), END_MS_MAX)
-    await this.#client.endAsync(keepsSession ? {} : { properties: { sessionExpiryInterval: 0 } })
-    clearTimeout(timer)
+    const how = keepsSession ? {} : { properties: { sessionExpiryInterval: 0 } }
+    // It would wait for ever for a PUBACK that does not come.
+    await new Promise((/** @type {(value?: undefined) => void} */ resolve) => {
+      const timer = setTimeout(() => {
+        this.#client.stream.destroy()
+        resolve()
+      }, END_MS_MAX)
+      this.#client.end(false, how, () => {
+        clearTimeout(timer)
+        resolve()
+      })
+    })
   }
 }
 

@@ -39,6 +39,7 @@ const EMPTY_MS = 3_000
 
 export class External {
   #sink
+  #state
   #session
   #logger
   #clientOptions
@@ -69,9 +70,10 @@ export class External {
    * @param {Session} parts.session  Remembers receipts; messages have its name for a client.
    * @param {import('./client.js').ClientOptions} parts.client
    * @param {ExternalOptions} parts.options
+   * @param {import('../sparkplug/host-state.js').HostState} [parts.state]  That is told there.
    * @param {import('pino').Logger} parts.logger
    */
-  constructor({ sink, session, client, options, logger }) {
+  constructor({ sink, session, client, options, state, logger }) {
     const { share, topics, lineTopic, onEmpty } = options
     const { resubscribeMs = RESUBSCRIBE_MS, emptyMs = EMPTY_MS } = options
     /** Whether messages can come. */
@@ -87,13 +89,15 @@ export class External {
     this.#sink = sink
     this.#session = session
     this.#logger = logger
-    this.#clientOptions = client
+    this.#state = state
+    this.#clientOptions = state ? { ...client, will: () => this.#will(state) } : client
     this.#topics = topics
     const followed = new Set(topics.followedFilters)
     this.#filters = [...topics.filters, `${lineTopic}/#`].map((filter) =>
       // Each process hears all of these: what one message means, those before it tell.
       share === '' || followed.has(filter) ? filter : `$share/${share}/${filter}`,
     )
+    if (state) this.#filters.push(state.topic)
     this.#resubscribeMs = resubscribeMs
     this.#onEmpty = onEmpty
     this.#emptyMs = emptyMs
@@ -106,6 +110,18 @@ export class External {
    */
   get #hasRoom() {
     return !this.#sink.isFull && this.unacknowledged < this.#clientOptions.receiveMax
+  }
+
+  /** What the broker says of us if the next connection breaks. */
+  /** @param {import('../sparkplug/host-state.js').HostState} state */
+  #will(state) {
+    state.begin(Date.now())
+    return state.offline
+  }
+
+  /** @param {import('../sparkplug/host-state.js').State | undefined} said */
+  #say(said) {
+    if (said) this.#client?.publish(said.topic, said.payload, said)
   }
 
   /** @param {string} topic  @param {Buffer} payload */
@@ -155,6 +171,7 @@ export class External {
       if (this.#epoch !== epoch) return
       this.isConnected = true
       this.#failure = ''
+      this.#say(this.#state?.online)
       this.#logger.info({ broker: this.#session.clientId, topics: this.#filters }, 'subscribed')
     } catch (error) {
       if (this.#epoch !== epoch || this.#isStopping) return
@@ -223,6 +240,9 @@ export class External {
     this.#heardMs = message.arrivedMs
     if (message.qos > 0) acknowledgements.add(message)
     if (message.dup) this.redeliveries++
+    if (this.isConnected && this.#state?.isContradicted(packet.topic, packet.payload)) {
+      this.#say(this.#state.online)
+    }
     if (packet.retain && !carriesTime(this.#topics, message.topic, message.payload)) {
       this.retainedIgnored++
       message.move(STATE.settled)
@@ -277,6 +297,7 @@ export class External {
     await this.#sink.idle(holdMsMax)
     this.#acknowledgements?.flush()
     this.#acknowledgements?.close()
+    this.#say(this.#state?.offline)
     await this.#client?.end({ keepsSession: !this.#isEmpty })
   }
 }

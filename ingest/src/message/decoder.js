@@ -7,8 +7,9 @@ import { sensorId } from '@sandglass/common/sensor'
 import { isLineTopic } from '@sandglass/common/topics'
 import { Refusal } from './refusal.js'
 
-/** What a topic that is remembered costs besides its text, in bytes. */
+/** What a topic that is remembered costs besides its text, in bytes; with words, more. */
 const ROUTE_BYTES = 350
+const WORDS_BYTES = 600
 
 /** @typedef {import('@sandglass/common/memory-share').MemoryShare} MemoryShare */
 /** @typedef {import('./message.js').Message} Message */
@@ -124,7 +125,7 @@ export class Decoder {
     if (format === undefined) return
     const place = this.#topics.place(topic, format)
     if (place.sensor !== name) return
-    const bytes = 2 * topic.length + ROUTE_BYTES
+    const bytes = 2 * topic.length + ROUTE_BYTES + (place.words ? WORDS_BYTES : 0)
     if (!this.#share.take(bytes)) {
       this.#share.give(this.#routesBytes)
       this.#routesBytes = 0

@@ -1,4 +1,4 @@
-/** A broker of MQTT 5 that does what a test says, packet by packet, and acknowledges nothing. */
+/** A broker of MQTT 5 that does what a test says, packet by packet. */
 
 import { once } from 'node:events'
 import { createServer } from 'node:net'
@@ -16,6 +16,8 @@ export class RawBroker {
   granted = 1
   /** Whether a CONNACK says that there is a session. */
   hasSession = false
+  /** Whether it sends PUBACKs. */
+  acknowledges = true
 
   constructor() {
     this.server = createServer((socket) => {
@@ -62,7 +64,7 @@ class RawConnection {
   }
 
   /** @param {Packet} packet  @param {RawBroker} broker */
-  answer(packet, { granted, hasSession }) {
+  answer(packet, { granted, hasSession, acknowledges }) {
     if (packet.cmd === 'connect') {
       this.send({ cmd: 'connack', reasonCode: 0, sessionPresent: hasSession })
     } else if (packet.cmd === 'subscribe') {
@@ -71,6 +73,8 @@ class RawConnection {
     } else if (packet.cmd === 'unsubscribe') {
       const { messageId, unsubscriptions } = packet
       this.send({ cmd: 'unsuback', messageId, granted: unsubscriptions.map(() => 0) })
+    } else if (packet.cmd === 'publish' && packet.qos === 1 && acknowledges) {
+      this.send({ cmd: 'puback', messageId: packet.messageId })
     } else if (packet.cmd === 'pingreq') {
       this.send({ cmd: 'pingresp' })
     }
