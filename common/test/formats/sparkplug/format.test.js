@@ -244,6 +244,29 @@ describe('a payload that is completed', () => {
     expect(whole.includes('uuid')).toBe(true)
   })
 
+  test('may have any names, values and datatypes, of any length', () => {
+    const random = seeded(8)
+    const some = (/** @type {number} */ below) => Math.floor(random() * below)
+    const text = () => ['x', 'é', '温', '🌡'][some(4)].repeat(1 + some(some(2) ? 6 : 60))
+    for (let round = 0; round < 1_000; round++) {
+      const written = Array.from({ length: 1 + some(5) }, (_, alias) => ({
+        alias,
+        string: some(2) ? text().repeat(1 + some(80)) : text(),
+        ...(some(3) === 0 && { name: text() }),
+        ...(some(3) === 0 && { datatype: 12 }),
+      }))
+      const whole = writePayload({ timeMs: some(2) ? 7 : undefined, seq: 1, metrics: written })
+      const before = readPayload(whole).metrics
+      const after = before.map((one) =>
+        some(3) === 0
+          ? one
+          : { ...one, name: one.name ?? text(), datatype: one.datatype ?? some(2 ** some(32)) },
+      )
+      const read = readPayload(completed(whole, before, after))
+      expect(read).toEqual({ ...readPayload(whole), metrics: after })
+    }
+  })
+
   test('is the same where there is nothing to add', () => {
     expect(completed(bytes, metrics, [...metrics])).toBe(bytes)
   })
