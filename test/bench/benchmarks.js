@@ -3,6 +3,7 @@ import { missingOthers } from './others/others.js'
 import { attacks } from './steps/attacks.js'
 import { comparison } from './steps/comparison.js'
 import { engine } from './steps/engine.js'
+import { floor } from './steps/floor.js'
 import { idle } from './steps/idle.js'
 import { throughput } from './steps/ingest.js'
 import { maximum } from './steps/maximum.js'
@@ -52,6 +53,13 @@ export const BENCHMARKS = [
       ackP99MsMax: 6,
       slowLogWritesMax: 0,
     }),
+  },
+  {
+    name: 'floor',
+    title: 'What the machine gives a broker that only writes',
+    note: `One process, without a database: it reads a message, writes 128 bytes of it durably, and answers.
+Nothing on this machine acknowledges durable messages sooner.`,
+    run: floor,
   },
   {
     name: 'ingest-pipelined',
