@@ -196,9 +196,9 @@ function spoolOf({ spoolDir: directory, spoolBytesMax: bytesMax }, logger) {
  */
 function readerAfter(slotClock, storage) {
   return {
-    async readSensor(id) {
+    async readSensors(ids) {
       await slotClock.ready
-      return storage.readSensor(id)
+      return storage.readSensors(ids)
     },
     countSensors: () => storage.countSensors(),
   }

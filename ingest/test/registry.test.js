@@ -12,8 +12,12 @@ const HOUR_MS = 3_600_000
 const T = Date.UTC(2026, 0, 1)
 
 let nowMs = 0
-/** Ids that the database was asked about. @type {string[]} */
-let asked = []
+/** Ids that the database was asked about, request by request. @type {string[][]} */
+let requests = []
+/** Sensors that cannot be read. @type {Set<string>} */
+let unreadable = new Set()
+/** What is to be done a little later. @type {(() => void)[]} */
+let later = []
 /** @type {MemoryShare} */
 let share
 /** @type {Registry} */
@@ -24,16 +28,18 @@ let lastTimes = new Map()
 
 beforeEach(() => {
   nowMs = 0
-  asked = []
+  requests = []
+  unreadable = new Set()
+  later = []
   isHidden = false
   lastTimes = new Map()
   share = new MemoryShare(1_000_000)
   registry = new Registry({
     reader: {
-      async readSensor(id) {
-        asked.push(id)
-        const layouts = [{ fromMs: 0, className: '30d', bucketS: 86_400 }]
-        return { isRegistered: true, isHidden, layouts, lastTimes, units: new Map() }
+      async readSensors(ids) {
+        requests.push([...ids])
+        if (ids.some((id) => unreadable.has(id))) throw new Error('it cannot be read')
+        return new Map(ids.map((id) => [id, known()]))
       },
       countSensors: async () => 0,
     },
@@ -42,8 +48,14 @@ beforeEach(() => {
     className: '30d',
     share,
     now: () => nowMs,
+    later: (call) => later.push(call),
   })
 })
+
+function known() {
+  const layouts = [{ fromMs: 0, className: '30d', bucketS: 86_400 }]
+  return { isRegistered: true, isHidden, layouts, lastTimes, units: new Map() }
+}
 
 /** A message of a sensor begins; the sensor. @param {string} name  @param {any} [message] */
 async function use(name, message = {}) {
@@ -60,6 +72,7 @@ describe('a sensor', () => {
     isHidden = true
     for (; !sensor.isHidden && nowMs <= 2 * BELIEVED_MS_MAX; nowMs += 1_000) {
       registry.refresh(sensor)
+      for (const call of later.splice(0)) call()
       await new Promise((resolve) => setImmediate(resolve))
     }
     expect(nowMs).toBeGreaterThan(1_000)
@@ -81,7 +94,7 @@ describe('a sensor', () => {
     expect([...registry.all()]).toEqual([])
     expect([sensor.state, share.bytes]).toEqual(['forgotten', 0])
     expect(await use('s')).not.toBe(sensor)
-    expect(asked).toEqual([sensorId('s'), sensorId('s')])
+    expect(requests).toEqual([[sensorId('s')], [sensorId('s')]])
   })
 
   test.each([
@@ -113,6 +126,47 @@ describe('a sensor', () => {
     const before = share.bytes
     for (const metric of lastTimes.keys()) rich.seriesOf(metric)
     expect(share.bytes - before).toBeGreaterThan(100_000)
+  })
+})
+
+describe('sensors that are heard of together', () => {
+  const names = Array.from({ length: 300 }, (_, at) => `s${at}`)
+
+  test('are asked about in few requests, each of them once', async () => {
+    const sensors = await Promise.all(names.map((name) => use(name)))
+    expect(sensors.every(({ state }) => state === 'ready')).toBe(true)
+    expect(requests.flat().sort()).toEqual(names.map(sensorId).sort())
+    expect(requests.length).toBeLessThan(20)
+    expect(Math.max(...requests.map(({ length }) => length))).toBeLessThanOrEqual(32)
+  })
+
+  test('do not wait for one that cannot be read', async () => {
+    unreadable.add(sensorId('s150'))
+    const ready = names.filter((name) => name !== 's150').map((name) => use(name))
+    const [poor] = [registry.sensor('s150')]
+    registry.refresh(poor)
+    await Promise.all(ready)
+    expect(poor.state).toBe('reading')
+    unreadable.clear()
+    await until(() => poor.state === 'ready')
+  })
+
+  test('are asked about together again, and at once when somebody waits for one', async () => {
+    const sensors = await Promise.all(names.slice(0, 20).map((name) => use(name)))
+    requests = []
+    nowMs += BELIEVED_MS_MAX + 1
+    for (const sensor of sensors) registry.refresh(sensor)
+    for (const sensor of sensors) registry.refresh(sensor)
+    expect(requests).toEqual([])
+    expect(later.length).toBe(1)
+    later[0]()
+    expect(requests.map(({ length }) => length)).toEqual([20])
+    await until(() => sensors.every(({ isAsked }) => !isAsked))
+
+    nowMs += BELIEVED_MS_MAX + 1
+    for (const sensor of sensors) registry.refresh(sensor)
+    registry.ask(sensors[3])
+    expect(requests.map(({ length }) => length)).toEqual([20, 20])
   })
 })
 

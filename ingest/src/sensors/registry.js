@@ -13,8 +13,17 @@ import { Sensor } from './series.js'
 /** How long what the database said is believed, in milliseconds. */
 export const BELIEVED_MS_MAX = 60_000
 
-/** Sensors about which the database is asked at the same time. */
-const READS_MAX = 32
+/** Requests for what the database knows of sensors that are under way at the same time. */
+const READS_MAX = 16
+
+/** Sensors about which one request asks. */
+const READ_SENSORS_MAX = 32
+
+/**
+ * How long it waits for others until the database is asked again about a sensor that is known well
+ * enough meanwhile, in milliseconds.
+ */
+const COMPANY_MS = 100
 
 /** First and longest pause before the database is asked again, in milliseconds. */
 const RETRY_MS_MIN = 100
@@ -42,14 +51,15 @@ const REFUSED_MAX = 10_000
  * @property {boolean} isRegistered  Whether it has a row of its own.
  * @property {boolean} isHidden
  * @property {Layout[]} layouts  Ordered by `fromMs`.
- * @property {ReadonlyMap<string, number>} lastTimes  `last_ts` of its series, in milliseconds, by
+ * @property {Map<string, number>} lastTimes  `last_ts` of its series, in milliseconds, by
  *   metric.
  * @property {Map<string, import('./units.js').ToldUnit>} units  That it told, by metric.
  */
 
 /**
  * @typedef {object} SensorReader
- * @property {(id: string) => Promise<KnownSensor>} readSensor
+ * @property {(ids: readonly string[]) => Promise<ReadonlyMap<string, KnownSensor>>} readSensors  Of
+ *   each id, by id.
  * @property {() => Promise<number>} countSensors
  */
 
@@ -68,6 +78,9 @@ export class Registry {
   #refused = new Set()
   /** Sensors to ask about. @type {Sensor[]} */
   #unread = []
+  #later
+  /** Whether those are asked about a little later, as nobody waits for it. */
+  #isLater = false
   #reads = 0
   #isClosed = false
 
@@ -81,10 +94,11 @@ export class Registry {
    * @param {() => number} [parts.now]  A clock that only goes forward, in milliseconds.
    * @param {number} [parts.rewriteWaitS]  How long a rewrite waits until all know of it.
    * @param {() => number} [parts.wallNow]  Milliseconds since the Unix epoch.
+   * @param {(call: () => void, ms: number) => unknown} [parts.later]
    */
   constructor(parts) {
     const { reader, rows, sensorsMax, className, share } = parts
-    const { now = () => performance.now(), wallNow = Date.now } = parts
+    const { now = () => performance.now(), wallNow = Date.now, later = afterAll } = parts
     this.sensorsMax = sensorsMax
     /** Sensors that are registered, as far as we know. */
     this.count = 0
@@ -95,6 +109,7 @@ export class Registry {
     this.#share = share
     this.#now = now
     this.#wallNow = wallNow
+    this.#later = later
     this.#settleMs = parts.rewriteWaitS ? parts.rewriteWaitS * 1000 : SETTLE_MS
     this.#cursor = this.#sensors.values()
   }
@@ -181,8 +196,11 @@ export class Registry {
   refresh(sensor) {
     const isOld = this.#now() - sensor.readMs > BELIEVED_MS_MAX
     const isKnown = sensor.state === 'ready' || sensor.state === 'refused'
-    if (isKnown && !isOld) return
-    if (!isKnown) sensor.state = 'reading'
+    if (isKnown) {
+      if (isOld) this.#askLater(sensor)
+      return
+    }
+    sensor.state = 'reading'
     this.ask(sensor)
   }
 
@@ -225,10 +243,26 @@ export class Registry {
    * @param {Sensor} sensor
    */
   ask(sensor) {
+    this.#note(sensor)
+    this.#readMore()
+  }
+
+  /** The same, with others. @param {Sensor} sensor */
+  #askLater(sensor) {
+    this.#note(sensor)
+    if (this.#isLater) return
+    this.#isLater = true
+    this.#later(() => {
+      this.#isLater = false
+      this.#readMore()
+    }, COMPANY_MS)
+  }
+
+  /** @param {Sensor} sensor */
+  #note(sensor) {
     if (sensor.isAsked) return
     sensor.isAsked = true
     this.#unread.push(sensor)
-    this.#readMore()
   }
 
   /**
@@ -267,24 +301,46 @@ export class Registry {
 
   #readMore() {
     while (this.#reads < READS_MAX && this.#unread.length > 0) {
-      const sensor = /** @type {Sensor} */ (this.#unread.shift())
+      const sensors = this.#unread.splice(0, READ_SENSORS_MAX)
       this.#reads++
-      void this.#read(sensor).finally(() => {
+      void this.#read(sensors).finally(() => {
         this.#reads--
         this.#readMore()
       })
     }
   }
 
+  /**
+   * One that cannot be read holds up no other one: those of a request that failed are asked about
+   * one by one.
+   *
+   * @param {Sensor[]} sensors
+   */
+  async #read(sensors) {
+    const ids = sensors.map(({ id }) => id)
+    const startMs = this.#wallNow()
+    const known = await this.#reader.readSensors(ids).catch(() => undefined)
+    if (known) for (const sensor of sensors) this.#heard(sensor, known, startMs)
+    else await Promise.all(sensors.map((sensor) => this.#readAlone(sensor)))
+  }
+
   /** @param {Sensor} sensor */
-  async #read(sensor) {
+  async #readAlone(sensor) {
     const answer = await this.#retry(async () => {
       const startMs = this.#wallNow()
-      return { known: await this.#reader.readSensor(sensor.id), startMs }
+      return { known: await this.#reader.readSensors([sensor.id]), startMs }
     })
-    if (!answer) return
+    if (answer) this.#heard(sensor, answer.known, answer.startMs)
+  }
+
+  /**
+   * @param {Sensor} sensor
+   * @param {ReadonlyMap<string, KnownSensor>} known
+   * @param {number} startMs  When it began to be read.
+   */
+  #heard(sensor, known, startMs) {
     sensor.isAsked = false
-    this.#learn(sensor, answer.known, answer.startMs)
+    this.#learn(sensor, /** @type {KnownSensor} */ (known.get(sensor.id)), startMs)
     const { waiters } = sensor
     sensor.waiters = new Map()
     for (const waiter of waiters.values()) waiter()
@@ -354,4 +410,9 @@ export class Registry {
   stop() {
     this.#isClosed = true
   }
+}
+
+/** @param {() => void} call  @param {number} ms */
+function afterAll(call, ms) {
+  setTimeout(call, ms).unref()
 }

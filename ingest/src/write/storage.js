@@ -34,6 +34,7 @@ const PAGE_ROWS = 5_000
 /** @typedef {import('@sandglass/common/schema').Layout} Layout */
 /** @typedef {import('./row.js').Row} Row */
 /** @typedef {import('./writer.js').Remedy} Remedy */
+/** @typedef {import('../sensors/registry.js').KnownSensor} KnownSensor */
 /** @typedef {import('@sandglass/common/database').Database} Database */
 
 /**
@@ -71,6 +72,17 @@ export function remedyOf(error) {
   return isOurs || error instanceof errors.ArgumentError ? 'refuse' : 'retry'
 }
 
+/** @returns {KnownSensor} */
+function unknownSensor() {
+  return {
+    isRegistered: false,
+    isHidden: false,
+    layouts: [],
+    lastTimes: new Map(),
+    units: new Map(),
+  }
+}
+
 /**
  * @typedef {import('./past.js').RawRow & { receivedMs: number }} NewestRow
  */
@@ -98,16 +110,18 @@ export class Storage {
     this.#database = database
     const { keyspace } = database
     this.#queries = {
-      sensor: `SELECT hidden FROM ${keyspace}.sensor WHERE sensor_id = ?`,
+      sensors: `SELECT sensor_id, hidden FROM ${keyspace}.sensor WHERE sensor_id IN ?`,
+      layoutsOf: `SELECT sensor_id, from_ts, ${LAYOUT_COLUMNS} FROM ${keyspace}.layout
+                  WHERE sensor_id IN ?`,
       layouts: `SELECT from_ts, ${LAYOUT_COLUMNS} FROM ${keyspace}.layout WHERE sensor_id = ?`,
       addLayout: `INSERT INTO ${keyspace}.layout (sensor_id, from_ts, class, bucket_s)
                   VALUES (?, ?, ?, ?) USING TIMESTAMP ?`,
-      sensors: `SELECT sensor_id FROM ${keyspace}.sensor`,
+      allSensors: `SELECT sensor_id FROM ${keyspace}.sensor`,
       deadLetter: `SELECT topic, client, payload, received, format, rights, retention
                    FROM ${keyspace}.dead_letter
                    WHERE day = ? AND shard = ? AND id = ?`,
-      series: `SELECT metric, last_ts, told_unit, writetime(told_unit) AS told_us
-               FROM ${keyspace}.series WHERE sensor_id = ?`,
+      series: `SELECT sensor_id, metric, last_ts, told_unit, writetime(told_unit) AS told_us
+               FROM ${keyspace}.series WHERE sensor_id IN ?`,
     }
     /** @param {string} className  @param {string} more */
     const rowsOf = (className, more) =>
@@ -150,29 +164,42 @@ export class Storage {
     return remedyOf(error)
   }
 
-  /** @param {string} id  @returns {Promise<import('../sensors/registry.js').KnownSensor>} */
-  async readSensor(id) {
-    const options = { prepare: true, isIdempotent: true }
+  /**
+   * What is known of each of some sensors. A cluster is asked about each of them, for they lie on
+   * several nodes.
+   *
+   * @param {readonly string[]} ids
+   * @returns {Promise<Map<string, KnownSensor>>}
+   */
+  async readSensors(ids) {
+    const groups = this.#database.isSandglass ? [ids] : ids.map((id) => [id])
+    const known = new Map(ids.map((id) => [id, unknownSensor()]))
+    await Promise.all(groups.map((group) => this.#readGroup(group, known)))
+    return known
+  }
+
+  /**
+   * @param {readonly string[]} ids
+   * @param {Map<string, KnownSensor>} into
+   */
+  async #readGroup(ids, into) {
     const [sensors, layouts, series] = await Promise.all([
-      this.#client.execute(this.#queries.sensor, [id], options),
-      this.layouts(id),
-      this.#client.execute(this.#queries.series, [id], options),
+      this.read(this.#queries.sensors, [ids]),
+      this.read(this.#queries.layoutsOf, [ids]),
+      this.read(this.#queries.series, [ids]),
     ])
-    return {
-      isRegistered: sensors.rowLength > 0,
-      isHidden: sensors.rowLength > 0 && sensors.first().hidden === true,
-      layouts,
-      lastTimes: new Map(
-        series.rows.filter((row) => row.last_ts).map((row) => [row.metric, row.last_ts.getTime()]),
-      ),
-      units: new Map(
-        series.rows
-          .filter((row) => row.told_unit !== null)
-          .map((row) => [
-            row.metric,
-            { unit: row.told_unit, toldMs: Math.floor(Number(String(row.told_us)) / 1000) },
-          ]),
-      ),
+    const of = (/** @type {any} */ row) => /** @type {KnownSensor} */ (into.get(`${row.sensor_id}`))
+    for (const row of sensors) {
+      of(row).isRegistered = true
+      of(row).isHidden = row.hidden === true
+    }
+    for (const row of layouts) of(row).layouts.push(layoutOfRow(row))
+    for (const row of series) {
+      const { metric, last_ts: last, told_unit: unit, told_us: us } = row
+      if (last) of(row).lastTimes.set(metric, last.getTime())
+      if (unit !== null) {
+        of(row).units.set(metric, { unit, toldMs: Math.floor(Number(String(us)) / 1000) })
+      }
     }
   }
 
@@ -247,7 +274,7 @@ export class Storage {
 
   async countSensors() {
     let count = 0
-    for await (const _ of this.pages(this.#queries.sensors)) count++
+    for await (const _ of this.pages(this.#queries.allSensors)) count++
     return count
   }
 

@@ -104,7 +104,7 @@ export function createFakeRollups({ storage, now, steadyNow = now, fails }) {
   const store = {
     async layouts(sensorId) {
       await answer()
-      return (await storage.readSensor(sensorId)).layouts
+      return (await storage.readSensors([sensorId])).get(sensorId)?.layouts ?? []
     },
     async *raw({ sensorId, metric }, { fromMs, toMs, bucket, className }) {
       await answer()

@@ -94,9 +94,14 @@ export class FakeStorage {
     return error instanceof FakeError ? error.remedy : 'retry'
   }
 
-  /** @param {string} id */
-  async readSensor(id) {
+  /** @param {readonly string[]} ids */
+  async readSensors(ids) {
     if (this.isDown) throw new FakeError('retry')
+    return new Map(ids.map((id) => [id, this.knownOf(id)]))
+  }
+
+  /** @param {string} id */
+  knownOf(id) {
     const series = this.rowsOf('series').filter((row) => String(row.sensor_id) === id)
     const lastTimes = new Map(
       series
