@@ -26,7 +26,11 @@ closeSync(made)
 
 const log = openSync(file, constants.O_WRONLY | constants.O_DSYNC)
 let at = 0
-/** Packet ids of messages that are not written yet. @type {Map<import('node:net').Socket, number[]>} */
+/**
+ * Packet ids of messages that are not written yet.
+ *
+ * @type {Map<import('node:net').Socket, number[]>}
+ */
 let waiting = new Map()
 let messages = 0
 
