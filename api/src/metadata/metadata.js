@@ -13,8 +13,8 @@ export const AGE_MS_MAX = 10_000
 /** Most that is kept in memory, in bytes: some 40,000 sensors of a few metrics. */
 const BYTES_MAX = 16 * 2 ** 20
 
-/** What a metric costs besides its texts, in bytes. */
-const METRIC_BYTES = 250
+/** What a metric costs besides its texts, with what is made of it for answers, in bytes. */
+const METRIC_BYTES = 900
 
 /** @typedef {import('@sandglass/common/metadata').Metadata} Metadata */
 /** @typedef {import('../store.js').Sensor} Sensor */
@@ -38,18 +38,24 @@ export function told({ unit, ...more }) {
   return { unit, symbol: unit === undefined ? undefined : symbolOf(unit), ...more }
 }
 
+/**
+ * @typedef {object} Parts
+ * @property {string | undefined} unit  Of the sensor as a whole.
+ * @property {ReadonlyMap<string, SensorMetric>} sensor  By metric.
+ * @property {ReadonlyMap<string, TypeMetric>} type
+ */
+
 /** What is said of the metrics of one sensor. */
 export class SensorMetadata {
   #unit
   #sensor
   #type
+  /** What was told of metrics before, and its members as JSON. */
+  /** @type {Map<string, { told: Told, json: string }>} */
+  #made = new Map()
 
-  /**
-   * @param {string | undefined} unit  Of the sensor as a whole.
-   * @param {ReadonlyMap<string, SensorMetric>} sensor  By metric.
-   * @param {ReadonlyMap<string, TypeMetric>} type
-   */
-  constructor(unit, sensor, type) {
+  /** @param {Parts} parts */
+  constructor({ unit, sensor, type }) {
     this.#unit = unit
     this.#sensor = sensor
     this.#type = type
@@ -76,22 +82,45 @@ export class SensorMetadata {
 
   /** What holds. @param {string} metric  @returns {Told} */
   of(metric) {
+    return this.#make(metric).told
+  }
+
+  /** The same as members of a JSON object, each after a comma. @param {string} metric */
+  json(metric) {
+    return this.#make(metric).json
+  }
+
+  /** Whether it is made of these. @param {Parts} parts */
+  isOf({ unit, sensor, type }) {
+    return unit === this.#unit && sensor === this.#sensor && type === this.#type
+  }
+
+  /** @param {string} metric */
+  #make(metric) {
+    const before = this.#made.get(metric)
+    if (before) return before
     const said = this.said(metric)
-    if (this.#unit === undefined && isUnsaid(said)) return UNKNOWN
-    return told(effective(said, this.#unit))
+    if (this.#unit === undefined && isUnsaid(said)) return NOTHING_KNOWN
+    const known = told(effective(said, this.#unit))
+    const made = { told: known, json: `,${JSON.stringify(known).slice(1, -1)}` }
+    // Whoever asks may name any metric.
+    if (this.#sensor.has(metric)) this.#made.set(metric, made)
+    return made
   }
 }
 
 /** @type {ReadonlyMap<string, any>} */
 const NOTHING = new Map()
 
-/** Of most metrics. @type {Told} */
-export const UNKNOWN = Object.freeze({})
+/** Of most metrics. @type {{ told: Told, json: string }} */
+const NOTHING_KNOWN = Object.freeze({ told: Object.freeze({}), json: '' })
 
 export class MetadataReader {
   #store
   /** @type {Cache<ReadonlyMap<string, any>>} */
   #cache
+  /** What was made of answers that are kept. @type {WeakMap<object, SensorMetadata>} */
+  #made = new WeakMap()
 
   /** @param {{ store: import('../store.js').Store, now?: () => number }} parts */
   constructor({ store, now }) {
@@ -112,7 +141,12 @@ export class MetadataReader {
     )
     const types = type === undefined ? NOTHING : this.#ofType(type)
     const [bySensor, byType] = await Promise.all([sensors, types])
-    return new SensorMetadata(unit, bySensor, byType)
+    const parts = { unit, sensor: bySensor, type: byType }
+    const before = this.#made.get(bySensor)
+    if (before?.isOf(parts)) return before
+    const made = new SensorMetadata(parts)
+    this.#made.set(bySensor, made)
+    return made
   }
 
   /** @param {string} type */

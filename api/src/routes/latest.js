@@ -3,7 +3,6 @@
 import { sensorId } from '@sandglass/common/sensor'
 import { withinDeadline } from '../deadline.js'
 import { unknownSensor } from '../measurements.js'
-import { UNKNOWN } from '../metadata/metadata.js'
 import * as schemas from '../schemas.js'
 import { valueJson } from '../value.js'
 import { filterProperties, linkNext, listCursor, nameProperty, parseList } from './sensors.js'
@@ -130,10 +129,8 @@ function wants(metrics) {
  * @param {import('../metadata/metadata.js').SensorMetadata} known
  */
 function latestJson({ metric, t, value, receivedMs }, known) {
-  const told = known.of(metric)
-  const about = told === UNKNOWN ? '' : JSON.stringify(told).slice(1, -1)
   return (
     `"metric":${JSON.stringify(metric)},"t":${t},"v":${valueJson(value)},` +
-    `"received":${receivedMs ?? null}${about === '' ? '' : `,${about}`}`
+    `"received":${receivedMs ?? null}${known.json(metric)}`
   )
 }
