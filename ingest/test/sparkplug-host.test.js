@@ -121,7 +121,7 @@ describe('at a broker that exists already', () => {
     const next = await broker.subscribed(2)
     await until(() => stateOf(next).length === 1)
     const [{ timestamp: later }] = stateOf(next)
-    expect(later).toBeGreaterThanOrEqual(timestamp)
+    expect(later).toBeGreaterThan(timestamp)
     expect(said(next.of('connect')[0].will)).toEqual({ online: false, timestamp: later })
   })
 
@@ -136,6 +136,17 @@ describe('at a broker that exists already', () => {
     expect(stateOf(connection).map(({ online }) => online)).toEqual([true, true])
     await until(() => connection.acknowledged.length === 2)
     expect(parts.counts.passed).toBe(2)
+  })
+
+  test('nothing is said before ingest listens, whoever says that it does not', async () => {
+    // Another connection, whose subscriptions are refused.
+    broker.granted = 128
+    const first = await broker.subscribed()
+    first.socket.destroy()
+    const connection = await broker.subscribed(2)
+    connection.publish(1, { topic: TOPIC, payload: '{"online":false,"timestamp":9}' })
+    await until(() => connection.acknowledged.length === 1)
+    expect(stateOf(connection)).toEqual([])
   })
 
   test('ingest stops soon also where nobody acknowledges what it says', async () => {
