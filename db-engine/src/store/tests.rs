@@ -4,6 +4,7 @@ mod many_ranges;
 mod newest;
 mod on_demand;
 mod openings;
+mod passed_ranges;
 mod ranges;
 mod reads;
 mod refusals;

@@ -58,8 +58,8 @@ impl<'t> MemoryCursor<'t> {
                         let after = after.take().filter(|(key, _)| **key == *partition.key);
                         let deletion = partition.deletion.filter(|_| after.is_none());
                         let deletion = deletion.map(|_| memory_row(partition, None));
-                        let after = after.as_ref().and_then(|(_, ck)| ck.as_deref());
-                        let from = after.map_or(Bound::Unbounded, Bound::Excluded);
+                        let from = after.as_ref().map(|(_, ck)| ck.as_ref().map(Vec::as_slice));
+                        let from = from.unwrap_or(Bound::Unbounded);
                         let rows = partition.range(from, Bound::Unbounded);
                         let rows = rows.map(move |row| memory_row(partition, Some(row)));
                         deletion.into_iter().chain(rows)

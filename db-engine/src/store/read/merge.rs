@@ -13,7 +13,7 @@ use super::{
     cursor::MemoryCursor,
     deletions::SeenDeletions,
     scratch::{Scratch, replace},
-    slice::{PartitionSpan, Slice},
+    slice::{PartitionSpan, Slice, first_static_row},
     sources::{ASKED_MAX, ReadSources},
 };
 use crate::{
@@ -57,6 +57,9 @@ pub(super) struct Merge {
     /// The read of that first one, while it is looked for.
     first_static: Option<Box<Merge>>,
     last: Scratch,
+    /// Where the deleted range begins that was looked at last, if that was behind the last row. Of
+    /// those that end before it nothing is known any more, so the read must not go back.
+    passed: Option<Vec<u8>>,
     /// How many more rows of the partition at hand count; `None` before the first that does.
     partition_left: Option<usize>,
     /// Which cursors are at the row that is being merged: those of memtables are counted first.
@@ -72,6 +75,7 @@ impl Merge {
         (self.statics, self.partition_left) = (None, None);
         self.first_static.iter_mut().for_each(|first| first.clear());
         self.last.clear();
+        self.passed = None;
     }
 
     /// Bytes that it holds.
@@ -96,7 +100,8 @@ impl Merge {
     pub fn suspend(&mut self, position: &Position) -> bool {
         let is_at_hand =
             |(token, key): &(Token, Vec<u8>)| (*token, key) == (position.token, &position.key);
-        if self.sources.is_over() || !self.partition.as_ref().is_none_or(is_at_hand) {
+        let is_behind = self.passed.is_some() || !self.partition.as_ref().is_none_or(is_at_hand);
+        if self.sources.is_over() || is_behind {
             return false;
         }
         self.last.clear();
@@ -167,7 +172,7 @@ impl Merge {
             self.partition.get_or_insert_with(|| (after.token, after.key.clone()));
         }
         let at_hand = self.partition.as_ref().map(|(token, key)| (*token, key.as_slice()));
-        let slice = Slice::of(request, own, self.last.place(), at_hand);
+        let slice = Slice::of(request, own, self.last.place(), at_hand, self.passed.as_deref());
         let seen = &mut self.seen;
         let (active, flushing) = (&table.active, table.flushing.as_deref());
         let memory = [
@@ -194,7 +199,7 @@ impl Merge {
         if let Some(progress) = waits {
             return progress;
         }
-        let slice = Slice::of(request, own, None, None);
+        let slice = Slice::of(request, own, None, None, None);
         loop {
             let is_full = page.len() - self.statics.unwrap_or(0) >= request.rows_max
                 || (page.bytes() >= request.bytes_max && !page.is_empty())
@@ -265,7 +270,7 @@ impl Merge {
         memory: &mut [Option<MemoryCursor<'_>>; 2],
         find: &mut FindBlock<'_>,
     ) -> MergeStep {
-        let Self { sources, partition, seen, last, partition_left, at_row, .. } = self;
+        let Self { sources, partition, seen, last, passed, partition_left, at_row, .. } = self;
         if !sources.put_in_order(slice) {
             return MergeStep::Missing;
         }
@@ -300,13 +305,10 @@ impl Merge {
         }
         let Some(next) = next else { return MergeStep::End };
         if matches!(slice.span, PartitionSpan::Tokens { .. }) {
-            enter(partition, (seen, partition_left), last, &next);
+            enter(partition, (seen, passed, partition_left), last, &next);
         }
         let rank = next.rank();
-        if let Some(range) = next.range {
-            // There may be very many, and no row between them.
-            seen.come_to(range.from, slice.reverse);
-        }
+        pass(passed, seen, &next, slice.reverse);
         last.come_to(&next);
         let mut is_first = true;
         let mut add = |version: &[u8]| last.add(version, std::mem::take(&mut is_first));
@@ -370,7 +372,7 @@ impl Merge {
         let Self { sources, partition, seen, last, at_row, .. } = self;
         let Some((token, key)) = partition else { return };
         last.come_to_end(*token, key);
-        let slice = Slice::of(request, own, last.place(), Some((*token, key)));
+        let slice = Slice::of(request, own, last.place(), Some((*token, key)), None);
         let is_in = |row: BlockRow<'_>| (row.token, row.key) == (*token, key.as_slice());
         let memtables = [Some(&table.active), table.flushing.as_deref()];
         for (cursor, memtable) in memory.iter_mut().zip(memtables) {
@@ -453,32 +455,27 @@ fn counts(
     counts != Some(false)
 }
 
-/// The static row that comes before all others of a page: of the one partition that is read, or of
-/// the one in which the read goes on.
-fn first_static_row(request: &ReadRequest, own: &RangeInclusive<i64>) -> Option<ReadRequest> {
-    let partitions = match (&request.partitions, &request.after) {
-        (one @ Partitions::One { .. }, _) => one.clone(),
-        (Partitions::Range { from, to }, Some(after)) => {
-            let token = after.token.0;
-            let is_asked = (*from..=*to).contains(&token) && own.contains(&token);
-            let is_over = after.ck == [ABOVE];
-            let key = (is_asked && !is_over).then(|| after.key.clone())?;
-            Partitions::One { token: after.token, key }
-        }
-        (Partitions::Range { .. }, None) => return None,
-    };
-    let ReadRequest { table, now_s, static_rows, bypass_cache, newest, .. } = *request;
-    let only = || Bound::Included(Vec::new());
-    let all = ReadRequest::scan(table, 0, 0, now_s);
-    let (from, to) = (only(), only());
-    Some(ReadRequest { partitions, from, to, static_rows, bypass_cache, newest, ..all })
+/// Takes note of a deleted range that the read comes past, and forgets those that end before it:
+/// there may be very many, and no row between them.
+fn pass(
+    passed: &mut Option<Vec<u8>>,
+    seen: &mut SeenDeletions,
+    next: &BlockRow<'_>,
+    reverse: bool,
+) {
+    if let Some(range) = next.range {
+        seen.come_to(range.from, reverse);
+        replace(passed.get_or_insert_default(), range.from);
+    } else if next.row.is_some() {
+        *passed = None;
+    }
 }
 
 /// Takes note of the partition of the next row. If that is another one than before, nothing of the
 /// one before is left, and there is no need to see its deletion again.
 fn enter(
     partition: &mut Option<(Token, Vec<u8>)>,
-    (seen, left): (&mut SeenDeletions, &mut Option<usize>),
+    (seen, passed, left): (&mut SeenDeletions, &mut Option<Vec<u8>>, &mut Option<usize>),
     last: &mut Scratch,
     next: &BlockRow<'_>,
 ) {
@@ -490,7 +487,7 @@ fn enter(
         return;
     }
     seen.clear();
-    *left = None;
+    (*passed, *left) = (None, None);
     last.come_to_end(*token, key);
     *token = next.token;
     replace(key, next.key);

@@ -6,13 +6,14 @@ use super::super::{Partitions, ReadRequest, table::Sstable};
 use crate::{
     mutation::Token,
     sstable::{Block, BlockRow},
+    types::comparable::ABOVE,
 };
 
 /// A row's place in the order of reading.
 pub(super) type RowPlace<'r> = (Token, &'r [u8], &'r [u8]);
 
-/// In this partition, whose deletion was seen, behind this row of it, if one was.
-type ResumePlace<'r> = (Token, &'r [u8], Option<&'r [u8]>);
+/// In this partition, whose deletion was seen, from this place of it on.
+type ResumePlace<'r> = (Token, &'r [u8], Bound<&'r [u8]>);
 
 /// Which partitions are read.
 #[derive(Clone, Copy)]
@@ -37,14 +38,16 @@ pub(super) struct Slice<'r> {
 }
 
 impl<'r> Slice<'r> {
-    /// What is left of a request once the row at `last` was looked at, and the deletion of the
-    /// partition `at_hand`. Of a range of tokens, those of this shard: sstables of another number
-    /// of shards may hold rows that are not ours.
+    /// What is left of a request once the row at `last` was looked at, the deletion of the
+    /// partition `at_hand`, and a deleted range of it that begins at `passed`, behind that row. Of
+    /// a range of tokens, those of this shard: sstables of another number of shards may hold rows
+    /// that are not ours.
     pub fn of(
         request: &'r ReadRequest,
         own: &RangeInclusive<i64>,
         last: Option<RowPlace<'r>>,
         at_hand: Option<(Token, &'r [u8])>,
+        passed: Option<&'r [u8]>,
     ) -> Self {
         let mut from = request.from.as_ref().map(Vec::as_slice);
         let mut to = request.to.as_ref().map(Vec::as_slice);
@@ -62,6 +65,13 @@ impl<'r> Slice<'r> {
                     debug_assert_eq!(other, key, "a place is of the partition that is read");
                     *(if request.reverse { &mut to } else { &mut from }) = Bound::Excluded(ck);
                 }
+                // A row at the same place is behind the beginning of the range, and backwards
+                // before it.
+                match passed {
+                    Some(ck) if request.reverse => to = Bound::Excluded(ck),
+                    Some(ck) => from = Bound::Included(ck),
+                    None => {}
+                }
                 PartitionSpan::One { token: *token, key }
             }
             Partitions::Range { from, to } => {
@@ -70,8 +80,9 @@ impl<'r> Slice<'r> {
         };
         let row = after.filter(|(token, key, _)| at_hand.is_none_or(|own| own == (*token, *key)));
         let after = row
-            .map(|(token, key, ck)| (token, key, Some(ck)))
-            .or(at_hand.map(|(token, key)| (token, key, None)));
+            .map(|(token, key, ck)| (token, key, Bound::Excluded(ck)))
+            .or(at_hand.map(|(token, key)| (token, key, Bound::Unbounded)))
+            .map(|(token, key, ck)| (token, key, passed.map_or(ck, Bound::Included)));
         let is_row = is_row && matches!(span, PartitionSpan::One { .. });
         let columns_of_row = request.columns.as_deref().filter(|_| is_row);
         let (reverse, now_s) = (request.reverse, request.now_s);
@@ -104,8 +115,10 @@ impl<'r> Slice<'r> {
 
     /// The first place of a range of tokens.
     pub fn start(&self, from: i64) -> RowPlace<'r> {
-        let place = |(token, key, ck): (_, _, Option<&'r [u8]>)| (token, key, ck.unwrap_or(&[]));
-        self.after.map_or((Token(from), &[], &[]), place)
+        self.after.map_or((Token(from), &[], &[]), |(token, key, ck)| match ck {
+            Bound::Included(ck) | Bound::Excluded(ck) => (token, key, ck),
+            Bound::Unbounded => (token, key, &[]),
+        })
     }
 
     /// The row at which a cursor begins in its first block: one past it, if reading backwards.
@@ -122,8 +135,9 @@ impl<'r> Slice<'r> {
                 Bound::Unbounded => block.lower_bound(token, key, &[]),
             },
             PartitionSpan::Tokens { from, .. } => match self.after {
-                Some((token, key, Some(ck))) => upper_bound(block, (token, key, ck)),
-                Some((token, key, None)) => block.lower_bound(token, key, &[]),
+                Some((token, key, Bound::Excluded(ck))) => upper_bound(block, (token, key, ck)),
+                Some((token, key, Bound::Included(ck))) => block.lower_bound(token, key, ck),
+                Some((token, key, Bound::Unbounded)) => block.lower_bound(token, key, &[]),
                 None => block.lower_bound(Token(from), &[], &[]),
             },
         }
@@ -166,6 +180,30 @@ impl<'r> Slice<'r> {
             }
         }
     }
+}
+
+/// The static row that comes before all others of a page: of the one partition that is read, or of
+/// the one in which the read goes on.
+pub(super) fn first_static_row(
+    request: &ReadRequest,
+    own: &RangeInclusive<i64>,
+) -> Option<ReadRequest> {
+    let partitions = match (&request.partitions, &request.after) {
+        (one @ Partitions::One { .. }, _) => one.clone(),
+        (Partitions::Range { from, to }, Some(after)) => {
+            let token = after.token.0;
+            let is_asked = (*from..=*to).contains(&token) && own.contains(&token);
+            let is_over = after.ck == [ABOVE];
+            let key = (is_asked && !is_over).then(|| after.key.clone())?;
+            Partitions::One { token: after.token, key }
+        }
+        (Partitions::Range { .. }, None) => return None,
+    };
+    let ReadRequest { table, now_s, static_rows, bypass_cache, newest, .. } = *request;
+    let only = || Bound::Included(Vec::new());
+    let all = ReadRequest::scan(table, 0, 0, now_s);
+    let (from, to) = (only(), only());
+    Some(ReadRequest { partitions, from, to, static_rows, bypass_cache, newest, ..all })
 }
 
 fn upper_bound(block: &Block, (token, key, ck): RowPlace<'_>) -> usize {
