@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from '@jest/globals'
 import { FORMAT } from '@sandglass/common/bodies'
 import { senmlJson } from '@sandglass/common/formats/senml-json'
+import { writePayload } from '@sandglass/common/formats/sparkplug/write'
 import { sensorId } from '@sandglass/common/sensor'
 import { parseTopics } from '@sandglass/common/topics'
 import { replay } from '../src/http/replay.js'
@@ -152,6 +153,20 @@ describe('a unit that a device tells', () => {
     expect(units()).toEqual(ofS('Cel'))
     await settle('/v1/measurements', '{"sensor":"s","a":2}', { format: FORMAT.object })
     expect(written).toBe(1)
+  })
+
+  test('comes with the birth of an edge node, and its data tell no other', async () => {
+    const topic = 'spBv1.0/{group}/{type}/{node}[/{device}] in sparkplug-b'
+    const { settle } = start({ topicTemplates: parseTopics(topic) })
+    const send = async (/** @type {string} */ type, /** @type {number} */ seq, metric = {}) => {
+      const one = { name: 'a', alias: 1, datatype: 10, double: seq, ...metric }
+      const payload = writePayload({ timeMs: T + seq, seq, metrics: [one] })
+      await settle(`spBv1.0/g/${type}/n`, '', { payload, qos: 0 })
+    }
+    await send('NBIRTH', 0, { unit: 'Cel' })
+    await send('NDATA', 1)
+    await send('NDATA', 2)
+    expect([units(), written]).toEqual([[[sensorId('g∕n'), 'a', 'Cel']], 1])
   })
 
   test('is told again by a dead letter that is replayed', async () => {
