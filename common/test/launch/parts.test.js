@@ -36,7 +36,7 @@ describe('the parts', () => {
     expect(api.healthUrl).toBe('http://[::1]:8080/health')
     expect(simulator.env).toMatchObject({
       MQTT_URL: 'mqtt://127.0.0.1:1883',
-      API_URL: 'http://127.0.0.1:8080',
+      API_URL: 'http://[::1]:8080',
       SENSORS: '25',
     })
   })
