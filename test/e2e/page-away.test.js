@@ -141,7 +141,7 @@ describeWith(missingPrograms(['chromium']), 'the page', () => {
     })
 
     test('says what a key may not do', async () => {
-      await page.getByRole('button', { name: 'Edit' }).click()
+      await page.getByRole('button', { name: 'Edit', exact: true }).click()
       await page.getByLabel('Unit').fill('%')
       await page.keyboard.press('Enter')
       await page.getByRole('alert').getByText('may not do this').waitFor()
