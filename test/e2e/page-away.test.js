@@ -142,7 +142,7 @@ describeWith(missingPrograms(['chromium']), 'the page', () => {
 
     test('says what a key may not do', async () => {
       await page.getByRole('button', { name: 'Edit', exact: true }).click()
-      await page.getByLabel('Unit').fill('%')
+      await page.getByLabel('Unit', { exact: true }).fill('%')
       await page.keyboard.press('Enter')
       await page.getByRole('alert').getByText('may not do this').waitFor()
       await page.keyboard.press('Escape')
