@@ -8,13 +8,13 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { gunzipSync } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { startStack } from '../support/stack.js'
-import { difference, TOLERATED } from './random/compare.js'
 import { Session } from './random/databases.js'
 import { anyEpisode } from './random/episode.js'
 import { kindsOf } from './random/kinds.js'
 import { Random } from './random/random.js'
 import { CONTRADICTION, keyspaceOf } from './random/run.js'
 import { shrunk } from './random/shrink.js'
+import { difference, TOLERATED } from './random/tolerated.js'
 
 /** @typedef {import('./random/episode.js').Step} Step */
 /** @typedef {import('./random/connection.js').Answer} Answer */

@@ -2,10 +2,11 @@
 import { writeFileSync } from 'node:fs'
 import { setTimeout as pause } from 'node:timers/promises'
 import { gzipSync } from 'node:zlib'
-import { difference, sameRows, signature } from './compare.js'
+import { sameRows, signature } from './compare.js'
 import { Engine, Gate, Session, startCassandra } from './databases.js'
 import { anyEpisode } from './episode.js'
 import { shrunk } from './shrink.js'
+import { difference } from './tolerated.js'
 
 /**
  * @typedef {import('./connection.js').Statement} Statement
