@@ -14,7 +14,7 @@ import { Sensor } from './series.js'
 export const BELIEVED_MS_MAX = 60_000
 
 /** Requests for what the database knows of sensors that are under way at the same time. */
-const READS_MAX = 16
+const READS_MAX = 32
 
 /** Sensors about which one request asks. */
 const READ_SENSORS_MAX = 32

@@ -102,6 +102,8 @@ function dated(row) {
 export class Storage {
   #database
   #queries
+  #ofSensor
+  #ofSensors
   #rowsOf
   #datedRowsOf
 
@@ -110,19 +112,25 @@ export class Storage {
     this.#database = database
     const { keyspace } = database
     this.#queries = {
-      sensors: `SELECT sensor_id, hidden FROM ${keyspace}.sensor WHERE sensor_id IN ?`,
-      layoutsOf: `SELECT sensor_id, from_ts, ${LAYOUT_COLUMNS} FROM ${keyspace}.layout
-                  WHERE sensor_id IN ?`,
       layouts: `SELECT from_ts, ${LAYOUT_COLUMNS} FROM ${keyspace}.layout WHERE sensor_id = ?`,
       addLayout: `INSERT INTO ${keyspace}.layout (sensor_id, from_ts, class, bucket_s)
                   VALUES (?, ?, ?, ?) USING TIMESTAMP ?`,
-      allSensors: `SELECT sensor_id FROM ${keyspace}.sensor`,
+      sensors: `SELECT sensor_id FROM ${keyspace}.sensor`,
       deadLetter: `SELECT topic, client, payload, received, format, rights, retention
                    FROM ${keyspace}.dead_letter
                    WHERE day = ? AND shard = ? AND id = ?`,
-      series: `SELECT sensor_id, metric, last_ts, told_unit, writetime(told_unit) AS told_us
-               FROM ${keyspace}.series WHERE sensor_id IN ?`,
     }
+    /** @param {string} which */
+    const known = (which) => ({
+      sensors: `SELECT sensor_id, hidden FROM ${keyspace}.sensor WHERE sensor_id ${which}`,
+      layouts: `SELECT sensor_id, from_ts, ${LAYOUT_COLUMNS} FROM ${keyspace}.layout
+                WHERE sensor_id ${which}`,
+      series: `SELECT sensor_id, metric, last_ts, told_unit, writetime(told_unit) AS told_us
+               FROM ${keyspace}.series WHERE sensor_id ${which}`,
+    })
+    // Drivers know the node of a sensor by the first only.
+    this.#ofSensor = known('= ?')
+    this.#ofSensors = known('IN ?')
     /** @param {string} className  @param {string} more */
     const rowsOf = (className, more) =>
       `SELECT ts, seq, v, i, b, s, lat, lon${more} FROM ${keyspace}.${measurementTable(className)}
@@ -165,28 +173,32 @@ export class Storage {
   }
 
   /**
-   * What is known of each of some sensors. A cluster is asked about each of them, for they lie on
-   * several nodes.
+   * What is known of each of some sensors. A cluster is asked about one after the other, for they
+   * lie on several nodes.
    *
    * @param {readonly string[]} ids
    * @returns {Promise<Map<string, KnownSensor>>}
    */
   async readSensors(ids) {
-    const groups = this.#database.isSandglass ? [ids] : ids.map((id) => [id])
     const known = new Map(ids.map((id) => [id, unknownSensor()]))
-    await Promise.all(groups.map((group) => this.#readGroup(group, known)))
+    if (this.#database.isSandglass && ids.length > 1) {
+      await this.#readKnown(this.#ofSensors, [ids], known)
+    } else {
+      for (const id of ids) await this.#readKnown(this.#ofSensor, [id], known)
+    }
     return known
   }
 
   /**
-   * @param {readonly string[]} ids
+   * @param {{ sensors: string, layouts: string, series: string }} queries
+   * @param {unknown[]} params
    * @param {Map<string, KnownSensor>} into
    */
-  async #readGroup(ids, into) {
+  async #readKnown(queries, params, into) {
     const [sensors, layouts, series] = await Promise.all([
-      this.read(this.#queries.sensors, [ids]),
-      this.read(this.#queries.layoutsOf, [ids]),
-      this.read(this.#queries.series, [ids]),
+      this.read(queries.sensors, params),
+      this.read(queries.layouts, params),
+      this.read(queries.series, params),
     ])
     const of = (/** @type {any} */ row) => /** @type {KnownSensor} */ (into.get(`${row.sensor_id}`))
     for (const row of sensors) {
@@ -274,7 +286,7 @@ export class Storage {
 
   async countSensors() {
     let count = 0
-    for await (const _ of this.pages(this.#queries.allSensors)) count++
+    for await (const _ of this.pages(this.#queries.sensors)) count++
     return count
   }
 
