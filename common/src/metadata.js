@@ -35,7 +35,7 @@ export const UNIT_RULE = `must have 1 to ${UNIT_LENGTH_MAX} characters, none of 
 const RULES = Object.freeze({
   unit: { isFit: isUnit, rule: UNIT_RULE },
   label: {
-    isFit: (label) => typeof label === 'string' && isMetricName(label),
+    isFit: (label) => isText(label, LABEL_LENGTH_MAX),
     rule: `must have 1 to ${LABEL_LENGTH_MAX} characters, none of them a control, direction or invisible one`,
   },
   decimals: {
@@ -48,7 +48,12 @@ const RULES = Object.freeze({
 
 /** @param {unknown} unit */
 export function isUnit(unit) {
-  return typeof unit === 'string' && unit.length <= UNIT_LENGTH_MAX && isMetricName(unit)
+  return isText(unit, UNIT_LENGTH_MAX)
+}
+
+/** @param {unknown} text  @param {number} lengthMax */
+function isText(text, lengthMax) {
+  return typeof text === 'string' && text.length <= lengthMax && isMetricName(text)
 }
 
 /**

@@ -303,14 +303,10 @@ async function csvRoutes(app, { store, metadata }) {
   async function* lines() {
     yield HEAD
     for await (const some of store.metricsOfTypes()) yield printLines(some)
-    const names = new Map()
-    for await (const some of store.sensors()) {
-      for (const { id, name, hidden } of some) if (!hidden) names.set(id, name)
-    }
     for await (const some of store.metricsOfSensors()) {
-      const known = some.filter(
-        ({ sensorId: id, said: words }) => names.has(id) && !isSilent(words),
-      )
+      const said = some.filter((row) => !isSilent(row.said))
+      const names = await namesOf(store, new Set(said.map((row) => row.sensorId)))
+      const known = said.filter((row) => names.has(row.sensorId))
       yield printLines(known.map((row) => ({ ...row, sensor: names.get(row.sensorId) })))
     }
   }
@@ -344,6 +340,22 @@ async function csvRoutes(app, { store, metadata }) {
       if (fault !== undefined) throw wrong(line, 'metric', `is one too many: ${fault}`)
     })
   }
+}
+
+/**
+ * Names of sensors by id, without those that were deleted.
+ *
+ * @param {import('../app.js').Parts['store']} store
+ * @param {ReadonlySet<string>} ids
+ */
+async function namesOf(store, ids) {
+  /** @type {Map<string, string>} */
+  const names = new Map()
+  await atOnce([...ids], async (id) => {
+    const sensor = await store.sensor(id)
+    if (sensor && !sensor.hidden) names.set(id, sensor.name)
+  })
+  return names
 }
 
 /**

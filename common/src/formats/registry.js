@@ -88,8 +88,8 @@ export function decode(number, place, payload) {
     const fault = `its format has the number ${number}, which this version does not know`
     throw new PayloadError('format', fault)
   }
-  if (number !== json.number && payload.length > (format.bytesMax ?? PAYLOAD_BYTES_MAX)) {
-    const bytesMax = format.bytesMax ?? PAYLOAD_BYTES_MAX
+  const { bytesMax = PAYLOAD_BYTES_MAX } = format
+  if (number !== json.number && payload.length > bytesMax) {
     throw new PayloadError('value', `this has more than ${bytesMax} bytes`)
   }
   const said = format.decode(place, payload)
