@@ -80,18 +80,7 @@ describe('at a broker that exists already', () => {
     const logger = pino({ level: 'silent' })
     const storage = new FakeStorage()
     parts = buildIngest({ storage, keyspace: KEYSPACE, limits: LIMITS, logger })
-    const client = {
-      url: String(broker.url),
-      clientId: 'i',
-      sessionS: 60,
-      receiveMax: 10,
-      packetBytesMax: 100_000,
-      username: undefined,
-      password: undefined,
-      ca: undefined,
-      cert: undefined,
-      key: undefined,
-    }
+    const client = broker.clientOptions
     const options = { share: 'group', topics: new Topics(), lineTopic: 'telegraf' }
     const { pipeline: sink, memory, edgeNodes } = parts
     source = outside({ sink, memory, client, options, edgeNodes, host: 'sandglass', logger })

@@ -440,18 +440,7 @@ test('behind a broker that exists already each process hears all edge nodes, and
   const storage = new FakeStorage()
   const limits = { ...LIMITS, ...LIMIT }
   const parts = buildIngest({ storage, keyspace: KEYSPACE, limits, logger })
-  const client = {
-    url: String(broker.url),
-    clientId: 'i',
-    sessionS: 60,
-    receiveMax: 10,
-    packetBytesMax: 100_000,
-    username: undefined,
-    password: undefined,
-    ca: undefined,
-    cert: undefined,
-    key: undefined,
-  }
+  const client = broker.clientOptions
   const options = { share: 'group', topics: TOPICS, lineTopic: 'telegraf' }
   const { pipeline: sink, memory, edgeNodes } = parts
   const source = outside({ sink, memory, client, options, edgeNodes, logger })

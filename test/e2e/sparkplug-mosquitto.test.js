@@ -59,6 +59,14 @@ describeWith(missingPrograms(['mosquitto']), 'edge nodes at mosquitto', () => {
   /** By each process that runs. */
   const areAllFollowed = () => Promise.all(urls.map((url) => areFollowed(url, nodes.length)))
 
+  /** Those whose births a process has not heard are asked for them: by their data it knows them. */
+  const areAsked = () =>
+    until('all are followed', async () => {
+      await publishData(nodes, 1, false)
+      const online = urls.map((url) => metricOf(url, 'sparkplug_edge_nodes', 'state="online"'))
+      return (await Promise.all(online)).every((count) => count === nodes.length)
+    })
+
   async function expectStored() {
     const report = await storedOf(await stack.client(), stack.keyspace, ledger)
     expect({ SEED, ...report }).toMatchObject({ SEED, lost: [], doubled: [], foreign: [] })
@@ -95,11 +103,7 @@ describeWith(missingPrograms(['mosquitto']), 'edge nodes at mosquitto', () => {
     await broker.start()
     await until('all are connected', () => nodes.every((node, at) => node.connects > connects[at]))
     // One that was first to connect may have said its births before we listened: then it is asked.
-    await until('all are followed', async () => {
-      await publishData(nodes, 1, false)
-      const online = urls.map((url) => metricOf(url, 'sparkplug_edge_nodes', 'state="online"'))
-      return (await Promise.all(online)).every((count) => count === nodes.length)
-    })
+    await areAsked()
     await publishData(nodes, 20, true)
     await expectStored()
   })
@@ -119,11 +123,7 @@ describeWith(missingPrograms(['mosquitto']), 'edge nodes at mosquitto', () => {
     await Promise.all(processes.map((part) => part.start()))
     await until('it is online again', () => heard.at(-1) === true)
     await watcher.endAsync()
-    await until('all are followed', async () => {
-      await publishData(nodes, 1, false)
-      const online = urls.map((url) => metricOf(url, 'sparkplug_edge_nodes', 'state="online"'))
-      return (await Promise.all(online)).every((count) => count === nodes.length)
-    })
+    await areAsked()
     await publishData(nodes, 20, true)
     await expectStored()
   })

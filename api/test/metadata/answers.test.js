@@ -2,12 +2,10 @@
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { sensorId } from '@sandglass/common/sensor'
 import { tableFromIPC } from 'apache-arrow'
-import { Registry } from 'prom-client'
-import { buildApp } from '../../src/app.js'
-import { createFakeStore, NO_KEYS } from '../support/fake-store.js'
+import { createFakeStore } from '../support/fake-store.js'
+import { appOver } from '../support/inject.js'
 
 const T = 1_767_225_600_000
-const LIMITS = { requestsPerS: 0, bodyBytesMax: 1_048_576, importBytesMax: 1e6, streamsMax: 2 }
 const HOST = { host: 'localhost' }
 
 const rows = ['temperature', 'humidity', 'spins'].map((metric, at) => ({
@@ -40,7 +38,7 @@ const post = async (
 }
 
 describe('what numbers mean', () => {
-  /** @type {Awaited<ReturnType<typeof buildApp>>} */
+  /** @type {Awaited<ReturnType<typeof appOver>>} */
   let app
   const store = createFakeStore({ rows })
   beforeAll(async () => {
@@ -50,15 +48,7 @@ describe('what numbers mean', () => {
     store.tellUnit(sensorId('s'), 'humidity', HUMIDITY.unit)
     const other = { id: sensorId('bare'), name: 'bare', type: undefined, unit: undefined }
     await store.putSensor({ ...other, tags: {}, hidden: false, createdMs: 1 })
-    app = await buildApp({
-      store,
-      isDatabaseUp: () => true,
-      ingest: /** @type {any} */ ({ stats: async () => ({}), post }),
-      registry: new Registry(),
-      limits: LIMITS,
-      isLoopback: true,
-      ...NO_KEYS,
-    })
+    app = await appOver(store, { stats: async () => ({}), post })
   })
   afterAll(() => app.close())
 

@@ -2,13 +2,11 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from '@jest/globals'
 import { metadataFault } from '@sandglass/common/metadata'
 import { sensorId } from '@sandglass/common/sensor'
-import { Registry } from 'prom-client'
-import { buildApp } from '../../src/app.js'
 import { scopeOf } from '../../src/auth.js'
-import { createFakeStore, NO_KEYS } from '../support/fake-store.js'
+import { createFakeStore } from '../support/fake-store.js'
+import { appOver } from '../support/inject.js'
 
 const HOST = { host: 'localhost' }
-const LIMITS = { requestsPerS: 0, bodyBytesMax: 1_048_576, importBytesMax: 1e6, streamsMax: 2 }
 
 const rows = [
   { metric: 'temperature', t: 1_767_225_600_000, seq: 0, kind: 1, value: 21.5 },
@@ -17,20 +15,12 @@ const rows = [
 
 /** @type {ReturnType<typeof createFakeStore>} */
 let store
-/** @type {Awaited<ReturnType<typeof buildApp>>} */
+/** @type {Awaited<ReturnType<typeof appOver>>} */
 let app
 
 beforeAll(async () => {
   store = createFakeStore({ rows })
-  app = await buildApp({
-    store,
-    isDatabaseUp: () => true,
-    ingest: /** @type {any} */ ({}),
-    registry: new Registry(),
-    limits: LIMITS,
-    isLoopback: true,
-    ...NO_KEYS,
-  })
+  app = await appOver(store)
 })
 beforeEach(async () => {
   store.forgetAll()

@@ -32,6 +32,22 @@ export class RawBroker {
     this.url = `mqtt://127.0.0.1:${port}`
   }
 
+  /** @returns {import('../../src/external/client.js').ClientOptions}  Of a client of it. */
+  get clientOptions() {
+    return {
+      url: String(this.url),
+      clientId: 'i',
+      sessionS: 60,
+      receiveMax: 10,
+      packetBytesMax: 100_000,
+      username: undefined,
+      password: undefined,
+      ca: undefined,
+      cert: undefined,
+      key: undefined,
+    }
+  }
+
   /** The newest connection, once it has subscribed. @param {number} [number]  From 1. */
   async subscribed(number = 1) {
     await until(() => this.connections[number - 1]?.of('subscribe').length)
