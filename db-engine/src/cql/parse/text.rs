@@ -1,8 +1,11 @@
-//! Terms as messages and names of columns show them.
+//! Terms and relations as messages and names of columns show them.
 
 use crate::{
-    cql::parse::ast::Term,
-    types::spelling::{put_all, put_pairs},
+    cql::parse::ast::{Relation, Target, Term},
+    types::{
+        name::quoted,
+        spelling::{put_all, put_pairs},
+    },
 };
 use std::fmt;
 
@@ -20,5 +23,18 @@ impl fmt::Display for Term {
                 put_all(arguments, ("(", ")"), f, fmt::Display::fmt)
             }
         }
+    }
+}
+
+impl fmt::Display for Relation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let put_name = |name: &String, f: &mut fmt::Formatter<'_>| f.write_str(&quoted(name));
+        match &self.target {
+            Target::Column(name) => put_name(name, f)?,
+            Target::Entry(name, key) => write!(f, "{}[{key}]", quoted(name))?,
+            Target::Columns(names) => put_all(names, ("(", ")"), f, put_name)?,
+            Target::Token(names) => put_all(names, ("token(", ")"), f, put_name)?,
+        }
+        write!(f, " {} {}", self.operator.text(), self.value)
     }
 }

@@ -17,28 +17,34 @@ use crate::{
 };
 
 impl<'a> Sorter<'a> {
-    /// The columns of a condition on several: clustering columns that follow each other.
-    fn columns_of(&self, names: &[String]) -> Result<Vec<&'a Column>, CqlError> {
-        let columns: Result<Vec<_>, _> =
-            names.iter().map(|name| column(self.table, name)).collect();
-        let columns = columns?;
-        let clustering = self.table.clustering();
-        let begin = columns.first().map_or(0, |column| usize::from(column.number));
-        for (position, column) in (begin..).zip(&columns) {
-            if column.kind != ColumnKind::Clustering {
+    /// The columns of a condition on several: clustering columns that follow each other. The
+    /// first name that is none of them is told, as by Cassandra.
+    fn columns_of(
+        &self,
+        names: &[String],
+        relation: &Relation,
+    ) -> Result<Vec<&'a Column>, CqlError> {
+        let mut columns: Vec<&Column> = Vec::with_capacity(names.len());
+        for name in names {
+            let next = column(self.table, name)?;
+            if next.kind != ColumnKind::Clustering {
                 return invalid(format!(
                     "Multi-column relations can only be applied to clustering columns but was \
-                     applied to: {}",
-                    column.name
+                     applied to: {name}"
                 ));
             }
-            if clustering.get(position).map(|other| &other.name) != Some(&column.name) {
+            if columns.iter().any(|column| column.name == *name) {
+                return invalid(format!(
+                    "Column \"{name}\" appeared twice in a relation: {relation}"
+                ));
+            }
+            if columns.last().is_some_and(|last| next.number != last.number + 1) {
                 return invalid(format!(
                     "Clustering columns must appear in the PRIMARY KEY order in multi-column \
-                     relations: ({})",
-                    names.join(", ")
+                     relations: {relation}"
                 ));
             }
+            columns.push(next);
         }
         Ok(columns)
     }
@@ -49,7 +55,7 @@ impl<'a> Sorter<'a> {
         relation: &Relation,
         binder: &mut Binder,
     ) -> Result<(), CqlError> {
-        let columns = self.columns_of(names)?;
+        let columns = self.columns_of(names, relation)?;
         let begin = columns.first().map_or(0, |column| usize::from(column.number));
         if relation.operator == Operator::In {
             return self.add_tuples(&columns, &relation.value, binder);
@@ -134,7 +140,7 @@ fn tuple_of(
     };
     if terms.len() != columns.len() {
         return invalid(format!(
-            "Expected {} elements in value tuple, but got {}",
+            "Expected {} elements in value tuple, but got {}: {term}",
             columns.len(),
             terms.len()
         ));
