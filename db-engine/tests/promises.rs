@@ -187,6 +187,7 @@ fn what_was_dropped_with_its_column_is_left_out_of_new_files_and_what_is_newer_i
             "UPDATE k.d USING TIMESTAMP 20 SET v = '1' WHERE p = 'old partition' AND c = 1",
             "UPDATE k.d USING TIMESTAMP 21 SET v = 'fresh value' WHERE p = 'a' AND c = 3",
             "UPDATE k.d USING TIMESTAMP 21 SET m[2] = 'new element' WHERE p = 'a' AND c = 1",
+            "UPDATE k.d USING TIMESTAMP 21 SET s = 'unlike others' WHERE p = 'b'",
         ] {
             dialogue.run(0, text);
         }
@@ -216,9 +217,15 @@ fn what_was_dropped_with_its_column_is_left_out_of_new_files_and_what_is_newer_i
         let bytes: Vec<u8> = files.flat_map(|(_, bytes)| bytes).collect();
         let has = |text: &str| bytes.windows(text.len()).any(|part| part == text.as_bytes());
         assert!(!has("old "), "{how}");
-        assert!(has("fresh value") && has("new element"), "{how}");
+        for text in ["fresh value", "new element", "unlike others"] {
+            assert!(has(text), "{how}: {text}");
+        }
         dialogue.run(0, "ALTER TABLE k.d ADD (v text, m map<int, text>)");
-        let (rows, _) = dialogue.page(0, "SELECT c, w, v, m[1], m[2] FROM k.d", 100);
+        assert_eq!(dialogue.page(0, "SELECT p FROM k.d WHERE p = 'b'", 100).0.len(), 0, "{how}");
+        dialogue.run(0, "ALTER TABLE k.d ADD s text STATIC");
+        let (rows, _) = dialogue.page(0, "SELECT s, c FROM k.d WHERE p = 'b'", 100);
+        assert_eq!(rows, [[Some(b"unlike others".to_vec()), None]], "{how}");
+        let (rows, _) = dialogue.page(0, "SELECT c, w, v, m[1], m[2] FROM k.d WHERE p = 'a'", 100);
         let element = Some(b"new element".to_vec());
         let first = vec![Some(int(1)), Some(int(1)), None, None, element];
         let third = vec![Some(int(3)), None, Some(b"fresh value".to_vec()), None, None];

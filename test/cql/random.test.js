@@ -8,7 +8,7 @@ import { setTimeout as pause } from 'node:timers/promises'
 import { gunzipSync } from 'node:zlib'
 import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
 import { startStack } from '../support/stack.js'
-import { Session } from './random/databases.js'
+import { Session, uncompacted } from './random/databases.js'
 import { anyEpisode } from './random/episode.js'
 import { kindsOf } from './random/kinds.js'
 import { Random } from './random/random.js'
@@ -93,6 +93,35 @@ test('a list of steps is shrunk to those that matter, in their order', async () 
   expect(found).toEqual([steps[0], ...kept, steps.at(-1)])
 })
 
+test('a list of steps is shrunk without its pauses, unless they matter', async () => {
+  const steps = [{ text: 'INSERT' }, { pause: 1 }, { text: 'UPDATE' }, { pause: 2 }, { text: 'X' }]
+  /** @param {(some: Step[]) => boolean} shows */
+  const attempts = async (shows) => {
+    /** @type {Step[][]} */
+    const tried = []
+    const found = await shrunk(steps, async (some) => {
+      tried.push(some)
+      return shows(some)
+    })
+    return { found, pauses: tried.slice(3).filter((some) => some.some((step) => 'pause' in step)) }
+  }
+  const plain = await attempts((some) => some.includes(steps[0]))
+  expect(plain).toEqual({ found: [steps[0], steps[4]], pauses: [] })
+  const paused = await attempts((some) => some.includes(steps[1]))
+  expect(paused.found).toEqual([steps[1], steps[4]])
+})
+
+test('Cassandra compacts none of the tables that are compared, and is sent all else as it is', () => {
+  const option = "compaction = {'class': 'SizeTieredCompactionStrategy', 'enabled': 'false'}"
+  const table = 'CREATE TABLE T0 (p0 int PRIMARY KEY)'
+  const sent = (/** @type {string} */ text) => uncompacted({ text, prepare: true })
+  expect(sent(table)).toEqual({ text: `${table} WITH ${option}`, prepare: true })
+  expect(sent(`${table} WITH default_time_to_live = 5`).text).toBe(
+    `${table} WITH default_time_to_live = 5 AND ${option}`,
+  )
+  expect(sent('ALTER TABLE T0 ADD v1 int').text).toBe('ALTER TABLE T0 ADD v1 int')
+})
+
 describe('an answer', () => {
   const statement = { text: 'SELECT v FROM T0' }
   /** @type {Answer} */
@@ -128,6 +157,44 @@ describe('an answer', () => {
     })
     const found = difference(statement, lives(100_000 - seconds), lives(100_000))
     expect(found.part).toBe(part)
+  })
+})
+
+describe('of a condition on a value of a map', () => {
+  /** @type {Answer} */
+  const applied = { columns: [['[applied]', 'boolean']], rows: [['01']], pages: [1] }
+  /** @param {string} type @returns {Answer} */
+  const refused = (type) => ({
+    columns: [
+      ['[applied]', 'boolean'],
+      ['v0', type],
+    ],
+    rows: [['00', '00000000']],
+    pages: [1],
+  })
+
+  test.each([
+    ['map<inet, tuple<time, decimal>>', "v0['::1'] >= (null, null)", true],
+    ['map<inet, tuple<time, decimal>>', "v0['::1'] = (1, 1.0)", true],
+    ['map<inet, tuple<time, bigint>>', "v0['::1'] = (1, 1)", false],
+    ['map<inet, tuple<time, bigint>>', "v0['::1'] IN ((1, 1))", false],
+    ['map<inet, text>', "v0['::1'] >= 'a'", false],
+    ['map<blob, int>', 'v0[?] < ?', true],
+    ['map<blob, int>', 'v0[?] != ?', false],
+    ['map<blob, int>', 'v0 < ?', false],
+    ['map<blob, int>', 'v0[?] = ? AND v1 < ?', false],
+    ['map<bigint, int>', 'v0[1] = 1', true],
+    ['map<bigint, bigint>', 'v0[1] < 1', false],
+    ['map<list<int>, int>', 'v0[[1]] = 1', true],
+  ])('%s, IF %s: another answer is listed: %s', (type, condition, isListed) => {
+    const statement = { text: `UPDATE T0 SET v1 = 1 WHERE p0 = 1 IF ${condition}` }
+    for (const [ours, theirs] of [
+      [applied, refused(type)],
+      [refused(type), applied],
+    ]) {
+      const { listed } = difference(statement, ours, theirs)
+      expect(listed).toBe(isListed ? 'how values of a map are compared' : undefined)
+    }
   })
 })
 

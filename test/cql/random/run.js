@@ -3,7 +3,7 @@ import { writeFileSync } from 'node:fs'
 import { setTimeout as pause } from 'node:timers/promises'
 import { gzipSync } from 'node:zlib'
 import { sameRows, signature } from './compare.js'
-import { Engine, Gate, Session, startCassandra } from './databases.js'
+import { Engine, Gate, Session, startCassandra, uncompacted } from './databases.js'
 import { anyEpisode } from './episode.js'
 import { shrunk } from './shrink.js'
 import { difference } from './tolerated.js'
@@ -166,7 +166,7 @@ export class Run {
   /** @param {Statement} statement  @param {Session[]} sessions */
   #both(statement, [ours, theirs]) {
     return this.#gate.pass(() =>
-      Promise.all([ours.execute(statement).catch(lost), theirs.execute(statement)]),
+      Promise.all([ours.execute(statement).catch(lost), theirs.execute(uncompacted(statement))]),
     )
   }
 

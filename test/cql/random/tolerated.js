@@ -69,18 +69,30 @@ function refusedRow({ columns = [], rows }) {
   return new Map(told.filter(([name]) => /^[svw]\d/.test(name)))
 }
 
-/** Types whose values are equal if their bytes are. */
+/** Types whose values are equal if their bytes are, and come in the order of these. */
 const OF_BYTES = ['ascii', 'blob', 'inet', 'text']
 
-/** Whether Cassandra, which compares values of a map as if they were of the keys' type, may so find
- * something else. @param {string} type */
-function comparesAsKeys(type) {
+/**
+ * Whether Cassandra, which compares values of a map as if they were of the keys' type, may so find
+ * something else. As bytes, equal values are equal unless there is a decimal in them.
+ *
+ * @param {string} type
+ * @param {string | undefined} operator
+ */
+function comparesAsKeys(type, operator) {
   const [, key, value] = /^map<(\w+), (.*)>$/.exec(type) ?? []
-  return type.startsWith('map<') && (key === undefined || key !== value) && !OF_BYTES.includes(key)
+  if (!type.startsWith('map<') || operator === undefined) return false
+  if (key === undefined) return true
+  if (!OF_BYTES.includes(key)) return key !== value
+  return !OF_BYTES.includes(value) && (/[<>]/.test(operator) || value.includes('decimal'))
 }
 
-/** An IF about an element of that column. @param {string} name */
-const ifValueOf = (name) => new RegExp(` IF .*"?\\b${name}"?\\[`)
+/** How an IF compares an element of that column, if it does. @param {string} text
+ * @param {string} name */
+function operatorOfElement(text, name) {
+  const [, condition = ''] = text.split(/ IF (?!NOT EXISTS|EXISTS)/)
+  return new RegExp(`\\b${name}"? ?\\[.*?\\] ?([<>]=?|!?=|IN\\b)`).exec(condition)?.[1]
+}
 
 /** @param {Answer} answer */
 const withoutRows = ({ error, markers, key, columns, warnings }) => ({
@@ -310,8 +322,8 @@ export const TOLERATED = [
       ours.columns?.[0][0] === '[applied]' &&
       theirs.columns?.[0][0] === '[applied]' &&
       ours.rows?.[0][0] !== theirs.rows?.[0][0] &&
-      [...(ours.columns ?? []), ...(theirs.columns ?? [])].some(
-        ([name, type]) => comparesAsKeys(type) && ifValueOf(name).test(text),
+      [...(ours.columns ?? []), ...(theirs.columns ?? [])].some(([name, type]) =>
+        comparesAsKeys(type, operatorOfElement(text, name)),
       ),
   },
   {
