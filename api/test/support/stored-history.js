@@ -262,7 +262,8 @@ export class StoredHistory {
     if (hour.later.length === 0) return hour.counted
     if (this.isFrozen(hourMs)) return hour.counted
     if (!this.rollups.get('1h')?.has(hourMs)) return this.rawOf(hourMs)
-    return [...hour.counted, ...hour.later]
+    // What expired before it was summed up is told nowhere.
+    return [...hour.counted, ...hour.later.filter(({ expiresMs }) => expiresMs > this.nowMs)]
   }
 
   /**
