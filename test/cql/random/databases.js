@@ -75,9 +75,7 @@ export async function startCassandra() {
   if (GIVEN_DATABASE) return { address: GIVEN_DATABASE, end: async () => {} }
   const directory = mkdtempSync(join(tmpdir(), 'sandglass-cassandra-'))
   const [host] = await freeHosts(1)
-  // Without the JVM's second compiler. With it, and only after tens of thousands of statements,
-  // some rows came without a value, or with that of another column: a fresh node agreed with us.
-  const node = new CassandraNode({ directory, host, env: { JVM_EXTRA: '-XX:TieredStopAtLevel=1' } })
+  const node = new CassandraNode({ directory, host })
   await node.start()
   const end = async () => {
     await node.stop()
