@@ -7,6 +7,8 @@
  * application/x-ndjson    one such object a line
  * text/csv                a header, then one object a row: csv.js
  * text/plain              InfluxDB line protocol
+ * application/senml+json  a SenML pack, which is one item
+ * application/senml+cbor  the same in CBOR
  * ```
  */
 
@@ -15,6 +17,8 @@ import { columnNames, columnsOf, csvOptions, rowObject, separatorOf } from './cs
 import { json, jsonObject } from './formats/json.js'
 import { line } from './formats/line.js'
 import { decode } from './formats/registry.js'
+import { senmlCbor } from './formats/senml-cbor.js'
+import { senmlJson } from './formats/senml-json.js'
 import { countCommas, elementTexts, jsonText } from './json.js'
 import { PRECISIONS, splitLines, toNanoseconds } from './line-protocol.js'
 import { PayloadError, textOf } from './payload.js'
@@ -45,7 +49,7 @@ const BLANKS = new Set([9, 11, 12, 13, 32])
 
 /** @typedef {{ format: number, payload: Buffer }} Item */
 
-/** @typedef {'json' | 'ndjson' | 'csv' | 'line'} BodyFormat */
+/** @typedef {'json' | 'ndjson' | 'csv' | 'line' | 'senml-json' | 'senml-cbor'} BodyFormat */
 
 /** @type {ReadonlyMap<string, BodyFormat>} */
 export const MEDIA_TYPES = new Map([
@@ -55,6 +59,8 @@ export const MEDIA_TYPES = new Map([
   ['application/jsonl', 'ndjson'],
   ['text/csv', 'csv'],
   ['text/plain', 'line'],
+  ['application/senml+json', 'senml-json'],
+  ['application/senml+cbor', 'senml-cbor'],
 ])
 
 /**
@@ -86,6 +92,10 @@ export function itemsOf(format, bytes, precision = 'ns') {
       return limited(linesOf(body)).map((payload) => ({ format: FORMAT.object, payload }))
     case 'csv':
       return csvItems(body)
+    case 'senml-json':
+      return [{ format: senmlJson.number, payload: body }]
+    case 'senml-cbor':
+      return [{ format: senmlCbor.number, payload: body }]
     default:
       return limited(lineItems(body, precision))
   }

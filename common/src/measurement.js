@@ -63,9 +63,25 @@ function isoOf(timeMs) {
  * @property {string} metric
  * @property {number | undefined} timeMs  When it was measured, milliseconds since the Unix epoch;
  *   undefined where the device did not say.
+ * @property {number} [offsetMs]  Where it said only how long after its message was received that
+ *   was, in milliseconds; mostly below zero.
  * @property {number} kind  One of {@link KIND}.
  * @property {Value} value
  */
+
+/**
+ * Gives those measurements their times whose device told only how long before its message they were
+ * made.
+ *
+ * @param {readonly Measurement[]} measurements
+ * @param {number} receivedMs  When the message was first received, milliseconds since the Unix
+ *   epoch.
+ */
+export function settleTimes(measurements, receivedMs) {
+  for (const measurement of measurements) {
+    if (measurement.offsetMs !== undefined) measurement.timeMs = receivedMs + measurement.offsetMs
+  }
+}
 
 const INT64_MIN = -(2n ** 63n)
 const INT64_MAX = 2n ** 63n - 1n

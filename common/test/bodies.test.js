@@ -111,6 +111,7 @@ test('JSON that is nested very deep is refused with its reason, wherever it stan
 test('the format is told by the media type alone', () => {
   expect(bodyFormat('Application/JSON; charset=utf-8')).toBe('json')
   expect(bodyFormat('text/plain; charset=utf-8')).toBe('line')
+  expect(bodyFormat('application/senml+json')).toBe('senml-json')
   expect([bodyFormat(undefined), bodyFormat('image/png')]).toEqual([undefined, undefined])
 })
 

@@ -21,7 +21,9 @@ const UNKNOWN = 200
 /** As the column of dead letters has it. */
 const UNKNOWN_STORED = UNKNOWN - 256
 
-const TOPICS = parseTopics('gateway/up in json-object,site/{area}/{sensor} in json-object')
+const TOPICS = parseTopics(
+  'gateway/up in json-object,site/{area}/{sensor} in json-object,pack/{sensor} in senml-json',
+)
 
 /** @param {FakeStorage} storage */
 const stored = (storage) =>
@@ -158,6 +160,80 @@ describe('a format', () => {
     expect(carries({ sensor: 'a', t: T, x: 1 })).toBe(true)
     expect(carries({ sensor: 'a', x: 1 })).toBe(false)
     expect(carries({ t: T, x: 1 })).toBe(false)
+    const ofPack = (/** @type {number} */ t) =>
+      carriesTime(TOPICS, 'pack/s', Buffer.from(JSON.stringify([{ n: 'a', t, v: 1 }])))
+    expect([ofPack(T / 1000), ofPack(-5), ofPack(0)]).toEqual([true, false, false])
+  })
+})
+
+describe('a time that is relative to now', () => {
+  const receivedMs = Date.now() - 60_000
+  const PACK = [
+    { n: 'a', t: -5, v: 1 },
+    { n: 'b', t: 2, v: 2 },
+    { n: 'c', v: 3 },
+  ]
+  const times = (/** @type {FakeStorage} */ storage) =>
+    stored(storage).map(([, metric, ts]) => [metric, Number(ts) - receivedMs])
+  const RIGHT = [
+    ['a', -5_000],
+    ['b', 2_000],
+    ['c', 0],
+  ]
+
+  test('is counted from the first receipt, also of a redelivery', async () => {
+    const { settle, storage } = build({ topicTemplates: TOPICS })
+    await settle('pack/s', PACK, { packetId: 9, receivedMs })
+    await settle('pack/s', PACK, { packetId: 9, dup: true })
+    expect(times(storage)).toEqual(RIGHT)
+  })
+
+  test('is not believed where that would be more than a day ahead', async () => {
+    const { settle, storage } = build({ topicTemplates: TOPICS })
+    await settle('pack/s', [{ n: 'a', t: 90_000, v: 1 }])
+    expect(stored(storage)).toEqual([])
+    expect(letters(storage)[0].reason).toContain('more than 24 hours ahead')
+  })
+
+  test('is the same out of the spool, and of a dead letter that is replayed', async () => {
+    const spoolDir = mkdtempSync(join(tmpdir(), 'sandglass-formats-'))
+    const limits = { spoolDir, spoolBytesMax: 2 ** 20, spoolAfterMs: 1, topicTemplates: TOPICS }
+    const storage = new FakeStorage()
+    storage.isDown = true
+    const first = build(limits, storage)
+    await first.spool?.open()
+    const message = first.accept('pack/s', PACK, { receivedMs })
+    await until(() => {
+      first.diversion?.look(first.inFlight, performance.now())
+      return message.isSettled
+    })
+    await first.spool?.close()
+
+    storage.isDown = false
+    storage.refuses = ({ params }) => params.includes(3)
+    const next = build(limits, storage)
+    if (next.spool) await openSpool(next.spool, next.counts)
+    void next.drain?.run()
+    await until(() => next.counts.spooled === 0)
+    expect(letters(storage)).toHaveLength(1)
+    storage.refuses = () => false
+    expect(await replayAll(next)).toMatchObject({ replayed: 1, refused: [] })
+    expect(new Map(/** @type {any} */ (times(storage)))).toEqual(
+      new Map(/** @type {any} */ (RIGHT)),
+    )
+    await next.spool?.close()
+    rmSync(spoolDir, { recursive: true })
+  })
+
+  test('stays as it is where its rows are made again in another place', async () => {
+    const { accept, storage, registry } = build({ topicTemplates: TOPICS })
+    let asked = 0
+    const isPlacedTooLate = registry.isPlacedTooLate.bind(registry)
+    registry.isPlacedTooLate = (message) => asked++ === 0 || isPlacedTooLate(message)
+    const message = accept('pack/s', PACK, { receivedMs })
+    await until(() => message.isSettled)
+    expect(asked).toBeGreaterThan(1)
+    expect(times(storage)).toEqual(RIGHT)
   })
 })
 
@@ -281,7 +357,7 @@ describe('by HTTP', () => {
     await ingest.stop()
   })
 
-  /** @param {string} url  @param {string} type  @param {string} payload */
+  /** @param {string} url  @param {string} type  @param {string | Buffer} payload */
   const post = (url, type, payload) =>
     app.inject({
       method: 'POST',
@@ -314,6 +390,29 @@ describe('by HTTP', () => {
     expect([one.statusCode, one.json().refused_fields.length]).toEqual([200, 1])
     const none = await post('/v1/measurements', 'application/json', JSON.stringify(items[2]))
     expect([none.statusCode, none.json()]).toEqual([200, { received: 1, stored: 1, refused: [] }])
+  })
+
+  test('a SenML pack is one item, in JSON and in CBOR', async () => {
+    const sentMs = Date.now()
+    const pack = [
+      { bn: 'urn:dev:ow:10e2073a:', n: 'x', t: -5, v: 1 },
+      { n: 'y', t: T / 1000, v: 2 },
+      { n: 'z', t: T / 1000, vd: 'AA' },
+    ]
+    const some = await post('/v1/measurements', 'application/senml+json', JSON.stringify(pack))
+    expect([some.statusCode, some.json()]).toMatchObject([
+      200,
+      { received: 1, stored: 1, refused_fields: [{ item: 0, field: '[2]' }] },
+    ])
+    const [x, y] = stored(ingest.storage)
+    expect(y).toEqual([sensorId('urn:dev:ow:10e2073a'), 'y', T, 2])
+    expect(x.slice(0, 2)).toEqual([y[0], 'x'])
+    expect(Math.abs(Number(x[2]) - (sentMs - 5_000))).toBeLessThan(5_000)
+    // [{-2: 'd:', 0: 'n', 2: 7}]
+    const cbor = Buffer.from('81a32162643a00616e0207', 'hex')
+    const same = await post('/v1/measurements', 'application/senml+cbor', cbor)
+    expect(same.json()).toEqual({ received: 1, stored: 1, refused: [] })
+    expect(stored(ingest.storage)[2]).toEqual([sensorId('d'), 'n', expect.any(Number), 7])
   })
 
   test('a strange field of a line is told as InfluxDB tells it, and the others are stored', async () => {

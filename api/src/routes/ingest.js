@@ -11,7 +11,13 @@ import {
 } from '@sandglass/common/bodies'
 import { decode, FORMATS, formatNamed } from '@sandglass/common/formats/registry'
 import { PRECISIONS } from '@sandglass/common/line-protocol'
-import { ageFault, KIND, KIND_NAMES, metricsFault } from '@sandglass/common/measurement'
+import {
+  ageFault,
+  KIND,
+  KIND_NAMES,
+  metricsFault,
+  settleTimes,
+} from '@sandglass/common/measurement'
 import { PayloadError } from '@sandglass/common/payload'
 import { Problem } from '@sandglass/common/problem'
 import { CLASS_NAMES } from '@sandglass/common/schema'
@@ -83,7 +89,7 @@ const storeSchema = {
   description:
     'JSON: `{"sensor":"kitchen","t":1767225600000,"temperature":21.5}`, or an array of these; ' +
     'NDJSON: one a line; CSV: columns `sensor`, `t` and one a metric, or `sensor`, `metric`, `t`, ' +
-    '`v` and `kind`; text: InfluxDB line protocol. Each is stored or refused by itself; refused ' +
+    '`v` and `kind`; text: InfluxDB line protocol; SenML: a pack, which is one item. Each is stored or refused by itself; refused ' +
     'ones are dead letters, and make it 400. A field that is no measurement is lost alone.',
   querystring: {
     type: 'object',
@@ -241,6 +247,7 @@ function decodeAll(items, placeOf = () => NOWHERE) {
   for (const [item, { format, payload }] of items.entries()) {
     try {
       const { sensor, measurements, refused: lost, units } = decode(format, placeOf(), payload)
+      settleTimes(measurements, nowMs)
       requireBelieved(measurements, nowMs)
       decoded.push(...measurements.map((measurement) => present(sensor, measurement, units)))
       fields.push(...lost.map(({ field, reason }) => ({ item, field, reason })))

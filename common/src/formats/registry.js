@@ -141,6 +141,7 @@ function checked(decoded) {
   }
   requireSome(into)
   if (units) into.units = checkedUnits(into, units)
+  if (decoded.isRelative) into.isRelative = true
   return into
 }
 

@@ -12,8 +12,6 @@
  * @property {string} topic
  * @property {string | undefined} sensor  Undefined where the topic names none.
  * @property {string | undefined} metric  Undefined where the payload names it.
- * @property {number} [receivedMs]  When the message was received, milliseconds since the Unix
- *   epoch: for times that are relative to now.
  * @property {ReadonlyMap<string, string>} [words]  What stands for the `{word}`s of the template,
  *   where the format gives them a meaning.
  * @property {string} [owner]  The sensor whose device may write to this one, too: that of an edge
@@ -38,6 +36,7 @@
  * @property {RefusedField[]} refused
  * @property {Map<string, string>} [units]  By metric, where the payload tells them, in the names of
  *   UCUM or SenML. One that changes is stored (ADR 0070).
+ * @property {boolean} [isRelative]  Whether some of the measurements have an `offsetMs`.
  * @property {boolean} [isSilent]  Whether it is understood, and says nothing that is stored.
  */
 

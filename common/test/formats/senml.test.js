@@ -3,7 +3,7 @@ import { describe, expect, test } from '@jest/globals'
 import { encode, Tagged } from 'cborg'
 import { senmlCbor } from '../../src/formats/senml-cbor.js'
 import { senmlJson } from '../../src/formats/senml-json.js'
-import { KIND } from '../../src/measurement.js'
+import { KIND, settleTimes } from '../../src/measurement.js'
 import { fuzz, seeded } from './fuzz.js'
 
 const TOPIC = { topic: 'senml/boiler', sensor: 'boiler', metric: undefined }
@@ -216,17 +216,30 @@ describe('a time', () => {
   test('below 2^28 s is relative to that', () => {
     const pack = [
       { bn: 'a:', n: 'b', t: -5, v: 1 },
-      { n: 'b', t: 2.5, v: 2 },
-      { n: 'b', t: 2 ** 28, v: 3 },
+      { n: 'c', t: 2.5, v: 2, s: 3 },
+      { n: 'b', t: 2 ** 28, v: 4 },
+      { n: 'b', t: 0, v: 5 },
+      { n: 'd', t: -5, vd: 'AA' },
     ]
-    expect(values(pack, { ...NOWHERE, receivedMs })).toEqual([
-      ['b', receivedMs - 5_000, 1],
-      ['b', receivedMs + 2_500, 2],
-      ['b', 2 ** 28 * 1_000, 3],
+    const { measurements, isRelative } = decode(pack)
+    expect(isRelative).toBe(true)
+    expect(values(pack).map(([, timeMs]) => timeMs)).toEqual([
+      ...[undefined, undefined, undefined, 2 ** 28 * 1_000, undefined],
     ])
-    const { measurements, refused } = decode(pack)
-    expect([measurements.length, refused.length]).toEqual([1, 2])
-    expect(refused[0].reason).toBe('its time is -5 s from now, and when it was sent is not known')
+    settleTimes(measurements, receivedMs)
+    expect(measurements.map(({ metric, timeMs, value }) => [metric, timeMs, value])).toEqual([
+      ['b', receivedMs - 5_000, 1],
+      ['c', receivedMs + 2_500, 2],
+      ['c.sum', receivedMs + 2_500, 3],
+      ['b', 2 ** 28 * 1_000, 4],
+      ['b', undefined, 5],
+    ])
+  })
+
+  test('is not relative where no record says so, or only one that is refused', () => {
+    expect(decode([{ n: 'a:b', t: 2 ** 28, v: 1 }]).isRelative).toBeUndefined()
+    const refused = { n: 'a:b', t: -5, vs: 'x'.repeat(70_000) }
+    expect(decode([{ n: 'a:b', v: 1 }, refused]).isRelative).toBeUndefined()
   })
 })
 
@@ -321,7 +334,7 @@ describe('a pack in CBOR', () => {
 })
 
 const PACKS = [TYPES, SERIES, AGGREGATE]
-const PLACES = [NOWHERE, TOPIC, { ...TOPIC, receivedMs: 1_767_225_600_000 }]
+const PLACES = [NOWHERE, TOPIC]
 fuzz(senmlJson, {
   places: PLACES,
   examples: PACKS.map((pack) => Buffer.from(JSON.stringify(pack))),

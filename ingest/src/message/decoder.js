@@ -25,6 +25,7 @@ const WORDS_BYTES = 600
  * @property {Measurement[]} measurements  None where it is understood and says nothing.
  * @property {RefusedField[]} refused  Fields that are no measurements.
  * @property {ReadonlyMap<string, string>} [units]  That it tells, by metric.
+ * @property {boolean} [isRelative]  Whether times of it follow from when it was first received.
  */
 
 export class Decoder {

@@ -6,6 +6,7 @@
  * moment.
  */
 
+import { settleTimes } from '@sandglass/common/measurement'
 import { NONE_LEFT } from '../write/recent.js'
 import { takeLines } from './lines.js'
 import { PORTION } from './portions.js'
@@ -150,6 +151,7 @@ export class Pipeline {
     message.units = units
     this.#countCost(message, measurements.length + refused.length + (units?.size ?? 0))
     this.#noteReceipt(message, measurements)
+    if (decoded.isRelative) settleTimes(measurements, message.firstReceivedMs)
     // While the database cannot be asked about sensors, unknown ones are not even remembered.
     if (this.#diversion?.takes(message)) this.#diversion.add(message)
     else this.#dispatch(message, this.#known(message, sensor), measurements)
@@ -365,7 +367,9 @@ export class Pipeline {
   #decodeAgain(message) {
     const decoded = this.#decoder.decode(message)
     if (decoded instanceof Refusal) throw new Error(`it was decoded before: ${decoded.reason}`)
-    return { sensor: this.#known(message, decoded.sensor), measurements: decoded.measurements }
+    const { sensor, measurements, isRelative } = decoded
+    if (isRelative) settleTimes(measurements, message.firstReceivedMs)
+    return { sensor: this.#known(message, sensor), measurements }
   }
 
   /** @param {Message} message  @param {Refusal} refusal */

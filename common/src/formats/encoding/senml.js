@@ -64,6 +64,8 @@ export function decodePack(place, pack) {
 /** @param {string} message */
 const bad = (message) => new PayloadError('value', message)
 
+/** @typedef {{ timeMs?: number, offsetMs?: number }} Time  Neither: when it was received. */
+
 /** The bases that are in force, and the device that the pack is of. */
 class Pack {
   /** @type {{ name: string, time: number, unit?: string, value?: number, sum?: number }} */
@@ -122,7 +124,7 @@ class Pack {
     const { device, metric } = split(name, this.#place.sensor)
     checkMetric(metric)
     this.#require(device)
-    const timeMs = this.#timeOf(record.t)
+    const time = this.#timeOf(record.t)
     const used = this.#unitOf(metric, record.u)
     const values = VALUES.filter((label) => record[label] !== undefined)
     if (values.length > 1) throw bad(`it has ${values.join(' and ')}`)
@@ -131,13 +133,28 @@ class Pack {
     const isSummed = record.s !== undefined || sum !== undefined
     if (value === undefined && !isSummed) throw bad('it has no value')
     if (value !== undefined) {
-      addField(this.#into, metric, timeMs, value, `${field}.${metric}`)
+      this.#addField(metric, time, value, `${field}.${metric}`)
       if (used !== undefined) this.#units.set(metric, used)
     }
     if (isSummed) {
       const summed = (sum ?? 0) + (record.s === undefined ? 0 : number(record.s, 'its s'))
-      addField(this.#into, `${metric}.sum`, timeMs, summed, `${field}.${metric}.sum`)
+      this.#addField(`${metric}.sum`, time, summed, `${field}.${metric}.sum`)
     }
+  }
+
+  /**
+   * @param {string} metric
+   * @param {Time} time
+   * @param {unknown} value
+   * @param {string} field
+   */
+  #addField(metric, { timeMs, offsetMs }, value, field) {
+    const { measurements } = this.#into
+    const at = measurements.length
+    addField(this.#into, metric, timeMs, value, field)
+    if (offsetMs === undefined || measurements.length === at) return
+    measurements[at].offsetMs = offsetMs
+    this.#into.isRelative = true
   }
 
   /** @param {SenmlRecord} record  @param {string | undefined} label */
@@ -156,19 +173,15 @@ class Pack {
     return value
   }
 
-  /** @param {unknown} t  Seconds. */
+  /** @param {unknown} t  Seconds.  @returns {Time} */
   #timeOf(t) {
     const seconds = this.#base.time + (t === undefined ? 0 : number(t, 'its t'))
     if (!Number.isFinite(seconds)) throw new PayloadError('time', 'its time is not finite')
     // Now is when the message is received.
-    if (seconds === 0) return undefined
+    if (seconds === 0) return {}
     const timeMs = Math.floor(Math.round(seconds * 1e6) / 1e3)
     if (!Number.isSafeInteger(timeMs)) throw new PayloadError('time', 'its time is too far away')
-    if (seconds >= ABSOLUTE_S_MIN) return timeMs
-    const { receivedMs } = this.#place
-    if (receivedMs !== undefined) return receivedMs + timeMs
-    const fault = `its time is ${seconds} s from now, and when it was sent is not known`
-    throw new PayloadError('time', fault)
+    return seconds >= ABSOLUTE_S_MIN ? { timeMs } : { offsetMs: timeMs }
   }
 
   /** @param {string} device  @throws {PayloadError}  It is another one than that of the pack. */
