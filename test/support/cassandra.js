@@ -34,8 +34,8 @@ export class CassandraNode {
     this.directory = directory
     this.host = host
     this.address = `${host}:${CQL_PORT}`
-    // Without the JVM's second compiler. Of a node that lives for minutes it takes nearly half of the
-    // processor time. And with it, though only after tens of thousands of statements, some rows
+    // Without the JVM's second compiler. Of a node that lives for minutes it takes nearly half of
+    // the processor time. And with it, though only after tens of thousands of statements, some rows
     // came without a value, or with that of another column: a fresh node agreed with us.
     this.#env = { HEAP: '768M', JVM_EXTRA: '-XX:TieredStopAtLevel=1', ...env }
   }
