@@ -16,7 +16,8 @@ import { HostState } from './sparkplug/host-state.js'
 /** @typedef {import('pino').Logger} Logger */
 
 /** @typedef {Pick<import('./message/message.js').Message,
- *   'topic' | 'payload' | 'qos' | 'retain' | 'bytes'>} Published */
+ *   'topic' | 'payload' | 'qos' | 'retain' | 'bytes'> &
+ *   { delivery?: import('./broker/v5/dialect.js').Delivery }} Published */
 
 /**
  * The broker: in this process, or in the first one of several.
@@ -25,7 +26,8 @@ import { HostState } from './sparkplug/host-state.js'
  * @property {(sessions: import('./broker/broker.js').Subscriptions) => Promise<void>} start
  * @property {() => Promise<void>} stop
  * @property {(port: import('./broker/port.js').Port) => unknown} handle
- * @property {(name: string) => void} forget
+ * @property {(name: string, isOver?: boolean) => void} forget  A session: of a key that is good no
+ *   more.
  * @property {(message: Published) => void} publish
  * @property {boolean} isFull
  * @property {number} dropped
@@ -64,8 +66,9 @@ import { HostState } from './sparkplug/host-state.js'
  */
 export function inside({ memory, listens, identity, member, edgeNodes, host, ...parts }) {
   const { shares } = memory
+  const { logger, clock } = parts
   /** @type {AnyBroker} */
-  const broker = parts.broker ?? new Broker({ shares, logger: parts.logger })
+  const broker = parts.broker ?? new Broker({ shares, logger, clockMs: clock?.clockMs })
   const onGone = (/** @type {object} */ connection) => edgeNodes?.closed(connection, 'offline')
   const server = new MqttServer({ ...parts, broker, shares, member, onGone })
   /** @param {Omit<Published, 'bytes'>} what */

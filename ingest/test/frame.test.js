@@ -118,6 +118,7 @@ describe('CONNECT', () => {
       clientId: 'abc',
       will,
       password: 'p',
+      properties: { passOn: Buffer.alloc(0) },
     })
     expect(connectFor(connect, 'k/abc')).toEqual(
       connectOf({ clientId: 'k/abc', will, keepalive: 0 }),
@@ -163,7 +164,9 @@ describe('CONNECT', () => {
       ['no client id and a session to keep', 2, { clientId: '', keeps: true }],
       ['a long client id', undefined, { clientId: 'é'.repeat(512) }],
       ['a longer one', 2, { clientId: `${'é'.repeat(512)}x` }],
-      ['MQTT 5', 1, { protocolVersion: 5 }],
+      ['MQTT 5', undefined, { protocolVersion: 5 }],
+      ['MQTT 6', 1, { level: 6 }],
+      ['the bridge of a broker, in MQTT 5', 1, { level: 0x85 }],
       ['MQTT 3.1', undefined, { protocolId: 'MQIsdp', protocolVersion: 3 }],
       ['MQTT 3.1 under the name of 3.1.1', 1, { level: 3 }],
       ['the bridge of a broker', undefined, { level: 0x84 }],

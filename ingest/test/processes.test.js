@@ -239,7 +239,7 @@ describe('a broker in another process', () => {
     let acknowledged = 0
     const link = new Link(socket, (kind, port) => {
       if (kind === KIND.subscribers) link.send(KIND.known, 0)
-      if (kind === KIND.ask) link.tell(KIND.answer, port, true)
+      if (kind === KIND.ask) link.tell(KIND.answer, port, 0)
       if (kind === KIND.data) acknowledged++
     })
     link.tell(KIND.open, 1, { name: 'all/kept', grant: { ...keys.all, scopes: ['read', 'write'] } })
@@ -315,6 +315,13 @@ test('a publish is told with all that a subscriber hears of it', () => {
     retain: true,
   }
   expect(parsePublishBody(Buffer.concat(publishBody(message)))).toEqual(message)
+  const delivery = { passOn: Buffer.from([3, 0, 1, 120]), from: 'k/ä' }
+  const told = { ...message, delivery: { ...delivery, expiresMs: performance.now() + 5_000 } }
+  const { delivery: heard } = parsePublishBody(Buffer.concat(publishBody(told)))
+  expect(heard).toMatchObject(delivery)
+  expect(heard?.expiresMs).toBeCloseTo(told.delivery.expiresMs, -3)
+  const forever = { ...message, delivery: { ...delivery, expiresMs: Number.POSITIVE_INFINITY } }
+  expect(parsePublishBody(Buffer.concat(publishBody(forever)))).toEqual(forever)
   const empty = { ...message, payload: Buffer.alloc(0), qos: /** @type {0} */ (0), retain: false }
   expect(parsePublishBody(Buffer.concat(publishBody(empty)))).toEqual(empty)
 })

@@ -422,10 +422,12 @@ describe('what aedes does', () => {
     expect(ingest.counts).toMatchObject({ received: 0, passed: 2 })
   })
 
-  test('MQTT 5 is refused with the return code of an unacceptable protocol', async () => {
+  test('MQTT 6 is refused with the return code of an unacceptable protocol', async () => {
     await start()
     const one = client()
-    one.send({ cmd: 'connect', clientId: 'x', protocolVersion: 5, clean: true, protocolId: 'MQTT' })
+    const bytes = generate({ cmd: 'connect', clientId: 'x', protocolVersion: 4, clean: true })
+    bytes[bytes.indexOf('MQTT') + 4] = 6
+    one.socket.write(bytes)
     await until(() => one.isClosed)
     expect(one.packets).toMatchObject([{ cmd: 'connack', returnCode: 1 }])
   })

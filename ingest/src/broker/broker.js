@@ -2,6 +2,8 @@
  * aedes, for everything in MQTT that is not storing: sessions, subscriptions, retained messages,
  * wills, and the fan-out to subscribers. No PUBLISH comes to it through a connection: the server
  * gives it each one when its time has come. So aedes acknowledges nothing and holds nothing.
+ *
+ * For clients of MQTT 5, which aedes does not know, the router does the same (`v5/router.js`).
  */
 
 import { Aedes } from 'aedes'
@@ -9,6 +11,7 @@ import createExchange from 'mqemitter'
 import { writeToStream } from 'mqtt-packet'
 import { maySubscribe } from './entrance/access.js'
 import { BoundedPersistence } from './persistence.js'
+import { Router } from './v5/router.js'
 
 /** Messages that are delivered to subscribers at the same time; more wait. */
 const FANOUT_CONCURRENCY = 1_000
@@ -19,13 +22,15 @@ const FANOUT_CONCURRENCY = 1_000
  */
 const DELIVERIES_MAX = 50_000
 
+/** Memory that a will takes on its way besides its bytes. */
+const WILL_BYTES = 512
+
 /** Longest client id, in bytes of UTF-8, with the name of a key before it. */
 const NAME_BYTES_MAX = 65_535
 
 // Else the first packet makes a buffer for each of 65,536 numbers, 7 MiB that are kept for ever.
 writeToStream.cacheNumbers = false
 
-/** @typedef {import('../message/message.js').Message} Message */
 /** @typedef {import('./port.js').Port} Port */
 /** @typedef {import('@sandglass/common/memory-share').MemoryShare} MemoryShare */
 
@@ -40,6 +45,7 @@ export class Broker {
   #exchange
   #fanout
   #persistence
+  #router
   /** Listeners that are aedes's own. */
   #ownListeners = 0
   /** @type {Subscriptions} */
@@ -49,13 +55,21 @@ export class Broker {
    * @param {object} parts
    * @param {Record<'fanout' | 'retained' | 'queues', MemoryShare>} parts.shares
    * @param {import('pino').Logger} parts.logger
+   * @param {() => number} [parts.clockMs]  By the clock that only goes forward.
    */
-  constructor({ shares, logger }) {
+  constructor({ shares, logger, clockMs = () => performance.now() }) {
     this.#fanout = shares.fanout
     this.#persistence = new BoundedPersistence(
       shares,
       (name, filter) => this.#sessions.byName(name)?.hasFilter(filter) ?? false,
+      clockMs,
     )
+    this.#router = new Router({
+      queues: this.#persistence.queues,
+      clockMs,
+      retainedFor: (filters) => this.#persistence.retainedFor(filters),
+      publish: (message) => this.publish({ ...message, bytes: bytesOf(message) }),
+    })
     this.#exchange = countedExchange()
     this.#aedes = new Aedes({
       persistence: /** @type {any} */ (this.#persistence),
@@ -96,7 +110,7 @@ export class Broker {
   /** What a client may do is decided anew each time: the rights of its key may be gone. */
   #authorize() {
     this.#aedes.authorizeSubscribe = (client, subscription, done) => {
-      const give = (/** @type {boolean} */ isGranted) => done(null, isGranted ? subscription : null)
+      const give = (/** @type {number} */ code) => done(null, code === 0 ? subscription : null)
       const answer = connectionOf(client).subscribe(subscription.topic)
       if (answer instanceof Promise) void answer.then(give)
       else give(answer)
@@ -104,6 +118,7 @@ export class Broker {
     this.#aedes.authorizePublish = (client, will, done) => {
       const isAllowed = client !== null && connectionOf(client).mayPublishWill(will.topic)
       done(isAllowed ? null : new Error('its key does not allow the will'))
+      if (isAllowed) this.#router.publish(/** @type {any} */ (will))
     }
     this.#aedes.authorizeForward = (client, packet) => {
       const { grant, server } = connectionOf(client)
@@ -113,6 +128,10 @@ export class Broker {
 
   /** Whether anybody subscribed to anything. */
   get hasSubscribers() {
+    return this.#router.hasSubscribers || this.#hasAedesSubscribers
+  }
+
+  get #hasAedesSubscribers() {
     return this.#exchange.listeners.size > this.#ownListeners || this.#persistence.subscribers > 0
   }
 
@@ -123,24 +142,36 @@ export class Broker {
 
   /** A client connects. @param {Port} port */
   handle(port) {
-    return this.#aedes.handle(port)
+    if (port.terms) this.#router.open(port)
+    else this.#aedes.handle(port)
   }
 
-  /** A session has ended. @param {string} name */
-  forget(name) {
-    this.#persistence.forget(name)
+  /**
+   * A session has ended.
+   *
+   * @param {string} name
+   * @param {boolean} [isOver]  Because its key is good no more: there will be no will.
+   */
+  forget(name, isOver = false) {
+    if (!this.#router.forget(name, isOver)) this.#persistence.forget(name)
   }
 
   /**
    * Gives a message to whoever subscribed, and keeps it if it is retained. While too many are on
    * their way those of QoS 0 are dropped; of the others the server takes no more.
    *
-   * @param {Pick<Message, 'topic' | 'payload' | 'qos' | 'retain' | 'bytes'>} message
+   * @param {import('../source.js').Published} message
    */
   publish(message) {
-    const { topic, payload, qos, retain, bytes } = message
+    const { topic, payload, qos, retain, bytes, delivery } = message
     // Most installations have no subscriber, and finding that out anew would cost the most.
     if (!retain && !this.hasSubscribers) return
+    if (retain && delivery) {
+      void this.#persistence.storeRetained({ cmd: 'publish', topic, payload, qos, delivery })
+    }
+    this.#router.publish(message)
+    const isStored = delivery !== undefined
+    if ((isStored || !retain) && !this.#hasAedesSubscribers) return
     if (qos > 0) {
       this.#fanout.add(bytes)
     } else if (!this.#fanout.take(bytes)) {
@@ -152,7 +183,8 @@ export class Broker {
       topic,
       payload,
       qos,
-      retain,
+      // What has properties is stored with them, and not once more without.
+      retain: retain && !isStored,
       dup: false,
     })
     // Errors (a topic of too many levels) concern the subscribers alone: it is stored or refused.
@@ -164,9 +196,13 @@ export class Broker {
   }
 
   async stop() {
+    this.#router.stop()
     await new Promise((resolve) => this.#aedes.close(() => resolve(undefined)))
   }
 }
+
+/** What a will counts on its way. @param {{ topic: string, payload: Buffer }} message */
+const bytesOf = ({ topic, payload }) => topic.length + payload.length + WILL_BYTES
 
 /** @param {import('aedes').Client} client  @returns {import('./port.js').Served} */
 function connectionOf(client) {

@@ -12,10 +12,10 @@
 
 import { Message } from '../message/message.js'
 import { EVERY_SENSOR } from '../message/rights.js'
-import { sensorOfPublisher } from '../sensors/statuses.js'
 import { AcknowledgementQueue } from './acknowledgement-queue.js'
+import { Behind } from './behind.js'
 import { mayPublish, maySubscribe } from './entrance/access.js'
-import { connectFor, parseConnect, refusalOf } from './entrance/connect-packet.js'
+import { parseConnect, refusalOf, refusalOf5 } from './entrance/connect-packet.js'
 import { letIn } from './entrance/let-in.js'
 import {
   ChunkMessages,
@@ -28,7 +28,11 @@ import {
   pushAcknowledgement,
   TYPE,
 } from './frame.js'
-import { Port } from './port.js'
+import { Presence } from './presence.js'
+import { refusingConnack } from './v5/dialect.js'
+import { enter5 } from './v5/enter.js'
+import { partsOf } from './v5/packets.js'
+import { REASON, reasonOfRefusal } from './v5/reason.js'
 
 /** Bytes that may wait for a client that does not read; then it is cut off. */
 export const OUTGOING_BYTES_MAX = 8 * 2 ** 20
@@ -37,7 +41,6 @@ export const OUTGOING_BYTES_MAX = 8 * 2 ** 20
 const LINGER_MS_MAX = 5_000
 
 const CONNACK = connackOf(0)
-const DISCONNECT = Buffer.from([TYPE.disconnect << 4, 0])
 
 /** Why connections close when the service does. */
 export const STOPPING = 'the service stops'
@@ -76,19 +79,16 @@ export class Connection {
   #chunkMessages = new ChunkMessages()
   /** @type {AcknowledgementQueue<Due | Message>} */
   #acknowledgements = new AcknowledgementQueue()
-  /** To aedes, once there is something for it. @type {Port | undefined} */
-  #port
-  /** What it gets when it has let the client in. @type {Buffer | undefined} */
-  #firstForPort
-  /** The sensor that it stands for. @type {string | undefined} */
-  #sensorId
-  /** The topic it published on last, and whether it may. */
-  #lastTopic = ''
-  #mayPublishLast = false
+  #behind = new Behind(this)
+  #presence = new Presence(this)
+  /** What it speaks, if that is MQTT 5. @type {import('./v5/dialect.js').Dialect | undefined} */
+  #dialect
   /** Which visit of the session this is. */
   #visit = 0
-  /** Whether the client was ever let in. */
-  #wasOpen = false
+  /** Whether its will is published though it takes its leave. */
+  #leavesWill = false
+  /** Whether it has taken its leave. */
+  #hasLeft = false
   /** Whether the client has closed its half. */
   #isEnded = false
   /** Whether its socket is closed. */
@@ -155,12 +155,19 @@ export class Connection {
       this.#countHeld()
     } catch (error) {
       if (!(error instanceof ProtocolError)) throw error
-      this.close(error.message)
+      this.#fail(error)
     }
     this.#closeIfDone()
     if (this.stage === 'closed') return
     if (this.isBlocked || this.stage === 'connecting') this.#socket.pause()
     else if (this.#socket.isPaused()) this.#socket.resume()
+  }
+
+  /** @param {ProtocolError} error */
+  #fail({ message, code }) {
+    if (this.stage === 'fresh' && code === REASON.protocol)
+      this.send(refusingConnack(code, message))
+    this.close(message, code)
   }
 
   /** Closes once the client has closed its half, and all it said is read and answered. */
@@ -177,7 +184,9 @@ export class Connection {
   /** Whether a packet with this first byte has to wait. @param {number} first */
   #mustWait(first) {
     if (first >> 4 !== TYPE.publish || (first & 0x06) === 0) return false
-    if (this.unacknowledged >= this.server.limits.clientMessagesMax) return true
+    // One of MQTT 5 was told how many it may send, and closes with more.
+    const { clientMessagesMax } = this.server.limits
+    if (!this.#dialect && this.unacknowledged >= clientMessagesMax) return true
     if (this.unacknowledged > 0 && this.bytesInFlight >= this.server.clientBytesMax) return true
     if (!this.server.isFull) return false
     this.server.waitForRoom(this)
@@ -195,78 +204,80 @@ export class Connection {
 
   /** @param {number} type  @param {number} flags */
   #take(type, flags) {
-    const { buffer, packetStart, bodyStart, packetEnd } = this.#framer
+    const { buffer, bodyStart, packetEnd } = this.#framer
     if (this.stage === 'fresh') {
       // [MQTT-3.1.0-1]
       if (type !== TYPE.connect) throw new ProtocolError('the first packet is not CONNECT')
       this.#connect(parseConnect(buffer, bodyStart, packetEnd))
       return
     }
+    const dialect = this.#dialect
     switch (type) {
       case TYPE.publish:
         this.#publish(flags)
         break
       case TYPE.pingreq:
+        dialect?.check(type, flags, buffer, bodyStart, packetEnd)
         this.send(PINGRESP)
         break
       case TYPE.pubrel:
         this.#release(flags)
         break
       case TYPE.disconnect:
+        if (dialect) this.#leavesWill = dialect.leave(flags, buffer, bodyStart, packetEnd)
+        this.#hasLeft = true
         this.stage = 'leaving'
         this.#acknowledgements.push({ type, packetId: 0, isSettled: true })
         this.server.markDirty(this)
         break
       case TYPE.connect:
         // [MQTT-3.1.0-2]
-        throw new ProtocolError('a second CONNECT')
-      case TYPE.subscribe:
-      case TYPE.unsubscribe: {
-        const filters = parseFilters(buffer, bodyStart, packetEnd, type === TYPE.subscribe)
-        if (type === TYPE.unsubscribe) {
-          for (const filter of filters) this.#ownSession?.unsubscribe(filter)
-        }
-        this.#pass(buffer.subarray(packetStart, packetEnd))
-        break
-      }
+        throw new ProtocolError('a second CONNECT', REASON.protocol)
       default:
-        this.#pass(buffer.subarray(packetStart, packetEnd))
+        this.#passOn(type, flags)
     }
   }
 
-  /** Gives a packet to aedes. @param {Buffer} packet */
+  /** Gives a packet that is whole and makes sense to the broker. */
+  /** @param {number} type  @param {number} flags */
+  #passOn(type, flags) {
+    const { buffer, packetStart, bodyStart, packetEnd } = this.#framer
+    if (this.#dialect) {
+      this.#dialect.check(type, flags, buffer, bodyStart, packetEnd)
+    } else if (type === TYPE.subscribe || type === TYPE.unsubscribe) {
+      const filters = parseFilters(buffer, bodyStart, packetEnd, type === TYPE.subscribe)
+      if (type === TYPE.unsubscribe) {
+        for (const filter of filters) this.#ownSession?.unsubscribe(filter)
+      }
+    }
+    this.#pass(buffer.subarray(packetStart, packetEnd))
+  }
+
+  /** Gives a packet to the broker, which may not know the client yet. @param {Buffer} packet */
   #pass(packet) {
-    if (this.#port) {
-      this.#port.push(packet)
-    } else if (this.session) {
-      this.stage = 'connecting'
-      this.#firstForPort = packet
-      this.#openPort(new Port(this, true), { clean: true, will: undefined }, this.session)
+    const { session } = this
+    if (!session) return
+    if (!this.#behind.isOpen) {
+      if (!this.#dialect) {
+        this.stage = 'connecting'
+        this.#behind.openLate(session, packet)
+        return
+      }
+      this.#behind.openLate5(session, this.#dialect.limits)
     }
-  }
-
-  /**
-   * Lets aedes let the client in.
-   *
-   * @param {Port} port
-   * @param {Pick<Connect, 'clean' | 'will'>} connect
-   * @param {Session} session
-   */
-  #openPort(port, connect, session) {
-    this.#port = port
-    this.server.broker.handle(port)
-    port.push(connectFor(connect, session.name))
+    this.#behind.push(packet)
   }
 
   /** @param {Connect} connect */
   #connect(connect) {
-    const code = refusalOf(connect)
+    const isNew = connect.level === 5
+    const code = (isNew ? refusalOf5(connect) : undefined) ?? refusalOf(connect)
     if (code !== undefined) {
-      this.#refuse(code, 'its CONNECT asks for what there is not')
+      this.#refuse(connect, code, 'its CONNECT asks for what there is not')
       return
     }
     if (this.server.passOn(connect.clientId, this.#socket, this.#framer)) {
-      this.close('its client belongs to another process', true)
+      this.close('its client belongs to another process', 0, true)
       return
     }
     // [MQTT-3.1.2-24]
@@ -275,9 +286,9 @@ export class Connection {
     void this.#enter(connect)
   }
 
-  /** @param {number} code  Of `REFUSED`.  @param {string} reason */
-  #refuse(code, reason) {
-    this.send(connackOf(code))
+  /** @param {Connect} connect  @param {number} code  @param {string} reason */
+  #refuse({ level }, code, reason) {
+    this.send(level === 5 ? refusingConnack(reasonOfRefusal(code), reason) : connackOf(code))
     this.close(reason)
   }
 
@@ -287,20 +298,28 @@ export class Connection {
     // Another connection of the client may have taken over already.
     if (!answer || this.stage !== 'connecting') return
     if ('code' in answer) {
-      this.#refuse(answer.code, answer.reason)
+      this.#refuse(connect, answer.code, answer.reason)
       return
     }
     const { session, sensorId } = answer
     this.#visit = session.visit
-    this.#sensorId = sensorId
-    if (connect.clean && !connect.will) {
+    this.#presence.isOf(sensorId)
+    if (connect.level === 5) this.#enter5(connect, session)
+    else if (connect.clean && !connect.will) {
       // Nothing of it outlives the connection: aedes need not know it before it subscribes.
       this.server.broker.forget(session.name)
       this.send(CONNACK)
       this.opened()
     } else {
-      this.#openPort(new Port(this, false), connect, session)
+      this.#behind.open(connect, session)
     }
+  }
+
+  /** @param {Connect} connect  @param {Session} session */
+  #enter5(connect, session) {
+    this.#dialect = enter5(this, this.#behind, connect, session)
+    if (this.#dialect) this.opened()
+    else this.close('it takes no packet as large as a CONNACK')
   }
 
   /** The client is let in, by us or by aedes. */
@@ -308,23 +327,18 @@ export class Connection {
     if (this.stage !== 'connecting') return
     this.stage = 'open'
     this.heardMs = this.server.clockMs()
-    const isNew = !this.#wasOpen
-    if (isNew) {
-      this.#wasOpen = true
-      this.#noteStatus('online', 'connected')
-    }
-    if (this.#firstForPort) {
-      this.#port?.push(this.#firstForPort)
-      this.#firstForPort = undefined
-    }
+    const isNew = !this.#presence.isOpen
+    if (isNew) this.#presence.opened()
+    this.#behind.opened()
     if (isNew) this.server.newcomers.letIn(this)
     else this.read()
   }
 
-  /** The client asks for a subscription. @param {string} filter  @returns {boolean} */
+  /** The client asks for a subscription. @param {string} filter  @returns {number}  A reason. */
   subscribe(filter) {
-    if (!maySubscribe(this.grant, filter, this.server.topics)) return false
-    return this.#ownSession?.subscribe(filter) ?? false
+    const pattern = this.#dialect ? partsOf(filter).pattern : filter
+    if (!maySubscribe(this.grant, pattern, this.server.topics)) return REASON.notAuthorized
+    return this.#ownSession?.subscribe(filter) ? REASON.success : REASON.quota
   }
 
   /** Whether its will may still be published. @param {string} topic */
@@ -339,7 +353,9 @@ export class Connection {
     // [MQTT-3.3.1-4]
     if (/** @type {number} */ (qos) === 3) throw new ProtocolError('a PUBLISH of QoS 3')
     const { buffer, bodyStart, packetEnd } = this.#framer
-    const { topic, packetId, payload } = parsePublish(buffer, qos, bodyStart, packetEnd)
+    const { topic, packetId, payload, delivery } =
+      this.#dialect?.publish(flags, buffer, bodyStart, packetEnd, this.heardMs) ??
+      parsePublish(buffer, qos, bodyStart, packetEnd)
     const session = this.#ownSession
     if (qos === 2 && session?.isUnreleased(packetId)) {
       // [MQTT-4.3.3-2]: it is stored; only its PUBREC was lost.
@@ -352,7 +368,7 @@ export class Connection {
       origin: this,
       sender: this,
       rights: this.rights,
-      isForSubscribers: this.#mayPublish(topic),
+      isForSubscribers: this.#presence.mayPublish(topic),
       clientId: this.session?.clientId ?? '',
       session,
       visit: this.#visit,
@@ -362,6 +378,7 @@ export class Connection {
       dup: (flags & 8) !== 0,
       retain: (flags & 1) !== 0,
       packetId,
+      delivery,
       receivedMs: this.server.wallMs(),
       arrivedMs: this.heardMs,
     })
@@ -371,30 +388,13 @@ export class Connection {
     this.#chunkMessages.add(message, buffer)
   }
 
-  /** Whether it may publish on a topic, most often the one of before. @param {string} topic */
-  #mayPublish(topic) {
-    if (topic === this.#lastTopic) return this.#mayPublishLast
-    this.#lastTopic = topic
-    this.#mayPublishLast = mayPublish(this.grant, topic, this.server.topics)
-    if (this.#sensorId === undefined && this.session) {
-      this.#sensorId = sensorOfPublisher(this.session.clientId, topic, this.server.topics)
-      this.#noteStatus('online', 'published')
-    }
-    return this.#mayPublishLast
-  }
-
-  /** @param {import('../sensors/statuses.js').State} state  @param {string} reason */
-  #noteStatus(state, reason) {
-    const { session } = this
-    if (this.#sensorId !== undefined && session && this.#wasOpen) {
-      const { clientId } = session
-      this.server.noteStatus({ id: this.#sensorId, state, clientId, reason })
-    }
-  }
-
   /** @param {number} flags */
   #release(flags) {
     const { buffer, bodyStart, packetEnd } = this.#framer
+    if (this.#dialect) {
+      this.send(this.#dialect.release(flags, buffer, bodyStart, packetEnd))
+      return
+    }
     // [MQTT-3.8.1-1]
     if (flags !== 2 || packetEnd - bodyStart !== 2) throw new ProtocolError('a malformed PUBREL')
     const packetId = buffer.readUInt16BE(bodyStart)
@@ -422,8 +422,8 @@ export class Connection {
     }
     if (bytes.length > 0) this.send(Buffer.from(bytes))
     if (this.stage === 'closed') return
-    if (hasLeft && this.#port) this.#port.push(DISCONNECT)
-    else if (hasLeft) this.close()
+    if (hasLeft && (this.#dialect || !this.#behind.leave())) this.close()
+    else if (hasLeft) return
     else if (this.isBlocked) this.read()
     else this.#closeIfDone()
   }
@@ -435,8 +435,11 @@ export class Connection {
     const session = this.#ownSession
     if (!session) return
     const { qos, packetId } = message
-    if (qos === 2 && !session.noteUnreleased(packetId)) return
-    pushAcknowledgement(bytes, qos === 1 ? TYPE.puback : TYPE.pubrec, packetId)
+    const told = this.#dialect?.acknowledge(message)
+    if (told?.isRefused) session.release(packetId)
+    else if (qos === 2 && !session.noteUnreleased(packetId)) return
+    if (told?.bytes) bytes.push(...told.bytes)
+    else pushAcknowledgement(bytes, qos === 1 ? TYPE.puback : TYPE.pubrec, packetId)
     session.acknowledged(packetId, this.server.clockMs())
   }
 
@@ -473,25 +476,24 @@ export class Connection {
    * their way, without an acknowledgement.
    *
    * @param {string} [reason]
+   * @param {number} [code]  The same for a client of MQTT 5: it hears it.
    * @param {boolean} [isPassedOn]  Its socket is not ours any more.
    */
-  close(reason = 'closed', isPassedOn = false) {
+  close(reason = 'closed', code = 0, isPassedOn = false) {
     if (this.stage === 'closed') return
     const isLeaving = this.stage === 'leaving'
+    // [MQTT-3.14.0-1]
+    if (code > 0 && this.#dialect && this.#presence.isOpen && !this.#hasLeft) {
+      this.send(this.#dialect.disconnect(code, reason))
+    }
+    this.#dialect?.close()
     this.stage = 'closed'
     this.isBlocked = false
     this.server.countHeld(-this.heldBytes)
     const left = isLeaving ? 'offline' : 'lost'
-    this.#noteStatus(reason === STOPPING ? 'unknown' : left, reason)
+    this.#presence.note(reason === STOPPING ? 'unknown' : left, reason)
     this.server.removed(this, reason)
-    const port = this.#port
-    if (isLeaving && port && !port.destroyed) {
-      // [MQTT-3.1.2-10]: after a DISCONNECT there is no will.
-      port.push(DISCONNECT)
-      port.push(null)
-    } else {
-      port?.destroy()
-    }
+    this.#behind.close(isLeaving && !this.#leavesWill)
     if (isPassedOn || this.#socket.destroyed) return
     this.#socket.resume()
     this.#socket.destroySoon()

@@ -12,6 +12,7 @@
  */
 
 import { isUtf8 } from 'node:buffer'
+import { REASON } from './v5/reason.js'
 
 /** The packet types we look at [MQTT-2.2.1]. */
 export const TYPE = Object.freeze({
@@ -36,6 +37,12 @@ export const connackOf = (code) => Buffer.from([TYPE.connack << 4, 2, 0, code])
 /** Thrown for what a connection must be closed for. */
 export class ProtocolError extends Error {
   name = 'ProtocolError'
+
+  /** @param {string} message  @param {number} [code]  What a client of MQTT 5 hears. */
+  constructor(message, code = REASON.malformed) {
+    super(message)
+    this.code = code
+  }
 }
 
 const EMPTY = Buffer.alloc(0)
@@ -150,7 +157,7 @@ export class Framer {
       if (shift === 21) throw new ProtocolError('the length of a packet is malformed')
     }
     if (at - start + length > this.#packetBytesMax) {
-      throw new ProtocolError(`a packet of ${length} bytes is over the limit`)
+      throw new ProtocolError(`a packet of ${length} bytes is over the limit`, REASON.tooLarge)
     }
     if (at + length > end) return false
     this.packetStart = start
@@ -168,6 +175,7 @@ export class Framer {
  * @property {string} topic
  * @property {number} packetId  0 where there is none (QoS 0).
  * @property {Buffer} payload  A view of the bytes that arrived.
+ * @property {import('./v5/dialect.js').Delivery} [delivery]  What subscribers hear besides.
  */
 
 /**
@@ -223,7 +231,7 @@ export function parseFilters(buffer, start, end, hasQos) {
 }
 
 /** [MQTT-4.7.1-2], [MQTT-4.7.1-3], [MQTT-4.7.3-1] @param {string} filter */
-function checkFilter(filter) {
+export function checkFilter(filter) {
   const levels = filter.split('/')
   const isWrong = levels.some((level, at) =>
     level.length > 1 ? WILDCARD.test(level) : level === '#' && at < levels.length - 1,

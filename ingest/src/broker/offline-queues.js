@@ -23,6 +23,7 @@ const MESSAGE_BYTES = 384
  * @property {string} cmd  `publish`, or `pubrel` once that was received.
  * @property {string} topic
  * @property {Buffer} payload
+ * @property {Buffer} [passOn]  Properties, in MQTT 5.
  * @property {string} [brokerId]
  * @property {number} [brokerCounter]  Tells messages apart.
  * @property {number} [messageId]
@@ -31,9 +32,10 @@ const MESSAGE_BYTES = 384
 /** @typedef {{ bytes: number, uses: number }} Shared  What the queues of a message share. */
 /** @typedef {{ packet: Packet, bytes: number, shared: Shared }} Entry */
 
-/** Memory that a message takes, however many wait for it, in bytes. @param {Packet} packet */
-function messageBytes({ topic, payload }) {
-  return MESSAGE_BYTES + 2 * topic.length + payload.length
+/** Memory that a message takes, however many wait for it, in bytes. */
+/** @param {Pick<Packet, 'topic' | 'payload' | 'passOn'>} packet */
+function messageBytes({ topic, payload, passOn }) {
+  return MESSAGE_BYTES + 2 * topic.length + payload.length + (passOn?.length ?? 0)
 }
 
 class Queue {
@@ -46,7 +48,6 @@ class Queue {
 export class OfflineQueues {
   /** By name of the session. @type {Map<string, Queue>} */
   #queues = new Map()
-  #share
   #copy
 
   /**
@@ -54,7 +55,7 @@ export class OfflineQueues {
    * @param {(packet: Packet) => Packet} copy  A packet of its own, with the same payload.
    */
   constructor(share, copy) {
-    this.#share = share
+    this.share = share
     this.#copy = copy
     /** Messages that were dropped. */
     this.dropped = 0
@@ -65,23 +66,38 @@ export class OfflineQueues {
    * @param {Packet} packet  Whose payload keeps no other memory alive.
    */
   add(names, packet) {
-    const shared = { bytes: messageBytes(packet), uses: 0 }
-    for (const name of names) {
-      const queue = this.#queues.get(name) ?? new Queue()
-      const bytes = ENTRY_BYTES + shared.bytes
-      if (
-        queue.entries.length >= QUEUE_MESSAGES_MAX ||
-        queue.bytes + bytes > this.#share.bytesMax * QUEUE_PART ||
-        !this.#take(queue, shared)
-      ) {
-        this.dropped++
-        continue
-      }
-      shared.uses++
-      this.#queues.set(name, queue)
-      queue.entries.push({ packet: this.#copy(packet), bytes, shared })
-      queue.bytes += bytes
+    const shared = this.sharedOf(packet)
+    for (const name of names) this.addOne(name, shared, () => this.#copy(packet))
+  }
+
+  /** What the queues of a message share. */
+  /** @param {Pick<Packet, 'topic' | 'payload' | 'passOn'>} packet  @returns {Shared} */
+  sharedOf(packet) {
+    return { bytes: messageBytes(packet), uses: 0 }
+  }
+
+  /**
+   * @param {string} name  Of the session for which it waits.
+   * @param {Shared} shared
+   * @param {() => Packet} make  The packet; asked for if there is room.
+   * @returns {boolean}  False: it is dropped.
+   */
+  addOne(name, shared, make) {
+    const queue = this.#queues.get(name) ?? new Queue()
+    const bytes = ENTRY_BYTES + shared.bytes
+    if (
+      queue.entries.length >= QUEUE_MESSAGES_MAX ||
+      queue.bytes + bytes > this.share.bytesMax * QUEUE_PART ||
+      !this.#take(queue, shared)
+    ) {
+      this.dropped++
+      return false
     }
+    shared.uses++
+    this.#queues.set(name, queue)
+    queue.entries.push({ packet: make(), bytes, shared })
+    queue.bytes += bytes
+    return true
   }
 
   /**
@@ -139,7 +155,7 @@ export class OfflineQueues {
    */
   #take(queue, shared) {
     const bytes = ENTRY_BYTES + (shared.uses === 0 ? shared.bytes : 0)
-    if (this.#share.take(bytes)) return true
+    if (this.share.take(bytes)) return true
     const [name, largest] = this.#largest()
     if (!largest || largest.bytes <= queue.bytes + bytes) return false
     const keepBytes = largest.bytes / 2
@@ -147,7 +163,7 @@ export class OfflineQueues {
       this.dropped++
       this.#give(name, largest, /** @type {Entry} */ (largest.entries.pop()))
     }
-    return this.#share.take(bytes)
+    return this.share.take(bytes)
   }
 
   /** @returns {[string, Queue | undefined]} */
@@ -162,7 +178,7 @@ export class OfflineQueues {
   #give(name, queue, { bytes, shared }) {
     queue.bytes -= bytes
     shared.uses--
-    this.#share.give(ENTRY_BYTES + (shared.uses === 0 ? shared.bytes : 0))
+    this.share.give(ENTRY_BYTES + (shared.uses === 0 ? shared.bytes : 0))
     if (queue.entries.length === 0) this.#queues.delete(name)
   }
 }

@@ -19,6 +19,7 @@ const { Packet } = createStore
 const RETAINED_BYTES = 512
 
 /** @typedef {import('./offline-queues.js').Packet} Queued */
+/** @typedef {Queued & { qos?: number, delivery?: import('./v5/dialect.js').Delivery }} Retained */
 /** @typedef {{ id: string }} Client */
 /** @typedef {{ clientId: string, topic: string }} Subscriber */
 /** @typedef {{ topic: string, qos: number }} Subscription */
@@ -32,9 +33,10 @@ const RETAINED_BYTES = 512
 export class BoundedPersistence {
   #store = createStore()
   #retained
-  /** And the bytes of each, by topic. @type {Map<string, { packet: Queued, bytes: number }>} */
+  /** And the bytes of each, by topic. @type {Map<string, { packet: Retained, bytes: number }>} */
   #retainedByTopic = new Map()
   #isGranted
+  #clockMs
   /** Sessions with subscriptions that outlive their connections. @type {Set<string>} */
   #subscribers = new Set()
 
@@ -42,8 +44,10 @@ export class BoundedPersistence {
    * @param {Shares} shares
    * @param {(name: string, filter: string) => boolean} isGranted  Whether a session has a
    *   subscription. aedes stores all of a SUBSCRIBE once one of them is granted.
+   * @param {() => number} [clockMs]  By the clock that only goes forward.
    */
-  constructor({ retained, queues }, isGranted) {
+  constructor({ retained, queues }, isGranted, clockMs = () => performance.now()) {
+    this.#clockMs = clockMs
     this.#retained = retained
     this.#isGranted = isGranted
     this.queues = new OfflineQueues(queues, (packet) => new Packet(packet))
@@ -61,11 +65,13 @@ export class BoundedPersistence {
     await this.#store.setup(broker)
   }
 
-  /** @param {Queued} packet  An empty payload takes the last one away [MQTT-3.3.1-10]. */
+  /** @param {Retained} packet  An empty payload takes the last one away [MQTT-3.3.1-10]. */
   async storeRetained(packet) {
     const { topic, payload } = packet
     const before = this.#retainedByTopic.get(topic)?.bytes ?? 0
-    const bytes = payload.length === 0 ? 0 : RETAINED_BYTES + 2 * topic.length + payload.length
+    const passOnBytes = packet.delivery?.passOn.length ?? 0
+    const wholeBytes = RETAINED_BYTES + 2 * topic.length + payload.length + passOnBytes
+    const bytes = payload.length === 0 ? 0 : wholeBytes
     this.#retained.give(before)
     if (bytes > 0 && !this.#retained.take(bytes)) {
       this.#retained.add(before)
@@ -78,16 +84,26 @@ export class BoundedPersistence {
 
   /** @param {string[]} filters */
   createRetainedStreamCombi(filters) {
-    return Readable.from(this.#retainedFor(filters))
+    return Readable.from(this.retainedFor(filters))
   }
 
   /** @param {string[]} filters */
-  *#retainedFor(filters) {
+  *retainedFor(filters) {
     for (const filter of filters) {
-      for (const [topic, { packet }] of this.#retainedByTopic) {
-        if (matchesTopic(filter, topic)) yield packet
+      for (const [topic, { packet, bytes }] of this.#retainedByTopic) {
+        if (!matchesTopic(filter, topic)) continue
+        const { delivery } = packet
+        // [MQTT-3.3.2-5]
+        if (delivery && delivery.expiresMs <= this.#clockMs()) this.#dropRetained(topic, bytes)
+        else yield packet
       }
     }
+  }
+
+  /** @param {string} topic  @param {number} bytes */
+  #dropRetained(topic, bytes) {
+    this.#retained.give(bytes)
+    this.#retainedByTopic.delete(topic)
   }
 
   /** @param {Client} client  @param {Subscription[]} subscriptions */

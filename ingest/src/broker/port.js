@@ -14,7 +14,8 @@ import { Duplex } from 'node:stream'
  * @typedef {object} Served
  * @property {import('@sandglass/common/keys').Grant | undefined} grant  What its key allows.
  * @property {{ topics: import('@sandglass/common/topics').Topics }} server
- * @property {(filter: string) => boolean | Promise<boolean>} subscribe  Whether it may.
+ * @property {(filter: string) => number | Promise<number>} subscribe  Whether it may: a reason code,
+ *   0 if so.
  * @property {(topic: string) => boolean} mayPublishWill
  * @property {(bytes: Buffer) => void} send
  * @property {() => void} opened
@@ -27,10 +28,13 @@ export class Port extends Duplex {
   /**
    * @param {Served} connection
    * @param {boolean} isAnswered  Whether the client has a CONNACK: that of aedes is then left out.
+   * @param {import('./v5/subscriber.js').Terms} [terms]  How a client of MQTT 5 connects: in the
+   *   place of a CONNECT.
    */
-  constructor(connection, isAnswered) {
+  constructor(connection, isAnswered, terms) {
     super({ allowHalfOpen: false, emitClose: true })
     this.connection = connection
+    this.terms = terms
     this.#isAnswered = isAnswered
   }
 

@@ -9,6 +9,8 @@ import { Newcomers } from './entrance/newcomers.js'
 import { KeyWatch } from './key-watch.js'
 import { createListener } from './listener.js'
 import { Sessions } from './sessions.js'
+import { REASON } from './v5/reason.js'
+import { termsOf5 } from './v5/terms.js'
 
 /** How often keep-alives are looked at, in milliseconds. */
 const SWEEP_MS = 1_000
@@ -23,7 +25,7 @@ const STOP_MS_MAX = 2_000
 const BACKLOG = 4_096
 
 /** How often sessions whose clients have been away for too long are ended, in milliseconds. */
-const AGE_MS = 60_000
+const AGE_MS = 1_000
 
 /** @typedef {import('./listener.js').Line} Line */
 /** @typedef {import('@sandglass/common/memory-share').MemoryShare} MemoryShare */
@@ -111,7 +113,7 @@ export class MqttServer {
     this.#onGone = parts.onGone
     this.sessions = new Sessions({
       share: shares.sessions,
-      onEnd: ({ name }) => broker.forget(name),
+      onEnd: ({ name, owner }) => broker.forget(name, owner.isOver),
     })
     /** Redeliveries of QoS 2 that were recognised by their packet id. */
     this.duplicates = 0
@@ -242,15 +244,16 @@ export class MqttServer {
    *
    * @param {Connection} connection
    * @param {string} clientId
-   * @param {boolean} clean  Whether the session begins anew, and ends with the connection.
+   * @param {import('./entrance/connect-packet.js').Connect} connect
    */
-  enter(connection, clientId, clean) {
+  enter(connection, clientId, connect) {
     const session = this.sessions.enter(
       connection.grant,
       clientId,
-      clean,
+      connect.clean,
       connection,
       this.clockMs(),
+      connect.level === 5 ? termsOf5(connect) : undefined,
     )
     if (!session.owner.isConfirmed) this.#keyWatch?.lookSoon()
     return session
@@ -299,8 +302,8 @@ export class MqttServer {
       this.broker.publish(message)
       return
     }
-    const { topic, original: payload, qos, retain, bytes } = message
-    this.broker.publish({ topic, payload, qos, retain, bytes })
+    const { topic, original: payload, qos, retain, bytes, delivery } = message
+    this.broker.publish({ topic, payload, qos, retain, bytes, delivery })
   }
 
   noteDuplicate() {
@@ -352,7 +355,7 @@ export class MqttServer {
         this.#most('heldBytes', ({ isBlocked }) => !isBlocked) ?? this.#most('heldBytes')
       if (!largest) return
       this.cutOff++
-      largest.close('incomplete packets take too much memory')
+      largest.close('incomplete packets take too much memory', REASON.quota)
     }
   }
 
@@ -413,7 +416,7 @@ export class MqttServer {
       if (stage === 'fresh' && silentMs > CONNECT_MS_MAX) {
         connection.close('no CONNECT arrived')
       } else if (stage === 'open' && keepAliveMs > 0 && !isBlocked && silentMs > keepAliveMs) {
-        connection.close('keep-alive timeout')
+        connection.close('keep-alive timeout', REASON.keepAlive)
       }
     }
   }
@@ -434,7 +437,7 @@ export class MqttServer {
     for (const connection of this.#connections) connection.stopReading()
     await this.#sink.idle(holdMsMax)
     this.#flush()
-    for (const connection of this.#connections) connection.close(STOPPING)
+    for (const connection of this.#connections) connection.close(STOPPING, REASON.shuttingDown)
     const timer = setTimeout(() => {
       for (const socket of this.#sockets) socket.destroy()
     }, STOP_MS_MAX)

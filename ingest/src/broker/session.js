@@ -6,6 +6,9 @@
 
 import { Receipts } from './receipts.js'
 
+/** Longest that a session waits for its client, in milliseconds: a week. */
+export const ABSENT_MS_MAX = 7 * 24 * 3_600_000
+
 /** Memory that a session takes while its client is away, without what it holds, in bytes. */
 const SESSION_BYTES = 1_536
 
@@ -24,7 +27,7 @@ const LEVEL_BYTES = 200
  * The connection that serves a session.
  *
  * @typedef {object} Serving
- * @property {(reason: string) => void} close
+ * @property {(reason: string, code?: number) => void} close  The code is for MQTT 5.
  */
 
 /**
@@ -57,14 +60,25 @@ export class Session {
     this.connection = undefined
     /** How many connections it has had. */
     this.visit = 0
-    /** Whether it outlives its connection. */
-    this.isKept = false
+    /** How long it outlives its connection, in milliseconds. */
+    this.keptMs = 0
+    /** Of the protocol that its client speaks. */
+    this.version = 4
+    /** Whether its client, when it came last, found what it had left. */
+    this.isPresent = false
+    /** Whether its will may be published some time after its connection is gone. */
+    this.isWillDelayed = false
     /** When its last connection closed, by the clock that only goes forward. */
     this.leftMs = 0
     /** Bytes of its subscriptions and its will. */
     this.subscriptionBytes = 0
     this.#all = all
     this.#receipts = new Receipts(all.receipts)
+  }
+
+  /** Whether it outlives its connection. */
+  get isKept() {
+    return this.keptMs > 0
   }
 
   /** Bytes that it takes while its client is away. */
@@ -110,6 +124,21 @@ export class Session {
     const bytes = this.#filters.get(filter)
     if (bytes === undefined) return
     this.#filters.delete(filter)
+    this.#all.giveSubscription(this, bytes)
+  }
+
+  /** The client says how long it is to be kept. @param {number} ms */
+  keepFor(ms) {
+    this.keptMs = Math.min(ms, ABSENT_MS_MAX)
+  }
+
+  /** Counts what else its client has us hold. @param {number} bytes  @returns {boolean} */
+  takeBytes(bytes) {
+    return this.#all.takeSubscription(this, bytes)
+  }
+
+  /** @param {number} bytes  That were taken. */
+  giveBytes(bytes) {
     this.#all.giveSubscription(this, bytes)
   }
 
@@ -180,7 +209,7 @@ export class Session {
     this.#receipts.heard(heardMs)
     this.#receipts.closed()
     this.connection = undefined
-    this.dropWill()
+    if (!this.isWillDelayed || !this.isKept) this.dropWill()
     if (!this.isKept) this.clean()
   }
 

@@ -10,7 +10,8 @@
 
 import { MemoryShare } from '@sandglass/common/memory-share'
 import { AllReceipts, RECEIPT_MS_MAX } from './receipts.js'
-import { Session, UNRELEASED_BYTES } from './session.js'
+import { ABSENT_MS_MAX, Session, UNRELEASED_BYTES } from './session.js'
+import { REASON } from './v5/reason.js'
 
 /** Parts of the share for sessions. Together they are the whole. */
 const PARTS = Object.freeze({
@@ -20,14 +21,13 @@ const PARTS = Object.freeze({
   unreleased: 1 / 8,
 })
 
-/** Longest that a session waits for its client, in milliseconds: a week. */
-export const ABSENT_MS_MAX = 7 * 24 * 3_600_000
-
 /** Subscriptions and will of one client, in bytes: hundreds of filters. */
 export const CLIENT_SUBSCRIPTION_BYTES_MAX = 2 ** 20
 
 /** The same of all clients with the key of one sensor, which is a device. */
 export const DEVICE_SUBSCRIPTION_BYTES_MAX = 2 ** 19
+
+export { ABSENT_MS_MAX }
 
 /** Most sessions that wait for a client with the key of one sensor; then the longest gone ends. */
 export const DEVICE_ABSENT_MAX = 8
@@ -162,12 +162,22 @@ export class Sessions {
    * @param {boolean} clean  Whether it begins anew, and ends with the connection.
    * @param {Serving} connection
    * @param {number} nowMs  By the clock that only goes forward.
+   * @param {{ version: number, keptMs: number }} [terms]  Of its protocol, and how long the session
+   *   outlives the connection.
    */
-  enter(grant, clientId, clean, connection, nowMs) {
+  enter(grant, clientId, clean, connection, nowMs, terms = termsOf3(clean)) {
     const session = this.create(grant, clientId, nowMs)
+    const isThere = session.connection !== undefined
+    const isExpired = !isThere && nowMs - session.leftMs > session.keptMs
     this.#isBack(session)
-    if (clean || !session.isKept) session.clean()
-    session.isKept = !clean
+    // What waits for a client is of one version of the protocol.
+    const isOther = session.visit > 0 && session.version !== terms.version
+    session.isPresent = !clean && session.isKept && !isExpired && !isOther
+    if (!session.isPresent) session.clean()
+    if (isOther || (isExpired && session.isKept)) this.#onEnd(session)
+    session.version = terms.version
+    session.isWillDelayed = false
+    session.keepFor(terms.keptMs)
     session.opened(connection)
     return session
   }
@@ -218,7 +228,7 @@ export class Sessions {
   age(nowMs) {
     for (const { absent } of this.#owners.values()) {
       for (const session of absent) {
-        const msMax = session.isKept ? ABSENT_MS_MAX : RECEIPT_MS_MAX
+        const msMax = session.isKept ? session.keptMs : RECEIPT_MS_MAX
         if (nowMs - session.leftMs > msMax) this.end(session)
       }
     }
@@ -229,8 +239,9 @@ export class Sessions {
    *
    * @param {Session} session
    * @param {string} [reason]  Why.
+   * @param {number} [code]  The same for a client of MQTT 5.
    */
-  end(session, reason = 'its session has ended') {
+  end(session, reason = 'its session has ended', code = REASON.notAuthorized) {
     const { owner, connection, clientId, name } = session
     if (this.#byName.get(name) !== session) return
     this.#isBack(session)
@@ -239,7 +250,7 @@ export class Sessions {
     if (owner.sessions.size === 0) this.#owners.delete(owner.grant?.keyId ?? '')
     session.connection = undefined
     session.forget()
-    connection?.close(reason)
+    connection?.close(reason, code)
     this.#onEnd(session)
   }
 
@@ -282,7 +293,8 @@ export class Sessions {
         if (one.unreleasedBytes > (most?.unreleasedBytes ?? 0)) most = one
       }
       this.evicted++
-      this.end(/** @type {Session} */ (most), 'too many QoS 2 messages await their release')
+      const reason = 'too many QoS 2 messages await their release'
+      this.end(/** @type {Session} */ (most), reason, REASON.quota)
     }
     return this.#byName.get(session.name) === session
   }
@@ -328,6 +340,9 @@ export class Sessions {
     return /** @type {Owner} */ (most)
   }
 }
+
+/** [MQTT-3.1.2-4], [MQTT-3.1.2-6] @param {boolean} clean */
+const termsOf3 = (clean) => ({ version: 4, keptMs: clean ? 0 : ABSENT_MS_MAX })
 
 /** Why connections close when what their key allows is another thing than before. */
 export const RIGHTS_CHANGED = 'what its key allows was changed'

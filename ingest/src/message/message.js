@@ -58,6 +58,8 @@ export class Message {
    * @param {boolean} [parts.dup]  Whether the client says that it sent it before.
    * @param {boolean} [parts.retain]
    * @param {number} [parts.packetId]  0 where there is none.
+   * @param {import('../broker/v5/dialect.js').Delivery} [parts.delivery]  What subscribers hear
+   *   besides, in MQTT 5.
    * @param {number} parts.receivedMs  Time of receipt, milliseconds since the Unix epoch.
    * @param {number} parts.arrivedMs  The same moment by the clock that only goes forward.
    * @param {number} [parts.firstReceivedMs]
@@ -82,10 +84,14 @@ export class Message {
     this.dup = parts.dup ?? false
     this.retain = parts.retain ?? false
     this.packetId = parts.packetId ?? 0
+    this.delivery = parts.delivery
+    /** Whether it is no measurement: for subscribers alone. */
+    this.isPassed = false
     this.receivedMs = parts.receivedMs
     this.arrivedMs = parts.arrivedMs
     /** Bytes of memory that it is counted with. */
     this.bytes = parts.topic.length + parts.payload.length + MESSAGE_BYTES
+    if (parts.delivery) this.bytes += parts.delivery.passOn.length
     /** Rows that are not durable yet, and one more while they are being made. */
     this.pending = 0
     /** Makes the rows that are left; more are not made at once. @type {(() => void) | undefined} */

@@ -113,6 +113,7 @@ export class Pipeline {
   #pass(message) {
     if (this.#decoder.isOfLines(message) && this.#takeLines(message)) return
     this.#counts.passed++
+    message.isPassed = true
     this.#settle(message)
   }
 

@@ -11,6 +11,8 @@ import { once } from 'node:events'
 import { createServer } from 'node:net'
 import { mayPublish } from '../broker/entrance/access.js'
 import { Port } from '../broker/port.js'
+import { REASON } from '../broker/v5/reason.js'
+import { receivedTerms } from '../broker/v5/terms.js'
 import { heard, KIND, Link, parsePublishBody } from './link.js'
 
 /** Memory that a message on its way takes besides its bytes. */
@@ -25,13 +27,13 @@ const QUIET_MS = 10_000
 /** @typedef {import('@sandglass/common/keys').Grant} Grant */
 /** @typedef {import('@sandglass/common/topics').Topics} Topics */
 /** @typedef {Omit<Grant, 'scopes'> & { scopes: string[] }} SentGrant */
-/** @typedef {{ name: string, grant?: SentGrant }} Introduction */
+/** @typedef {{ name: string, grant?: SentGrant, terms?: object }} Introduction */
 
 /** The connection of a client to another process, as the broker sees it. */
 class Client {
   /** Filters that it may have. @type {Set<string>} */
   #granted = new Set()
-  /** Who waits for an answer about a filter, in order. @type {((may: boolean) => void)[]} */
+  /** Who waits for an answer about a filter, in order. @type {((code: number) => void)[]} */
   #asked = []
   /** Whether its key is good no more. */
   isOver = false
@@ -66,25 +68,25 @@ class Client {
 
   /** @param {string} [reason] */
   close(reason = 'closed') {
-    for (const answer of this.#asked.splice(0)) answer(false)
+    for (const answer of this.#asked.splice(0)) answer(REASON.notAuthorized)
     this.#hub.closed(this)
     this.#link.tell(KIND.closed, this.#id, reason)
   }
 
-  /** Asks the process of the client. @param {string} filter  @returns {Promise<boolean>} */
+  /** Asks the process of the client. @param {string} filter  @returns {Promise<number>} */
   async subscribe(filter) {
     this.#granted.delete(filter)
     this.#link.tell(KIND.ask, this.#id, filter)
-    const may = await new Promise((resolve) => this.#asked.push(resolve))
-    if (!may) return false
+    const code = await new Promise((resolve) => this.#asked.push(resolve))
+    if (code !== REASON.success) return code
     await this.#hub.hear()
     this.#granted.add(filter)
-    return true
+    return REASON.success
   }
 
-  /** @param {boolean} may */
-  answered(may) {
-    this.#asked.shift()?.(may)
+  /** @param {number} code  A reason. */
+  answered(code) {
+    this.#asked.shift()?.(code)
   }
 
   /** @param {string} filter */
@@ -236,9 +238,9 @@ export class Hub {
         this.#open(one, id, heard(body))
         break
       case KIND.forget: {
-        const name = heard(body)
+        const { name, isOver } = heard(body)
         one.names.delete(name)
-        this.#broker.forget(name)
+        this.#broker.forget(name, isOver)
         break
       }
       case KIND.known:
@@ -252,7 +254,8 @@ export class Hub {
   /** @param {Process} one  @param {number} id  @param {Introduction} introduction */
   #open(one, id, introduction) {
     const client = new Client(id, one.link, this, introduction)
-    const port = new Port(client, false)
+    const { terms } = introduction
+    const port = new Port(client, false, terms && receivedTerms(terms))
     one.ports.set(id, { port, client })
     one.names.add(client.name)
     this.#clients.set(client.name, client)

@@ -4,7 +4,10 @@
  *
  * ```text
  * frame := length: u32 of what follows, kind: u8, port: u32, body
- * publish body := QoS: 2 bits, retain: 1 bit, topic length: u16, topic, payload
+ * publish body := flags: u8, topic length: u16, topic, [delivery], payload
+ * flags := QoS: 2 bits, retain: 1 bit, has delivery: 1 bit
+ * delivery := milliseconds until it expires: f64, length: u16, name of its session,
+ *             length: u32, properties (of MQTT 5)
  * ```
  *
  * A port is the connection of one client. What is not bytes of MQTT or a publish is JSON.
@@ -138,24 +141,53 @@ export class Link {
 /** What a frame says in JSON. @param {Buffer} body  @returns {any} */
 export const heard = (body) => JSON.parse(body.toString())
 
-/** @typedef {{ topic: string, payload: Buffer, qos: 0 | 1 | 2, retain: boolean }} Publish */
+/** @typedef {import('../broker/v5/dialect.js').Delivery} Delivery */
+/** @typedef {{ topic: string, payload: Buffer, qos: 0 | 1 | 2, retain: boolean,
+ *   delivery?: Delivery }} Publish */
 
 /** @param {Publish} message  @returns {Buffer[]} */
-export function publishBody({ topic, payload, qos, retain }) {
+export function publishBody({ topic, payload, qos, retain, delivery }) {
   const name = Buffer.from(topic)
   const head = Buffer.allocUnsafe(3)
-  head[0] = qos | (retain ? 4 : 0)
+  head[0] = qos | (retain ? 4 : 0) | (delivery ? 8 : 0)
   head.writeUInt16LE(name.length, 1)
-  return [head, name, payload]
+  return delivery ? [head, name, deliveryBytes(delivery), payload] : [head, name, payload]
+}
+
+/** Clocks that only go forward begin with their process. @param {Delivery} delivery */
+function deliveryBytes({ passOn, expiresMs, from }) {
+  const name = Buffer.from(from)
+  const bytes = Buffer.allocUnsafe(14 + name.length + passOn.length)
+  bytes.writeDoubleLE(expiresMs - performance.now(), 0)
+  bytes.writeUInt16LE(name.length, 8)
+  name.copy(bytes, 10)
+  bytes.writeUInt32LE(passOn.length, 10 + name.length)
+  passOn.copy(bytes, 14 + name.length)
+  return bytes
+}
+
+/** @param {Buffer} body  @param {number} start  @returns {{ delivery: Delivery, end: number }} */
+function parseDelivery(body, start) {
+  const nameEnd = start + 10 + body.readUInt16LE(start + 8)
+  const end = nameEnd + 4 + body.readUInt32LE(nameEnd)
+  const delivery = {
+    passOn: Buffer.from(body.subarray(nameEnd + 4, end)),
+    expiresMs: performance.now() + body.readDoubleLE(start),
+    from: body.toString('utf8', start + 10, nameEnd),
+  }
+  return { delivery, end }
 }
 
 /** @param {Buffer} body  @returns {Publish} */
 export function parsePublishBody(body) {
   const topicEnd = 3 + body.readUInt16LE(1)
+  const told = body[0] & 8 ? parseDelivery(body, topicEnd) : undefined
+  const start = told?.end ?? topicEnd
   return {
     topic: body.toString('utf8', 3, topicEnd),
-    payload: topicEnd < body.length ? body.subarray(topicEnd) : EMPTY,
+    payload: start < body.length ? body.subarray(start) : EMPTY,
     qos: /** @type {0 | 1 | 2} */ (body[0] & 3),
     retain: (body[0] & 4) !== 0,
+    ...(told && { delivery: told.delivery }),
   }
 }

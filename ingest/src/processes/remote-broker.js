@@ -5,6 +5,7 @@
 
 import { once } from 'node:events'
 import { connect } from 'node:net'
+import { sentTerms } from '../broker/v5/terms.js'
 import { heard, KIND, Link, publishBody } from './link.js'
 
 /** @typedef {import('../broker/port.js').Port} Port */
@@ -61,7 +62,8 @@ export class RemoteBroker {
     const { grant, session } = connection
     this.#ports.set(id, port)
     const rights = grant && { ...grant, scopes: [...grant.scopes] }
-    this.#link?.tell(KIND.open, id, { name: session?.name, grant: rights })
+    const terms = port.terms && sentTerms(port.terms)
+    this.#link?.tell(KIND.open, id, { name: session?.name, grant: rights, terms })
     let isEnded = false
     port.on('data', (packet) => this.#link?.send(KIND.data, id, packet))
     port.on('end', () => {
@@ -75,9 +77,9 @@ export class RemoteBroker {
     })
   }
 
-  /** A session has ended. @param {string} name */
-  forget(name) {
-    this.#link?.tell(KIND.forget, 0, name)
+  /** A session has ended. @param {string} name  @param {boolean} [isOver]  With its key. */
+  forget(name, isOver = false) {
+    this.#link?.tell(KIND.forget, 0, { name, isOver })
   }
 
   /** @param {import('../source.js').Published} message */

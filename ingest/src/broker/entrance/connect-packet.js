@@ -4,14 +4,18 @@
  *
  * ```text
  * body := protocol: string, level: u8, flags: u8, keep-alive: u16 in seconds
- *         client id: string, [will topic: string, will payload: bytes]
+ *         [properties], client id: string, [[properties], will topic: string, will payload: bytes]
  *         [user name: string], [password: bytes]
  * string := bytes := length: u16, u8[length]
  * ```
+ *
+ * Properties are there in MQTT 5 (`v5/properties.js`).
  */
 
 import { generate } from 'mqtt-packet'
 import { isTopic, ProtocolError, readString } from '../frame.js'
+import { NO_PROPERTIES, readProperties } from '../v5/properties.js'
+import { REASON } from '../v5/reason.js'
 import { REFUSED } from './access.js'
 
 const FLAG = Object.freeze({
@@ -36,8 +40,8 @@ const CLIENT_ID_MAX_31 = 23
 /** Memory that a will takes besides topic and payload, in bytes. */
 const WILL_BYTES = 512
 
-/** The name of the protocol by its level: MQTT 3.1 and 3.1.1. @type {Record<number, string>} */
-const PROTOCOLS = { 3: 'MQIsdp', 4: 'MQTT' }
+/** The name of the protocol by its level: 3.1, 3.1.1 and 5. @type {Record<number, string>} */
+const PROTOCOLS = { 3: 'MQIsdp', 4: 'MQTT', 5: 'MQTT' }
 
 /**
  * @typedef {object} Will
@@ -45,17 +49,28 @@ const PROTOCOLS = { 3: 'MQIsdp', 4: 'MQTT' }
  * @property {Buffer} payload
  * @property {0 | 1 | 2} qos
  * @property {boolean} retain
+ * @property {import('../v5/properties.js').Properties} [properties]
  */
 
 /**
  * @typedef {object} Connect
- * @property {number} level  Of the protocol: 3 or 4; another one has nothing behind it.
+ * @property {number} level  Of the protocol: 3, 4 or 5; another one has nothing behind it.
  * @property {boolean} clean  Whether its session begins anew, and ends with the connection.
  * @property {number} keepAliveS  0: none.
  * @property {string} clientId  May be empty.
  * @property {Will | undefined} will
  * @property {string | undefined} password
+ * @property {import('../v5/properties.js').Properties} properties
  */
+
+/** A CONNECT of which no more is known. */
+const NOTHING = Object.freeze({
+  level: 0,
+  clientId: '',
+  will: undefined,
+  password: undefined,
+  properties: NO_PROPERTIES,
+})
 
 /**
  * @param {Buffer} buffer
@@ -68,25 +83,29 @@ export function parseConnect(buffer, start, end) {
   const protocol = readString(buffer, start, end, 'the name of the protocol')
   let at = protocol.end
   if (at + 4 > end) throw new ProtocolError('a CONNECT that is cut short')
-  const level = buffer[at] & ~BRIDGE
+  const level = buffer[at] === (BRIDGE | 5) ? 0 : buffer[at] & ~BRIDGE
   const flags = buffer[at + 1]
   const keepAliveS = buffer.readUInt16BE(at + 2)
   const clean = (flags & FLAG.clean) !== 0
   at += 4
   if (PROTOCOLS[level] !== protocol.text) {
-    return { level: 0, clean, keepAliveS, clientId: '', will: undefined, password: undefined }
+    return { ...NOTHING, clean, keepAliveS }
   }
   checkFlags(flags)
+  const place = level === 5 ? readProperties(buffer, at, end, 'connect') : undefined
+  const { properties } = place ?? { properties: NO_PROPERTIES }
+  at = place?.end ?? at
   const id = readString(buffer, at, end, 'the client id')
   at = id.end
   /** @type {Will | undefined} */
   let will
   if (flags & FLAG.will) {
-    const topic = readString(buffer, at, end, 'the topic of a will')
+    const own = place && readProperties(buffer, at, end, 'will')
+    const topic = readString(buffer, own?.end ?? at, end, 'the topic of a will')
     const payload = readBytes(buffer, topic.end, end)
     const qos = /** @type {0 | 1 | 2} */ ((flags & FLAG.willQos) >> 3)
     const retain = (flags & FLAG.willRetain) !== 0
-    will = { topic: topic.text, payload: payload.bytes, qos, retain }
+    will = { topic: topic.text, payload: payload.bytes, qos, retain, properties: own?.properties }
     at = payload.end
   }
   if (flags & FLAG.username) at = readString(buffer, at, end, 'the user name').end
@@ -98,7 +117,7 @@ export function parseConnect(buffer, start, end) {
   }
   // [MQTT-3.1.3-1]
   if (at !== end) throw new ProtocolError('a CONNECT with more behind it')
-  return { level, clean, keepAliveS, clientId: id.text, will, password }
+  return { level, clean, keepAliveS, clientId: id.text, will, password, properties }
 }
 
 /** @param {number} flags */
@@ -129,11 +148,26 @@ function readBytes(buffer, at, end) {
 export function refusalOf({ level, clean, clientId, will }) {
   if (level === 0) return REFUSED.protocol
   // [MQTT-3.1.3-8]
-  if (clientId === '' && !clean) return REFUSED.identifier
+  if (clientId === '' && !clean && level < 5) return REFUSED.identifier
   if (Buffer.byteLength(clientId) > CLIENT_ID_BYTES_MAX) return REFUSED.identifier
   if (level === 3 && clientId.length > CLIENT_ID_MAX_31) return REFUSED.identifier
   // A topic that begins with $ is the broker's own.
   if (will && (!isTopic(will.topic) || will.topic.startsWith('$'))) return REFUSED.notAuthorized
+  return undefined
+}
+
+/**
+ * Why a CONNECT of MQTT 5 is refused, where 3.1.1 has no word for it.
+ *
+ * @param {Connect} connect
+ * @returns {number | undefined}  Of `REASON`.
+ */
+export function refusalOf5({ will, properties }) {
+  const { authenticationMethod, authenticationData } = properties
+  // [MQTT-4.12.0-1]
+  if (authenticationMethod !== undefined) return REASON.authenticationMethod
+  if (authenticationData !== undefined) return REASON.protocol
+  if (will && (!isTopic(will.topic) || will.topic.startsWith('$'))) return REASON.topicInvalid
   return undefined
 }
 
@@ -152,11 +186,13 @@ export function connectFor({ clean, will }, name) {
     clean,
     clientId: name,
     keepalive: 0,
-    ...(will && { will }),
+    ...(will && { will: { ...will, properties: undefined } }),
   })
 }
 
 /** Bytes that a will costs while its client is connected. @param {Connect} connect */
 export function willBytes({ will }) {
-  return will === undefined ? 0 : WILL_BYTES + 2 * will.topic.length + will.payload.length
+  if (will === undefined) return 0
+  const passOnBytes = will.properties?.passOn.length ?? 0
+  return WILL_BYTES + 2 * will.topic.length + will.payload.length + passOnBytes
 }

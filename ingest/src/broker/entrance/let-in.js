@@ -4,6 +4,7 @@ import { randomUUID } from 'node:crypto'
 import { setTimeout as delay, setImmediate as turn } from 'node:timers/promises'
 import { rightsOf } from '../../message/rights.js'
 import { sensorOf } from '../../sensors/statuses.js'
+import { REASON } from '../v5/reason.js'
 import { REFUSED } from './access.js'
 import { willBytes } from './connect-packet.js'
 
@@ -29,7 +30,7 @@ const TAKE_OVER_MS = 200
  */
 export async function letIn(connection, connect, address) {
   const { access, sessions, topics } = connection.server
-  const { will, clean, password } = connect
+  const { will, password } = connect
   const clientId = connect.clientId === '' ? `auto-${randomUUID()}` : connect.clientId
   if (!(await stillWantsIn(connection, 0))) return undefined
   if (access) {
@@ -43,10 +44,10 @@ export async function letIn(connection, connect, address) {
   const isThere = sessions.connectionOf(grant, clientId) !== undefined
   if (isThere && !(await stillWantsIn(connection, TAKE_OVER_MS))) return undefined
   const before = sessions.connectionOf(grant, clientId)
-  const session = connection.server.enter(connection, clientId, clean)
+  const session = connection.server.enter(connection, clientId, connect)
   connection.session = session
   // [MQTT-3.1.4-2]
-  before?.close('closed')
+  before?.close('closed', REASON.takenOver)
   if (!session.setWill(willBytes(connect))) {
     return { code: REFUSED.unavailable, reason: 'its will takes too much memory' }
   }

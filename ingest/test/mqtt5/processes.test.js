@@ -1,0 +1,114 @@
+// MQTT 5 where the broker is in another process: what one process hears reaches subscribers of the
+// others as it came.
+
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { parseTopics } from '@sandglass/common/topics'
+import pino from 'pino'
+import { Broker } from '../../src/broker/broker.js'
+import { MemoryBudget } from '../../src/memory.js'
+import { Hub } from '../../src/processes/hub.js'
+import { RemoteBroker } from '../../src/processes/remote-broker.js'
+import { pause, startIngest, until } from '../support/ingest.js'
+import { endAll, RawClient5 } from '../support/raw-client-5.js'
+
+const logger = pino({ level: 'silent' })
+const topics = parseTopics('')
+
+/** @type {Hub} */
+let hub
+/** @type {Awaited<ReturnType<typeof startIngest>>[]} */
+let processes
+/** @type {string} */
+let directory
+let count = 0
+
+beforeEach(async () => {
+  directory = mkdtempSync(join(tmpdir(), 'sandglass-hub-'))
+  const path = join(directory, 'broker')
+  hub = new Hub({ broker: new Broker({ shares: new MemoryBudget().shares, logger }), topics })
+  await hub.start(path)
+  processes = []
+  for (const broker of [new RemoteBroker(path), new RemoteBroker(path)]) {
+    processes.push(await startIngest({}, { topics, broker }))
+  }
+})
+
+afterEach(async () => {
+  endAll()
+  for (const one of processes) await one.stop()
+  await hub.stop()
+  rmSync(directory, { recursive: true, force: true })
+})
+
+/** @param {number} process  @param {Parameters<RawClient5['connect']>[0]} [fields] */
+async function open(process, fields) {
+  const one = new RawClient5(processes[process].port)
+  await one.connect({ clientId: `c${count++}`, ...fields })
+  return one
+}
+
+test('subscribers get properties, and their own messages only if they want them', async () => {
+  const [one, two] = [await open(0), await open(1)]
+  expect(await one.subscribe([{ topic: 'room/#', nl: true }])).toEqual([2])
+  await two.subscribe([{ topic: 'room/#' }], { subscriptionIdentifier: 5 })
+  const properties = { contentType: 'text/plain', messageExpiryInterval: 100 }
+  one.publish(1, { topic: 'room/a', payload: 'of one', properties })
+  const got = await two.next('publish')
+  expect(got.properties).toMatchObject({ contentType: 'text/plain', subscriptionIdentifier: 5 })
+  expect(got.properties.messageExpiryInterval).toBeGreaterThan(90)
+  two.publish(1, { topic: 'room/a', payload: 'of two' })
+  await until(() => one.heard.length === 1)
+  expect(one.heard).toEqual(['of two'])
+})
+
+test('members of a shared subscription may be clients of different processes', async () => {
+  const members = [await open(0), await open(1)]
+  for (const one of members) await one.subscribe('$share/g/room/#')
+  const other = await open(1)
+  for (let id = 1; id <= 10; id++) other.publish(id, { topic: 'room/a' })
+  await until(() => members.every(({ heard }) => heard.length === 5))
+})
+
+test('a session waits for its client, and is over when that says so', async () => {
+  const kept = { clientId: 'kept', clean: false, properties: { sessionExpiryInterval: 600 } }
+  const first = await open(0, kept)
+  await first.subscribe('room/#')
+  await first.vanish()
+  const other = await open(1)
+  other.publish(1, { topic: 'room/a', payload: 'waits' })
+  const again = await open(0, kept)
+  await until(() => again.heard.length === 1)
+  await again.leave({ reasonCode: 0, properties: { sessionExpiryInterval: 0 } })
+  const third = await open(0, kept)
+  other.publish(2, { topic: 'room/a', payload: 'too late' })
+  await other.next('puback')
+  await pause(50)
+  expect(third.heard).toEqual([])
+})
+
+test('a will waits for its delay, and is none any more when the key of its client is revoked', async () => {
+  const other = await open(1)
+  await other.subscribe('wills/#')
+  /** @param {string} clientId  @param {number} willDelayInterval */
+  const mortal = (clientId, willDelayInterval) => ({
+    clientId,
+    properties: { sessionExpiryInterval: 600 },
+    will: {
+      topic: `wills/${clientId}`,
+      payload: Buffer.from('gone'),
+      qos: /** @type {const} */ (1),
+      retain: false,
+      properties: { willDelayInterval },
+    },
+  })
+  const [late, soon] = [await open(0, mortal('late', 600)), await open(1, mortal('soon', 1))]
+  for (const one of [late, soon]) await one.vanish()
+  await until(() => processes[0].server?.connectionCount === 0)
+  const [owner] = [...(processes[0].server?.sessions.owners ?? [])]
+  processes[0].server?.sessions.endAll(owner, 'its key was revoked')
+  await until(() => other.heard.length > 0)
+  expect((await other.next('publish')).topic).toBe('wills/soon')
+  expect(other.heard).toEqual([])
+})
