@@ -44,7 +44,11 @@ export class Behind {
     this.#begin(new Port(this.#connection, true), { clean: true, will: undefined }, session)
   }
 
-  /** @param {Port} port  @param {Pick<Connect, 'clean' | 'will'>} connect  @param {Session} session */
+  /**
+   * @param {Port} port
+   * @param {Pick<Connect, 'clean' | 'will'>} connect
+   * @param {Session} session
+   */
   #begin(port, connect, session) {
     this.#port = port
     this.#connection.server.broker.handle(port)
@@ -74,7 +78,7 @@ export class Behind {
     this.#port?.push(packet)
   }
 
-  /** Whether it closes the connection once it has heard that the client takes its leave. */
+  /** Whether it closes the connection once it has heard that the client disconnects. */
   leave() {
     this.#port?.push(DISCONNECT)
     return this.#port !== undefined

@@ -85,9 +85,9 @@ export class Connection {
   #dialect
   /** Which visit of the session this is. */
   #visit = 0
-  /** Whether its will is published though it takes its leave. */
+  /** Whether its will is published though it disconnects. */
   #leavesWill = false
-  /** Whether it has taken its leave. */
+  /** Whether it has sent DISCONNECT. */
   #hasLeft = false
   /** Whether the client has closed its half. */
   #isEnded = false
@@ -238,8 +238,7 @@ export class Connection {
     }
   }
 
-  /** Gives a packet that is whole and makes sense to the broker. */
-  /** @param {number} type  @param {number} flags */
+  /** Gives a packet that makes sense to the broker. @param {number} type  @param {number} flags */
   #passOn(type, flags) {
     const { buffer, packetStart, bodyStart, packetEnd } = this.#framer
     if (this.#dialect) {
@@ -304,8 +303,11 @@ export class Connection {
     const { session, sensorId } = answer
     this.#visit = session.visit
     this.#presence.isOf(sensorId)
-    if (connect.level === 5) this.#enter5(connect, session)
-    else if (connect.clean && !connect.will) {
+    if (connect.level === 5) {
+      this.#dialect = enter5(this, this.#behind, connect, session)
+      if (this.#dialect) this.opened()
+      else this.close('it takes no packet as large as a CONNACK')
+    } else if (connect.clean && !connect.will) {
       // Nothing of it outlives the connection: aedes need not know it before it subscribes.
       this.server.broker.forget(session.name)
       this.send(CONNACK)
@@ -313,13 +315,6 @@ export class Connection {
     } else {
       this.#behind.open(connect, session)
     }
-  }
-
-  /** @param {Connect} connect  @param {Session} session */
-  #enter5(connect, session) {
-    this.#dialect = enter5(this, this.#behind, connect, session)
-    if (this.#dialect) this.opened()
-    else this.close('it takes no packet as large as a CONNACK')
   }
 
   /** The client is let in, by us or by aedes. */

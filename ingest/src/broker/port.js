@@ -14,8 +14,7 @@ import { Duplex } from 'node:stream'
  * @typedef {object} Served
  * @property {import('@sandglass/common/keys').Grant | undefined} grant  What its key allows.
  * @property {{ topics: import('@sandglass/common/topics').Topics }} server
- * @property {(filter: string) => number | Promise<number>} subscribe  Whether it may: a reason code,
- *   0 if so.
+ * @property {(filter: string) => number | Promise<number>} subscribe  A reason code: 0 if it may.
  * @property {(topic: string) => boolean} mayPublishWill
  * @property {(bytes: Buffer) => void} send
  * @property {() => void} opened

@@ -16,8 +16,14 @@ async function client(fields) {
   return one
 }
 
-/** Publishes, and waits until it is acknowledged. */
-/** @param {RawClient5} one  @param {string} topic  @param {string} payload  @param {object} [more] */
+/**
+ * Publishes, and waits until it is acknowledged.
+ *
+ * @param {RawClient5} one
+ * @param {string} topic
+ * @param {string} payload
+ * @param {object} [more]
+ */
 async function tell(one, topic, payload, more) {
   one.publish(1, { topic, payload, ...more })
   await one.next('puback')

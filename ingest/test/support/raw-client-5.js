@@ -73,7 +73,8 @@ export class RawClient5 {
     return this.next('connack')
   }
 
-  /** The first packet of a kind that was not taken yet. @param {string} cmd  @returns {Promise<any>} */
+  /** The first packet of a kind that was not taken yet. */
+  /** @param {string} cmd  @returns {Promise<any>} */
   async next(cmd) {
     const isIt = (/** @type {any} */ packet) => packet.cmd === cmd
     await until(() => this.packets.some(isIt) || this.isClosed)

@@ -232,7 +232,7 @@ export class Dialect {
   }
 
   /**
-   * The client takes its leave.
+   * The client disconnects.
    *
    * @param {number} flags
    * @param {Buffer} buffer

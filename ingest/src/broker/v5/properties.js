@@ -92,7 +92,7 @@ export const NO_PROPERTIES = Object.freeze({ passOn: NO_BYTES })
  * @returns {{ value: number, end: number }}
  * @throws {ProtocolError}
  */
-export function readVarint(buffer, at, end) {
+function readVarint(buffer, at, end) {
   let value = 0
   for (let shift = 0; shift <= 21; shift += 7) {
     if (at >= end) break

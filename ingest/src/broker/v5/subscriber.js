@@ -6,8 +6,8 @@
  * received    PUBREL is on its way; awaits PUBCOMP
  * ```
  *
- * What its session outlives waits in the queue until it is acknowledged; so does what it cannot take
- * yet, and what another member of a shared subscription would get in its place.
+ * What its session outlives waits in the queue until it is acknowledged; so does what it cannot
+ * take yet, and what another member of a shared subscription would get in its place.
  */
 
 import { maySubscribe } from '../entrance/access.js'
@@ -230,7 +230,8 @@ export class Subscriber {
     return this.#lastPacketId
   }
 
-  /** The client acknowledges. @param {number} type  @param {number} packetId  @param {number} code */
+  /** The client acknowledges. */
+  /** @param {number} type  @param {number} packetId  @param {number} code */
   acknowledged(type, packetId, code) {
     const state = this.#inFlight.get(packetId)
     if (type === TYPE.pubrec && code < REFUSED_FROM) {

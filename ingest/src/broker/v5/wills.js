@@ -1,4 +1,4 @@
-/** Wills of MQTT 5: published when a client is gone for longer than it said, or its session ends. */
+/** Wills of MQTT 5, published when a client stays away for too long, or its session ends. */
 
 /**
  * @typedef {object} Will5
