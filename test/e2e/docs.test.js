@@ -22,6 +22,8 @@ const NEEDS = {
   'README.md': ['mosquitto_pub'],
   'quick-start.md': ['mosquitto_pub'],
   'connect-a-device.md': ['mosquitto_pub', 'openssl', 'python3', 'paho_mqtt'],
+  'integrations.md': ['mosquitto_pub'],
+  'moving.md': ['jq'],
   'query.md': ['jq', 'python3', 'cqlsh'],
   'monitor.md': ['jq', 'prometheus', 'promtool'],
   'operate.md': ['jq', 'mosquitto', 'mosquitto_pub'],
@@ -38,7 +40,11 @@ const NOT_RUN = {
  * they print once they are up if the page does not say it.
  */
 const RUNS_ON = [
-  { name: 'platform', command: /^(\w+=\S+ )*npm start\b[^&]*$/, up: 'Sandglass is up' },
+  {
+    name: 'platform',
+    command: /^(\w+=('[^']*'|\S+)\s(\\\n\s*)?)*npm start\b[^&]*$/,
+    up: 'Sandglass is up',
+  },
   { name: 'platform', command: /^npm run demo\b/, up: 'Sandglass is up…in all…in all' },
   { name: 'stream', command: /^curl -N / },
   { name: 'prometheus', command: /^prometheus /, up: 'Server is ready' },
