@@ -26,6 +26,7 @@ const NEEDS = {
   'moving.md': ['jq'],
   'query.md': ['jq', 'python3', 'cqlsh'],
   'monitor.md': ['jq', 'prometheus', 'promtool'],
+  'troubleshooting.md': ['jq', 'mosquitto_pub'],
   'operate.md': ['jq', 'mosquitto', 'mosquitto_pub'],
 }
 
