@@ -127,7 +127,9 @@ function lineOf(socket, below) {
   const line = /** @type {Line} */ (Object.assign(stream, own))
   // What has arrived since the last whole message is kept by the WebSocket.
   let wholeBytes = below.bytesRead
-  socket.on('message', () => {
+  socket.on('message', (_data, isBinary) => {
+    // [MQTT-6.0.0-1]
+    if (!isBinary) stream.destroy()
     wholeBytes = below.bytesRead
     line.heldBytes = 0
   })

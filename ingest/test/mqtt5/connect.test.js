@@ -40,7 +40,7 @@ const withProperties = (properties, flags = 2) => {
 }
 
 describe('a CONNACK', () => {
-  test('says what the server takes [MQTT-3.2.2-9]', async () => {
+  test('says what the server takes', async () => {
     await start({ clientMessagesMax: 7, packetBytesMax: 5_000 })
     const connack = await client().connect()
     expect(connack).toMatchObject({ reasonCode: 0, sessionPresent: false })
@@ -55,7 +55,7 @@ describe('a CONNACK', () => {
     })
   })
 
-  test('tells the client id that was chosen, also of a kept session [MQTT-3.1.3-6, 3.2.2-16]', async () => {
+  test('tells the client id that was chosen, also of a kept session [MQTT-3.1.3-6, 3.1.3-7]', async () => {
     await start()
     for (const clean of [true, false]) {
       const one = client()
@@ -70,7 +70,7 @@ describe('a CONNACK', () => {
     expect(properties.assignedClientIdentifier).toBeUndefined()
   })
 
-  test('tells an expiry that is shorter than was asked for, and no other [MQTT-3.2.2-15]', async () => {
+  test('tells an expiry that is shorter than was asked for, and no other', async () => {
     await start()
     const forever = { properties: { sessionExpiryInterval: 0xffffffff } }
     const long = await client().connect({ clientId: 'a', ...forever })
@@ -188,7 +188,7 @@ describe('a connection ends with a reason', () => {
 
   test.each([
     ['a packet over the limit [MQTT-3.2.2-15]', 0x95, [0x30, 0xff, 0xff, 0x7f]],
-    ['an AUTH that nobody asked for [MQTT-4.12.0-2]', 0x82, [0xf0, 0]],
+    ['an AUTH that nobody asked for [MQTT-4.12.0-7]', 0x82, [0xf0, 0]],
     ['a SUBACK', 0x82, [0x90, 3, 0, 1, 0]],
     ['reserved flags of a PINGREQ [MQTT-2.1.3-1]', 0x81, [0xc1, 0]],
     ['a PINGREQ with a body', 0x81, [0xc0, 1, 0]],
@@ -216,7 +216,7 @@ describe('a connection ends with a reason', () => {
     expect(await one.reason()).toBe(code)
   })
 
-  test('of a client that leaves in order there is no reason, and no message is lost [MQTT-3.14.4-1]', async () => {
+  test('of a client that leaves in order there is no reason, and no message is lost', async () => {
     await start()
     const one = client()
     await one.connect()

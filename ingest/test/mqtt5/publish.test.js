@@ -117,7 +117,7 @@ test('a device hears that a topic is not its own, at QoS 1 and 2', async () => {
   one.publish(3, { topic: 'elsewhere', qos: 2 })
   const codes = [await one.next('puback'), await one.next('puback'), await one.next('pubrec')]
   expect(codes.map(({ reasonCode }) => reasonCode)).toEqual([0, 0x87, 0x87])
-  // The packet id is free again [MQTT-4.3.3-11].
+  // The packet id is free again [MQTT-4.3.3-9].
   one.publish(3, { topic: 'sensors/a/m', qos: 2 })
   expect((await one.next('pubrec')).reasonCode).toBe(0)
   const bad = new RawClient5(ingest.port)

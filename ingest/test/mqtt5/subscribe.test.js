@@ -279,7 +279,7 @@ test('the tree of filters finds what a comparison with each filter finds', () =>
   }
 })
 
-/** [MQTT-4.7.1], as it is written. @param {string} filter  @param {string} topic */
+/** 4.7.1, as it is written. @param {string} filter  @param {string} topic */
 function matches(filter, topic) {
   if (topic.startsWith('$') && /^[+#]/.test(filter)) return false
   const pattern = filter
