@@ -22,6 +22,7 @@ import {
   generationOffset,
   retentionClass,
 } from '@sandglass/common/schema'
+import { TakenOver } from '../jobs.js'
 import { SETTLE_MS, SETTLED_MS } from '../sensors/placement.js'
 import {
   announced,
@@ -95,9 +96,6 @@ export function timesOf(settleMs = SETTLE_MS) {
     sliceRows: SLICE_ROWS,
   }
 }
-
-/** Another process goes on with it. */
-export class TakenOver extends Error {}
 
 export class Rewrite {
   #store
