@@ -24,6 +24,7 @@ import { MeasurementReader } from './measurements.js'
 import { MetadataReader } from './metadata/metadata.js'
 import { createMetrics } from './metrics.js'
 import deadLetters from './routes/dead-letters.js'
+import deletions from './routes/deletions.js'
 import exports from './routes/export.js'
 import imports from './routes/import.js'
 import ingest from './routes/ingest.js'
@@ -125,6 +126,7 @@ export async function buildApp(parts) {
   app.register(metadataRoutes, shared)
   app.register(latest, shared)
   app.register(measurements, shared)
+  app.register(deletions, shared)
   app.register(series, shared)
   app.register(exports, shared)
   app.register(status, shared)

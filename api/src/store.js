@@ -14,6 +14,7 @@ import {
   measurementTable,
 } from '@sandglass/common/schema'
 import cassandra from 'cassandra-driver'
+import { deletionQuestions } from './deletions.js'
 import { rollupQuestions } from './downsample/store.js'
 import { metadataQuestions } from './metadata/store.js'
 
@@ -189,6 +190,7 @@ export function createStore(database) {
     },
 
     ...rollupQuestions(database.keyspace, ask, page),
+    ...deletionQuestions(database.keyspace, ask),
     ...metadataQuestions(database.keyspace, ask, (query) => pages(database, query)),
     /**
      * When a device came and went, newest first.

@@ -263,6 +263,8 @@ describe('the api', () => {
       '/v1/query',
       '/v1/sensors',
       '/v1/sensors/{sensor}',
+      '/v1/sensors/{sensor}/deletions',
+      '/v1/sensors/{sensor}/deletions/{deletion}',
       '/v1/sensors/{sensor}/latest',
       '/v1/sensors/{sensor}/measurements',
       '/v1/sensors/{sensor}/metrics',
@@ -486,10 +488,8 @@ describe('measurements over HTTP', () => {
 
 test('too many requests are 429 with Retry-After', async () => {
   const app = await build({ limits: { ...LIMITS, requestsPerS: 3 } })
-  const responses = []
-  for (let count = 0; count < 5; count += 1) {
-    responses.push(await app.inject({ url: '/v1/sensors/s', headers: HOST }))
-  }
+  const once = () => app.inject({ url: '/v1/sensors/s', headers: HOST })
+  const responses = [await once(), await once(), await once(), await once(), await once()]
   const refused = responses.filter(({ statusCode }) => statusCode === 429)
   expect(refused).toHaveLength(2)
   for (const response of refused) {

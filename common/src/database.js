@@ -190,7 +190,7 @@ export class Database extends EventEmitter {
   async #requireSchema() {
     const wanted = [
       `SELECT ${LAYOUT_COLUMNS} FROM ${this.keyspace}.layout LIMIT 1`,
-      `SELECT ${METADATA_COLUMNS}, told_unit FROM ${this.keyspace}.series LIMIT 1`,
+      `SELECT ${METADATA_COLUMNS}, told_unit, era FROM ${this.keyspace}.series LIMIT 1`,
       `SELECT ${METADATA_COLUMNS} FROM ${this.keyspace}.type_metric LIMIT 1`,
     ]
     for (const query of wanted) await this.client.execute(query, [], { prepare: false })

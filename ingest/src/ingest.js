@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { Semaphore } from '@sandglass/common/semaphore'
 import { Topics } from '@sandglass/common/topics'
 import { Counts } from './counts.js'
+import { KnownDeletions } from './deletion/known.js'
 import { MemoryBudget } from './memory.js'
 import { DeadLetterQuota } from './message/dead-letter-quota.js'
 import { DeadLetters } from './message/dead-letters.js'
@@ -47,7 +48,8 @@ const PAST_READS_MAX = 128
 /**
  * @param {object} parts
  * @param {import('./write/writer.js').Store & import('./sensors/registry.js').SensorReader &
- *   import('./write/past.js').PastReader} parts.storage
+ *   import('./write/past.js').PastReader &
+ *   import('./deletion/known.js').DeletionReader} parts.storage
  * @param {string} parts.keyspace
  * @param {IngestLimits} parts.limits
  * @param {import('pino').Logger} parts.logger
@@ -55,24 +57,14 @@ const PAST_READS_MAX = 128
  * @param {() => number} [parts.now]  Milliseconds since the Unix epoch.
  * @param {SlotClock} [parts.slotClock]
  */
-export function buildIngest({
-  storage,
-  keyspace,
-  limits,
-  logger,
-  recent = new Recent(),
-  ...clocks
-}) {
+export function buildIngest(parts) {
+  const { storage, keyspace, limits, logger, recent = new Recent(), ...clocks } = parts
   const { now, slotClock = new SlotClock({ now }) } = clocks
   const rows = new Rows(keyspace, now)
   const counts = new Counts()
-  const memory = new MemoryBudget(limits.memoryBytesMax, {
-    inFlight: limits.heldBytesMax,
-    qos0: limits.qos0BytesMax,
-  })
+  const memory = memoryOf(limits)
   const inFlight = new InFlight(memory.shares)
-  const spool = spoolOf(limits, logger)
-  const diversion = spool && new Diversion({ spool, afterMs: limits.spoolAfterMs })
+  const { spool, diversion } = spoolOf(limits, logger)
   const past = new Past({ reader: storage, recent, semaphore: new Semaphore(PAST_READS_MAX) })
   const places = limits.shareSensors ? new Hashed() : recent
   const dirtyHours = new DirtyHours({ rows, clock: slotClock })
@@ -89,8 +81,7 @@ export function buildIngest({
     store: storage,
     outcome: outcomeOf({ counts, diversion, logger, pipeline: () => pipeline }),
   })
-  const onRequest = (/** @type {number} */ count) => counts.requestRows.note(count)
-  const batcher = new Batcher({ writer, limits: CLUSTER_LIMITS, onRequest })
+  const batcher = batcherOf(writer, counts)
   const write = (/** @type {Row} */ row) => batcher.add(row)
   const measurements = new MeasurementWriter({
     registry,
@@ -103,7 +94,9 @@ export function buildIngest({
     counts,
   })
   const { decoder, edgeNodes } = readersOf(limits, memory)
+  const deletions = new KnownDeletions({ reader: storage, settleS: limits.rewriteWaitS })
   const pipeline = new Pipeline({
+    deletions,
     decoder,
     edgeNodes,
     registry,
@@ -137,8 +130,20 @@ export function buildIngest({
     drain,
     dirtyHours,
     slotClock,
+    deletions,
     statuses: new Statuses({ rows, write }),
   }
+}
+
+/** @param {Writer} writer  @param {Counts} counts */
+function batcherOf(writer, counts) {
+  const onRequest = (/** @type {number} */ count) => counts.requestRows.note(count)
+  return new Batcher({ writer, limits: CLUSTER_LIMITS, onRequest })
+}
+
+/** @param {IngestLimits} limits */
+function memoryOf({ memoryBytesMax, heldBytesMax: inFlight, qos0BytesMax: qos0 }) {
+  return new MemoryBudget(memoryBytesMax, { inFlight, qos0 })
 }
 
 /**
@@ -183,8 +188,9 @@ function outcomeOf({ counts, diversion, logger, pipeline }) {
 }
 
 /** @param {IngestLimits} limits  @param {import('pino').Logger} logger */
-function spoolOf({ spoolDir: directory, spoolBytesMax: bytesMax }, logger) {
-  return bytesMax > 0 ? new Spool({ directory, bytesMax, logger }) : undefined
+function spoolOf({ spoolDir: directory, spoolBytesMax: bytesMax, spoolAfterMs: afterMs }, logger) {
+  const spool = bytesMax > 0 ? new Spool({ directory, bytesMax, logger }) : undefined
+  return { spool, diversion: spool && new Diversion({ spool, afterMs }) }
 }
 
 /**

@@ -11,6 +11,8 @@ import { isLoopback, readOptions, requireLoopback, SettingError } from '@sandgla
 import { ROLLUP_SHARDS } from '@sandglass/common/rollup'
 import { byParent, run } from '@sandglass/common/service'
 import { Access } from './broker/entrance/access.js'
+import { DeletionStore } from './deletion/store.js'
+import { DeletionWorker } from './deletion/worker.js'
 import { clientOptionsOf } from './external/settings.js'
 import { buildHttp } from './http/app.js'
 import { replay } from './http/replay.js'
@@ -194,34 +196,44 @@ function reportsOf(measured) {
  * @param {object} parts
  * @param {import('./sensors/registry.js').Registry} parts.registry
  * @param {import('./rollup/slot-clock.js').SlotClock} parts.slotClock
+ * @param {import('./write/rows.js').Rows} parts.rows
  * @param {Storage} parts.storage
  * @param {string} parts.keyspace
  * @param {import('pino').Logger} parts.logger
  */
-function buildWork({ registry, slotClock: clock, storage, keyspace, logger }) {
+function buildWork({ registry, slotClock: clock, rows, storage, keyspace, logger }) {
   const store = createRollupStore(storage, keyspace)
   const rollups = new RollupWorker({ store, id: randomUUID(), clock, logger })
-  const rewrites = new RewriteWorker({
-    store: new RewriteStore(storage, keyspace),
+  const settled = {
     id: randomUUID(),
-    owns: (shard) => rollups.owns(shard),
+    owns: (/** @type {number} */ shard) => rollups.owns(shard),
     settleMs: Number(options.rewriteWaitS) * 1000,
     logger,
+  }
+  const rewrites = new RewriteWorker({ ...settled, store: new RewriteStore(storage, keyspace) })
+  const deletions = new DeletionWorker({
+    ...settled,
+    store: new DeletionStore({ storage, keyspace, rows }),
+    rollups: store,
+    clock,
+    registry,
   })
   const isAlone = () => rollups.shardCount === ROLLUP_SHARDS
   const widths = new BucketWidths({ registry, store: storage, isAlone, logger })
-  return { rollups, rewrites, widths }
+  return { rollups, rewrites, deletionWorker: deletions, widths }
 }
 
 /**
  * @param {ReturnType<typeof buildWork>} work
  * @param {(name: string, stop: () => unknown) => void} onStop
  */
-function startWork({ rollups, rewrites, widths }, onStop) {
+function startWork({ rollups, rewrites, deletionWorker, widths }, onStop) {
   void rollups.run()
   onStop('rollups', () => rollups.stop())
   void rewrites.run()
   onStop('rewrites', () => rewrites.stop())
+  void deletionWorker.run()
+  onStop('deletions', () => deletionWorker.stop())
   const widthsTimer = setInterval(() => void widths.turn(), SAMPLE_MS)
   onStop('widths', () => {
     clearInterval(widthsTimer)

@@ -5,6 +5,7 @@
 
 import { formatName } from '@sandglass/common/formats/registry'
 import { Counter, Gauge } from 'prom-client'
+import { registerJobs } from './jobs-metrics.js'
 
 /** @typedef {import('./counts.js').Counts} Counts */
 /** @typedef {import('./histogram.js').Histogram} Histogram */
@@ -12,7 +13,11 @@ import { Counter, Gauge } from 'prom-client'
 /** @typedef {import('./external/external.js').External} External */
 
 /**
- * @typedef {object} Measured
+ * @typedef {import('./jobs-metrics.js').MeasuredJobs & OwnMeasured} Measured
+ */
+
+/**
+ * @typedef {object} OwnMeasured
  * @property {Counts} counts
  * @property {MqttServer} [server]  Of the broker inside,
  * @property {import('./source.js').AnyBroker} [broker]  and that.
@@ -28,7 +33,6 @@ import { Counter, Gauge } from 'prom-client'
  * @property {import('./sensors/statuses.js').Statuses} statuses
  * @property {import('./rollup/dirty-hours.js').DirtyHours} dirtyHours
  * @property {import('./rollup/worker.js').RollupWorker} rollups
- * @property {Pick<import('./rewrite/worker.js').RewriteWorker, 'counts' | 'active'>} rewrites
  * @property {Pick<import('./sensors/bucket-widths.js').BucketWidths, 'counts'>} widths
  * @property {{ isUp: boolean }} database
  */
@@ -82,7 +86,7 @@ export function registerMetrics(registry, measured) {
   registerSparkplug(registry, measured)
   registerSpool(registry, measured)
   registerRollups(registry, measured)
-  registerRewrites(registry, measured)
+  registerJobs(measured, define(Counter, registry, PREFIX), define(Gauge, registry, PREFIX))
   registerWidths(registry, measured)
   registerDeadLetters(registry, counts)
   registerRefusedFields(registry, counts)
@@ -364,22 +368,6 @@ function registerRollups(registry, { dirtyHours, rollups }) {
   })
   counter('rollup_late_marks_total', 'hours marked dirty that were over', () => dirtyHours.late)
   counter('rollup_again_total', 'messages durable too late for their marks', () => dirtyHours.again)
-}
-
-/** @param {import('prom-client').Registry} registry  @param {Measured} measured */
-function registerRewrites(registry, { rewrites }) {
-  const counter = define(Counter, registry, PREFIX)
-  const gauge = define(Gauge, registry, PREFIX)
-  const { counts } = rewrites
-  gauge('rewrites', 'rewrites into another retention class that are not over', () => {
-    return rewrites.active
-  })
-  counter('rewrite_rows_total', 'rows that were copied into another class', () => counts.rows)
-  counter('rewrite_expired_total', 'rows left out: too old for their new class', () => {
-    return counts.expired
-  })
-  counter('rewrite_deleted_total', 'partitions and rows that a rewrite left', () => counts.deleted)
-  counter('rewrite_failures_total', 'times that a rewrite had to wait', () => counts.failures)
 }
 
 /** @param {import('prom-client').Registry} registry  @param {Measured} measured */

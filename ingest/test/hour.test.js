@@ -108,7 +108,8 @@ async function open() {
   })
   const widths = { counts: { narrower: 0, wider: 0, failures: 0 } }
   const rewrites = { counts: { rows: 0, expired: 0, deleted: 0, failures: 0 }, active: 0 }
-  const measured = { ...parts, rollups, rewrites, widths, database: { isUp: true } }
+  const deletionWorker = { counts: { partitions: 0, failures: 0 }, active: 0 }
+  const measured = { ...parts, rollups, rewrites, deletionWorker, widths, database: { isUp: true } }
   const registry = createRegistry('sandglass_ingest_')
   registerMetrics(registry, measured)
   const clients = Array.from({ length: CLIENTS }, () => new RawClient(parts.port))

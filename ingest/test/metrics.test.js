@@ -20,7 +20,15 @@ test('/stats and /metrics tell the same numbers, and they add up', async () => {
     logger: pino({ level: 'silent' }),
   })
   const rewrites = { counts: { rows: 0, expired: 0, deleted: 0, failures: 0 }, active: 0 }
-  const measured = { ...ingest, rollups, rewrites, widths, database: { isUp: true } }
+  const deletionWorker = { counts: { partitions: 0, failures: 0 }, active: 0 }
+  const measured = {
+    ...ingest,
+    rollups,
+    rewrites,
+    deletionWorker,
+    widths,
+    database: { isUp: true },
+  }
   const registry = createRegistry('sandglass_ingest_')
   registerMetrics(registry, measured)
   const client = await new RawClient(ingest.port).connect()

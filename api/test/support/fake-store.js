@@ -42,6 +42,8 @@ export function createFakeStore({
   const sensors = new Map()
   /** What was asked for. @type {Map<string, import('../../src/rewrites.js').Rewrite>} */
   const rewrites = new Map()
+  /** What was asked for. @type {import('../../src/deletions.js').StoredDeletion[]} */
+  const deletions = []
   /** Layouts of sensors that were registered. @type {Map<string, Layout[]>} */
   const others = new Map()
   put({ id, name, type: undefined, unit: undefined, tags: {}, hidden: false, createdMs: 1 })
@@ -152,6 +154,17 @@ export function createFakeStore({
     async hideSensor(one) {
       const sensor = sensors.get(one)
       if (sensor) sensor.hidden = true
+    },
+    deletions: async (one) => deletions.filter(({ sensorId }) => sensorId === one),
+    deletion: async (one, its) =>
+      deletions.find(({ sensorId, id: found }) => sensorId === one && found === its),
+    async askDeletion(deletion) {
+      deletions.push({ ...deletion, state: undefined })
+    },
+    async countRows(one, metric, { fromMs, toMs }) {
+      const found = one === id ? rows.filter((row) => row.metric === metric) : []
+      const times = found.map(({ t }) => t).filter((t) => t >= fromMs && t < toMs)
+      return { n: times.length, firstMs: Math.min(...times), lastMs: Math.max(...times) }
     },
     async deadLetters(day, shard, before, rowsMax) {
       return letters

@@ -89,6 +89,8 @@ function once(letter, accept) {
         rights: rightsFrom(rights),
         retention: retention ?? undefined,
         receivedMs,
+        // What was deleted since it was received hides nothing that somebody stores now.
+        writtenMs: Date.now(),
         arrivedMs: performance.now(),
         deadLetterId: id,
       }),

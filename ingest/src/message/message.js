@@ -62,6 +62,7 @@ export class Message {
    *   besides, in MQTT 5.
    * @param {number} parts.receivedMs  Time of receipt, milliseconds since the Unix epoch.
    * @param {number} parts.arrivedMs  The same moment by the clock that only goes forward.
+   * @param {number} [parts.writtenMs]  By which rows are ordered, where that is not the receipt.
    * @param {number} [parts.firstReceivedMs]
    * @param {import('cassandra-driver').types.TimeUuid} [parts.deadLetterId]
    */
@@ -88,6 +89,7 @@ export class Message {
     /** Whether it is no measurement: for subscribers alone. */
     this.isPassed = false
     this.receivedMs = parts.receivedMs
+    this.writtenMs = parts.writtenMs ?? parts.receivedMs
     this.arrivedMs = parts.arrivedMs
     /** Bytes of memory that it is counted with. */
     this.bytes = parts.topic.length + parts.payload.length + MESSAGE_BYTES
@@ -212,6 +214,7 @@ export function derive(message, { origin, payload, format }) {
     topic: message.topic,
     qos: message.qos,
     receivedMs: message.receivedMs,
+    writtenMs: message.writtenMs,
     arrivedMs: message.arrivedMs,
     firstReceivedMs: message.firstReceivedMs,
   })

@@ -42,6 +42,7 @@ const LINES_FACTOR = 4
  * @property {import('../counts.js').Counts} counts
  * @property {import('./in-flight.js').InFlight} inFlight
  * @property {import('../spool/diversion.js').Diversion} [diversion]  Nothing without a spool.
+ * @property {import('../deletion/known.js').KnownDeletions} deletions  Of what the spool holds.
  */
 
 export class Pipeline {
@@ -56,6 +57,7 @@ export class Pipeline {
   #counts
   #inFlight
   #diversion
+  #deletions
 
   /** @param {PipelineParts} parts */
   constructor(parts) {
@@ -70,6 +72,7 @@ export class Pipeline {
     this.#counts = parts.counts
     this.#inFlight = parts.inFlight
     this.#diversion = parts.diversion
+    this.#deletions = parts.deletions
   }
 
   /** Whether no more messages of QoS 1 and 2 should be given. */
@@ -203,7 +206,8 @@ export class Pipeline {
     this.#registry.use(sensor, message)
     this.#registry.refresh(sensor)
     if (sensor.state === 'ready') {
-      this.#store(message, sensor, measurements)
+      if (message.arrival === 'spool') this.#storeLeft(message, sensor, measurements)
+      else this.#store(message, sensor, measurements)
     } else if (sensor.state === 'refused') {
       const reason = `there are ${this.#registry.sensorsMax} sensors already, which is the limit`
       this.#refuse(message, new Refusal('sensors', reason))
@@ -226,6 +230,27 @@ export class Pipeline {
       message.waitsFor = undefined
       this.#dispatch(message, sensor, measurements)
     })
+  }
+
+  /**
+   * Stores what was not deleted while it was in the spool.
+   *
+   * @param {Message} message
+   * @param {Sensor} sensor
+   * @param {Measurement[]} measurements
+   */
+  #storeLeft(message, sensor, measurements) {
+    if (this.#deletions.knows(sensor.id)) {
+      const left = this.#deletions.left(message, sensor.id, measurements)
+      if (left.length > 0) this.#store(message, sensor, left)
+      else this.#storeNothing(message)
+      return
+    }
+    message.move(STATE.waiting)
+    const asked = ++message.asked
+    void this.#deletions
+      .learn(sensor.id, () => message.asked === asked)
+      .then((isWanted) => isWanted && this.#dispatch(message, sensor, measurements))
   }
 
   /**

@@ -22,7 +22,7 @@ import {
   generationOffset,
   retentionClass,
 } from '@sandglass/common/schema'
-import { TakenOver } from '../jobs.js'
+import { TakenOver } from '../jobs/jobs.js'
 import { SETTLE_MS, SETTLED_MS } from '../sensors/placement.js'
 import {
   announced,

@@ -3,7 +3,7 @@
  * the table `rewrite`; a process that takes one over begins with its next slice again.
  */
 
-import { Jobs, sleepMs } from '../jobs.js'
+import { Jobs, sleepMs } from '../jobs/jobs.js'
 import { Rewrite, timesOf } from './rewrite.js'
 
 /** How often it is looked what is asked for, in milliseconds. */

@@ -210,6 +210,8 @@ function hourStore(storage, cql) {
   }
 
   return {
+    rawHours,
+
     /**
      * Every hour that holds rows, of the series of a shard.
      *

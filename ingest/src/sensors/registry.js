@@ -54,6 +54,7 @@ const REFUSED_MAX = 10_000
  * @property {Map<string, number>} lastTimes  `last_ts` of its series, in milliseconds, by
  *   metric.
  * @property {Map<string, import('./units.js').ToldUnit>} units  That it told, by metric.
+ * @property {Map<string, number>} [eras]  Of `latest`, by metric, where values were deleted.
  */
 
 /**
@@ -137,6 +138,11 @@ export class Registry {
       this.#sensors.set(id, sensor)
     }
     return sensor
+  }
+
+  /** Newest values were deleted. @param {string} id  @param {ReadonlyMap<string, number>} eras */
+  knowsEras(id, eras) {
+    this.#sensors.get(id)?.knowsEras(eras)
   }
 
   /**
@@ -360,6 +366,7 @@ export class Registry {
     sensor.layoutsReadMs = startMs
     if (known.layouts.length > 0) sensor.layouts = known.layouts
     sensor.knowsUnits(known.units)
+    if (known.eras) sensor.knowsEras(known.eras)
     if (wasReady) return
     sensor.knows(known.lastTimes)
     if (known.isRegistered && known.layouts.length > 0) {

@@ -24,7 +24,7 @@ const RETRY_MS = 2_000
 /** @typedef {import('../write/row.js').Row} Row */
 /** @typedef {import('../write/storage.js').Storage} Storage */
 /** @typedef {import('../write/storage.js').NewestRow} NewestRow */
-/** @typedef {{ metric: string, lastMs: number }} Extent */
+/** @typedef {{ metric: string, lastMs: number, era: number }} Extent */
 
 /**
  * @param {object} parts
@@ -72,14 +72,15 @@ export async function repairLatest({ storage, rows, write, logger, keyspace }) {
 async function* sensorsOf(storage, keyspace) {
   /** @type {{ id: string, series: Extent[] }} */
   let sensor = { id: '', series: [] }
-  const query = `SELECT sensor_id, metric, last_ts FROM ${keyspace}.series`
-  for await (const { sensor_id: uuid, metric, last_ts: last } of storage.pages(query)) {
+  const query = `SELECT sensor_id, metric, last_ts, era FROM ${keyspace}.series`
+  for await (const row of storage.pages(query)) {
+    const { sensor_id: uuid, metric, last_ts: last, era } = row
     const id = uuid.toString()
     if (sensor.id !== id) {
       if (sensor.id !== '') yield sensor
       sensor = { id, series: [] }
     }
-    if (last) sensor.series.push({ metric, lastMs: last.getTime() })
+    if (last) sensor.series.push({ metric, lastMs: last.getTime(), era: era ?? 0 })
   }
   if (sensor.id !== '') yield sensor
 }
@@ -102,6 +103,7 @@ async function* stale(storage, rows, keyspace, { id, series }) {
     latest.map(({ metric, ts, received }) => [metric, Math.min(ts, received ?? ts)]),
   )
   const sensor = new Sensor(id, id)
+  sensor.knowsEras(new Map(series.map(({ metric, era }) => [metric, era])))
   for (const { metric, lastMs } of series) {
     const newest = await newestOf(storage, { id, layouts }, metric, lastMs)
     if (newest?.value !== undefined && newest.timestampUs > (shownMs.get(metric) ?? 0) * 1000) {
@@ -129,8 +131,8 @@ async function newestOf(storage, sensor, metric, lastMs) {
     .reduce((best, one) => (one && !(best && best.timestampUs >= one.timestampUs) ? one : best))
 }
 
-/** @param {NewestRow} row */
-function asNewest(row) {
+/** What `latest` says of a row. @param {NewestRow} row */
+export function asNewest(row) {
   const value = rowValue(row)
   const kind = kindOf(row)
   if (value === null || kind === undefined) return undefined

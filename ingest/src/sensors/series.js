@@ -37,6 +37,8 @@ export class Series {
     this.metric = metric
     /** @type {Newest | undefined} */
     this.newest = undefined
+    /** Counts how often what `latest` held was deleted: later rows are above its tombstones. */
+    this.era = sensor.eras.get(metric) ?? 0
     /** When `newest` was last given to the database, by the clock that only goes forward. */
     this.latestWrittenMs = Number.NEGATIVE_INFINITY
     /** Whether `newest` still has to be written. */
@@ -78,6 +80,12 @@ export class Series {
     return this.coverRows.length === 0 && this.markRows.length === 0
   }
 
+  /** What was the newest value is deleted. @param {number} era */
+  begin(era) {
+    this.era = era
+    this.newest = undefined
+  }
+
   /** A row of a time is given to be written. @param {number} timeMs */
   sent(timeMs) {
     this.onTheWay.push(timeMs)
@@ -110,6 +118,9 @@ const UNIT_BYTES = 300
 /** Of nearly all sensors; nothing is added to it. */
 /** @type {Map<string, import('./units.js').ToldUnit>} */
 const NO_UNITS = new Map()
+
+/** Of nearly all sensors. @type {ReadonlyMap<string, number>} */
+const NO_ERAS = new Map()
 
 /** How old an event may be and still say how much its sensor sends now, in milliseconds. */
 const LIVE_MS_MAX = 600_000
@@ -171,6 +182,8 @@ export class Sensor {
     /** Units that it told and that are stored, by metric. */
     /** @type {Map<string, import('./units.js').ToldUnit>} */
     this.units = NO_UNITS
+    /** Of series whose newest value was deleted, by metric. @type {ReadonlyMap<string, number>} */
+    this.eras = NO_ERAS
   }
 
   /**
@@ -206,6 +219,14 @@ export class Sensor {
   knowsUnits(units) {
     this.#grow(UNIT_BYTES * (units.size - this.units.size))
     this.units = units.size > 0 ? units : NO_UNITS
+  }
+
+  /** @param {ReadonlyMap<string, number>} eras  As in the database, or a part of these. */
+  knowsEras(eras) {
+    const raised = [...eras].filter(([metric, era]) => era > (this.eras.get(metric) ?? 0))
+    if (raised.length === 0) return
+    this.eras = new Map([...this.eras, ...raised])
+    for (const [metric, era] of raised) this.series.get(metric)?.begin(era)
   }
 
   /** That is durable now. @param {string} metric  @param {import('./units.js').ToldUnit} told */

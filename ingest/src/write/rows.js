@@ -4,9 +4,11 @@
  * Every row says its timestamp, so that a retry writes the same bytes with the same timestamp:
  *
  * ```text
- * measurement, sensor, layout, dead letter   time of first acceptance
+ * measurement                                time of first acceptance; of a replay, its own
+ * sensor, layout, dead letter                time of first acceptance
  * status                                     its own time
- * latest                                     the smaller of event time and time of receipt
+ * latest                                     the smaller of event time and time of receipt, in the
+ *                                            era of its series (ADR 0046)
  * series.told_unit                           time of first acceptance: what came last wins
  * series.last_ts                             the time itself: the largest wins
  * mark of a dirty hour                       its slot
@@ -16,6 +18,7 @@
  * What was kept in the spool for a while lives shorter by that.
  */
 
+import { ERA_US } from '@sandglass/common/deletion'
 import { deadLetterDay, KIND, VALUE_COLUMNS } from '@sandglass/common/measurement'
 import { MARK, MARK_TTL_S, markTimestampUs, shardOf } from '@sandglass/common/rollup'
 import {
@@ -35,6 +38,9 @@ const { Long, Uuid } = cassandra.types
 
 /** From when on what is written late lives shorter by that, in seconds. */
 const LATE_S = 60
+
+/** The first timestamp of an era, in microseconds. @param {number} era */
+export const eraStart = (era) => Long.fromNumber(ERA_US).multiply(era)
 
 /** The year 2100, in milliseconds since the Unix epoch. */
 const YEAR_2100_MS = 4_102_444_800_000
@@ -146,7 +152,7 @@ export class Rows {
     /** @type {unknown[]} */
     const params = [keys.uuid, bucket.long, series.metric, timeMs, Long.fromNumber(seq)]
     bindValue(params, kind, value)
-    params.push(timestampOf(message.receivedMs))
+    params.push(timestampOf(message.writtenMs))
     let query = this.#measurementByClass[place.className][kind]
     const ttlS = retentionClass(place.className).ttlS
     const keptS = Math.floor((this.#now() - message.receivedMs) / 1000)
@@ -165,7 +171,8 @@ export class Rows {
     /** @type {unknown[]} */
     const params = [uuid, series.metric, timeMs, kind, receivedMs]
     bindValue(params, kind, value)
-    params.push(Long.fromNumber(timestampUs))
+    const stamp = Long.fromNumber(timestampUs)
+    params.push(series.era === 0 ? stamp : eraStart(series.era).add(stamp))
     const query = this.#latestByKind[kind]
     return new Row(query, params, latestPartition, textBytes(series.metric, value), undefined)
   }

@@ -3,6 +3,7 @@
  * an error says what can be done about it.
  */
 
+import { DELETION_COLUMNS, deletionOfRow } from '@sandglass/common/deletion'
 import { layoutTimestampUs } from '@sandglass/common/layout'
 import { EVENT_MS_MIN } from '@sandglass/common/measurement'
 import {
@@ -116,6 +117,7 @@ export class Storage {
       addLayout: `INSERT INTO ${keyspace}.layout (sensor_id, from_ts, class, bucket_s)
                   VALUES (?, ?, ?, ?) USING TIMESTAMP ?`,
       sensors: `SELECT sensor_id FROM ${keyspace}.sensor`,
+      deletions: `SELECT ${DELETION_COLUMNS} FROM ${keyspace}.deletion WHERE sensor_id = ?`,
       deadLetter: `SELECT topic, client, payload, received, format, rights, retention
                    FROM ${keyspace}.dead_letter
                    WHERE day = ? AND shard = ? AND id = ?`,
@@ -125,7 +127,7 @@ export class Storage {
       sensors: `SELECT sensor_id, hidden FROM ${keyspace}.sensor WHERE sensor_id ${which}`,
       layouts: `SELECT sensor_id, from_ts, ${LAYOUT_COLUMNS} FROM ${keyspace}.layout
                 WHERE sensor_id ${which}`,
-      series: `SELECT sensor_id, metric, last_ts, told_unit, writetime(told_unit) AS told_us
+      series: `SELECT sensor_id, metric, last_ts, era, told_unit, writetime(told_unit) AS told_us
                FROM ${keyspace}.series WHERE sensor_id ${which}`,
     })
     // Drivers know the node of a sensor by the first only.
@@ -209,10 +211,25 @@ export class Storage {
     for (const row of series) {
       const { metric, last_ts: last, told_unit: unit, told_us: us } = row
       if (last) of(row).lastTimes.set(metric, last.getTime())
+      if (row.era) {
+        const known = of(row)
+        known.eras ??= new Map()
+        known.eras.set(metric, row.era)
+      }
       if (unit !== null) {
         of(row).units.set(metric, { unit, toldMs: Math.floor(Number(String(us)) / 1000) })
       }
     }
+  }
+
+  /**
+   * What was deleted of a sensor.
+   *
+   * @param {string} id
+   * @returns {Promise<import('@sandglass/common/deletion').Deletion[]>}
+   */
+  async deletionsOf(id) {
+    return (await this.read(this.#queries.deletions, [id])).map(deletionOfRow)
   }
 
   /** Of a sensor, oldest first. @param {string} id  @returns {Promise<Layout[]>} */
@@ -255,12 +272,14 @@ export class Storage {
    * @param {string} metric
    * @param {number} lastMs  `last_ts` of the series.
    * @param {number} rowsMax
+   * @param {{ fromMs?: number, spansMax?: number }} [within]
    * @returns {Promise<NewestRow[]>}  Of one partition.
    */
-  async newest({ id, layouts }, metric, lastMs, rowsMax) {
+  async newest({ id, layouts }, metric, lastMs, rowsMax, within = {}) {
     if (layouts.length === 0) return []
-    const range = { fromMs: EVENT_MS_MIN, toMs: lastMs + COVER_MS + 1 }
-    let spansLeft = NEWEST_SPANS_MAX
+    const { fromMs: earliestMs = EVENT_MS_MIN, spansMax = NEWEST_SPANS_MAX } = within
+    const range = { fromMs: earliestMs, toMs: lastMs + COVER_MS + 1 }
+    let spansLeft = spansMax
     for (const { className, bucket, fromMs, toMs } of spans(layouts, [range], 'desc')) {
       const query = `${this.#datedRowsOf(className)} AND ts >= ? AND ts < ? LIMIT ${rowsMax}`
       const rows = await this.read(query, [id, bucket, metric, fromMs, toMs])

@@ -160,6 +160,8 @@ export function createFakeRollups({ storage, now, steadyNow = now, fails }) {
       await answer()
       if ((progress.get(shard)?.version ?? 0) <= its.version) progress.set(shard, its)
     },
+    async *rawHours() {},
+
     async *hours(shard) {
       /** @type {Set<string>} */
       const found = new Set()

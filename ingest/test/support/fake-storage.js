@@ -33,6 +33,8 @@ export class FakeStorage {
     this.refuses = () => false
     /** What it knows of sensors. @type {Map<string, KnownSensor>} */
     this.sensors = new Map()
+    /** What was deleted. @type {import('@sandglass/common/deletion').Deletion[]} */
+    this.deletions = []
     this.inserts = 0
   }
 
@@ -49,6 +51,12 @@ export class FakeStorage {
     }
     if (rows.some(this.refuses)) throw new FakeError('refuse')
     for (const row of rows) this.keep(row)
+  }
+
+  /** @param {string} id  @returns {Promise<import('@sandglass/common/deletion').Deletion[]>} */
+  async deletionsOf(id) {
+    if (this.isDown) throw new FakeError('retry')
+    return this.deletions.filter(({ sensorId }) => sensorId === id)
   }
 
   /** @param {Pick<Row, 'query' | 'params'>} row */

@@ -1,0 +1,202 @@
+/** Deletions of what a sensor measured, for good: asked for here, done by ingest. */
+
+import { invalid, Problem } from '@sandglass/common/problem'
+import { sensorId } from '@sandglass/common/sensor'
+import { withinDeadline } from '../deadline.js'
+import {
+  dryRun,
+  isOpen,
+  newDeletion,
+  OPEN_MAX,
+  presentDeletion,
+  requireWholeSums,
+} from '../deletions.js'
+import { parseRange, unknownSensor } from '../measurements.js'
+import * as schemas from '../schemas.js'
+
+/**
+ * @typedef {{ Params: { sensor: string },
+ *   Querystring: { metric?: string[], from?: string, to?: string, dry_run: boolean } }} Delete
+ */
+/** @typedef {{ Params: { sensor: string } }} All */
+/** @typedef {{ Params: { sensor: string, deletion: string } }} One */
+
+const tags = ['deletions']
+const time = { type: 'integer', nullable: true }
+
+const deletion = {
+  type: 'object',
+  properties: {
+    id: { type: 'string', format: 'uuid' },
+    state: {
+      type: 'string',
+      enum: ['asked', 'deleting', 'checking', 'done'],
+      description:
+        'asked: no ingest has begun. deleting: it goes week by week. checking: no answer holds it; ' +
+        'in some minutes it is deleted once more, for what was on its way. done: that is over.',
+    },
+    metrics: {
+      type: 'array',
+      nullable: true,
+      items: { type: 'string' },
+      description: 'null: all.',
+    },
+    from: { ...time, description: 'First time. null: from the beginning.' },
+    to: { ...time, description: 'First time after. null: to the end.' },
+    asked: { type: 'integer', description: 'What was received until then is deleted.' },
+    at: {
+      type: 'object',
+      nullable: true,
+      description: 'How far it has come: `until` is an event time, null at the end of the metric.',
+      properties: { metric: { type: 'string' }, until: time },
+    },
+    gone: { ...time, description: 'Since then no answer holds it.' },
+    forgettable: {
+      ...time,
+      description:
+        'From then on a compaction of the database may forget, too, that it was deleted: ' +
+        '`npm run db -- ctl compact`, on a cluster `nodetool compact`.',
+    },
+    updated: { ...time, description: 'When ingest last said so.' },
+  },
+}
+
+const deleteSchema = {
+  tags,
+  summary: 'Deletes measurements for good',
+  description:
+    'Of all metrics, or those named; at all times, or of a range: at least one of `metric`, `from` ' +
+    'and `to` must be given. What is received later stays, also of the same times. It cannot be ' +
+    'undone: `dry_run` says what would go.',
+  params: schemas.sensorParams,
+  querystring: {
+    type: 'object',
+    properties: {
+      metric: schemas.metrics,
+      from: { ...schemas.time, description: `First time. ${schemas.time.description}` },
+      to: { ...schemas.time, description: `First time after. ${schemas.time.description}` },
+      dry_run: { type: 'boolean', default: false, description: 'Says what would be deleted.' },
+    },
+    additionalProperties: false,
+  },
+  response: {
+    200: {
+      type: 'object',
+      description: 'Of a dry run.',
+      properties: {
+        dry_run: { type: 'boolean' },
+        metrics: { type: 'array', nullable: true, items: { type: 'string' } },
+        from: time,
+        to: time,
+        complete: { type: 'boolean', description: 'false: there are more, which took too long.' },
+        rows: { type: 'integer' },
+        items: {
+          type: 'array',
+          items: {
+            type: 'object',
+            properties: {
+              metric: { type: 'string' },
+              rows: { type: 'integer' },
+              first: { type: 'integer' },
+              last: { type: 'integer' },
+            },
+          },
+        },
+      },
+    },
+    202: deletion,
+    ...schemas.problems,
+  },
+}
+
+const listSchema = {
+  tags,
+  summary: 'What is deleted of a sensor, newest first',
+  params: schemas.sensorParams,
+  response: {
+    200: {
+      type: 'object',
+      properties: { items: { type: 'array', items: deletion } },
+      required: ['items'],
+    },
+    ...schemas.problems,
+  },
+}
+
+const oneSchema = {
+  tags,
+  summary: 'How far a deletion has come',
+  params: {
+    type: 'object',
+    properties: {
+      ...schemas.sensorParams.properties,
+      deletion: { type: 'string', format: 'uuid' },
+    },
+  },
+  response: { 200: deletion, ...schemas.problems },
+}
+
+/**
+ * @param {import('fastify').FastifyInstance} app
+ * @param {import('../app.js').Parts & {
+ *   downsampler: import('../downsample/reader.js').SeriesDownsampler }} parts
+ */
+export default async function deletions(app, { store, downsampler }) {
+  /** @param {string} nameOrId */
+  async function known(nameOrId) {
+    const id = sensorId(nameOrId)
+    if (!(await store.isKnown(id))) throw unknownSensor()
+    return id
+  }
+
+  app.delete(
+    '/v1/sensors/:sensor/measurements',
+    { schema: deleteSchema },
+    (/** @type {import('fastify').FastifyRequest<Delete>} */ request, reply) =>
+      withinDeadline(reply, async (signal) => {
+        const id = await known(request.params.sensor)
+        const { metric, from, to, dry_run: isDry } = request.query
+        if (metric === undefined && from === undefined && to === undefined) {
+          throw invalid('metric', 'or `from` or `to` must say what is deleted: `from=0` is all')
+        }
+        const { fromMs = null, toMs = null } = parseRange({ from, to })
+        const metrics = metric ? [...new Set(metric)].sort() : null
+        const wanted = newDeletion(id, { metrics, fromMs, toMs })
+        await requireWholeSums(downsampler, store, wanted, signal)
+        if (isDry) return dryRun(store, wanted, signal)
+        if ((await store.deletions(id)).filter(isOpen).length >= OPEN_MAX) {
+          throw new Problem(
+            'too-many-changes',
+            `${OPEN_MAX} deletions of this sensor are not over: wait for one`,
+            { parameter: 'sensor' },
+          )
+        }
+        await store.askDeletion(wanted)
+        const path = `/v1/sensors/${encodeURIComponent(request.params.sensor)}/deletions`
+        reply.code(202).header('location', `${path}/${wanted.id}`)
+        return presentDeletion({ ...wanted, state: undefined })
+      }),
+  )
+
+  app.get(
+    '/v1/sensors/:sensor/deletions',
+    { schema: listSchema },
+    (/** @type {import('fastify').FastifyRequest<All>} */ request, reply) =>
+      withinDeadline(reply, async () => {
+        const all = await store.deletions(await known(request.params.sensor))
+        return { items: all.reverse().map(presentDeletion) }
+      }),
+  )
+
+  app.get(
+    '/v1/sensors/:sensor/deletions/:deletion',
+    { schema: oneSchema },
+    (/** @type {import('fastify').FastifyRequest<One>} */ request, reply) =>
+      withinDeadline(reply, async () => {
+        const id = await known(request.params.sensor)
+        const found = await store.deletion(id, request.params.deletion)
+        if (!found) throw new Problem('unknown-path', 'the sensor has no deletion of this id')
+        return presentDeletion(found)
+      }),
+  )
+}

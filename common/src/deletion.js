@@ -1,0 +1,61 @@
+/**
+ * What was deleted for good: which rows a deletion covers, and the eras of `latest`. ADR 0046 says
+ * how a deletion becomes true in every table.
+ */
+
+/**
+ * @typedef {object} Deletion  As it was asked for.
+ * @property {string} sensorId
+ * @property {string} id  A version 1 UUID, whose time is `askedMs`.
+ * @property {number} askedMs  What was received until then is deleted.
+ * @property {string[] | null} metrics  null: all of them.
+ * @property {number | null} fromMs  First millisecond of the event times; null: from the beginning.
+ * @property {number | null} toMs  First millisecond after; null: to the end.
+ */
+
+/** The columns of `deletion` from which {@link deletionOfRow} makes one. */
+export const DELETION_COLUMNS = 'sensor_id, id, metrics, from_ts, to_ts'
+
+/**
+ * How long it is known what was deleted, in seconds: what waits in a spool for longer than that
+ * comes back.
+ */
+export const DELETION_TTL_S = 400 * 86_400
+
+/** @param {any} row  With {@link DELETION_COLUMNS}.  @returns {Deletion} */
+export function deletionOfRow(row) {
+  return {
+    sensorId: row.sensor_id.toString(),
+    id: row.id.toString(),
+    askedMs: row.id.getDate().getTime(),
+    metrics: row.metrics ?? null,
+    fromMs: row.from_ts?.getTime() ?? null,
+    toMs: row.to_ts?.getTime() ?? null,
+  }
+}
+
+/**
+ * Whether a row is deleted.
+ *
+ * @param {Pick<Deletion, 'askedMs' | 'metrics' | 'fromMs' | 'toMs'>} deletion
+ * @param {{ metric: string, timeMs: number, receivedMs: number }} row
+ */
+export function covers({ askedMs, metrics, fromMs, toMs }, { metric, timeMs, receivedMs }) {
+  if (receivedMs > askedMs || (metrics && !metrics.includes(metric))) return false
+  return timeMs >= (fromMs ?? Number.NEGATIVE_INFINITY) && timeMs < (toMs ?? Infinity)
+}
+
+/** The timestamp of its tombstones, in microseconds. @param {{ askedMs: number }} deletion */
+export function deletionStampUs({ askedMs }) {
+  return askedMs * 1000 + 999
+}
+
+/**
+ * Between the timestamps of two eras of `latest`, in microseconds: more than event times reach. A
+ * row of `latest` has the time of its event as its timestamp, so a tombstone of one would hide all
+ * that is imported of older times later. The next era is above the tombstones of those before.
+ */
+export const ERA_US = 5_000_000_000_000_000
+
+/** Most eras of a series: timestamps have 63 bits. */
+export const ERAS_MAX = 1_800

@@ -1,0 +1,324 @@
+/**
+ * Deletes measurements for good, a week of a series at a time.
+ *
+ * ```text
+ * delete ─▶ tell ─▶ settle ─▶ again ─▶ done
+ * ```
+ *
+ * `delete`: afterwards no answer holds what was deleted. `tell`: until processes that are well have
+ * heard which newest values are gone; what they showed meanwhile is shown again. `settle`: until
+ * every process knows of it, and what was on its way is durable. `again`: the same once more, for
+ * that. Each step can be repeated, so whoever takes it over goes on where the last one stood.
+ * ADR 0046 has the argument.
+ */
+
+import { covers, deletionStampUs, ERAS_MAX } from '@sandglass/common/deletion'
+import { HOUR_MS, LEVELS, MARK, shardOf, slotFor } from '@sandglass/common/rollup'
+import { TakenOver } from '../jobs/jobs.js'
+import { eraStart } from '../write/rows.js'
+import { nextChunk, overlap, partitionsOf, touched } from './ranges.js'
+
+const [, , DAYS] = LEVELS
+const DAY_MS = 24 * HOUR_MS
+
+/**
+ * How long marks may be older than the deletion of rollups, in milliseconds: less than it takes
+ * until they can be worked off.
+ */
+const MARKED_MS_MAX = 15_000
+
+/** How long it takes until processes that are well have heard of an era, in milliseconds. */
+const HEARD_MS = 3_000
+
+/** @typedef {import('./store.js').DeletionStore} DeletionStore */
+/** @typedef {import('./store.js').Job} Job */
+/** @typedef {import('./store.js').Extent} Extent */
+/** @typedef {import('@sandglass/common/spans').Range} Range */
+/** @typedef {import('@sandglass/common/schema').Layout} Layout */
+/** @typedef {'delete' | 'tell' | 'settle' | 'again' | 'done'} Phase */
+
+/**
+ * How far a deletion has come, as it is stored.
+ *
+ * @typedef {object} State
+ * @property {string} runner  The process that does it.
+ * @property {Phase} phase
+ * @property {string} [metric]  Which one is deleted, or was last.
+ * @property {number} [atMs]  Event time up to which that is done; none if it is finished.
+ * @property {Record<string, number>} eras  Of metrics whose newest value was deleted.
+ * @property {number} [goneMs]  Since then no answer holds it.
+ * @property {number} updatedMs
+ */
+
+/** Whether nothing is left to do. @param {Job} job */
+export function isOver({ state }) {
+  return state?.phase === 'done'
+}
+
+export class Deletion {
+  #store
+  #rollups
+  #runner
+  #clock
+  #now
+  #rest
+  #settleMs
+  #isStopped
+  #counts
+  #onEra
+  /** @type {State | undefined} */
+  #state
+  /** When the phase began, by the clock that only goes forward. */
+  #sinceMs = 0
+  /** Which wish it works on: another one is another job. */
+  askedMs
+
+  /**
+   * @param {Job} job
+   * @param {object} parts
+   * @param {DeletionStore} parts.store
+   * @param {Pick<import('../rollup/store.js').RollupStore, 'progress' | 'markDirty' |
+   *   'rawHours'>} parts.rollups
+   * @param {string} parts.runner  A UUID of this run of the process.
+   * @param {import('../rollup/slot-clock.js').SlotClock} parts.clock  By which hours are marked.
+   * @param {() => number} parts.now  A clock that only goes forward, in milliseconds.
+   * @param {(ms: number) => Promise<void>} parts.rest
+   * @param {number} parts.settleMs
+   * @param {() => boolean} parts.isStopped
+   * @param {{ partitions: number }} parts.counts
+   * @param {(sensorId: string, eras: Record<string, number>) => void} parts.onEra
+   */
+  constructor({ askedMs }, parts) {
+    this.askedMs = askedMs
+    this.#store = parts.store
+    this.#rollups = parts.rollups
+    this.#runner = parts.runner
+    this.#clock = parts.clock
+    this.#now = parts.now
+    this.#rest = parts.rest
+    this.#settleMs = parts.settleMs
+    this.#isStopped = parts.isStopped
+    this.#counts = parts.counts
+    this.#onEra = parts.onEra
+  }
+
+  /**
+   * Does what can be done now.
+   *
+   * @param {Job} job  As it is stored.
+   * @returns {Promise<number>}  When to come back, in milliseconds.
+   * @throws {TakenOver}
+   */
+  async step(job) {
+    const state = await this.#take(job)
+    if (state.phase === 'settle') {
+      const leftMs = this.#sinceMs + this.#settleMs - this.#now()
+      return leftMs > 0 ? leftMs : this.#enter(job, state, 'again')
+    }
+    if (state.phase === 'tell') {
+      const leftMs = this.#sinceMs + HEARD_MS - this.#now()
+      if (leftMs > 0) return leftMs
+      await this.#showAgain(job, state)
+      return this.#enter(job, state, 'settle')
+    }
+    if (await this.#deleteMore(job, state)) return 0
+    if (state.phase === 'again') {
+      await this.#enter(job, state, 'done')
+      return Number.POSITIVE_INFINITY
+    }
+    state.goneMs = this.#clock.wallNow()
+    return this.#enter(job, state, Object.keys(state.eras).length > 0 ? 'tell' : 'settle')
+  }
+
+  /** The state, as it is now ours. @param {Job} job */
+  async #take(job) {
+    if (this.#state) {
+      if (job.state?.runner !== this.#runner) throw new TakenOver()
+      return this.#state
+    }
+    /** @type {State} */
+    const state = {
+      ...(job.state ?? { phase: 'delete', eras: {}, updatedMs: 0 }),
+      runner: this.#runner,
+    }
+    this.#state = state
+    this.#sinceMs = this.#now()
+    await this.#save(job, state)
+    return state
+  }
+
+  /** @param {Job} job  @param {State} state  @param {Phase} phase */
+  async #enter(job, state, phase) {
+    state.phase = phase
+    state.metric = undefined
+    state.atMs = undefined
+    this.#sinceMs = this.#now()
+    await this.#save(job, state)
+    return 0
+  }
+
+  /** @param {Job} job  @param {State} state */
+  async #save(job, state) {
+    state.updatedMs = this.#clock.wallNow()
+    await this.#store.save(job, state)
+  }
+
+  /**
+   * Deletes the next week of a series.
+   *
+   * @param {Job} job
+   * @param {State} state
+   * @returns {Promise<boolean>}  False if nothing is left.
+   */
+  async #deleteMore(job, state) {
+    const { sensorId, metrics } = job
+    const startMs = this.#now()
+    const [extents, layouts, left] = await Promise.all([
+      this.#store.extents(sensorId),
+      this.#store.layouts(sensorId),
+      this.#store.left(sensorId),
+    ])
+    const extent = nextSeries(extents, metrics, state)
+    if (!extent || layouts.length === 0) return false
+    const { metric } = extent
+    const asked = { fromMs: job.fromMs ?? extent.fromMs, toMs: job.toMs ?? extent.toMs }
+    const range = overlap(asked, extent)
+    if (state.metric === metric) range.fromMs = Math.max(range.fromMs, Number(state.atMs))
+    const chunk = nextChunk(range)
+    if (chunk) {
+      for (const span of partitionsOf(layouts, left, chunk)) {
+        await this.#store.dropRows(sensorId, metric, span, deletionStampUs(job))
+        this.#counts.partitions++
+        if (this.#isStopped()) throw new Error('the service stops')
+      }
+      await this.#dropRollups(sensorId, metric, layouts, chunk)
+    }
+    const isMore = chunk !== undefined && chunk.toMs < range.toMs
+    if (!isMore) await this.#repairLatest(job, state, extent, layouts)
+    state.metric = metric
+    state.atMs = isMore ? chunk.toMs : undefined
+    await this.#save(job, state)
+    // Live traffic goes first.
+    await this.#rest(this.#now() - startMs)
+    return true
+  }
+
+  /**
+   * Deletes rollups of hours and days of which rows were deleted. What is left of these is marked
+   * dirty before, so that readers look at the raw rows until it is summed up again; of whole hours
+   * nothing is left, which is what no rollup says.
+   *
+   * @param {string} sensorId
+   * @param {string} metric
+   * @param {readonly Layout[]} layouts
+   * @param {Range} range
+   */
+  async #dropRollups(sensorId, metric, layouts, range) {
+    const { hours, days, cutDays } = touched(range)
+    const shard = shardOf(sensorId)
+    await this.#clock.ready
+    for (let isLate = true; isLate; ) {
+      const beganMs = this.#now()
+      // Whoever sums up now what he read before has an earlier version than this; who begins to
+      // sum up what is marked after this has a later one.
+      const nowMs = this.#clock.now()
+      const progress = await this.#rollups.progress(shard)
+      if (progress && progress.version > nowMs) throw new Error('the clock stepped back')
+      /** @type {Set<number>} */
+      const dirty = new Set(cutDays.map(({ hourMs }) => hourMs))
+      for await (const hourMs of this.#rollups.rawHours({ sensorId, metric }, layouts, hours)) {
+        dirty.add(hourMs)
+      }
+      await this.#mark(shard, MARK.hour, HOUR_MS, [...dirty], { sensorId, metric })
+      const cut = cutDays.map(({ dayMs }) => dayMs)
+      await this.#mark(shard, MARK.day, DAY_MS, cut, { sensorId, metric })
+      for (const level of LEVELS) {
+        const which = level === DAYS ? days : hours
+        await this.#store.dropRollups(level, sensorId, metric, which, nowMs * 1000 + 999)
+      }
+      isLate = this.#now() - beganMs > MARKED_MS_MAX
+      if (this.#isStopped()) throw new Error('the service stops')
+    }
+  }
+
+  /**
+   * @param {number} shard
+   * @param {number} level
+   * @param {number} lengthMs
+   * @param {readonly number[]} starts
+   * @param {{ sensorId: string, metric: string }} series
+   */
+  async #mark(shard, level, lengthMs, starts, series) {
+    const nowMs = this.#clock.now()
+    /** @type {Map<number, number[]>} */
+    const bySlot = new Map()
+    for (const startMs of starts) {
+      const slotMs = slotFor(startMs + lengthMs, nowMs)
+      bySlot.set(slotMs, [...(bySlot.get(slotMs) ?? []), startMs])
+    }
+    for (const [slotMs, some] of bySlot) {
+      const windows = some.map((startMs) => ({ ...series, startMs }))
+      await this.#rollups.markDirty(shard, slotMs, level, windows)
+    }
+  }
+
+  /**
+   * Where the newest value was deleted, the newest of those that are left takes its place.
+   *
+   * @param {Job} job
+   * @param {State} state
+   * @param {Extent} extent
+   * @param {readonly Layout[]} layouts
+   */
+  async #repairLatest(job, state, extent, layouts) {
+    const { sensorId } = job
+    const { metric } = extent
+    const shown = await this.#store.latest(sensorId, metric)
+    if (shown && covers(job, { metric, ...shown })) {
+      const era = Math.max(extent.era, state.eras[metric] ?? 0) + 1
+      if (era > ERAS_MAX) throw new Error(`${metric} was deleted ${ERAS_MAX} times, which is over`)
+      state.eras[metric] = era
+      await this.#store.setEra(sensorId, metric, era)
+      // Others hear of it from the state; what they write before is hidden, and written again.
+      await this.#save(job, state)
+      this.#onEra(sensorId, state.eras)
+      await this.#store.dropLatest(sensorId, metric, eraStart(era).subtract(1))
+    }
+    if (metric in state.eras) await this.#showNewest(sensorId, state, extent, layouts)
+  }
+
+  /** @param {Job} job  @param {State} state */
+  async #showAgain({ sensorId }, state) {
+    const layouts = await this.#store.layouts(sensorId)
+    for (const extent of await this.#store.extents(sensorId)) {
+      if (extent.metric in state.eras) await this.#showNewest(sensorId, state, extent, layouts)
+    }
+  }
+
+  /**
+   * @param {string} sensorId
+   * @param {State} state
+   * @param {Extent} extent
+   * @param {readonly Layout[]} layouts
+   */
+  async #showNewest(sensorId, { eras }, extent, layouts) {
+    const era = Math.max(eras[extent.metric], extent.era)
+    await this.#store.showNewest(sensorId, extent, layouts, era)
+  }
+}
+
+/**
+ * The series to go on with, in the order of their metrics.
+ *
+ * @param {readonly Extent[]} extents
+ * @param {string[] | null} metrics
+ * @param {State} state
+ */
+function nextSeries(extents, metrics, state) {
+  const wanted = extents.filter(({ metric }) => !metrics || metrics.includes(metric))
+  const isLeft = (/** @type {Extent} */ { metric }) =>
+    state.metric === undefined ||
+    metric > state.metric ||
+    (metric === state.metric && state.atMs !== undefined)
+  return wanted.sort((a, b) => (a.metric < b.metric ? -1 : 1)).find(isLeft)
+}

@@ -1,0 +1,111 @@
+/**
+ * What was deleted of sensors, for messages out of the spool: they were received before, and their
+ * rows would be written after the tombstones that hide them may be gone, or where none is.
+ */
+
+import { covers } from '@sandglass/common/deletion'
+import { SETTLE_MS } from '../sensors/placement.js'
+
+/** As a share of the time until a deletion looks again for what was on its way. */
+const BELIEVED_SHARE = 0.2
+
+/** Sensors of which it is remembered. */
+const SENSORS_MAX = 10_000
+
+/** First and longest pause before the database is asked again, in milliseconds. */
+const RETRY_MS_MIN = 100
+const RETRY_MS_MAX = 1_000
+
+/** @typedef {import('@sandglass/common/deletion').Deletion} Deletion */
+/** @typedef {import('@sandglass/common/measurement').Measurement} Measurement */
+/** @typedef {import('../message/message.js').Message} Message */
+/** @typedef {{ deletionsOf: (sensorId: string) => Promise<Deletion[]> }} DeletionReader */
+
+export class KnownDeletions {
+  /** Measurements that came out of the spool and had been deleted. */
+  dropped = 0
+  #reader
+  #now
+  #believedMs
+  /** Oldest first. @type {Map<string, { deletions: Deletion[], readMs: number }>} */
+  #known = new Map()
+  /** Sensors that are being asked about. @type {Map<string, Promise<void>>} */
+  #asking = new Map()
+
+  /**
+   * @param {object} parts
+   * @param {DeletionReader} parts.reader
+   * @param {number} [parts.settleS]  How long a deletion waits until all know of it.
+   * @param {() => number} [parts.now]  A clock that only goes forward, in milliseconds.
+   */
+  constructor({ reader, settleS, now = () => performance.now() }) {
+    this.#reader = reader
+    this.#now = now
+    this.#believedMs = BELIEVED_SHARE * (settleS ? settleS * 1000 : SETTLE_MS)
+  }
+
+  /** Whether it is known what was deleted. @param {string} sensorId */
+  knows(sensorId) {
+    const known = this.#known.get(sensorId)
+    return known !== undefined && this.#now() - known.readMs < this.#believedMs
+  }
+
+  /**
+   * Asks the database, until it answers.
+   *
+   * @param {string} sensorId
+   * @param {() => boolean} isWanted  Whether somebody still waits for it.
+   * @returns {Promise<boolean>}  Whether it is known; false if nobody waits any more.
+   */
+  async learn(sensorId, isWanted) {
+    for (let pauseMs = RETRY_MS_MIN; isWanted(); pauseMs = Math.min(2 * pauseMs, RETRY_MS_MAX)) {
+      try {
+        await this.#askOnce(sensorId)
+        return isWanted()
+      } catch {
+        await new Promise((resolve) => setTimeout(resolve, pauseMs))
+      }
+    }
+    return false
+  }
+
+  /** Many messages of a sensor wait for one answer. @param {string} sensorId */
+  #askOnce(sensorId) {
+    let asking = this.#asking.get(sensorId)
+    if (!asking) {
+      asking = this.#ask(sensorId).finally(() => this.#asking.delete(sensorId))
+      this.#asking.set(sensorId, asking)
+    }
+    return asking
+  }
+
+  /** @param {string} sensorId */
+  async #ask(sensorId) {
+    const readMs = this.#now()
+    const deletions = await this.#reader.deletionsOf(sensorId)
+    this.#known.delete(sensorId)
+    this.#known.set(sensorId, { deletions, readMs })
+    for (const oldest of this.#known.keys()) {
+      if (this.#known.size <= SENSORS_MAX) break
+      this.#known.delete(oldest)
+    }
+  }
+
+  /**
+   * Those measurements of a message that were not deleted since it was received.
+   *
+   * @param {Message} message
+   * @param {string} sensorId  It is known what was deleted of it.
+   * @param {Measurement[]} measurements
+   */
+  left({ receivedMs, firstReceivedMs }, sensorId, measurements) {
+    const deletions = this.#known.get(sensorId)?.deletions ?? []
+    if (deletions.length === 0) return measurements
+    const kept = measurements.filter(
+      ({ metric, timeMs = firstReceivedMs }) =>
+        !deletions.some((deletion) => covers(deletion, { metric, timeMs, receivedMs })),
+    )
+    this.dropped += measurements.length - kept.length
+    return kept
+  }
+}

@@ -1,0 +1,177 @@
+/** What a deletion asks of the database, as functions with plain results. */
+
+import { DELETION_COLUMNS, DELETION_TTL_S, deletionOfRow } from '@sandglass/common/deletion'
+import { rollupTable } from '@sandglass/common/rollup'
+import { bucketOf, LAYOUT_COLUMNS, layoutOfRow, measurementTable } from '@sandglass/common/schema'
+import cassandra from 'cassandra-driver'
+import { asNewest } from '../sensors/repair-latest.js'
+import { Sensor } from '../sensors/series.js'
+import { COVER_MS } from '../write/rows.js'
+
+const { Long } = cassandra.types
+
+/** @typedef {import('@sandglass/common/deletion').Deletion} Deletion */
+/** @typedef {import('@sandglass/common/schema').Layout} Layout */
+/** @typedef {import('@sandglass/common/spans').Range} Range */
+/** @typedef {import('@sandglass/common/spans').Span} Span */
+/** @typedef {Deletion & { state: import('./deletion.js').State | undefined }} Job */
+/** @typedef {Range & { metric: string, era: number }} Extent  Of a series, with some margin. */
+
+/** @param {string} keyspace */
+function statements(keyspace) {
+  const jobs = `SELECT ${DELETION_COLUMNS}, state FROM ${keyspace}.deletion`
+  const PART = 'sensor_id = ? AND bucket = ? AND metric = ? AND ts >= ? AND ts < ?'
+  const drop = (/** @type {string} */ table) =>
+    `DELETE FROM ${keyspace}.${table} USING TIMESTAMP ? WHERE ${PART}`
+  return {
+    jobs,
+    job: `${jobs} WHERE sensor_id = ? AND id = ?`,
+    save: `INSERT INTO ${keyspace}.deletion (sensor_id, id, metrics, from_ts, to_ts, state)
+           VALUES (?, ?, ?, ?, ?, ?) USING TTL ?`,
+    layouts: `SELECT from_ts, ${LAYOUT_COLUMNS} FROM ${keyspace}.layout WHERE sensor_id = ?`,
+    rewrite: `SELECT state FROM ${keyspace}.rewrite WHERE sensor_id = ?`,
+    series: `SELECT metric, first_ts, last_ts, era FROM ${keyspace}.series WHERE sensor_id = ?`,
+    setEra: `UPDATE ${keyspace}.series SET era = ? WHERE sensor_id = ? AND metric = ?`,
+    latest: `SELECT ts, received FROM ${keyspace}.latest WHERE sensor_id = ? AND metric = ?`,
+    dropLatest: `DELETE FROM ${keyspace}.latest USING TIMESTAMP ?
+                 WHERE sensor_id = ? AND metric = ?`,
+    dropRows: (/** @type {string} */ className) => drop(measurementTable(className)),
+    dropRollups: (/** @type {string} */ level) => drop(rollupTable(level)),
+  }
+}
+
+export class DeletionStore {
+  #storage
+  #cql
+  #rows
+
+  /**
+   * @param {object} parts
+   * @param {import('../write/storage.js').Storage} parts.storage
+   * @param {string} parts.keyspace
+   * @param {import('../write/rows.js').Rows} parts.rows
+   */
+  constructor({ storage, keyspace, rows }) {
+    this.#storage = storage
+    this.#cql = statements(keyspace)
+    this.#rows = rows
+  }
+
+  /** @returns {Promise<Job[]>} */
+  async jobs() {
+    return (await this.#storage.read(this.#cql.jobs, [])).map(jobOf)
+  }
+
+  /** @param {string} sensorId  @param {string} [id]  @returns {Promise<Job | undefined>} */
+  async job(sensorId, id) {
+    const [row] = await this.#storage.read(this.#cql.job, [sensorId, id])
+    return row && jobOf(row)
+  }
+
+  /** @param {Deletion} job  @param {import('./deletion.js').State} state */
+  async save({ sensorId, id, metrics, fromMs, toMs }, state) {
+    const text = JSON.stringify(state)
+    await this.#storage.read(this.#cql.save, [
+      ...[sensorId, id, metrics, fromMs, toMs, text, DELETION_TTL_S],
+    ])
+  }
+
+  /** @param {string} sensorId  @returns {Promise<Layout[]>} */
+  async layouts(sensorId) {
+    return (await this.#storage.read(this.#cql.layouts, [sensorId])).map(layoutOfRow)
+  }
+
+  /** What a rewrite has left. */
+  /** @param {string} sensorId  @returns {Promise<import('../rewrite/layouts.js').Left[]>} */
+  async left(sensorId) {
+    const [row] = await this.#storage.read(this.#cql.rewrite, [sensorId])
+    const left = row?.state ? JSON.parse(row.state).left : []
+    // In JSON the end of time is null.
+    return left.map((/** @type {any} */ one) => ({ ...one, toMs: one.toMs ?? Infinity }))
+  }
+
+  /** Of what was measured. @param {string} sensorId  @returns {Promise<Extent[]>} */
+  async extents(sensorId) {
+    const rows = await this.#storage.read(this.#cql.series, [sensorId])
+    return rows
+      .filter((row) => row.first_ts && row.last_ts)
+      .map((row) => ({
+        metric: row.metric,
+        fromMs: row.first_ts.getTime() - COVER_MS,
+        toMs: row.last_ts.getTime() + COVER_MS + 1,
+        era: row.era ?? 0,
+      }))
+  }
+
+  /**
+   * @param {string} sensorId
+   * @param {string} metric
+   * @param {Span} span
+   * @param {number} stampUs
+   */
+  async dropRows(sensorId, metric, { className, bucket, fromMs, toMs }, stampUs) {
+    const params = [Long.fromNumber(stampUs), sensorId, bucket, metric, fromMs, toMs]
+    await this.#storage.read(this.#cql.dropRows(className), params)
+  }
+
+  /**
+   * @param {import('@sandglass/common/rollup').Level} level
+   * @param {string} sensorId
+   * @param {string} metric
+   * @param {Range} range
+   * @param {number} stampUs
+   */
+  async dropRollups({ name, bucketS }, sensorId, metric, range, stampUs) {
+    const stamp = Long.fromNumber(stampUs)
+    for (let atMs = range.fromMs; atMs < range.toMs; ) {
+      const bucket = bucketOf(bucketS, atMs)
+      const endMs = Math.min((bucket + bucketS) * 1000, range.toMs)
+      const params = [stamp, sensorId, bucket, metric, atMs, endMs]
+      await this.#storage.read(this.#cql.dropRollups(name), params)
+      atMs = endMs
+    }
+  }
+
+  /** @param {string} sensorId  @param {string} metric  @param {number} era */
+  async setEra(sensorId, metric, era) {
+    await this.#storage.read(this.#cql.setEra, [era, sensorId, metric])
+  }
+
+  /** What is shown as the newest value. @param {string} sensorId  @param {string} metric */
+  async latest(sensorId, metric) {
+    const [row] = await this.#storage.read(this.#cql.latest, [sensorId, metric])
+    if (!row?.ts) return undefined
+    const timeMs = row.ts.getTime()
+    return { timeMs, receivedMs: /** @type {number} */ (row.received?.getTime() ?? timeMs) }
+  }
+
+  /** @param {string} sensorId  @param {string} metric  @param {cassandra.types.Long} stamp */
+  async dropLatest(sensorId, metric, stamp) {
+    await this.#storage.read(this.#cql.dropLatest, [stamp, sensorId, metric])
+  }
+
+  /**
+   * Has what is stored shown as the newest value, if there is something.
+   *
+   * @param {string} sensorId
+   * @param {Extent} extent
+   * @param {readonly Layout[]} layouts
+   * @param {number} era
+   */
+  async showNewest(sensorId, { metric, fromMs, toMs }, layouts, era) {
+    const lastMs = toMs - COVER_MS - 1
+    const within = { fromMs, spansMax: Number.POSITIVE_INFINITY }
+    const [row] = await this.#storage.newest({ id: sensorId, layouts }, metric, lastMs, 1, within)
+    const newest = row && asNewest(row)
+    if (newest?.value === undefined) return
+    const series = new Sensor(sensorId, sensorId).seriesOf(metric)
+    series.era = era
+    const { query, params } = this.#rows.latest(series, newest, newest.value)
+    await this.#storage.read(query, params)
+  }
+}
+
+/** @param {any} row  @returns {Job} */
+function jobOf(row) {
+  return { ...deletionOfRow(row), state: row.state ? JSON.parse(row.state) : undefined }
+}
