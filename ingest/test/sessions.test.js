@@ -116,6 +116,25 @@ describe('a session', () => {
     expect(share.bytes).toBe(0)
   })
 
+  test('that expires soon recognises redeliveries for as long as others', () => {
+    const { sessions, ended, share } = build()
+    const one = connection()
+    const session = sessions.enter(undefined, 'c', true, one, 0, { version: 5, keptMs: 1_000 })
+    session.subscribe('a/b')
+    const message = { packetId: 1, qos: 1, topic: 't', payload: Buffer.from('5'), arrivedMs: 0 }
+    session.firstReceipt(/** @type {any} */ ({ ...message, dup: false, receivedMs: 7 }))
+    sessions.leave(session, one, 0, 0)
+    sessions.age(1_001)
+    expect([ended, session.filters, session.isKept]).toEqual([['c'], [], false])
+    const again = sessions.enter(undefined, 'c', false, one, 2_000, { version: 5, keptMs: 1_000 })
+    expect(again.isPresent).toBe(false)
+    const dup = /** @type {any} */ ({ ...message, dup: true, receivedMs: 9 })
+    expect(again.firstReceipt(dup)).toEqual({ receivedMs: 7, isRedelivery: true })
+    sessions.leave(again, one, 2_000, 2_000)
+    sessions.age(2_000 + RECEIPT_MS_MAX + 1)
+    expect([sessions.count, share.bytes]).toEqual([0, 0])
+  })
+
   test('is not taken away by a connection that was replaced', () => {
     const { sessions } = build()
     const [first, second] = [connection(), connection()]

@@ -220,6 +220,13 @@ export class Session {
     for (const filter of this.filters) this.unsubscribe(filter)
   }
 
+  /** Its client has been away for too long. */
+  expire() {
+    this.keptMs = 0
+    this.dropWill()
+    this.clean()
+  }
+
   /** Forgets everything. */
   forget() {
     this.clean()

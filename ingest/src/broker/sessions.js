@@ -228,10 +228,19 @@ export class Sessions {
   age(nowMs) {
     for (const { absent } of this.#owners.values()) {
       for (const session of absent) {
-        const msMax = session.isKept ? session.keptMs : RECEIPT_MS_MAX
-        if (nowMs - session.leftMs > msMax) this.end(session)
+        const goneMs = nowMs - session.leftMs
+        if (goneMs > Math.max(session.keptMs, RECEIPT_MS_MAX)) this.end(session)
+        else if (session.isKept && goneMs > session.keptMs) this.#expire(session)
       }
     }
+  }
+
+  /** Ends what a session means in MQTT; its redeliveries are recognised for longer. */
+  /** @param {Session} session  Without a connection. */
+  #expire(session) {
+    session.expire()
+    if (session.isWorthKeeping) this.#onEnd(session)
+    else this.end(session)
   }
 
   /**
