@@ -103,12 +103,13 @@ test('a will waits for its delay, and is none any more when the key of its clien
       properties: { willDelayInterval },
     },
   })
-  const [late, soon] = [await open(0, mortal('late', 600)), await open(1, mortal('soon', 1))]
+  const [late, soon] = [await open(0, mortal('late', 2)), await open(1, mortal('soon', 1))]
   for (const one of [late, soon]) await one.vanish()
   await until(() => processes[0].server?.connectionCount === 0)
   const [owner] = [...(processes[0].server?.sessions.owners ?? [])]
   processes[0].server?.sessions.endAll(owner, 'its key was revoked')
   await until(() => other.heard.length > 0)
   expect((await other.next('publish')).topic).toBe('wills/soon')
+  await pause(1_500)
   expect(other.heard).toEqual([])
 })
