@@ -264,6 +264,11 @@ impl<'a> Sorter<'a> {
         key: usize,
         conditions: &mut Vec<Condition>,
     ) -> Result<PartitionSet, CqlError> {
+        let keys = self.table.partition_key();
+        let is_of_key = |one: &Condition| keys.iter().any(|key| one.source == Source::of(key));
+        if !self.allow_filtering && self.of_elements.iter().any(is_of_key) {
+            return invalid(FILTERING);
+        }
         let of_key = self.columns.get_mut(..key).unwrap_or_default();
         if of_key.iter().all(|of| of.equal.is_some()) {
             if !self.token.is_empty() {

@@ -3,7 +3,7 @@
 use crate::{
     cql::{
         error::{CqlError, invalid},
-        parse::ast::{Operator, Select, Term},
+        parse::ast::{Operator, Select, Target, Term},
         prepare::{
             binder::{Binder, check_limit, column, routing_of},
             conditions::{FILTERING, Sorter, Where},
@@ -15,7 +15,7 @@ use crate::{
             system::prepare_system,
         },
     },
-    schema::{ColumnKind, Table, system::is_system},
+    schema::{Column, ColumnKind, Table, system::is_system},
     types::CqlType,
 };
 use std::{collections::BTreeSet, sync::Arc};
@@ -44,7 +44,8 @@ pub(super) fn prepare(table: &Arc<Table>, select: &Select) -> Result<Prepared, C
     let selected = selection(table, select, &mut binder, &mut parts)?;
     if select.distinct {
         check_partitions_only(select, restricts_clustering || restricts_regular)?;
-        check_distinct(table, &selected, matches!(partitions, PartitionSet::Tokens { .. }))?;
+        let is_range = matches!(partitions, PartitionSet::Tokens { .. });
+        check_distinct(table, &selected, &ordering(table, select)?, is_range)?;
     }
     let sums_up = selected.iter().any(|item| item.kind != Fold::First);
     check_sums(sums_up, select.per_partition_limit.is_some())?;
@@ -111,6 +112,22 @@ fn check_partitions_only(select: &Select, restricts_rows: bool) -> Result<(), Cq
         return invalid("PER PARTITION LIMIT is not allowed with SELECT DISTINCT queries");
     }
     if restricts_rows { invalid(DISTINCT_BY_KEY) } else { Ok(()) }
+}
+
+/// The columns of ORDER BY that are asked for, too, because rows of several keys are put in order:
+/// with `IN` of the partition key, unless it has one value, or `token()` is beside it.
+fn ordering<'a>(table: &'a Table, select: &Select) -> Result<Vec<&'a Column>, CqlError> {
+    let has_several = select.relations.iter().any(|relation| {
+        let Target::Column(name) = &relation.target else { return false };
+        let is_one = matches!(&relation.value, Term::Tuple(items) if items.len() == 1);
+        relation.operator == Operator::In
+            && !is_one
+            && table.partition_key().iter().any(|column| column.name == *name)
+    });
+    let has_token =
+        select.relations.iter().any(|relation| matches!(relation.target, Target::Token(_)));
+    let order = if has_several && !has_token { select.order.as_slice() } else { &[] };
+    order.iter().map(|(name, _)| column(table, name)).collect()
 }
 
 fn restricts_regular(table: &Table, conditions: &[Condition]) -> bool {

@@ -298,10 +298,11 @@ impl<'a> SelectedPart<'a> {
 }
 
 /// Partitions are what `DISTINCT` tells apart: only their keys and static columns can be asked for,
-/// and of a range of partitions the whole key.
+/// and of a range of partitions the whole key. What rows are put in order by is asked for as well.
 pub(super) fn check_distinct(
     table: &Table,
     selected: &[Selected],
+    ordering: &[&Column],
     is_range: bool,
 ) -> Result<(), CqlError> {
     let is_of =
@@ -317,7 +318,8 @@ pub(super) fn check_distinct(
     let of_rows =
         |column: &&Column| matches!(column.kind, ColumnKind::Clustering | ColumnKind::Regular);
     let of_row = |item| table.columns.iter().filter(of_rows).find(|column| is_of(item, column));
-    if let Some(column) = selected.iter().find_map(of_row) {
+    let of_order = || ordering.iter().copied().find(of_rows);
+    if let Some(column) = selected.iter().find_map(of_row).or_else(of_order) {
         return invalid(format!(
             "SELECT DISTINCT queries must only request partition key columns and/or static \
              columns (not {})",
@@ -328,7 +330,10 @@ pub(super) fn check_distinct(
     if !is_range || selected.iter().any(whole) {
         return Ok(());
     }
-    let is_asked = |column: &Column| selected.iter().any(|item| is_of(item, column));
+    let is_asked = |column: &Column| {
+        selected.iter().any(|item| is_of(item, column))
+            || ordering.iter().any(|other| other.name == column.name)
+    };
     match table.partition_key().iter().find(|column| !is_asked(column)) {
         None => Ok(()),
         Some(column) => invalid(format!(
