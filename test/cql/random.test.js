@@ -198,6 +198,42 @@ describe('of a condition on a value of a map', () => {
   })
 })
 
+describe('another answer', () => {
+  /** @type {Answer} */
+  const unset = { error: [0x2200, "Invalid 'unset' value in condition"] }
+  /** @type {Answer} */
+  const refused = { columns: [['[applied]', 'boolean']], rows: [['00']], pages: [1] }
+  /** @type {Answer} */
+  const applied = { ...refused, rows: [['01']] }
+  /** @type {Answer} */
+  const ofKey = {
+    error: [0x2200, 'Cannot use selection function writetime on PRIMARY KEY part c0'],
+  }
+  /** @type {Answer} */
+  const syntax = { error: [0x2000, 'line 1:1'] }
+  /** @type {Answer} */
+  const apart = { error: [0x2200, 'c0 cannot be restricted by more than one relation'] }
+  const update = 'UPDATE T0 SET v0 = 1 WHERE p0 = 1 AND c0 = 1'
+
+  test.each(
+    /** @type {[string, Answer, Answer, boolean][]} */ ([
+      [`${update} IF v0 = 2 AND v1 = ?`, unset, refused, true],
+      [`BEGIN BATCH ${update} IF v0 = 2; ${update} IF v1 = ?; APPLY BATCH`, unset, refused, true],
+      [`${update} IF v0 = 2 AND v1 = ?`, refused, unset, false],
+      [`${update} IF v0 = 2 AND v1 = ?`, unset, applied, false],
+      [`${update} IF v1 = ?`, unset, refused, false],
+      [`BEGIN BATCH ${update} IF v1 = ?; ${update}; APPLY BATCH`, unset, refused, false],
+      ['SELECT writetime(c0), ttl() FROM T0', ofKey, syntax, true],
+      ['SELECT writetime(c0), ttl(v0) FROM T0', ofKey, syntax, false],
+      ['SELECT writetime(c0), ttl() FROM T0', syntax, ofKey, false],
+      ['SELECT p1 , ( "V1 x" [ 1 ] ) FROM T0 WHERE c0 = 1', syntax, apart, true],
+      ['SELECT p1 , ( [ 1 ] ) FROM T0 WHERE c0 = 1', syntax, apart, false],
+    ]),
+  )('to %s: %j, not %j, is listed: %s', (text, ours, theirs, isListed) => {
+    expect(difference({ text }, ours, theirs).listed !== undefined).toBe(isListed)
+  })
+})
+
 test('docs/protocol.md lists each difference that is tolerated', () => {
   const page = readFileSync(new URL('../../docs/protocol.md', import.meta.url), 'utf8')
   const text = page.replaceAll(/\s+/g, ' ')

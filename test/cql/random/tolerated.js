@@ -87,6 +87,10 @@ function comparesAsKeys(type, operator) {
   return !OF_BYTES.includes(value) && (/[<>]/.test(operator) || value.includes('decimal'))
 }
 
+/** What the statements of a text are on condition of. @param {string} text */
+const conditionsOf = (text) =>
+  text.split('; ').flatMap((one) => one.split(/ IF (?!NOT EXISTS|EXISTS)/)[1]?.split(' AND ') ?? [])
+
 /** How an IF compares an element of that column, if it does. @param {string} text
  * @param {string} name */
 function operatorOfElement(text, name) {
@@ -159,13 +163,20 @@ export const TOLERATED = [
   },
   {
     listed: 'of several conditions, one that does not hold and one that is refused',
-    is: (_, ours, theirs) => {
+    is: ({ text, children }, ours, theirs) => {
       const refused =
         /^Invalid (negative list index|comparison with (null|an empty \w+) for operator)/
-      return [
-        [ours, theirs],
-        [theirs, ours],
-      ].some(([one, other]) => refused.test(words(one)) && other.rows?.[0]?.[0] === '00')
+      const unset = /^Invalid 'unset' value in condition$/
+      const holdsNot = (/** @type {Answer} */ { rows }) => rows?.[0]?.[0] === '00'
+      const texts = [text, ...(children ?? []).map((child) => child.text)]
+      const isSeveral = texts.flatMap(conditionsOf).length > 1
+      return (
+        [
+          [ours, theirs],
+          [theirs, ours],
+        ].some(([one, other]) => refused.test(words(one)) && holdsNot(other)) ||
+        (isSeveral && unset.test(words(ours)) && holdsNot(theirs))
+      )
     },
   },
   {
@@ -345,7 +356,8 @@ export const TOLERATED = [
   },
   {
     listed: 'a tuple of columns in a selection',
-    is: ({ text }, ours) => ours.error?.[0] === SYNTAX_ERROR && /^SELECT (.* , )?\( \w+/.test(text),
+    is: ({ text }, ours) =>
+      ours.error?.[0] === SYNTAX_ERROR && /^SELECT (.* , )?\( (\w+|"\w+ x")/.test(text),
   },
   {
     listed: 'a collection in a key with fewer values than none',
@@ -436,6 +448,9 @@ export const TOLERATED = [
         /^(Unmatched column|Multi-column relations|Unknown function '(max)?writetime'|Unknown function 'ttl')/.test(
           words(ours),
         )) ||
+      (theirs.error?.[0] === SYNTAX_ERROR &&
+        /^Cannot use selection function/.test(words(ours)) &&
+        /\b((max)?writetime|ttl) ?\( ?\)/.test(text)) ||
       (UNFIT.test(words(ours)) && /^Multiple incompatible setting/.test(words(theirs))),
   },
 ]
