@@ -25,8 +25,14 @@ const STEP_MS = SLOT_MS + SLOT_GRACE_MS
 const CLOCK = new URL('../support/clock.js', import.meta.url)
 let aheadMs = 0
 
-/** Deletions, and how often ingest is killed in them. */
-const ROUNDS = Number(process.env.DELETION_ROUNDS ?? 10)
+/** Deletions, in some of which ingest is killed. A longer search: DELETION_ROUNDS=30. */
+const ROUNDS = Number(process.env.DELETION_ROUNDS ?? 4)
+
+/**
+ * How long each of them may take, in milliseconds: an ingest that was killed counts as alive for
+ * half a minute, and until then nobody goes on with its work.
+ */
+const ROUND_MS_MAX = 120_000
 
 /** @type {import('../support/stack.js').Stack} */
 let stack
@@ -188,53 +194,57 @@ test('a dry run says what would go, and deletes nothing', async () => {
   expect((await ask('from=2026-01-02&to=2026-01-01')).status).toBe(400)
 })
 
-test('whatever is deleted is in no answer, and what comes later is', async () => {
-  const seed = Number(process.env.DELETION_SEED ?? randomInt(2 ** 31))
-  console.log(`DELETION_SEED=${seed}`)
-  let state = seed
-  const random = (/** @type {number} */ below) => {
-    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0
-    return Math.floor((state / 2 ** 32) * below)
-  }
-  const anyTime = () => {
-    const grain = [1, MINUTE_MS, HOUR_MS, DAY_MS][random(4)]
-    return startOf(FROM - HOUR_MS + random(TO - FROM + 2 * HOUR_MS), grain)
-  }
-  for (let round = 0; round < ROUNDS; round++) {
-    const some = METRICS.filter(() => random(2) === 0)
-    const metrics = random(3) === 0 || some.length === 0 ? undefined : some
-    const [from, to] = [anyTime(), anyTime()].sort((a, b) => a - b)
-    const [first, last] = [random(5) > 0, random(5) > 0]
-    if (from === to || !(first || last || metrics)) continue
-    const range = /** @type {const} */ ([first ? from : undefined, last ? to : undefined])
-    const when = `round ${round}: ${queryOf(metrics, ...range)}`
-    const { status, location } = await ask(queryOf(metrics, ...range))
-    expect([when, status]).toEqual([when, 202])
-    for (const { metric, t } of covered(metrics, ...range)) rows.delete(`${metric} ${t}`)
-    // Also of what is just being deleted; and whoever does it may die.
-    await new Promise((resolve) => setTimeout(resolve, 5 + random(1_200)))
-    const again = Array.from({ length: 1 + random(20) }, () => ({
-      metric: METRICS[random(METRICS.length)],
-      t: startOf(from + random(to - from), 1_000) + 1 + (published % 997),
-    }))
-    await store(again)
-    if (random(3) === 0) {
-      const ingest = stack.part('ingest')
-      await ingest.kill9()
-      ingest.options.env.CLOCK_AHEAD_MS = String(aheadMs)
-      await ingest.start()
+test(
+  'whatever is deleted is in no answer, and what comes later is',
+  async () => {
+    const seed = Number(process.env.DELETION_SEED ?? randomInt(2 ** 31))
+    console.log(`DELETION_SEED=${seed}`)
+    let state = seed
+    const random = (/** @type {number} */ below) => {
+      state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0
+      return Math.floor((state / 2 ** 32) * below)
     }
-    await gone(String(location))
-    await expectRows(when)
-    if (random(2) === 0) await workedOff()
-    if (random(2) === 0) {
-      await done(String(location))
-      await expectRows(`${when}, and it is over`)
+    const anyTime = () => {
+      const grain = [1, MINUTE_MS, HOUR_MS, DAY_MS][random(4)]
+      return startOf(FROM - HOUR_MS + random(TO - FROM + 2 * HOUR_MS), grain)
     }
-  }
-  await workedOff()
-  await expectRows('at the end')
-})
+    for (let round = 0; round < ROUNDS; round++) {
+      const some = METRICS.filter(() => random(2) === 0)
+      const metrics = random(3) === 0 || some.length === 0 ? undefined : some
+      const [from, to] = [anyTime(), anyTime()].sort((a, b) => a - b)
+      const [first, last] = [random(5) > 0, random(5) > 0]
+      if (from === to || !(first || last || metrics)) continue
+      const range = /** @type {const} */ ([first ? from : undefined, last ? to : undefined])
+      const when = `round ${round}: ${queryOf(metrics, ...range)}`
+      const { status, location } = await ask(queryOf(metrics, ...range))
+      expect([when, status]).toEqual([when, 202])
+      for (const { metric, t } of covered(metrics, ...range)) rows.delete(`${metric} ${t}`)
+      // Also of what is just being deleted; and whoever does it may die.
+      await new Promise((resolve) => setTimeout(resolve, 5 + random(1_200)))
+      const again = Array.from({ length: 1 + random(20) }, () => ({
+        metric: METRICS[random(METRICS.length)],
+        t: startOf(from + random(to - from), 1_000) + 1 + (published % 997),
+      }))
+      await store(again)
+      if (random(3) === 0) {
+        const ingest = stack.part('ingest')
+        await ingest.kill9()
+        ingest.options.env.CLOCK_AHEAD_MS = String(aheadMs)
+        await ingest.start()
+      }
+      await gone(String(location))
+      await expectRows(when)
+      if (random(2) === 0) await workedOff()
+      if (random(2) === 0) {
+        await done(String(location))
+        await expectRows(`${when}, and it is over`)
+      }
+    }
+    await workedOff()
+    await expectRows('at the end')
+  },
+  ROUNDS * ROUND_MS_MAX,
+)
 
 test('what waits in the spool does not come back, and what comes later stays', async () => {
   const old = FROM - 300 * DAY_MS
