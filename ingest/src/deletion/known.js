@@ -29,8 +29,10 @@ export class KnownDeletions {
   #believedMs
   /** Oldest first. @type {Map<string, { deletions: Deletion[], readMs: number }>} */
   #known = new Map()
-  /** Sensors that are being asked about. @type {Map<string, Promise<void>>} */
-  #asking = new Map()
+  /** Sensors that are being asked about. */
+  #asking = /** @type {Map<string, { wishes: Set<() => boolean>, isOver: Promise<void> }>} */ (
+    new Map()
+  )
 
   /**
    * @param {object} parts
@@ -51,32 +53,36 @@ export class KnownDeletions {
   }
 
   /**
-   * Asks the database, until it answers.
+   * Asks the database, until it answers: once for all messages of a sensor.
    *
    * @param {string} sensorId
    * @param {() => boolean} isWanted  Whether somebody still waits for it.
-   * @returns {Promise<boolean>}  Whether it is known; false if nobody waits any more.
+   * @returns {Promise<boolean>}  False if nobody waits any more.
    */
   async learn(sensorId, isWanted) {
-    for (let pauseMs = RETRY_MS_MIN; isWanted(); pauseMs = Math.min(2 * pauseMs, RETRY_MS_MAX)) {
+    let asking = this.#asking.get(sensorId)
+    if (!asking) {
+      /** @type {Set<() => boolean>} */
+      const wishes = new Set([isWanted])
+      const isOver = this.#askFor(sensorId, wishes).finally(() => this.#asking.delete(sensorId))
+      asking = { wishes, isOver }
+      this.#asking.set(sensorId, asking)
+    }
+    asking.wishes.add(isWanted)
+    await asking.isOver
+    return isWanted()
+  }
+
+  /** @param {string} sensorId  @param {ReadonlySet<() => boolean>} wishes */
+  async #askFor(sensorId, wishes) {
+    for (let pauseMs = RETRY_MS_MIN; ; pauseMs = Math.min(2 * pauseMs, RETRY_MS_MAX)) {
       try {
-        await this.#askOnce(sensorId)
-        return isWanted()
+        return await this.#ask(sensorId)
       } catch {
         await new Promise((resolve) => setTimeout(resolve, pauseMs))
       }
+      if (![...wishes].some((isWanted) => isWanted())) return
     }
-    return false
-  }
-
-  /** Many messages of a sensor wait for one answer. @param {string} sensorId */
-  #askOnce(sensorId) {
-    let asking = this.#asking.get(sensorId)
-    if (!asking) {
-      asking = this.#ask(sensorId).finally(() => this.#asking.delete(sensorId))
-      this.#asking.set(sensorId, asking)
-    }
-    return asking
   }
 
   /** @param {string} sensorId */
