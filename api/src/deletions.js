@@ -4,7 +4,7 @@ import { randomBytes } from 'node:crypto'
 import { DELETION_COLUMNS, deletionOfRow } from '@sandglass/common/deletion'
 import { invalid } from '@sandglass/common/problem'
 import { DAY_MS, HOUR_MS, startOf } from '@sandglass/common/rollup'
-import { CLASS_NAMES, measurementTable } from '@sandglass/common/schema'
+import { CLASS_NAMES, GC_GRACE_S, measurementTable } from '@sandglass/common/schema'
 import { spans } from '@sandglass/common/spans'
 import cassandra from 'cassandra-driver'
 import { occupied } from './ranges.js'
@@ -36,9 +36,6 @@ const STATES = new Map([
   ['again', 'checking'],
   ['done', 'done'],
 ])
-
-/** Of the tables, after which tombstones may be forgotten; see the schema. */
-const GC_GRACE_MS = 3 * HOUR_MS
 
 /** @param {string} keyspace  @param {Ask} ask */
 export function deletionQuestions(keyspace, ask) {
@@ -120,7 +117,7 @@ export function presentDeletion({ id, askedMs, metrics, fromMs, toMs, state }) {
     asked: askedMs,
     at: state?.metric === undefined ? null : { metric: state.metric, until: state.atMs ?? null },
     gone: state?.goneMs ?? null,
-    forgettable: state?.goneMs === undefined ? null : state.goneMs + GC_GRACE_MS,
+    forgettable: state?.goneMs === undefined ? null : state.goneMs + GC_GRACE_S * 1000,
     updated: state?.updatedMs ?? null,
   }
 }

@@ -165,7 +165,7 @@ export const STATUS_BUCKET_S = 30 * DAY_S
 export const WORKER_TTL_S = 30
 
 /** Cassandra's hint window: with the default of ten days, expired files would stay ten days. */
-const GC_GRACE_S = 10_800
+export const GC_GRACE_S = 10_800
 
 /** @param {'HOURS' | 'DAYS'} unit  @param {number} size */
 function timeWindow(unit, size) {

@@ -34,6 +34,14 @@ const stored = (storage) =>
 /** @param {FakeStorage} storage */
 const letters = (storage) => storage.rowsOf('dead_letter')
 
+/** Resolves once messages are in the spool. */
+/** @param {ReturnType<typeof build>} ingest  @param {{ isSettled: boolean }[]} messages */
+const diverted = ({ diversion, inFlight }, messages) =>
+  until(() => {
+    diversion?.look(inFlight, performance.now())
+    return messages.every(({ isSettled }) => isSettled)
+  })
+
 /** @param {ReturnType<typeof build>} ingest */
 const replayAll = (ingest) =>
   replay(
@@ -113,10 +121,7 @@ describe('a format', () => {
       first.accept('site/hall/c', { sensor: 'd', t: T, x: 2 }),
       first.accept('gateway/up', { sensor: 'a', t: T, x: 3 }, { format: UNKNOWN }),
     ]
-    await until(() => {
-      first.diversion?.look(first.inFlight, performance.now())
-      return accepted.every((message) => message.isSettled)
-    })
+    await diverted(first, accepted)
     expect(first.counts.spooled).toBe(3)
     expect([first.counts.partialMessages.size, letters(storage)]).toEqual([0, []])
     await first.spool?.close()
@@ -203,10 +208,7 @@ describe('a time that is relative to now', () => {
     const first = build(limits, storage)
     await first.spool?.open()
     const message = first.accept('pack/s', PACK, { receivedMs })
-    await until(() => {
-      first.diversion?.look(first.inFlight, performance.now())
-      return message.isSettled
-    })
+    await diverted(first, [message])
     await first.spool?.close()
 
     storage.isDown = false

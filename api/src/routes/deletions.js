@@ -55,7 +55,7 @@ const deletion = {
       ...time,
       description:
         'From then on a compaction of the database may forget, too, that it was deleted: ' +
-        '`npm run db -- ctl compact`, on a cluster `nodetool compact`.',
+        '`npm run db -- ctl --data-dir data/db compact`, on a cluster `nodetool compact`.',
     },
     updated: { ...time, description: 'When ingest last said so.' },
   },
