@@ -2,7 +2,7 @@
 
 import { randomBytes } from 'node:crypto'
 import { DELETION_COLUMNS, deletionOfRow } from '@sandglass/common/deletion'
-import { invalid } from '@sandglass/common/problem'
+import { invalid, Problem } from '@sandglass/common/problem'
 import { DAY_MS, HOUR_MS, startOf } from '@sandglass/common/rollup'
 import { CLASS_NAMES, GC_GRACE_S, measurementTable } from '@sandglass/common/schema'
 import { spans } from '@sandglass/common/spans'
@@ -15,7 +15,7 @@ const { TimeUuid } = cassandra.types
 /** @typedef {import('@sandglass/common/schema').Layout} Layout */
 /** @typedef {import('@sandglass/common/spans').Span} Span */
 /** @typedef {import('./store.js').Store} Store */
-/** @typedef {{ metrics: string[] | null, fromMs: number | null, toMs: number | null }} Asked */
+/** @typedef {Pick<Deletion, 'metrics' | 'fromMs' | 'toMs' | 'isWhole'>} Asked */
 /** @typedef {{ phase: string, metric?: string, atMs?: number, goneMs?: number,
  *   updatedMs: number }} State  As ingest stores it. */
 /** @typedef {Deletion & { state: State | undefined }} StoredDeletion */
@@ -32,6 +32,7 @@ const COUNT_MS_MAX = 1_000
 const STATES = new Map([
   ['delete', 'deleting'],
   ['tell', 'checking'],
+  ['look', 'checking'],
   ['settle', 'checking'],
   ['again', 'checking'],
   ['done', 'done'],
@@ -65,11 +66,11 @@ export function deletionQuestions(keyspace, ask) {
     },
 
     /** @param {Deletion} deletion */
-    async askDeletion({ sensorId, id, metrics, fromMs, toMs }) {
+    async askDeletion({ sensorId, id, metrics, fromMs, toMs, isWhole = false }) {
       await ask(
-        `INSERT INTO ${keyspace}.deletion (sensor_id, id, metrics, from_ts, to_ts)
-         VALUES (?, ?, ?, ?, ?)`,
-        [sensorId, id, metrics, fromMs, toMs],
+        `INSERT INTO ${keyspace}.deletion (sensor_id, id, metrics, from_ts, to_ts, whole)
+         VALUES (?, ?, ?, ?, ?, ?)`,
+        [sensorId, id, metrics, fromMs, toMs, isWhole],
       )
     },
 
@@ -101,16 +102,45 @@ export function newDeletion(sensorId, asked) {
   return { sensorId, id: id.toString(), askedMs, ...asked }
 }
 
+/**
+ * Asks ingest for a deletion; the answer says where its progress is.
+ *
+ * @param {Store} store
+ * @param {Deletion} wanted
+ * @param {string} sensor  As the client calls it.
+ * @param {import('fastify').FastifyReply} reply
+ */
+export async function askFor(store, wanted, sensor, reply) {
+  if ((await store.deletions(wanted.sensorId)).filter(isOpen).length >= OPEN_MAX) {
+    throw new Problem(
+      'too-many-changes',
+      `${OPEN_MAX} deletions of this sensor are not over: wait for one`,
+      { parameter: 'sensor' },
+    )
+  }
+  await store.askDeletion(wanted)
+  const path = `/v1/sensors/${encodeURIComponent(sensor)}/deletions`
+  reply.code(202).header('location', `${path}/${wanted.id}`)
+  return presentDeletion({ ...wanted, state: undefined })
+}
+
 /** Whether it is not over. @param {StoredDeletion} deletion */
 export function isOpen({ state }) {
   return state?.phase !== 'done'
 }
 
+/** @param {State} state */
+function stateOf({ phase, goneMs }) {
+  // One that looks before it is gone is not yet over with that.
+  return goneMs === undefined ? 'deleting' : STATES.get(phase)
+}
+
 /** @param {StoredDeletion} deletion */
-export function presentDeletion({ id, askedMs, metrics, fromMs, toMs, state }) {
+export function presentDeletion({ id, askedMs, metrics, fromMs, toMs, isWhole, state }) {
   return {
     id,
-    state: state ? STATES.get(state.phase) : 'asked',
+    sensor: isWhole === true,
+    state: state ? stateOf(state) : 'asked',
     metrics,
     from: fromMs,
     to: toMs,

@@ -1,4 +1,5 @@
 import { describe, expect, test } from '@jest/globals'
+import { sensorId } from '@sandglass/common/sensor'
 import { scopeOf } from '../src/auth.js'
 import { OPEN_MAX } from '../src/deletions.js'
 import { createFakeStore } from './support/fake-store.js'
@@ -103,5 +104,40 @@ describe('DELETE /v1/sensors/{sensor}/measurements', () => {
 
   test('is refused of a sensor that is not there', async () => {
     expect((await ask('from=0', { isKnown: async () => false })).status).toBe(404)
+  })
+})
+
+describe('DELETE /v1/sensors/{sensor}?measurements=true', () => {
+  /** @param {string} query  @param {any} [sensor] */
+  async function remove(query, sensor = { id: sensorId('s'), name: 's', tags: {}, hidden: false }) {
+    const store = Object.assign(createFakeStore({ rows }), {
+      sensor: async () => sensor,
+      isKnown: async () => false,
+    })
+    const app = await appOver(store)
+    const headers = { host: '127.0.0.1:8080' }
+    const answer = await app.inject({ method: 'DELETE', url: `/v1/sensors/s?${query}`, headers })
+    const job = await app.inject({ url: String(answer.headers.location), headers })
+    await app.close()
+    return { status: answer.statusCode, body: answer.json(), job: job.json() }
+  }
+
+  test('asks for it, and its address shows it when the sensor is gone', async () => {
+    const { status, body, job } = await remove('measurements=true')
+    expect([status, body.sensor, body.metrics, body.state]).toEqual([202, true, null, 'asked'])
+    expect(job).toEqual(body)
+  })
+
+  test('takes one that is hidden, and none that is not there', async () => {
+    const hidden = { id: sensorId('s'), name: 's', tags: {}, hidden: true }
+    expect((await remove('measurements=true', hidden)).status).toBe(202)
+    expect((await remove('measurements=true', null)).status).toBe(404)
+  })
+
+  test('counts in a dry run, which needs it', async () => {
+    const { status, body } = await remove('measurements=true&dry_run=true')
+    expect([status, body.dry_run]).toEqual([200, true])
+    const refused = await remove('dry_run=true')
+    expect([refused.status, refused.body.parameter]).toEqual([400, 'dry_run'])
   })
 })

@@ -228,3 +228,15 @@ function csvItems(body) {
     objectItem(jsonText(cells.length === length ? rowObject(columns, cells) : cells.join())),
   )
 }
+
+/**
+ * The format of a dead letter's payload: letters of earlier versions do not say it.
+ *
+ * @param {{ format: number | null | undefined, topic: string, payload: Buffer }} letter
+ */
+export function formatOfLetter({ format, topic, payload }) {
+  if (typeof format === 'number') return format & 0xff
+  if (topic.startsWith('sensors')) return FORMAT.topic
+  const isObject = topic === '/v1/measurements' && payload.toString().trimStart().startsWith('{')
+  return isObject ? FORMAT.object : FORMAT.line
+}

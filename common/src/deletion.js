@@ -11,10 +11,11 @@
  * @property {string[] | null} metrics  null: all of them.
  * @property {number | null} fromMs  First millisecond of the event times; null: from the beginning.
  * @property {number | null} toMs  First millisecond after; null: to the end.
+ * @property {boolean} [isWhole]  Whether the sensor goes, too, with all that is known of it.
  */
 
 /** The columns of `deletion` from which {@link deletionOfRow} makes one. */
-export const DELETION_COLUMNS = 'sensor_id, id, metrics, from_ts, to_ts'
+export const DELETION_COLUMNS = 'sensor_id, id, metrics, from_ts, to_ts, whole'
 
 /**
  * How long it is known what was deleted, in seconds: what waits in a spool for longer than that
@@ -31,6 +32,7 @@ export function deletionOfRow(row) {
     metrics: row.metrics ?? null,
     fromMs: row.from_ts?.getTime() ?? null,
     toMs: row.to_ts?.getTime() ?? null,
+    isWhole: row.whole === true,
   }
 }
 
@@ -43,6 +45,16 @@ export function deletionOfRow(row) {
 export function covers({ askedMs, metrics, fromMs, toMs }, { metric, timeMs, receivedMs }) {
   if (receivedMs > askedMs || (metrics && !metrics.includes(metric))) return false
   return timeMs >= (fromMs ?? Number.NEGATIVE_INFINITY) && timeMs < (toMs ?? Infinity)
+}
+
+/**
+ * Whether a deletion takes all of a series, so that its name goes, too.
+ *
+ * @param {Pick<Deletion, 'fromMs' | 'toMs'>} deletion
+ * @param {{ fromMs: number, toMs: number }} extent  Of the series.
+ */
+export function takesAll({ fromMs, toMs }, extent) {
+  return (fromMs ?? 0) <= Math.max(0, extent.fromMs) && (toMs ?? Infinity) >= extent.toMs
 }
 
 /** The timestamp of its tombstones, in microseconds. @param {{ askedMs: number }} deletion */

@@ -213,6 +213,8 @@ export const ADDED_COLUMNS = [
   { table: 'series', column: 'expected_max', type: 'double' },
   { table: 'series', column: 'told_unit', type: 'text' },
   { table: 'series', column: 'era', type: 'int' },
+  { table: 'series', column: 'cover_era', type: 'int' },
+  { table: 'deletion', column: 'whole', type: 'boolean' },
 ]
 
 /** The columns of `series` and `type_metric` that hold what a person said of a metric. */
@@ -247,7 +249,7 @@ export function schemaStatements(keyspace, replication) {
       sensor_id uuid PRIMARY KEY, asked timestamp, class text, state text)`,
     `CREATE TABLE IF NOT EXISTS ${keyspace}.deletion (
       sensor_id uuid, id timeuuid, metrics frozen<list<text>>, from_ts timestamp, to_ts timestamp,
-      state text, PRIMARY KEY (sensor_id, id))`,
+      state text, ${addedTo('deletion')}, PRIMARY KEY (sensor_id, id))`,
     `CREATE TABLE IF NOT EXISTS ${keyspace}.series (
       sensor_id uuid, metric text, first_ts timestamp, last_ts timestamp,
       ${addedTo('series')},

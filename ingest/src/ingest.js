@@ -94,7 +94,7 @@ export function buildIngest(parts) {
     counts,
   })
   const { decoder, edgeNodes } = readersOf(limits, memory)
-  const deletions = new KnownDeletions({ reader: storage, settleS: limits.rewriteWaitS })
+  const deletions = knownDeletionsOf(storage, memory, limits)
   const pipeline = new Pipeline({
     deletions,
     decoder,
@@ -133,6 +133,15 @@ export function buildIngest(parts) {
     deletions,
     statuses: new Statuses({ rows, write }),
   }
+}
+
+/**
+ * @param {import('./deletion/known.js').DeletionReader} reader
+ * @param {MemoryBudget} memory
+ * @param {IngestLimits} limits
+ */
+function knownDeletionsOf(reader, { shares }, { rewriteWaitS: settleS }) {
+  return new KnownDeletions({ reader, share: shares.sensors, settleS })
 }
 
 /** @param {Writer} writer  @param {Counts} counts */

@@ -11,6 +11,8 @@ import { isLoopback, readOptions, requireLoopback, SettingError } from '@sandgla
 import { ROLLUP_SHARDS } from '@sandglass/common/rollup'
 import { byParent, run } from '@sandglass/common/service'
 import { Access } from './broker/entrance/access.js'
+import { Belongings } from './deletion/belongings.js'
+import { letterSensors } from './deletion/letters.js'
 import { DeletionStore } from './deletion/store.js'
 import { DeletionWorker } from './deletion/worker.js'
 import { clientOptionsOf } from './external/settings.js'
@@ -196,12 +198,14 @@ function reportsOf(measured) {
  * @param {object} parts
  * @param {import('./sensors/registry.js').Registry} parts.registry
  * @param {import('./rollup/slot-clock.js').SlotClock} parts.slotClock
+ * @param {import('./deletion/known.js').KnownDeletions} parts.deletions
  * @param {import('./write/rows.js').Rows} parts.rows
  * @param {Storage} parts.storage
  * @param {string} parts.keyspace
  * @param {import('pino').Logger} parts.logger
  */
-function buildWork({ registry, slotClock: clock, rows, storage, keyspace, logger }) {
+function buildWork({ registry, slotClock: clock, deletions: known, rows, ...parts }) {
+  const { storage, keyspace, logger } = parts
   const store = createRollupStore(storage, keyspace)
   const rollups = new RollupWorker({ store, id: randomUUID(), clock, logger })
   const settled = {
@@ -214,9 +218,15 @@ function buildWork({ registry, slotClock: clock, rows, storage, keyspace, logger
   const deletions = new DeletionWorker({
     ...settled,
     store: new DeletionStore({ storage, keyspace, rows }),
+    belongings: new Belongings({
+      storage,
+      keyspace,
+      sensorOf: letterSensors(options.topicTemplates),
+    }),
     rollups: store,
     clock,
     registry,
+    known,
   })
   const isAlone = () => rollups.shardCount === ROLLUP_SHARDS
   const widths = new BucketWidths({ registry, store: storage, isAlone, logger })

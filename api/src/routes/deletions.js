@@ -3,14 +3,7 @@
 import { invalid, Problem } from '@sandglass/common/problem'
 import { sensorId } from '@sandglass/common/sensor'
 import { withinDeadline } from '../deadline.js'
-import {
-  dryRun,
-  isOpen,
-  newDeletion,
-  OPEN_MAX,
-  presentDeletion,
-  requireWholeSums,
-} from '../deletions.js'
+import { askFor, dryRun, newDeletion, presentDeletion, requireWholeSums } from '../deletions.js'
 import { parseRange, unknownSensor } from '../measurements.js'
 import * as schemas from '../schemas.js'
 
@@ -24,7 +17,7 @@ import * as schemas from '../schemas.js'
 const tags = ['deletions']
 const time = { type: 'integer', nullable: true }
 
-const deletion = {
+export const deletion = {
   type: 'object',
   properties: {
     id: { type: 'string', format: 'uuid' },
@@ -35,6 +28,7 @@ const deletion = {
         'asked: no ingest has begun. deleting: it goes week by week. checking: no answer holds it; ' +
         'in some minutes it is deleted once more, for what was on its way. done: that is over.',
     },
+    sensor: { type: 'boolean', description: 'Whether the sensor goes, with all it has.' },
     metrics: {
       type: 'array',
       nullable: true,
@@ -61,6 +55,31 @@ const deletion = {
   },
 }
 
+export const dryRunAnswer = {
+  type: 'object',
+  description: 'Of a dry run.',
+  properties: {
+    dry_run: { type: 'boolean' },
+    metrics: { type: 'array', nullable: true, items: { type: 'string' } },
+    from: time,
+    to: time,
+    complete: { type: 'boolean', description: 'false: there are more, which took too long.' },
+    rows: { type: 'integer' },
+    items: {
+      type: 'array',
+      items: {
+        type: 'object',
+        properties: {
+          metric: { type: 'string' },
+          rows: { type: 'integer' },
+          first: { type: 'integer' },
+          last: { type: 'integer' },
+        },
+      },
+    },
+  },
+}
+
 const deleteSchema = {
   tags,
   summary: 'Deletes measurements for good',
@@ -80,30 +99,7 @@ const deleteSchema = {
     additionalProperties: false,
   },
   response: {
-    200: {
-      type: 'object',
-      description: 'Of a dry run.',
-      properties: {
-        dry_run: { type: 'boolean' },
-        metrics: { type: 'array', nullable: true, items: { type: 'string' } },
-        from: time,
-        to: time,
-        complete: { type: 'boolean', description: 'false: there are more, which took too long.' },
-        rows: { type: 'integer' },
-        items: {
-          type: 'array',
-          items: {
-            type: 'object',
-            properties: {
-              metric: { type: 'string' },
-              rows: { type: 'integer' },
-              first: { type: 'integer' },
-              last: { type: 'integer' },
-            },
-          },
-        },
-      },
-    },
+    200: dryRunAnswer,
     202: deletion,
     ...schemas.problems,
   },
@@ -164,17 +160,7 @@ export default async function deletions(app, { store, downsampler }) {
         const wanted = newDeletion(id, { metrics, fromMs, toMs })
         await requireWholeSums(downsampler, store, wanted, signal)
         if (isDry) return dryRun(store, wanted, signal)
-        if ((await store.deletions(id)).filter(isOpen).length >= OPEN_MAX) {
-          throw new Problem(
-            'too-many-changes',
-            `${OPEN_MAX} deletions of this sensor are not over: wait for one`,
-            { parameter: 'sensor' },
-          )
-        }
-        await store.askDeletion(wanted)
-        const path = `/v1/sensors/${encodeURIComponent(request.params.sensor)}/deletions`
-        reply.code(202).header('location', `${path}/${wanted.id}`)
-        return presentDeletion({ ...wanted, state: undefined })
+        return askFor(store, wanted, request.params.sensor, reply)
       }),
   )
 
@@ -183,7 +169,10 @@ export default async function deletions(app, { store, downsampler }) {
     { schema: listSchema },
     (/** @type {import('fastify').FastifyRequest<All>} */ request, reply) =>
       withinDeadline(reply, async () => {
-        const all = await store.deletions(await known(request.params.sensor))
+        const id = sensorId(request.params.sensor)
+        const all = await store.deletions(id)
+        // Of a sensor that was deleted they are still there.
+        if (all.length === 0) await known(id)
         return { items: all.reverse().map(presentDeletion) }
       }),
   )
@@ -193,8 +182,9 @@ export default async function deletions(app, { store, downsampler }) {
     { schema: oneSchema },
     (/** @type {import('fastify').FastifyRequest<One>} */ request, reply) =>
       withinDeadline(reply, async () => {
-        const id = await known(request.params.sensor)
+        const id = sensorId(request.params.sensor)
         const found = await store.deletion(id, request.params.deletion)
+        if (!found) await known(id)
         if (!found) throw new Problem('unknown-path', 'the sensor has no deletion of this id')
         return presentDeletion(found)
       }),

@@ -7,9 +7,11 @@ import { CLASS_DEFAULT, CLASS_NAMES, firstLayout, layoutAt } from '@sandglass/co
 import { isSensorName, SENSOR_NAME_RULE, sensorId } from '@sandglass/common/sensor'
 import { decodeCursor, encodeCursor, foreign } from '../cursor.js'
 import { withinDeadline } from '../deadline.js'
+import { askFor, dryRun, newDeletion } from '../deletions.js'
 import { unknownSensor } from '../measurements.js'
 import { presentRewrite } from '../rewrites.js'
 import * as schemas from '../schemas.js'
+import { deletion, dryRunAnswer } from './deletions.js'
 
 /** @typedef {import('../store.js').Sensor} Sensor */
 /** @typedef {import('../store.js').About} About */
@@ -18,6 +20,7 @@ import * as schemas from '../schemas.js'
 /** @typedef {{ Params: { sensor: string } }} One */
 /** @typedef {{ Body: About & { name: string, retention: string } }} Post */
 /** @typedef {One & { Body: About & { retention?: string, rewrite?: boolean } }} Patch */
+/** @typedef {One & { Querystring: { measurements: boolean, dry_run: boolean } }} Delete */
 /** @typedef {import('@sandglass/common/schema').Layout} Layout */
 /**
  * @typedef {object} ListQuery
@@ -124,8 +127,30 @@ const patchSchema = {
 
 const deleteSchema = {
   ...oneSchema,
-  summary: 'Hides a sensor and stops it; what was measured expires in its time',
-  response: { 204: { type: 'null', description: 'It is hidden.' }, ...schemas.problems },
+  summary: 'Hides a sensor and stops it, or deletes it for good with all that was measured',
+  description:
+    'Without `measurements` it is hidden, nothing is stored for it any more, and what was measured ' +
+    'expires in its time. With `measurements=true` all that was received of it until now is ' +
+    'deleted: measurements, sums, newest values, metadata, connection states and dead letters. ' +
+    'It cannot be undone. What is received later is of a new sensor of that name.',
+  querystring: {
+    type: 'object',
+    properties: {
+      measurements: { type: 'boolean', default: false, description: 'Deletes it for good.' },
+      dry_run: {
+        type: 'boolean',
+        default: false,
+        description: 'With `measurements`: says how many would go, and deletes nothing.',
+      },
+    },
+    additionalProperties: false,
+  },
+  response: {
+    200: dryRunAnswer,
+    202: deletion,
+    204: { type: 'null', description: 'It is hidden.' },
+    ...schemas.problems,
+  },
 }
 
 /**
@@ -172,8 +197,7 @@ export default async function sensors(app, { store, catalog, metadata }) {
     (/** @type {import('fastify').FastifyRequest<Post>} */ request, reply) =>
       withinDeadline(reply, async () => {
         const sensor = await register(store, request.body)
-        catalog.expire()
-        metadata.expire()
+        for (const cache of [catalog, metadata]) cache.expire()
         reply.code(201).header('location', `/v1/sensors/${encodeURIComponent(sensor.name)}`)
         return inFull(sensor)
       }),
@@ -204,8 +228,15 @@ export default async function sensors(app, { store, catalog, metadata }) {
   app.delete(
     '/v1/sensors/:sensor',
     { schema: deleteSchema },
-    (/** @type {import('fastify').FastifyRequest<One>} */ request, reply) =>
-      withinDeadline(reply, async () => {
+    (/** @type {import('fastify').FastifyRequest<Delete>} */ request, reply) =>
+      withinDeadline(reply, async (signal) => {
+        const { measurements: isForGood, dry_run: isDry } = request.query
+        if (isForGood) {
+          const wanted = await deletionOf(store, request.params.sensor)
+          if (isDry) return dryRun(store, wanted, signal)
+          return askFor(store, wanted, request.params.sensor, reply)
+        }
+        if (isDry) throw invalid('dry_run', 'is for `measurements=true`: nothing is deleted else')
         const sensor = await known(request.params.sensor)
         await store.hideSensor(sensor.id)
         catalog.expire()
@@ -237,6 +268,8 @@ async function register(store, { name, type, unit, tags: words = {}, retention }
   // Layouts are only ever added: those of a sensor that was deleted still say where its rows are.
   if (layouts.length === 0) await store.addLayout(id, firstLayout(retention))
   if (existing) await forgetMetrics(store, id)
+  // One that was deleted for good is a new one, but for where its rows lie.
+  else if (layouts.length > 0) await keepAs(store, id, retention)
   const sensor = {
     id,
     name,
@@ -248,6 +281,14 @@ async function register(store, { name, type, unit, tags: words = {}, retention }
   }
   await store.putSensor(sensor)
   return sensor
+}
+
+/** @param {import('../store.js').Store} store  @param {string} nameOrId */
+async function deletionOf(store, nameOrId) {
+  // One that is hidden can be deleted, too.
+  const found = await store.sensor(sensorId(nameOrId))
+  if (!found) throw unknownSensor()
+  return newDeletion(found.id, { metrics: null, fromMs: null, toMs: null, isWhole: true })
 }
 
 /**

@@ -1,21 +1,25 @@
 /**
- * Deletes measurements for good, a week of a series at a time.
+ * Deletes measurements for good, a week of a series at a time; and a sensor with all it has.
  *
  * ```text
  * delete ─▶ tell ─▶ settle ─▶ again ─▶ done
+ *             └─▶ look ─┘
  * ```
  *
  * `delete`: afterwards no answer holds what was deleted. `tell`: until processes that are well have
  * heard which newest values are gone; what they showed meanwhile is shown again. `settle`: until
  * every process knows of it, and what was on its way is durable. `again`: the same once more, for
- * that. Each step can be repeated, so whoever takes it over goes on where the last one stood.
+ * that. `look`: the same, where first and last times are forgotten, for what came before processes
+ * heard of that. Each step can be repeated, so whoever takes it over goes on where the last one
+ * stood.
  * ADR 0046 has the argument.
  */
 
-import { covers, deletionStampUs, ERAS_MAX } from '@sandglass/common/deletion'
+import { covers, deletionStampUs, ERAS_MAX, takesAll } from '@sandglass/common/deletion'
 import { HOUR_MS, LEVELS, MARK, shardOf, slotFor } from '@sandglass/common/rollup'
 import { TakenOver } from '../jobs/jobs.js'
 import { eraStart } from '../write/rows.js'
+import { LETTER_PARTITIONS } from './belongings.js'
 import { nextChunk, overlap, partitionsOf, touched } from './ranges.js'
 
 const [, , DAYS] = LEVELS
@@ -35,7 +39,7 @@ const HEARD_MS = 3_000
 /** @typedef {import('./store.js').Extent} Extent */
 /** @typedef {import('@sandglass/common/spans').Range} Range */
 /** @typedef {import('@sandglass/common/schema').Layout} Layout */
-/** @typedef {'delete' | 'tell' | 'settle' | 'again' | 'done'} Phase */
+/** @typedef {'delete' | 'tell' | 'look' | 'settle' | 'again' | 'done'} Phase */
 
 /**
  * How far a deletion has come, as it is stored.
@@ -46,6 +50,13 @@ const HEARD_MS = 3_000
  * @property {string} [metric]  Which one is deleted, or was last.
  * @property {number} [atMs]  Event time up to which that is done; none if it is finished.
  * @property {Record<string, number>} eras  Of metrics whose newest value was deleted.
+ * @property {Record<string, number>} covers  Of metrics of which all was deleted, the eras of
+ *   their first and last times.
+ * @property {Range} [reach]  Between which times these had values.
+ * @property {string} [name]  Of a sensor that goes, too.
+ * @property {boolean} [isDropped]  Whether it is gone, but for its measurements.
+ * @property {number} [letters]  So many partitions of dead letters were looked through.
+ * @property {boolean} [isAlive]  Whether something came of it after the deletion.
  * @property {number} [goneMs]  Since then no answer holds it.
  * @property {number} updatedMs
  */
@@ -66,6 +77,7 @@ export class Deletion {
   #isStopped
   #counts
   #onEra
+  #belongings
   /** @type {State | undefined} */
   #state
   /** When the phase began, by the clock that only goes forward. */
@@ -86,7 +98,8 @@ export class Deletion {
    * @param {number} parts.settleMs
    * @param {() => boolean} parts.isStopped
    * @param {{ partitions: number }} parts.counts
-   * @param {(sensorId: string, eras: Record<string, number>) => void} parts.onEra
+   * @param {(job: Job, state: State) => void} parts.onEra  Tells this process of eras.
+   * @param {import('./belongings.js').Belongings} parts.belongings
    */
   constructor({ askedMs }, parts) {
     this.askedMs = askedMs
@@ -100,6 +113,7 @@ export class Deletion {
     this.#isStopped = parts.isStopped
     this.#counts = parts.counts
     this.#onEra = parts.onEra
+    this.#belongings = parts.belongings
   }
 
   /**
@@ -119,15 +133,20 @@ export class Deletion {
       const leftMs = this.#sinceMs + HEARD_MS - this.#now()
       if (leftMs > 0) return leftMs
       await this.#showAgain(job, state)
-      return this.#enter(job, state, 'settle')
+      return this.#enter(job, state, isForgotten(job, state) ? 'look' : 'settle')
     }
-    if (await this.#deleteMore(job, state)) return 0
+    if (await this.#dropMore(job, state)) return 0
+    if (job.isWhole && state.isAlive) {
+      await this.#belongings.revive(job.sensorId, state.name, job.askedMs)
+    }
     if (state.phase === 'again') {
       await this.#enter(job, state, 'done')
       return Number.POSITIVE_INFINITY
     }
-    state.goneMs = this.#clock.wallNow()
-    return this.#enter(job, state, Object.keys(state.eras).length > 0 ? 'tell' : 'settle')
+    // Where first and last times are forgotten, what came meanwhile is found after the next look.
+    if (state.phase === 'look' || !isForgotten(job, state)) state.goneMs = this.#clock.wallNow()
+    const isHeard = isForgotten(job, state) || Object.keys(state.eras).length > 0
+    return this.#enter(job, state, state.phase === 'delete' && isHeard ? 'tell' : 'settle')
   }
 
   /** The state, as it is now ours. @param {Job} job */
@@ -138,6 +157,7 @@ export class Deletion {
     }
     /** @type {State} */
     const state = {
+      covers: {},
       ...(job.state ?? { phase: 'delete', eras: {}, updatedMs: 0 }),
       runner: this.#runner,
     }
@@ -152,6 +172,8 @@ export class Deletion {
     state.phase = phase
     state.metric = undefined
     state.atMs = undefined
+    state.isDropped = undefined
+    state.letters = undefined
     this.#sinceMs = this.#now()
     await this.#save(job, state)
     return 0
@@ -161,6 +183,49 @@ export class Deletion {
   async #save(job, state) {
     state.updatedMs = this.#clock.wallNow()
     await this.#store.save(job, state)
+  }
+
+  /**
+   * Deletes some more.
+   *
+   * @param {Job} job
+   * @param {State} state
+   * @returns {Promise<boolean>}  False if nothing is left.
+   */
+  async #dropMore(job, state) {
+    if (job.isWhole && !state.isDropped) {
+      await this.#dropSensor(job, state)
+      return true
+    }
+    if (await this.#deleteMore(job, state)) return true
+    // What comes of it is read again a last time: a spool may have been emptied meanwhile.
+    if (!job.isWhole || state.phase === 'look') return false
+    const { letters = 0 } = state
+    if (letters >= LETTER_PARTITIONS) return false
+    const startMs = this.#now()
+    await this.#belongings.dropLetters(job.sensorId, job.askedMs, letters)
+    state.letters = letters + 1
+    await this.#save(job, state)
+    await this.#rest(this.#now() - startMs)
+    return true
+  }
+
+  /**
+   * The sensor first: who hears that it is gone registers it anew.
+   *
+   * @param {Job} job
+   * @param {State} state
+   */
+  async #dropSensor(job, state) {
+    const { sensorId } = job
+    if (state.phase === 'delete' && state.name === undefined) {
+      state.name = await this.#belongings.name(sensorId)
+      await this.#save(job, state)
+    }
+    await this.#belongings.drop(sensorId, deletionStampUs(job))
+    state.isDropped = true
+    await this.#save(job, state)
+    this.#onEra(job, state)
   }
 
   /**
@@ -174,7 +239,7 @@ export class Deletion {
     const { sensorId, metrics } = job
     const startMs = this.#now()
     const [extents, layouts, left] = await Promise.all([
-      this.#store.extents(sensorId),
+      this.#extents(sensorId, state),
       this.#store.layouts(sensorId),
       this.#store.left(sensorId),
     ])
@@ -189,18 +254,57 @@ export class Deletion {
       for (const span of partitionsOf(layouts, left, chunk)) {
         await this.#store.dropRows(sensorId, metric, span, deletionStampUs(job))
         this.#counts.partitions++
+        if (state.phase !== 'delete') await this.#coverLeft(sensorId, state, extent, span)
         if (this.#isStopped()) throw new Error('the service stops')
       }
       await this.#dropRollups(sensorId, metric, layouts, chunk)
     }
     const isMore = chunk !== undefined && chunk.toMs < range.toMs
-    if (!isMore) await this.#repairLatest(job, state, extent, layouts)
+    if (!isMore) {
+      await this.#repairLatest(job, state, extent, layouts)
+      const cover = state.covers[metric]
+      if (cover) await this.#store.dropCover(sensorId, metric, cover, deletionStampUs(job))
+    }
     state.metric = metric
     state.atMs = isMore ? chunk.toMs : undefined
     await this.#save(job, state)
     // Live traffic goes first.
     await this.#rest(this.#now() - startMs)
     return true
+  }
+
+  /**
+   * Of series with something to delete. One of which all was deleted has no first and last time,
+   * or later ones.
+   *
+   * @param {string} sensorId
+   * @param {State} state
+   */
+  async #extents(sensorId, { covers: forgotten, reach }) {
+    const extents = await this.#store.extents(sensorId)
+    return extents
+      .map((extent) => {
+        return reach && extent.metric in forgotten ? { ...extent, ...union(extent, reach) } : extent
+      })
+      .filter(({ fromMs, toMs }) => fromMs < toMs)
+  }
+
+  /**
+   * Has readers find what came after the deletion from a process that did not know yet that first
+   * and last times were forgotten.
+   *
+   * @param {string} sensorId
+   * @param {State} state
+   * @param {Extent} extent
+   * @param {import('@sandglass/common/spans').Span} span
+   */
+  async #coverLeft(sensorId, state, { metric, coverEra }, span) {
+    const era = state.covers[metric]
+    if (era === undefined) return
+    const times = await this.#store.times(sensorId, metric, span)
+    if (!times) return
+    state.isAlive = true
+    await this.#store.cover(sensorId, metric, times, Math.max(era, coverEra))
   }
 
   /**
@@ -274,14 +378,20 @@ export class Deletion {
     const { sensorId } = job
     const { metric } = extent
     const shown = await this.#store.latest(sensorId, metric)
-    if (shown && covers(job, { metric, ...shown })) {
-      const era = Math.max(extent.era, state.eras[metric] ?? 0) + 1
+    const isAll = takesAll(job, extent) && state.covers[metric] === undefined
+    if (isAll || (shown && covers(job, { metric, ...shown }))) {
+      const era = Math.max(extent.era, extent.coverEra, state.eras[metric] ?? 0) + 1
       if (era > ERAS_MAX) throw new Error(`${metric} was deleted ${ERAS_MAX} times, which is over`)
       state.eras[metric] = era
       await this.#store.setEra(sensorId, metric, era)
+      if (isAll) {
+        state.covers[metric] = era
+        state.reach = union(extent, state.reach ?? extent)
+        await this.#store.setCoverEra(sensorId, metric, era)
+      }
       // Others hear of it from the state; what they write before is hidden, and written again.
       await this.#save(job, state)
-      this.#onEra(sensorId, state.eras)
+      this.#onEra(job, state)
       await this.#store.dropLatest(sensorId, metric, eraStart(era).subtract(1))
     }
     if (metric in state.eras) await this.#showNewest(sensorId, state, extent, layouts)
@@ -305,6 +415,16 @@ export class Deletion {
     const era = Math.max(eras[extent.metric], extent.era)
     await this.#store.showNewest(sensorId, extent, layouts, era)
   }
+}
+
+/** Whether first and last times are. @param {Job} job  @param {State} state */
+function isForgotten({ isWhole }, { covers: forgotten }) {
+  return isWhole || Object.keys(forgotten).length > 0
+}
+
+/** @param {Range} a  @param {Range} b  @returns {Range} */
+function union(a, b) {
+  return { fromMs: Math.min(a.fromMs, b.fromMs), toMs: Math.max(a.toMs, b.toMs) }
 }
 
 /**

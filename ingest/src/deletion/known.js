@@ -9,8 +9,12 @@ import { SETTLE_MS } from '../sensors/placement.js'
 /** As a share of the time until a deletion looks again for what was on its way. */
 const BELIEVED_SHARE = 0.2
 
-/** Sensors of which it is remembered. */
-const SENSORS_MAX = 10_000
+/** What is remembered at most, in bytes; what was asked longest ago is forgotten first. */
+export const KNOWN_BYTES_MAX = 4 * 2 ** 20
+
+/** What a sensor costs, and each of its deletions besides the names of metrics, in bytes. */
+const SENSOR_BYTES = 300
+const DELETION_BYTES = 400
 
 /** First and longest pause before the database is asked again, in milliseconds. */
 const RETRY_MS_MIN = 100
@@ -27,7 +31,9 @@ export class KnownDeletions {
   #reader
   #now
   #believedMs
-  /** Oldest first. @type {Map<string, { deletions: Deletion[], readMs: number }>} */
+  #share
+  #bytes = 0
+  /** Oldest first. @type {Map<string, { deletions: Deletion[], readMs: number, bytes: number }>} */
   #known = new Map()
   /** Sensors that are being asked about. */
   #asking = /** @type {Map<string, { wishes: Set<() => boolean>, isOver: Promise<void> }>} */ (
@@ -37,11 +43,14 @@ export class KnownDeletions {
   /**
    * @param {object} parts
    * @param {DeletionReader} parts.reader
+   * @param {import('@sandglass/common/memory-share').MemoryShare} [parts.share]  In which it is
+   *   counted.
    * @param {number} [parts.settleS]  How long a deletion waits until all know of it.
    * @param {() => number} [parts.now]  A clock that only goes forward, in milliseconds.
    */
-  constructor({ reader, settleS, now = () => performance.now() }) {
+  constructor({ reader, share, settleS, now = () => performance.now() }) {
     this.#reader = reader
+    this.#share = share
     this.#now = now
     this.#believedMs = BELIEVED_SHARE * (settleS ? settleS * 1000 : SETTLE_MS)
   }
@@ -89,12 +98,34 @@ export class KnownDeletions {
   async #ask(sensorId) {
     const readMs = this.#now()
     const deletions = await this.#reader.deletionsOf(sensorId)
-    this.#known.delete(sensorId)
-    this.#known.set(sensorId, { deletions, readMs })
+    this.forget(sensorId)
+    const bytes = bytesOf(deletions)
+    this.#known.set(sensorId, { deletions, readMs, bytes })
+    this.#grow(bytes)
     for (const oldest of this.#known.keys()) {
-      if (this.#known.size <= SENSORS_MAX) break
-      this.#known.delete(oldest)
+      // The one that was asked for now is needed, however large.
+      if (this.#bytes <= KNOWN_BYTES_MAX || oldest === sensorId) break
+      this.forget(oldest)
     }
+  }
+
+  /** The database is asked again. @param {string} sensorId */
+  forget(sensorId) {
+    this.#grow(-(this.#known.get(sensorId)?.bytes ?? 0))
+    this.#known.delete(sensorId)
+  }
+
+  /** @param {number} bytes */
+  #grow(bytes) {
+    this.#bytes += bytes
+    this.#share?.add(bytes)
+  }
+
+  /** Whether a message is of a sensor that was deleted since it was received. */
+  /** @param {Message} message  @param {string} sensorId  It is known what was deleted of it. */
+  isGone({ receivedMs }, sensorId) {
+    const deletions = this.#known.get(sensorId)?.deletions ?? []
+    return deletions.some(({ isWhole, askedMs }) => isWhole && receivedMs <= askedMs)
   }
 
   /**
@@ -114,4 +145,11 @@ export class KnownDeletions {
     this.dropped += measurements.length - kept.length
     return kept
   }
+}
+
+/** @param {readonly Deletion[]} deletions */
+function bytesOf(deletions) {
+  const names = deletions.flatMap(({ metrics }) => metrics ?? [])
+  const texts = names.reduce((sum, name) => sum + 2 * name.length + 32, 0)
+  return SENSOR_BYTES + DELETION_BYTES * deletions.length + texts
 }

@@ -6,7 +6,7 @@ import { bucketOf, LAYOUT_COLUMNS, layoutOfRow, measurementTable } from '@sandgl
 import cassandra from 'cassandra-driver'
 import { asNewest } from '../sensors/repair-latest.js'
 import { Sensor } from '../sensors/series.js'
-import { COVER_MS } from '../write/rows.js'
+import { COVER_MS, eraStart } from '../write/rows.js'
 
 const { Long } = cassandra.types
 
@@ -15,7 +15,14 @@ const { Long } = cassandra.types
 /** @typedef {import('@sandglass/common/spans').Range} Range */
 /** @typedef {import('@sandglass/common/spans').Span} Span */
 /** @typedef {Deletion & { state: import('./deletion.js').State | undefined }} Job */
-/** @typedef {Range & { metric: string, era: number }} Extent  Of a series, with some margin. */
+/**
+ * Of a series, with some margin; empty where nothing is stored of it.
+ *
+ * @typedef {Range & { metric: string, era: number, coverEra: number }} Extent
+ */
+
+/** Of a series of which nothing is stored. */
+const NOWHERE = Object.freeze({ fromMs: Infinity, toMs: -Infinity })
 
 /** @param {string} keyspace */
 function statements(keyspace) {
@@ -26,16 +33,26 @@ function statements(keyspace) {
   return {
     jobs,
     job: `${jobs} WHERE sensor_id = ? AND id = ?`,
-    save: `INSERT INTO ${keyspace}.deletion (sensor_id, id, metrics, from_ts, to_ts, state)
-           VALUES (?, ?, ?, ?, ?, ?) USING TTL ?`,
+    save: `INSERT INTO ${keyspace}.deletion (sensor_id, id, metrics, from_ts, to_ts, whole, state)
+           VALUES (?, ?, ?, ?, ?, ?, ?) USING TTL ?`,
     layouts: `SELECT from_ts, ${LAYOUT_COLUMNS} FROM ${keyspace}.layout WHERE sensor_id = ?`,
     rewrite: `SELECT state FROM ${keyspace}.rewrite WHERE sensor_id = ?`,
-    series: `SELECT metric, first_ts, last_ts, era FROM ${keyspace}.series WHERE sensor_id = ?`,
+    series: `SELECT metric, first_ts, last_ts, era, cover_era FROM ${keyspace}.series
+             WHERE sensor_id = ?`,
+    setCoverEra: `UPDATE ${keyspace}.series SET cover_era = ?
+                  WHERE sensor_id = ? AND metric = ?`,
+    dropCover: `DELETE first_ts, last_ts FROM ${keyspace}.series USING TIMESTAMP ?
+                WHERE sensor_id = ? AND metric = ?`,
+    dropTold: `DELETE told_unit FROM ${keyspace}.series USING TIMESTAMP ?
+               WHERE sensor_id = ? AND metric = ?`,
     setEra: `UPDATE ${keyspace}.series SET era = ? WHERE sensor_id = ? AND metric = ?`,
     latest: `SELECT ts, received FROM ${keyspace}.latest WHERE sensor_id = ? AND metric = ?`,
     dropLatest: `DELETE FROM ${keyspace}.latest USING TIMESTAMP ?
                  WHERE sensor_id = ? AND metric = ?`,
     dropRows: (/** @type {string} */ className) => drop(measurementTable(className)),
+    times: (/** @type {string} */ className) =>
+      `SELECT MIN(ts) AS first, MAX(ts) AS last FROM ${keyspace}.${measurementTable(className)}
+       WHERE ${PART}`,
     dropRollups: (/** @type {string} */ level) => drop(rollupTable(level)),
   }
 }
@@ -69,10 +86,10 @@ export class DeletionStore {
   }
 
   /** @param {Deletion} job  @param {import('./deletion.js').State} state */
-  async save({ sensorId, id, metrics, fromMs, toMs }, state) {
+  async save({ sensorId, id, metrics, fromMs, toMs, isWhole = false }, state) {
     const text = JSON.stringify(state)
     await this.#storage.read(this.#cql.save, [
-      ...[sensorId, id, metrics, fromMs, toMs, text, DELETION_TTL_S],
+      ...[sensorId, id, metrics, fromMs, toMs, isWhole, text, DELETION_TTL_S],
     ])
   }
 
@@ -93,14 +110,51 @@ export class DeletionStore {
   /** Of what was measured. @param {string} sensorId  @returns {Promise<Extent[]>} */
   async extents(sensorId) {
     const rows = await this.#storage.read(this.#cql.series, [sensorId])
-    return rows
-      .filter((row) => row.first_ts && row.last_ts)
-      .map((row) => ({
-        metric: row.metric,
-        fromMs: row.first_ts.getTime() - COVER_MS,
-        toMs: row.last_ts.getTime() + COVER_MS + 1,
-        era: row.era ?? 0,
-      }))
+    return rows.map((row) => ({
+      metric: row.metric,
+      ...(row.first_ts && row.last_ts
+        ? {
+            fromMs: row.first_ts.getTime() - COVER_MS,
+            toMs: row.last_ts.getTime() + COVER_MS + 1,
+          }
+        : NOWHERE),
+      era: row.era ?? 0,
+      coverEra: row.cover_era ?? 0,
+    }))
+  }
+
+  /**
+   * Between which times a part of a partition has rows.
+   *
+   * @param {string} sensorId
+   * @param {string} metric
+   * @param {Span} span
+   * @returns {Promise<{ firstMs: number, lastMs: number } | undefined>}
+   */
+  async times(sensorId, metric, { className, bucket, fromMs, toMs }) {
+    const params = [sensorId, bucket, metric, fromMs, toMs]
+    const [row] = await this.#storage.read(this.#cql.times(className), params)
+    if (!row?.first) return undefined
+    return { firstMs: row.first.getTime(), lastMs: row.last.getTime() }
+  }
+
+  /**
+   * Has readers look at these times.
+   *
+   * @param {string} sensorId
+   * @param {string} metric
+   * @param {{ firstMs: number, lastMs: number }} times
+   * @param {number} coverEra
+   */
+  async cover(sensorId, metric, { firstMs, lastMs }, coverEra) {
+    const series = new Sensor(sensorId, sensorId).seriesOf(metric)
+    series.coverEra = coverEra
+    for (const row of [
+      this.#rows.seriesFrom(series, firstMs),
+      this.#rows.seriesTo(series, lastMs),
+    ]) {
+      await this.#storage.read(row.query, row.params)
+    }
   }
 
   /**
@@ -135,6 +189,27 @@ export class DeletionStore {
   /** @param {string} sensorId  @param {string} metric  @param {number} era */
   async setEra(sensorId, metric, era) {
     await this.#storage.read(this.#cql.setEra, [era, sensorId, metric])
+  }
+
+  /** The same, of first and last time. */
+  /** @param {string} sensorId  @param {string} metric  @param {number} era */
+  async setCoverEra(sensorId, metric, era) {
+    await this.#storage.read(this.#cql.setCoverEra, [era, sensorId, metric])
+  }
+
+  /**
+   * Forgets first and last time of the eras before, and the unit that was told until the deletion.
+   *
+   * @param {string} sensorId
+   * @param {string} metric
+   * @param {number} coverEra
+   * @param {number} stampUs  Of the deletion.
+   */
+  async dropCover(sensorId, metric, coverEra, stampUs) {
+    const before = eraStart(coverEra).subtract(1)
+    await this.#storage.read(this.#cql.dropCover, [before, sensorId, metric])
+    const stamp = Long.fromNumber(stampUs)
+    await this.#storage.read(this.#cql.dropTold, [stamp, sensorId, metric])
   }
 
   /** What is shown as the newest value. @param {string} sensorId  @param {string} metric */

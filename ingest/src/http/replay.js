@@ -4,7 +4,7 @@
  * or of which fields are, stays the same dead letter.
  */
 
-import { FORMAT } from '@sandglass/common/bodies'
+import { formatOfLetter } from '@sandglass/common/bodies'
 import { Message } from '../message/message.js'
 import { rightsFrom } from '../message/rights.js'
 import { PAYLOAD_KEPT_BYTES_MAX } from '../write/rows.js'
@@ -71,7 +71,7 @@ export async function replay(ids, { reader, accept, rows, write, retention }) {
  * @returns {Promise<string | undefined>}  Why it is refused.
  */
 function once(letter, accept) {
-  const { id, topic, client, payload, receivedMs, format, rights, retention } = letter
+  const { id, topic, client, payload, receivedMs, rights, retention } = letter
   if (payload.length >= PAYLOAD_KEPT_BYTES_MAX) {
     return Promise.resolve('its payload was cut when it was kept')
   }
@@ -85,7 +85,7 @@ function once(letter, accept) {
         clientId: client,
         topic,
         payload,
-        format: typeof format === 'number' ? format & 0xff : guessedFormat(topic, payload),
+        format: formatOfLetter(letter),
         rights: rightsFrom(rights),
         retention: retention ?? undefined,
         receivedMs,
@@ -96,11 +96,4 @@ function once(letter, accept) {
       }),
     )
   })
-}
-
-/** What a payload is, by where it came from. @param {string} topic  @param {Buffer} payload */
-function guessedFormat(topic, payload) {
-  if (topic.startsWith('sensors')) return FORMAT.topic
-  const isObject = topic === '/v1/measurements' && payload.toString().trimStart().startsWith('{')
-  return isObject ? FORMAT.object : FORMAT.line
 }

@@ -64,6 +64,12 @@ export class Decoder {
     return true
   }
 
+  /** The id of the sensor that a topic names, if it names one. @param {string} topic */
+  sensorOf(topic) {
+    const name = this.#topics.sensorOf(topic)
+    return name === undefined ? undefined : sensorId(name)
+  }
+
   /** Whether a message is of several lines. @param {Message} message */
   isOfLines({ topic }) {
     return isLineTopic(this.#lineTopic, topic)

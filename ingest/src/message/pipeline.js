@@ -143,7 +143,8 @@ export class Pipeline {
   take(message) {
     const decoded = this.#decoder.decode(message)
     if (decoded instanceof Refusal) {
-      this.#refuse(message, decoded)
+      if (message.arrival === 'spool') this.#refuseLeft(message, decoded)
+      else this.#refuse(message, decoded)
       return
     }
     const { sensor, measurements, refused, units } = decoded
@@ -251,6 +252,27 @@ export class Pipeline {
     void this.#deletions
       .learn(sensor.id, () => message.asked === asked)
       .then((isWanted) => isWanted && this.#dispatch(message, sensor, measurements))
+  }
+
+  /**
+   * Refuses a message out of the spool, unless its sensor was deleted while it was there: then it
+   * does not even become a dead letter.
+   *
+   * @param {Message} message
+   * @param {Refusal} refusal
+   */
+  #refuseLeft(message, refusal) {
+    const id = this.#decoder.sensorOf(message.topic)
+    if (id === undefined || this.#deletions.knows(id)) {
+      if (id !== undefined && this.#deletions.isGone(message, id)) this.#storeNothing(message)
+      else this.#refuse(message, refusal)
+      return
+    }
+    message.move(STATE.waiting)
+    const asked = ++message.asked
+    void this.#deletions
+      .learn(id, () => message.asked === asked)
+      .then((isWanted) => isWanted && this.#refuseLeft(message, refusal))
   }
 
   /**

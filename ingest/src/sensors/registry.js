@@ -55,6 +55,7 @@ const REFUSED_MAX = 10_000
  *   metric.
  * @property {Map<string, import('./units.js').ToldUnit>} units  That it told, by metric.
  * @property {Map<string, number>} [eras]  Of `latest`, by metric, where values were deleted.
+ * @property {Map<string, number>} [coverEras]  By metric, where all values were deleted.
  */
 
 /**
@@ -143,6 +144,22 @@ export class Registry {
   /** Newest values were deleted. @param {string} id  @param {ReadonlyMap<string, number>} eras */
   knowsEras(id, eras) {
     this.#sensors.get(id)?.knowsEras(eras)
+  }
+
+  /** All of series was deleted. @param {string} id  @param {ReadonlyMap<string, number>} eras */
+  knowsCoverEras(id, eras) {
+    this.#sensors.get(id)?.knowsCoverEras(eras)
+  }
+
+  /** @param {string} id  @param {number} deletedMs  What was received until then is gone. */
+  wasDeleted(id, deletedMs) {
+    this.#sensors.get(id)?.wasDeleted(deletedMs)
+  }
+
+  /** One that was counted is gone. @param {string} id */
+  discount(id) {
+    // One that is remembered is counted until it is forgotten.
+    if (!this.#sensors.has(id) && this.count > 0) this.count--
   }
 
   /**
@@ -283,7 +300,8 @@ export class Registry {
     for (const row of sensor.registrationRows) row.holdBack(message)
     const added = []
     if (!sensor.isRegistered) {
-      sensor.isRegistered = true
+      // A row of before the deletion is hidden by it.
+      sensor.isRegistered = message.receivedMs > sensor.deletedMs
       added.push(this.#rows.sensor(sensor, message))
     }
     // Of the two rows a crash may have left either.
@@ -361,12 +379,16 @@ export class Registry {
     const wasReady = sensor.state === 'ready'
     sensor.readMs = this.#now()
     sensor.isHidden = known.isHidden
-    if (known.isRegistered) sensor.isRegistered = true
+    // What is on its way was perhaps not there yet when it was read.
+    if (known.isRegistered || sensor.registrationRows.length === 0) {
+      sensor.isRegistered = known.isRegistered
+    }
     sensor.layoutsUntilMs = layoutsKnownUntil(startMs)
     sensor.layoutsReadMs = startMs
     if (known.layouts.length > 0) sensor.layouts = known.layouts
     sensor.knowsUnits(known.units)
     if (known.eras) sensor.knowsEras(known.eras)
+    if (known.coverEras) sensor.knowsCoverEras(known.coverEras)
     if (wasReady) return
     sensor.knows(known.lastTimes)
     if (known.isRegistered && known.layouts.length > 0) {

@@ -39,6 +39,8 @@ export class Series {
     this.newest = undefined
     /** Counts how often what `latest` held was deleted: later rows are above its tombstones. */
     this.era = sensor.eras.get(metric) ?? 0
+    /** The same, of its first and last time: how often all of it was deleted. */
+    this.coverEra = sensor.coverEras.get(metric) ?? 0
     /** When `newest` was last given to the database, by the clock that only goes forward. */
     this.latestWrittenMs = Number.NEGATIVE_INFINITY
     /** Whether `newest` still has to be written. */
@@ -84,6 +86,13 @@ export class Series {
   begin(era) {
     this.era = era
     this.newest = undefined
+  }
+
+  /** All of it was deleted: what comes is the first again. @param {number} coverEra */
+  beginCover(coverEra) {
+    this.coverEra = coverEra
+    this.coveredFromMs = Number.POSITIVE_INFINITY
+    this.coveredToMs = Number.NEGATIVE_INFINITY
   }
 
   /** A row of a time is given to be written. @param {number} timeMs */
@@ -184,6 +193,10 @@ export class Sensor {
     this.units = NO_UNITS
     /** Of series whose newest value was deleted, by metric. @type {ReadonlyMap<string, number>} */
     this.eras = NO_ERAS
+    /** Of series of which all was deleted, by metric. @type {ReadonlyMap<string, number>} */
+    this.coverEras = NO_ERAS
+    /** What was received until then is of a sensor that was deleted, in ms since the Unix epoch. */
+    this.deletedMs = Number.NEGATIVE_INFINITY
   }
 
   /**
@@ -227,6 +240,31 @@ export class Sensor {
     if (raised.length === 0) return
     this.eras = new Map([...this.eras, ...raised])
     for (const [metric, era] of raised) this.series.get(metric)?.begin(era)
+  }
+
+  /** The same, of covers. @param {ReadonlyMap<string, number>} eras */
+  knowsCoverEras(eras) {
+    const raised = [...eras].filter(([metric, era]) => era > (this.coverEras.get(metric) ?? 0))
+    if (raised.length === 0) return
+    this.coverEras = new Map([...this.coverEras, ...raised])
+    for (const [metric, era] of raised) {
+      this.series.get(metric)?.beginCover(era)
+      // The unit that was told went with it.
+      if (this.units.delete(metric)) this.#grow(-UNIT_BYTES)
+    }
+  }
+
+  /**
+   * It was deleted: whoever sends next registers it anew.
+   *
+   * @param {number} deletedMs  What was received until then is gone.
+   */
+  wasDeleted(deletedMs) {
+    if (deletedMs <= this.deletedMs) return
+    this.deletedMs = deletedMs
+    this.isRegistered = false
+    this.isHidden = false
+    this.knowsUnits(new Map())
   }
 
   /** That is durable now. @param {string} metric  @param {import('./units.js').ToldUnit} told */

@@ -12,7 +12,8 @@
  * series.told_unit                           time of first acceptance: what came last wins
  * series.last_ts                             the time itself: the largest wins
  * mark of a dirty hour                       its slot
- * series.first_ts                            counted down from the year 2100: the smallest wins
+ * series.first_ts                            counted down from the year 2100: the smallest wins;
+ *                                            both in the era of the series' cover (ADR 0046)
  * ```
  *
  * What was kept in the spool for a while lives shorter by that.
@@ -196,17 +197,19 @@ export class Rows {
     return new Row(this.#firstLayout, params, layoutPartition, className.length, message)
   }
 
-  /** @param {Series} series  @param {number} timeMs  @param {Message} message */
+  /** @param {Series} series  @param {number} timeMs  @param {Message} [message] */
   seriesFrom(series, timeMs, message) {
     const { uuid, seriesPartition } = this.#keysOf(series.sensor)
-    const params = [uuid, series.metric, timeMs, Long.fromNumber(YEAR_2100_MS - timeMs)]
+    const stamp = eraStart(series.coverEra).add(YEAR_2100_MS - timeMs)
+    const params = [uuid, series.metric, timeMs, stamp]
     return new Row(this.#seriesFirst, params, seriesPartition, series.metric.length, message)
   }
 
-  /** @param {Series} series  @param {number} timeMs  @param {Message} message */
+  /** @param {Series} series  @param {number} timeMs  @param {Message} [message] */
   seriesTo(series, timeMs, message) {
     const { uuid, seriesPartition } = this.#keysOf(series.sensor)
-    const params = [uuid, series.metric, timeMs, timestampOf(timeMs)]
+    const stamp = eraStart(series.coverEra).add(timestampOf(timeMs))
+    const params = [uuid, series.metric, timeMs, stamp]
     return new Row(this.#seriesLast, params, seriesPartition, series.metric.length, message)
   }
 

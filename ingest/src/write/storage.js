@@ -100,6 +100,12 @@ function dated(row) {
   return Object.assign(counted(row), { receivedMs })
 }
 
+/** @param {KnownSensor} known  @param {any} row  Of a series. */
+function noteEras(known, { metric, era, cover_era: coverEra }) {
+  if (era) known.eras = (known.eras ?? new Map()).set(metric, era)
+  if (coverEra) known.coverEras = (known.coverEras ?? new Map()).set(metric, coverEra)
+}
+
 export class Storage {
   #database
   #queries
@@ -127,7 +133,7 @@ export class Storage {
       sensors: `SELECT sensor_id, hidden FROM ${keyspace}.sensor WHERE sensor_id ${which}`,
       layouts: `SELECT sensor_id, from_ts, ${LAYOUT_COLUMNS} FROM ${keyspace}.layout
                 WHERE sensor_id ${which}`,
-      series: `SELECT sensor_id, metric, last_ts, era, told_unit, writetime(told_unit) AS told_us
+      series: `SELECT sensor_id, metric, last_ts, era, cover_era, told_unit, writetime(told_unit) AS told_us
                FROM ${keyspace}.series WHERE sensor_id ${which}`,
     })
     // Drivers know the node of a sensor by the first only.
@@ -211,11 +217,7 @@ export class Storage {
     for (const row of series) {
       const { metric, last_ts: last, told_unit: unit, told_us: us } = row
       if (last) of(row).lastTimes.set(metric, last.getTime())
-      if (row.era) {
-        const known = of(row)
-        known.eras ??= new Map()
-        known.eras.set(metric, row.era)
-      }
+      noteEras(of(row), row)
       if (unit !== null) {
         of(row).units.set(metric, { unit, toldMs: Math.floor(Number(String(us)) / 1000) })
       }
