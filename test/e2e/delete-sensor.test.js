@@ -1,5 +1,5 @@
-// A sensor that is deleted for good is gone, by every door and from every table of which an answer
-// is made; whoever sends next is a new sensor. Two processes of ingest, one of which does not do it.
+// A sensor that is deleted for good is gone, by every door and from every table of which answers
+// are made; whoever sends next is a new sensor. Two processes of ingest, one does not delete.
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import { sensorId } from '@sandglass/common/sensor'
 import mqtt from 'mqtt'
