@@ -23,6 +23,7 @@ import { LiveHub } from './live.js'
 import { MeasurementReader } from './measurements.js'
 import { MetadataReader } from './metadata/metadata.js'
 import { createMetrics } from './metrics.js'
+import claimsRoutes from './routes/claims.js'
 import deadLetters from './routes/dead-letters.js'
 import deletions from './routes/deletions.js'
 import exports from './routes/export.js'
@@ -62,6 +63,7 @@ import stream from './routes/stream.js'
  * @property {boolean} isLoopback  Only this machine can reach it: then `Host` must say so too, or
  *   a foreign page could reach it by a name of its own.
  * @property {import('@sandglass/common/key-store').KeyStore} keys
+ * @property {import('@sandglass/common/claim-store').ClaimStore} claims
  * @property {boolean} requireKeys  Only who has a key is served.
  * @property {{ cert: Buffer, key: Buffer }} [https]  PEM.
  * @property {import('pino').Logger} [logger]
@@ -135,6 +137,7 @@ export async function buildApp(parts) {
   app.register(ingest, shared)
   app.register(imports, shared)
   app.register(keysRoutes, shared)
+  app.register(claimsRoutes, shared)
   app.register(service, shared)
   app.register(fastifyStatic, { root: WEB, cacheControl: false })
   app.register(fastifyStatic, { root: UPLOT, prefix: '/vendor/uplot/', decorateReply: false })

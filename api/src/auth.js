@@ -16,7 +16,7 @@ const OPEN = /^\/(?!v1\/|v1$|metrics|write|api\/)/
 
 /** Paths for which another scope counts than their method suggests. @type {[RegExp, Scope][]} */
 const SCOPES = [
-  [/^\/v1\/keys/, 'admin'],
+  [/^\/v1\/(keys|claims)/, 'admin'],
   [/^\/(v1\/measurements|v1\/import|api\/v2\/write|write)$/, 'write'],
   [/^\/v1\/(query|decode)$/, 'read'],
 ]
@@ -29,7 +29,8 @@ const SCOPES = [
  * @returns {Scope | undefined}
  */
 export function scopeOf(method, path) {
-  if (OPEN.test(path)) return undefined
+  // Whoever has a claim key has no other one yet.
+  if (OPEN.test(path) || path === '/v1/claim') return undefined
   const [, special] = SCOPES.find(([pattern]) => pattern.test(path)) ?? []
   return special ?? (method === 'GET' || method === 'HEAD' ? 'read' : 'manage')
 }

@@ -1,5 +1,6 @@
 /** The api: options → database → application → listen; stopped in reverse order. */
 
+import { ClaimStore } from '@sandglass/common/claim-store'
 import { Database } from '@sandglass/common/database'
 import { KeyStore } from '@sandglass/common/key-store'
 import { createRegistry } from '@sandglass/common/metrics'
@@ -29,6 +30,7 @@ await run('api', async ({ logger, onStop }) => {
 
   const database = new Database(settings, logger)
   onStop('database', () => database.close())
+  const keys = new KeyStore({ database, logger })
   const app = await buildApp({
     store: createStore(database),
     isDatabaseUp: () => database.isUp,
@@ -43,7 +45,8 @@ await run('api', async ({ logger, onStop }) => {
       streamsMax: settings.streamsMax,
     },
     isLoopback: isLoopback(settings.apiListen),
-    keys: new KeyStore({ database, logger }),
+    keys,
+    claims: new ClaimStore({ database, keys, logger }),
     requireKeys,
     ...(apiTlsCert && apiTlsKey && { https: { cert: apiTlsCert, key: apiTlsKey } }),
     logger,

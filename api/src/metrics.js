@@ -13,10 +13,12 @@ const SECONDS = [0.001, 0.002, 0.003, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1
  * @param {() => boolean} state.isDatabaseUp
  * @param {() => number} state.streams
  * @param {{ unasked: number }} state.keys
+ * @param {{ counts: Readonly<Record<string, number>> }} state.claims
  * @param {{ bodiesCut: number, answersCut: number }} state.pace
  * @param {{ bytes: number, refused: number }} state.bodies
  */
-export function createMetrics(registry, { isDatabaseUp, streams, keys, pace, bodies }) {
+export function createMetrics(registry, state) {
+  const { isDatabaseUp, streams, keys, claims, pace, bodies } = state
   const registers = [registry]
   new Gauge({
     name: 'sandglass_api_database_up',
@@ -34,15 +36,7 @@ export function createMetrics(registry, { isDatabaseUp, streams, keys, pace, bod
       this.set(streams())
     },
   })
-  new Counter({
-    name: 'sandglass_api_keys_unasked_total',
-    help: 'Keys not looked up: too many before them were unknown.',
-    registers,
-    collect() {
-      this.reset()
-      this.inc(keys.unasked)
-    },
-  })
+  countKeys(registers, keys, claims)
   new Counter({
     name: 'sandglass_api_bodies_cut_total',
     help: 'Requests whose body came too slowly.',
@@ -101,4 +95,31 @@ export function createMetrics(registry, { isDatabaseUp, streams, keys, pace, bod
       registers,
     }),
   }
+}
+
+/**
+ * @param {import('prom-client').Registry[]} registers
+ * @param {{ unasked: number }} keys
+ * @param {{ counts: Readonly<Record<string, number>> }} claims
+ */
+function countKeys(registers, keys, claims) {
+  new Counter({
+    name: 'sandglass_api_keys_unasked_total',
+    help: 'Keys not looked up: too many before them were unknown.',
+    registers,
+    collect() {
+      this.reset()
+      this.inc(keys.unasked)
+    },
+  })
+  new Counter({
+    name: 'sandglass_api_claims_total',
+    help: 'Attempts to get a key by a claim key, by how they ended.',
+    labelNames: /** @type {const} */ (['outcome']),
+    registers,
+    collect() {
+      this.reset()
+      for (const [outcome, count] of Object.entries(claims.counts)) this.inc({ outcome }, count)
+    },
+  })
 }

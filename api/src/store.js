@@ -387,8 +387,8 @@ const AWAY_CODES = new Set([
   responseErrorCodes.writeTimeout,
 ])
 
-/** @param {Error} error */
-function explain(error) {
+/** A refusal where the database did not answer, else the error. @param {Error} error */
+export function explain(error) {
   const { errors } = cassandra
   const away =
     error instanceof errors.NoHostAvailableError ||

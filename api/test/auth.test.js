@@ -55,6 +55,7 @@ const parts = () => ({
   limits: LIMITS,
   isLoopback: true,
   keys,
+  claims: /** @type {any} */ ({ counts: {} }),
   requireKeys: true,
 })
 
@@ -110,6 +111,10 @@ describe('with keys', () => {
     ['DELETE', '/v1/sensors/s', 'manage'],
     ['POST', '/v1/dead-letters/replay', 'manage'],
     ['GET', '/v1/keys', 'admin'],
+    ['POST', '/v1/claims', 'admin'],
+    ['GET', '/v1/claims', 'admin'],
+    ['POST', '/v1/claims/:id/reset', 'admin'],
+    ['POST', '/v1/claim', undefined],
     ['POST', '/v1/keys', 'admin'],
     ['DELETE', '/v1/keys/id', 'admin'],
   ])('%s %s needs the scope %s, and no other one will do', async (method, url, scope) => {

@@ -3,6 +3,7 @@
 
 import { Command, Option } from 'commander'
 import pino from 'pino'
+import { CLAIM_SCOPES, ClaimStore } from '../src/claim-store.js'
 import { Database, databaseOptions } from '../src/database.js'
 import { KeyStore } from '../src/key-store.js'
 import { SCOPES } from '../src/keys.js'
@@ -23,6 +24,14 @@ function scopesOf(text) {
   return scopes
 }
 
+/** @param {string} text */
+function claimScopesOf(text) {
+  const scopes = scopesOf(text)
+  const stranger = scopes.find((scope) => !CLAIM_SCOPES.some((known) => known === scope))
+  if (stranger !== undefined) throw new SettingError(`Give some of ${CLAIM_SCOPES.join(',')}.`)
+  return scopes
+}
+
 /** @param {string} text  `90d`, or a time. @returns {number}  Milliseconds since the Unix epoch. */
 function expiryOf(text) {
   const days = /^(\d{1,5})d$/.exec(text)
@@ -39,7 +48,10 @@ function sensorOf(text) {
   return text
 }
 
-/** @param {Record<string, any>} options  @param {(keys: KeyStore) => Promise<void>} work */
+/**
+ * @param {Record<string, any>} options
+ * @param {(keys: KeyStore, claims: ClaimStore) => Promise<void>} work
+ */
 async function withKeys(options, work) {
   const database = new Database(/** @type {any} */ (options), pino({ level: 'silent' }))
   const timer = setTimeout(() => {
@@ -49,7 +61,8 @@ async function withKeys(options, work) {
   await database.connect({ createSchema: true })
   clearTimeout(timer)
   try {
-    await work(new KeyStore({ database }))
+    const keys = new KeyStore({ database })
+    await work(keys, new ClaimStore({ database, keys }))
   } finally {
     await database.close()
   }
@@ -59,6 +72,22 @@ async function withKeys(options, work) {
 function line({ keyId, name, scopes, sensorId: id, expiresMs }) {
   const until = expiresMs === undefined ? 'for ever' : `until ${new Date(expiresMs).toISOString()}`
   return [keyId, [...scopes].join(','), until, id ? `only ${id}` : '', name].join('  ')
+}
+
+/** @param {import('../src/claim-store.js').Claim} claim */
+function claimLine({ claimId, name, sensor, expiresMs, keyId, claimedMs }) {
+  const until = expiresMs === undefined ? 'for ever' : `until ${new Date(expiresMs).toISOString()}`
+  const state =
+    keyId === undefined || claimedMs === undefined
+      ? 'not claimed'
+      : `claimed ${new Date(claimedMs).toISOString()} as ${keyId}`
+  return [claimId, `for ${sensor}`, until, state, name].join('  ')
+}
+
+/** @param {string} id */
+function reportUnknownClaim(id) {
+  console.error(`there is no claim key ${id}: npm run keys -- claims shows those there are`)
+  process.exitCode = 1
 }
 
 const program = new Command('npm run keys --')
@@ -110,6 +139,47 @@ program
       if (await keys.revoke(id)) return
       console.error(`there is no key ${id}: npm run keys -- list shows those there are`)
       process.exitCode = 1
+    }),
+  )
+program
+  .command('claim <sensors...>')
+  .description('prints a claim key for each sensor: its device gets its own key by it, once')
+  .option('--name <text>', 'what they are for', 'claim')
+  .option('--scopes <list>', "of the device's key: read, write or both", claimScopesOf, [
+    ...CLAIM_SCOPES,
+  ])
+  .option('--expires <when>', 'a number of days such as 90d, or a time', expiryOf, expiryOf('30d'))
+  .action((/** @type {string[]} */ sensors, { name, scopes, expires }) =>
+    withKeys(program.opts(), async (_keys, claims) => {
+      for (const sensor of sensors.map(sensorOf)) {
+        const about = { name, sensor, sensorId: sensorId(sensor), expiresMs: expires }
+        const { text } = await claims.create({ ...about, scopes: new Set(scopes) })
+        console.log(sensors.length === 1 ? text : `${text}  ${sensor}`)
+      }
+    }),
+  )
+program
+  .command('claims')
+  .description('lists all claim keys, without their secrets')
+  .action(() =>
+    withKeys(program.opts(), async (_keys, claims) => {
+      for (const claim of await claims.list()) console.log(claimLine(claim))
+    }),
+  )
+program
+  .command('reset <claim>')
+  .description('makes a claim key good again, and takes back the key that was got by it')
+  .action((/** @type {string} */ id) =>
+    withKeys(program.opts(), async (_keys, claims) => {
+      if (!(await claims.reset(id))) reportUnknownClaim(id)
+    }),
+  )
+program
+  .command('revoke-claim <claim>')
+  .description('takes a claim key back; a key that was got by it stays')
+  .action((/** @type {string} */ id) =>
+    withKeys(program.opts(), async (_keys, claims) => {
+      if (!(await claims.revoke(id))) reportUnknownClaim(id)
     }),
   )
 await program.parseAsync()

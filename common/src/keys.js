@@ -24,19 +24,27 @@ export const SCOPES = /** @type {const} */ (['read', 'write', 'manage', 'admin']
  * @property {number | undefined} expiresMs  Milliseconds since the Unix epoch.
  */
 
-const KEY = /^sg_([0-9a-f]{16})_([A-Za-z0-9_-]{43})$/
+const KEY = /^(sg|sgc)_([0-9a-f]{16})_([A-Za-z0-9_-]{43})$/
 
-/** A new key; its text is told once. */
-export function createKey() {
+/**
+ * How keys begin: `sg` is one by which somebody is served, `sgc` a claim key, by which a device
+ * gets one.
+ *
+ * @typedef {'sg' | 'sgc'} Prefix
+ */
+
+/** A new key; its text is told once. @param {Prefix} [prefix] */
+export function createKey(prefix = 'sg') {
   const keyId = randomBytes(8).toString('hex')
   const secret = randomBytes(32).toString('base64url')
-  return { keyId, text: `sg_${keyId}_${secret}`, hash: hashOf(secret) }
+  return { keyId, text: `${prefix}_${keyId}_${secret}`, hash: hashOf(secret) }
 }
 
-/** The parts of a key; undefined for what is none. @param {string} text */
-export function parseKey(text) {
+/** The parts of a key; undefined for what is none. */
+/** @param {string} text  @param {Prefix} [prefix] */
+export function parseKey(text, prefix = 'sg') {
   const match = KEY.exec(text)
-  return match ? { keyId: match[1], secret: match[2] } : undefined
+  return match?.[1] === prefix ? { keyId: match[2], secret: match[3] } : undefined
 }
 
 /** Whether a hash is that of a secret. @param {Buffer} hash  @param {string} secret */

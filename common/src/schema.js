@@ -266,6 +266,10 @@ export function schemaStatements(keyspace, replication) {
     `CREATE TABLE IF NOT EXISTS ${keyspace}.credential (
       key_id text PRIMARY KEY, hash blob, name text, scopes frozen<set<text>>, sensor_id uuid,
       expires timestamp, created_at timestamp)`,
+    `CREATE TABLE IF NOT EXISTS ${keyspace}.claim (
+      claim_id text PRIMARY KEY, hash blob, name text, sensor_id uuid, sensor text,
+      scopes frozen<set<text>>, expires timestamp, created_at timestamp,
+      key_id text, claimed timestamp)`,
     `CREATE TABLE IF NOT EXISTS ${keyspace}.status (
       sensor_id uuid, bucket bigint, ts timestamp, state text, client text, reason text,
       PRIMARY KEY ((sensor_id, bucket), ts)

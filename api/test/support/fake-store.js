@@ -17,7 +17,11 @@ import { fakeMetadata } from './fake-metadata.js'
  */
 
 /** Everybody is served. */
-export const NO_KEYS = { keys: /** @type {any} */ ({ unasked: 0 }), requireKeys: false }
+export const NO_KEYS = {
+  keys: /** @type {any} */ ({ unasked: 0 }),
+  claims: /** @type {any} */ ({ counts: {} }),
+  requireKeys: false,
+}
 
 /** @type {Layout[]} */
 export const DAILY = [{ fromMs: 0, className: '30d', bucketS: 86_400 }]
