@@ -113,8 +113,7 @@ describe('with keys', () => {
     ['GET', '/v1/keys', 'admin'],
     ['POST', '/v1/claims', 'admin'],
     ['GET', '/v1/claims', 'admin'],
-    ['POST', '/v1/claims/:id/reset', 'admin'],
-    ['POST', '/v1/claim', undefined],
+    ['POST', '/v1/claims/id/reset', 'admin'],
     ['POST', '/v1/keys', 'admin'],
     ['DELETE', '/v1/keys/id', 'admin'],
   ])('%s %s needs the scope %s, and no other one will do', async (method, url, scope) => {
@@ -127,6 +126,12 @@ describe('with keys', () => {
     const refused = await ask(method, url, 'device')
     expect(refused.statusCode).toBe(403)
     expect(refused.json().detail).toMatch('over MQTT')
+  })
+
+  test('a claim key opens one door, which needs no other key', async () => {
+    expect(scopeOf('POST', '/v1/claim')).toBeUndefined()
+    expect(scopeOf('POST', '/v1/claims')).toBe('admin')
+    expect((await ask('POST', '/v1/claim')).json().detail).toContain('sgc_')
   })
 
   test('a refusal says what to send; a database that is away is not a wrong key', async () => {
