@@ -10,6 +10,7 @@ import {
   UNIT_RULE,
 } from '@sandglass/common/metadata'
 import { PayloadError } from '@sandglass/common/payload'
+import { isUnsaid } from '@sandglass/common/precedence'
 import { CLASS_NAMES, firstLayout, layoutAt } from '@sandglass/common/schema'
 import {
   isMetricName,
@@ -18,7 +19,6 @@ import {
   SENSOR_NAME_RULE,
   sensorId,
 } from '@sandglass/common/sensor'
-import { isUnsaid } from './metadata/precedence.js'
 
 /** @typedef {import('./store.js').Store} Store */
 /** @typedef {import('./store.js').Sensor} Sensor */

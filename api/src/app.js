@@ -23,6 +23,7 @@ import { LiveHub } from './live.js'
 import { MeasurementReader } from './measurements.js'
 import { MetadataReader } from './metadata/metadata.js'
 import { createMetrics } from './metrics.js'
+import alerts from './routes/alerts.js'
 import claimsRoutes from './routes/claims.js'
 import deadLetters from './routes/dead-letters.js'
 import deletions from './routes/deletions.js'
@@ -33,6 +34,8 @@ import keysRoutes from './routes/keys.js'
 import latest from './routes/latest.js'
 import measurements from './routes/measurements.js'
 import metadataRoutes from './routes/metadata.js'
+import receivers from './routes/receivers.js'
+import rules from './routes/rules.js'
 import sensors from './routes/sensors.js'
 import series from './routes/series.js'
 import service from './routes/service.js'
@@ -138,6 +141,9 @@ export async function buildApp(parts) {
   app.register(imports, shared)
   app.register(keysRoutes, shared)
   app.register(claimsRoutes, shared)
+  app.register(rules, shared)
+  app.register(receivers, shared)
+  app.register(alerts, shared)
   app.register(service, shared)
   app.register(fastifyStatic, { root: WEB, cacheControl: false })
   app.register(fastifyStatic, { root: UPLOT, prefix: '/vendor/uplot/', decorateReply: false })

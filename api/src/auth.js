@@ -16,7 +16,7 @@ const OPEN = /^\/(?!v1\/|v1$|metrics|write|api\/)/
 
 /** Paths for which another scope counts than their method suggests. @type {[RegExp, Scope][]} */
 const SCOPES = [
-  [/^\/v1\/(keys|claims)/, 'admin'],
+  [/^\/v1\/(keys|claims|receivers)/, 'admin'],
   [/^\/(v1\/measurements|v1\/import|api\/v2\/write|write)$/, 'write'],
   [/^\/v1\/(query|decode)$/, 'read'],
 ]

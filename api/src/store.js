@@ -17,6 +17,7 @@ import cassandra from 'cassandra-driver'
 import { deletionQuestions } from './deletions.js'
 import { rollupQuestions } from './downsample/store.js'
 import { metadataQuestions } from './metadata/store.js'
+import { ruleQuestions } from './rules/store.js'
 
 /** @typedef {import('@sandglass/common/database').Database} Database */
 /** @typedef {import('@sandglass/common/schema').Layout} Layout */
@@ -191,6 +192,7 @@ export function createStore(database) {
 
     ...rollupQuestions(database.keyspace, ask, page),
     ...deletionQuestions(database.keyspace, ask),
+    ...ruleQuestions(database.keyspace, ask),
     ...metadataQuestions(database.keyspace, ask, (query) => pages(database, query)),
     /**
      * When a device came and went, newest first.

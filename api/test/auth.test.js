@@ -116,6 +116,11 @@ describe('with keys', () => {
     ['POST', '/v1/claims/id/reset', 'admin'],
     ['POST', '/v1/keys', 'admin'],
     ['DELETE', '/v1/keys/id', 'admin'],
+    ['GET', '/v1/receivers', 'admin'],
+    ['POST', '/v1/receivers', 'admin'],
+    ['GET', '/v1/rules', 'read'],
+    ['POST', '/v1/rules', 'manage'],
+    ['POST', '/v1/alerts/id/acknowledge', 'manage'],
   ])('%s %s needs the scope %s, and no other one will do', async (method, url, scope) => {
     expect(scopeOf(method, url)).toBe(scope)
     for (const key of SCOPES) {

@@ -4,6 +4,7 @@
  */
 
 import { LEVELS, MARK_TTL_S, rollupTable } from './rollup.js'
+import { ruleTables } from './rules/tables.js'
 
 const DAY_S = 86_400
 
@@ -293,5 +294,6 @@ export function schemaStatements(keyspace, replication) {
     ) WITH CLUSTERING ORDER BY (id DESC)
       AND ${timeWindow('HOURS', 12)}
       AND default_time_to_live = ${DEAD_LETTER_TTL_S} AND gc_grace_seconds = ${GC_GRACE_S}`,
+    ...ruleTables(keyspace, (unit, size) => timeWindow(unit, size), GC_GRACE_S),
   ]
 }

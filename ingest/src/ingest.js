@@ -17,6 +17,7 @@ import { MeasurementWriter } from './message/measurement-writer.js'
 import { Pipeline } from './message/pipeline.js'
 import { DirtyHours } from './rollup/dirty-hours.js'
 import { SlotClock } from './rollup/slot-clock.js'
+import { RuleWatch } from './rules/watch.js'
 import { Latest } from './sensors/latest.js'
 import { Registry } from './sensors/registry.js'
 import { Statuses } from './sensors/statuses.js'
@@ -68,15 +69,9 @@ export function buildIngest(parts) {
   const past = new Past({ reader: storage, recent, semaphore: new Semaphore(PAST_READS_MAX) })
   const places = limits.shareSensors ? new Hashed() : recent
   const dirtyHours = new DirtyHours({ rows, clock: slotClock })
-  const registry = new Registry({
-    reader: readerAfter(slotClock, storage),
-    rows,
-    sensorsMax: limits.sensorsMax,
-    className: limits.retentionClass,
-    rewriteWaitS: limits.rewriteWaitS,
-    share: memory.shares.sensors,
-    wallNow: now,
-  })
+  const rules = new RuleWatch({ rows, clock: slotClock, isShared: limits.shareSensors })
+  const reader = readerAfter(slotClock, rules, storage)
+  const registry = registryOf({ reader, rows, share: memory.shares.sensors, wallNow: now }, limits)
   const writer = new Writer({
     store: storage,
     outcome: outcomeOf({ counts, diversion, logger, pipeline: () => pipeline }),
@@ -92,6 +87,7 @@ export function buildIngest(parts) {
     write,
     isWritten: () => batcher.isIdle,
     counts,
+    rules,
   })
   const { decoder, edgeNodes } = readersOf(limits, memory)
   const deletions = knownDeletionsOf(storage, memory, limits)
@@ -104,6 +100,8 @@ export function buildIngest(parts) {
     measurements,
     deadLetters: new DeadLetters({ rows, write, quota: new DeadLetterQuota(limits), counts }),
     dirtyHours,
+    rules,
+    write,
     unwrite: (isUseless) => batcher.drop(isUseless),
     counts,
     inFlight,
@@ -131,6 +129,7 @@ export function buildIngest(parts) {
     dirtyHours,
     slotClock,
     deletions,
+    rules,
     statuses: new Statuses({ rows, write }),
   }
 }
@@ -148,6 +147,15 @@ function knownDeletionsOf(reader, { shares }, { rewriteWaitS: settleS }) {
 function batcherOf(writer, counts) {
   const onRequest = (/** @type {number} */ count) => counts.requestRows.note(count)
   return new Batcher({ writer, limits: CLUSTER_LIMITS, onRequest })
+}
+
+/**
+ * @param {Pick<ConstructorParameters<typeof Registry>[0], 'reader' | 'rows' | 'share' | 'wallNow'>
+ *   } parts
+ * @param {IngestLimits} limits
+ */
+function registryOf(parts, { sensorsMax, retentionClass: className, rewriteWaitS }) {
+  return new Registry({ ...parts, sensorsMax, className, rewriteWaitS })
 }
 
 /** @param {IngestLimits} limits */
@@ -203,16 +211,19 @@ function spoolOf({ spoolDir: directory, spoolBytesMax: bytesMax, spoolAfterMs: a
 }
 
 /**
- * Sensors are read only once hours can be marked dirty: nothing is stored before.
+ * Sensors are read only once hours can be marked dirty and rules are known: nothing is stored
+ * before.
  *
  * @param {SlotClock} slotClock
+ * @param {RuleWatch} rules
  * @param {import('./sensors/registry.js').SensorReader} storage
  * @returns {import('./sensors/registry.js').SensorReader}
  */
-function readerAfter(slotClock, storage) {
+function readerAfter(slotClock, rules, storage) {
   return {
     async readSensors(ids) {
       await slotClock.ready
+      await rules.ready
       return storage.readSensors(ids)
     },
     countSensors: () => storage.countSensors(),

@@ -19,6 +19,7 @@ import { clientOptionsOf } from './external/settings.js'
 import { buildHttp } from './http/app.js'
 import { replay } from './http/replay.js'
 import { buildIngest, openLeftSpools, openSpool } from './ingest.js'
+import { sleepMs } from './jobs/jobs.js'
 import { registerMetrics, stats } from './metrics.js'
 import {
   identityOf,
@@ -36,6 +37,10 @@ import { RewriteStore } from './rewrite/store.js'
 import { RewriteWorker } from './rewrite/worker.js'
 import { createRollupStore } from './rollup/store.js'
 import { RollupWorker } from './rollup/worker.js'
+import { Sender } from './rules/sender.js'
+import { RuleStore } from './rules/store.js'
+import { webhook } from './rules/webhook.js'
+import { RuleWorker } from './rules/worker.js'
 import { BucketWidths, SAMPLE_MS } from './sensors/bucket-widths.js'
 import { repairLatest } from './sensors/repair-latest.js'
 import { runFirst } from './several.js'
@@ -200,11 +205,12 @@ function reportsOf(measured) {
  * @param {import('./rollup/slot-clock.js').SlotClock} parts.slotClock
  * @param {import('./deletion/known.js').KnownDeletions} parts.deletions
  * @param {import('./write/rows.js').Rows} parts.rows
+ * @param {import('./rules/watch.js').RuleWatch} parts.rules
  * @param {Storage} parts.storage
  * @param {string} parts.keyspace
  * @param {import('pino').Logger} parts.logger
  */
-function buildWork({ registry, slotClock: clock, deletions: known, rows, ...parts }) {
+function buildWork({ registry, slotClock: clock, deletions: known, rows, rules, ...parts }) {
   const { storage, keyspace, logger } = parts
   const store = createRollupStore(storage, keyspace)
   const rollups = new RollupWorker({ store, id: randomUUID(), clock, logger })
@@ -230,20 +236,54 @@ function buildWork({ registry, slotClock: clock, deletions: known, rows, ...part
   })
   const isAlone = () => rollups.shardCount === ROLLUP_SHARDS
   const widths = new BucketWidths({ registry, store: storage, isAlone, logger })
-  return { rollups, rewrites, deletionWorker: deletions, widths }
+  return {
+    rollups,
+    rewrites,
+    deletionWorker: deletions,
+    widths,
+    ...buildRules({
+      rules,
+      store: new RuleStore(storage, keyspace),
+      owns: settled.owns,
+      clock,
+      logger,
+    }),
+  }
+}
+
+/**
+ * @param {object} parts
+ * @param {import('./rules/watch.js').RuleWatch} parts.rules
+ * @param {RuleStore} parts.store
+ * @param {(shard: number) => boolean} parts.owns
+ * @param {import('./rollup/slot-clock.js').SlotClock} parts.clock
+ * @param {import('pino').Logger} parts.logger
+ */
+function buildRules({ rules: watch, ...parts }) {
+  watch.prepare()
+  const now = () => parts.clock.wallNow()
+  return {
+    ruleWorker: new RuleWorker({ ...parts, watch, sleep: sleepMs }),
+    sender: new Sender({ ...parts, carriers: { webhook }, now, sleep: sleepMs }),
+  }
 }
 
 /**
  * @param {ReturnType<typeof buildWork>} work
  * @param {(name: string, stop: () => unknown) => void} onStop
  */
-function startWork({ rollups, rewrites, deletionWorker, widths }, onStop) {
+function startWork({ rollups, rewrites, deletionWorker, widths, ruleWorker, sender }, onStop) {
   void rollups.run()
   onStop('rollups', () => rollups.stop())
   void rewrites.run()
   onStop('rewrites', () => rewrites.stop())
   void deletionWorker.run()
   onStop('deletions', () => deletionWorker.stop())
+  void ruleWorker.listen()
+  void ruleWorker.run()
+  onStop('alert rules', () => ruleWorker.stop())
+  void sender.run()
+  onStop('notifications', () => sender.stop())
   const widthsTimer = setInterval(() => void widths.turn(), SAMPLE_MS)
   onStop('widths', () => {
     clearInterval(widthsTimer)

@@ -6,6 +6,7 @@
 import { formatName } from '@sandglass/common/formats/registry'
 import { Counter, Gauge } from 'prom-client'
 import { registerJobs } from './jobs-metrics.js'
+import { registerRules } from './rules/metrics.js'
 
 /** @typedef {import('./counts.js').Counts} Counts */
 /** @typedef {import('./histogram.js').Histogram} Histogram */
@@ -13,7 +14,8 @@ import { registerJobs } from './jobs-metrics.js'
 /** @typedef {import('./external/external.js').External} External */
 
 /**
- * @typedef {import('./jobs-metrics.js').MeasuredJobs & OwnMeasured} Measured
+ * @typedef {import('./jobs-metrics.js').MeasuredJobs &
+ *   import('./rules/metrics.js').MeasuredRules & OwnMeasured} Measured
  */
 
 /**
@@ -87,6 +89,7 @@ export function registerMetrics(registry, measured) {
   registerSpool(registry, measured)
   registerRollups(registry, measured)
   registerJobs(measured, define(Counter, registry, PREFIX), define(Gauge, registry, PREFIX))
+  registerRules(measured, define(Counter, registry, PREFIX), define(Gauge, registry, PREFIX))
   registerWidths(registry, measured)
   registerDeadLetters(registry, counts)
   registerRefusedFields(registry, counts)

@@ -16,6 +16,7 @@ import { RollupWorker } from '../src/rollup/worker.js'
 import { LATEST_MS_MIN } from '../src/sensors/latest.js'
 import { SANDGLASS_LIMITS } from '../src/write/batcher.js'
 import { FakeStorage } from './support/fake-storage.js'
+import { idleRules } from './support/idle-rules.js'
 import { RawClient, startIngest } from './support/ingest.js'
 
 const T = Date.UTC(2026, 0, 1, 9, 40)
@@ -108,8 +109,17 @@ async function open() {
   })
   const widths = { counts: { narrower: 0, wider: 0, failures: 0 } }
   const rewrites = { counts: { rows: 0, expired: 0, deleted: 0, failures: 0 }, active: 0 }
+  const ruleParts = idleRules()
   const deletionWorker = { counts: { partitions: 0, failures: 0 }, active: 0 }
-  const measured = { ...parts, rollups, rewrites, deletionWorker, widths, database: { isUp: true } }
+  const measured = {
+    ...parts,
+    rollups,
+    rewrites,
+    deletionWorker,
+    widths,
+    ...ruleParts,
+    database: { isUp: true },
+  }
   const registry = createRegistry('sandglass_ingest_')
   registerMetrics(registry, measured)
   const clients = Array.from({ length: CLIENTS }, () => new RawClient(parts.port))

@@ -4,6 +4,7 @@ import { registerMetrics, stats } from '../src/metrics.js'
 import { createRollupStore } from '../src/rollup/store.js'
 import { RollupWorker } from '../src/rollup/worker.js'
 import { BucketWidths } from '../src/sensors/bucket-widths.js'
+import { idleRules } from './support/idle-rules.js'
 import { RawClient, startIngest, until } from './support/ingest.js'
 
 test('/stats and /metrics tell the same numbers, and they add up', async () => {
@@ -20,12 +21,14 @@ test('/stats and /metrics tell the same numbers, and they add up', async () => {
     logger: pino({ level: 'silent' }),
   })
   const rewrites = { counts: { rows: 0, expired: 0, deleted: 0, failures: 0 }, active: 0 }
+  const ruleParts = idleRules()
   const deletionWorker = { counts: { partitions: 0, failures: 0 }, active: 0 }
   const measured = {
     ...ingest,
     rollups,
     rewrites,
     deletionWorker,
+    ...ruleParts,
     widths,
     database: { isUp: true },
   }

@@ -3,8 +3,8 @@
  * another process changed is told within {@link AGE_MS_MAX}.
  */
 
+import { effective, isUnsaid } from '@sandglass/common/precedence'
 import { Cache } from './cache.js'
-import { effective, isUnsaid } from './precedence.js'
 import { symbolOf } from './symbols.js'
 
 /** How old what is told may be, in milliseconds. */
@@ -20,7 +20,7 @@ const METRIC_BYTES = 900
 /** @typedef {import('../store.js').Sensor} Sensor */
 /** @typedef {import('./store.js').SensorMetric} SensorMetric */
 /** @typedef {import('./store.js').TypeMetric} TypeMetric */
-/** @typedef {import('./precedence.js').Said} Said */
+/** @typedef {import('@sandglass/common/precedence').Said} Said */
 
 /**
  * A metric as it is told: its members are undefined where nobody says anything.

@@ -1,5 +1,6 @@
 /** `/v1/sensors/{sensor}/series` and `/v1/query`: what was measured, summed up in windows. */
 
+import { agreed } from '@sandglass/common/precedence'
 import { invalid, Problem } from '@sandglass/common/problem'
 import { sensorId } from '@sandglass/common/sensor'
 import { withinDeadline } from '../deadline.js'
@@ -8,7 +9,6 @@ import { parseStep } from '../downsample/step.js'
 import { FILLS, isAggregate, isPercentile, Windows } from '../downsample/windows.js'
 import { parseRange } from '../measurements.js'
 import { told } from '../metadata/metadata.js'
-import { agreed } from '../metadata/precedence.js'
 import * as schemas from '../schemas.js'
 import { filterProperties } from './sensors.js'
 

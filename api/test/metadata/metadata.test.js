@@ -1,9 +1,9 @@
 // Which saying about a metric holds, how units are shown, and what is kept of the answers.
 import { describe, expect, test } from '@jest/globals'
+import { agreed, effective } from '@sandglass/common/precedence'
 import { sensorId } from '@sandglass/common/sensor'
 import { Cache } from '../../src/metadata/cache.js'
 import { AGE_MS_MAX, MetadataReader } from '../../src/metadata/metadata.js'
-import { agreed, effective } from '../../src/metadata/precedence.js'
 import { symbolOf } from '../../src/metadata/symbols.js'
 import { createFakeStore } from '../support/fake-store.js'
 

@@ -5,6 +5,7 @@ import { believed, LEVELS, startOf } from '@sandglass/common/rollup'
 import { bucketOf, layoutAt } from '@sandglass/common/schema'
 import { sensorId } from '@sandglass/common/sensor'
 import { fakeMetadata } from './fake-metadata.js'
+import { fakeRules } from './fake-rules.js'
 
 /** @typedef {import('../../src/store.js').Store} Store */
 /** @typedef {import('../../src/merge.js').Row} Row */
@@ -98,6 +99,7 @@ export function createFakeStore({
 
   /** @satisfies {Store} */
   const store = {
+    ...fakeRules(),
     ...fakeMetadata(
       (one) => (one === id ? extents(rows).map(({ metric }) => metric) : []),
       () => sensors.keys(),

@@ -32,6 +32,7 @@ export class MeasurementWriter {
   #write
   #isWritten
   #counts
+  #rules
 
   /**
    * @param {object} parts
@@ -43,8 +44,9 @@ export class MeasurementWriter {
    * @param {(row: Row) => void} parts.write
    * @param {() => boolean} parts.isWritten  Whether no row waits or is on its way.
    * @param {import('../counts.js').Counts} parts.counts
+   * @param {import('../rules/watch.js').RuleWatch} parts.rules
    */
-  constructor({ registry, rows, places, latest, dirtyHours, write, isWritten, counts }) {
+  constructor({ registry, rows, places, latest, dirtyHours, write, isWritten, counts, rules }) {
     this.#registry = registry
     this.#rows = rows
     this.#places = places
@@ -53,6 +55,7 @@ export class MeasurementWriter {
     this.#write = write
     this.#isWritten = isWritten
     this.#counts = counts
+    this.#rules = rules
   }
 
   /**
@@ -132,6 +135,7 @@ export class MeasurementWriter {
     if (layout.next) this.#write(this.#rows.copy(message, series, layout.next, what))
     for (const row of cover(this.#rows, series, timeMs, message)) this.#write(row)
     for (const row of this.#dirtyHours.note(series, kind, timeMs, message)) this.#write(row)
+    this.#rules.note(series, value, timeMs, message)
     const unit = message.units?.get(metric)
     if (unit !== undefined) {
       const row = noteUnit(this.#rows, series, unit, message)

@@ -113,6 +113,11 @@ export class Message {
     this.receipt = parts.firstReceivedMs
     /** When its dirty hours must be marked again, milliseconds since the Unix epoch. */
     this.markedUntilMs = Number.POSITIVE_INFINITY
+    /** Series that alert rules must look at, each from which time on. */
+    /** @type {Map<import('../sensors/series.js').Series, number> | undefined} */
+    this.marks = undefined
+    /** Until when the marks that say so may become durable, in ms since the Unix epoch. */
+    this.markedRulesUntilMs = Number.NEGATIVE_INFINITY
     /**
      * The sensor and its class, where that is another one than was wished.
      *

@@ -38,6 +38,8 @@ const LINES_FACTOR = 4
  * @property {import('./measurement-writer.js').MeasurementWriter} measurements
  * @property {import('./dead-letters.js').DeadLetters} deadLetters
  * @property {import('../rollup/dirty-hours.js').DirtyHours} dirtyHours
+ * @property {import('../rules/watch.js').RuleWatch} rules
+ * @property {(row: Row) => void} write
  * @property {(isUseless: (row: Row) => boolean) => void} unwrite  Forgets rows that wait.
  * @property {import('../counts.js').Counts} counts
  * @property {import('./in-flight.js').InFlight} inFlight
@@ -53,6 +55,8 @@ export class Pipeline {
   #measurements
   #deadLetters
   #dirtyHours
+  #rules
+  #write
   #unwrite
   #counts
   #inFlight
@@ -68,6 +72,8 @@ export class Pipeline {
     this.#measurements = parts.measurements
     this.#deadLetters = parts.deadLetters
     this.#dirtyHours = parts.dirtyHours
+    this.#rules = parts.rules
+    this.#write = parts.write
     this.#unwrite = parts.unwrite
     this.#counts = parts.counts
     this.#inFlight = parts.inFlight
@@ -388,6 +394,10 @@ export class Pipeline {
       this.#placeAgain(message)
       return
     }
+    if (!isDead && !this.#rules.isMarked(message)) {
+      this.#markRules(message)
+      return
+    }
     if (isDead) this.#counts.deadLetter(/** @type {Refusal} */ (message.refusal).kind)
     else this.#counts.stored(message)
     if (message.arrival === 'replay' && !isDead && !message.partial) this.#counts.replayed++
@@ -401,6 +411,13 @@ export class Pipeline {
     const { sensor, measurements } = this.#decodeAgain(message)
     message.pending = 1
     this.#measurements.markAgain(message, sensor, measurements)
+    this.#finish(message)
+  }
+
+  /** The rows are durable: whoever reads a mark now finds them. @param {Message} message */
+  #markRules(message) {
+    message.pending = 1
+    for (const row of this.#rules.markRows(message)) this.#write(row)
     this.#finish(message)
   }
 

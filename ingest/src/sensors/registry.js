@@ -54,6 +54,9 @@ const REFUSED_MAX = 10_000
  * @property {Map<string, number>} lastTimes  `last_ts` of its series, in milliseconds, by
  *   metric.
  * @property {Map<string, import('./units.js').ToldUnit>} units  That it told, by metric.
+ * @property {import('./series.js').Words} [words]  That a person says of it.
+ * @property {Map<string, import('@sandglass/common/metadata').Metadata>} [said]  The same of its
+ *   metrics.
  * @property {Map<string, number>} [eras]  Of `latest`, by metric, where values were deleted.
  * @property {Map<string, number>} [coverEras]  By metric, where all values were deleted.
  */
@@ -387,6 +390,7 @@ export class Registry {
     sensor.layoutsReadMs = startMs
     if (known.layouts.length > 0) sensor.layouts = known.layouts
     sensor.knowsUnits(known.units)
+    sensor.knowsWords(known.words, known.said)
     if (known.eras) sensor.knowsEras(known.eras)
     if (known.coverEras) sensor.knowsCoverEras(known.coverEras)
     if (wasReady) return

@@ -10,6 +10,11 @@
 
 /** @typedef {{ hourMs: number, untilMs: number }} Mark  Both milliseconds since the Unix epoch. */
 
+/** @typedef {{ type: string | undefined, unit: string | undefined, tags: Record<string, string> }
+ *   } Words  That a person says of a sensor. */
+/** By metric. */
+/** @typedef {ReadonlyMap<string, import('@sandglass/common/metadata').Metadata>} Said */
+
 /** What `latest` holds, or will, of a series. */
 export class Newest {
   /**
@@ -28,6 +33,9 @@ export class Newest {
     this.timestampUs = timestampUs
   }
 }
+
+/** Of nearly all series. @type {readonly never[]} */
+const NO_CHECKS = Object.freeze([])
 
 /** One metric of one sensor. */
 export class Series {
@@ -59,6 +67,13 @@ export class Series {
     this.markBefore = undefined
     /** Their rows, while they are on their way. @type {Row[]} */
     this.markRows = []
+    /** What alert rules say of it, and of which version of all rules that is. */
+    /** @type {readonly import('../rules/watch.js').Check[]} */
+    this.checks = NO_CHECKS
+    this.checksVersion = -1
+    /** The value before, where a rule is about its rate: its time and number. */
+    this.rateMs = Number.NEGATIVE_INFINITY
+    this.rateValue = Number.NaN
     /** Event times of the rows on their way, those first that were sent first. @type {number[]} */
     this.onTheWay = []
     /** Recent values. @type {SeenTimes | undefined} */
@@ -123,6 +138,15 @@ const EXTENT_BYTES = 100
 
 /** What is known of a unit, at most, in bytes. */
 const UNIT_BYTES = 300
+
+/** Of sensors of which nothing is said. @type {Words} */
+const NO_WORDS = Object.freeze({ type: undefined, unit: undefined, tags: {} })
+
+/** @type {Said} */
+const NONE_SAID = new Map()
+
+/** What a person says of a sensor or a metric, about, in bytes. */
+const WORDS_BYTES = 400
 
 /** Of nearly all sensors; nothing is added to it. */
 /** @type {Map<string, import('./units.js').ToldUnit>} */
@@ -191,6 +215,9 @@ export class Sensor {
     /** Units that it told and that are stored, by metric. */
     /** @type {Map<string, import('./units.js').ToldUnit>} */
     this.units = NO_UNITS
+    /** What a person says of it and of its metrics, for alert rules. */
+    this.words = NO_WORDS
+    this.said = NONE_SAID
     /** Of series whose newest value was deleted, by metric. @type {ReadonlyMap<string, number>} */
     this.eras = NO_ERAS
     /** Of series of which all was deleted, by metric. @type {ReadonlyMap<string, number>} */
@@ -232,6 +259,17 @@ export class Sensor {
   knowsUnits(units) {
     this.#grow(UNIT_BYTES * (units.size - this.units.size))
     this.units = units.size > 0 ? units : NO_UNITS
+  }
+
+  /** @param {Words} [words]  @param {Said} [said]  As in the database. */
+  knowsWords(words = NO_WORDS, said = NONE_SAID) {
+    if (words === this.words && said === this.said) return
+    const count = (/** @type {Words} */ one, /** @type {Said} */ all) =>
+      all.size + (one === NO_WORDS ? 0 : 1)
+    this.#grow(WORDS_BYTES * (count(words, said) - count(this.words, this.said)))
+    this.words = words
+    this.said = said
+    for (const series of this.series.values()) series.checksVersion = -1
   }
 
   /** @param {ReadonlyMap<string, number>} eras  As in the database, or a part of these. */

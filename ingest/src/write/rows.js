@@ -11,7 +11,7 @@
  *                                            era of its series (ADR 0046)
  * series.told_unit                           time of first acceptance: what came last wins
  * series.last_ts                             the time itself: the largest wins
- * mark of a dirty hour                       its slot
+ * mark of a dirty hour, of a rule            its slot
  * series.first_ts                            counted down from the year 2100: the smallest wins;
  *                                            both in the era of the series' cover (ADR 0046)
  * ```
@@ -35,7 +35,7 @@ import cassandra from 'cassandra-driver'
 import { deadLetterIdOf } from './dead-letter-id.js'
 import { Row } from './row.js'
 
-const { Long, Uuid } = cassandra.types
+const { Long, TimeUuid, Uuid } = cassandra.types
 
 /** From when on what is written late lives shorter by that, in seconds. */
 const LATE_S = 60
@@ -79,6 +79,7 @@ export class Rows {
   #seriesLast
   #seriesUnit
   #markInsert
+  #ruleMarkInsert
   #statusInsert
   /** With some columns more. @type {(more: string[]) => string} */
   #deadLetterInsert
@@ -119,6 +120,7 @@ export class Rows {
     this.#seriesUnit = insert('series', ['sensor_id', 'metric', 'told_unit'])
     const markKey = ['shard', 'slot', 'level', 'sensor_id', 'metric', 'ts']
     this.#markInsert = `${insert('late_mark', markKey)} AND TTL ?`
+    this.#ruleMarkInsert = insert('rule_mark', ['slot', 'id', 'sensor_id', 'metric', 'ts'])
     this.#statusInsert = insert('status', [
       ...['sensor_id', 'bucket', 'ts', 'state', 'client', 'reason'],
     ])
@@ -237,6 +239,20 @@ export class Rows {
     params.push(Long.fromNumber(markTimestampUs(slotMs)), MARK_TTL_S)
     const partition = `k${shard}/${slotMs}`
     return new Row(this.#markInsert, params, partition, series.metric.length, message)
+  }
+
+  /**
+   * Has the alert rules of a series evaluated from a time on.
+   *
+   * @param {Series} series
+   * @param {number} timeMs
+   * @param {number} slotMs
+   * @param {Message} message
+   */
+  ruleMark({ sensor, metric }, timeMs, slotMs, message) {
+    const { uuid } = this.#keysOf(sensor)
+    const params = [slotMs, TimeUuid.now(), uuid, metric, timeMs, timestampOf(slotMs)]
+    return new Row(this.#ruleMarkInsert, params, `r${slotMs}`, metric.length, message)
   }
 
   /**

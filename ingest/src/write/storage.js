@@ -6,6 +6,7 @@
 import { DELETION_COLUMNS, deletionOfRow } from '@sandglass/common/deletion'
 import { layoutTimestampUs } from '@sandglass/common/layout'
 import { EVENT_MS_MIN } from '@sandglass/common/measurement'
+import { metadataOf } from '@sandglass/common/metadata'
 import {
   bucketAt,
   LAYOUT_COLUMNS,
@@ -88,6 +89,11 @@ function unknownSensor() {
  * @typedef {import('./past.js').RawRow & { receivedMs: number }} NewestRow
  */
 
+/** What a person says of a sensor. @param {any} row */
+function wordsOf({ type, unit, tags }) {
+  return { type: type ?? undefined, unit: unit ?? undefined, tags: tags ?? {} }
+}
+
 /** With `seq` as a number. @param {any} row  @returns {import('./past.js').RawRow} */
 function counted(row) {
   return Object.assign(row, { seq: row.seq.toNumber() })
@@ -130,10 +136,12 @@ export class Storage {
     }
     /** @param {string} which */
     const known = (which) => ({
-      sensors: `SELECT sensor_id, hidden FROM ${keyspace}.sensor WHERE sensor_id ${which}`,
+      sensors: `SELECT sensor_id, hidden, type, unit, tags FROM ${keyspace}.sensor
+                WHERE sensor_id ${which}`,
       layouts: `SELECT sensor_id, from_ts, ${LAYOUT_COLUMNS} FROM ${keyspace}.layout
                 WHERE sensor_id ${which}`,
-      series: `SELECT sensor_id, metric, last_ts, era, cover_era, told_unit, writetime(told_unit) AS told_us
+      series: `SELECT sensor_id, metric, last_ts, era, cover_era, unit, expected_min, expected_max,
+                 told_unit, writetime(told_unit) AS told_us
                FROM ${keyspace}.series WHERE sensor_id ${which}`,
     })
     // Drivers know the node of a sensor by the first only.
@@ -212,12 +220,18 @@ export class Storage {
     for (const row of sensors) {
       of(row).isRegistered = true
       of(row).isHidden = row.hidden === true
+      if (row.type || row.tags || row.unit) of(row).words = wordsOf(row)
     }
     for (const row of layouts) of(row).layouts.push(layoutOfRow(row))
     for (const row of series) {
       const { metric, last_ts: last, told_unit: unit, told_us: us } = row
       if (last) of(row).lastTimes.set(metric, last.getTime())
       noteEras(of(row), row)
+      if (row.expected_min !== null || row.expected_max !== null || row.unit !== null) {
+        const known = of(row)
+        known.said ??= new Map()
+        known.said.set(metric, metadataOf(row))
+      }
       if (unit !== null) {
         of(row).units.set(metric, { unit, toldMs: Math.floor(Number(String(us)) / 1000) })
       }
@@ -292,6 +306,38 @@ export class Storage {
   }
 
   /**
+   * All rows of a series from a time on.
+   *
+   * @param {{ id: string, layouts: readonly Layout[] }} sensor
+   * @param {string} metric
+   * @param {number} earliestMs
+   * @param {number} lastMs  `last_ts` of the series.
+   * @returns {Promise<NewestRow[]>}
+   */
+  async rowsFrom({ id, layouts }, metric, earliestMs, lastMs) {
+    const range = { fromMs: earliestMs, toMs: lastMs + COVER_MS + 1 }
+    /** @type {NewestRow[]} */
+    const all = []
+    for (const { className, bucket, fromMs, toMs } of spans(layouts, [range], 'asc')) {
+      const query = `${this.#datedRowsOf(className)} AND ts >= ? AND ts < ?`
+      const rows = await this.read(query, [id, bucket, metric, fromMs, toMs])
+      for (const row of rows) all.push(dated(row))
+    }
+    return all
+  }
+
+  /**
+   * The last row of a series before a time, if it lies in the same partition or one before.
+   *
+   * @param {{ id: string, layouts: readonly Layout[] }} sensor
+   * @param {string} metric
+   * @param {number} timeMs
+   */
+  rowBefore(sensor, metric, timeMs) {
+    return this.newest(sensor, metric, timeMs - COVER_MS - 1, 1, { spansMax: 2 })
+  }
+
+  /**
    * The rows of a series at one millisecond.
    *
    * @param {{ id: string, layouts: readonly Layout[] }} sensor
@@ -318,6 +364,16 @@ export class Storage {
    */
   async run(statements) {
     const options = { prepare: true, logged: false, isIdempotent: true }
+    await this.#client.batch(statements, options)
+  }
+
+  /**
+   * Writes rows of any partitions, all of them or none.
+   *
+   * @param {{ query: string, params: unknown[] }[]} statements
+   */
+  async together(statements) {
+    const options = { prepare: true, logged: true, isIdempotent: true }
     await this.#client.batch(statements, options)
   }
 

@@ -12,9 +12,9 @@
  * the type says: it does not hold for a sensor that has another one. Pure.
  */
 
-import { isSilent } from '@sandglass/common/metadata'
+import { isSilent } from './metadata.js'
 
-/** @typedef {import('@sandglass/common/metadata').Metadata} Metadata */
+/** @typedef {import('./metadata.js').Metadata} Metadata */
 
 /**
  * What each says of one metric.

@@ -1,0 +1,220 @@
+/** `/v1/alerts`: what rules found, newest first; acknowledged and silenced here. */
+
+import { Problem } from '@sandglass/common/problem'
+import { sensorId } from '@sandglass/common/sensor'
+import { decodeCursor, encodeCursor, foreign } from '../cursor.js'
+import { withinDeadline } from '../deadline.js'
+import { readAlerts } from '../rules/alerts.js'
+import { silenceBody, uuid } from '../rules/schemas.js'
+import * as schemas from '../schemas.js'
+import { silencedUntil } from './rules.js'
+import { linkNext } from './sensors.js'
+
+/** @typedef {import('@sandglass/common/rules/alert').Alert} Alert */
+/** @typedef {{ state?: 'firing' | 'resolved', sensor?: string, rule?: string,
+ *   acknowledged?: boolean, limit: number, cursor?: string }} Query */
+/** @typedef {{ Params: { alert: string } }} One */
+/** @typedef {One & { Body: { by?: string, note?: string } | null }} Acknowledge */
+/** @typedef {One & { Body: { until: string | null } }} Silence */
+
+const tags = ['alerts']
+const KIND = 'alerts'
+const TEXT_LENGTH_MAX = 1_024
+const time = { type: 'integer', nullable: true, description: 'Milliseconds since 1970.' }
+
+const alert = {
+  type: 'object',
+  properties: {
+    id: uuid,
+    state: { type: 'string', enum: ['firing', 'resolved'] },
+    rule: {
+      type: 'object',
+      properties: {
+        id: uuid,
+        name: { type: 'string' },
+        kind: { type: 'string' },
+        severity: { type: 'string' },
+      },
+    },
+    sensor: { type: 'object', properties: { id: uuid, name: { type: 'string' } } },
+    metric: { type: 'string', nullable: true, description: 'null: of the sensor as a whole.' },
+    value: { type: 'number', nullable: true, description: 'By which it began; a rate of a rate.' },
+    text: { type: 'string', description: 'All of that in a sentence.' },
+    fired: { type: 'integer', description: 'When it began, by event time, in ms since 1970.' },
+    resolved: { ...time, description: 'When it ended; null: it has not.' },
+    why: {
+      type: 'string',
+      nullable: true,
+      description: 'Why it ended: `values`, or in words what happened to the rule or the sensor.',
+    },
+    acknowledged: time,
+    by: { type: 'string', nullable: true, description: 'Who acknowledged it.' },
+    note: { type: 'string', nullable: true },
+    told: {
+      type: 'array',
+      description: 'Who was told.',
+      items: {
+        type: 'object',
+        properties: {
+          receiver: uuid,
+          change: { type: 'string', enum: ['fired', 'resolved'] },
+          state: { type: 'string', enum: ['delivered', 'given up', 'dropped'] },
+          at: time,
+          attempts: { type: 'integer' },
+          error: { type: 'string', nullable: true },
+        },
+      },
+    },
+  },
+}
+
+const params = { type: 'object', properties: { alert: uuid }, required: ['alert'] }
+
+const SCHEMAS = {
+  list: {
+    tags,
+    summary: 'Alerts, newest first',
+    querystring: {
+      type: 'object',
+      properties: {
+        state: { type: 'string', enum: ['firing', 'resolved'] },
+        sensor: { ...schemas.sensorName, description: 'Only of this sensor: its name or id.' },
+        rule: { ...uuid, description: 'Only of this rule.' },
+        acknowledged: { type: 'boolean' },
+        limit: schemas.limit(1_000, 100),
+        cursor: schemas.cursor,
+      },
+      additionalProperties: false,
+    },
+    response: { 200: schemas.page(alert), ...schemas.problems },
+  },
+  one: { tags, summary: 'One alert', params, response: { 200: alert, ...schemas.problems } },
+  acknowledge: {
+    tags,
+    summary: 'Says that somebody takes care of an alert',
+    params,
+    body: {
+      type: ['object', 'null'],
+      properties: {
+        by: { type: 'string', maxLength: 128, description: 'Who.' },
+        note: { type: 'string', maxLength: TEXT_LENGTH_MAX },
+      },
+      additionalProperties: false,
+    },
+    response: { 200: alert, ...schemas.problems },
+  },
+  silence: {
+    tags,
+    summary: 'Lets the rule of an alert tell nobody of its sensor and metric until a time',
+    description: 'What still fires then is told. That something ended is told at once.',
+    params,
+    body: silenceBody,
+    response: { 200: alert, ...schemas.problems },
+  },
+}
+
+/** @param {Alert} found */
+function present({ about, told, ...found }) {
+  const { rule: name, kind, severity, sensor, value, text } = about
+  return {
+    id: found.id,
+    state: found.resolvedMs === null ? 'firing' : 'resolved',
+    rule: { id: found.ruleId, name, kind, severity },
+    sensor: { id: found.sensorId, name: sensor },
+    metric: found.metric === '' ? null : found.metric,
+    value,
+    text,
+    fired: found.firedMs,
+    resolved: found.resolvedMs,
+    why: found.resolvedWhy,
+    acknowledged: found.acknowledgedMs,
+    by: found.acknowledgedBy,
+    note: found.note,
+    told: Object.entries(told).map(([to, { at, state, attempts, error = null }]) => {
+      const [change, receiver] = to.split(' ')
+      return { receiver, change, state, at, attempts, error }
+    }),
+  }
+}
+
+/** @param {Query} query */
+function filterOf({ state, sensor, rule, acknowledged }) {
+  const id = sensor === undefined ? undefined : sensorId(sensor)
+  return (/** @type {Alert} */ one) =>
+    (state === undefined || (one.resolvedMs === null) === (state === 'firing')) &&
+    (id === undefined || one.sensorId === id) &&
+    (rule === undefined || one.ruleId === rule.toLowerCase()) &&
+    (acknowledged === undefined || (one.acknowledgedMs !== null) === acknowledged)
+}
+
+/**
+ * @param {import('fastify').FastifyInstance} app
+ * @param {import('../app.js').Parts} parts
+ */
+export default async function alerts(app, { store }) {
+  /** @param {string} id */
+  async function known(id) {
+    const found = await store.alert(id)
+    if (!found)
+      throw new Problem('unknown-alert', `there is no alert ${id}`, { parameter: 'alert' })
+    return found
+  }
+
+  app.get(
+    '/v1/alerts',
+    { schema: SCHEMAS.list },
+    (/** @type {import('fastify').FastifyRequest<{ Querystring: Query }>} */ request, reply) =>
+      withinDeadline(reply, async (signal) => {
+        const { limit, cursor, ...filter } = request.query
+        const { state = null, sensor = null, rule = null, acknowledged = null } = filter
+        const question = [state, sensor, rule, acknowledged === null ? null : String(acknowledged)]
+        const decoded = cursor === undefined ? undefined : decodeCursor(KIND, cursor)
+        if (decoded && JSON.stringify(decoded.question) !== JSON.stringify(question)) {
+          throw foreign('another filter')
+        }
+        const position = decoded?.position
+        const page = await readAlerts(store, {
+          after: position && { firedMs: Number(position[0]), id: String(position[1]) },
+          limit,
+          nowMs: Date.now(),
+          isWanted: filterOf(request.query),
+          signal,
+        })
+        const next = page.next
+          ? encodeCursor(KIND, question, [page.next.firedMs, page.next.id])
+          : null
+        linkNext(request, reply, next)
+        return { items: page.alerts.map(present), next }
+      }),
+  )
+
+  app.get(
+    '/v1/alerts/:alert',
+    { schema: SCHEMAS.one },
+    (/** @type {import('fastify').FastifyRequest<One>} */ request, reply) =>
+      withinDeadline(reply, async () => present(await known(request.params.alert))),
+  )
+
+  app.post(
+    '/v1/alerts/:alert/acknowledge',
+    { schema: SCHEMAS.acknowledge },
+    (/** @type {import('fastify').FastifyRequest<Acknowledge>} */ request, reply) =>
+      withinDeadline(reply, async () => {
+        const { id } = await known(request.params.alert)
+        const { by = null, note = null } = request.body ?? {}
+        await store.acknowledge(id, { atMs: Date.now(), by, note })
+        return present(await known(id))
+      }),
+  )
+
+  app.post(
+    '/v1/alerts/:alert/silence',
+    { schema: SCHEMAS.silence },
+    (/** @type {import('fastify').FastifyRequest<Silence>} */ request, reply) =>
+      withinDeadline(reply, async () => {
+        const found = await known(request.params.alert)
+        await store.silenceSeries(found, silencedUntil(request.body.until))
+        return present(found)
+      }),
+  )
+}

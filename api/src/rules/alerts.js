@@ -1,0 +1,58 @@
+/**
+ * Alerts of all days, newest first. Within a day they lie by the time at which they began; a page
+ * ends with the position of its last alert in the cursor.
+ */
+
+import { ALERT_TTL_S, alertDay } from '@sandglass/common/rules/alert'
+
+const DAYS_MAX = ALERT_TTL_S / 86_400 + 1
+
+/** Days that are read at the same time: most have few alerts, or none. */
+const DAYS_AT_ONCE = 16
+
+/** Alerts of one question where a filter leaves some out. */
+const ROWS_MIN = 256
+
+/** @typedef {import('@sandglass/common/rules/alert').Alert} Alert */
+/** @typedef {import('./store.js').AlertPosition} AlertPosition */
+/** @typedef {Pick<ReturnType<typeof import('./store.js').ruleQuestions>, 'alerts'>} AlertReader */
+
+/**
+ * @param {AlertReader} store
+ * @param {object} page
+ * @param {AlertPosition} [page.after]
+ * @param {number} page.limit
+ * @param {number} page.nowMs
+ * @param {(alert: Alert) => boolean} page.isWanted
+ * @param {AbortSignal} page.signal
+ * @returns {Promise<{ alerts: Alert[], next: AlertPosition | undefined }>}
+ */
+export async function readAlerts(store, { after, limit, nowMs, isWanted, signal }) {
+  // An alert may have begun by a clock that is ahead of ours.
+  const today = alertDay(nowMs) + 1
+  const firstDay = after ? alertDay(after.firedMs) : today
+  /** @type {Alert[]} */
+  const found = []
+  const rowsMax = Math.max(limit + 1, ROWS_MIN)
+  for (let day = firstDay; day > today - DAYS_MAX - 1; day -= DAYS_AT_ONCE) {
+    const days = Array.from({ length: DAYS_AT_ONCE }, (_, n) => day - n)
+    const first = await Promise.all(
+      days.map((one) => store.alerts(one, after && one === firstDay ? after : undefined, rowsMax)),
+    )
+    for (const [at, one] of days.entries()) {
+      let rows = first[at]
+      for (;;) {
+        signal.throwIfAborted()
+        for (const alert of rows) if (isWanted(alert)) found.push(alert)
+        const last = rows.at(-1)
+        if (found.length > limit || rows.length < rowsMax || !last) break
+        rows = await store.alerts(one, { firedMs: last.firedMs, id: last.id }, rowsMax)
+      }
+      if (found.length > limit) break
+    }
+    if (found.length > limit) break
+  }
+  const last = found[limit - 1]
+  const next = found.length > limit ? { firedMs: last.firedMs, id: last.id } : undefined
+  return { alerts: found.slice(0, limit), next }
+}

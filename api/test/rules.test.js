@@ -1,0 +1,163 @@
+// Rules, receivers and alerts over HTTP: what is taken, refused, shown and never shown.
+import { afterAll, beforeAll, expect, test } from '@jest/globals'
+import { alertId } from '@sandglass/common/rules/alert'
+import { sensorId } from '@sandglass/common/sensor'
+import { createFakeStore } from './support/fake-store.js'
+import { appOver } from './support/inject.js'
+
+const store = createFakeStore()
+/** @type {import('fastify').FastifyInstance} */
+let app
+beforeAll(async () => {
+  app = await appOver(store)
+})
+afterAll(() => app.close())
+
+/** @param {any} method  @param {string} url  @param {any} [body] */
+async function send(method, url, body) {
+  const headers = { host: '127.0.0.1:8080' }
+  const response = await app.inject({ method, url, headers, payload: body })
+  return { status: response.statusCode, body: response.body === '' ? undefined : response.json() }
+}
+
+const HOT = { name: 'hot', kind: 'threshold', metric: 'heat', above: 80 }
+const HOOK = { name: 'duty', kind: 'webhook', url: 'http://127.0.0.1:9/hook' }
+
+test('the secret of a receiver is told once, and stays when the rest is replaced', async () => {
+  const made = await send('POST', '/v1/receivers', HOOK)
+  expect([made.status, made.body.secret]).toEqual([201, expect.stringMatching(/^whsec_/)])
+  const path = `/v1/receivers/${made.body.id}`
+  const put = await send('PUT', path, { ...HOOK, name: 'night' })
+  const one = await send('GET', path)
+  const all = await send('GET', '/v1/receivers')
+  for (const { body } of [put, one, all]) expect(JSON.stringify(body)).not.toContain('whsec')
+  expect(one.body).toMatchObject({ name: 'night', url: HOOK.url, told: null, failed: null })
+  expect((await store.receiver(made.body.id))?.body.secret).toBe(made.body.secret)
+  const wrong = await send('POST', '/v1/receivers', { ...HOOK, secret: 'guess' })
+  expect([wrong.status, wrong.body.parameter]).toEqual([400, 'secret'])
+  expect(JSON.stringify(wrong.body)).not.toContain('guess')
+  expect((await send('DELETE', path)).status).toBe(204)
+  expect((await send('GET', path)).status).toBe(404)
+})
+
+test('a rule is made, replaced, silenced and deleted; what is wrong is named', async () => {
+  const { body: receiver } = await send('POST', '/v1/receivers', HOOK)
+  const made = await send('POST', '/v1/rules', { ...HOT, receivers: [receiver.id] })
+  expect(made.status).toBe(201)
+  expect(made.body).toMatchObject({ ...HOT, for_s: 0, severity: 'warning', silenced: null })
+  const path = `/v1/rules/${made.body.id}`
+  const put = await send('PUT', path, { ...HOT, above: 90, receivers: [receiver.id] })
+  expect(put.body.above).toBe(90)
+  expect(put.body.changed).toBeGreaterThan(made.body.changed)
+  const until = new Date(Date.now() + 60_000).toISOString()
+  const silenced = await send('POST', `${path}/silence`, { until })
+  expect(silenced.body.silenced).toBe(Date.parse(until))
+  expect((await send('POST', `${path}/silence`, { until: null })).body.silenced).toBeNull()
+  /** @type {[any, string][]} */
+  const table = [
+    [{ clear: 81 }, 'clear'],
+    [{ receivers: ['6f2c4b0e-5a65-4b3e-9a55-0f3a5a3b1c11'] }, 'receivers'],
+    [{ surprise: 1 }, 'surprise'],
+    [{ above: 'hot' }, 'above'],
+    [{ kind: 'silence' }, 'above'],
+  ]
+  for (const [change, field] of table) {
+    const { status, body } = await send('POST', '/v1/rules', { ...HOT, ...change })
+    expect([change, status, body.parameter]).toEqual([change, 400, field])
+  }
+  const past = await send('POST', `${path}/silence`, { until: '2020-01-01' })
+  expect([past.status, past.body.parameter]).toEqual([400, 'until'])
+  expect((await send('GET', '/v1/rules')).body.items).toHaveLength(1)
+  expect((await send('DELETE', path)).status).toBe(204)
+  expect((await send('GET', path)).status).toBe(404)
+})
+
+test('a test is put into the queue of each receiver', async () => {
+  const { body: receiver } = await send('POST', '/v1/receivers', HOOK)
+  const { body: rule } = await send('POST', '/v1/rules', { ...HOT, receivers: [receiver.id] })
+  const tested = await send('POST', `/v1/rules/${rule.id}/test`)
+  expect(tested.status).toBe(202)
+  expect(store.tests).toMatchObject([{ receiverId: receiver.id }])
+  expect(tested.body.notifications).toEqual([{ id: store.tests[0].id, receiver: receiver.id }])
+  expect(JSON.parse(store.tests[0].body)).toMatchObject({ type: 'alert.test' })
+  const { body: deaf } = await send('POST', '/v1/rules', HOT)
+  const refused = await send('POST', `/v1/rules/${deaf.id}/test`)
+  expect([refused.status, refused.body.parameter]).toEqual([400, 'receivers'])
+})
+
+test('alerts are paged newest first, filtered, acknowledged and silenced', async () => {
+  const now = Date.now()
+  for (let n = 0; n < 700; n++) {
+    // Some in one millisecond, most over a hundred days.
+    const firedMs = now - Math.floor(n / 3) * 40_000_000
+    const subject = { ruleId: 'r', sensorId: sensorId(`s${n % 2}`), metric: `m${n}` }
+    store.alertRows.push({
+      ...subject,
+      id: alertId(subject, firedMs),
+      firedMs,
+      about: { rule: 'hot', kind: 'threshold', severity: 'info', sensor: 's', value: 1, text: 't' },
+      resolvedMs: n % 5 === 0 ? null : firedMs + 1,
+      resolvedValue: null,
+      resolvedWhy: null,
+      acknowledgedMs: null,
+      acknowledgedBy: null,
+      note: null,
+      told: {},
+    })
+  }
+  const byTime = [...store.alertRows].sort(
+    (a, b) => b.firedMs - a.firedMs || (a.id < b.id ? 1 : -1),
+  )
+  for (const [query, wanted] of /** @type {const} */ ([
+    ['', byTime],
+    ['&state=firing', byTime.filter(({ resolvedMs }) => resolvedMs === null)],
+    [
+      '&sensor=s1&state=resolved',
+      byTime.filter((one) => one.sensorId === sensorId('s1') && one.resolvedMs !== null),
+    ],
+  ])) {
+    const found = []
+    let cursor = ''
+    do {
+      const page = await send('GET', `/v1/alerts?limit=99${query}${cursor}`)
+      found.push(...page.body.items.map((/** @type {any} */ { id }) => id))
+      cursor = page.body.next === null ? '' : `&cursor=${page.body.next}`
+    } while (cursor !== '')
+    expect(found).toEqual(wanted.map(({ id }) => id))
+  }
+  const { body } = await send('GET', '/v1/alerts?limit=1')
+  const foreign = await send('GET', `/v1/alerts?limit=1&state=firing&cursor=${body.next}`)
+  expect([foreign.status, foreign.body.parameter]).toEqual([400, 'cursor'])
+
+  const path = `/v1/alerts/${byTime[0].id}`
+  const acknowledged = await send('POST', `${path}/acknowledge`, { by: 'Ada', note: 'on my way' })
+  expect(acknowledged.body).toMatchObject({
+    by: 'Ada',
+    note: 'on my way',
+    acknowledged: expect.any(Number),
+  })
+  expect((await send('GET', '/v1/alerts?acknowledged=true')).body.items).toHaveLength(1)
+  const until = String(now + 3_600_000)
+  expect((await send('POST', `${path}/silence`, { until })).status).toBe(200)
+  const { ruleId, sensorId: id, metric } = byTime[0]
+  expect(store.silences).toEqual([{ ruleId, sensorId: id, metric, untilMs: Number(until) }])
+  const unknown = await send('GET', '/v1/alerts/6f2c4b0e-5a65-4b3e-9a55-0f3a5a3b1c11')
+  expect(unknown.status).toBe(404)
+})
+
+test('every route is described', async () => {
+  const { paths } = (await send('GET', '/openapi.json')).body
+  const own = Object.keys(paths).filter((path) => /^.v1.(alerts|receivers|rules)/.test(path))
+  expect(own.sort()).toEqual([
+    '/v1/alerts',
+    '/v1/alerts/{alert}',
+    '/v1/alerts/{alert}/acknowledge',
+    '/v1/alerts/{alert}/silence',
+    '/v1/receivers',
+    '/v1/receivers/{receiver}',
+    '/v1/rules',
+    '/v1/rules/{rule}',
+    '/v1/rules/{rule}/silence',
+    '/v1/rules/{rule}/test',
+  ])
+})

@@ -1,0 +1,403 @@
+/** What the work on alert rules asks of the database, as functions with plain results. */
+
+import { rowValue } from '@sandglass/common/measurement'
+import { METADATA_FIELDS, metadataOf } from '@sandglass/common/metadata'
+import { effective } from '@sandglass/common/precedence'
+import { shardOf } from '@sandglass/common/rollup'
+import { alertDay } from '@sandglass/common/rules/alert'
+import { numberOf } from '@sandglass/common/rules/check'
+import { stateOfText, stateText } from '@sandglass/common/rules/machine'
+import { RULE_COLUMNS, ruleOfRow } from '@sandglass/common/rules/rule'
+import { RULE_SLOT_MS, STATE_OK_TTL_S } from '@sandglass/common/rules/tables'
+import { LAYOUT_COLUMNS, layoutOfRow } from '@sandglass/common/schema'
+import cassandra from 'cassandra-driver'
+
+const { Long } = cassandra.types
+
+/** Slots of one question for marks. */
+export const SLOTS_AT_ONCE = 60
+
+/** @typedef {import('@sandglass/common/rules/rule').Rule} Rule */
+/** @typedef {import('@sandglass/common/rules/machine').State} State */
+/** @typedef {import('@sandglass/common/rules/machine').Sample} Sample */
+/** @typedef {import('@sandglass/common/schema').Layout} Layout */
+/** @typedef {{ ruleId: string, sensorId: string, metric: string }} Subject */
+/** @typedef {Subject & { state: State }} StoredState */
+/** @typedef {{ id: string, slotMs: number, sensorId: string, metric: string, timeMs: number }
+ *   } Mark */
+
+/**
+ * @typedef {object} Progress  Of a part of the sensors.
+ * @property {number} doneMs  Marks of slots before are worked off.
+ * @property {Record<string, number>} scanned  `changedMs` of rules whose newest values were looked
+ *   at, by rule.
+ * @property {{ fromMs: number, toMs: number } | undefined} away  When nobody worked last.
+ */
+
+/**
+ * @typedef {object} KnownSensor
+ * @property {string} name
+ * @property {boolean} isHidden
+ * @property {number} createdMs
+ * @property {import('@sandglass/common/rules/rule').SensorWords} words
+ * @property {Layout[]} layouts
+ * @property {Map<string, number>} lastMs  Newest event time of each metric, and a little later.
+ * @property {(metric: string) => import('@sandglass/common/rules/check').Expected} expected
+ */
+
+/**
+ * @typedef {object} Notification  One thing that one receiver is to be told.
+ * @property {string} id
+ * @property {number} createdMs
+ * @property {string} receiverId
+ * @property {string} alertId
+ * @property {string} change
+ * @property {string} body  JSON.
+ */
+
+/** @typedef {{ query: string, params: unknown[] }} Statement */
+
+/** @param {string} keyspace */
+function statements(keyspace) {
+  const state = 'sensor_id, metric, rule_id, phase, state'
+  return {
+    rules: `SELECT ${RULE_COLUMNS} FROM ${keyspace}.rule`,
+    receivers: `SELECT receiver_id, body FROM ${keyspace}.receiver`,
+    receiverTold: `UPDATE ${keyspace}.receiver SET told = ? WHERE receiver_id = ?`,
+    receiverFailed: `UPDATE ${keyspace}.receiver SET failed = ?, error = ? WHERE receiver_id = ?`,
+    typeMetrics: `SELECT type, metric, ${METADATA_FIELDS.join(', ')} FROM ${keyspace}.type_metric`,
+    versions: `SELECT shard, version FROM ${keyspace}.rule_progress`,
+    states: `SELECT ${state} FROM ${keyspace}.rule_state WHERE shard = ?`,
+    statesOf: `SELECT ${state} FROM ${keyspace}.rule_state WHERE shard = ? AND sensor_id = ?`,
+    marks: `SELECT slot, id, sensor_id, metric, ts FROM ${keyspace}.rule_mark WHERE slot IN ?`,
+    progress: `SELECT done, state FROM ${keyspace}.rule_progress WHERE shard = ?`,
+    setProgress: `INSERT INTO ${keyspace}.rule_progress (shard, done, state) VALUES (?, ?, ?)`,
+    setVersion: `INSERT INTO ${keyspace}.rule_progress (shard, version) VALUES (?, ?)`,
+    sensor: `SELECT name, type, unit, tags, hidden, created_at FROM ${keyspace}.sensor
+             WHERE sensor_id = ?`,
+    sensors: `SELECT sensor_id, type, tags, hidden FROM ${keyspace}.sensor`,
+    layouts: `SELECT from_ts, ${LAYOUT_COLUMNS} FROM ${keyspace}.layout WHERE sensor_id = ?`,
+    series: `SELECT metric, last_ts, told_unit, ${METADATA_FIELDS.join(', ')}
+             FROM ${keyspace}.series WHERE sensor_id = ?`,
+    ofType: `SELECT metric, ${METADATA_FIELDS.join(', ')} FROM ${keyspace}.type_metric
+             WHERE type = ?`,
+    latest: `SELECT metric, ts, received FROM ${keyspace}.latest WHERE sensor_id = ?`,
+    silence: `SELECT until FROM ${keyspace}.rule_silence
+              WHERE rule_id = ? AND sensor_id = ? AND metric = ?`,
+    setState: `INSERT INTO ${keyspace}.rule_state (shard, sensor_id, metric, rule_id, phase, state)
+               VALUES (?, ?, ?, ?, ?, ?)`,
+    alert: `INSERT INTO ${keyspace}.alert (day, at, id, rule_id, sensor_id, metric, about)
+            VALUES (?, ?, ?, ?, ?, ?, ?) USING TIMESTAMP ?`,
+    resolve: `UPDATE ${keyspace}.alert USING TIMESTAMP ?
+              SET resolved = ?, resolved_value = ?, resolved_why = ?
+              WHERE day = ? AND at = ? AND id = ?`,
+    told: `UPDATE ${keyspace}.alert SET told[?] = ? WHERE day = ? AND at = ? AND id = ?`,
+    notify: `INSERT INTO ${keyspace}.notification
+             (shard, id, created, receiver_id, alert_id, change, body)
+             VALUES (?, ?, ?, ?, ?, ?, ?) USING TIMESTAMP ?`,
+    notifications: `SELECT id, created, receiver_id, alert_id, change, body
+                    FROM ${keyspace}.notification WHERE shard = ?`,
+    forget: `DELETE FROM ${keyspace}.notification WHERE shard = ? AND id = ?`,
+  }
+}
+
+/** Microseconds. @param {number} ms */
+const stampOf = (ms) => Long.fromNumber(Math.floor(ms) * 1000)
+
+export class RuleStore {
+  #storage
+  #cql
+
+  /** @param {import('../write/storage.js').Storage} storage  @param {string} keyspace */
+  constructor(storage, keyspace) {
+    this.#storage = storage
+    this.#cql = statements(keyspace)
+  }
+
+  /** @param {string} query  @param {unknown[]} [params] */
+  #read(query, params = []) {
+    return this.#storage.read(query, params)
+  }
+
+  /**
+   * @param {(id: string, changedMs: number) => Rule | undefined} known  Those that are parsed.
+   * @returns {Promise<Rule[]>}
+   */
+  async rules(known) {
+    return (await this.#read(this.#cql.rules))
+      .filter((row) => row.body)
+      .map((row) => {
+        const before = known(row.rule_id.toString(), row.changed.getTime())
+        if (!before) return ruleOfRow(row)
+        return { ...before, silencedMs: row.silenced?.getTime() ?? 0 }
+      })
+  }
+
+  /** @returns {Promise<Map<string, import('@sandglass/common/rules/receiver').Receiver>>} */
+  async receivers() {
+    const rows = await this.#read(this.#cql.receivers)
+    return new Map(
+      rows
+        .filter((row) => row.body)
+        .map((row) => [
+          `${row.receiver_id}`,
+          { ...JSON.parse(row.body), id: `${row.receiver_id}` },
+        ]),
+    )
+  }
+
+  /** How often states of each part have changed. @returns {Promise<Map<number, number>>} */
+  async versions() {
+    const rows = await this.#read(this.#cql.versions)
+    return new Map(rows.map(({ shard, version }) => [shard, Number(version ?? 0)]))
+  }
+
+  /** States that are not ok. @param {number} shard  @returns {Promise<StoredState[]>} */
+  async active(shard) {
+    const rows = await this.#read(this.#cql.states, [shard])
+    return rows.filter(({ phase }) => phase !== 'ok').map(stateOfRow)
+  }
+
+  /** All of a sensor. @param {string} sensorId  @returns {Promise<StoredState[]>} */
+  async states(sensorId) {
+    return (await this.#read(this.#cql.statesOf, [shardOf(sensorId), sensorId])).map(stateOfRow)
+  }
+
+  /** @param {number[]} slots  @returns {Promise<Mark[]>} */
+  async marks(slots) {
+    return (await this.#read(this.#cql.marks, [slots])).map((row) => ({
+      id: row.id.toString(),
+      slotMs: row.slot.getTime(),
+      sensorId: row.sensor_id.toString(),
+      metric: row.metric,
+      timeMs: row.ts.getTime(),
+    }))
+  }
+
+  /** @param {number} shard  @returns {Promise<Progress | undefined>} */
+  async progress(shard) {
+    const [row] = await this.#read(this.#cql.progress, [shard])
+    if (!row?.done) return undefined
+    const { scanned = {}, away } = JSON.parse(row.state ?? '{}')
+    return { doneMs: row.done.getTime(), scanned, away }
+  }
+
+  /** @param {number} shard  @param {Progress} progress */
+  async setProgress(shard, { doneMs, scanned, away }) {
+    await this.#read(this.#cql.setProgress, [shard, doneMs, JSON.stringify({ scanned, away })])
+  }
+
+  /** @param {string} sensorId  @returns {Promise<KnownSensor | undefined>} */
+  async sensor(sensorId) {
+    const [[row], layouts, series] = await Promise.all([
+      this.#read(this.#cql.sensor, [sensorId]),
+      this.#read(this.#cql.layouts, [sensorId]),
+      this.#read(this.#cql.series, [sensorId]),
+    ])
+    if (!row) return undefined
+    const ofType = row.type ? await this.#read(this.#cql.ofType, [row.type]) : []
+    const byMetric = new Map(series.map((one) => [one.metric, one]))
+    const byType = new Map(ofType.map((one) => [one.metric, metadataOf(one)]))
+    return {
+      name: row.name ?? sensorId,
+      isHidden: row.hidden === true,
+      createdMs: row.created_at?.getTime() ?? 0,
+      words: { type: row.type ?? undefined, tags: row.tags ?? {} },
+      layouts: layouts.map(layoutOfRow),
+      lastMs: new Map(
+        series.filter((one) => one.last_ts).map((one) => [one.metric, one.last_ts.getTime()]),
+      ),
+      expected(metric) {
+        const said = byMetric.get(metric)
+        const { expected_min: min, expected_max: max } = effective(
+          {
+            sensor: said && metadataOf(said),
+            type: byType.get(metric),
+            device: said?.told_unit ?? undefined,
+          },
+          row.unit ?? undefined,
+        )
+        return { min, max }
+      },
+    }
+  }
+
+  /** All sensors that are not hidden. */
+  async *sensors() {
+    for await (const row of this.#storage.pages(this.#cql.sensors)) {
+      if (row.hidden === true) continue
+      const words = { type: row.type ?? undefined, tags: row.tags ?? {} }
+      yield { id: /** @type {string} */ (row.sensor_id.toString()), words }
+    }
+  }
+
+  /** What is said of metrics of all sensors of a type. */
+  async typeMetrics() {
+    return (await this.#read(this.#cql.typeMetrics)).map((row) => ({
+      type: /** @type {string} */ (row.type),
+      metric: /** @type {string} */ (row.metric),
+      said: metadataOf(row),
+    }))
+  }
+
+  /**
+   * The values of a series from a time on that are numbers, and the last one before.
+   *
+   * @param {string} sensorId
+   * @param {string} metric
+   * @param {KnownSensor} known
+   * @param {number} fromMs
+   * @returns {Promise<{ samples: Sample[], before: Sample | undefined, receivedMs: number }>}
+   */
+  async samples(sensorId, metric, { layouts, lastMs }, fromMs) {
+    const untilMs = lastMs.get(metric)
+    if (untilMs === undefined || layouts.length === 0) {
+      return { samples: [], before: undefined, receivedMs: Number.NEGATIVE_INFINITY }
+    }
+    const sensor = { id: sensorId, layouts }
+    const rows = await this.#storage.rowsFrom(sensor, metric, fromMs, untilMs)
+    const [earlier] = await this.#storage.rowBefore(sensor, metric, fromMs)
+    return {
+      samples: rows.flatMap(sampleOf),
+      before: earlier && sampleOf(earlier)[0],
+      receivedMs: Math.max(...rows.map((row) => row.receivedMs), Number.NEGATIVE_INFINITY),
+    }
+  }
+
+  /** When something of each metric was received last. @param {string} sensorId */
+  async received(sensorId) {
+    const rows = await this.#read(this.#cql.latest, [sensorId])
+    return new Map(
+      rows
+        .filter(({ ts }) => ts)
+        .map(({ metric, ts, received }) => [
+          /** @type {string} */ (metric),
+          { timeMs: ts.getTime(), receivedMs: (received ?? ts).getTime() },
+        ]),
+    )
+  }
+
+  /** Until when nobody is told of a series. @param {Subject} subject */
+  async silencedMs({ ruleId, sensorId, metric }) {
+    const [row] = await this.#read(this.#cql.silence, [ruleId, sensorId, metric])
+    return /** @type {number} */ (row?.until?.getTime() ?? 0)
+  }
+
+  /** Writes all or nothing. @param {Statement[]} all */
+  async together(all) {
+    await this.#storage.together(all)
+  }
+
+  /**
+   * @param {Subject} subject
+   * @param {State} state
+   * @param {number} nowMs
+   * @returns {Statement[]}
+   */
+  stateRows({ ruleId, sensorId, metric }, state, nowMs) {
+    const shard = shardOf(sensorId)
+    const params = [shard, sensorId, metric, ruleId, state.phase, stateText(state)]
+    const isOver = state.phase === 'ok'
+    const query = isOver ? `${this.#cql.setState} USING TTL ${STATE_OK_TTL_S}` : this.#cql.setState
+    const version = { query: this.#cql.setVersion, params: [shard, Long.fromNumber(nowMs)] }
+    return [{ query, params }, version]
+  }
+
+  /**
+   * @param {string} id
+   * @param {Subject} subject
+   * @param {number} firedMs
+   * @param {import('@sandglass/common/rules/alert').About} about
+   * @returns {Statement}
+   */
+  alertRow(id, { ruleId, sensorId, metric }, firedMs, about) {
+    const params = [alertDay(firedMs), firedMs, id, ruleId, sensorId, metric]
+    return { query: this.#cql.alert, params: [...params, JSON.stringify(about), stampOf(firedMs)] }
+  }
+
+  /**
+   * @param {string} id
+   * @param {number} firedMs
+   * @param {{ timeMs: number, value: number | null, why: string }} end
+   * @returns {Statement}
+   */
+  resolvedRow(id, firedMs, { timeMs, value, why }) {
+    const params = [stampOf(timeMs), timeMs, value, why, alertDay(firedMs), firedMs, id]
+    return { query: this.#cql.resolve, params }
+  }
+
+  /**
+   * The row stays away once it was deleted, however often it is written: it has the time of what it
+   * tells, and its deletion a later one.
+   *
+   * @param {number} shard
+   * @param {Notification} what
+   * @param {number} changedMs
+   * @returns {Statement}
+   */
+  notificationRow(shard, { id, createdMs, receiverId, alertId, change, body }, changedMs) {
+    const params = [shard, id, createdMs, receiverId, alertId, change, body, stampOf(changedMs)]
+    return { query: this.#cql.notify, params }
+  }
+
+  /** @param {number} shard  @returns {Promise<Notification[]>} */
+  async notifications(shard) {
+    return (await this.#read(this.#cql.notifications, [shard]))
+      .filter((row) => row.body)
+      .map((row) => ({
+        id: row.id.toString(),
+        createdMs: row.created.getTime(),
+        receiverId: row.receiver_id.toString(),
+        alertId: row.alert_id.toString(),
+        change: row.change,
+        body: row.body,
+      }))
+  }
+
+  /** @param {number} shard  @param {string} id */
+  async forget(shard, id) {
+    await this.#read(this.#cql.forget, [shard, id])
+  }
+
+  /**
+   * Notes on an alert who was told of it.
+   *
+   * @param {string} alertId
+   * @param {number} firedMs
+   * @param {string} to
+   * @param {object} how
+   */
+  async noteTold(alertId, firedMs, to, how) {
+    const params = [to, JSON.stringify(how), alertDay(firedMs), firedMs, alertId]
+    await this.#read(this.#cql.told, params)
+  }
+
+  /** Notes how a receiver did. */
+  /** @param {string} receiverId  @param {number} nowMs  @param {string} [error] */
+  async noteReceiver(receiverId, nowMs, error) {
+    if (error === undefined) await this.#read(this.#cql.receiverTold, [nowMs, receiverId])
+    else await this.#read(this.#cql.receiverFailed, [nowMs, error, receiverId])
+  }
+}
+
+/** The slot of a time. @param {number} timeMs */
+export function ruleSlotOf(timeMs) {
+  return Math.floor(timeMs / RULE_SLOT_MS) * RULE_SLOT_MS
+}
+
+/** @param {any} row  @returns {StoredState} */
+function stateOfRow(row) {
+  return {
+    ruleId: row.rule_id.toString(),
+    sensorId: row.sensor_id.toString(),
+    metric: row.metric,
+    state: stateOfText(row.state),
+  }
+}
+
+/** @param {import('../write/storage.js').NewestRow} row  @returns {Sample[]} */
+function sampleOf(row) {
+  const value = numberOf(rowValue(row))
+  if (value === undefined) return []
+  return [{ timeMs: row.ts.getTime(), seq: row.seq, receivedMs: row.receivedMs, value }]
+}
