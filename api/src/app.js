@@ -27,6 +27,7 @@ import alerts from './routes/alerts.js'
 import claimsRoutes from './routes/claims.js'
 import deadLetters from './routes/dead-letters.js'
 import deletions from './routes/deletions.js'
+import desired from './routes/desired.js'
 import exports from './routes/export.js'
 import imports from './routes/import.js'
 import ingest from './routes/ingest.js'
@@ -132,6 +133,7 @@ export async function buildApp(parts) {
   app.register(latest, shared)
   app.register(measurements, shared)
   app.register(deletions, shared)
+  app.register(desired, shared)
   app.register(series, shared)
   app.register(exports, shared)
   app.register(status, shared)

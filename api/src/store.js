@@ -69,6 +69,8 @@ import { ruleQuestions } from './rules/store.js'
 
 /** @typedef {{ t: number, state: string, client: string, reason: string }} Status */
 
+/** @typedef {{ state: string, changedMs: number }} Desired  JSON, as it is published. */
+
 /** Rows of one answer when a whole table is read. */
 const SCAN_ROWS = 1_000
 
@@ -103,6 +105,9 @@ function statements(keyspace) {
     askRewrite: `INSERT INTO ${keyspace}.rewrite (sensor_id, asked, class) VALUES (?, ?, ?)`,
     updateSensor: `INSERT INTO ${keyspace}.sensor (sensor_id, type, unit, tags)
                    VALUES (?, ?, ?, ?)`,
+    desired: `SELECT state, changed FROM ${keyspace}.desired WHERE sensor_id = ?`,
+    putDesired: `INSERT INTO ${keyspace}.desired (sensor_id, sensor, state, changed)
+                 VALUES (?, ?, ?, ?)`,
     hideSensor: `INSERT INTO ${keyspace}.sensor (sensor_id, hidden) VALUES (?, ?)`,
     statuses: `SELECT ts, state, client, reason FROM ${keyspace}.status
                WHERE sensor_id = ? AND bucket = ? AND ts <= ? LIMIT ?`,
@@ -261,6 +266,23 @@ function registry(ask, cql) {
     async updateSensor(sensorId, { type, unit, tags }) {
       const given = [type, unit, tags].map((value) => (value === undefined ? unset : value))
       await ask(cql.updateSensor, [sensorId, ...given])
+    },
+
+    /** @param {string} sensorId  @returns {Promise<Desired | undefined>} */
+    async desired(sensorId) {
+      const [row] = await ask(cql.desired, [sensorId])
+      return row?.state ? { state: row.state, changedMs: row.changed.getTime() } : undefined
+    },
+
+    /**
+     * The row stays where nothing is desired any more: its topic has to be cleared.
+     *
+     * @param {string} sensorId
+     * @param {string} sensor  As its topic names it.
+     * @param {string | null} state  JSON.
+     */
+    async putDesired(sensorId, sensor, state) {
+      await ask(cql.putDesired, [sensorId, sensor, state, Date.now()])
     },
 
     /** @param {string} sensorId */

@@ -265,7 +265,7 @@ describe('the api', () => {
       '/v1/sensors/{sensor}',
       '/v1/sensors/{sensor}/deletions',
       '/v1/sensors/{sensor}/deletions/{deletion}',
-      '/v1/sensors/{sensor}/latest',
+      ...['/v1/sensors/{sensor}/desired', '/v1/sensors/{sensor}/latest'],
       '/v1/sensors/{sensor}/measurements',
       ...['/v1/sensors/{sensor}/metrics', '/v1/sensors/{sensor}/metrics/{metric}'],
       '/v1/sensors/{sensor}/series',

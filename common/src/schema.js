@@ -271,6 +271,8 @@ export function schemaStatements(keyspace, replication) {
       claim_id text PRIMARY KEY, hash blob, name text, sensor_id uuid, sensor text,
       scopes frozen<set<text>>, expires timestamp, created_at timestamp,
       key_id text, claimed timestamp)`,
+    `CREATE TABLE IF NOT EXISTS ${keyspace}.desired (
+      sensor_id uuid PRIMARY KEY, sensor text, state text, changed timestamp)`,
     `CREATE TABLE IF NOT EXISTS ${keyspace}.status (
       sensor_id uuid, bucket bigint, ts timestamp, state text, client text, reason text,
       PRIMARY KEY ((sensor_id, bucket), ts)

@@ -272,3 +272,11 @@ describe('keys that nobody knows', () => {
     expect(database.asked - before).toBe(1)
   })
 })
+
+test('a claim key is no key, and a key no claim key', () => {
+  const [key, claim] = [createKey(), createKey('sgc')]
+  expect(parseKey(key.text)?.keyId).toBe(key.keyId)
+  expect(parseKey(claim.text, 'sgc')?.keyId).toBe(claim.keyId)
+  expect(parseKey(claim.text)).toBeUndefined()
+  expect(parseKey(key.text, 'sgc')).toBeUndefined()
+})

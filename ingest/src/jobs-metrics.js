@@ -1,4 +1,4 @@
-/** What is measured of work that was asked for: rewrites and deletions. */
+/** What is measured of what was asked for: rewrites, deletions, desired states. */
 
 /**
  * @typedef {object} MeasuredJobs
@@ -6,6 +6,7 @@
  * @property {Pick<import('./deletion/worker.js').DeletionWorker, 'counts' | 'active'>
  *   } deletionWorker
  * @property {Pick<import('./deletion/known.js').KnownDeletions, 'dropped'>} deletions
+ * @property {Pick<import('./sensors/desired.js').DesiredStates, 'counts'>} desired
  */
 
 /** @typedef {(name: string, help: string, value: () => number) => unknown} Define */
@@ -15,7 +16,7 @@
  * @param {Define} counter
  * @param {Define} gauge
  */
-export function registerJobs({ rewrites, deletionWorker, deletions }, counter, gauge) {
+export function registerJobs({ rewrites, deletionWorker, deletions, desired }, counter, gauge) {
   gauge('rewrites', 'rewrites into another retention class that are not over', () => {
     return rewrites.active
   })
@@ -41,4 +42,9 @@ export function registerJobs({ rewrites, deletionWorker, deletions }, counter, g
       return deletions.dropped
     },
   )
+  const { counts } = desired
+  counter('desired_published_total', 'desired states given to the broker', () => counts.published)
+  counter('desired_failures_total', 'times that all could not be published yet', () => {
+    return counts.failures
+  })
 }

@@ -5,6 +5,7 @@ import cluster from 'node:cluster'
 import { randomUUID } from 'node:crypto'
 import { hostname } from 'node:os'
 import { Database } from '@sandglass/common/database'
+import { DESIRED_LEVEL } from '@sandglass/common/desired'
 import { KeyStore } from '@sandglass/common/key-store'
 import { createRegistry } from '@sandglass/common/metrics'
 import { isLoopback, readOptions, requireLoopback, SettingError } from '@sandglass/common/options'
@@ -42,6 +43,7 @@ import { RuleStore } from './rules/store.js'
 import { webhook } from './rules/webhook.js'
 import { RuleWorker } from './rules/worker.js'
 import { BucketWidths, SAMPLE_MS } from './sensors/bucket-widths.js'
+import { DesiredStates } from './sensors/desired.js'
 import { repairLatest } from './sensors/repair-latest.js'
 import { runFirst } from './several.js'
 import { inside, outside } from './source.js'
@@ -150,8 +152,9 @@ function openSource({ pipeline: sink, statuses, memory, edgeNodes }, database, l
  * @param {{ contentType: string, metrics: () => Promise<string> }} what.metrics
  * @param {() => unknown} what.stats
  * @param {() => Health | Promise<Health>} what.health
+ * @param {DesiredStates} what.desired
  */
-function openHttp({ parts, storage, metrics, stats: tell, health }) {
+function openHttp({ parts, storage, metrics, stats: tell, health, desired }) {
   const { pipeline } = parts
   const accept = (/** @type {import('./message/message.js').Message} */ message) =>
     pipeline.accept(message)
@@ -160,6 +163,7 @@ function openHttp({ parts, storage, metrics, stats: tell, health }) {
     registry: metrics,
     health,
     stats: tell,
+    publishDesired: (id) => desired.publish(id),
     replay: (ids, retention) => replay(ids, { ...parts, reader: storage, accept, retention }),
     bodies: parts.memory.shares.bodies,
     bodyBytesMax: options.bodyBytesMax,
@@ -204,6 +208,7 @@ function reportsOf(measured) {
  * @param {import('./sensors/registry.js').Registry} parts.registry
  * @param {import('./rollup/slot-clock.js').SlotClock} parts.slotClock
  * @param {import('./deletion/known.js').KnownDeletions} parts.deletions
+ * @param {DesiredStates} parts.desired
  * @param {import('./write/rows.js').Rows} parts.rows
  * @param {import('./rules/watch.js').RuleWatch} parts.rules
  * @param {Storage} parts.storage
@@ -211,7 +216,7 @@ function reportsOf(measured) {
  * @param {import('pino').Logger} parts.logger
  */
 function buildWork({ registry, slotClock: clock, deletions: known, rows, rules, ...parts }) {
-  const { storage, keyspace, logger } = parts
+  const { storage, keyspace, logger, desired } = parts
   const store = createRollupStore(storage, keyspace)
   const rollups = new RollupWorker({ store, id: randomUUID(), clock, logger })
   const settled = {
@@ -228,6 +233,7 @@ function buildWork({ registry, slotClock: clock, deletions: known, rows, rules, 
       storage,
       keyspace,
       sensorOf: letterSensors(options.topicTemplates),
+      desired,
     }),
     rollups: store,
     clock,
@@ -300,6 +306,9 @@ async function serve({ logger, onStop }) {
     )
   }
   requireLoopback('--ingest-http', options.ingestHttp, options.allowRemote)
+  if (options.topicTemplates.touches(DESIRED_LEVEL) || options.lineTopic === DESIRED_LEVEL) {
+    throw new SettingError(`--topic-templates and --line-topic leave ${DESIRED_LEVEL}/… to us.`)
+  }
   if (options.topicTemplates.touches(options.lineTopic)) {
     throw new SettingError('--topic-templates and --line-topic share topics: change one of them.')
   }
@@ -323,9 +332,12 @@ async function serve({ logger, onStop }) {
     : []
   onStop('spools that were left', () => Promise.all(left.map(({ spool: one }) => one.close())))
 
-  const work = buildWork({ ...parts, storage, keyspace, logger })
-  const reports = reportsOf({ ...parts, ...source, ...work, database })
-  const http = openHttp({ parts, storage, ...reports })
+  const desired = new DesiredStates({ storage, keyspace, tell: source.retain, logger })
+  source.onReady(() => void desired.publishAll())
+  onStop('desired states', () => desired.stop())
+  const work = buildWork({ ...parts, storage, keyspace, desired, logger })
+  const reports = reportsOf({ ...parts, ...source, ...work, desired, database })
+  const http = openHttp({ parts, storage, desired, ...reports })
   onStop('http', () => http.close())
   await http.listen(options.ingestHttp)
 

@@ -39,6 +39,9 @@ import { HostState } from './sparkplug/host-state.js'
  * @property {() => Promise<string>} start  Begins to take messages; resolves to where.
  * @property {(holdMsMax: number) => Promise<void>} stop  Takes no more, and waits so many
  *   milliseconds at most for what is held.
+ * @property {(topic: string, payload: Buffer) => Promise<void>} retain  Publishes what is retained.
+ * @property {(call: () => void) => void} onReady  Has something called whenever the broker may have
+ *   forgotten what is retained: when it begins, or we are connected to it.
  * @property {MqttServer} [server]
  * @property {AnyBroker} [broker]
  * @property {External} [external]
@@ -80,12 +83,21 @@ export function inside({ memory, listens, identity, member, edgeNodes, host, ...
   // The broker of several processes hears it from one. When it stops, all connections end.
   const state = (member?.index ?? 0) === 0 ? stateOf(host) : undefined
   state?.begin(Date.now())
+  /** @type {() => void} */
+  let ready = () => {}
   return {
     broker,
     server,
+    async retain(/** @type {string} */ topic, /** @type {Buffer} */ payload) {
+      tell({ topic, payload, qos: 1, retain: true })
+    },
+    onReady(/** @type {() => void} */ call) {
+      ready = call
+    },
     async start() {
       await broker.start(server.sessions)
       if (state) tell(state.online)
+      if ((member?.index ?? 0) === 0) ready()
       /** @type {string[]} */
       const places = []
       for (const one of listens) {
@@ -131,6 +143,11 @@ export function outside({ sink, memory, client, options, edgeNodes, host, logger
   }
   return {
     external,
+    retain: (/** @type {string} */ topic, /** @type {Buffer} */ payload) =>
+      external.retain(topic, payload),
+    onReady(/** @type {() => void} */ call) {
+      external.onSubscribed = call
+    },
     async start() {
       external.start()
       return client.url

@@ -111,13 +111,14 @@ async function open() {
   const rewrites = { counts: { rows: 0, expired: 0, deleted: 0, failures: 0 }, active: 0 }
   const ruleParts = idleRules()
   const deletionWorker = { counts: { partitions: 0, failures: 0 }, active: 0 }
+  const desired = { counts: { published: 0, failures: 0 } }
+  const asked = { rewrites, deletionWorker, desired }
   const measured = {
     ...parts,
-    rollups,
-    rewrites,
-    deletionWorker,
-    widths,
+    ...asked,
     ...ruleParts,
+    rollups,
+    widths,
     database: { isUp: true },
   }
   const registry = createRegistry('sandglass_ingest_')

@@ -29,6 +29,7 @@ test('/stats and /metrics tell the same numbers, and they add up', async () => {
     rewrites,
     deletionWorker,
     ...ruleParts,
+    desired: { counts: { published: 0, failures: 0 } },
     widths,
     database: { isUp: true },
   }

@@ -47,6 +47,8 @@ export function createFakeStore({
   const sensors = new Map()
   /** What was asked for. @type {Map<string, import('../../src/rewrites.js').Rewrite>} */
   const rewrites = new Map()
+  /** @type {Map<string, import('../../src/store.js').Desired>} */
+  const wanted = new Map()
   /** What was asked for. @type {import('../../src/deletions.js').StoredDeletion[]} */
   const deletions = []
   /** Layouts of sensors that were registered. @type {Map<string, Layout[]>} */
@@ -160,6 +162,11 @@ export function createFakeStore({
     async hideSensor(one) {
       const sensor = sensors.get(one)
       if (sensor) sensor.hidden = true
+    },
+    desired: async (one) => wanted.get(one),
+    async putDesired(one, _name, state) {
+      if (state === null) wanted.delete(one)
+      else wanted.set(one, { state, changedMs: Date.now() })
     },
     deletions: async (one) => deletions.filter(({ sensorId }) => sensorId === one),
     deletion: async (one, its) =>

@@ -1,6 +1,7 @@
 /**
  * What a sensor has besides its measurements: its own row, when it came and went, what persons said
- * of its metrics, and its dead letters. All that was stored until a moment is deleted.
+ * of its metrics, what is desired of its device, and its dead letters. All that was stored until a
+ * moment is deleted.
  */
 
 import { deadLetterDay } from '@sandglass/common/measurement'
@@ -47,14 +48,17 @@ export class Belongings {
   #storage
   #cql
   #sensorOf
+  #desired
 
   /**
    * @param {object} parts
    * @param {import('../write/storage.js').Storage} parts.storage
    * @param {string} parts.keyspace
    * @param {import('./letters.js').SensorOfLetter} parts.sensorOf
+   * @param {Pick<import('../sensors/desired.js').DesiredStates, 'drop'>} parts.desired
    */
-  constructor({ storage, keyspace, sensorOf }) {
+  constructor({ storage, keyspace, sensorOf, desired }) {
+    this.#desired = desired
     this.#storage = storage
     this.#cql = statements(keyspace)
     this.#sensorOf = sensorOf
@@ -70,6 +74,7 @@ export class Belongings {
   async drop(sensorId, stampUs) {
     const stamp = Long.fromNumber(stampUs)
     await this.#storage.read(this.#cql.dropSensor, [stamp, sensorId])
+    await this.#desired.drop(sensorId, stampUs)
     for (const { metric } of await this.#storage.read(this.#cql.metrics, [sensorId])) {
       await this.#storage.read(this.#cql.dropSaid, [stamp, sensorId, metric])
     }

@@ -36,6 +36,9 @@ const REASONS = {
   142: 'another process has the same client id',
 }
 
+/** How long the broker may take to say that it has what is retained, in milliseconds. */
+const RETAIN_MS_MAX = 10_000
+
 /** @typedef {import('mqtt').IPublishPacket} Packet */
 /** @typedef {import('./acknowledgements.js').Stream} Stream */
 
@@ -161,6 +164,30 @@ export class BrokerClient {
    */
   publish(topic, payload, { qos = 0, retain = false } = {}) {
     if (this.#client.connected) this.#client.publish(topic, payload, { qos, retain })
+  }
+
+  /**
+   * Publishes something that is retained.
+   *
+   * @param {string} topic
+   * @param {Buffer} payload
+   * @throws {Error}  If the broker does not say in time that it has it.
+   */
+  async retain(topic, payload) {
+    if (!this.#client.connected) throw new Error('there is no connection to the broker')
+    /** @type {NodeJS.Timeout | undefined} */
+    let timer
+    const isLate = new Promise((_resolve, reject) => {
+      timer = setTimeout(() => reject(new Error('the broker does not answer')), RETAIN_MS_MAX)
+    })
+    try {
+      await Promise.race([
+        this.#client.publishAsync(topic, payload, { qos: 1, retain: true }),
+        isLate,
+      ])
+    } finally {
+      clearTimeout(timer)
+    }
   }
 
   /**

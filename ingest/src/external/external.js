@@ -86,6 +86,8 @@ export class External {
     this.retainedIgnored = 0
     /** Called when a connection by which messages came is closed. @type {() => void} */
     this.onClosed = () => {}
+    /** Called when messages can come. @type {() => void} */
+    this.onSubscribed = () => {}
     this.#sink = sink
     this.#session = session
     this.#logger = logger
@@ -127,6 +129,12 @@ export class External {
   /** @param {string} topic  @param {Buffer} payload */
   publish(topic, payload) {
     this.#client?.publish(topic, payload)
+  }
+
+  /** Publishes what is retained. @param {string} topic  @param {Buffer} payload */
+  async retain(topic, payload) {
+    if (!this.#client) throw new Error('there is no connection to the broker')
+    await this.#client.retain(topic, payload)
   }
 
   #readOn() {
@@ -172,6 +180,7 @@ export class External {
       this.isConnected = true
       this.#failure = ''
       this.#say(this.#state?.online)
+      this.onSubscribed()
       this.#logger.info({ broker: this.#session.clientId, topics: this.#filters }, 'subscribed')
     } catch (error) {
       if (this.#epoch !== epoch || this.#isStopping) return

@@ -21,6 +21,7 @@ import { deliver } from './delivery.js'
 /** Dead letters that one request replays. */
 const REPLAY_MAX = 1_000
 
+const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 const TIME_UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-1[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}$/i
 
 /** Refused items that an answer tells of. */
@@ -45,6 +46,8 @@ const REQUEST_LOOK_MS = 1_000
  * @param {{ contentType: string, metrics: () => Promise<string> }} parts.registry
  * @param {() => Health | Promise<Health>} parts.health  200 if `ok`, else 503.
  * @param {() => unknown} parts.stats
+ * @param {(sensorId: string) => Promise<void>} [parts.publishDesired]  What is desired
+ *   of a device.
  * @param {(ids: string[],
  *   retention?: string) => Promise<import('./replay.js').Replayed>} parts.replay
  * @param {MemoryShare} parts.bodies  In which bodies are counted.
@@ -115,6 +118,8 @@ export function buildHttp(parts) {
     return reply.send(await replay(ids, retentionOf(request)))
   })
 
+  if (parts.publishDesired) takeDesired(app, parts.publishDesired)
+
   // What Telegraf's outputs `influxdb_v2` and `influxdb` ask.
   app.get('/ping', async (_request, reply) => reply.code(204).send())
   for (const path of ['/api/v2/write', '/write']) {
@@ -133,6 +138,26 @@ export function buildHttp(parts) {
     })
   }
   return app
+}
+
+/**
+ * The api says whose desired state was changed; what it is now is in the database.
+ *
+ * @param {import('fastify').FastifyInstance} app
+ * @param {(sensorId: string) => Promise<void>} publish
+ */
+function takeDesired(app, publish) {
+  app.post('/v1/desired', async (/** @type {Request} */ request, reply) => {
+    const id = bytesOf(request).toString()
+    if (!UUID.test(id)) throw new PayloadError('json', 'the body must be the id of a sensor')
+    try {
+      await publish(id)
+    } catch (error) {
+      const { message } = /** @type {Error} */ (error)
+      throw new Problem('ingest-away', `it is not published: ${message}`)
+    }
+    return reply.code(204).send()
+  })
 }
 
 /** The class of sensors that register themselves by a request. @param {Request} request */

@@ -3,6 +3,7 @@
  * (`--require-keys`) everybody may do everything, and only this machine can connect.
  */
 
+import { desiredSensorOf, isDesiredTopic } from '@sandglass/common/desired'
 import { sensorId } from '@sandglass/common/sensor'
 
 /** @typedef {import('@sandglass/common/keys').Grant} Grant */
@@ -27,13 +28,14 @@ export const REFUSED = Object.freeze({
 
 /**
  * Whether a client with a key may publish on a topic: with the scope `write`, and a device only
- * what is its own.
+ * what is its own. What is desired of devices only the platform says.
  *
  * @param {Grant | undefined} grant  Undefined where no keys are required.
  * @param {string} topic
  * @param {Topics} topics
  */
 export function mayPublish(grant, topic, topics) {
+  if (isDesiredTopic(topic)) return false
   if (!grant) return true
   if (!grant.scopes.has('write')) return false
   return grant.sensorId === undefined || isOwn(grant.sensorId, topic, topics)
@@ -54,7 +56,7 @@ export function maySubscribe(grant, filter, topics) {
 
 /** @param {string} id  Of a sensor.  @param {string} topic  Or a filter.  @param {Topics} topics */
 function isOwn(id, topic, topics) {
-  const names = [topics.sensorOf(topic), topics.ownerOf(topic)]
+  const names = [topics.sensorOf(topic), topics.ownerOf(topic), desiredSensorOf(topic)]
   return names.some((name) => name !== undefined && sensorId(name) === id)
 }
 
