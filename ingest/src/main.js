@@ -38,9 +38,9 @@ import { RewriteStore } from './rewrite/store.js'
 import { RewriteWorker } from './rewrite/worker.js'
 import { createRollupStore } from './rollup/store.js'
 import { RollupWorker } from './rollup/worker.js'
+import { carriersOf } from './rules/carriers.js'
 import { Sender } from './rules/sender.js'
 import { RuleStore } from './rules/store.js'
-import { webhook } from './rules/webhook.js'
 import { RuleWorker } from './rules/worker.js'
 import { BucketWidths, SAMPLE_MS } from './sensors/bucket-widths.js'
 import { DesiredStates } from './sensors/desired.js'
@@ -66,7 +66,8 @@ const STOP_HOLD_MS_MAX = 5_000
  * @typedef {import('@sandglass/common/database').DatabaseOptions &
  *   import('./ingest.js').IngestLimits & import('./broker/server.js').ServerLimits &
  *   import('./external/settings.js').BrokerOptions &
- *   { topicTemplates: import('@sandglass/common/topics').Topics } &
+ *   { topicTemplates: import('@sandglass/common/topics').Topics, smtpUrl?: string,
+ *     mailFrom?: string } &
  *   Record<string, any>} IngestOptions
  */
 
@@ -211,12 +212,13 @@ function reportsOf(measured) {
  * @param {DesiredStates} parts.desired
  * @param {import('./write/rows.js').Rows} parts.rows
  * @param {import('./rules/watch.js').RuleWatch} parts.rules
+ * @param {import('./rules/mqtt.js').Publish} parts.publish
  * @param {Storage} parts.storage
  * @param {string} parts.keyspace
  * @param {import('pino').Logger} parts.logger
  */
 function buildWork({ registry, slotClock: clock, deletions: known, rows, rules, ...parts }) {
-  const { storage, keyspace, logger, desired } = parts
+  const { storage, keyspace, logger, desired, publish } = parts
   const store = createRollupStore(storage, keyspace)
   const rollups = new RollupWorker({ store, id: randomUUID(), clock, logger })
   const settled = {
@@ -253,6 +255,7 @@ function buildWork({ registry, slotClock: clock, deletions: known, rows, rules, 
       owns: settled.owns,
       clock,
       logger,
+      carriers: carriersOf({ options, env: process.env, publish }),
     }),
   }
 }
@@ -263,14 +266,15 @@ function buildWork({ registry, slotClock: clock, deletions: known, rows, rules, 
  * @param {RuleStore} parts.store
  * @param {(shard: number) => boolean} parts.owns
  * @param {import('./rollup/slot-clock.js').SlotClock} parts.clock
+ * @param {ReturnType<typeof carriersOf>} parts.carriers
  * @param {import('pino').Logger} parts.logger
  */
-function buildRules({ rules: watch, ...parts }) {
+function buildRules({ rules: watch, carriers, ...parts }) {
   watch.prepare()
   const now = () => parts.clock.wallNow()
   return {
     ruleWorker: new RuleWorker({ ...parts, watch, sleep: sleepMs }),
-    sender: new Sender({ ...parts, carriers: { webhook }, now, sleep: sleepMs }),
+    sender: new Sender({ ...parts, carriers, now, sleep: sleepMs }),
   }
 }
 
@@ -335,7 +339,8 @@ async function serve({ logger, onStop }) {
   const desired = new DesiredStates({ storage, keyspace, tell: source.retain, logger })
   source.onReady(() => void desired.publishAll())
   onStop('desired states', () => desired.stop())
-  const work = buildWork({ ...parts, storage, keyspace, desired, logger })
+  const { publish } = source
+  const work = buildWork({ ...parts, publish, storage, keyspace, desired, logger })
   const reports = reportsOf({ ...parts, ...source, ...work, desired, database })
   const http = openHttp({ parts, storage, desired, ...reports })
   onStop('http', () => http.close())

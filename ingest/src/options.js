@@ -47,6 +47,16 @@ function brokerUrl(text) {
   return text
 }
 
+/** @param {string} text */
+function smtpUrl(text) {
+  const { username, password, pathname } = new URL(url('smtp:', 'smtps:')(text))
+  if (username || password) {
+    throw new SettingError('Give name and password as SMTP_USERNAME and SMTP_PASSWORD.')
+  }
+  if (pathname.length > 1) throw new SettingError('Give smtp://HOST:PORT or smtps://…')
+  return text
+}
+
 /** The name of a group that shares a subscription [MQTT-4.8.2-1]. @param {string} text */
 function shareName(text) {
   if (/[/+#]/.test(text)) throw new SettingError('Give a name without /, + and #.')
@@ -227,6 +237,12 @@ export const options = [
     default: `${SETTLE_MS / 1000}`,
     parse: integer(1, 86_400),
   },
+  {
+    flag: '--smtp-url <url>',
+    help: 'the mail server that alerts are sent by, smtp:// or smtps:// (TLS from the start)',
+    parse: smtpUrl,
+  },
+  { flag: '--mail-from <address>', help: 'whom these mails are from' },
   ...databaseOptions,
   requireKeys,
   allowRemote,

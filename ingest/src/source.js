@@ -42,6 +42,8 @@ import { HostState } from './sparkplug/host-state.js'
  * @property {(topic: string, payload: Buffer) => Promise<void>} retain  Publishes what is retained.
  * @property {(call: () => void) => void} onReady  Has something called whenever the broker may have
  *   forgotten what is retained: when it begins, or we are connected to it.
+ * @property {(topic: string, payload: Buffer) => Promise<void>} publish  A message of our own, at
+ *   QoS 1; rejects if the broker does not have it.
  * @property {MqttServer} [server]
  * @property {AnyBroker} [broker]
  * @property {External} [external]
@@ -93,6 +95,12 @@ export function inside({ memory, listens, identity, member, edgeNodes, host, ...
     },
     onReady(/** @type {() => void} */ call) {
       ready = call
+    },
+    /** @type {Source['publish']} */
+    async publish(topic, payload) {
+      // It would wait in memory for subscribers that are slow.
+      if (broker.isFull) throw new Error('subscribers are too slow')
+      tell({ topic, payload, qos: 1, retain: false })
     },
     async start() {
       await broker.start(server.sessions)
@@ -148,6 +156,9 @@ export function outside({ sink, memory, client, options, edgeNodes, host, logger
     onReady(/** @type {() => void} */ call) {
       external.onSubscribed = call
     },
+    publish: /** @type {Source['publish']} */ (
+      (topic, payload) => external.deliver(topic, payload)
+    ),
     async start() {
       external.start()
       return client.url

@@ -10,6 +10,7 @@ import { maximum } from './steps/maximum.js'
 import { queryable } from './steps/queryable.js'
 import { reads } from './steps/reads.js'
 import { comeBack } from './steps/return.js'
+import { rules } from './steps/rules.js'
 import { soak } from './steps/soak.js'
 import { flatReads, manySstables, ycsb } from './steps/stored.js'
 
@@ -92,6 +93,11 @@ Nothing on this machine acknowledges durable messages sooner.`,
     name: 'queryable',
     title: 'From publish to queryable, while 10,000 messages/s come in',
     run: queryable,
+  },
+  {
+    name: 'rules',
+    title: 'An alert rule about 10,000 sensors, and none, by turns, while 4,000 messages/s come in',
+    run: rules,
   },
   { name: 'reads', title: 'REST reads, while 2,000 messages/s come in', run: reads },
   {

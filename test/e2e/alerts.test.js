@@ -1,5 +1,6 @@
 // Alerts are told once, whatever is killed or away: values become alerts, alerts reach a receiver.
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
+import mqtt from 'mqtt'
 import { startReceiver } from '../support/receiver.js'
 import { publishAll } from '../support/rest.js'
 import { startStack } from '../support/stack.js'
@@ -11,6 +12,11 @@ let stack
 /** @type {Awaited<ReturnType<typeof startReceiver>>} */
 let receiver
 let receiverId = ''
+let topicId = ''
+/** @type {import('mqtt').MqttClient} */
+let subscriber
+/** @type {any[]} */
+const published = []
 
 /** Longer than a process that was killed counts as alive. */
 const WAIT = { deadlineMs: 90_000, everyMs: 100 }
@@ -25,9 +31,15 @@ beforeAll(async () => {
     url: receiver.url,
   })
   receiverId = made.id
+  const topic = { name: 'panel', kind: 'mqtt', topic: 'alerts/panel' }
+  topicId = (await send('POST', '/v1/receivers', topic)).id
+  subscriber = await mqtt.connectAsync(stack.mqttUrl)
+  subscriber.on('message', (_, payload) => published.push(JSON.parse(payload.toString())))
+  await subscriber.subscribeAsync('alerts/#', { qos: 1 })
   receiver.answers.secret = made.secret
 }, 60_000)
 afterAll(async () => {
+  await subscriber?.endAsync(true)
   await stack?.end()
   await receiver?.away()
 })
@@ -90,6 +102,7 @@ test('a value above the limit is told, and that it is right again, once each', a
     metric: 'heat',
     above: 80,
     clear: 75,
+    receivers: [receiverId, topicId],
   })
   const t = Date.now()
   await publish('boiler', 70, t)
@@ -99,6 +112,7 @@ test('a value above the limit is told, and that it is right again, once each', a
   await publish('boiler', 92, t + 3)
   await publish('boiler', 74, t + 4)
   await told('boiler', ['fired', 'resolved'])
+  await until('the subscriber heard', () => published.length === 2)
   // Late values change nothing.
   await publish('boiler', 99, t + 2)
   await publish('boiler', 99, t - 5_000)
@@ -114,12 +128,34 @@ test('a value above the limit is told, and that it is right again, once each', a
     resolved: t + 4,
     why: 'values',
   })
-  expect(alert.told.map((/** @type {any} */ one) => [one.change, one.state])).toEqual([
-    ['fired', 'delivered'],
-    ['resolved', 'delivered'],
+  const toldTo = (/** @type {string} */ id) =>
+    alert.told
+      .filter((/** @type {any} */ one) => one.receiver === id)
+      .map((/** @type {any} */ one) => [one.change, one.state])
+  for (const id of [receiverId, topicId]) {
+    expect(toldTo(id)).toEqual([
+      ['fired', 'delivered'],
+      ['resolved', 'delivered'],
+    ])
+  }
+  const types = published.map(({ type, data }) => [type, data.sensor.name])
+  expect(types).toEqual([
+    ['alert.fired', 'boiler'],
+    ['alert.resolved', 'boiler'],
   ])
   await dropRule(rule)
 }, 60_000)
+
+test('a test reaches the receivers of a rule', async () => {
+  const rule = { name: 'tested', kind: 'silence', for_s: 3_600, sensors: ['none'] }
+  const { id } = await send('POST', '/v1/rules', { ...rule, receivers: [receiverId, topicId] })
+  const { notifications } = await send('POST', `/v1/rules/${id}/test`)
+  const heard = () => [...receiver.taken, ...published].filter(({ type }) => type === 'alert.test')
+  await until('both heard it', () => heard().length === 2)
+  expect(new Set(heard().map((one) => one.id))).toEqual(
+    new Set(notifications.map((/** @type {any} */ one) => one.id)),
+  )
+})
 
 test('a rule about a type judges the values that were there before it', async () => {
   await send('POST', '/v1/sensors', { name: 'pump-1', type: 'pump', tags: { site: 'A' } })

@@ -23,6 +23,7 @@ const NEEDS = {
   'quick-start.md': ['mosquitto_pub'],
   'connect-a-device.md': ['mosquitto_pub', 'openssl', 'python3', 'paho_mqtt'],
   'integrations.md': ['mosquitto_pub'],
+  'alerts.md': ['jq', 'mosquitto_pub'],
   'moving.md': ['jq'],
   'query.md': ['jq', 'python3', 'cqlsh'],
   'monitor.md': ['jq', 'prometheus', 'promtool'],

@@ -167,13 +167,14 @@ export class BrokerClient {
   }
 
   /**
-   * Publishes something that is retained.
+   * Publishes at QoS 1, and waits for the acknowledgement.
    *
    * @param {string} topic
    * @param {Buffer} payload
+   * @param {{ retain: boolean }} how
    * @throws {Error}  If the broker does not say in time that it has it.
    */
-  async retain(topic, payload) {
+  async deliver(topic, payload, { retain }) {
     if (!this.#client.connected) throw new Error('there is no connection to the broker')
     /** @type {NodeJS.Timeout | undefined} */
     let timer
@@ -181,10 +182,7 @@ export class BrokerClient {
       timer = setTimeout(() => reject(new Error('the broker does not answer')), RETAIN_MS_MAX)
     })
     try {
-      await Promise.race([
-        this.#client.publishAsync(topic, payload, { qos: 1, retain: true }),
-        isLate,
-      ])
+      await Promise.race([this.#client.publishAsync(topic, payload, { qos: 1, retain }), isLate])
     } finally {
       clearTimeout(timer)
     }

@@ -134,7 +134,14 @@ export class External {
   /** Publishes what is retained. @param {string} topic  @param {Buffer} payload */
   async retain(topic, payload) {
     if (!this.#client) throw new Error('there is no connection to the broker')
-    await this.#client.retain(topic, payload)
+    await this.#client.deliver(topic, payload, { retain: true })
+  }
+
+  /** Publishes at QoS 1; rejects if the broker has not taken it. */
+  /** @param {string} topic  @param {Buffer} payload */
+  async deliver(topic, payload) {
+    if (!this.#client) throw new Error('there is no connection to the broker')
+    await this.#client.deliver(topic, payload, { retain: false })
   }
 
   #readOn() {

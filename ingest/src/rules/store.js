@@ -82,6 +82,7 @@ function statements(keyspace) {
     ofType: `SELECT metric, ${METADATA_FIELDS.join(', ')} FROM ${keyspace}.type_metric
              WHERE type = ?`,
     latest: `SELECT metric, ts, received FROM ${keyspace}.latest WHERE sensor_id = ?`,
+    newest: `SELECT sensor_id, metric, ts, kind, v, i, b FROM ${keyspace}.latest`,
     silence: `SELECT until FROM ${keyspace}.rule_silence
               WHERE rule_id = ? AND sensor_id = ? AND metric = ?`,
     setState: `INSERT INTO ${keyspace}.rule_state (shard, sensor_id, metric, rule_id, phase, state)
@@ -264,15 +265,28 @@ export class RuleStore {
     }
   }
 
+  /** The newest numbers of all sensors, as `latest` has them. */
+  async *newest() {
+    for await (const row of this.#storage.pages(this.#cql.newest)) {
+      const value = row.ts ? numberOf(rowValue(/** @type {any} */ (row))) : undefined
+      if (value === undefined) continue
+      const sensorId = /** @type {string} */ (row.sensor_id.toString())
+      yield { sensorId, metric: row.metric, timeMs: row.ts.getTime(), value }
+    }
+  }
+
   /** When something of each metric was received last. @param {string} sensorId */
   async received(sensorId) {
     const rows = await this.#read(this.#cql.latest, [sensorId])
     return new Map(
       rows
         .filter(({ ts }) => ts)
-        .map(({ metric, ts, received }) => [
-          /** @type {string} */ (metric),
-          { timeMs: ts.getTime(), receivedMs: (received ?? ts).getTime() },
+        .map((row) => [
+          /** @type {string} */ (row.metric),
+          {
+            timeMs: /** @type {number} */ (row.ts.getTime()),
+            receivedMs: /** @type {number} */ ((row.received ?? row.ts).getTime()),
+          },
         ]),
     )
   }

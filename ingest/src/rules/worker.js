@@ -5,7 +5,8 @@
  */
 
 import { ROLLUP_SHARDS, shardOf } from '@sandglass/common/rollup'
-import { isWatching, watchesSensor } from '@sandglass/common/rules/rule'
+import { isWrong, limitsOf } from '@sandglass/common/rules/check'
+import { isWatching, watchesMetric, watchesSensor } from '@sandglass/common/rules/rule'
 import { RULE_MARK_TTL_S, RULE_SLOT_MS } from '@sandglass/common/rules/tables'
 import { awayFor, Evaluation, SETTLE_MS, sooner } from './evaluation.js'
 import { ruleSlotOf, SLOTS_AT_ONCE } from './store.js'
@@ -42,6 +43,15 @@ const RETRY_MS = 1_000
 /** @typedef {import('./store.js').Progress} Progress */
 /** @typedef {import('@sandglass/common/rules/rule').Rule} Rule */
 /** @typedef {{ sensorId: string, metric: string, fromMs: number, dueMs: number }} Due */
+
+/** What is expected of a metric is not known here. @param {Rule} rule  @param {number} value */
+function mayBeWrong(rule, value) {
+  if (rule.kind === 'range') return true
+  // The next value tells the first rate.
+  if (rule.kind === 'rate') return false
+  const limits = limitsOf(rule, { min: undefined, max: undefined })
+  return limits !== undefined && isWrong(limits, value)
+}
 
 export class RuleWorker {
   counts = { evaluations: 0, fired: 0, resolved: 0, failures: 0 }
@@ -278,6 +288,8 @@ export class RuleWorker {
     const hasFresh = fresh.some((rule) => progresses.some((progress) => isFresh(progress, rule)))
     /** @type {Map<string, Rule[]>} */
     const watched = new Map()
+    /** @type {Map<string, Rule[]>} */
+    const wanted = new Map()
     if (hasFresh || silences.length > 0) {
       for await (const { id, words } of this.#store.sensors()) {
         const progress = this.#progress.get(shardOf(id))
@@ -285,10 +297,11 @@ export class RuleWorker {
         const isOf = (/** @type {Rule} */ rule) => watchesSensor(rule, id, words)
         const listening = silences.filter(isOf)
         if (listening.length > 0) watched.set(id, listening)
-        const wanted = fresh.filter((rule) => isFresh(progress, rule) && isOf(rule))
-        if (wanted.length > 0) await this.#lookAtNewest(id, wanted)
+        const judging = fresh.filter((rule) => isFresh(progress, rule) && isOf(rule))
+        if (judging.length > 0) wanted.set(id, judging)
       }
     }
+    await this.#lookAtNewest(wanted)
     const isOther = key !== this.#scannedRules
     const before = this.#silences
     this.#silences = new Map()
@@ -313,12 +326,17 @@ export class RuleWorker {
     }
   }
 
-  /** @param {string} sensorId  @param {Rule[]} rules */
-  async #lookAtNewest(sensorId, rules) {
-    const newest = await this.#store.received(sensorId)
-    for (const [metric, { timeMs }] of newest) {
-      if (!rules.some((rule) => rule.metric === undefined || rule.metric === metric)) continue
-      await this.#evaluate(sensorId, metric, timeMs)
+  /**
+   * Evaluates series whose newest value may be wrong by a rule that is new.
+   *
+   * @param {ReadonlyMap<string, Rule[]>} wanted  By sensor.
+   */
+  async #lookAtNewest(wanted) {
+    if (wanted.size === 0) return
+    for await (const { sensorId, metric, timeMs, value } of this.#store.newest()) {
+      const rules = wanted.get(sensorId) ?? []
+      const isWanted = rules.some((rule) => watchesMetric(rule, metric) && mayBeWrong(rule, value))
+      if (isWanted) await this.#evaluate(sensorId, metric, timeMs)
     }
   }
 

@@ -1,0 +1,266 @@
+// Notifications are told until they are taken: pauses, order, refusals, and the ways to receivers.
+import { createServer } from 'node:http'
+import { afterEach, describe, expect, test } from '@jest/globals'
+import { newSecret } from '@sandglass/common/rules/receiver'
+import { notificationBody } from '@sandglass/common/rules/text'
+import pino from 'pino'
+import { SMTPServer } from 'smtp-server'
+import { carriersOf } from '../src/rules/carriers.js'
+import { Refused, Sender } from '../src/rules/sender.js'
+import { until } from './support/ingest.js'
+
+const logger = pino({ level: 'silent' })
+const ALERT = '01a20967-3471-8438-8fdc-6bd5e4e66613'
+
+/** @param {string} id  @param {object} [more] */
+const notification = (id, more) => ({
+  id,
+  createdMs: 0,
+  receiverId: 'duty',
+  alertId: ALERT,
+  change: 'fired',
+  body: JSON.stringify(
+    notificationBody({
+      change: 'fired',
+      timeMs: 5,
+      alertId: ALERT,
+      firedMs: 5,
+      rule: { id: 'r', name: 'hot', kind: 'threshold', severity: 'critical' },
+      sensor: { id: 's', name: 'boiler' },
+      metric: 'heat',
+      value: 91,
+      text: 'heat of boiler is 91, above 80',
+    }),
+  ),
+  ...more,
+})
+
+/** A queue in memory, and a clock that a test moves. */
+class Life {
+  nowMs = 0
+  /** @type {Map<string, any>} */
+  rows = new Map()
+  /** @type {{ id: string, atMs: number }[]} */
+  sent = []
+  /** @type {any[]} */
+  told = []
+  /** @type {(what: any) => void} */
+  answer = () => {}
+  isDatabaseAway = false
+  /** @type {Sender} */
+  sender
+
+  constructor() {
+    this.sender = this.start()
+  }
+
+  /** A process that knows nothing yet. */
+  start() {
+    const life = this
+    const store = {
+      versions: async () => new Map([[0, life.nowMs]]),
+      async notifications(/** @type {number} */ shard) {
+        if (life.isDatabaseAway) throw new Error('away')
+        return shard === 0 ? [...life.rows.values()] : []
+      },
+      receivers: async () => new Map(['duty', 'night'].map((id) => [id, { id, kind: 'test' }])),
+      async forget(/** @type {number} */ _, /** @type {string} */ id) {
+        if (life.isDatabaseAway) throw new Error('away')
+        life.rows.delete(id)
+      },
+      noteTold: async (/** @type {any[]} */ ...what) => life.told.push(what),
+      noteReceiver: async () => {},
+    }
+    const carrier = {
+      async send(/** @type {any} */ _, /** @type {any} */ what) {
+        life.sent.push({ id: what.id, atMs: life.nowMs })
+        life.answer(what)
+      },
+    }
+    this.sender = new Sender({
+      store: /** @type {any} */ (store),
+      owns: () => true,
+      carriers: { test: carrier },
+      now: () => life.nowMs,
+      logger,
+      sleep: () => new Promise((resolve) => setTimeout(resolve, 1)),
+    })
+    return this.sender
+  }
+
+  /** @param {number} untilMs  @param {number} [stepMs] */
+  async pass(untilMs, stepMs = 500) {
+    for (; this.nowMs < untilMs; this.nowMs += stepMs) await this.sender.turn().catch(() => {})
+  }
+}
+
+describe('a notification', () => {
+  test('is told once to a receiver that is away for an hour, with restarts meanwhile', async () => {
+    const life = new Life()
+    for (let n = 0; n < 50; n++) life.rows.set(`${n}`, notification(`${n}`, { createdMs: n }))
+    let isAway = true
+    /** @type {string[]} */
+    const taken = []
+    life.answer = ({ id }) => {
+      if (isAway) throw new Error('ECONNREFUSED')
+      taken.push(id)
+    }
+    for (let minute = 0; minute < 60; minute += 20) {
+      await life.pass((minute + 20) * 60_000)
+      life.start()
+    }
+    // Not all of them ask again and again: one does, at most once a minute after a while.
+    expect(life.sent.length).toBeLessThan(100)
+    expect(life.rows.size).toBe(50)
+    isAway = false
+    const beforeMs = life.nowMs
+    await life.pass(beforeMs + 61_000)
+    life.start()
+    await life.pass(life.nowMs + 120_000)
+    // Of one alert one after another, in order.
+    expect(taken).toEqual(Array.from({ length: 50 }, (_, n) => `${n}`))
+    expect(life.rows.size).toBe(0)
+    expect(life.told).toHaveLength(50)
+  }, 30_000)
+
+  test('that is refused waits alone, and what ends an alert waits for what began it', async () => {
+    const life = new Life()
+    const other = '01a20967-3471-8438-8fdc-6bd5e4e66614'
+    life.rows.set('began', notification('began'))
+    life.rows.set('ended', notification('ended', { change: 'resolved', createdMs: 1 }))
+    life.rows.set('other', notification('other', { alertId: other, createdMs: 2 }))
+    life.answer = ({ id }) => {
+      if (id === 'began') throw new Refused('it answers 400')
+    }
+    await life.pass(5_000)
+    expect([...life.rows.keys()]).toEqual(['began', 'ended'])
+    life.answer = () => {}
+    await life.pass(20_000)
+    expect(life.rows.size).toBe(0)
+    const ids = life.sent.map(({ id }) => id)
+    expect(ids.indexOf('ended')).toBe(ids.length - 1)
+  })
+
+  test('that was taken is not told again while the database is away', async () => {
+    const life = new Life()
+    life.rows.set('one', notification('one'))
+    life.answer = () => {
+      life.isDatabaseAway = true
+    }
+    await life.pass(10_000)
+    life.isDatabaseAway = false
+    await until(() => life.rows.size === 0)
+    expect(life.sent).toHaveLength(1)
+  })
+
+  test('is given up after three days, and counted', async () => {
+    const life = new Life()
+    life.rows.set('one', notification('one'))
+    life.answer = () => {
+      throw new Error('ECONNREFUSED')
+    }
+    await life.pass(3 * 86_400_000 + 120_000, 30_000)
+    expect(life.rows.size).toBe(0)
+    expect(life.sender.counts.givenUp).toBe(1)
+    expect(life.told[0][3]).toMatchObject({ state: 'given up', error: 'ECONNREFUSED' })
+  }, 60_000)
+})
+
+describe('a webhook', () => {
+  /** @type {import('node:http').Server} */
+  let server
+  afterEach(() => {
+    server.closeAllConnections()
+    server.close()
+  })
+
+  /** @param {import('node:http').RequestListener} listener */
+  async function urlOf(listener) {
+    server = createServer(listener)
+    await new Promise((resolve) => server.listen(0, '127.0.0.1', () => resolve(undefined)))
+    return `http://127.0.0.1:${/** @type {any} */ (server.address()).port}/`
+  }
+  const { webhook } = carriersOf({ options: {}, env: {}, publish: async () => {} })
+
+  test.each([
+    [200, undefined],
+    [302, Refused],
+    [404, Refused],
+    [429, Error],
+    [500, Error],
+  ])('that answers %d', async (status, error) => {
+    let asked = 0
+    const url = await urlOf((_, response) => {
+      asked++
+      response.writeHead(status, { location: '/elsewhere' }).end('x'.repeat(100_000))
+    })
+    const receiver = {
+      id: 'duty',
+      kind: /** @type {const} */ ('webhook'),
+      name: 'd',
+      url,
+      secret: newSecret(),
+    }
+    const sending = webhook?.send(receiver, notification('one'), 1_000)
+    if (error === undefined) await sending
+    else await expect(sending).rejects.toThrow(error)
+    expect(asked).toBe(1)
+  })
+})
+
+test('a mail says what happened, in words, with the id of the notification', async () => {
+  /** @type {{ to: string[], text: string, user: string }[]} */
+  const mails = []
+  let to = /** @type {string[]} */ ([])
+  let isRefusing = false
+  const server = new SMTPServer({
+    authOptional: true,
+    disabledCommands: ['STARTTLS'],
+    onRcptTo({ address }, _, done) {
+      if (isRefusing) return done(new Error('no such mailbox'))
+      to.push(address)
+      done()
+    },
+    onData(stream, _, done) {
+      let text = ''
+      stream.on('data', (chunk) => {
+        text += chunk
+      })
+      stream.on('end', () => {
+        mails.push({ to, text, user: '' })
+        to = []
+        done()
+      })
+    },
+  })
+  await new Promise((resolve) => server.listen(0, '127.0.0.1', () => resolve(undefined)))
+  const { port } = /** @type {any} */ (server.server.address())
+  const options = { smtpUrl: `smtp://127.0.0.1:${port}`, mailFrom: 'sandglass@example.com' }
+  const { mail } = carriersOf({ options, env: {}, publish: async () => {} })
+  const receiver = {
+    id: 'duty',
+    kind: /** @type {const} */ ('mail'),
+    name: 'd',
+    to: ['ops@example.com', 'night@example.com'],
+  }
+  await mail?.send(receiver, notification('one'), 1_000)
+  expect(mails).toHaveLength(1)
+  expect(mails[0].to).toEqual(receiver.to)
+  for (const line of [
+    'Subject: [fired] hot: heat of boiler is 91, above 80',
+    'Message-ID: <one@sandglass>',
+    'X-Sandglass-Notification: one',
+    'Sensor: boiler, heat',
+    'Value: 91',
+  ]) {
+    expect(mails[0].text).toContain(line)
+  }
+  isRefusing = true
+  await expect(mail?.send(receiver, notification('two'), 1_000)).rejects.toThrow()
+  // A password does not travel without TLS.
+  const env = { SMTP_USERNAME: 'u', SMTP_PASSWORD: 'secret' }
+  const careful = carriersOf({ options, env, publish: async () => {} })
+  await expect(careful.mail?.send(receiver, notification('three'), 1_000)).rejects.toThrow(/TLS/)
+  expect(mails).toHaveLength(1)
+  await new Promise((resolve) => server.close(() => resolve(undefined)))
+})
