@@ -65,8 +65,10 @@ test('a rule is made, replaced, silenced and deleted; what is wrong is named', a
     const { status, body } = await send('POST', '/v1/rules', { ...HOT, ...change })
     expect([change, status, body.parameter]).toEqual([change, 400, field])
   }
-  const past = await send('POST', `${path}/silence`, { until: '2020-01-01' })
-  expect([past.status, past.body.parameter]).toEqual([400, 'until'])
+  for (const wrong of ['2020-01-01', '2099-01-01']) {
+    const { status, body } = await send('POST', `${path}/silence`, { until: wrong })
+    expect([wrong, status, body.parameter]).toEqual([wrong, 400, 'until'])
+  }
   expect((await send('GET', '/v1/rules')).body.items).toHaveLength(1)
   expect((await send('DELETE', path)).status).toBe(204)
   expect((await send('GET', path)).status).toBe(404)

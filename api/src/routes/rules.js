@@ -2,6 +2,7 @@
 
 import { randomUUID } from 'node:crypto'
 import { invalid, Problem } from '@sandglass/common/problem'
+import { ALERT_TTL_S } from '@sandglass/common/rules/alert'
 import { checkRule, RULES_MAX } from '@sandglass/common/rules/rule'
 import { notificationBody } from '@sandglass/common/rules/text'
 import { withinDeadline } from '../deadline.js'
@@ -13,6 +14,9 @@ import { parseTime } from '../time.js'
 /** @typedef {{ Params: { rule: string } }} One */
 /** @typedef {{ Body: RuleBody }} Post */
 /** @typedef {One & { Body: { until: string | null } }} Silence */
+
+/** Longest silence, in milliseconds: as long as an alert is kept. */
+const SILENCE_MS_MAX = ALERT_TTL_S * 1000
 
 /** @param {Rule} stored */
 function presentRule({ changedMs, silencedMs, isDeleted: _, ids: __, ...shown }) {
@@ -32,7 +36,11 @@ function presentRule({ changedMs, silencedMs, isDeleted: _, ids: __, ...shown })
 export function silencedUntil(until) {
   if (until === null) return 0
   const untilMs = parseTime('until', until)
-  if (untilMs <= Date.now()) throw invalid('until', 'must be a time to come, or null')
+  const nowMs = Date.now()
+  if (untilMs <= nowMs) throw invalid('until', 'must be a time to come, or null')
+  if (untilMs > nowMs + SILENCE_MS_MAX) {
+    throw invalid('until', 'must be within 400 days: switch the rule off instead')
+  }
   return untilMs
 }
 
