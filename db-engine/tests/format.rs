@@ -4,10 +4,10 @@
 
 use sandglass_db::{
     commitlog::{
-        CommitLog, EntryKind, LogConfig, Preparation, Sector, SectorId, SegmentId, entries,
-        read_sector,
+        CommitLog, EntryKind, LARGE_WRITE_BYTES, LogConfig, Preparation, Sector, SectorId,
+        SegmentId, entries, read_sector,
     },
-    io::{FileId, Operation, Outcome},
+    io::{FileId, Operation, Outcome, TimeSlice},
     mutation::{Builder, TableNumber, Write, token},
 };
 
@@ -65,11 +65,19 @@ fn a_segment_of_the_log_is_as_documented() {
     let mut log = CommitLog::new(
         1,
         0,
-        LogConfig { segment_bytes, bytes_max: 1 << 30, staged_bytes_max: 1 << 20 },
+        LogConfig {
+            segment_bytes,
+            bytes_max: 1 << 30,
+            staged_bytes_max: 1 << 20,
+            large_bytes: LARGE_WRITE_BYTES,
+        },
         prepared,
     );
     log.stage_write(0, &mutation()).unwrap();
-    let Operation::Write { buffer, .. } = log.submit().unwrap().operation else { panic!() };
+    let Operation::Write { buffer, .. } = log.submit(&mut TimeSlice::endless()).unwrap().operation
+    else {
+        panic!()
+    };
     let block = buffer.as_slice();
     let header = bytes(
         "dc c2 7a 86  00 00 00 00  01 00 00 00 00 00 00 00  00 00  01 00  35 00 00 00

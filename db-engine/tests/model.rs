@@ -140,7 +140,7 @@ impl Test {
 
     fn write(&mut self, table: TableNumber, key: u64, ck: u64) {
         let bytes = self.mutation(table, key, ck);
-        self.wait_for(self.owner(key), |store| store.write(WRITE, &bytes));
+        self.wait_for(self.owner(key), |store| store.take_write(WRITE, &mut bytes.clone()));
     }
 
     /// Writes to partitions of several shards, all or none: once the intent is durable a power cut
@@ -156,7 +156,7 @@ impl Test {
         }
         let all: Vec<u8> = parts.iter().flat_map(|(_, bytes)| bytes.clone()).collect();
         let keeper = self.owner(parts[0].0);
-        self.wait_for(keeper, |store| store.write_intent(INTENT, &all));
+        self.wait_for(keeper, |store| store.take_intent(INTENT, &mut all.clone()));
         for (key, bytes) in parts {
             if self.random.percent(10) {
                 return self.reopen(true);

@@ -3,42 +3,13 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use super::{
-    ENTRY_HEADER_BYTES, EntryKind, FILL_BYTES, LogBlock, Preparation, PreparedSegment, SegmentId,
-    preparation::beginning_bytes,
-    sector::{BLOCK_SECTORS_MAX, SECTOR_PAYLOAD_BYTES, padded},
+    ENTRY_HEADER_BYTES, EntryKind, FILL_BYTES, LogBlock, LogConfig, Preparation, PreparedSegment,
+    SegmentId, preparation::beginning_bytes, sector::padded,
 };
-use crate::io::{Buffer, FileId, Operation};
+use crate::io::{Buffer, FileId, Operation, SECTOR_BYTES, TimeSlice};
 
 /// Bytes that an entry adds to a block besides its mutations, at most.
 const ENTRY_OVERHEAD_BYTES: usize = ENTRY_HEADER_BYTES + size_of::<u64>();
-
-/// Limits of a commit log.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LogConfig {
-    /// Bytes of one segment; a multiple of [`crate::io::ALIGNMENT`], and eight times that at least.
-    /// A block has at most half of it and a write a quarter, so that what is staged always fits
-    /// into an empty segment.
-    pub segment_bytes: u64,
-    /// Bytes of all segments beyond which a released one is removed and not kept for its space.
-    pub bytes_max: u64,
-    /// Bytes that are staged at most, unless it is one write alone that has more.
-    pub staged_bytes_max: usize,
-}
-
-impl LogConfig {
-    /// The most bytes of mutations in one write.
-    #[must_use]
-    pub fn write_bytes_max(&self) -> usize {
-        usize::try_from(self.segment_bytes / 4).unwrap_or(usize::MAX)
-    }
-
-    /// The most bytes that one block can take.
-    #[must_use]
-    pub fn block_bytes_max(&self) -> usize {
-        let half = usize::try_from(self.segment_bytes / 2).unwrap_or(usize::MAX);
-        half.min(BLOCK_SECTORS_MAX / 2 * SECTOR_PAYLOAD_BYTES)
-    }
-}
 
 /// Why something was not staged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,6 +40,17 @@ pub struct Submitted {
     pub close: Option<FileId>,
 }
 
+/// A block that is being made ready for the device.
+#[derive(Debug)]
+struct Encoding {
+    file: FileId,
+    offset: u64,
+    buffer: Buffer,
+    /// How many of its sectors are in the buffer.
+    sectors: usize,
+    close: Option<FileId>,
+}
+
 #[derive(Debug)]
 struct Segment {
     number: u32,
@@ -95,8 +77,9 @@ pub struct CommitLog {
     /// The smallest write that the device takes, in bytes.
     block_bytes: usize,
     staging: LogBlock,
-    /// The block on its way; what is written of it is with the device.
+    /// The block on its way; what is written of it is with the device, or being made ready for it.
     flying: Option<LogBlock>,
+    encoding: Option<Encoding>,
     /// Memory of what was written last.
     buffer: Buffer,
     spare: Option<LogBlock>,
@@ -129,6 +112,7 @@ impl CommitLog {
             block_bytes,
             staging: LogBlock::default(),
             flying: None,
+            encoding: None,
             buffer: Buffer::default(),
             spare: Some(LogBlock::default()),
             sequence: 1,
@@ -155,6 +139,21 @@ impl CommitLog {
         Ok(())
     }
 
+    /// As [`Self::stage_write`]. Takes many mutations away from the caller, and leaves none there.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be taken now; nothing has changed then.
+    #[inline]
+    pub fn take_write(&mut self, tag: u128, mutations: &mut Vec<u8>) -> Result<(), NotStaged> {
+        if mutations.len() < self.config.large_bytes {
+            return self.stage_write(tag, mutations);
+        }
+        self.admit(mutations.len())?;
+        self.staging.push_large(EntryKind::Write, taken(mutations), Some(tag));
+        Ok(())
+    }
+
     /// Stages an intent, which stays open until [`Self::intent_done`].
     ///
     /// # Errors
@@ -162,11 +161,31 @@ impl CommitLog {
     /// If it cannot be taken now; nothing has changed then.
     pub fn stage_intent(&mut self, tag: u128, mutations: &[u8]) -> Result<(), NotStaged> {
         self.admit(mutations.len())?;
+        let kind = self.open_intent(tag);
+        self.staging.push(kind, mutations, Some(tag));
+        Ok(())
+    }
+
+    /// As [`Self::stage_intent`]. Takes many mutations away from the caller, and leaves none there.
+    ///
+    /// # Errors
+    ///
+    /// If it cannot be taken now; nothing has changed then.
+    pub fn take_intent(&mut self, tag: u128, mutations: &mut Vec<u8>) -> Result<(), NotStaged> {
+        if mutations.len() < self.config.large_bytes {
+            return self.stage_intent(tag, mutations);
+        }
+        self.admit(mutations.len())?;
+        let kind = self.open_intent(tag);
+        self.staging.push_large(kind, taken(mutations), Some(tag));
+        Ok(())
+    }
+
+    fn open_intent(&mut self, tag: u128) -> EntryKind {
         self.intents += 1;
         let id = self.intents;
         self.open.insert(tag, (id, None));
-        self.staging.push(EntryKind::Intent { id }, mutations, Some(tag));
-        Ok(())
+        EntryKind::Intent { id }
     }
 
     /// All mutations of an intent are durable: it need not be kept. Nobody waits for this to be
@@ -199,9 +218,13 @@ impl CommitLog {
         !self.current.is_closed && self.current.offset + padded as u64 <= self.config.segment_bytes
     }
 
-    /// The next block to be written, unless nothing is staged or one is on its way.
+    /// The next block to be written, unless nothing is staged or one is on its way. A large one is
+    /// made ready bit by bit: [`Self::is_encoding`] until it is.
     #[must_use]
-    pub fn submit(&mut self) -> Option<Submitted> {
+    pub fn submit(&mut self, time: &mut TimeSlice<'_>) -> Option<Submitted> {
+        if self.encoding.is_some() {
+            return self.encode(time);
+        }
         if self.flying.is_some() || self.staging.is_empty() {
             return None;
         }
@@ -209,7 +232,7 @@ impl CommitLog {
         if !self.fits_current(self.staging.bytes()) {
             let FollowingSegment::Ready(next) = self.next else { return None };
             if !self.current.is_closed {
-                return Some(self.close_segment());
+                return self.close_segment(time);
             }
             close = Some(self.switch_segment(next));
         }
@@ -218,28 +241,49 @@ impl CommitLog {
         for (_, segment) in self.open.values_mut() {
             segment.get_or_insert(self.current.number);
         }
-        Some(Submitted { operation: self.write(block), close })
+        self.begin_write(block, close);
+        self.encode(time)
     }
 
     /// Writes the last block of the current segment. Once it is on the device a start that does not
     /// find the next segment knows that something is missing.
-    fn close_segment(&mut self) -> Submitted {
+    fn close_segment(&mut self, time: &mut TimeSlice<'_>) -> Option<Submitted> {
         let mut block = self.spare.take().unwrap_or_default();
         block.push(EntryKind::Continued, &[], None);
-        let operation = self.write(block);
+        self.begin_write(block, None);
         self.current.is_closed = true;
-        Submitted { operation, close: None }
+        self.encode(time)
     }
 
-    fn write(&mut self, block: LogBlock) -> Operation {
-        let mut buffer = std::mem::take(&mut self.buffer);
-        let segment = self.segment_id(self.current.number);
-        block.encode(segment, self.sequence, self.block_bytes, &mut buffer);
-        self.sequence += 1;
+    fn begin_write(&mut self, block: LogBlock, close: Option<FileId>) {
+        let buffer = std::mem::take(&mut self.buffer);
         let (file, offset) = (self.current.file, self.current.offset);
-        self.current.offset += buffer.len() as u64;
+        self.current.offset += padded(block.bytes(), self.block_bytes) as u64;
+        self.encoding = Some(Encoding { file, offset, buffer, sectors: 0, close });
         self.flying = Some(block);
-        Operation::Write { file, offset, buffer, durable: true }
+    }
+
+    /// Goes on with the block that is being made ready; gives it when it is.
+    fn encode(&mut self, time: &mut TimeSlice<'_>) -> Option<Submitted> {
+        let segment = self.segment_id(self.current.number);
+        let (block, encoding) = (self.flying.as_ref()?, self.encoding.as_mut()?);
+        let Encoding { buffer, sectors, .. } = encoding;
+        let place = (segment, self.sequence);
+        let sizes = (self.block_bytes, self.config.large_bytes / 4 / SECTOR_BYTES);
+        if let Some(rest) = block.encode_some(place, sizes, buffer, *sectors, time) {
+            *sectors = rest;
+            return None;
+        }
+        let Encoding { file, offset, buffer, close, .. } = self.encoding.take()?;
+        self.sequence += 1;
+        let operation = Operation::Write { file, offset, buffer, durable: true };
+        Some(Submitted { operation, close })
+    }
+
+    /// Whether a block is being made ready for the device.
+    #[must_use]
+    pub fn is_encoding(&self) -> bool {
+        self.encoding.is_some()
     }
 
     /// Begins to use the next segment, and returns the file of the last.
@@ -440,4 +484,11 @@ impl CommitLog {
     fn segment_id(&self, number: u32) -> SegmentId {
         SegmentId { epoch: self.epoch, shard: self.shard, number }
     }
+}
+
+/// Many mutations, without the memory around them that they do not use.
+fn taken(mutations: &mut Vec<u8>) -> Vec<u8> {
+    let mut taken = std::mem::take(mutations);
+    taken.shrink_to_fit();
+    taken
 }

@@ -9,6 +9,7 @@
 //! of its intents is open; its file is used again. `docs/format/commitlog.md` describes the format.
 
 mod block;
+mod config;
 pub mod first_format;
 mod log;
 mod preparation;
@@ -16,7 +17,8 @@ pub mod replay;
 mod sector;
 
 pub use block::{ENTRY_HEADER_BYTES, EntryKind, LogBlock, LogEntry, entries};
-pub use log::{CommitLog, LogConfig, NotStaged, Submitted, Unwritten};
+pub use config::{LARGE_WRITE_BYTES, LogConfig};
+pub use log::{CommitLog, NotStaged, Submitted, Unwritten};
 pub use preparation::{FILL_BYTES, Preparation, PreparedSegment, SEGMENT_MAGIC};
 pub use sector::{SECTOR_PAYLOAD_BYTES, Sector, SectorId, read_sector};
 

@@ -52,33 +52,109 @@ pub enum Sector<'a> {
     Damaged,
 }
 
-/// Writes the sectors of a block: `entries` over all of `out`, whatever was in it.
+/// The sectors of a block that is written.
+pub struct SectorsOfBlock {
+    number: u32,
+    sequence: u64,
+    sectors: u16,
+    bytes: u32,
+    hasher: crc32fast::Hasher,
+}
+
+impl SectorsOfBlock {
+    /// Those of a block with so many of them, and so many bytes of entries.
+    ///
+    /// # Panics
+    ///
+    /// If there are more than [`BLOCK_SECTORS_MAX`] of them.
+    pub fn new(segment: SegmentId, sequence: u64, sectors: usize, entry_bytes: usize) -> Self {
+        let sectors = u16::try_from(sectors).expect("blocks are limited to less");
+        let bytes = u32::try_from(entry_bytes).expect("blocks are limited to less");
+        let hasher = crc32fast::Hasher::new_with_initial(identity_checksum(segment));
+        Self { number: segment.number, sequence, sectors, bytes, hasher }
+    }
+
+    /// Writes sectors over all of `out`, whatever was in it: the one of this number and those after
+    /// it, with what comes next of the entries.
+    pub fn write<'a>(
+        &self,
+        out: &mut [u8],
+        first: usize,
+        entries: &mut Parts<'a, impl Iterator<Item = &'a [u8]>>,
+    ) {
+        for (index, sector) in (first..).zip(out.chunks_exact_mut(SECTOR_BYTES)) {
+            let index = u16::try_from(index).expect("there are fewer");
+            sector[4..8].copy_from_slice(&self.number.to_le_bytes());
+            sector[8..16].copy_from_slice(&self.sequence.to_le_bytes());
+            sector[16..18].copy_from_slice(&index.to_le_bytes());
+            sector[18..20].copy_from_slice(&self.sectors.to_le_bytes());
+            sector[20..24].copy_from_slice(&self.bytes.to_le_bytes());
+            let filled = entries.fill(&mut sector[HEADER_BYTES..]);
+            let padding = &mut sector[HEADER_BYTES + filled..];
+            if !padding.is_empty() {
+                padding.fill(0);
+            }
+            let mut hasher = self.hasher.clone();
+            hasher.update(&sector[4..]);
+            sector[..4].copy_from_slice(&hasher.finalize().to_le_bytes());
+        }
+    }
+}
+
+/// Writes all sectors of a block: `entries` over all of `out`, whatever was in it.
 ///
 /// # Panics
 ///
-/// If the entries do not fit into them, or if there are more than [`BLOCK_SECTORS_MAX`] of them.
+/// If the entries do not fit into them, or as [`SectorsOfBlock::new`].
 pub fn write_sectors(out: &mut [u8], segment: SegmentId, sequence: u64, entries: &[u8]) {
-    let sectors = u16::try_from(out.len() / SECTOR_BYTES).expect("blocks are limited to less");
-    let bytes = u32::try_from(entries.len()).expect("blocks are limited to less");
-    let mut parts = entries.chunks(SECTOR_PAYLOAD_BYTES);
-    let hasher = crc32fast::Hasher::new_with_initial(identity_checksum(segment));
-    for (index, sector) in (0..sectors).zip(out.chunks_exact_mut(SECTOR_BYTES)) {
-        sector[4..8].copy_from_slice(&segment.number.to_le_bytes());
-        sector[8..16].copy_from_slice(&sequence.to_le_bytes());
-        sector[16..18].copy_from_slice(&index.to_le_bytes());
-        sector[18..20].copy_from_slice(&sectors.to_le_bytes());
-        sector[20..24].copy_from_slice(&bytes.to_le_bytes());
-        let part = parts.next().unwrap_or_default();
-        let (payload, padding) = sector[HEADER_BYTES..].split_at_mut(part.len());
-        payload.copy_from_slice(part);
-        if !padding.is_empty() {
-            padding.fill(0);
-        }
-        let mut hasher = hasher.clone();
-        hasher.update(&sector[4..]);
-        sector[..4].copy_from_slice(&hasher.finalize().to_le_bytes());
+    let sectors = out.len() / SECTOR_BYTES;
+    let mut parts = Parts::new(std::iter::once(entries));
+    SectorsOfBlock::new(segment, sequence, sectors, entries.len()).write(out, 0, &mut parts);
+    assert!(parts.is_empty(), "the entries fit");
+}
+
+/// Runs of bytes that are read one after the other.
+pub struct Parts<'a, I> {
+    rest: &'a [u8],
+    more: I,
+}
+
+impl<'a, I: Iterator<Item = &'a [u8]>> Parts<'a, I> {
+    /// All of these.
+    pub fn new(mut parts: I) -> Self {
+        Self { rest: parts.next().unwrap_or_default(), more: parts }
     }
-    assert!(parts.next().is_none(), "the entries fit");
+
+    /// Passes over so many bytes, or all that there are.
+    pub fn skip(&mut self, mut bytes: usize) {
+        while !self.is_empty() && bytes > 0 {
+            let some = bytes.min(self.rest.len());
+            (self.rest, bytes) = (&self.rest[some..], bytes - some);
+        }
+    }
+
+    /// Copies the next bytes, as many as there are; returns how many.
+    #[inline]
+    fn fill(&mut self, out: &mut [u8]) -> usize {
+        let mut filled = 0;
+        while filled < out.len() && !self.is_empty() {
+            let some = (out.len() - filled).min(self.rest.len());
+            let (next, rest) = self.rest.split_at(some);
+            out[filled..filled + some].copy_from_slice(next);
+            (self.rest, filled) = (rest, filled + some);
+        }
+        filled
+    }
+
+    /// Whether none are left.
+    #[inline]
+    pub fn is_empty(&mut self) -> bool {
+        while self.rest.is_empty() {
+            let Some(next) = self.more.next() else { return true };
+            self.rest = next;
+        }
+        false
+    }
 }
 
 /// Reads a sector of this segment.

@@ -7,10 +7,9 @@ use crate::{
 };
 
 mod staging;
+use staging::{CONFIG, submit};
 
 const SEGMENT_BYTES: u64 = 72 << 10;
-const CONFIG: LogConfig =
-    LogConfig { segment_bytes: SEGMENT_BYTES, bytes_max: 1 << 20, staged_bytes_max: usize::MAX };
 const ID: SegmentId = SegmentId { epoch: 3, shard: 1, number: 0 };
 
 /// Four of these fill a segment.
@@ -94,7 +93,7 @@ impl Run {
 
     /// Writes the next block, and returns in which segment it is and where.
     fn write_block(&mut self) -> Option<(u32, u64)> {
-        let Operation::Write { file, offset, buffer, .. } = self.log.submit()?.operation else {
+        let Operation::Write { file, offset, buffer, .. } = submit(&mut self.log)?.operation else {
             panic!("a block is written");
         };
         self.put(file, offset, buffer.as_slice());
@@ -178,13 +177,13 @@ fn what_is_written_is_replayed_in_order() {
 fn a_block_holds_what_is_staged_while_another_is_on_its_way() {
     let mut log = Run::new(SECTOR_BYTES).log;
     log.stage_write(1, b"a").unwrap();
-    let first = log.submit().unwrap();
+    let first = submit(&mut log).unwrap();
     log.stage_write(2, b"b").unwrap();
     log.stage_intent(3, b"c").unwrap();
-    assert!(log.submit().is_none(), "one block at a time");
+    assert!(submit(&mut log).is_none(), "one block at a time");
     let Operation::Write { buffer, .. } = first.operation else { panic!() };
     assert_eq!(log.written(buffer).0.tags(), [1]);
-    let Operation::Write { buffer, .. } = log.submit().unwrap().operation else { panic!() };
+    let Operation::Write { buffer, .. } = submit(&mut log).unwrap().operation else { panic!() };
     let (block, sequence, segment) = log.written(buffer);
     assert_eq!((block.tags(), sequence, segment), (&[2, 3][..], 2, 0));
     let kinds: Vec<_> = block.entries().map(|entry| entry.kind).collect();
@@ -366,7 +365,7 @@ fn a_block_that_does_not_fit_goes_to_the_next_segment() {
     assert!(run.log.prepare_segment().is_none());
     (0..4).for_each(|_| run.write(&LARGE));
     run.log.stage_write(0, &LARGE).unwrap();
-    assert!(run.log.submit().is_none(), "the next segment is not there yet");
+    assert!(submit(&mut run.log).is_none(), "the next segment is not there yet");
     assert!(run.log.is_waiting());
     let prepared = run.prepare(preparation);
     run.log.segment_ready(prepared);

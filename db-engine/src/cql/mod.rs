@@ -19,6 +19,7 @@ pub use execute::{
     RowName, applied_column, are_met, bind_all, not_applied, rows_of,
 };
 pub use parse::{
+    STATEMENT_BYTES_MAX,
     ast::{BatchWord, Statement},
     parse,
 };

@@ -63,6 +63,13 @@ impl Buffer {
         self.bytes.resize(self.start + length, 0);
     }
 
+    /// Sees to it that it can hold this many bytes without growing. What it holds may go.
+    pub fn make_room(&mut self, bytes: usize) {
+        if self.capacity() < bytes {
+            *self = Self::with_capacity(bytes.next_multiple_of(ALIGNMENT));
+        }
+    }
+
     /// The bytes.
     #[must_use]
     pub fn as_slice(&self) -> &[u8] {

@@ -12,6 +12,7 @@ mod descriptors;
 mod page_cache;
 mod random;
 mod time_slice;
+mod touch;
 pub mod disk;
 pub mod limits;
 pub mod sim;
@@ -23,6 +24,7 @@ pub use clock::{Clock, ManualClock, SystemClock};
 pub use descriptors::Descriptors;
 pub use random::Random;
 pub use time_slice::TimeSlice;
+pub use touch::touch;
 
 /// Direct writes that begin and end at multiples of this many bytes are taken by every device.
 /// Their memory is aligned to it.

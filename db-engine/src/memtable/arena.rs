@@ -4,6 +4,8 @@
 //! and not returned to the operating system: the first touch of a fresh page costs more than all
 //! else that a write does in memory.
 
+use crate::io::{TimeSlice, touch};
+
 /// Bytes of a chunk. Small enough that a table with few rows wastes little.
 pub(super) const CHUNK_BYTES: usize = 64 << 10;
 
@@ -19,13 +21,15 @@ pub(super) const HEADER_BYTES: usize = 12;
 pub struct Pool {
     spare: Vec<Box<[u8]>>,
     spare_max: usize,
+    /// For a large record that is to come.
+    room: Vec<u8>,
 }
 
 impl Pool {
     /// A pool that keeps at most this many bytes.
     #[must_use]
     pub fn new(bytes_max: usize) -> Self {
-        Self { spare: Vec::new(), spare_max: bytes_max / CHUNK_BYTES }
+        Self { spare: Vec::new(), spare_max: bytes_max / CHUNK_BYTES, room: Vec::new() }
     }
 
     /// Bytes of chunks that no memtable uses.
@@ -37,6 +41,20 @@ impl Pool {
     /// Gives chunks back to the operating system until at most this many bytes are left.
     pub fn shrink_to(&mut self, bytes: usize) {
         self.spare.truncate(bytes / CHUNK_BYTES);
+    }
+
+    /// Touches the memory of a chunk of so many bytes; returns whether that is done.
+    pub(super) fn make_room(&mut self, bytes: usize, time: &mut TimeSlice<'_>) -> bool {
+        if self.room.len() > bytes {
+            self.room = Vec::new();
+        }
+        touch(&mut self.room, bytes, time)
+    }
+
+    /// A chunk of so many bytes.
+    fn take_large(&mut self, bytes: usize) -> Box<[u8]> {
+        let room = std::mem::take(&mut self.room);
+        if room.len() == bytes { room } else { vec![0; bytes] }.into_boxed_slice()
     }
 
     fn take(&mut self) -> Box<[u8]> {
@@ -75,6 +93,11 @@ pub(super) struct Arena {
 }
 
 impl Arena {
+    /// Bytes that a record takes.
+    pub fn record_bytes(ck: &[u8], row: &[u8]) -> usize {
+        HEADER_BYTES + ck.len() + row.len()
+    }
+
     /// Appends a record.
     #[inline]
     pub fn push(&mut self, ck: &[u8], row: &[u8], pool: &mut Pool) -> RecordOffset {
@@ -115,7 +138,7 @@ impl Arena {
         }
         let chunk = self.chunks.len();
         if bytes > LARGE_BYTES {
-            self.chunks.push(vec![0; bytes].into_boxed_slice());
+            self.chunks.push(pool.take_large(bytes));
         } else {
             self.chunks.push(pool.take());
             self.open = Some((chunk, bytes));

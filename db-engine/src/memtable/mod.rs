@@ -30,7 +30,7 @@ use self::{
     rows::{ENTRY_BYTES, Rows},
 };
 use crate::{
-    io::TimeSlice,
+    io::{TimeSlice, touch},
     mutation::{Deletion, Item, MutationView, RangeDeletion, RowView, Token, shadow},
 };
 
@@ -39,6 +39,9 @@ const ROW_BYTES: usize = HEADER_BYTES + ENTRY_BYTES;
 
 /// Memory for merging that is kept. A large row gives its memory back.
 const SCRATCH_BYTES_KEPT: usize = 1 << 20;
+
+/// Memory for larger rows is touched before they are put into it.
+const LARGE_ROW_BYTES: usize = 64 << 10;
 
 /// A deletion of a range may stop after so many ranges that it meets, which take some 80
 /// microseconds.
@@ -139,6 +142,10 @@ impl Memtable {
             let from = left.hidden_to.as_deref();
             left.hidden_to = match item {
                 Item::Row { ck, row } => {
+                    if row.len() > LARGE_ROW_BYTES && !self.make_room(place, ck, row, pool, time) {
+                        left.items_bytes = Some(items_bytes);
+                        return false;
+                    }
                     self.apply_row(place, ck, row, pool);
                     time.count(row.len());
                     continue;
@@ -153,6 +160,23 @@ impl Memtable {
                 return false;
             }
         }
+    }
+
+    /// Touches the memory that a large row is to be put into; returns whether that is done.
+    #[cold]
+    fn make_room(
+        &mut self,
+        place: usize,
+        ck: &[u8],
+        row: &[u8],
+        pool: &mut Pool,
+        time: &mut TimeSlice<'_>,
+    ) -> bool {
+        if self.partitions[place].rows.find(&self.arena, ck).place.is_some() {
+            // It is merged with what is there.
+            return touch(&mut self.scratch, row.len(), time);
+        }
+        pool.make_room(Arena::record_bytes(ck, row), time)
     }
 
     fn place_or_insert(&mut self, token: Token, key: &[u8]) -> usize {
@@ -214,13 +238,12 @@ impl Memtable {
         };
         partition.rows.note(&slot, oldest);
         scratch.clear();
-        if !layers.write((found, arena.get(found).1), row, scratch) {
-            return;
-        }
-        let replaced = arena.replace(found, scratch, pool);
-        if replaced.more_bytes > 0 {
-            partition.rows.set(&slot, replaced.place, oldest);
-            self.bytes += replaced.more_bytes;
+        if layers.write((found, arena.get(found).1), row, scratch) {
+            let replaced = arena.replace(found, scratch, pool);
+            if replaced.more_bytes > 0 {
+                partition.rows.set(&slot, replaced.place, oldest);
+                self.bytes += replaced.more_bytes;
+            }
         }
         if scratch.capacity() > SCRATCH_BYTES_KEPT {
             *scratch = Vec::new();

@@ -15,6 +15,13 @@ pub const NAME: &str = "lz4";
 /// Bodies shorter than this are sent as they are: a few bytes saved are not worth the work.
 pub const COMPRESS_BYTES_MIN: usize = 1024;
 
+/// How many bytes a compressed body says that it has once it is decompressed.
+#[must_use]
+pub fn promised_bytes(body: &[u8]) -> usize {
+    let length = body.first_chunk().map_or(0, |length| u32::from_be_bytes(*length));
+    usize::try_from(length).unwrap_or(usize::MAX)
+}
+
 /// Decompresses a request's body into `out`, whose content is replaced.
 ///
 /// # Errors
@@ -24,16 +31,15 @@ pub fn decompress(
     body_bytes_max: usize,
     out: &mut Vec<u8>,
 ) -> Result<(), MalformedBody> {
-    let Some((length, block)) = body.split_first_chunk::<4>() else {
+    let Some((_, block)) = body.split_first_chunk::<4>() else {
         return Err(MalformedBody::new("a compressed body without its length"));
     };
-    let length = usize::try_from(u32::from_be_bytes(*length)).unwrap_or(usize::MAX);
+    let length = promised_bytes(body);
     if length > body_bytes_max {
         return Err(MalformedBody(format!(
             "a compressed body of {length} bytes is over the limit of {body_bytes_max}"
         )));
     }
-    out.clear();
     out.resize(length, 0);
     match lz4_flex::block::decompress_into(block, out) {
         Ok(written) if written == length => Ok(()),

@@ -261,6 +261,7 @@ impl Reactor {
                 Received::Kept { drained: last } => {
                     drained = last && !connection.ended;
                     let length = connection.kept.len() - before;
+                    time.count(length);
                     run_kept(connection, &mut self.shard, &self.limits, time);
                     length
                 }

@@ -47,6 +47,9 @@ pub fn run(
         let session = &mut connection.session;
         match split(&bytes[at..], limits.frame_bytes_max) {
             Split::Whole(frame, length) => {
+                if session.unbound.is_none() && !shard.has_room_for(session, &frame, time) {
+                    return at;
+                }
                 let before = session.out.len();
                 let is_over = shard.frame(session, frame, time);
                 if is_over {

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     budget::{Charge, Share},
-    cql::{self, BindContext, Plan, Prepared, ReadOptions},
+    cql::{self, BindContext, Plan, Prepared, ReadOptions, STATEMENT_BYTES_MAX},
     io::TimeSlice,
     protocol::{
         CQL_VERSION, Consistency, MalformedBody, VERSION_NAME, code, compression,
@@ -272,7 +272,10 @@ impl Core {
 
     /// Whether there is memory to understand this text.
     pub(super) fn check_cost(&self, text: &str) -> Result<(), Failure> {
-        if self.metrics.memory.has_room(Share::Requests, cost(text) as u64) {
+        // A longer one is refused when it is parsed.
+        if text.len() > STATEMENT_BYTES_MAX
+            || self.metrics.memory.has_room(Share::Requests, cost(text) as u64)
+        {
             return Ok(());
         }
         Err(Failure::new(code::OVERLOADED, "the statement takes more memory than there is now"))

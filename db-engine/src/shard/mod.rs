@@ -16,6 +16,7 @@ pub mod mailbox;
 pub mod peers;
 mod read;
 mod reading;
+mod room;
 mod round_robin;
 pub mod session;
 pub mod shared;
@@ -46,6 +47,7 @@ use dependent::Dependents;
 use errand::OpenErrand;
 use peers::{Parcel, Peers};
 use reading::Reading;
+use room::Room;
 use round_robin::RoundRobin;
 use session::{Address, Session};
 use shared::Shared;
@@ -90,6 +92,7 @@ pub struct Shard {
     core: Core,
     frame_bytes_max: usize,
     inflated: Vec<u8>,
+    room: Room,
 }
 
 /// All of a shard but the plans, so that a plan can be borrowed while the rest is used.
@@ -192,7 +195,13 @@ impl Shard {
             stored: StoreMetrics::default(),
         };
         let frame_bytes_max = parameters.frame_bytes_max;
-        Self { plans: Plans::default(), core, frame_bytes_max, inflated: Vec::new() }
+        Self {
+            plans: Plans::default(),
+            core,
+            frame_bytes_max,
+            inflated: Vec::new(),
+            room: Room::default(),
+        }
     }
 
     /// Where the shard counts.

@@ -9,6 +9,7 @@
 use super::{ddl, dependent::latch::LatchName, errand::Errand, mailbox::Mailbox, tag::SlabKey};
 use crate::{
     budget::{Charge, Share},
+    commitlog::LARGE_WRITE_BYTES,
     metrics::ShardMetrics,
     schema::SchemaChange,
     store::{Page, ReadRequest, Refused, SplitSstable, Tag},
@@ -23,6 +24,13 @@ pub enum Message {
         tag: Tag,
         /// Length of its mutations.
         bytes: u32,
+    },
+    /// The same, of a write that is not in the parcel.
+    LargeWrite {
+        /// Comes back in [`Message::Wrote`].
+        tag: Tag,
+        /// What is to be written.
+        mutations: Vec<u8>,
     },
     /// A write is durable, or was refused.
     Wrote {
@@ -132,21 +140,32 @@ impl Peers {
         self.outgoing[usize::from(shard)].messages.push(message);
     }
 
-    /// Forwards a write at the end of the turn.
+    /// Forwards a write at the end of the turn. Takes many mutations away from the caller, so that
+    /// they are not copied.
     ///
     /// # Errors
     /// As many bytes of ours are on their way as may.
-    pub fn write(&mut self, shard: u16, tag: Tag, mutations: &[u8]) -> Result<(), Refused> {
+    pub fn take_write(
+        &mut self,
+        shard: u16,
+        tag: Tag,
+        mutations: &mut Vec<u8>,
+    ) -> Result<(), Refused> {
         let parcel = &mut self.outgoing[usize::from(shard)];
         let none = || Charge::new(&self.metrics.memory, Share::Transit);
         let charge = parcel.charge.get_or_insert_with(none);
         if !charge.add(size_of::<Message>() + mutations.len()) {
             return Err(Refused::Overloaded);
         }
-        self.write_charged(shard, tag, mutations)
+        if mutations.len() < LARGE_WRITE_BYTES {
+            return self.write_charged(shard, tag, mutations);
+        }
+        let mutations = std::mem::take(mutations);
+        self.tell(shard, Message::LargeWrite { tag, mutations });
+        Ok(())
     }
 
-    /// As [`Peers::write`], for a write that somebody has taken memory for.
+    /// As [`Peers::take_write`], for a write that somebody has taken memory for.
     ///
     /// # Errors
     /// It is far larger than any write may be.

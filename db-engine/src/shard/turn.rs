@@ -109,6 +109,12 @@ impl Core {
                         self.peers.tell(from, Message::Wrote { tag, refused });
                     }
                 }
+                Message::LargeWrite { tag, mut mutations } => {
+                    if let Err(refused) = self.store.take_write(tag, &mut mutations) {
+                        let refused = Some(refused);
+                        self.peers.tell(from, Message::Wrote { tag, refused });
+                    }
+                }
                 Message::Wrote { tag, refused } => {
                     let waiter = Origin::unpack(tag).waiter;
                     self.wrote(sessions, waiter, from, refused);

@@ -100,10 +100,10 @@ impl Core {
         });
         let tag = Origin { shard: self.shard, waiter }.pack();
         if owner == self.shard {
-            self.store.write(tag, &self.mutations)?;
+            self.store.take_write(tag, &mut self.mutations)?;
         } else {
             self.metrics.misrouted.add(1);
-            self.peers.write(owner, tag, &self.mutations)?;
+            self.peers.take_write(owner, tag, &mut self.mutations)?;
         }
         session.in_flight += 1;
         self.serving += 1;
@@ -180,8 +180,8 @@ impl Core {
         });
         self.trace(address, |_| "Sending its part to each of several shards".to_owned());
         let tag = Origin { shard: self.shard, waiter: Waiter::Parts(slot) }.pack();
-        let split = std::mem::take(&mut self.split);
-        for (owner, part) in (0..self.shards).zip(&split) {
+        let mut split = std::mem::take(&mut self.split);
+        for (owner, part) in (0..self.shards).zip(&mut split) {
             if !part.is_empty()
                 && let Err(refused) = self.write_part(owner, tag, part)
             {
@@ -224,18 +224,24 @@ impl Core {
             _transit: Some(charge),
         });
         let tag = Origin { shard: self.shard, waiter: Waiter::Parts(slot) }.pack();
-        if let Err(refused) = self.store.write_intent(tag, &self.mutations) {
+        if let Err(refused) = self.store.take_intent(tag, &mut self.mutations) {
             self.writes.remove(slot);
             return Err(refused.into());
         }
         Ok(())
     }
 
-    pub(super) fn write_part(&mut self, owner: u16, tag: Tag, part: &[u8]) -> Result<(), Refused> {
+    /// Writes what belongs to one shard. Many mutations are taken away from the caller.
+    pub(super) fn write_part(
+        &mut self,
+        owner: u16,
+        tag: Tag,
+        part: &mut Vec<u8>,
+    ) -> Result<(), Refused> {
         if owner == self.shard {
-            self.store.write(tag, part)
+            self.store.take_write(tag, part)
         } else {
-            self.peers.write(owner, tag, part)
+            self.peers.take_write(owner, tag, part)
         }
     }
 

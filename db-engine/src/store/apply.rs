@@ -86,7 +86,7 @@ impl Store {
     fn apply_entries(&mut self, applying: &mut Applying, time: &mut TimeSlice<'_>) -> bool {
         let Applying { block, end, since_us, place } = applying;
         let unflushed = Unflushed { segment: end.segment, since_us: *since_us };
-        while let Some(entry) = block.entry_at(place.entry) {
+        while let Some((entry, next)) = block.entry_at(place.entry) {
             let done = match entry.kind {
                 EntryKind::IntentDone { .. } | EntryKind::Continued => None,
                 EntryKind::Intent { .. } => Some(Done::Intent as fn(Tag) -> Done),
@@ -102,7 +102,7 @@ impl Store {
                 self.done.extend(tag.map(|tag| done(Tag(*tag))));
                 place.answered += 1;
             }
-            (place.entry, place.mutation) = (place.entry + entry.bytes(), 0);
+            (place.entry, place.mutation) = (next, 0);
         }
         true
     }

@@ -5,11 +5,12 @@ use super::{
     turn::InFlight,
 };
 use crate::{
-    commitlog::{LogEnd, Preparation, PreparedSegment, SegmentId, Unwritten},
+    commitlog::{LogEnd, Preparation, PreparedSegment, SegmentId, Submitted, Unwritten},
     directory::Sequential,
     error::{Error, Result, is_passing},
-    io::{Buffer, Completion},
+    io::{Buffer, Completion, TimeSlice},
 };
+use std::sync::Arc;
 
 /// The first segment of a shard is filled with zeros in pieces of this many bytes: nobody waits for
 /// the device yet.
@@ -107,6 +108,12 @@ impl Store {
             }
             Err(error) => Err(Error::io(preparation.id().name(), error).into()),
         }
+    }
+
+    /// The next block of the log, if it is ready to be written.
+    pub(super) fn next_log_block(&mut self) -> Option<Submitted> {
+        let clock = Arc::clone(&self.clock);
+        self.log.submit(&mut TimeSlice::new(&*clock, self.config.log_encoding_us))
     }
 
     /// A block of the log is on the device: its writes happen.

@@ -43,7 +43,7 @@ use self::{
 };
 use crate::{
     budget::Budget,
-    commitlog::{CommitLog, LogConfig, LogEnd, NotStaged, SegmentId},
+    commitlog::{CommitLog, LARGE_WRITE_BYTES, LogConfig, LogEnd, NotStaged, SegmentId},
     directory::{
         CatalogFile, FoundDirectory, Journal, Sequential,
         manifest::{Change, NO_SHARD, journal_name},
@@ -89,6 +89,10 @@ pub struct StoreConfig {
     pub data_lifetime_us: u64,
     /// Microseconds after which a read that goes on lets the next one go on; 0 after each row.
     pub read_us: u64,
+    /// Writes of so many bytes are not copied, and their blocks are made ready bit by bit.
+    pub large_write_bytes: usize,
+    /// Microseconds of a turn in which such a block is made ready; 0 is a piece of it.
+    pub log_encoding_us: u64,
     /// How often to look for sstables in which everything has expired, in microseconds.
     pub expiry_check_us: u64,
 }
@@ -105,12 +109,23 @@ impl Default for StoreConfig {
             block_bytes: BLOCK_BYTES,
             data_lifetime_us: 24 * 3_600_000_000,
             read_us: 100,
+            large_write_bytes: LARGE_WRITE_BYTES,
+            log_encoding_us: 500,
             expiry_check_us: 60_000_000,
         }
     }
 }
 
 impl StoreConfig {
+    fn log(&self) -> LogConfig {
+        LogConfig {
+            segment_bytes: self.log_segment_bytes,
+            bytes_max: self.log_bytes_max,
+            staged_bytes_max: self.memtable_bytes_max / LOG_PART,
+            large_bytes: self.large_write_bytes,
+        }
+    }
+
     /// How many pieces of sstables keep their memory for the next flush: sstables are smaller than
     /// the memtables that they come from.
     fn spare_pieces_max(&self) -> usize {
@@ -134,7 +149,6 @@ pub struct OpenDirectory {
 /// removed. `files` are those of the shards, in their order; `schema` becomes that of the schema.
 ///
 /// # Errors
-///
 /// If the directory is in use or of another format, or if a file is damaged, missing or older than
 /// it was: then nothing has changed. Or if the operating system fails: then nothing is lost by
 /// trying again.
@@ -253,11 +267,6 @@ impl Store {
         sequential.run(&journal_name(epoch, shard), operation)?;
         sequential.run(&journal_name(epoch, shard), Operation::Sync { file: journal.file })?;
         journal.length = length;
-        let log_config = LogConfig {
-            segment_bytes: config.log_segment_bytes,
-            bytes_max: config.log_bytes_max,
-            staged_bytes_max: config.memtable_bytes_max / LOG_PART,
-        };
         let empty = |of: &TableSettings| TableData { settings: of.clone(), ..TableData::default() };
         let mut all: BTreeMap<_, _> = tables.iter().map(|(of, one)| (*of, empty(one))).collect();
         let own = range_of(shard, config.shards);
@@ -276,7 +285,7 @@ impl Store {
             shard,
             epoch,
             files,
-            log: CommitLog::new(epoch, shard, log_config, first),
+            log: CommitLog::new(epoch, shard, config.log(), first),
             journal,
             tables: all,
             pool: Pool::new(config.memtable_bytes_max / 2),
@@ -358,22 +367,47 @@ impl Store {
     /// answered by [`Done::Write`] once it is durable and visible.
     ///
     /// # Errors
-    ///
     /// If it cannot be taken now. Nothing of it happens then.
     pub fn write(&mut self, tag: Tag, mutations: &[u8]) -> std::result::Result<(), Refused> {
         self.admit(mutations, true)?;
         self.log.stage_write(tag.0, mutations).map_err(|why| self.refuse(why))
     }
 
+    /// As [`Self::write`]. Takes many mutations away from the caller, so that they are not copied.
+    ///
+    /// # Errors
+    /// As [`Self::write`].
+    #[inline]
+    pub fn take_write(
+        &mut self,
+        tag: Tag,
+        mutations: &mut Vec<u8>,
+    ) -> std::result::Result<(), Refused> {
+        self.admit(mutations, true)?;
+        self.log.take_write(tag.0, mutations).map_err(|why| self.refuse(why))
+    }
+
     /// Takes an intent: mutations of any shards, all or none. When [`Done::Intent`] says that it is
     /// durable, the caller has each shard write its part and then calls [`Self::intent_done`].
     ///
     /// # Errors
-    ///
     /// If it cannot be taken now. Nothing of it happens then.
     pub fn write_intent(&mut self, tag: Tag, mutations: &[u8]) -> std::result::Result<(), Refused> {
         self.admit(mutations, false)?;
         self.log.stage_intent(tag.0, mutations).map_err(|why| self.refuse(why))
+    }
+
+    /// As [`Self::write_intent`]. Takes many mutations away from the caller.
+    ///
+    /// # Errors
+    /// As [`Self::write`].
+    pub fn take_intent(
+        &mut self,
+        tag: Tag,
+        mutations: &mut Vec<u8>,
+    ) -> std::result::Result<(), Refused> {
+        self.admit(mutations, false)?;
+        self.log.take_intent(tag.0, mutations).map_err(|why| self.refuse(why))
     }
 
     /// All parts of an intent are durable.

@@ -33,8 +33,9 @@ impl Store {
     /// applied, and background work goes on by a little.
     pub fn turn_end(&mut self) {
         let now_us = self.clock.elapsed_us();
-        let submitted = if self.applying.is_none() { self.log.submit() } else { None };
-        if let Some(submitted) = submitted {
+        if self.applying.is_none()
+            && let Some(submitted) = self.next_log_block()
+        {
             self.submit(submitted.operation, InFlight::LogBlock { submitted_us: now_us });
             if let Some(file) = submitted.close {
                 self.close(file);
@@ -87,7 +88,11 @@ impl Store {
     /// microseconds; a moment that is over means at once, and `None` not before something happens.
     #[must_use]
     pub fn deadline_us(&self) -> Option<u64> {
-        if self.reads.is_ready() || !self.recycling.is_empty() || self.applying.is_some() {
+        if self.reads.is_ready()
+            || !self.recycling.is_empty()
+            || self.applying.is_some()
+            || self.log.is_encoding()
+        {
             return Some(0);
         }
         let task = match &self.task {

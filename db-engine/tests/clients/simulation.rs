@@ -32,6 +32,10 @@ const CLIENTS: usize = 4;
 pub const PARTITIONS: u64 = 8;
 pub const ROWS: u64 = 5;
 
+/// Turns without an answer after which nobody's requests are left: each client that has left sends
+/// a few, and has its turn at least in each second one.
+const QUIET_TURNS: u32 = 30;
+
 /// More turns than anything needs.
 const TURNS_MAX: usize = 200_000;
 
@@ -115,6 +119,8 @@ impl Simulation {
         let mut config = simulated::config(1);
         config.data_lifetime_us = 40_000_000;
         config.read_us = random.one_of(&[0, 100, 500]);
+        config.log_encoding_us = random.one_of(&[0, 500]);
+        config.large_write_bytes = random.one_of(&[60, 2_000]);
         Self {
             random,
             disk,
@@ -416,16 +422,20 @@ impl Simulation {
 
     /// Runs until nobody waits for anything.
     pub fn settle(&mut self) -> Result<(), Ended> {
+        let mut quiet_turns = 0;
         for _ in 0..TURNS_MAX {
             for index in 0..self.clients.len() {
                 self.clients[index].push(self.engine.as_mut().unwrap(), &mut self.random);
                 self.take(index, 1 << 20);
             }
-            // Requests of clients that have left are still carried out.
+            // Requests of clients that have left are still carried out, and some have not begun.
             let engine = self.engine.as_ref().unwrap();
-            let is_quiet =
-                (0..engine.shards()).all(|shard| engine.metrics(shard).serving.get() == 0);
-            if is_quiet && self.clients.iter().all(|client| client.waiting.is_empty()) {
+            let mut shards = 0..engine.shards();
+            let is_serving = shards.any(|shard| engine.metrics(shard).serving.get() > 0);
+            let is_quiet = self.clients.iter().all(|client| client.waiting.is_empty());
+            quiet_turns = if is_quiet && !is_serving { quiet_turns + 1 } else { 0 };
+            let is_asleep = (0..engine.shards()).all(|shard| !engine.is_awake(shard));
+            if quiet_turns > QUIET_TURNS || (quiet_turns > 0 && is_asleep) {
                 self.kinds.settle();
                 return Ok(());
             }

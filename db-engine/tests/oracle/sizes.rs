@@ -62,6 +62,8 @@ impl Size {
         };
         // With 0 a read waits after each row and each sstable.
         size.config.read_us = random.one_of(&[0, 0, 100]);
+        size.config.log_encoding_us = random.one_of(&[0, 0, 500]);
+        size.config.large_write_bytes = random.one_of(&[60, 200, 2_000]);
         size
     }
 }

@@ -153,7 +153,7 @@ impl Life {
         let shard = shard_of(token(number), u16::try_from(stores.len()).unwrap());
         self.writes.push(Sent { rows: vec![number], is_there, shard });
         let store = &mut stores[usize::from(shard)];
-        while store.write(Tag(1), &bytes).is_err() {
+        while store.take_write(Tag(1), &mut bytes.clone()).is_err() {
             self.turn(store);
         }
         while !self.turn(store).iter().any(|done| matches!(done, Done::Write(_))) {}

@@ -49,6 +49,9 @@ pub fn config(shards: u16) -> StoreConfig {
         log_bytes_max: 160 << 10,
         flush_write_bytes: 4 << 10,
         expiry_check_us: 1_000_000,
+        // Some writes are large, and so are blocks.
+        large_write_bytes: 2 << 10,
+        log_encoding_us: 0,
         ..StoreConfig::default()
     }
 }
@@ -172,7 +175,7 @@ fn send(store: &mut Store, clock: &ManualClock, record: &mut Record) -> Result<(
     }
     clock.advance(1_500_000);
     let now_us = clock.now_us();
-    store.write(Tag(u128::from(next)), &mutations(next, now_us))?;
+    store.take_write(Tag(u128::from(next)), &mut mutations(next, now_us))?;
     record.sent_us.insert(next, now_us);
     Ok(())
 }

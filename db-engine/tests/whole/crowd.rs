@@ -25,7 +25,12 @@ pub struct Crowd {
 
 impl Crowd {
     pub fn new(shards: u16, count: usize) -> Self {
-        let clock = Arc::new(ManualClock::ticking(START_US, 20));
+        Self::looking(shards, count, 20)
+    }
+
+    /// As [`Crowd::new`], where a look at the clock takes so many microseconds.
+    pub fn looking(shards: u16, count: usize, look_us: u64) -> Self {
+        let clock = Arc::new(ManualClock::ticking(START_US, look_us));
         let config = StoreConfig { shards, ..StoreConfig::default() };
         let limits = Limits {
             frame_bytes_max: 16 << 20,

@@ -1,7 +1,20 @@
 //! What is staged, and the memory that it takes.
 
-use super::{super::*, CONFIG, Run};
-use crate::io::{Operation, SECTOR_BYTES};
+use super::{super::*, Run, SEGMENT_BYTES};
+use crate::io::{Operation, SECTOR_BYTES, TimeSlice};
+
+/// Limits of logs.
+pub(super) const CONFIG: LogConfig = LogConfig {
+    segment_bytes: SEGMENT_BYTES,
+    bytes_max: 1 << 20,
+    staged_bytes_max: usize::MAX,
+    large_bytes: LARGE_WRITE_BYTES,
+};
+
+/// The next block, whatever time it takes to make it ready.
+pub(super) fn submit(log: &mut CommitLog) -> Option<Submitted> {
+    log.submit(&mut TimeSlice::endless())
+}
 
 #[test]
 fn limits_are_kept() {
@@ -19,7 +32,9 @@ fn of_a_large_write_no_memory_is_kept_and_little_is_staged_behind_it() {
     let large = vec![0; CONFIG.write_bytes_max()];
     run.log.stage_write(0, &large).unwrap();
     assert_eq!(run.log.stage_write(1, &[0]), Err(NotStaged::Full), "it goes alone");
-    let Operation::Write { buffer, .. } = run.log.submit().unwrap().operation else {
+    let Operation::Write { buffer, .. } =
+        run.log.submit(&mut TimeSlice::endless()).unwrap().operation
+    else {
         panic!("the block is written");
     };
     assert!(run.log.memory_bytes() >= 2 * large.len(), "what is written is a copy");

@@ -16,6 +16,8 @@ mod text;
 mod types;
 mod write;
 
+pub use lexer::STATEMENT_BYTES_MAX;
+
 use ast::Statement;
 use cursor::{Parsed, Parser};
 use lexer::LexemeKind;

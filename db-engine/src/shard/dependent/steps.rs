@@ -152,12 +152,12 @@ impl Core {
         write: &mut DependentWrite,
     ) -> Result<(), Failure> {
         let tag = Origin { shard: self.shard, waiter: Waiter::Dependent(slot) }.pack();
-        let mutations = std::mem::take(&mut self.mutations);
+        let mut mutations = std::mem::take(&mut self.mutations);
         let written = match self.cut(&mutations) {
             Err(failure) => Err(failure),
             Ok(Owner::One(owner)) => {
                 write.parts_left = 1;
-                self.write_part(owner, tag, &mutations).map_err(Failure::from)
+                self.write_part(owner, tag, &mut mutations).map_err(Failure::from)
             }
             Ok(Owner::Nobody) => {
                 // Answered like one that was written, in the next turn.
@@ -172,8 +172,9 @@ impl Core {
                 return self.write_logged(write.address, Some(slot), bytes);
             }
             Ok(Owner::Several) => {
-                let split = std::mem::take(&mut self.split);
-                for (owner, part) in (0..self.shards).zip(&split).filter(|(_, p)| !p.is_empty()) {
+                let mut split = std::mem::take(&mut self.split);
+                let parts = (0..self.shards).zip(&mut split);
+                for (owner, part) in parts.filter(|(_, part)| !part.is_empty()) {
                     write.parts_left += 1;
                     if let Err(refused) = self.write_part(owner, tag, part) {
                         let refused = Some(refused);
