@@ -3,13 +3,11 @@
  * listen; `main.js` does, and tests inject requests.
  */
 
-import { readFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
+import compress from '@fastify/compress'
 import rateLimit from '@fastify/rate-limit'
 import fastifyStatic from '@fastify/static'
-import swagger from '@fastify/swagger'
-import swaggerUi from '@fastify/swagger-ui'
 import { PACE, Pace } from '@sandglass/common/pace'
 import { PROBLEM_TYPE, Problem } from '@sandglass/common/problem'
 import { Semaphore } from '@sandglass/common/semaphore'
@@ -22,7 +20,9 @@ import { guard, TRANSFERS } from './guard.js'
 import { LiveHub } from './live.js'
 import { MeasurementReader } from './measurements.js'
 import { MetadataReader } from './metadata/metadata.js'
+import { Methods } from './methods.js'
 import { createMetrics } from './metrics.js'
+import { describe } from './openapi.js'
 import alerts from './routes/alerts.js'
 import claimsRoutes from './routes/claims.js'
 import deadLetters from './routes/dead-letters.js'
@@ -42,6 +42,7 @@ import series from './routes/series.js'
 import service from './routes/service.js'
 import status from './routes/status.js'
 import stream from './routes/stream.js'
+import { validatorOf } from './validator.js'
 
 /** @typedef {import('fastify').FastifyInstance} FastifyInstance */
 
@@ -79,6 +80,18 @@ const QUERIES_AT_ONCE_MAX = 512
 /** At which a file has to come at least, in bytes a second: few of them are imported at once. */
 const IMPORT_BYTES_PER_S_MIN = 8_192
 
+/**
+ * How answers are compressed for clients that ask for it: by what every client knows, at the level
+ * that costs least. Of what is shorter a client would gain nothing.
+ */
+/** @type {import('@fastify/compress').FastifyCompressOptions} */
+const COMPRESSION = {
+  encodings: ['gzip', 'deflate'],
+  zlibOptions: { level: 1 },
+  threshold: 1_024,
+  globalDecompression: false,
+}
+
 const WEB = join(dirname(fileURLToPath(import.meta.url)), '../web')
 const UPLOT = dirname(fileURLToPath(import.meta.resolve('uplot/dist/uPlot.min.css')))
 
@@ -98,7 +111,6 @@ export async function buildApp(parts) {
     bodyLimit: limits.bodyBytesMax,
     forceCloseConnections: true,
     routerOptions: { maxParamLength: 512 },
-    ajv: { customOptions: { removeAdditional: false, coerceTypes: 'array' } },
     frameworkErrors: (error, _request, reply) => {
       sendProblem(reply, explain(error))
     },
@@ -109,8 +121,11 @@ export async function buildApp(parts) {
   measure(app, metrics)
   guard(app, parts)
   limitBodyMemory(app, bodies, limits.bodyBytesMax)
+  app.setValidatorCompiler(validatorOf)
   answerFailures(app)
-  await describe(app, limits)
+  await limitRequests(app, limits)
+  await app.register(compress, COMPRESSION)
+  await describe(app, { ...parts, web: WEB })
 
   const gate = new Semaphore(QUERIES_AT_ONCE_MAX)
   const { store } = parts
@@ -173,17 +188,16 @@ function answerFailures(app) {
     }
     return sendProblem(reply, problem)
   })
-  app.setNotFoundHandler((request, reply) => {
-    const path = request.url.split('?')[0]
-    return sendProblem(
-      reply,
-      new Problem('unknown-path', `nothing answers ${request.method} ${path}: see /docs`),
-    )
+  const methods = new Methods(app)
+  // Before a body is looked at that nobody reads.
+  app.addHook('onRequest', async (request, reply) => {
+    if (request.is404) throw methods.explain(request, reply)
   })
+  app.setNotFoundHandler((request, reply) => sendProblem(reply, methods.explain(request, reply)))
 }
 
 /** @param {FastifyInstance} app  @param {Limits} limits */
-async function describe(app, { requestsPerS }) {
+async function limitRequests(app, { requestsPerS }) {
   if (requestsPerS > 0) {
     await app.register(rateLimit, {
       max: requestsPerS,
@@ -194,22 +208,6 @@ async function describe(app, { requestsPerS }) {
         }),
     })
   }
-  await app.register(swagger, {
-    openapi: {
-      openapi: '3.0.3',
-      info: {
-        title: 'Sandglass',
-        version: '1',
-        description: 'What sensors measured. Times are milliseconds since 1970.',
-      },
-    },
-  })
-  await app.register(swaggerUi, {
-    routePrefix: '/docs',
-    staticCSP: true,
-    logo: { type: 'image/svg+xml', content: readFileSync(join(WEB, 'icon.svg')), href: '/' },
-    theme: { title: 'Sandglass REST' },
-  })
 }
 
 /** @param {import('fastify').FastifyReply} reply  @param {Problem} problem */

@@ -5,7 +5,8 @@
  * Each of them keeps every value and its kind. CSV says the kind in a column, NDJSON where the
  * value alone would be taken for another one: of integers, and of doubles that look like those that
  * no double could hold. Arrow keeps `seq` besides. Whoever asks for it has the unit of each row in
- * one more column, the last: readers that count columns are not surprised.
+ * one more column, the last: readers that count columns are not surprised. Times are milliseconds, or
+ * ISO 8601 for spreadsheets.
  */
 
 import { setTimeout as delay } from 'node:timers/promises'
@@ -38,14 +39,26 @@ const RETRY_MS = 500
  * @typedef {object} Format
  * @property {string} type  Its media type.
  * @property {string} ending  Of a file's name.
- * @property {(hasUnit: boolean) => Promise<Parts>} begin  For one export.
+ * @property {(how: How) => Promise<Parts>} begin  For one export.
  */
+/**
+ * @typedef {object} How
+ * @property {boolean} [hasUnit]  Whether each row tells its unit.
+ * @property {Times} [times]
+ */
+/** @typedef {keyof typeof TIMES} Times */
 
 /** Texts that a reader of CSV would trim, or take for nothing. */
 const MUST_BE_QUOTED = /^$|^\s|\s$/
 
-/** @param {boolean} hasUnit  @returns {Parts} */
-const csv = (hasUnit) => ({
+/** How times are written, in milliseconds or so that people read them; an import takes both. */
+export const TIMES = {
+  ms: (/** @type {number} */ t) => String(t),
+  iso: (/** @type {number} */ t) => new Date(t).toISOString(),
+}
+
+/** @param {How} how  @returns {Parts} */
+const csv = ({ hasUnit, times = 'ms' }) => ({
   head: () => `sensor,metric,t,v,kind${hasUnit ? ',unit' : ''}\n`,
   about: ({ name }, about) => {
     const cells = [name, '', '', JSON.stringify(about), 'about']
@@ -54,7 +67,8 @@ const csv = (hasUnit) => ({
   rows: ({ name }, rows, unitOf) =>
     stringify(
       rows.map(({ metric, t, kind, value }) => {
-        const cells = [name, metric, String(t), cell(kind, value), KIND_NAMES.get(kind) ?? '']
+        const time = TIMES[times](t)
+        const cells = [name, metric, time, cell(kind, value), KIND_NAMES.get(kind) ?? '']
         // An empty text would be quoted.
         return hasUnit ? [...cells, unitOf(metric) || null] : cells
       }),
@@ -63,8 +77,8 @@ const csv = (hasUnit) => ({
   tail: () => '',
 })
 
-/** @param {boolean} hasUnit  @returns {Parts} */
-const ndjson = (hasUnit) => ({
+/** @param {How} how  @returns {Parts} */
+const ndjson = ({ hasUnit, times = 'ms' }) => ({
   head: () => '',
   about: ({ name }, about) => `${JSON.stringify({ sensor: name, about })}\n`,
   rows: ({ name }, rows, unitOf) => {
@@ -75,7 +89,8 @@ const ndjson = (hasUnit) => ({
         const end = isTold(kind, value) ? '' : `,"kind":"${KIND_NAMES.get(kind)}"`
         const unit = hasUnit ? unitOf(metric) : ''
         const more = unit === '' ? '' : `,"unit":${JSON.stringify(unit)}`
-        return `${head},"t":${t},"v":${valueJson(value)}${end}${more}}\n`
+        const time = times === 'iso' ? JSON.stringify(TIMES.iso(t)) : t
+        return `${head},"t":${time},"v":${valueJson(value)}${end}${more}}\n`
       })
       .join('')
   },
@@ -84,17 +99,17 @@ const ndjson = (hasUnit) => ({
 
 /** @type {Record<'csv' | 'ndjson' | 'arrow', Format>} */
 export const FORMATS = {
-  csv: { type: 'text/csv; charset=utf-8', ending: 'csv', begin: async (hasUnit) => csv(hasUnit) },
+  csv: { type: 'text/csv; charset=utf-8', ending: 'csv', begin: async (how) => csv(how) },
   ndjson: {
     type: 'application/x-ndjson; charset=utf-8',
     ending: 'ndjson',
-    begin: async (hasUnit) => ndjson(hasUnit),
+    begin: async (how) => ndjson(how),
   },
   arrow: {
     type: 'application/vnd.apache.arrow.stream',
     ending: 'arrows',
     // The library takes longer to load, and more memory, than all else of the api.
-    begin: async (hasUnit) => new (await import('./arrow.js')).ArrowStream(hasUnit),
+    begin: async ({ hasUnit }) => new (await import('./arrow.js')).ArrowStream(hasUnit ?? false),
   },
 }
 
@@ -115,6 +130,7 @@ function isTold(kind, value) {
  * @param {Format} parts.format
  * @param {AsyncIterable<Named> | Iterable<Named>} parts.sensors
  * @param {boolean} [parts.hasUnit]  Whether each row tells its unit.
+ * @param {Times} [parts.times]  How times are written; Arrow has them as they are.
  * @param {(sensor: any) => Promise<{ about: Told, unitOf: UnitOf }>} [parts.aboutOf]  What is told
  *   of each sensor besides.
  * @param {import('./measurements.js').MeasurementReader} parts.reader
@@ -123,8 +139,8 @@ function isTold(kind, value) {
  * @param {AbortSignal} parts.signal  Aborted when nobody reads on.
  * @returns {AsyncGenerator<string | Uint8Array>}
  */
-export async function* exported({ format, sensors, aboutOf, reader, question, signal, ...more }) {
-  const parts = await format.begin(more.hasUnit ?? false)
+export async function* exported({ format, sensors, aboutOf, reader, question, signal, ...how }) {
+  const parts = await format.begin(how)
   const head = parts.head()
   if (head.length > 0) yield head
   for await (const sensor of sensors) {

@@ -9,10 +9,13 @@ import { databaseAway } from './store.js'
 /** Routes whose answers last as long as a client, or its file. @type {ReadonlySet<string>} */
 export const TRANSFERS = new Set(['/v1/stream', '/v1/export', '/v1/import'])
 
+/** What a page of ours may load and do. */
+export const CONTENT_POLICY =
+  "default-src 'self'; img-src 'self' data:; style-src 'self'; object-src 'none'; " +
+  "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+
 const SECURITY_HEADERS = {
-  'content-security-policy':
-    "default-src 'self'; img-src 'self' data:; style-src 'self'; object-src 'none'; " +
-    "base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
+  'content-security-policy': CONTENT_POLICY,
   'x-content-type-options': 'nosniff',
   'referrer-policy': 'no-referrer',
   'cross-origin-resource-policy': 'same-origin',

@@ -103,7 +103,7 @@ function orUndefined(value) {
 /**
  * Understands the times of a request.
  *
- * @param {{ from?: string, to?: string }} parameters
+ * @param {{ from?: string | number, to?: string | number }} parameters
  * @throws {Problem}  Names the parameter.
  */
 export function parseRange({ from, to }) {

@@ -1,6 +1,7 @@
 /** JSON Schemas that more than one route uses: they validate, and they are the documentation. */
 
 import { DECIMALS_MAX, LABEL_LENGTH_MAX, UNIT_LENGTH_MAX } from '@sandglass/common/metadata'
+import { CODES, PROBLEM_TYPES } from '@sandglass/common/problem'
 import { NAME_LENGTH_MAX } from '@sandglass/common/sensor'
 import { CURSOR_LENGTH_MAX } from './cursor.js'
 import { rewriteSchema } from './rewrites.js'
@@ -105,6 +106,7 @@ const layout = {
     retention: { type: 'string', description: 'How long measurements are kept.' },
     bucketS: { type: 'integer', description: 'Seconds of one partition in the database.' },
   },
+  required: ['from', 'retention', 'bucketS'],
 }
 
 /** A sensor, and how its measurements are kept. */
@@ -120,6 +122,14 @@ export const sensorInFull = {
     },
     rewrite: rewriteSchema,
   },
+  required: [...sensor.required, 'retention', 'layouts', 'rewrite'],
+}
+
+/** An id that tells when it was made (UUID, version 1). */
+export const timeUuid = {
+  type: 'string',
+  format: 'uuid',
+  pattern: '^[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-1[0-9a-fA-F]{3}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}$',
 }
 
 export const time = {
@@ -127,6 +137,9 @@ export const time = {
   maxLength: 40,
   description: 'ISO 8601 (UTC where it names no offset), or s, ms, us or ns since 1970.',
 }
+
+/** The same in a body, where it may be a number, too. */
+export const timeInBody = { ...time, type: ['string', 'number'] }
 
 export const metrics = {
   type: 'array',
@@ -158,9 +171,15 @@ const next = {
   description: 'Give it as `cursor` for the next page; null at the end.',
 }
 
-/** An array of objects. @param {Record<string, unknown>} properties */
-export function objects(properties) {
-  return { type: 'array', items: { type: 'object', properties } }
+/**
+ * An array of objects.
+ *
+ * @param {Record<string, unknown>} always  Properties that each has.
+ * @param {Record<string, unknown>} [perhaps]  Those that some have.
+ */
+export function objects(always, perhaps) {
+  const properties = { ...always, ...perhaps }
+  return { type: 'array', items: { type: 'object', properties, required: Object.keys(always) } }
 }
 
 /** @param {Record<string, unknown>} items */
@@ -206,7 +225,7 @@ export const latest = {
       description: 'When ingest received it, milliseconds since 1970.',
     },
   },
-  required: ['metric', 't', 'v'],
+  required: ['metric', 't', 'v', 'received'],
 }
 
 export const deadLetter = {
@@ -224,27 +243,65 @@ export const deadLetter = {
       nullable: true,
       description: 'As what it was decoded. A number is a format of another version.',
     },
-    replayed: { type: 'integer', nullable: true },
+    replayed: { type: 'integer', nullable: true, description: 'When it was stored after all.' },
   },
+  required: [
+    'id',
+    'received',
+    'topic',
+    'client',
+    'reason',
+    'payload',
+    'encoding',
+    'format',
+    'replayed',
+  ],
+}
+
+/** An answer that is not the one hoped for. */
+export const problemDocument = {
+  type: 'object',
+  description: 'A problem document (RFC 9457).',
+  properties: {
+    type: {
+      type: 'string',
+      enum: Object.keys(CODES).map((code) => `${PROBLEM_TYPES}${code}`),
+      description: 'Stable. What each means stands in `title`.',
+    },
+    title: { type: 'string', description: 'The same for every occurrence of the type.' },
+    status: { type: 'integer', description: 'The status of the answer.' },
+    detail: { type: 'string', description: 'What is wrong, and what would be right.' },
+    parameter: { type: 'string', description: 'What to mend, where one thing is at fault.' },
+  },
+  required: ['type', 'title', 'status', 'detail'],
 }
 
 const problem = {
-  description: 'A problem document (RFC 9457).',
-  content: {
-    'application/problem+json': {
-      schema: {
-        type: 'object',
-        properties: {
-          type: { type: 'string', description: 'urn:sandglass:problem:…, stable.' },
-          title: { type: 'string' },
-          status: { type: 'integer' },
-          detail: { type: 'string', description: 'What is wrong, and what would be right.' },
-          parameter: { type: 'string', description: 'What to mend, where one thing is at fault.' },
-        },
-        required: ['type', 'title', 'status', 'detail'],
-      },
-    },
-  },
+  description: problemDocument.description,
+  content: { 'application/problem+json': { schema: problemDocument } },
+}
+
+/**
+ * A body that its route reads as bytes: described, not validated here.
+ *
+ * @param {readonly string[]} types  Media types.
+ * @param {ReadonlyMap<string, Record<string, unknown>>} [known]  Schemas of some of these; what is
+ *   in the others is said in words.
+ */
+export function rawBody(types, known = new Map()) {
+  const content = types.map((type) => [type, { schema: known.get(type) ?? { type: 'string' } }])
+  return { content: Object.fromEntries(content) }
+}
+
+/**
+ * An answer that is no JSON.
+ *
+ * @param {string} description
+ * @param {readonly string[]} types  Media types.
+ */
+export function rawAnswer(description, types) {
+  const content = Object.fromEntries(types.map((type) => [type, { schema: { type: 'string' } }]))
+  return { description, content }
 }
 
 /** The answers that every route may give besides its own. */

@@ -15,10 +15,11 @@ const SPACED_OFFSET = /([Tt ]\d{2}:\d{2}\S*) (\d{2}:?\d{2})$/
  * One before 1970 is milliseconds.
  *
  * @param {string} name  The parameter it came from, for the message.
- * @param {string} text
+ * @param {string | number} time
  * @throws {import('@sandglass/common/problem').Problem}  Names the parameter.
  */
-export function parseTime(name, text) {
+export function parseTime(name, time) {
+  const text = String(time)
   const isEarly = /^-\d{1,16}$/.test(text)
   const timeMs = isEarly ? Number(text) : parse(text.replace(SPACED_OFFSET, '$1+$2'))
   if (timeMs === undefined || !(Math.abs(timeMs) <= TIME_MS_MAX)) {

@@ -188,8 +188,12 @@ function line({ sensor, metric, timeMs, kind, value }) {
   return `${escaped(metric)},sensor=${escaped(sensor)} value=${field} ${timeMs}000000`
 }
 
-/** @param {'csv' | 'ndjson'} format  @param {Stored[]} content */
-async function exported(format, content) {
+/**
+ * @param {'csv' | 'ndjson'} format
+ * @param {Stored[]} content
+ * @param {'ms' | 'iso'} [times]
+ */
+async function exported(format, content, times) {
   const sensors = [...new Set(content.map(({ sensor }) => sensor))]
   const read = async (/** @type {{ sensorId: string }} */ { sensorId: id }) => ({
     rows: content
@@ -198,6 +202,7 @@ async function exported(format, content) {
   })
   const pages = exportOf({
     format: FORMATS[format],
+    times,
     sensors: sensors.map((name) => ({ id: name, name })),
     reader: /** @type {any} */ ({ read }),
     question: { metrics: undefined, fromMs: undefined, toMs: undefined },
@@ -238,6 +243,10 @@ const DOORS = {
     imported(await csvRecords(pieces(await exported('csv', content)), undefined)),
   'export as ndjson, import': async (content) =>
     imported(ndjsonRecords(pieces(await exported('ndjson', content)))),
+  'export as csv with ISO times, import': async (content) =>
+    imported(await csvRecords(pieces(await exported('csv', content, 'iso')), undefined)),
+  'export as ndjson with ISO times, post': async (content) =>
+    posted('ndjson', await exported('ndjson', content, 'iso')),
   'export as csv, post': async (content) => posted('csv', await exported('csv', content)),
   'export as ndjson, post': async (content) => posted('ndjson', await exported('ndjson', content)),
 }

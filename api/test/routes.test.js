@@ -115,7 +115,7 @@ describe('the api', () => {
 
   test('knows nothing at other paths', async () => {
     expectProblem(await ask('/v2/sensors'), 404)
-    expectProblem(await ask('/v1/sensors/s', { method: 'PUT' }), 404)
+    expectProblem(await ask('/v1/sensors/s/metrics/a/b'), 404)
   })
 
   test('gives the newest value of each metric, of one sensor and of all', async () => {

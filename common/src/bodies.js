@@ -29,6 +29,9 @@ export const CLIENT_HEADER = 'x-sandglass-client'
 /** In an answer without a body: how many sensors keep another class than was asked for. */
 export const KEPT_HEADER = 'sandglass-kept-sensors'
 
+/** Most dead letters that one request replays. */
+export const REPLAY_MAX = 1_000
+
 /** How the bytes of an item, or of a message, are to be understood. The numbers are stored. */
 export const FORMAT = Object.freeze({
   topic: json.number,

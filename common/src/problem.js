@@ -8,6 +8,9 @@
 /** The media type of every error body. */
 export const PROBLEM_TYPE = 'application/problem+json; charset=utf-8'
 
+/** What every `type` begins with; its code follows. */
+export const PROBLEM_TYPES = 'urn:sandglass:problem:'
+
 /** Seconds after which a client that was refused for want of something should come back. */
 export const RETRY_AFTER_S = 1
 
@@ -17,8 +20,8 @@ export const RETRY_AFTER_S = 1
  * @property {string} title  The same for every occurrence.
  */
 
-/** @satisfies {Record<string, ProblemCode>} */
-const CODES = {
+/** All there are. @satisfies {Record<string, ProblemCode>} */
+export const CODES = {
   'invalid-parameter': { status: 400, title: 'A parameter is not valid' },
   'invalid-body': { status: 400, title: 'The body is not valid' },
   'refused-items': { status: 400, title: 'Some items are no measurements' },
@@ -35,6 +38,7 @@ const CODES = {
   'unknown-receiver': { status: 404, title: 'There is no such receiver' },
   'unknown-alert': { status: 404, title: 'There is no such alert' },
   'unknown-path': { status: 404, title: 'There is nothing at this path' },
+  'wrong-method': { status: 405, title: 'The path has no such method' },
   'request-too-slow': { status: 408, title: 'The request came too slowly' },
   'sensor-exists': { status: 409, title: 'The sensor exists already' },
   'already-claimed': { status: 409, title: 'The claim key was used' },
@@ -82,7 +86,7 @@ export class Problem extends Error {
   toJSON() {
     const { code, status, message, parameter, members } = this
     return {
-      type: `urn:sandglass:problem:${code}`,
+      type: `${PROBLEM_TYPES}${code}`,
       title: CODES[code].title,
       status,
       detail: message,

@@ -1,10 +1,11 @@
 // The documentation is typed in, page by page, command by command, as a reader would: on the
 // documented ports, in a clone of the repository. What it says is printed is printed.
-import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import { isPrinted, stepsOf } from '../support/page.js'
+import { missingPackages, WHEELS } from '../support/python.js'
 import { describeWith, missingPrograms } from '../support/requirement.js'
 import { ENGINE, GIVEN_DATABASE, SPOOLED_LATE } from '../support/stack.js'
 import { missingForTerminal, Terminal } from '../support/terminal.js'
@@ -15,13 +16,12 @@ import { until } from '../support/until.js'
 const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 const GUIDE = 'docs/guide'
 /** Python packages, which `.ci/run` fetches: a terminal's network leads nowhere. */
-const WHEELS = join(ROOT, '.ci/wheels')
 
 /** What a page needs beyond `curl`. @type {Record<string, string[]>} */
 const NEEDS = {
   'README.md': ['mosquitto_pub'],
   'quick-start.md': ['mosquitto_pub'],
-  'connect-a-device.md': ['mosquitto_pub', 'openssl', 'python3', 'paho_mqtt'],
+  'connect-a-device.md': ['mosquitto_pub', 'openssl', 'python3', 'paho-mqtt'],
   'integrations.md': ['mosquitto_pub'],
   'alerts.md': ['jq', 'mosquitto_pub'],
   'moving.md': ['jq'],
@@ -72,13 +72,12 @@ const PAGES = [
 /** @param {string} page */
 function missing(page) {
   const needs = NEEDS[page.split('/').at(-1) ?? ''] ?? []
-  const packages = ['paho_mqtt', 'cqlsh']
-  const wheels = existsSync(WHEELS) ? readdirSync(WHEELS).join() : ''
+  const packages = ['paho-mqtt', 'cqlsh']
   return [
     ...(GIVEN_DATABASE ? ['an engine of its own'] : []),
     ...missingForTerminal(),
     ...missingPrograms(['curl', ...needs.filter((name) => !packages.includes(name))]),
-    ...needs.filter((name) => packages.includes(name) && !wheels.includes(`${name}-`)),
+    ...missingPackages(needs.filter((name) => packages.includes(name))),
   ]
 }
 

@@ -1,27 +1,24 @@
 // Eclipse Paho, the client library of many devices, speaks MQTT 5 with the broker inside.
-import { execFile, execFileSync } from 'node:child_process'
-import { existsSync, mkdtempSync, readdirSync, rmSync } from 'node:fs'
+import { execFile } from 'node:child_process'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
+import { installPackages, missingPackages } from '../support/python.js'
 import { describeWith, missingPrograms } from '../support/requirement.js'
 import { startStack } from '../support/stack.js'
 
 const run = promisify(execFile)
 const here = (/** @type {string} */ path) => fileURLToPath(new URL(path, import.meta.url))
 
-/** Python packages, which `.ci/run` fetches. */
-const WHEELS = here('../../.ci/wheels')
 const CLIENT = here('../support/paho-5.py')
 
 /** How long the client may take, in milliseconds. */
 const CLIENT_MS_MAX = 60_000
 
-const hasPaho =
-  existsSync(WHEELS) && readdirSync(WHEELS).some((name) => name.startsWith('paho_mqtt-'))
-const missing = [...missingPrograms(['python3']), ...(hasPaho ? [] : ['paho_mqtt'])]
+const missing = [...missingPrograms(['python3']), ...missingPackages(['paho-mqtt'])]
 
 describeWith(missing, 'a client of Paho', () => {
   /** @type {import('../support/stack.js').Stack} */
@@ -29,9 +26,7 @@ describeWith(missing, 'a client of Paho', () => {
   const directory = mkdtempSync(join(tmpdir(), 'sandglass-paho-'))
 
   beforeAll(async () => {
-    execFileSync('python3', ['-m', 'venv', directory])
-    const pip = ['install', '--quiet', '--no-index', '--find-links', WHEELS, 'paho-mqtt']
-    execFileSync(join(directory, 'bin/pip'), pip)
+    installPackages(directory, ['paho-mqtt'])
     stack = await startStack()
   })
   afterAll(async () => {

@@ -10,6 +10,7 @@ import { linkNext } from './sensors.js'
 
 const schema = {
   tags: ['ingest'],
+  operationId: 'listDeadLetters',
   summary: 'Messages that could not be stored, newest first',
   querystring: {
     type: 'object',

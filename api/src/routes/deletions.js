@@ -82,6 +82,7 @@ export const dryRunAnswer = {
 
 const deleteSchema = {
   tags,
+  operationId: 'deleteMeasurements',
   summary: 'Deletes measurements for good',
   description:
     'Of all metrics, or those named; at all times, or of a range: at least one of `metric`, `from` ' +
@@ -107,6 +108,7 @@ const deleteSchema = {
 
 const listSchema = {
   tags,
+  operationId: 'listDeletions',
   summary: 'What is deleted of a sensor, newest first',
   params: schemas.sensorParams,
   response: {
@@ -121,12 +123,13 @@ const listSchema = {
 
 const oneSchema = {
   tags,
+  operationId: 'getDeletion',
   summary: 'How far a deletion has come',
   params: {
     type: 'object',
     properties: {
       ...schemas.sensorParams.properties,
-      deletion: { type: 'string', format: 'uuid' },
+      deletion: schemas.timeUuid,
     },
   },
   response: { 200: deletion, ...schemas.problems },

@@ -5,7 +5,7 @@ import { Problem } from '@sandglass/common/problem'
 import { sensorId } from '@sandglass/common/sensor'
 import { aboutOf } from '../about.js'
 import { withinDeadline } from '../deadline.js'
-import { exported, FORMATS } from '../export.js'
+import { exported, FORMATS, TIMES } from '../export.js'
 import { parseRange, unknownSensor } from '../measurements.js'
 import * as schemas from '../schemas.js'
 import { filterProperties } from './sensors.js'
@@ -26,17 +26,18 @@ const SENSORS_AT_ONCE = 1_000
  * @property {string} [from]
  * @property {string} [to]
  * @property {boolean} unit
+ * @property {keyof typeof TIMES} times
  */
 
 const schema = {
   tags: ['measurements'],
+  operationId: 'exportMeasurements',
   summary: 'All measurements, sensor by sensor, oldest first, to take away',
   description:
     'Of the sensors that are named, or fit, or else of all. `POST /v1/import` takes CSV and ' +
     'NDJSON as they are. Arrow is an IPC stream with the columns sensor (its id), name, metric, t, seq, ' +
     'and number, integer, boolean, text, lat, lon, of which those of the value are set. If the ' +
     'database stays away the transfer is broken off, never ended early.',
-  produces: Object.values(FORMATS).map(({ type }) => type),
   querystring: {
     type: 'object',
     properties: {
@@ -56,10 +57,22 @@ const schema = {
         default: false,
         description: 'Each row tells its unit, in one more column, the last.',
       },
+      times: {
+        type: 'string',
+        enum: Object.keys(TIMES),
+        default: 'ms',
+        description: 'Of CSV and NDJSON: milliseconds since 1970, or ISO 8601 for spreadsheets.',
+      },
     },
     additionalProperties: false,
   },
-  response: { ...schemas.problems },
+  response: {
+    200: schemas.rawAnswer(
+      'The measurements, in the format that was asked for.',
+      Object.values(FORMATS).map(({ type }) => type.split(';')[0]),
+    ),
+    ...schemas.problems,
+  },
 }
 
 /**
@@ -111,6 +124,7 @@ export default async function exports(app, { store, catalog, reader, metadata })
         format,
         sensors,
         hasUnit: request.query.unit,
+        times: request.query.times,
         aboutOf: aboutSensor,
         reader,
         question,

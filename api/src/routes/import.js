@@ -77,6 +77,7 @@ const progress = {
 
 const schema = {
   tags: ['ingest'],
+  operationId: 'importMeasurements',
   summary: 'Stores a file of measurements while it arrives, however large it is',
   description:
     'CSV: columns `sensor`, `metric`, `t`, `v`, or a time and one column a metric, with a column ' +
@@ -84,6 +85,7 @@ const schema = {
     'time: ISO 8601, or s, ms, us or ns since 1970. Answers at once with lines of JSON that say ' +
     'how far it has come, every second and at the end. To send lines again is harmless. ' +
     '`Content-Encoding: gzip` is understood.',
+  rawBody: schemas.rawBody(['text/csv', 'application/x-ndjson', 'application/octet-stream']),
   querystring: {
     type: 'object',
     properties: {
@@ -128,60 +130,65 @@ export default async function imports(app, { ingest, limits, store, catalog, met
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', (_request, _payload, done) => done(null))
 
-  app.post('/v1/import', { schema }, async (/** @type {Request} */ request, reply) => {
-    const { query } = request
-    if (running >= IMPORTS_MAX) {
-      drain(request)
-      throw new Problem('too-many-imports', `${IMPORTS_MAX} imports run already`)
-    }
-    const controller = new AbortController()
-    running += 1
-    reply.raw.once('close', () => {
-      running -= 1
-      controller.abort()
-    })
-    const arriving = new PassThrough()
-    request.raw.on('error', (error) => arriving.destroy(error))
-    request.raw.pipe(arriving)
-    const records = await recordsOf(request, arriving, limits.importBytesMax).catch((error) => {
-      drain(request)
-      throw error
-    })
-    const state = new Progress(query.from_line - 1)
-    const preview = query.dry_run ? new Preview() : undefined
-    const newClass = await newClassOf(ingest)
-    const keeping = new Keeping({ store, wanted: query.retention, newClass })
-    const answer = new ProgressAnswer(state)
-    const send = preview
-      ? (/** @type {import('../import/import.js').Items} */ items) => preview.take(items)
-      : sendToIngest(ingest, clientOf(request), controller.signal, query.retention)
-    void importRecords({
-      records: from(records, query.from_line),
-      understand: (object) => understand(object, query.sensor, Date.now()),
-      send: async (items) => {
-        await keeping.note(items)
-        return send(items)
-      },
-      restore: async (told) => {
-        const retention = keeping.classOf(told.sensor, told.about.retention)
-        if (preview) return
-        const how = { retention, mayChange: mayManage(request) }
-        await patiently(() => restore(store, told, how), controller.signal)
-        catalog.expire()
-        metadata.expire()
-      },
-      onDecided: (decided) => state.add(decided),
-    }).then(
-      () => answer.end({ done: true, ...keeping.toJSON(), preview }),
-      (error) => {
-        const problem = explain(error, state.nextLine)
-        answer.end({ done: false, problem, ...keeping.toJSON(), preview })
-        if (!isKnown(error)) request.log.error({ err: error }, 'an import failed')
+  // What tells how far it has come is not to wait in a compressor.
+  app.post(
+    '/v1/import',
+    { schema, compress: false },
+    async (/** @type {Request} */ request, reply) => {
+      const { query } = request
+      if (running >= IMPORTS_MAX) {
         drain(request)
-      },
-    )
-    return reply.type('application/x-ndjson; charset=utf-8').send(answer.stream)
-  })
+        throw new Problem('too-many-imports', `${IMPORTS_MAX} imports run already`)
+      }
+      const controller = new AbortController()
+      running += 1
+      reply.raw.once('close', () => {
+        running -= 1
+        controller.abort()
+      })
+      const arriving = new PassThrough()
+      request.raw.on('error', (error) => arriving.destroy(error))
+      request.raw.pipe(arriving)
+      const records = await recordsOf(request, arriving, limits.importBytesMax).catch((error) => {
+        drain(request)
+        throw error
+      })
+      const state = new Progress(query.from_line - 1)
+      const preview = query.dry_run ? new Preview() : undefined
+      const newClass = await newClassOf(ingest)
+      const keeping = new Keeping({ store, wanted: query.retention, newClass })
+      const answer = new ProgressAnswer(state)
+      const send = preview
+        ? (/** @type {import('../import/import.js').Items} */ items) => preview.take(items)
+        : sendToIngest(ingest, clientOf(request), controller.signal, query.retention)
+      void importRecords({
+        records: from(records, query.from_line),
+        understand: (object) => understand(object, query.sensor, Date.now()),
+        send: async (items) => {
+          await keeping.note(items)
+          return send(items)
+        },
+        restore: async (told) => {
+          const retention = keeping.classOf(told.sensor, told.about.retention)
+          if (preview) return
+          const how = { retention, mayChange: mayManage(request) }
+          await patiently(() => restore(store, told, how), controller.signal)
+          catalog.expire()
+          metadata.expire()
+        },
+        onDecided: (decided) => state.add(decided),
+      }).then(
+        () => answer.end({ done: true, ...keeping.toJSON(), preview }),
+        (error) => {
+          const problem = explain(error, state.nextLine)
+          answer.end({ done: false, problem, ...keeping.toJSON(), preview })
+          if (!isKnown(error)) request.log.error({ err: error }, 'an import failed')
+          drain(request)
+        },
+      )
+      return reply.type('application/x-ndjson; charset=utf-8').send(answer.stream)
+    },
+  )
 }
 
 /**

@@ -8,6 +8,7 @@ import {
   lineItems,
   MEDIA_TYPES,
   NOWHERE,
+  REPLAY_MAX,
 } from '@sandglass/common/bodies'
 import { decode, FORMATS, formatNamed } from '@sandglass/common/formats/registry'
 import { PRECISIONS } from '@sandglass/common/line-protocol'
@@ -80,11 +81,38 @@ const outcome = {
     kept,
     kept_sensors: { type: 'integer' },
   },
+  required: ['received', 'stored', 'refused'],
 }
+
+const measured = {
+  type: 'object',
+  description: 'What is no `sensor`, `t` or `seq` is a metric and its value.',
+  properties: {
+    sensor: schemas.sensorName,
+    t: {
+      type: ['number', 'string', 'null'],
+      description: 'Event time; left out: the time of receipt.',
+    },
+  },
+  required: ['sensor'],
+  additionalProperties: true,
+  example: { sensor: 'kitchen', t: 1767225600000, temperature: 21.5 },
+}
+const oneOrMany = { anyOf: [measured, { type: 'array', items: measured }] }
+
+/** Schemas of bodies that are JSON. @type {ReadonlyMap<string, Record<string, unknown>>} */
+const JSON_BODIES = new Map().set('application/json', oneOrMany).set('application/senml+json', {
+  type: 'array',
+  minItems: 1,
+  items: { type: 'object' },
+  description: 'A pack (RFC 8428).',
+  example: [{ bn: 'kitchen/', n: 'temperature', u: 'Cel', v: 21.5 }],
+})
 
 const storeSchema = {
   tags,
-  consumes,
+  rawBody: schemas.rawBody(consumes, JSON_BODIES),
+  operationId: 'storeMeasurements',
   summary: 'Stores measurements; answers when they are durable',
   description:
     'JSON: `{"sensor":"kitchen","t":1767225600000,"temperature":21.5}`, or an array of these; ' +
@@ -96,13 +124,27 @@ const storeSchema = {
     properties: { precision, retention },
     additionalProperties: false,
   },
-  response: { 200: outcome },
+  response: { 200: outcome, ...schemas.problems },
+}
+
+const idsBody = {
+  type: 'object',
+  properties: {
+    ids: {
+      type: 'array',
+      minItems: 1,
+      maxItems: REPLAY_MAX,
+      items: schemas.timeUuid,
+    },
+  },
+  required: ['ids'],
 }
 
 const replaySchema = {
   tags,
-  consumes: ['application/json'],
+  rawBody: schemas.rawBody(['application/json'], new Map([['application/json', idsBody]])),
   querystring: { type: 'object', properties: { retention }, additionalProperties: false },
+  operationId: 'replayDeadLetters',
   summary: 'Takes dead letters once more: `{"ids": ["…"]}`; those that are stored now are marked',
   response: {
     200: {
@@ -112,13 +154,16 @@ const replaySchema = {
         refused: schemas.objects({ id: { type: 'string' }, reason: { type: 'string' } }),
         unknown: { type: 'array', items: { type: 'string' } },
       },
+      required: ['replayed', 'refused', 'unknown'],
     },
+    ...schemas.problems,
   },
 }
 
 const decodeSchema = {
   tags,
-  consumes,
+  rawBody: schemas.rawBody([...consumes, 'application/octet-stream'], JSON_BODIES),
+  operationId: 'decodePayload',
   summary: 'Says what a payload would become; stores nothing',
   querystring: {
     type: 'object',
@@ -143,18 +188,21 @@ const decodeSchema = {
     200: {
       type: 'object',
       properties: {
-        items: schemas.objects({
-          sensor: { type: 'string' },
-          id: { type: 'string', format: 'uuid' },
-          metric: { type: 'string' },
-          t: { type: 'integer', nullable: true, description: 'null: the time of receipt.' },
-          kind: { type: 'string', enum: Object.keys(KIND) },
-          v: {},
-          unit: { type: 'string', description: 'That the payload tells.' },
-        }),
+        items: schemas.objects(
+          {
+            sensor: { type: 'string' },
+            id: { type: 'string', format: 'uuid' },
+            metric: { type: 'string' },
+            t: { type: 'integer', nullable: true, description: 'null: the time of receipt.' },
+            kind: { type: 'string', enum: Object.keys(KIND) },
+            v: schemas.measurement.properties.v,
+          },
+          { unit: { type: 'string', description: 'That the payload tells.' } },
+        ),
         refused,
         refused_fields: refusedFields,
       },
+      required: ['items', 'refused', 'refused_fields'],
     },
     ...schemas.problems,
   },
@@ -162,6 +210,7 @@ const decodeSchema = {
 
 const statsSchema = {
   tags,
+  operationId: 'getIngest',
   summary: 'How ingest is: messages received, stored, dead-lettered, spooled, held, dropped',
   response: { 200: { type: 'object', additionalProperties: true }, ...schemas.problems },
 }

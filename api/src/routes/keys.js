@@ -7,7 +7,7 @@ import { withinDeadline } from '../deadline.js'
 import * as schemas from '../schemas.js'
 import { parseTime } from '../time.js'
 
-/** @typedef {{ name: string, scopes: string[], sensor?: string, expires?: string }} Body */
+/** @typedef {{ name: string, scopes: string[], sensor?: string, expires?: string | number }} Body */
 /** @typedef {{ Body: Body }} Post */
 
 const tags = ['keys']
@@ -21,19 +21,26 @@ const key = {
     sensor: { type: 'string', nullable: true, description: 'The one sensor of its device.' },
     expires: { type: 'integer', nullable: true, description: 'Milliseconds since 1970.' },
   },
+  required: ['id', 'name', 'scopes', 'sensor', 'expires'],
 }
 
 const listSchema = {
   tags,
+  operationId: 'listKeys',
   summary: 'All keys, without their secrets',
   response: {
-    200: { type: 'object', properties: { items: { type: 'array', items: key } } },
+    200: {
+      type: 'object',
+      properties: { items: { type: 'array', items: key } },
+      required: ['items'],
+    },
     ...schemas.problems,
   },
 }
 
 const postSchema = {
   tags,
+  operationId: 'createKey',
   summary: 'Makes a key, and tells it once',
   body: {
     type: 'object',
@@ -46,7 +53,7 @@ const postSchema = {
         items: { type: 'string', enum: SCOPES },
       },
       sensor: { ...schemas.sensorName, description: 'Only for the device of this one, over MQTT.' },
-      expires: schemas.time,
+      expires: schemas.timeInBody,
     },
     required: ['name', 'scopes'],
     additionalProperties: false,
@@ -55,6 +62,7 @@ const postSchema = {
     201: {
       type: 'object',
       properties: { id: { type: 'string' }, key: { type: 'string', description: 'Keep it.' } },
+      required: ['id', 'key'],
     },
     ...schemas.problems,
   },
@@ -62,6 +70,7 @@ const postSchema = {
 
 const deleteSchema = {
   tags,
+  operationId: 'revokeKey',
   summary: 'Takes a key back, within ten seconds',
   params: { type: 'object', properties: { id: { type: 'string', maxLength: 64 } } },
   response: { 204: { type: 'null', description: 'It is gone.' }, ...schemas.problems },

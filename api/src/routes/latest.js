@@ -14,6 +14,7 @@ const tags = ['latest']
 
 const oneSchema = {
   tags,
+  operationId: 'getLatest',
   summary: 'The newest value of each metric of a sensor',
   params: schemas.sensorParams,
   querystring: {
@@ -33,6 +34,7 @@ const oneSchema = {
 
 const allSchema = {
   tags,
+  operationId: 'listLatest',
   summary: 'The newest values of many sensors, by name',
   description: 'Pages are those of `/v1/sensors`: a cursor of one is a cursor of the other.',
   querystring: {

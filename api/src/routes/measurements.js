@@ -15,6 +15,7 @@ import { linkNext } from './sensors.js'
 
 const schema = {
   tags: ['measurements'],
+  operationId: 'listMeasurements',
   summary: 'Measurements of a sensor, newest first, all metrics merged by time',
   description:
     'After long gaps a page may hold fewer items than `limit` and still have a `next`. ' +

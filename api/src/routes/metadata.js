@@ -85,26 +85,24 @@ const CSV_TYPE = 'text/csv'
 
 const csvSchema = {
   tags,
+  operationId: 'exportMetadata',
   summary: 'What was said of metrics of sensors and of types, as CSV',
-  produces: [CSV_TYPE],
   response: {
-    200: {
-      description: 'Columns: sensor or type, metric, and what is said of it.',
-      content: { [CSV_TYPE]: { schema: { type: 'string' } } },
-    },
+    200: schemas.rawAnswer('Columns: sensor or type, metric, and what is said of it.', [CSV_TYPE]),
     ...schemas.problems,
   },
 }
 
 const postSchema = {
   tags,
+  operationId: 'importMetadata',
   summary: 'Stores what a CSV says of metrics of sensors and of types',
   description:
     'The columns are those that GET gives, in any order; `metric`, and `sensor` or `type`, are ' +
     'needed. A row replaces all that was said of its metric, and a row that says nothing takes it ' +
     'back. All rows are checked before the first is stored, so a CSV that is refused changes ' +
     'nothing. To send one again is harmless.',
-  consumes: [CSV_TYPE],
+  rawBody: schemas.rawBody([CSV_TYPE]),
   response: {
     200: { type: 'object', properties: { stored: { type: 'integer' } }, required: ['stored'] },
     ...schemas.problems,
@@ -146,7 +144,15 @@ function routesOfSensors(app, { store, metadata }) {
   const path = '/v1/sensors/:sensor/metrics'
   app.get(
     path,
-    { schema: { tags, summary, params: schemas.sensorParams, response: listOf(metricOfSensor) } },
+    {
+      schema: {
+        tags,
+        operationId: 'listSensorMetrics',
+        summary,
+        params: schemas.sensorParams,
+        response: listOf(metricOfSensor),
+      },
+    },
     (/** @type {import('fastify').FastifyRequest<OfSensor>} */ request, reply) =>
       withinDeadline(reply, async () => {
         const all = await metadata.ofSensor(await known(request.params.sensor))
@@ -158,7 +164,14 @@ function routesOfSensors(app, { store, metadata }) {
   const one = { tags, params: sensorMetric }
   app.get(
     `${path}/:metric`,
-    { schema: { ...one, summary: 'What a metric of a sensor means', response } },
+    {
+      schema: {
+        ...one,
+        operationId: 'getSensorMetric',
+        summary: 'What a metric of a sensor means',
+        response,
+      },
+    },
     (/** @type {import('fastify').FastifyRequest<OfSensor>} */ request, reply) =>
       withinDeadline(reply, () => oneOf(request.params.sensor, request.params.metric)),
   )
@@ -166,7 +179,7 @@ function routesOfSensors(app, { store, metadata }) {
   const putSummary = 'Says what a metric of a sensor means; what was said of it before is replaced'
   app.put(
     `${path}/:metric`,
-    { schema: { ...one, summary: putSummary, body, response } },
+    { schema: { ...one, operationId: 'putSensorMetric', summary: putSummary, body, response } },
     (/** @type {import('fastify').FastifyRequest<OfSensor>} */ request, reply) =>
       withinDeadline(reply, async () => {
         const { sensor, metric } = request.params
@@ -182,7 +195,9 @@ function routesOfSensors(app, { store, metadata }) {
   const deleteSummary = 'Takes back what was said of a metric of a sensor'
   app.delete(
     `${path}/:metric`,
-    { schema: { ...one, summary: deleteSummary, response: gone } },
+    {
+      schema: { ...one, operationId: 'deleteSensorMetric', summary: deleteSummary, response: gone },
+    },
     (/** @type {import('fastify').FastifyRequest<OfSensor>} */ request, reply) =>
       withinDeadline(reply, async () => {
         const { sensor, metric } = request.params
@@ -208,7 +223,15 @@ function routesOfTypes(app, { store, metadata }) {
   const params = paramsOf({ type: typeName })
   app.get(
     path,
-    { schema: { tags, summary, params, response: listOf(metricOfType) } },
+    {
+      schema: {
+        tags,
+        operationId: 'listTypeMetrics',
+        summary,
+        params,
+        response: listOf(metricOfType),
+      },
+    },
     (/** @type {import('fastify').FastifyRequest<OfType>} */ request, reply) =>
       withinDeadline(reply, async () => {
         const all = await store.metricsOfType(request.params.type)
@@ -220,7 +243,14 @@ function routesOfTypes(app, { store, metadata }) {
   const one = { tags, params: typeMetric }
   app.get(
     `${path}/:metric`,
-    { schema: { ...one, summary: 'What is said of a metric of a type', response } },
+    {
+      schema: {
+        ...one,
+        operationId: 'getTypeMetric',
+        summary: 'What is said of a metric of a type',
+        response,
+      },
+    },
     (/** @type {import('fastify').FastifyRequest<OfType>} */ request, reply) =>
       withinDeadline(reply, async () => {
         const { type, metric } = request.params
@@ -234,7 +264,7 @@ function routesOfTypes(app, { store, metadata }) {
     'Says what a metric of all sensors of a type means; what was said before is replaced'
   app.put(
     `${path}/:metric`,
-    { schema: { ...one, summary: putSummary, body, response } },
+    { schema: { ...one, operationId: 'putTypeMetric', summary: putSummary, body, response } },
     (/** @type {import('fastify').FastifyRequest<OfType>} */ request, reply) =>
       withinDeadline(reply, async () => {
         const { type, metric } = request.params
@@ -248,7 +278,14 @@ function routesOfTypes(app, { store, metadata }) {
 
   app.delete(
     `${path}/:metric`,
-    { schema: { ...one, summary: 'Takes back what was said of a metric', response: gone } },
+    {
+      schema: {
+        ...one,
+        operationId: 'deleteTypeMetric',
+        summary: 'Takes back what was said of a metric',
+        response: gone,
+      },
+    },
     (/** @type {import('fastify').FastifyRequest<OfType>} */ request, reply) =>
       withinDeadline(reply, async () => {
         await store.deleteMetricOfType(request.params.type, request.params.metric)

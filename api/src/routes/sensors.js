@@ -54,6 +54,7 @@ export const filterProperties = {
 
 const listSchema = {
   tags,
+  operationId: 'listSensors',
   summary: 'Sensors by name',
   querystring: {
     type: 'object',
@@ -72,6 +73,7 @@ const retentionWord = { type: 'string', enum: CLASS_NAMES }
 
 const postSchema = {
   tags,
+  operationId: 'createSensor',
   summary: 'Registers a sensor; one that publishes registers itself',
   body: {
     type: 'object',
@@ -94,12 +96,14 @@ const oneSchema = { tags, params: schemas.sensorParams }
 
 const getSchema = {
   ...oneSchema,
+  operationId: 'getSensor',
   summary: 'One sensor',
   response: { 200: schemas.sensorInFull, ...schemas.problems },
 }
 
 const patchSchema = {
   ...oneSchema,
+  operationId: 'updateSensor',
   summary: 'Changes what is known of a sensor; null takes a word back',
   body: {
     type: 'object',
@@ -127,6 +131,7 @@ const patchSchema = {
 
 const deleteSchema = {
   ...oneSchema,
+  operationId: 'deleteSensor',
   summary: 'Hides a sensor and stops it, or deletes it for good with all that was measured',
   description:
     'Without `measurements` it is hidden, nothing is stored for it any more, and what was measured ' +

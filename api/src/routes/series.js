@@ -23,8 +23,8 @@ const AGGREGATES_MAX = 16
 
 /**
  * @typedef {object} Options
- * @property {string} [from]
- * @property {string} [to]
+ * @property {string | number} [from]
+ * @property {string | number} [to]
  * @property {number} [points]
  * @property {string} [step]
  * @property {string} agg
@@ -90,6 +90,7 @@ const aboutAnswer = {
 
 const oneSchema = {
   tags: ['series'],
+  operationId: 'getSeries',
   summary: 'A series summed up in windows',
   description:
     'Numbers, and true and false as 1 and 0. The answer is what the raw rows say, also where it ' +
@@ -113,13 +114,17 @@ const oneSchema = {
         ...aboutAnswer,
         items: { type: 'array', items: item },
       },
+      required: ['sensor', 'metric', ...Object.keys(aboutAnswer), 'items'],
     },
     ...schemas.problems,
   },
 }
 
+const { type } = schemas.timeInBody
+
 const manySchema = {
   tags: ['series'],
+  operationId: 'querySeries',
   summary: 'Several series summed up in the same windows, grouped',
   body: {
     type: 'object',
@@ -128,6 +133,8 @@ const manySchema = {
       ...filterProperties,
       metrics: { ...schemas.metrics, minItems: 1, description: 'Of each sensor.' },
       ...optionProperties,
+      from: { ...optionProperties.from, type },
+      to: { ...optionProperties.to, type },
       group: {
         type: 'string',
         pattern: '^(series|sensor|metric|all|tag:.+)$',
@@ -143,17 +150,22 @@ const manySchema = {
       type: 'object',
       properties: {
         ...aboutAnswer,
-        groups: schemas.objects({
-          sensor: { type: 'string' },
-          name: { type: 'string' },
-          metric: { type: 'string' },
-          tag: { type: 'string', nullable: true },
-          series: { type: 'integer', description: 'How many are in it.' },
-          // Those that all of its series have in common.
-          ...schemas.metadata,
-          items: { type: 'array', items: item },
-        }),
+        groups: schemas.objects(
+          {
+            series: { type: 'integer', description: 'How many are in it.' },
+            items: { type: 'array', items: item },
+          },
+          {
+            sensor: { type: 'string' },
+            name: { type: 'string' },
+            metric: { type: 'string' },
+            tag: { type: 'string', nullable: true },
+            // Those that all of its series have in common.
+            ...schemas.metadata,
+          },
+        ),
       },
+      required: [...Object.keys(aboutAnswer), 'groups'],
     },
     ...schemas.problems,
   },

@@ -1,9 +1,12 @@
 /** What the api tells about itself. */
 
+import * as schemas from '../schemas.js'
+
 const tags = ['service']
 const state = {
   type: 'object',
   properties: { ok: { type: 'boolean' }, database: { type: 'string', enum: ['up', 'down'] } },
+  required: ['ok', 'database'],
 }
 
 /**
@@ -11,11 +14,12 @@ const state = {
  * @param {import('../app.js').Parts} parts
  */
 export default async function service(app, { isDatabaseUp, registry }) {
-  for (const [path, summary] of [
-    ['/health', 'Whether the api runs and reaches the database, for supervisors'],
-    ['/ready', 'Whether the api can answer, for load balancers'],
+  for (const [path, operationId, summary] of [
+    ['/health', 'getHealth', 'Whether the api runs and reaches the database, for supervisors'],
+    ['/ready', 'getReady', 'Whether the api can answer, for load balancers'],
   ]) {
-    const schema = { tags, summary, response: { 200: state, 503: state } }
+    const response = { 200: state, 503: state, ...schemas.problems }
+    const schema = { tags, operationId, summary, response }
     app.get(path, { schema }, async (_request, reply) => {
       const ok = isDatabaseUp()
       if (!ok) reply.code(503).header('retry-after', '1')
@@ -23,7 +27,16 @@ export default async function service(app, { isDatabaseUp, registry }) {
     })
   }
 
-  app.get('/metrics', { schema: { tags, summary: 'For Prometheus' } }, async (_request, reply) =>
+  const metricsSchema = {
+    tags,
+    operationId: 'getMetrics',
+    summary: 'For Prometheus',
+    response: {
+      200: schemas.rawAnswer('What is counted and measured.', ['text/plain']),
+      ...schemas.problems,
+    },
+  }
+  app.get('/metrics', { schema: metricsSchema }, async (_request, reply) =>
     reply.type(registry.contentType).send(await registry.metrics()),
   )
 

@@ -12,6 +12,7 @@ import { parseTime } from '../time.js'
 
 const schema = {
   tags: ['sensors'],
+  operationId: 'listStatus',
   summary: 'Connection states of a device, newest first, of the last 90 days',
   description:
     'Known of a device whose key is bound to the sensor, whose will is on a topic of it, or ' +
@@ -36,6 +37,7 @@ const schema = {
           reason: { type: 'string' },
         }),
       },
+      required: ['items'],
     },
     ...schemas.problems,
   },

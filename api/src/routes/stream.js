@@ -25,6 +25,7 @@ const SENSORS_MAX = 32
 
 const schema = {
   tags: ['measurements'],
+  operationId: 'streamMeasurements',
   summary: 'Live values as server-sent events',
   description:
     'Events `measurements` have an array of {"sensor", "metric", "t", "seq", "v"}, by time within ' +
@@ -33,7 +34,6 @@ const schema = {
     'api, the stream goes on from there and misses nothing. Values that become visible up to ten ' +
     'seconds late are told. After an interruption values beside a late one may be told again: ' +
     'the same in sensor, metric, t and seq.',
-  produces: ['text/event-stream'],
   querystring: {
     type: 'object',
     properties: {
@@ -54,7 +54,10 @@ const schema = {
     required: ['sensor'],
     additionalProperties: false,
   },
-  response: schemas.problems,
+  response: {
+    200: schemas.rawAnswer('Events, until the client goes.', ['text/event-stream']),
+    ...schemas.problems,
+  },
 }
 
 /** @typedef {{ Querystring: { sensor: string[], metric?: string[], after?: string } }} Stream */

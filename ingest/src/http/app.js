@@ -9,6 +9,7 @@ import {
   itemsOf,
   KEPT_HEADER,
   MEDIA_TYPES,
+  REPLAY_MAX,
 } from '@sandglass/common/bodies'
 import { foreignRequest } from '@sandglass/common/origin'
 import { PayloadError } from '@sandglass/common/payload'
@@ -17,9 +18,6 @@ import { CLASS_NAMES } from '@sandglass/common/schema'
 import Fastify from 'fastify'
 import { BodyLease, readBody } from './body.js'
 import { deliver } from './delivery.js'
-
-/** Dead letters that one request replays. */
-const REPLAY_MAX = 1_000
 
 const UUID = /^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 const TIME_UUID = /^[0-9a-f]{8}-[0-9a-f]{4}-1[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}$/i
