@@ -5,8 +5,8 @@
  * Each of them keeps every value and its kind. CSV says the kind in a column, NDJSON where the
  * value alone would be taken for another one: of integers, and of doubles that look like those that
  * no double could hold. Arrow keeps `seq` besides. Whoever asks for it has the unit of each row in
- * one more column, the last: readers that count columns are not surprised. Times are milliseconds, or
- * ISO 8601 for spreadsheets.
+ * one more column, the last: readers that count columns are not surprised. Times are milliseconds,
+ * or ISO 8601 for spreadsheets.
  */
 
 import { setTimeout as delay } from 'node:timers/promises'

@@ -15,14 +15,14 @@ import { linkNext } from './sensors.js'
  *   acknowledged?: boolean, limit: number, cursor?: string }} Query */
 /** @typedef {{ Params: { alert: string } }} One */
 /** @typedef {One & { Body: { by?: string, note?: string } | null }} Acknowledge */
-/** @typedef {One & { Body: { until: string | null } }} Silence */
+/** @typedef {One & { Body: { until: string | number | null } }} Silence */
 
 const tags = ['alerts']
 const KIND = 'alerts'
 const TEXT_LENGTH_MAX = 1_024
 const time = { type: 'integer', nullable: true, description: 'Milliseconds since 1970.' }
 
-const alert = {
+export const alert = {
   type: 'object',
   properties: {
     id: uuid,
@@ -35,8 +35,13 @@ const alert = {
         kind: { type: 'string' },
         severity: { type: 'string' },
       },
+      required: ['id', 'name', 'kind', 'severity'],
     },
-    sensor: { type: 'object', properties: { id: uuid, name: { type: 'string' } } },
+    sensor: {
+      type: 'object',
+      properties: { id: uuid, name: { type: 'string' } },
+      required: ['id', 'name'],
+    },
     metric: { type: 'string', nullable: true, description: 'null: of the sensor as a whole.' },
     value: { type: 'number', nullable: true, description: 'By which it began; a rate of a rate.' },
     text: { type: 'string', description: 'All of that in a sentence.' },
@@ -63,9 +68,22 @@ const alert = {
           attempts: { type: 'integer' },
           error: { type: 'string', nullable: true },
         },
+        required: ['receiver', 'change', 'state', 'at', 'attempts', 'error'],
       },
     },
   },
+  required: [
+    'id',
+    'state',
+    'rule',
+    'sensor',
+    'metric',
+    'value',
+    'text',
+    'fired',
+    'resolved',
+    'told',
+  ],
 }
 
 const params = { type: 'object', properties: { alert: uuid }, required: ['alert'] }
@@ -73,6 +91,7 @@ const params = { type: 'object', properties: { alert: uuid }, required: ['alert'
 const SCHEMAS = {
   list: {
     tags,
+    operationId: 'listAlerts',
     summary: 'Alerts, newest first',
     querystring: {
       type: 'object',
@@ -88,9 +107,16 @@ const SCHEMAS = {
     },
     response: { 200: schemas.page(alert), ...schemas.problems },
   },
-  one: { tags, summary: 'One alert', params, response: { 200: alert, ...schemas.problems } },
+  one: {
+    tags,
+    operationId: 'getAlert',
+    summary: 'One alert',
+    params,
+    response: { 200: alert, ...schemas.problems },
+  },
   acknowledge: {
     tags,
+    operationId: 'acknowledgeAlert',
     summary: 'Says that somebody takes care of an alert',
     params,
     body: {
@@ -105,6 +131,7 @@ const SCHEMAS = {
   },
   silence: {
     tags,
+    operationId: 'silenceAlert',
     summary: 'Lets the rule of an alert tell nobody of its sensor and metric until a time',
     description: 'What still fires then is told. That something ended is told at once.',
     params,

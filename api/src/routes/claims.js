@@ -10,7 +10,10 @@ import * as schemas from '../schemas.js'
 import { explain as awayOr } from '../store.js'
 import { parseTime } from '../time.js'
 
-/** @typedef {{ sensor: string, name?: string, scopes: string[], expires?: string }} Body */
+/**
+ * @typedef {{ sensor: string, name?: string, scopes: string[],
+ *   expires?: string | number }} Body
+ */
 /** @typedef {{ Body: Body }} Post */
 /** @typedef {{ Params: { id: string } }} One */
 
@@ -21,6 +24,7 @@ const scopes = { type: 'array', items: { type: 'string', enum: CLAIM_SCOPES } }
 
 const listSchema = {
   tags,
+  operationId: 'listClaims',
   summary: 'All claim keys, without their secrets',
   response: {
     200: {
@@ -36,6 +40,7 @@ const listSchema = {
           key: { type: 'string', nullable: true, description: 'The id of that key.' },
         }),
       },
+      required: ['items'],
     },
     ...schemas.problems,
   },
@@ -43,6 +48,7 @@ const listSchema = {
 
 const postSchema = {
   tags,
+  operationId: 'createClaim',
   summary: 'Makes a claim key, and tells it once',
   description: 'With it the device of the sensor gets its own key, once: `POST /v1/claim`.',
   body: {
@@ -57,7 +63,7 @@ const postSchema = {
         default: [...CLAIM_SCOPES],
         description: "Of the device's key.",
       },
-      expires: { ...schemas.time, description: `Until when. ${schemas.time.description}` },
+      expires: { ...schemas.timeInBody, description: `Until when. ${schemas.time.description}` },
     },
     required: ['sensor'],
     additionalProperties: false,
@@ -66,6 +72,7 @@ const postSchema = {
     201: {
       type: 'object',
       properties: { id: { type: 'string' }, claim: { type: 'string', description: 'Keep it.' } },
+      required: ['id', 'claim'],
     },
     ...schemas.problems,
   },
@@ -73,6 +80,7 @@ const postSchema = {
 
 const deleteSchema = {
   tags,
+  operationId: 'revokeClaim',
   summary: 'Takes a claim key back; a key that was got by it stays',
   params,
   response: { 204: { type: 'null', description: 'It is gone.' }, ...schemas.problems },
@@ -80,6 +88,7 @@ const deleteSchema = {
 
 const resetSchema = {
   tags,
+  operationId: 'resetClaim',
   summary: 'Makes a claim key good again, and takes back the key that was got by it',
   description: 'For a device that never heard the answer to its claim, or has lost its key.',
   params,
@@ -88,6 +97,7 @@ const resetSchema = {
 
 const claimSchema = {
   tags,
+  operationId: 'claimKey',
   summary: 'Gives a device its own key, once',
   description:
     'The claim key comes as `Authorization: Bearer sgc_…`. Of several who send the same one, one ' +
@@ -100,6 +110,7 @@ const claimSchema = {
         id: { type: 'string', description: 'By which it is listed and taken back.' },
         sensor: { type: 'string', description: 'Below `sensors/` and this name it publishes.' },
       },
+      required: ['key', 'id', 'sensor'],
     },
     ...schemas.problems,
   },

@@ -7,7 +7,10 @@ import { withinDeadline } from '../deadline.js'
 import * as schemas from '../schemas.js'
 import { parseTime } from '../time.js'
 
-/** @typedef {{ name: string, scopes: string[], sensor?: string, expires?: string | number }} Body */
+/**
+ * @typedef {{ name: string, scopes: string[], sensor?: string,
+ *   expires?: string | number }} Body
+ */
 /** @typedef {{ Body: Body }} Post */
 
 const tags = ['keys']

@@ -59,6 +59,7 @@ const receiver = {
     failed: { type: 'integer', nullable: true, description: 'When it last did not.' },
     error: { type: 'string', nullable: true, description: 'Why.' },
   },
+  required: ['id', 'name', 'kind', 'told', 'failed', 'error'],
 }
 
 const withSecret = { ...receiver, properties: { ...receiver.properties, secret } }
@@ -67,21 +68,34 @@ const params = { type: 'object', properties: { receiver: uuid }, required: ['rec
 const SCHEMAS = {
   list: {
     tags,
+    operationId: 'listReceivers',
     summary: 'All receivers, without their secrets',
     response: {
-      200: { type: 'object', properties: { items: { type: 'array', items: receiver } } },
+      200: {
+        type: 'object',
+        properties: { items: { type: 'array', items: receiver } },
+        required: ['items'],
+      },
       ...schemas.problems,
     },
   },
-  one: { tags, summary: 'One receiver', params, response: { 200: receiver, ...schemas.problems } },
+  one: {
+    tags,
+    operationId: 'getReceiver',
+    summary: 'One receiver',
+    params,
+    response: { 200: receiver, ...schemas.problems },
+  },
   post: {
     tags,
+    operationId: 'createReceiver',
     summary: 'Makes a receiver, and tells its secret once',
     body,
     response: { 201: withSecret, ...schemas.problems },
   },
   put: {
     tags,
+    operationId: 'replaceReceiver',
     summary: 'Replaces a receiver; its secret stays if none is given',
     params,
     body,
@@ -89,6 +103,7 @@ const SCHEMAS = {
   },
   remove: {
     tags,
+    operationId: 'deleteReceiver',
     summary: 'Deletes a receiver: it is told nothing more',
     params,
     response: { 204: { type: 'null', description: 'It is gone.' }, ...schemas.problems },

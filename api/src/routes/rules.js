@@ -13,7 +13,7 @@ import { parseTime } from '../time.js'
 /** @typedef {import('@sandglass/common/rules/rule').Rule} Rule */
 /** @typedef {{ Params: { rule: string } }} One */
 /** @typedef {{ Body: RuleBody }} Post */
-/** @typedef {One & { Body: { until: string | null } }} Silence */
+/** @typedef {One & { Body: { until: string | number | null } }} Silence */
 
 /** Longest silence, in milliseconds: as long as an alert is kept. */
 const SILENCE_MS_MAX = ALERT_TTL_S * 1000
@@ -30,7 +30,7 @@ function presentRule({ changedMs, silencedMs, isDeleted: _, ids: __, ...shown })
 /**
  * Until when is silenced.
  *
- * @param {string | null} until
+ * @param {string | number | null} until
  * @returns {number}  0: it is not.
  */
 export function silencedUntil(until) {

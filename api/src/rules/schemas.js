@@ -82,6 +82,7 @@ const rule = {
       description: 'Nobody is told until then, in milliseconds since 1970.',
     },
   },
+  required: ['id', 'name', 'kind', 'changed', 'silenced'],
 }
 
 const params = { type: 'object', properties: { rule: uuid }, required: ['rule'] }
@@ -90,8 +91,8 @@ export const silenceBody = {
   type: 'object',
   properties: {
     until: {
-      ...schemas.time,
-      type: ['string', 'null'],
+      ...schemas.timeInBody,
+      type: [...schemas.timeInBody.type, 'null'],
       description: `Nobody is told until then; null: silence ends now. ${schemas.time.description}`,
     },
   },
@@ -102,21 +103,34 @@ export const silenceBody = {
 export const RULE_SCHEMAS = {
   list: {
     tags,
+    operationId: 'listRules',
     summary: 'All alert rules, by name',
     response: {
-      200: { type: 'object', properties: { items: { type: 'array', items: rule } } },
+      200: {
+        type: 'object',
+        properties: { items: { type: 'array', items: rule } },
+        required: ['items'],
+      },
       ...schemas.problems,
     },
   },
-  one: { tags, summary: 'One alert rule', params, response: { 200: rule, ...schemas.problems } },
+  one: {
+    tags,
+    operationId: 'getRule',
+    summary: 'One alert rule',
+    params,
+    response: { 200: rule, ...schemas.problems },
+  },
   post: {
     tags,
+    operationId: 'createRule',
     summary: 'Makes an alert rule',
     body,
     response: { 201: rule, ...schemas.problems },
   },
   put: {
     tags,
+    operationId: 'replaceRule',
     summary: 'Replaces an alert rule',
     params,
     body,
@@ -124,12 +138,14 @@ export const RULE_SCHEMAS = {
   },
   remove: {
     tags,
+    operationId: 'deleteRule',
     summary: 'Deletes an alert rule, and ends its alerts',
     params,
     response: { 204: { type: 'null', description: 'It is gone.' }, ...schemas.problems },
   },
   silence: {
     tags,
+    operationId: 'silenceRule',
     summary: 'Lets a rule tell nobody until a time',
     description: 'What still fires then is told. That something ended is told at once.',
     params,
@@ -138,6 +154,7 @@ export const RULE_SCHEMAS = {
   },
   test: {
     tags,
+    operationId: 'testRule',
     summary: 'Tells the receivers of a rule that this is a test',
     description: 'GET /v1/receivers says whether they took it.',
     params,
@@ -145,6 +162,7 @@ export const RULE_SCHEMAS = {
       202: {
         type: 'object',
         properties: { notifications: schemas.objects({ id: uuid, receiver: uuid }) },
+        required: ['notifications'],
       },
       ...schemas.problems,
     },
