@@ -29,16 +29,18 @@ const answer = {
     fields: schemas.objects({
       metric: { type: 'string', description: 'By which the device reports it.' },
       desired: {},
-      reported: { nullable: true, description: 'The newest value of that metric.' },
+      reported: { description: 'The newest value of that metric.' },
       t: { type: 'integer', nullable: true, description: 'Of when it is.' },
       reached: { type: 'boolean' },
     }),
   },
+  required: ['topic', 'desired', 'changed', 'reached', 'fields'],
 }
 
 const getSchema = {
   tags,
   params,
+  operationId: 'getDesired',
   summary: 'What is desired of a device, and what it reports',
   response: { 200: answer, ...schemas.problems },
 }
@@ -46,6 +48,7 @@ const getSchema = {
 const putSchema = {
   tags,
   params,
+  operationId: 'putDesired',
   summary: 'Says what a device is to be: kept, and retained on its topic',
   description:
     `A JSON object of at most ${DESIRED_BYTES_MAX} bytes, which replaces the one of before. It is ` +
@@ -57,6 +60,7 @@ const putSchema = {
 const deleteSchema = {
   tags,
   params,
+  operationId: 'deleteDesired',
   summary: 'Takes back what was desired of a device',
   response: { 204: { type: 'null', description: 'Nothing is retained.' }, ...schemas.problems },
 }
