@@ -1,10 +1,11 @@
 /**
  * What a sensor has besides its measurements: its own row, when it came and went, what persons said
- * of its metrics, what is desired of its device, and its dead letters. All that was stored until a
- * moment is deleted.
+ * of its metrics, what is desired of its device, its alerts, and its dead letters. All that was
+ * stored until a moment is deleted.
  */
 
 import { deadLetterDay } from '@sandglass/common/measurement'
+import { ALERT_TTL_S, alertDay } from '@sandglass/common/rules/alert'
 import {
   bucketOf,
   DEAD_LETTER_SHARDS,
@@ -38,8 +39,13 @@ function statements(keyspace) {
                  WHERE sensor_id = ? AND bucket = ?`,
     letters: `SELECT id, topic FROM ${keyspace}.dead_letter WHERE day = ? AND shard = ?`,
     dropLetter: `DELETE FROM ${keyspace}.dead_letter WHERE day = ? AND shard = ? AND id = ?`,
+    alerts: `SELECT at, id, sensor_id, resolved FROM ${keyspace}.alert WHERE day = ?`,
+    dropAlert: `DELETE FROM ${keyspace}.alert WHERE day = ? AND at = ? AND id = ?`,
   }
 }
+
+/** Days of which alerts are kept. */
+export const ALERT_DAYS = Math.ceil(ALERT_TTL_S / 86_400) + 1
 
 /** Partitions of dead letters in which one can be that was received until some moment. */
 export const LETTER_PARTITIONS = (DEAD_LETTER_TTL_S / 86_400 + 1) * DEAD_LETTER_SHARDS
@@ -121,6 +127,24 @@ export class Belongings {
       const letter = () => this.#storage.deadLetter(id.toString())
       if ((await this.#sensorOf(topic ?? '', letter)) !== sensorId) continue
       await this.#storage.read(this.#cql.dropLetter, [day, shard, id])
+    }
+  }
+
+  /**
+   * Deletes its alerts of a day that began until the deletion.
+   *
+   * @param {string} sensorId
+   * @param {number} askedMs
+   * @param {number} index  So many days before.
+   * @param {boolean} isLast  One that is not resolved is deleted, too: rules had the time to hear
+   *   that the sensor is gone.
+   */
+  async dropAlerts(sensorId, askedMs, index, isLast) {
+    const day = alertDay(askedMs) - index
+    for await (const row of this.#storage.pages(this.#cql.alerts, [day], LETTER_ROWS)) {
+      if (row.sensor_id?.toString() !== sensorId || row.at.getTime() > askedMs) continue
+      if (!row.resolved && !isLast) continue
+      await this.#storage.read(this.#cql.dropAlert, [day, row.at, row.id])
     }
   }
 }

@@ -19,7 +19,7 @@ import { covers, deletionStampUs, ERAS_MAX, takesAll } from '@sandglass/common/d
 import { HOUR_MS, LEVELS, MARK, shardOf, slotFor } from '@sandglass/common/rollup'
 import { TakenOver } from '../jobs/jobs.js'
 import { eraStart } from '../write/rows.js'
-import { LETTER_PARTITIONS } from './belongings.js'
+import { ALERT_DAYS, LETTER_PARTITIONS } from './belongings.js'
 import { nextChunk, overlap, partitionsOf, touched } from './ranges.js'
 
 const [, , DAYS] = LEVELS
@@ -55,7 +55,8 @@ const HEARD_MS = 3_000
  * @property {Range} [reach]  Between which times these had values.
  * @property {string} [name]  Of a sensor that goes, too.
  * @property {boolean} [isDropped]  Whether it is gone, but for its measurements.
- * @property {number} [letters]  So many partitions of dead letters were looked through.
+ * @property {number} [letters]  So many partitions of dead letters, and then of alerts, were looked
+ *   through.
  * @property {boolean} [isAlive]  Whether something came of it after the deletion.
  * @property {number} [goneMs]  Since then no answer holds it.
  * @property {number} updatedMs
@@ -201,9 +202,12 @@ export class Deletion {
     // What comes of it is read again a last time: a spool may have been emptied meanwhile.
     if (!job.isWhole || state.phase === 'look') return false
     const { letters = 0 } = state
-    if (letters >= LETTER_PARTITIONS) return false
+    const day = letters - LETTER_PARTITIONS
+    if (day >= ALERT_DAYS) return false
     const startMs = this.#now()
-    await this.#belongings.dropLetters(job.sensorId, job.askedMs, letters)
+    const { sensorId, askedMs } = job
+    if (day < 0) await this.#belongings.dropLetters(sensorId, askedMs, letters)
+    else await this.#belongings.dropAlerts(sensorId, askedMs, day, state.phase === 'again')
     state.letters = letters + 1
     await this.#save(job, state)
     await this.#rest(this.#now() - startMs)
