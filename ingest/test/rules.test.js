@@ -4,6 +4,7 @@ import { limitsOf, numberOf } from '@sandglass/common/rules/check'
 import { AT_FIRST, fold } from '@sandglass/common/rules/machine'
 import { ruleOfRow } from '@sandglass/common/rules/rule'
 import { sensorId } from '@sandglass/common/sensor'
+import { KNOWN_MS_MAX } from '../src/rules/watch.js'
 import { until } from './support/ingest.js'
 import { build } from './support/pipeline.js'
 
@@ -99,6 +100,19 @@ describe('a message whose value can change an alert', () => {
     await ingest.settle('sensors/s/m', '90', { arrival: 'replay' })
     expect(marksOf(ingest)).toEqual([])
     await ingest.settle('sensors/s/m', { t: Date.now() - 590_000, v: 90 })
+    expect(marksOf(ingest)).toHaveLength(1)
+  })
+
+  test('is marked whatever it says once states have not been heard of for seconds', async () => {
+    const ingest = build()
+    await ingest.rules.poll(readerOf([ruleWith()]))
+    await ingest.settle('sensors/s/m', '10')
+    expect(marksOf(ingest)).toEqual([])
+    await new Promise((resolve) => setTimeout(resolve, KNOWN_MS_MAX + 100))
+    await ingest.settle('sensors/s/m', '10.5')
+    expect(marksOf(ingest)).toHaveLength(1)
+    await ingest.rules.poll(readerOf([ruleWith()]))
+    await ingest.settle('sensors/s/m', '11')
     expect(marksOf(ingest)).toHaveLength(1)
   })
 

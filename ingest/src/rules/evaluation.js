@@ -337,7 +337,7 @@ export class Evaluation {
       const id = notificationId(alert, change, receiverId)
       const what = {
         id,
-        createdMs: timeMs,
+        createdMs: this.#now(),
         receiverId,
         alertId: alert,
         change,

@@ -45,6 +45,16 @@ const ERROR_LENGTH_MAX = 200
  * @property {boolean} isOnTheWay
  */
 
+/**
+ * What began before what ended, also where both were found at once.
+ *
+ * @param {Notification} a
+ * @param {Notification} b
+ */
+function byAge(a, b) {
+  return a.createdMs - b.createdMs || (a.change < b.change ? -1 : 1)
+}
+
 /** The receiver answered, and refused this one. */
 export class Refused extends Error {}
 
@@ -165,7 +175,7 @@ export class Sender {
   #choose() {
     const nowMs = this.#now()
     const all = [...this.#waiting.values()]
-    all.sort((a, b) => a.notification.createdMs - b.notification.createdMs)
+    all.sort((a, b) => byAge(a.notification, b.notification))
     let left = AT_ONCE - all.filter(({ isOnTheWay }) => isOnTheWay).length
     /** @type {Map<string, number>} */
     const onTheWay = new Map()

@@ -84,6 +84,8 @@ export class RuleWatch {
   /** So are lists of them. @type {Map<string, readonly Check[]>} */
   #lists = new Map()
   #isOld = false
+  /** @type {NodeJS.Timeout | undefined} */
+  #oldTimer
 
   /**
    * @param {object} parts
@@ -128,13 +130,25 @@ export class RuleWatch {
       await this.#read(reader, startMs)
       this.#knownMs = startMs
       this.#isOld = false
+      this.#ageFrom(startMs)
       this.#begin()
     } catch (error) {
       this.counts.failures++
       throw error
-    } finally {
-      this.#isOld = this.#isWatching && this.#now() - this.#knownMs > KNOWN_MS_MAX
     }
+  }
+
+  /** Marks everything when what is known has become too old. @param {number} startMs */
+  #ageFrom(startMs) {
+    clearTimeout(this.#oldTimer)
+    const leftMs = KNOWN_MS_MAX - (this.#now() - startMs)
+    this.#oldTimer = setTimeout(
+      () => {
+        this.#isOld = this.#isWatching
+      },
+      Math.max(0, leftMs),
+    )
+    this.#oldTimer.unref()
   }
 
   /** @param {WatchReader} reader  @param {number} nowMs */
