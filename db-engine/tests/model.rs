@@ -106,7 +106,11 @@ impl Test {
                     self.tables.iter().for_each(|(table, own)| store.define(*table, own.clone()));
                 }
             }
-            23..40 => self.clock.advance(self.random.below(30_000_000).cast_signed()),
+            23..26 => {
+                let table = self.table();
+                self.stores.iter_mut().for_each(|store| store.compact_tables(&[table]));
+            }
+            26..40 => self.clock.advance(self.random.below(30_000_000).cast_signed()),
             _ => {
                 let key = self.random.below(KEYS);
                 let first = self.random.below(self.size.cks);

@@ -2,4 +2,5 @@
 
 pub mod choice;
 pub mod expiry;
+pub mod together;
 pub mod tombstones;

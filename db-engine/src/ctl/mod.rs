@@ -64,7 +64,8 @@ enum Command {
         tables: Vec<String>,
     },
     /// Flush, and then make the sstables of each window of a table one, or all of them where it
-    /// has no windows; returns when it is done. It goes on if this program is ended.
+    /// has no windows; returns when it is done. What was deleted or overwritten is then in no
+    /// file, in whichever window. It goes on if this program is ended.
     Compact {
         /// KEYSPACE or KEYSPACE.TABLE; all if none is given.
         tables: Vec<String>,

@@ -113,6 +113,14 @@ pub(super) fn compacted(of: &CompactAccount) -> String {
             of.left_alone
         );
     }
+    if of.apart > 0 {
+        let _ = writeln!(
+            out,
+            "windows of {} tables were compacted one by one, for want of memory or disk: what was \
+             deleted in a later window than it was written in may still be in a file",
+            of.apart
+        );
+    }
     out
 }
 

@@ -83,6 +83,9 @@ pub struct CompactAccount {
     /// Sstables that stay as they are: they cannot be read, or hold rows of several shards,
     /// and are split by themselves.
     pub left_alone: usize,
+    /// Tables of which some shard had no memory or disk to merge the windows together.
+    #[serde(default)]
+    pub apart: usize,
 }
 
 #[derive(Debug, Serialize, Deserialize)]

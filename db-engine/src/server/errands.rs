@@ -314,6 +314,7 @@ impl Errands {
             sstables_after: after.iter().map(|table| table.sstables).sum(),
             bytes_after: after.iter().map(|table| table.sstable_bytes).sum(),
             left_alone: left.values().map(|left| left.left_alone).sum(),
+            apart: left.values().map(|left| left.apart).max().unwrap_or(0),
         })
     }
 

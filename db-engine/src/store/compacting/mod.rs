@@ -252,14 +252,6 @@ pub(super) struct Compacting {
     taken_over: Vec<TakeOver>,
 }
 
-impl Compacting {
-    /// Those have become these.
-    pub fn replaced(&mut self, outputs: &[Output], inputs: &[SstableId]) {
-        let outputs = outputs.iter().map(|output| (output.summary.table, output.summary.id));
-        self.major.replaced(inputs, &outputs.collect::<Vec<_>>());
-    }
-}
-
 impl Store {
     /// When compaction goes on, by what has elapsed; `None` not before something happens.
     pub(super) fn compaction_due_us(&self) -> Option<u64> {
@@ -303,8 +295,9 @@ impl Store {
         let memory_max = MEMORY_BYTES.max(self.config.cache_bytes_max / 2);
         let mut writers =
             WindowWriters::new(owner, self.file_numbers.clone(), &self.config, self.clock.now_s());
-        // One piece is filled and another on its way, beside what is read.
-        writers.piece_bytes = writers.piece_bytes.min(memory_max / PIECE_PART);
+        // One piece is filled and another on its way, beside what is read; of each window.
+        let files = if splits { inputs.len() } else { 1 };
+        writers.piece_bytes = writers.piece_bytes.min(memory_max / PIECE_PART / files).max(4 << 10);
         let needed_bytes: u64 = inputs.iter().map(|input| input.summary.bytes).sum();
         let reserve_bytes = self.config.log_segment_bytes * 4
             + (self.config.memtable_bytes_max as u64).saturating_mul(2);
@@ -443,13 +436,19 @@ impl Store {
 
     /// There is no memory to compact these sstables.
     fn leave_alone(&mut self, sstables: Vec<SstableId>) {
-        self.compacting.left_alone.extend(sstables);
+        if !self.compacting.try_fewer() {
+            self.compacting.left_alone.extend(sstables);
+        }
         self.compacting.current.iter_mut().for_each(|current| current.is_given_up = true);
     }
 
     /// The disk is full, or nearly: what the compaction has written so far goes.
     fn wait_for_space(&mut self) {
+        let tries_fewer = self.compacting.try_fewer();
         self.compacting.current.iter_mut().for_each(|current| current.is_given_up = true);
+        if tries_fewer {
+            return;
+        }
         self.metrics.compactions_no_space += 1;
         let pause_us = NO_SPACE_PAUSE_US * NO_SPACE_PAUSES;
         self.compacting.pause_until_us = self.clock.elapsed_us().saturating_add(pause_us);

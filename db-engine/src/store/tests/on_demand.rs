@@ -2,10 +2,12 @@
 
 use super::{Machine, TABLE, partition, wait};
 use crate::{
-    io::Clock as _,
-    mutation::TableNumber,
+    io::{Clock as _, Random},
+    mutation::{Builder, TableNumber, Write, token},
     store::{Done, Store, Tag},
 };
+
+use std::collections::BTreeSet;
 
 const HOUR_US: i64 = 3_600_000_000;
 
@@ -106,14 +108,105 @@ fn the_sstables_of_each_window_become_one() {
         store.tables[&TABLE].sstables.iter().map(|one| one.summary.window).collect();
     assert_eq!(windows.len(), 3, "{windows:?}");
     assert!(windows[0] > windows[1] && windows[1] > windows[2], "the newest first");
-    assert_eq!(store.metrics().compactions, 6);
+    assert_eq!(store.metrics().compactions, 7, "two for each, and one of all three");
     assert_eq!(machine.pages(&mut store, partition(b"boiler")), before);
     assert_eq!(files(&machine), 3, "no other file is left");
 
-    // What is one already is written once more, and once alone.
+    // What is one already is written once more.
     compact(&machine, &mut store);
-    assert_eq!((store.metrics().compactions, store.metrics().sstables), (9, 3));
+    assert_eq!((store.metrics().compactions, store.metrics().sstables), (8, 3));
     assert_eq!(machine.pages(&mut store, partition(b"boiler")), before);
+}
+
+/// Deletes rows of the boiler between two clustering keys, now.
+fn delete(machine: &mut Machine, store: &mut Store, from: u32, to: u32) {
+    let now_us = machine.clock.now_us();
+    let write = Write { timestamp: now_us, ttl_s: 0, now_s: now_us / 1_000_000 };
+    let mut bytes = Vec::new();
+    let mut builder = Builder::new(&mut bytes, TABLE, token::token(b"boiler"), b"boiler");
+    builder.delete_range(&from.to_be_bytes(), &to.to_be_bytes(), &write);
+    builder.finish().unwrap();
+    machine.put(store, &bytes);
+}
+
+/// Whether a value is in a file of the table, or in one that was forgotten.
+fn is_in_a_file(machine: &Machine, value: &[u8]) -> bool {
+    let files = machine.disk.contents();
+    let mut sstables = files.iter().filter(|(name, _)| name.starts_with("sst-"));
+    sstables.any(|(_, bytes)| bytes.windows(value.len()).any(|part| part == value))
+}
+
+/// Bytes that do not become fewer when they are compressed.
+fn unique(random: &mut Random, bytes: usize) -> Vec<u8> {
+    (0..bytes).map(|_| u8::try_from(random.below(256)).unwrap()).collect()
+}
+
+/// Ten windows, of which four are merged at once, and of each a row that is deleted in the last.
+#[test]
+fn what_is_deleted_in_a_later_window_is_in_no_file_when_a_compaction_is_over() {
+    for windows in [2_u32, 4, 10] {
+        let mut machine = Machine::new();
+        machine.tables.get_mut(&TABLE).unwrap().gc_grace_s = 1_000_000;
+        let (mut store, mut random) = (machine.open(), Random(7));
+        let mut values = Vec::new();
+        for window in 0..windows {
+            for row in [0, 1_000] {
+                values.push(unique(&mut random, 40));
+                let value = &values[values.len() - 1];
+                machine.write(&mut store, b"boiler", row + window, value, 0);
+            }
+            machine.clock.advance(10);
+            if window + 1 == windows {
+                delete(&mut machine, &mut store, 1_000, 2_000);
+            }
+            flush(&mut store);
+            machine.clock.advance(HOUR_US);
+        }
+        assert!(values.iter().all(|value| {
+            // The last one was under its deletion in memory.
+            is_in_a_file(&machine, value) || *value == values[values.len() - 1]
+        }));
+        let before = machine.pages(&mut store, partition(b"boiler"));
+        compact(&machine, &mut store);
+        for (number, value) in values.iter().enumerate() {
+            let is_deleted = number % 2 == 1;
+            assert_eq!(is_in_a_file(&machine, value), !is_deleted, "{number} of {windows}");
+        }
+        assert_eq!(machine.pages(&mut store, partition(b"boiler")), before);
+        assert_eq!(before.len(), windows as usize);
+        let own = &store.tables[&TABLE].sstables;
+        let all: BTreeSet<i64> = own.iter().map(|one| one.summary.window).collect();
+        assert_eq!((all.len(), own.len()), (windows as usize, windows as usize));
+        assert_eq!(store.compaction_left(&[TABLE]).apart, 0);
+    }
+}
+
+/// Blocks of one row that are too large for one of each window at once, then for two.
+#[test]
+fn windows_with_large_rows_are_merged_as_many_as_there_is_memory_for() {
+    for (bytes, is_apart) in [(60_000, false), (300_000, true)] {
+        let mut machine = Machine::new();
+        machine.config.log_segment_bytes = 4 << 20;
+        machine.config.cache_bytes_max = 2 << 20;
+        let (mut store, mut random) = (machine.open(), Random(3));
+        for window in 0..8 {
+            for row in [0, 1_000] {
+                let value = unique(&mut random, bytes);
+                machine.write(&mut store, b"boiler", row + window, &value, 0);
+            }
+            flush(&mut store);
+            machine.clock.advance(HOUR_US);
+        }
+        delete(&mut machine, &mut store, 1_000, 2_000);
+        flush(&mut store);
+        let before = machine.pages(&mut store, partition(b"boiler"));
+        compact(&machine, &mut store);
+        let left = store.compaction_left(&[TABLE]);
+        assert_eq!((left.apart == 1, left.left_alone), (is_apart, 0), "{bytes}");
+        let rows = flushed_rows(&store);
+        assert_eq!(rows, if is_apart { 16 } else { 8 }, "{bytes}");
+        assert_eq!(machine.pages(&mut store, partition(b"boiler")), before);
+    }
 }
 
 /// A snapshot links the files meanwhile.
