@@ -83,7 +83,7 @@ export async function describe(app, { requireKeys, web }) {
     }),
     transformObject: (document) => {
       if (!('openapiObject' in document)) return document.swaggerObject
-      const described = /** @type {Schema} */ (withoutNullable(document.openapiObject))
+      const described = /** @type {Schema} */ (inJsonSchema(document.openapiObject))
       return withComponents(described)
     },
   })
@@ -128,17 +128,19 @@ function inFull(schema, url, method, requireKeys) {
 
 /**
  * JSON Schema has null as a type; OpenAPI 3.0, and Fastify with it, has a word beside the type.
+ * What an answer always has is `required`.
  *
  * @param {any} node
  * @returns {any}
  */
-function withoutNullable(node) {
-  if (Array.isArray(node)) return node.map(withoutNullable)
+function inJsonSchema(node) {
+  if (Array.isArray(node)) return node.map(inJsonSchema)
   if (node === null || typeof node !== 'object') return node
-  const { nullable, ...rest } = node
+  const { nullable, 'x-always': always, ...rest } = node
   const mapped = Object.fromEntries(
-    Object.entries(rest).map(([key, value]) => [key, withoutNullable(value)]),
+    Object.entries(rest).map(([key, value]) => [key, inJsonSchema(value)]),
   )
+  if (always !== undefined) mapped.required = always
   if (nullable !== true) return mapped
   return {
     ...mapped,
@@ -151,7 +153,7 @@ function withoutNullable(node) {
 function withComponents(document) {
   const components = Object.entries(COMPONENTS).map(([name, schema]) => [
     name,
-    withoutNullable(schema),
+    inJsonSchema(schema),
   ])
   const byText = new Map(components.map(([name, schema]) => [JSON.stringify(schema), name]))
   /** @param {any} node  @returns {any} */

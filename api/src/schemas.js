@@ -172,14 +172,24 @@ const next = {
 }
 
 /**
+ * Properties of an answer, most of which it always has. That is only described: what writes the
+ * answer would put what it requires before all else.
+ *
+ * @param {Record<string, unknown>} properties
+ * @param {readonly string[]} [perhaps]  Those that it does not always have.
+ */
+export function having(properties, perhaps = []) {
+  return { properties, 'x-always': Object.keys(properties).filter((key) => !perhaps.includes(key)) }
+}
+
+/**
  * An array of objects.
  *
- * @param {Record<string, unknown>} always  Properties that each has.
- * @param {Record<string, unknown>} [perhaps]  Those that some have.
+ * @param {Record<string, unknown>} properties
+ * @param {readonly string[]} [perhaps]  Those that not all of them have.
  */
-export function objects(always, perhaps) {
-  const properties = { ...always, ...perhaps }
-  return { type: 'array', items: { type: 'object', properties, required: Object.keys(always) } }
+export function objects(properties, perhaps) {
+  return { type: 'array', items: { type: 'object', ...having(properties, perhaps) } }
 }
 
 /** @param {Record<string, unknown>} items */

@@ -22,9 +22,9 @@ const KIND = 'alerts'
 const TEXT_LENGTH_MAX = 1_024
 const time = { type: 'integer', nullable: true, description: 'Milliseconds since 1970.' }
 
-export const alert = {
+const alert = {
   type: 'object',
-  properties: {
+  ...schemas.having({
     id: uuid,
     state: { type: 'string', enum: ['firing', 'resolved'] },
     rule: {
@@ -71,19 +71,7 @@ export const alert = {
         required: ['receiver', 'change', 'state', 'at', 'attempts', 'error'],
       },
     },
-  },
-  required: [
-    'id',
-    'state',
-    'rule',
-    'sensor',
-    'metric',
-    'value',
-    'text',
-    'fired',
-    'resolved',
-    'told',
-  ],
+  }),
 }
 
 const params = { type: 'object', properties: { alert: uuid }, required: ['alert'] }

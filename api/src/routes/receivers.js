@@ -48,18 +48,20 @@ const body = {
 
 const receiver = {
   type: 'object',
-  properties: {
-    id: uuid,
-    ...shown,
-    told: {
-      type: 'integer',
-      nullable: true,
-      description: 'When it last took something, milliseconds since 1970.',
+  ...schemas.having(
+    {
+      id: uuid,
+      ...shown,
+      told: {
+        type: 'integer',
+        nullable: true,
+        description: 'When it last took something, milliseconds since 1970.',
+      },
+      failed: { type: 'integer', nullable: true, description: 'When it last did not.' },
+      error: { type: 'string', nullable: true, description: 'Why.' },
     },
-    failed: { type: 'integer', nullable: true, description: 'When it last did not.' },
-    error: { type: 'string', nullable: true, description: 'Why.' },
-  },
-  required: ['id', 'name', 'kind', 'told', 'failed', 'error'],
+    ['url', 'topic', 'to'],
+  ),
 }
 
 const withSecret = { ...receiver, properties: { ...receiver.properties, secret } }

@@ -107,14 +107,16 @@ const oneSchema = {
   response: {
     200: {
       type: 'object',
-      properties: {
-        sensor: { type: 'string', format: 'uuid' },
-        metric: { type: 'string' },
-        ...schemas.metadata,
-        ...aboutAnswer,
-        items: { type: 'array', items: item },
-      },
-      required: ['sensor', 'metric', ...Object.keys(aboutAnswer), 'items'],
+      ...schemas.having(
+        {
+          sensor: { type: 'string', format: 'uuid' },
+          metric: { type: 'string' },
+          ...schemas.metadata,
+          ...aboutAnswer,
+          items: { type: 'array', items: item },
+        },
+        Object.keys(schemas.metadata),
+      ),
     },
     ...schemas.problems,
   },
@@ -152,17 +154,16 @@ const manySchema = {
         ...aboutAnswer,
         groups: schemas.objects(
           {
-            series: { type: 'integer', description: 'How many are in it.' },
-            items: { type: 'array', items: item },
-          },
-          {
             sensor: { type: 'string' },
             name: { type: 'string' },
             metric: { type: 'string' },
             tag: { type: 'string', nullable: true },
+            series: { type: 'integer', description: 'How many are in it.' },
             // Those that all of its series have in common.
             ...schemas.metadata,
+            items: { type: 'array', items: item },
           },
+          ['sensor', 'name', 'metric', 'tag', ...Object.keys(schemas.metadata)],
         ),
       },
       required: [...Object.keys(aboutAnswer), 'groups'],

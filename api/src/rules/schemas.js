@@ -72,17 +72,19 @@ const body = {
 
 const rule = {
   type: 'object',
-  properties: {
-    id: uuid,
-    ...bodyProperties,
-    changed: { type: 'integer', description: 'Milliseconds since 1970.' },
-    silenced: {
-      type: 'integer',
-      nullable: true,
-      description: 'Nobody is told until then, in milliseconds since 1970.',
+  ...schemas.having(
+    {
+      id: uuid,
+      ...bodyProperties,
+      changed: { type: 'integer', description: 'Milliseconds since 1970.' },
+      silenced: {
+        type: 'integer',
+        nullable: true,
+        description: 'Nobody is told until then, in milliseconds since 1970.',
+      },
     },
-  },
-  required: ['id', 'name', 'kind', 'changed', 'silenced'],
+    Object.keys(bodyProperties).filter((key) => !body.required.includes(key)),
+  ),
 }
 
 const params = { type: 'object', properties: { rule: uuid }, required: ['rule'] }
