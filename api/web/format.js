@@ -42,18 +42,29 @@ export function printMoment(timeMs) {
  * @property {number} [expected_max]
  */
 
+/** Significant digits with which every double that a person wrote reads as it was written. */
+export const DIGITS_ALL = 15
+
+/** Digits of a number that is summed up, or one of many: six, and three decimals in any case. */
+/** @param {number} v */
+function digitsOf(v) {
+  const whole = Math.trunc(Math.abs(v)).toFixed(0).length
+  return Math.min(DIGITS_ALL, Math.max(6, whole + 3))
+}
+
 /**
  * A measured value; a number in its unit, and with as many decimals as are wanted.
  *
  * @param {unknown} v
  * @param {Known} [known]
+ * @param {number} [digits]  Significant ones, where no decimals are wanted.
  */
-export function printValue(v, { symbol, decimals } = {}) {
+export function printValue(v, { symbol, decimals } = {}, digits) {
   const suffix = symbol ? ` ${symbol}` : ''
   if (typeof v === 'bigint') return `${v}${suffix}`
   if (typeof v === 'number') {
     if (decimals !== undefined) return `${v.toFixed(decimals)}${suffix}`
-    return `${Number.isInteger(v) ? v : Number(v.toPrecision(6))}${suffix}`
+    return `${Number.isInteger(v) ? v : Number(v.toPrecision(digits ?? digitsOf(v)))}${suffix}`
   }
   if (typeof v === 'object' && v !== null && 'lat' in v && 'lon' in v) return `${v.lat}, ${v.lon}`
   const text = String(v)

@@ -5,6 +5,7 @@
  * with a signal, which ends its requests, timers and listeners with it.
  */
 
+import { AlertsView } from './alerts-view.js'
 import { element } from './dom.js'
 import { FleetView } from './fleet-view.js'
 import { HealthView } from './health-view.js'
@@ -36,6 +37,7 @@ const CLASSES = {
   fleet: FleetView,
   sensors: SensorView,
   live: LiveView,
+  alerts: AlertsView,
   'dead-letters': LettersView,
   health: HealthView,
 }
@@ -43,6 +45,7 @@ const CLASSES = {
 const TITLES = {
   fleet: 'Fleet',
   live: 'Live',
+  alerts: 'Alerts',
   'dead-letters': 'Dead letters',
   health: 'Health',
 }

@@ -3,7 +3,14 @@
  * Every state that is worth a link or a step back is in it, so both are the browser's own.
  */
 
-export const VIEWS = /** @type {const} */ (['fleet', 'sensors', 'live', 'dead-letters', 'health'])
+export const VIEWS = /** @type {const} */ ([
+  'fleet',
+  'sensors',
+  'live',
+  'alerts',
+  'dead-letters',
+  'health',
+])
 
 /**
  * @typedef {object} Route

@@ -1,7 +1,7 @@
 /** The raw measurements of a metric, page by page, and the links by which they are taken away. */
 
 import { element, link, part, setText } from './dom.js'
-import { printMoment, printValue } from './format.js'
+import { DIGITS_ALL, printMoment, printValue } from './format.js'
 import { attempt } from './repeat.js'
 import { sensorPath } from './rest.js'
 
@@ -52,7 +52,7 @@ export async function showRows({ rest, signal }, root, { question, hashOf, isWan
         'tr',
         {},
         element('td', {}, element('time', { datetime: new Date(t).toISOString() }, printMoment(t))),
-        element('td', {}, printValue(v, known)),
+        element('td', {}, printValue(v, known, DIGITS_ALL)),
       ),
     ),
   )

@@ -2,6 +2,7 @@ import { describe, expect, test } from '@jest/globals'
 import { accountsOf } from '../../web/accounts.js'
 import { EventParser, listen, Seen } from '../../web/events.js'
 import {
+  DIGITS_ALL,
   isUnexpected,
   printAge,
   printBytes,
@@ -118,6 +119,12 @@ test('values, ages and sizes are short to read', () => {
   expect(printValue(21.123456789, { symbol: '°C', decimals: 1 })).toBe('21.1 °C')
   expect(printValue(21, { symbol: '', decimals: 2 })).toBe('21.00')
   expect(printValue(1_234_567)).toBe('1234567')
+  expect(printValue(1_234_567.891)).toBe('1234567.891')
+  expect(printValue(-0.000123456789)).toBe('-0.000123457')
+  expect(printValue(1e300)).toBe('1e+300')
+  expect(printValue(9_007_199_254_740_991)).toBe('9007199254740991')
+  expect(printValue(0.1 + 0.2, {}, DIGITS_ALL)).toBe('0.3')
+  expect(printValue(21.123456789, {}, DIGITS_ALL)).toBe('21.123456789')
   expect(printValue(9223372036854775807n)).toBe('9223372036854775807')
   expect(printValue({ lat: 52.5, lon: 13.4 }, { symbol: '°C', decimals: 0 })).toBe('52.5, 13.4')
   expect(printValue('x'.repeat(200))).toHaveLength(121)

@@ -1,0 +1,103 @@
+/** The dialog in which an alert rule is made, or changed. */
+
+import { element, part } from './dom.js'
+import { RestError } from './rest.js'
+import { formOf, ruleOf } from './rule.js'
+
+/** @typedef {import('./rule.js').Rule} Rule */
+/** @typedef {{ id: string, name: string, kind: string }} Receiver */
+
+const FIELDS = /** @type {const} */ ([
+  ...['name', 'wrong', 'metric', 'sensors', 'type', 'limit', 'clear', 'minutes', 'severity'],
+])
+
+export class RuleEdit {
+  #context
+  #dialog
+  #form
+  #error
+  #onSaved
+  /** @type {Rule | undefined} */
+  #before
+
+  /**
+   * @param {import('./page.js').Context} context
+   * @param {HTMLElement} root
+   * @param {() => void} onSaved
+   */
+  constructor(context, root, onSaved) {
+    this.#context = context
+    this.#onSaved = onSaved
+    this.#dialog = /** @type {HTMLDialogElement} */ (part(root, 'rule-dialog'))
+    this.#form = /** @type {HTMLFormElement} */ (part(root, 'rule-form'))
+    this.#error = part(root, 'rule-error')
+    part(root, 'rule-cancel').addEventListener('click', () => this.#dialog.close())
+    this.#field('wrong').addEventListener('change', () => this.#fit())
+    this.#form.addEventListener('submit', (event) => {
+      event.preventDefault()
+      void this.#save()
+    })
+  }
+
+  /**
+   * @param {Rule | undefined} rule  None: a new one.
+   * @param {readonly Receiver[]} receivers
+   */
+  open(rule, receivers) {
+    this.#before = rule
+    this.#error.textContent = ''
+    part(this.#dialog, 'rule-title').textContent = rule ? 'Edit the rule' : 'New rule'
+    const form = formOf(rule ?? { name: '', kind: 'threshold', above: undefined })
+    if (!rule) form.wrong = 'above'
+    for (const name of FIELDS) {
+      this.#field(name).value = String(form[/** @type {keyof typeof form} */ (name)])
+    }
+    part(this.#dialog, 'rule-receivers').replaceChildren(
+      ...receivers.map(({ id, name, kind }) => {
+        const isTold = form.receivers.includes(id)
+        const box = element('input', { type: 'checkbox', name: 'receiver', value: id })
+        box.checked = isTold
+        return element('label', { class: 'check' }, box, ` ${name} (${kind})`)
+      }),
+    )
+    part(this.#dialog, 'rule-nobody').hidden = receivers.length > 0
+    this.#fit()
+    this.#dialog.showModal()
+  }
+
+  /** @param {string} name */
+  #field(name) {
+    return /** @type {HTMLInputElement} */ (this.#form.elements.namedItem(name))
+  }
+
+  /** Shows the fields that belong to what is wrong. */
+  #fit() {
+    const wrong = this.#field('wrong').value
+    const hasLimit = wrong !== 'range' && wrong !== 'silence'
+    for (const name of ['limit', 'clear']) {
+      const label = /** @type {HTMLElement} */ (this.#field(name).closest('label'))
+      label.hidden = !hasLimit
+    }
+    this.#field('limit').required = hasLimit
+    this.#field('metric').required = hasLimit
+    this.#field('minutes').required = wrong === 'silence'
+  }
+
+  async #save() {
+    const { rest, signal } = this.#context
+    const data = new FormData(this.#form)
+    const typed = Object.fromEntries(FIELDS.map((name) => [name, String(data.get(name)).trim()]))
+    const form = { ...typed, receivers: data.getAll('receiver').map(String) }
+    const rule = ruleOf(/** @type {import('./rule.js').Form} */ (form), this.#before)
+    const id = this.#before?.id
+    try {
+      if (id === undefined) await rest.send('POST', 'v1/rules', rule, signal)
+      else await rest.send('PUT', `v1/rules/${id}`, rule, signal)
+      this.#dialog.close()
+      this.#onSaved()
+    } catch (error) {
+      if (!(error instanceof RestError)) throw error
+      this.#error.textContent = error.message
+    }
+  }
+}

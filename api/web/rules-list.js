@@ -1,0 +1,130 @@
+/** The alert rules: what each watches, and who is told; made, changed, switched off, deleted. */
+
+import { element, keepRoles, part, setText } from './dom.js'
+import { attempt } from './repeat.js'
+import { printRule } from './rule.js'
+import { RuleEdit } from './rule-edit.js'
+
+/** @typedef {import('./rule.js').Rule & { id: string }} Rule */
+
+export class RulesList {
+  #context
+  #root
+  #edit
+  /** @type {import('./rule-edit.js').Receiver[]} */
+  #receivers = []
+
+  /**
+   * @param {import('./page.js').Context} context
+   * @param {HTMLElement} root
+   */
+  constructor(context, root) {
+    this.#context = context
+    this.#root = root
+    this.#edit = new RuleEdit(context, root, () => this.load())
+    part(root, 'new-rule').addEventListener('click', () => {
+      this.#edit.open(undefined, this.#receivers)
+    })
+  }
+
+  load() {
+    this.#attempt(async () => {
+      const { rest, signal } = this.#context
+      const [rules, receivers] = await Promise.all([
+        rest.get('v1/rules', signal),
+        this.#readReceivers(),
+      ])
+      if (signal.aborted) return
+      this.#receivers = receivers
+      this.#render(rules.items)
+    })
+  }
+
+  /** Who can be told; with keys only `admin` may know. */
+  async #readReceivers() {
+    const { rest, signal } = this.#context
+    try {
+      return (await rest.get('v1/receivers', signal)).items
+    } catch (error) {
+      if (/** @type {{ status?: number }} */ (error).status === 403) return []
+      throw error
+    }
+  }
+
+  /** @param {() => Promise<void>} action */
+  #attempt(action) {
+    void attempt(action, this.#context.signal, (error) => {
+      this.#context.report(error)
+      setText(part(this.#root, 'rules-note'), error.message)
+    })
+  }
+
+  /** @param {Rule[]} rules */
+  #render(rules) {
+    part(this.#root, 'rule-rows').replaceChildren(...rules.map((rule) => this.#row(rule)))
+    part(this.#root, 'rules-table').hidden = rules.length === 0
+    keepRoles(this.#root)
+    const none = 'There are no rules yet. A rule watches values, and tells you when they are wrong.'
+    setText(part(this.#root, 'rules-note'), rules.length === 0 ? none : '')
+  }
+
+  /** @param {Rule} rule */
+  #row(rule) {
+    const { name, receivers = [], enabled } = rule
+    const isOn = enabled !== false
+    const told = receivers.map((id) => this.#receivers.find((one) => one.id === id)?.name ?? id)
+    const edit = element('button', { type: 'button', 'aria-label': `Edit ${name}` }, 'Edit')
+    edit.addEventListener('click', () => this.#edit.open(rule, this.#receivers))
+    const turn = element(
+      'button',
+      { type: 'button', 'aria-label': `${isOn ? 'Switch off' : 'Switch on'} ${name}` },
+      isOn ? 'Switch off' : 'Switch on',
+    )
+    turn.addEventListener('click', () => this.#put({ ...rule, enabled: !isOn }))
+    return element(
+      'tr',
+      {},
+      element(
+        'td',
+        {},
+        element('strong', {}, name),
+        element('p', { class: 'note' }, isOn ? (rule.severity ?? '') : 'switched off'),
+      ),
+      element('td', {}, printRule(rule)),
+      element('td', {}, told.length > 0 ? told.join(', ') : 'nobody'),
+      element('td', {}, element('div', { class: 'buttons' }, edit, turn, this.#removal(rule))),
+    )
+  }
+
+  /** The button that deletes a rule when it is pressed twice. @param {Rule} rule */
+  #removal({ id, name }) {
+    const button = element('button', { type: 'button', 'aria-label': `Delete ${name}` }, 'Delete')
+    let isAsked = false
+    button.addEventListener('click', () => {
+      if (isAsked) {
+        this.#attempt(async () => {
+          await this.#context.rest.remove(`v1/rules/${id}`, this.#context.signal)
+          this.load()
+        })
+        return
+      }
+      isAsked = true
+      button.textContent = 'Really delete?'
+      button.removeAttribute('aria-label')
+    })
+    button.addEventListener('blur', () => {
+      isAsked = false
+      button.textContent = 'Delete'
+      button.setAttribute('aria-label', `Delete ${name}`)
+    })
+    return button
+  }
+
+  /** @param {Rule & { changed?: number, silenced?: number | null }} rule */
+  #put({ id, changed: _changed, silenced: _silenced, ...body }) {
+    this.#attempt(async () => {
+      await this.#context.rest.send('PUT', `v1/rules/${id}`, body, this.#context.signal)
+      this.load()
+    })
+  }
+}

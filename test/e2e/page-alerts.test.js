@@ -1,0 +1,124 @@
+// Alerts on the page, in a real browser: a rule is made, its alert is seen and taken care of.
+import { afterAll, beforeAll, expect, test } from '@jest/globals'
+import { Browser, CONTRAST_MIN, faintTexts, pageWidth, tabTo } from '../support/browser.js'
+import { describeWith, missingPrograms } from '../support/requirement.js'
+import { publishAll } from '../support/rest.js'
+import { startStack } from '../support/stack.js'
+import { getJson } from '../support/stored.js'
+
+describeWith(missingPrograms(['chromium']), 'alerts on the page', () => {
+  /** @type {import('../support/stack.js').Stack} */
+  let stack
+  /** @type {Browser} */
+  let browser
+  /** @type {import('../support/browser.js').Page} */
+  let page
+
+  const alerts = () => page.locator('[data-part="rows"] tr')
+  const rules = () => page.locator('[data-part="rule-rows"] tr')
+  const form = () => page.getByRole('dialog')
+  const publish = (/** @type {number} */ temperature) =>
+    publishAll(stack.apiUrl, [{ sensor: 'boiler', temperature }])
+  const ruleNow = async () => (await getJson(`${stack.apiUrl}/v1/rules`)).items[0]
+
+  beforeAll(async () => {
+    stack = await startStack()
+    browser = await Browser.open()
+    page = browser.page
+    await publish(50)
+    const receiver = { name: 'panel', kind: 'mqtt', topic: 'alerts/panel' }
+    await page.request.post(`${stack.apiUrl}/v1/receivers`, { data: receiver })
+    await page.goto(`${stack.apiUrl}/#/fleet`)
+  })
+  afterAll(async () => {
+    await browser?.close()
+    await stack?.end()
+  })
+
+  test('say that there are none, and no rules', async () => {
+    await page.keyboard.press('g')
+    await page.keyboard.press('a')
+    await page.getByText('All is well: no alert is firing.').waitFor()
+    await page.getByText('There are no rules yet.').waitFor()
+  })
+
+  test('come from a rule that is made by keyboard', async () => {
+    await tabTo(page, '[data-part="new-rule"]')
+    await page.keyboard.press('Enter')
+    await form().getByLabel('Name').waitFor()
+    await page.keyboard.type('too hot')
+    for (const [label, text] of Object.entries({
+      Metric: 'temperature',
+      Limit: '80',
+      'All is well again at': '85',
+      'Sensors, with commas between; empty: all': 'boiler',
+    })) {
+      await form().getByLabel(label, { exact: true }).fill(text)
+    }
+    await form().getByLabel('panel (mqtt)').check()
+    await form().getByRole('button', { name: 'Save' }).click()
+    await form().getByText('clear must not be higher than above, 80').waitFor()
+    await form().getByLabel('All is well again at').fill('75')
+    await form().getByRole('button', { name: 'Save' }).click()
+    await rules().getByText('temperature above 80, boiler').waitFor()
+    await rules().getByText('panel', { exact: true }).waitFor()
+    expect(await ruleNow()).toMatchObject({ above: 80, clear: 75, sensors: ['boiler'] })
+  })
+
+  test('are seen, taken care of and silenced, and end', async () => {
+    await page.waitForTimeout(2_000)
+    await publish(91.5)
+    await alerts().getByText('temperature of boiler is 91.5, above 80').waitFor()
+    await page.getByLabel(/^Tell nobody of this/).selectOption({ index: 1 })
+    await page.getByText(/^Nobody is told of it until/).waitFor()
+    await page.getByRole('button', { name: /^Acknowledge: temperature/ }).click()
+    await alerts()
+      .getByText(/^Acknowledged, /)
+      .waitFor()
+    await page.getByLabel('Only those not acknowledged').check()
+    await page.getByText('None.', { exact: true }).waitFor()
+    await page.getByLabel('Only those not acknowledged').uncheck()
+    await alerts().getByText('too hot').waitFor()
+    await publish(70)
+    await page.getByText('All is well: no alert is firing.').waitFor()
+    await page.getByLabel('Show').selectOption('what has ended')
+    await alerts()
+      .getByText(/^Ended after/)
+      .waitFor()
+    expect(new URL(page.url()).hash).toBe('#/alerts?state=resolved')
+  })
+
+  test.each([
+    { width: 1280, height: 900, colorScheme: 'light' },
+    { width: 375, height: 812, colorScheme: 'dark' },
+  ])('are not too wide, and can be read: %j', async ({ width, height, colorScheme }) => {
+    await page.setViewportSize({ width, height })
+    await page.emulateMedia({ colorScheme: /** @type {'light' | 'dark'} */ (colorScheme) })
+    await rules().getByRole('button', { name: 'Edit too hot' }).click()
+    expect(await form().getByLabel('Limit', { exact: true }).inputValue()).toBe('80')
+    expect(await form().getByLabel('panel (mqtt)').isChecked()).toBe(true)
+    expect(await faintTexts(page, CONTRAST_MIN)).toEqual([])
+    await form().getByRole('button', { name: 'Cancel' }).click()
+    expect(await pageWidth(page)).toBe(width)
+    expect(await faintTexts(page, CONTRAST_MIN)).toEqual([])
+  })
+
+  test('have rules that are changed, switched off and deleted', async () => {
+    await page.setViewportSize({ width: 1280, height: 900 })
+    await rules().getByRole('button', { name: 'Edit too hot' }).click()
+    await form().getByLabel('What is wrong').selectOption('nothing comes any more')
+    expect(await form().getByLabel('Limit', { exact: true }).isVisible()).toBe(false)
+    await form().getByLabel('For how many minutes').fill('10')
+    await form().getByRole('button', { name: 'Save' }).click()
+    await rules().getByText('nothing of temperature for 10 min, boiler').waitFor()
+    await rules().getByRole('button', { name: 'Switch off too hot' }).click()
+    await rules().getByText('switched off').waitFor()
+    expect(await ruleNow()).toMatchObject({ kind: 'silence', for_s: 600, enabled: false })
+    await rules().getByRole('button', { name: 'Delete too hot' }).click()
+    await rules().getByRole('button', { name: 'Really delete?' }).click()
+    await page.getByText('There are no rules yet.').waitFor()
+    expect(await ruleNow()).toBeUndefined()
+    expect(browser.errors).toEqual([])
+    expect(browser.refusals.every((one) => one.startsWith('400 '))).toBe(true)
+  })
+})
