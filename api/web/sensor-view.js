@@ -19,6 +19,7 @@ import { attempt, repeat } from './repeat.js'
 import { sensorPath } from './rest.js'
 import { isUnderWay, printKept } from './retention.js'
 import { routeHash } from './route.js'
+import { SensorDelete } from './sensor-delete.js'
 import { SensorEdit } from './sensor-edit.js'
 import { listenToExports, showExports, showRows } from './sensor-rows.js'
 
@@ -70,6 +71,13 @@ export class SensorView {
     part(root, 'live').setAttribute('href', routeHash('live', { sensor: name }))
     const edit = new SensorEdit(context, root, (about) => this.#showAbout(about))
     part(root, 'edit').addEventListener('click', () => this.#about && edit.open(this.#about))
+    const removal = new SensorDelete(context, root, () => {
+      location.hash = routeHash('fleet')
+    })
+    part(root, 'delete').addEventListener(
+      'click',
+      () => this.#about && removal.open(this.#about.name),
+    )
     const meaning = new MetricEdit(context, root, () => this.#again())
     part(root, 'edit-metric').addEventListener('click', () => {
       const about = this.#about

@@ -1,12 +1,14 @@
-// Alerts on the page, in a real browser: a rule is made, its alert is seen and taken care of.
+// What people do on the page, in a real browser: a rule is made, its alert is seen and taken care
+// of, a sensor is deleted.
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
 import { Browser, CONTRAST_MIN, faintTexts, pageWidth, tabTo } from '../support/browser.js'
 import { describeWith, missingPrograms } from '../support/requirement.js'
 import { publishAll } from '../support/rest.js'
 import { startStack } from '../support/stack.js'
 import { getJson } from '../support/stored.js'
+import { until } from '../support/until.js'
 
-describeWith(missingPrograms(['chromium']), 'alerts on the page', () => {
+describeWith(missingPrograms(['chromium']), 'the page, for those who act', () => {
   /** @type {import('../support/stack.js').Stack} */
   let stack
   /** @type {Browser} */
@@ -35,14 +37,14 @@ describeWith(missingPrograms(['chromium']), 'alerts on the page', () => {
     await stack?.end()
   })
 
-  test('say that there are none, and no rules', async () => {
+  test('says that nothing fires, and that there are no rules', async () => {
     await page.keyboard.press('g')
     await page.keyboard.press('a')
     await page.getByText('All is well: no alert is firing.').waitFor()
     await page.getByText('There are no rules yet.').waitFor()
   })
 
-  test('come from a rule that is made by keyboard', async () => {
+  test('makes a rule, by keyboard', async () => {
     await tabTo(page, '[data-part="new-rule"]')
     await page.keyboard.press('Enter')
     await form().getByLabel('Name').waitFor()
@@ -65,7 +67,7 @@ describeWith(missingPrograms(['chromium']), 'alerts on the page', () => {
     expect(await ruleNow()).toMatchObject({ above: 80, clear: 75, sensors: ['boiler'] })
   })
 
-  test('are seen, taken care of and silenced, and end', async () => {
+  test('shows an alert that is taken care of and silenced, and ends', async () => {
     await page.waitForTimeout(2_000)
     await publish(91.5)
     await alerts().getByText('temperature of boiler is 91.5, above 80').waitFor()
@@ -91,7 +93,7 @@ describeWith(missingPrograms(['chromium']), 'alerts on the page', () => {
   test.each([
     { width: 1280, height: 900, colorScheme: 'light' },
     { width: 375, height: 812, colorScheme: 'dark' },
-  ])('are not too wide, and can be read: %j', async ({ width, height, colorScheme }) => {
+  ])('is not too wide with alerts, and can be read: %j', async ({ width, height, colorScheme }) => {
     await page.setViewportSize({ width, height })
     await page.emulateMedia({ colorScheme: /** @type {'light' | 'dark'} */ (colorScheme) })
     await rules().getByRole('button', { name: 'Edit too hot' }).click()
@@ -103,7 +105,7 @@ describeWith(missingPrograms(['chromium']), 'alerts on the page', () => {
     expect(await faintTexts(page, CONTRAST_MIN)).toEqual([])
   })
 
-  test('have rules that are changed, switched off and deleted', async () => {
+  test('changes a rule, switches it off and deletes it', async () => {
     await page.setViewportSize({ width: 1280, height: 900 })
     await rules().getByRole('button', { name: 'Edit too hot' }).click()
     await form().getByLabel('What is wrong').selectOption('nothing comes any more')
@@ -120,5 +122,24 @@ describeWith(missingPrograms(['chromium']), 'alerts on the page', () => {
     expect(await ruleNow()).toBeUndefined()
     expect(browser.errors).toEqual([])
     expect(browser.refusals.every((one) => one.startsWith('400 '))).toBe(true)
+  })
+
+  test('deletes a sensor for good when its name is typed', async () => {
+    await page.goto(`${stack.apiUrl}/#/sensors/boiler`)
+    await page.getByRole('button', { name: 'Delete', exact: true }).click()
+    await form().getByText('3 measurements of 1 metric').waitFor()
+    await form()
+      .getByRole('radio', { name: /Delete it for good/ })
+      .check()
+    await form().getByRole('button', { name: 'Delete' }).click()
+    await form().getByText('Type boiler to confirm.').waitFor()
+    await form().getByLabel('Its name, to confirm').fill('boiler')
+    await form().getByRole('button', { name: 'Delete' }).click()
+    await page.getByRole('heading', { level: 2, name: 'Fleet' }).waitFor()
+    const url = `${stack.apiUrl}/v1/sensors/boiler/deletions`
+    await until('it is deleted', async () => {
+      const answer = await page.request.get(url)
+      return answer.ok() && (await answer.json()).items[0]?.state !== 'asked'
+    })
   })
 })
