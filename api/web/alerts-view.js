@@ -5,7 +5,7 @@
 
 import { element, fromTemplate, keepRoles, link, part, setText } from './dom.js'
 import { printCount, printDuration, printMoment } from './format.js'
-import { attempt, repeat } from './repeat.js'
+import { attempts, repeat } from './repeat.js'
 import { routeHash, sensorKey } from './route.js'
 import { RulesList } from './rules-list.js'
 import { fillForm, listenToForm } from './sensor-filter.js'
@@ -41,6 +41,7 @@ const SILENCES_MS = [HOUR_MS, 8 * HOUR_MS, 24 * HOUR_MS]
 export class AlertsView {
   element = fromTemplate('alerts')
   #context
+  #attempt
   #query = new URLSearchParams()
   #asked = 0
   /** What is shown, so that nothing is drawn again that is the same. */
@@ -49,6 +50,7 @@ export class AlertsView {
   /** @param {import('./page.js').Context} context */
   constructor(context) {
     this.#context = context
+    this.#attempt = attempts(context, part(this.element, 'note'))
     const { replace, signal, report } = context
     new RulesList(context, this.element).load()
     listenToForm(this.#form, (values) => replace(routeHash('alerts', values)), signal)
@@ -71,14 +73,6 @@ export class AlertsView {
     this.#query = query
     fillForm(this.#form, query)
     this.#attempt(() => this.#load())
-  }
-
-  /** @param {() => Promise<void>} action */
-  #attempt(action) {
-    void attempt(action, this.#context.signal, (error) => {
-      this.#context.report(error)
-      setText(part(this.element, 'note'), error.message)
-    })
   }
 
   async #load() {

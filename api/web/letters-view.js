@@ -7,7 +7,7 @@
 
 import { element, fromTemplate, keepRoles, link, part, setText } from './dom.js'
 import { printCount, printMoment } from './format.js'
-import { attempt } from './repeat.js'
+import { attempts } from './repeat.js'
 import { routeHash } from './route.js'
 import { fillForm, listenToForm } from './sensor-filter.js'
 
@@ -36,6 +36,7 @@ const PAYLOAD_LENGTH_MAX = 2_000
 export class LettersView {
   element = fromTemplate('letters')
   #context
+  #attempt
   #query = new URLSearchParams()
   #asked = 0
   /** @type {Map<string, LetterRow>} */
@@ -46,6 +47,7 @@ export class LettersView {
   /** @param {import('./page.js').Context} context */
   constructor(context) {
     this.#context = context
+    this.#attempt = attempts(context, part(this.element, 'note'))
     listenToForm(
       /** @type {HTMLFormElement} */ (part(this.element, 'filters')),
       (values) => context.replace(routeHash('dead-letters', values)),
@@ -68,14 +70,6 @@ export class LettersView {
     this.#query = query
     fillForm(/** @type {HTMLFormElement} */ (part(this.element, 'filters')), query)
     this.#attempt(() => this.#load())
-  }
-
-  /** @param {() => Promise<void>} action */
-  #attempt(action) {
-    void attempt(action, this.#context.signal, (error) => {
-      this.#context.report(error)
-      setText(part(this.element, 'note'), error.message)
-    })
   }
 
   async #load() {

@@ -1,5 +1,6 @@
 /** Doing something again and again while somebody looks, never twice at once. */
 
+import { setText } from './dom.js'
 import { RestError } from './rest.js'
 
 /**
@@ -15,6 +16,22 @@ export async function attempt(action, signal, onError) {
   } catch (error) {
     if (!(error instanceof RestError)) throw error
     if (!signal.aborted) onError(error)
+  }
+}
+
+/**
+ * How a view does things once: what the api refuses is reported, and said at a note.
+ *
+ * @param {import('./page.js').Context} context
+ * @param {HTMLElement} note
+ * @returns {(action: () => Promise<void>) => void}
+ */
+export function attempts({ signal, report }, note) {
+  return (action) => {
+    void attempt(action, signal, (error) => {
+      report(error)
+      setText(note, error.message)
+    })
   }
 }
 

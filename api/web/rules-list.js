@@ -1,7 +1,7 @@
 /** The alert rules: what each watches, and who is told; made, changed, switched off, deleted. */
 
 import { element, keepRoles, part, setText } from './dom.js'
-import { attempt } from './repeat.js'
+import { attempts } from './repeat.js'
 import { printRule } from './rule.js'
 import { RuleEdit } from './rule-edit.js'
 
@@ -9,6 +9,7 @@ import { RuleEdit } from './rule-edit.js'
 
 export class RulesList {
   #context
+  #attempt
   #root
   #edit
   /** @type {import('./rule-edit.js').Receiver[]} */
@@ -20,6 +21,7 @@ export class RulesList {
    */
   constructor(context, root) {
     this.#context = context
+    this.#attempt = attempts(context, part(root, 'rules-note'))
     this.#root = root
     this.#edit = new RuleEdit(context, root, () => this.load())
     part(root, 'new-rule').addEventListener('click', () => {
@@ -49,14 +51,6 @@ export class RulesList {
       if (/** @type {{ status?: number }} */ (error).status === 403) return []
       throw error
     }
-  }
-
-  /** @param {() => Promise<void>} action */
-  #attempt(action) {
-    void attempt(action, this.#context.signal, (error) => {
-      this.#context.report(error)
-      setText(part(this.#root, 'rules-note'), error.message)
-    })
   }
 
   /** @param {Rule[]} rules */
