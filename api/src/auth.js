@@ -5,6 +5,7 @@ import { Problem, RETRY_AFTER_S } from '@sandglass/common/problem'
 import { databaseAway } from './store.js'
 
 /** @typedef {import('@sandglass/common/keys').Scope} Scope */
+/** What a request wants; any: a key of whatever scope. @typedef {Scope | 'any'} Wanted */
 /** @typedef {import('@sandglass/common/keys').Grant} Grant */
 /** @typedef {import('@sandglass/common/key-store').KeyStore} KeyStore */
 
@@ -14,8 +15,9 @@ const grants = new WeakMap()
 /** Paths that tell nothing about anybody's measurements: the page itself, health, descriptions. */
 const OPEN = /^\/(?!v1\/|v1$|metrics|write|api\/)/
 
-/** Paths for which another scope counts than their method suggests. @type {[RegExp, Scope][]} */
+/** Paths for which another scope counts than their method suggests. @type {[RegExp, Wanted][]} */
 const SCOPES = [
+  [/^\/v1\/access$/, 'any'],
   [/^\/v1\/(keys|claims|receivers)/, 'admin'],
   [/^\/(v1\/measurements|v1\/import|api\/v2\/write|write)$/, 'write'],
   [/^\/v1\/(query|decode)$/, 'read'],
@@ -26,7 +28,7 @@ const SCOPES = [
  *
  * @param {string} method
  * @param {string} path
- * @returns {Scope | undefined}
+ * @returns {Wanted | undefined}
  */
 export function scopeOf(method, path) {
   // Whoever has a claim key has no other one yet.
@@ -69,10 +71,15 @@ export async function authorize(keys, request, path) {
   if (grant.sensorId !== undefined) {
     throw new Problem('forbidden', 'the key is of one device, which is served over MQTT')
   }
-  if (!grant.scopes.has(scope)) {
+  if (scope !== 'any' && !grant.scopes.has(scope)) {
     throw new Problem('forbidden', `the key ${grant.name} may not do this: it needs ${scope}`)
   }
   grants.set(request, grant)
+}
+
+/** What the key of a request may do; undefined where none is asked for. @param {object} request */
+export function grantOf(request) {
+  return grants.get(request)
 }
 
 /** Whose request it is: a key's, else an address's. @param {{ ip: string }} request */

@@ -122,7 +122,10 @@ function inFull(schema, url, method, requireKeys) {
         { 'x-response-description': answer.description ?? ANSWERS[status], ...answer },
       ]),
     ),
-    security: scope === undefined ? [] : [...(requireKeys ? [] : [{}]), { key: [scope] }],
+    security:
+      scope === undefined
+        ? []
+        : [...(requireKeys ? [] : [{}]), { key: scope === 'any' ? [] : [scope] }],
   }
 }
 

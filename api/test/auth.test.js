@@ -118,6 +118,7 @@ describe('with keys', () => {
     ['DELETE', '/v1/keys/id', 'admin'],
     ['GET', '/v1/receivers', 'admin'],
     ['POST', '/v1/receivers', 'admin'],
+    ['POST', '/v1/receivers/id/test', 'admin'],
     ['GET', '/v1/rules', 'read'],
     ['POST', '/v1/rules', 'manage'],
     ['POST', '/v1/alerts/id/acknowledge', 'manage'],
@@ -153,6 +154,20 @@ describe('with keys', () => {
   test('ingest hears in whose name something is sent', async () => {
     await ask('POST', '/v1/measurements', 'write')
     expect(clients.at(-1)).toBe('key write')
+  })
+
+  test('whoever has a key of whatever scope hears what it may do, and nobody else does', async () => {
+    expect(scopeOf('GET', '/v1/access')).toBe('any')
+    expect((await ask('GET', '/v1/access')).statusCode).toBe(401)
+    expect((await ask('GET', '/v1/access', 'device')).statusCode).toBe(403)
+    for (const scope of SCOPES) {
+      const { keys_required: areRequired, key } = (await ask('GET', '/v1/access', scope)).json()
+      expect([areRequired, key.name, key.scopes]).toEqual([true, `a key to ${scope}`, [scope]])
+    }
+    const open = await buildApp({ ...parts(), requireKeys: false })
+    const response = await open.inject({ url: '/v1/access', headers: { host: 'localhost' } })
+    expect(response.json()).toEqual({ keys_required: false, key: null })
+    await open.close()
   })
 
   test('keys are made and told once, listed without secrets, and taken back', async () => {

@@ -10,10 +10,14 @@ import { createFakeStore, NO_KEYS } from './support/fake-store.js'
 /** What needs no key; a claim key is none. */
 const KEYLESS = new Set(['get /health', 'get /ready', 'post /v1/claim'])
 
+/** What a key of whatever scope may ask. */
+const ANY_SCOPE = new Set(['get /v1/access'])
+
 /** What says all by its address. */
 const BODILESS = new Set([
   'post /v1/claim',
   'post /v1/claims/{id}/reset',
+  'post /v1/receivers/{receiver}/test',
   'post /v1/rules/{rule}/test',
 ])
 
@@ -84,7 +88,11 @@ describe.each([true, false])('the description (keys are asked for: %p)', (requir
     for (const { name, security } of operations) {
       const scopes = security.flatMap((/** @type {Json} */ { key }) => key ?? [])
       const isOpen = KEYLESS.has(name)
-      expect([name, scopes.length]).toEqual([name, isOpen ? 0 : 1])
+      expect([name, scopes.length]).toEqual([name, isOpen || ANY_SCOPE.has(name) ? 0 : 1])
+      expect([name, security.some((/** @type {Json} */ one) => 'key' in one)]).toEqual([
+        name,
+        !isOpen,
+      ])
       const mayBeAnybody = security.some((/** @type {Json} */ one) => Object.keys(one).length === 0)
       expect([name, mayBeAnybody]).toEqual([name, !isOpen && !requireKeys])
     }

@@ -87,6 +87,21 @@ test('a test is put into the queue of each receiver', async () => {
   expect([refused.status, refused.body.parameter]).toEqual([400, 'receivers'])
 })
 
+test('a receiver is tested by itself', async () => {
+  const { body: receiver } = await send('POST', '/v1/receivers', HOOK)
+  const before = store.tests.length
+  const tested = await send('POST', `/v1/receivers/${receiver.id}/test`)
+  expect(tested.status).toBe(202)
+  const [test, ...more] = store.tests.slice(before)
+  expect(more).toEqual([])
+  expect([test.id, test.createdMs]).toEqual([tested.body.notification, tested.body.created])
+  expect(test.receiverId).toBe(receiver.id)
+  const { type, data } = JSON.parse(test.body)
+  expect([type, data.text]).toEqual(['alert.test', 'This is a test.'])
+  const unknown = '00000000-0000-0000-0000-000000000000'
+  expect((await send('POST', `/v1/receivers/${unknown}/test`)).status).toBe(404)
+})
+
 test('alerts are paged newest first, filtered, acknowledged and silenced', async () => {
   const now = Date.now()
   for (let n = 0; n < 700; n++) {
@@ -157,6 +172,7 @@ test('every route is described', async () => {
     '/v1/alerts/{alert}/silence',
     '/v1/receivers',
     '/v1/receivers/{receiver}',
+    '/v1/receivers/{receiver}/test',
     '/v1/rules',
     '/v1/rules/{rule}',
     '/v1/rules/{rule}/silence',

@@ -5,6 +5,7 @@
 
 import { element, fromTemplate, keepRoles, link, part, setText } from './dom.js'
 import { printCount, printDuration, printMoment } from './format.js'
+import { ReceiversList } from './receivers-list.js'
 import { attempts, repeat } from './repeat.js'
 import { routeHash, sensorKey } from './route.js'
 import { RulesList } from './rules-list.js'
@@ -52,7 +53,11 @@ export class AlertsView {
     this.#context = context
     this.#attempt = attempts(context, part(this.element, 'note'))
     const { replace, signal, report } = context
-    new RulesList(context, this.element).load()
+    const rules = new RulesList(context, this.element)
+    const receivers = fromTemplate('receivers')
+    this.element.append(receivers)
+    new ReceiversList(context, receivers, () => rules.load()).load()
+    rules.load()
     listenToForm(this.#form, (values) => replace(routeHash('alerts', values)), signal)
     void repeat(
       async () => {

@@ -10,6 +10,7 @@ import { printAge, printValue } from './format.js'
 import { attempt, repeat } from './repeat.js'
 import { routeHash, sensorKey } from './route.js'
 import { fillForm, listenToForm, sensorQuery } from './sensor-filter.js'
+import { SensorNew } from './sensor-new.js'
 
 /** Sensors of a page. */
 const PAGE = 100
@@ -50,6 +51,10 @@ export class FleetView {
       (values) => context.replace(routeHash('fleet', values)),
       context.signal,
     )
+    const register = new SensorNew(context, this.element, ({ name, id }) => {
+      location.hash = routeHash('sensors', {}, sensorKey(name, id))
+    })
+    part(this.element, 'register').addEventListener('click', () => register.open())
   }
 
   /** @param {URLSearchParams} query */

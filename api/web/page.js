@@ -10,6 +10,7 @@ import { element } from './dom.js'
 import { FleetView } from './fleet-view.js'
 import { HealthView } from './health-view.js'
 import { Keyring } from './keyring.js'
+import { KeysView } from './keys-view.js'
 import { LettersView } from './letters-view.js'
 import { LiveView } from './live-view.js'
 import { Platform } from './platform.js'
@@ -17,6 +18,7 @@ import { Rest } from './rest.js'
 import { parseRoute } from './route.js'
 import { SensorView } from './sensor-view.js'
 import { listenToShortcuts } from './shortcuts.js'
+import { loadTemplates } from './templates.js'
 
 /**
  * @typedef {object} Context  What a view is made with.
@@ -39,6 +41,7 @@ const CLASSES = {
   live: LiveView,
   alerts: AlertsView,
   'dead-letters': LettersView,
+  keys: KeysView,
   health: HealthView,
 }
 
@@ -47,6 +50,7 @@ const TITLES = {
   live: 'Live',
   alerts: 'Alerts',
   'dead-letters': 'Dead letters',
+  keys: 'Keys',
   health: 'Health',
 }
 
@@ -117,6 +121,7 @@ for (const dialog of document.querySelectorAll('dialog')) {
   close.addEventListener('click', () => dialog.close())
   dialog.querySelector('.buttons')?.append(close)
 }
+await loadTemplates('manage.html')
 addEventListener('hashchange', show)
 listenToShortcuts()
 show()

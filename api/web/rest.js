@@ -6,10 +6,13 @@ export class RestError extends Error {
    * @param {number} status  0 if there was no answer.
    * @param {string} code
    * @param {string} detail
+   * @param {string} [parameter]
    */
-  constructor(status, code, detail) {
+  constructor(status, code, detail, parameter) {
     super(detail)
     this.status = status
+    /** What is at fault, where it is one thing. */
+    this.parameter = parameter
     /** The last part of the problem's type, e.g. `database-away`. */
     this.code = code
   }
@@ -107,7 +110,9 @@ export class Rest {
         .split(':')
         .at(-1)
       const detail = problem.detail ?? `The api answers with status ${response.status}.`
-      if (response.status !== 401) throw new RestError(response.status, String(code), detail)
+      if (response.status !== 401) {
+        throw new RestError(response.status, String(code), detail, problem.parameter)
+      }
       const other = await this.#keyring.ask(key, detail)
       if (other === undefined) throw new RestError(401, String(code), 'A key is needed.')
     }

@@ -1,6 +1,7 @@
 /** The alert rules: what each watches, and who is told; made, changed, switched off, deleted. */
 
 import { element, keepRoles, part, setText } from './dom.js'
+import { sureButton } from './removal.js'
 import { attempts } from './repeat.js'
 import { printRule } from './rule.js'
 import { RuleEdit } from './rule-edit.js'
@@ -90,28 +91,15 @@ export class RulesList {
     )
   }
 
-  /** The button that deletes a rule when it is pressed twice. @param {Rule} rule */
+  /** @param {Rule} rule */
   #removal({ id, name }) {
-    const button = element('button', { type: 'button', 'aria-label': `Delete ${name}` }, 'Delete')
-    let isAsked = false
-    button.addEventListener('click', () => {
-      if (isAsked) {
-        this.#attempt(async () => {
-          await this.#context.rest.remove(`v1/rules/${id}`, this.#context.signal)
-          this.load()
-        })
-        return
-      }
-      isAsked = true
-      button.textContent = 'Really delete?'
-      button.removeAttribute('aria-label')
+    const words = { text: 'Delete', really: 'Really delete?', label: `Delete ${name}` }
+    return sureButton(words, () => {
+      this.#attempt(async () => {
+        await this.#context.rest.remove(`v1/rules/${id}`, this.#context.signal)
+        this.load()
+      })
     })
-    button.addEventListener('blur', () => {
-      isAsked = false
-      button.textContent = 'Delete'
-      button.setAttribute('aria-label', `Delete ${name}`)
-    })
-    return button
   }
 
   /** @param {Rule & { changed?: number, silenced?: number | null }} rule */

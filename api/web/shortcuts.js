@@ -8,6 +8,7 @@ const VIEW_KEYS = new Map([
   ['l', '#/live'],
   ['a', '#/alerts'],
   ['d', '#/dead-letters'],
+  ['k', '#/keys'],
   ['h', '#/health'],
 ])
 

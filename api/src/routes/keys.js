@@ -1,8 +1,9 @@
-/** `/v1/keys`: who may ask what. */
+/** `/v1/keys`: who may ask what; `/v1/access`: what the asker may. */
 
 import { SCOPES } from '@sandglass/common/keys'
 import { invalid, Problem } from '@sandglass/common/problem'
 import { isSensorName, SENSOR_NAME_RULE, sensorId } from '@sandglass/common/sensor'
+import { grantOf } from '../auth.js'
 import { withinDeadline } from '../deadline.js'
 import * as schemas from '../schemas.js'
 import { parseTime } from '../time.js'
@@ -21,10 +22,39 @@ const key = {
     id: { type: 'string' },
     name: { type: 'string' },
     scopes: { type: 'array', items: { type: 'string', enum: SCOPES } },
-    sensor: { type: 'string', nullable: true, description: 'The one sensor of its device.' },
+    sensor: {
+      type: 'string',
+      nullable: true,
+      description: 'The id of the one sensor of its device.',
+    },
+    sensor_name: { type: 'string', nullable: true, description: 'null: it was never heard of.' },
     expires: { type: 'integer', nullable: true, description: 'Milliseconds since 1970.' },
   },
-  required: ['id', 'name', 'scopes', 'sensor', 'expires'],
+  required: ['id', 'name', 'scopes', 'sensor', 'sensor_name', 'expires'],
+}
+
+const { sensor_name: _, ...ownKey } = key.properties
+
+const accessSchema = {
+  tags,
+  operationId: 'getAccess',
+  summary: 'What whoever asks may do',
+  response: {
+    200: {
+      type: 'object',
+      properties: {
+        keys_required: { type: 'boolean', description: 'false: everybody may do everything.' },
+        key: {
+          type: 'object',
+          nullable: true,
+          description: 'The one that came with the request.',
+          properties: ownKey,
+        },
+      },
+      required: ['keys_required', 'key'],
+    },
+    ...schemas.problems,
+  },
 }
 
 const listSchema = {
@@ -81,18 +111,30 @@ const deleteSchema = {
 
 /**
  * @param {import('fastify').FastifyInstance} app
- * @param {{ keys: import('@sandglass/common/key-store').KeyStore }} parts
+ * @param {import('../app.js').Parts & {
+ *   gate: import('@sandglass/common/semaphore').Semaphore,
+ * }} parts
  */
-export default async function keysRoutes(app, { keys }) {
+export default async function keysRoutes(app, { keys, store, gate, requireKeys }) {
+  /** @param {string | undefined} id  @param {AbortSignal} signal */
+  async function nameOf(id, signal) {
+    if (id === undefined) return null
+    return (await gate.run(() => store.sensor(id), signal))?.name ?? null
+  }
+
+  app.get('/v1/access', { schema: accessSchema }, async (request) => {
+    const grant = grantOf(request)
+    return { keys_required: requireKeys, key: grant ? present(grant) : null }
+  })
+
   app.get('/v1/keys', { schema: listSchema }, (_request, reply) =>
-    withinDeadline(reply, async () => ({
-      items: (await keys.list()).map(({ keyId, name, scopes, sensorId: sensor, expiresMs }) => ({
-        id: keyId,
-        name,
-        scopes: [...scopes],
-        sensor: sensor ?? null,
-        expires: expiresMs ?? null,
-      })),
+    withinDeadline(reply, async (signal) => ({
+      items: await Promise.all(
+        (await keys.list()).map(async (grant) => ({
+          ...present(grant),
+          sensor_name: await nameOf(grant.sensorId, signal),
+        })),
+      ),
     })),
   )
 
@@ -113,7 +155,7 @@ export default async function keysRoutes(app, { keys }) {
           expiresMs,
           sensorId: sensor === undefined ? undefined : sensorId(sensor),
         })
-        return reply.code(201).send({ id: keyId, key: text })
+        return reply.code(201).header('cache-control', 'no-store').send({ id: keyId, key: text })
       }),
   )
 
@@ -127,4 +169,15 @@ export default async function keysRoutes(app, { keys }) {
         throw new Problem('unknown-key', `there is no key ${id}`, { parameter: 'id' })
       }),
   )
+}
+
+/** @param {import('@sandglass/common/keys').Grant} grant */
+function present({ keyId, name, scopes, sensorId: sensor, expiresMs }) {
+  return {
+    id: keyId,
+    name,
+    scopes: [...scopes],
+    sensor: sensor ?? null,
+    expires: expiresMs ?? null,
+  }
 }

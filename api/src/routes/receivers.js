@@ -10,6 +10,7 @@ import {
 } from '@sandglass/common/rules/receiver'
 import { withinDeadline } from '../deadline.js'
 import { uuid } from '../rules/schemas.js'
+import { newTest } from '../rules/tests.js'
 import * as schemas from '../schemas.js'
 
 /** @typedef {import('@sandglass/common/rules/receiver').ReceiverBody} ReceiverBody */
@@ -17,6 +18,9 @@ import * as schemas from '../schemas.js'
 /** @typedef {{ Body: ReceiverBody }} Post */
 
 const tags = ['alerts']
+
+/** What a test of a receiver by itself names. @type {Parameters<typeof newTest>[0]} */
+const NO_RULE = { id: '', name: 'test', kind: 'threshold', severity: 'info' }
 
 const shown = {
   name: { type: 'string', minLength: 1, maxLength: 128, description: 'For people.' },
@@ -103,6 +107,21 @@ const SCHEMAS = {
     body,
     response: { 200: receiver, ...schemas.problems },
   },
+  test: {
+    tags,
+    operationId: 'testReceiver',
+    summary: 'Tells a receiver something of no matter',
+    description: '`told` or `failed` of the receiver says afterwards whether it was taken.',
+    params,
+    response: {
+      202: {
+        type: 'object',
+        properties: { notification: uuid, created: { type: 'integer' } },
+        required: ['notification', 'created'],
+      },
+      ...schemas.problems,
+    },
+  },
   remove: {
     tags,
     operationId: 'deleteReceiver',
@@ -167,6 +186,18 @@ export default async function receivers(app, { store }) {
         const kept = isSigned ? { secret: before.secret } : {}
         await store.putReceiver(id, checkReceiver({ ...kept, ...request.body }))
         return present(await known(id))
+      }),
+  )
+
+  app.post(
+    '/v1/receivers/:receiver/test',
+    { schema: SCHEMAS.test },
+    (/** @type {import('fastify').FastifyRequest<One>} */ request, reply) =>
+      withinDeadline(reply, async () => {
+        const { id } = await known(request.params.receiver)
+        const test = newTest(NO_RULE, id, 'This is a test.')
+        await store.notifyTest(test)
+        return reply.code(202).send({ notification: test.id, created: test.createdMs })
       }),
   )
 

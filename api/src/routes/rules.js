@@ -4,9 +4,9 @@ import { randomUUID } from 'node:crypto'
 import { invalid, Problem } from '@sandglass/common/problem'
 import { ALERT_TTL_S } from '@sandglass/common/rules/alert'
 import { checkRule, RULES_MAX } from '@sandglass/common/rules/rule'
-import { notificationBody } from '@sandglass/common/rules/text'
 import { withinDeadline } from '../deadline.js'
 import { RULE_SCHEMAS } from '../rules/schemas.js'
+import { newTest } from '../rules/tests.js'
 import { parseTime } from '../time.js'
 
 /** @typedef {import('@sandglass/common/rules/rule').RuleBody} RuleBody */
@@ -150,7 +150,9 @@ function ruleActions(app, store) {
         const found = await knownRule(store, request.params.rule)
         const notifications = []
         for (const receiver of found.receivers ?? []) {
-          notifications.push({ id: await notifyTest(found, receiver), receiver })
+          const test = newTest(found, receiver, `This is a test of the rule ${found.name}.`)
+          await store.notifyTest(test)
+          notifications.push({ id: test.id, receiver })
         }
         if (notifications.length === 0) {
           throw invalid('receivers', 'is empty: nobody would be told. Give the rule a receiver')
@@ -158,23 +160,4 @@ function ruleActions(app, store) {
         return reply.code(202).send({ notifications })
       }),
   )
-
-  /** @param {Rule} tested  @param {string} receiverId */
-  async function notifyTest(tested, receiverId) {
-    const [id, createdMs] = [randomUUID(), Date.now()]
-    const what = notificationBody({
-      change: 'test',
-      timeMs: createdMs,
-      alertId: id,
-      firedMs: createdMs,
-      rule: tested,
-      sensor: { id: '', name: '' },
-      metric: '',
-      value: null,
-      text: `This is a test of the rule ${tested.name}.`,
-    })
-    const text = JSON.stringify(what)
-    await store.notifyTest({ id, alertId: id, receiverId, createdMs, body: text })
-    return id
-  }
 }

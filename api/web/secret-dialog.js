@@ -1,0 +1,53 @@
+/**
+ * Shows a secret, once. It is in this dialog alone, and is gone when that is closed: no address, no
+ * log and no storage of the browser has it.
+ */
+
+import { fromTemplate, part, setText } from './dom.js'
+
+/** @typedef {{ title: string, secret: string, about: string }} Told */
+
+export class SecretDialog {
+  #dialog
+  #field
+
+  /** @param {HTMLElement} root  Where the dialog is put. */
+  constructor(root) {
+    this.#dialog = /** @type {HTMLDialogElement} */ (fromTemplate('secret'))
+    root.append(this.#dialog)
+    this.#field = /** @type {HTMLInputElement} */ (part(this.#dialog, 'secret'))
+    part(this.#dialog, 'copy').addEventListener('click', () => void this.#copy())
+    part(this.#dialog, 'done').addEventListener('click', () => this.#dialog.close())
+    this.#dialog.addEventListener('close', () => {
+      this.#field.value = ''
+    })
+  }
+
+  /** @param {Told} told */
+  show({ title, secret, about }) {
+    setText(part(this.#dialog, 'title'), title)
+    setText(part(this.#dialog, 'about'), about)
+    setText(part(this.#dialog, 'copied'), '')
+    this.#field.value = secret
+    this.#dialog.showModal()
+    this.#field.select()
+  }
+
+  async #copy() {
+    this.#field.select()
+    const isCopied = await copied(this.#field.value)
+    const failed = 'The browser does not let the page copy: the key is selected, press Ctrl+C.'
+    setText(part(this.#dialog, 'copied'), isCopied ? 'Copied.' : failed)
+  }
+}
+
+/** @param {string} text */
+async function copied(text) {
+  try {
+    await navigator.clipboard.writeText(text)
+    return true
+  } catch {
+    // Without HTTPS there is no clipboard but the one of what is selected.
+    return document.execCommand('copy')
+  }
+}
