@@ -19,6 +19,7 @@ export class FieldError extends Error {
 
 export class DialogForm {
   #submit
+  #root
   #context
   #onSubmit
 
@@ -33,7 +34,9 @@ export class DialogForm {
     this.#context = context
     this.#onSubmit = onSubmit
     this.element = /** @type {HTMLDialogElement} */ (fromTemplate(template))
-    root.append(this.element)
+    // While it is closed it is not on the page, where its fields would be found.
+    this.element.addEventListener('close', () => this.element.remove())
+    this.#root = root
     this.form = /** @type {HTMLFormElement} */ (this.element.querySelector('form'))
     this.#submit = /** @type {HTMLButtonElement} */ (this.form.querySelector('[type="submit"]'))
     part(this.element, 'cancel').addEventListener('click', () => this.element.close())
@@ -46,6 +49,7 @@ export class DialogForm {
   open() {
     this.form.reset()
     this.#refuse(undefined, '')
+    this.#root.append(this.element)
     this.element.showModal()
   }
 

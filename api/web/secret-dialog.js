@@ -8,18 +8,20 @@ import { fromTemplate, part, setText } from './dom.js'
 /** @typedef {{ title: string, secret: string, about: string }} Told */
 
 export class SecretDialog {
+  #root
   #dialog
   #field
 
   /** @param {HTMLElement} root  Where the dialog is put. */
   constructor(root) {
     this.#dialog = /** @type {HTMLDialogElement} */ (fromTemplate('secret'))
-    root.append(this.#dialog)
+    this.#root = root
     this.#field = /** @type {HTMLInputElement} */ (part(this.#dialog, 'secret'))
     part(this.#dialog, 'copy').addEventListener('click', () => void this.#copy())
     part(this.#dialog, 'done').addEventListener('click', () => this.#dialog.close())
     this.#dialog.addEventListener('close', () => {
       this.#field.value = ''
+      this.#dialog.remove()
     })
   }
 
@@ -29,6 +31,7 @@ export class SecretDialog {
     setText(part(this.#dialog, 'about'), about)
     setText(part(this.#dialog, 'copied'), '')
     this.#field.value = secret
+    this.#root.append(this.#dialog)
     this.#dialog.showModal()
     this.#field.select()
   }

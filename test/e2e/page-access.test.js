@@ -11,6 +11,7 @@ import { getJson } from '../support/stored.js'
 import { until } from '../support/until.js'
 
 const MINUTE_MS = 60_000
+const DAY_MS = 1_440 * MINUTE_MS
 
 const SIZES = [
   { width: 375, height: 812 },
@@ -21,7 +22,7 @@ const SCHEMES = /** @type {const} */ (['light', 'dark'])
 
 /** Each view: its address, what is there once it is shown, and the buttons that open dialogs. */
 const VIEWS = [
-  { address: '#/fleet', there: 'tbody tr:nth-child(5)' },
+  { address: '#/fleet', there: 'tbody tr:nth-child(5)', dialogs: ['Register a sensor'] },
   {
     address: '#/sensors/kitchen?metric=temperature&range=1d',
     there: '.chart canvas',
@@ -31,8 +32,17 @@ const VIEWS = [
   { address: '#/sensors/van?metric=position&range=1d', there: '[data-part="rows"] tr' },
   { address: '#/sensors/nobody', there: '[data-part="note"]:has-text("no sensor")' },
   { address: '#/live', there: '.card canvas' },
-  { address: '#/alerts?state=all', there: '[data-part="rows"] tr', dialogs: ['New rule'] },
+  {
+    address: '#/alerts?state=all',
+    there: '[data-part="rows"] tr',
+    dialogs: ['New rule', 'New receiver'],
+  },
   { address: '#/dead-letters', there: 'tbody tr' },
+  {
+    address: '#/keys',
+    there: '[data-part="key-rows"] tr',
+    dialogs: ['New key', 'New claim key'],
+  },
   { address: '#/health', there: '.terms li' },
 ]
 
@@ -67,6 +77,9 @@ describeWith(missingPrograms(['chromium']), 'the page, for everybody', () => {
       await publishAll(stack.apiUrl, [{ sensor: 'kitchen', temperature: 91 }])
       return (await getJson(`${stack.apiUrl}/v1/alerts`)).items.length > 0
     })
+    const key = { name: 'reader', scopes: ['read'], expires: Date.now() + DAY_MS }
+    await page.request.post(`${stack.apiUrl}/v1/keys`, { data: key })
+    await page.request.post(`${stack.apiUrl}/v1/claims`, { data: { sensor: 'pump' } })
     await client.publishAsync('sensors/kitchen/temperature', '{broken', { qos: 1 })
   }
 
