@@ -9,6 +9,7 @@ import { AlertsView } from './alerts-view.js'
 import { element } from './dom.js'
 import { FleetView } from './fleet-view.js'
 import { HealthView } from './health-view.js'
+import { ImportView } from './import-view.js'
 import { Keyring } from './keyring.js'
 import { KeysView } from './keys-view.js'
 import { LettersView } from './letters-view.js'
@@ -41,6 +42,7 @@ const CLASSES = {
   live: LiveView,
   alerts: AlertsView,
   'dead-letters': LettersView,
+  import: ImportView,
   keys: KeysView,
   health: HealthView,
 }
@@ -50,6 +52,7 @@ const TITLES = {
   live: 'Live',
   alerts: 'Alerts',
   'dead-letters': 'Dead letters',
+  import: 'Import',
   keys: 'Keys',
   health: 'Health',
 }

@@ -82,6 +82,19 @@ export class Rest {
     }
   }
 
+  /**
+   * What a request that is not made here has to carry; asks for a key where one is needed.
+   *
+   * @param {AbortSignal} signal
+   * @returns {Promise<Record<string, string>>}
+   * @throws {RestError}
+   */
+  async authorization(signal) {
+    await this.get('v1/access', signal)
+    const { key } = this.#keyring
+    return key === undefined ? {} : { authorization: `Bearer ${key}` }
+  }
+
   /** @param {string} path  @param {RequestInit & { signal: AbortSignal }} options */
   async #json(path, { signal, ...options }) {
     const limited = AbortSignal.any([signal, AbortSignal.timeout(ANSWER_MS_MAX)])

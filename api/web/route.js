@@ -9,6 +9,7 @@ export const VIEWS = /** @type {const} */ ([
   'live',
   'alerts',
   'dead-letters',
+  'import',
   'keys',
   'health',
 ])

@@ -8,6 +8,7 @@ const VIEW_KEYS = new Map([
   ['l', '#/live'],
   ['a', '#/alerts'],
   ['d', '#/dead-letters'],
+  ['i', '#/import'],
   ['k', '#/keys'],
   ['h', '#/health'],
 ])

@@ -43,6 +43,7 @@ const VIEWS = [
     there: '[data-part="key-rows"] tr',
     dialogs: ['New key', 'New claim key'],
   },
+  { address: '#/import', there: 'input[type="file"]' },
   { address: '#/health', there: '.terms li' },
 ]
 
