@@ -19,7 +19,9 @@ const LEVELS_MAX = 3
 /** The first level of the topics that carry measurements. */
 const ROOT = 'sensors'
 
-/** @typedef {'topic' | 'format' | 'json' | 'line' | 'value' | 'time'} PayloadFault */
+/**
+ * @typedef {'topic' | 'format' | 'json' | 'line' | 'value' | 'time' | 'expression'} PayloadFault
+ */
 
 /** Thrown for what is not a measurement. The message is for the sender and names the field. */
 export class PayloadError extends Error {

@@ -36,6 +36,7 @@ export const CODES = {
   'unknown-metric': { status: 404, title: 'Nothing is known of the metric' },
   'unknown-rule': { status: 404, title: 'There is no such alert rule' },
   'unknown-receiver': { status: 404, title: 'There is no such receiver' },
+  'unknown-decoder': { status: 404, title: 'There is no such decoder' },
   'unknown-alert': { status: 404, title: 'There is no such alert' },
   'unknown-path': { status: 404, title: 'There is nothing at this path' },
   'wrong-method': { status: 405, title: 'The path has no such method' },

@@ -273,6 +273,8 @@ export function schemaStatements(keyspace, replication) {
       key_id text, claimed timestamp)`,
     `CREATE TABLE IF NOT EXISTS ${keyspace}.desired (
       sensor_id uuid PRIMARY KEY, sensor text, state text, changed timestamp)`,
+    `CREATE TABLE IF NOT EXISTS ${keyspace}.decoder_set (
+      id tinyint PRIMARY KEY, revision int, body text)`,
     `CREATE TABLE IF NOT EXISTS ${keyspace}.status (
       sensor_id uuid, bucket bigint, ts timestamp, state text, client text, reason text,
       PRIMARY KEY ((sensor_id, bucket), ts)

@@ -20,6 +20,7 @@
  * too.
  */
 
+import { expression } from './formats/expression.js'
 import { formatAt, formatNamed, TOPIC_FORMATS } from './formats/registry.js'
 import { SettingError } from './options.js'
 import {
@@ -52,7 +53,11 @@ const JSON_FORMAT = 0
  * @property {TopicShape} [shape]  Of the topics of its format.
  * @property {string} [joint]  What no word of its name may have.
  * @property {string[]} [owner]  The name without the level that may be missing.
+ * @property {string} text  As somebody wrote it.
+ * @property {Decoder} [decoder]  Of somebody's own format.
  */
+
+/** @typedef {import('./expressions/decoder.js').Decoder} Decoder */
 
 /** @typedef {import('./formats/types.js').TopicShape} TopicShape */
 
@@ -131,7 +136,19 @@ function templateOf(text, named, format) {
   if (new Set(words).size < words.length) throw bad(text, 'use each {word} once.')
   if (hasRest && words.includes('{metric}')) throw bad(text, `give {metric} or ${REST}.`)
   const name = nameIn(text, { naming, words, namesSensor: format.namesSensor ?? false })
-  return { levels, hasRest, name, format: format.number }
+  return { levels, hasRest, name, format: format.number, text }
+}
+
+/**
+ * The template of somebody's own format.
+ *
+ * @param {string} text  Without a format.
+ * @returns {Template}
+ * @throws {SettingError}
+ */
+export function parseOwnTemplate(text) {
+  if (/ in \S+$/.test(text)) throw bad(text, 'it has no format: the expression reads its messages.')
+  return templateOf(text, text, expression)
 }
 
 /** @param {string} text  @param {string} name */
@@ -171,7 +188,7 @@ function nameIn(text, { naming = '{sensor}', words, namesSensor }) {
 /** @typedef {Pick<Template, 'levels' | 'hasRest'>} Levels */
 
 /** Whether a topic could fit both. @param {Levels} one  @param {Levels} other */
-function overlap(one, other) {
+export function overlap(one, other) {
   const [short, long] = one.levels.length <= other.levels.length ? [one, other] : [other, one]
   if (short.levels.length < long.levels.length && !short.hasRest) return false
   return short.levels.every((level, at) => {
@@ -210,11 +227,40 @@ export function parseTopics(text) {
 }
 
 export class Topics {
+  #configured
+  /** Those that are configured first. @type {readonly Template[]} */
   #templates
 
   /** @param {readonly Template[]} [templates] */
   constructor(templates = []) {
+    this.#configured = templates
     this.#templates = templates
+  }
+
+  /**
+   * Has these be the templates of people's own formats from now on.
+   *
+   * @param {readonly Template[]} own  None overlaps with another one.
+   */
+  set own(own) {
+    this.#templates = [...this.#configured, ...own]
+  }
+
+  /**
+   * What a template of somebody's own format cannot stand beside.
+   *
+   * @param {Template} template
+   * @returns {string | undefined}
+   */
+  clashOf(template) {
+    if (isMeasurementTopic(template.levels[0])) return 'sensors/…, which means something already'
+    return this.#configured.find((one) => overlap(one, template))?.text
+  }
+
+  /** The decoder of a topic that has a format of somebody's own. @param {string} topic */
+  decoderOf(topic) {
+    if (this.#templates.length === this.#configured.length) return undefined
+    return this.#find(topic)?.template.decoder
   }
 
   /** Topic filters of all of these topics; no topic fits two of them. */

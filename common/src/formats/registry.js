@@ -9,6 +9,7 @@ import { isUnit, UNIT_RULE } from '../metadata.js'
 import { checkMetric, checkSensor, checkText, PayloadError, shown } from '../payload.js'
 import { cbor } from './cbor.js'
 import { esphome } from './esphome.js'
+import { expression } from './expression.js'
 import { emptyPayload, refuse, requireAll, requireSome } from './fields.js'
 import { json, jsonObject } from './json.js'
 import { line } from './line.js'
@@ -32,10 +33,14 @@ export const FORMATS = Object.freeze([
   ...[json, jsonObject, line, senmlJson, senmlCbor, cbor, messagepack],
   ...[zigbee2mqtt, tasmota, shelly, theThingsStack, esphome, statestream],
   sparkplugB,
+  expression,
 ])
 
+/** Those that a request may name. */
+export const NAMED_FORMATS = FORMATS.filter(({ isEvaluated = false }) => !isEvaluated)
+
 /** Those that a topic template may name. Line protocol has topics of its own: `--line-topic`. */
-export const TOPIC_FORMATS = FORMATS.filter((format) => format !== line)
+export const TOPIC_FORMATS = NAMED_FORMATS.filter((format) => format !== line)
 
 /** Formats up to this number make measurements that need no second look: ours, from the start. */
 const CHECKED_MAX = 2

@@ -67,6 +67,8 @@
  * @property {TopicShape} [shape]  Of its topic templates; without it they may be of any.
  * @property {boolean} [isFollowed]  Whether messages are understood only by who has heard those
  *   before them, so that one process hears them all, in order.
+ * @property {boolean} [isEvaluated]  Whether a message is decoded when it is received, and has what
+ *   that gave for a payload: a topic template or a request cannot name it.
  * @property {number} [bytesMax]  Largest payload, where that is another one than for others.
  * @property {(place: Place, payload: Buffer) => DecodedPayload} decode  Throws a `PayloadError`
  *   where nothing of the payload can be understood.
