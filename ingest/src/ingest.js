@@ -4,9 +4,12 @@
 
 import { readdir } from 'node:fs/promises'
 import { join } from 'node:path'
+import { Evaluator } from '@sandglass/common/expressions/evaluator'
 import { Semaphore } from '@sandglass/common/semaphore'
 import { Topics } from '@sandglass/common/topics'
 import { Counts } from './counts.js'
+import { KnownDecoders } from './decoders/known.js'
+import { DecoderStage } from './decoders/stage.js'
 import { KnownDeletions } from './deletion/known.js'
 import { MemoryBudget } from './memory.js'
 import { DeadLetterQuota } from './message/dead-letter-quota.js'
@@ -89,12 +92,11 @@ export function buildIngest(parts) {
     counts,
     rules,
   })
-  const { decoder, edgeNodes } = readersOf(limits, memory)
+  const readers = readersOf(limits, { memory, inFlight, logger })
   const deletions = knownDeletionsOf(storage, memory, limits)
   const pipeline = new Pipeline({
     deletions,
-    decoder,
-    edgeNodes,
+    ...readers,
     registry,
     past,
     measurements,
@@ -122,7 +124,7 @@ export function buildIngest(parts) {
     batcher,
     write,
     pipeline,
-    edgeNodes,
+    ...readers,
     spool,
     diversion,
     drain,
@@ -167,12 +169,21 @@ function memoryOf({ memoryBytesMax, heldBytesMax: inFlight, qos0BytesMax: qos0 }
  * What reads messages.
  *
  * @param {IngestLimits} limits
- * @param {MemoryBudget} memory
+ * @param {{ memory: MemoryBudget, inFlight: InFlight, logger: import('pino').Logger }} parts
  */
-function readersOf({ topicTemplates: topics = new Topics(), lineTopic }, { shares }) {
+function readersOf(limits, { memory: { shares }, inFlight, logger }) {
+  const { topicTemplates: topics = new Topics(), lineTopic, spoolDir, spoolBytesMax } = limits
+  const decoder = new Decoder({ topics, lineTopic, share: shares.sensors })
+  const directory = spoolBytesMax > 0 ? spoolDir : undefined
+  const known = new KnownDecoders({ topics, lineTopic, directory, logger })
+  known.onChange.push(() => decoder.forget())
+  const evaluator = new Evaluator({ logger })
   return {
-    decoder: new Decoder({ topics, lineTopic, share: shares.sensors }),
+    decoder,
     edgeNodes: new EdgeNodes({ topics, share: shares.edgeNodes }),
+    knownDecoders: known,
+    evaluator,
+    decoders: new DecoderStage({ known, topics, evaluator, inFlight }),
   }
 }
 

@@ -6,6 +6,7 @@ import { randomUUID } from 'node:crypto'
 import { hostname } from 'node:os'
 import { Database } from '@sandglass/common/database'
 import { DESIRED_LEVEL } from '@sandglass/common/desired'
+import { DecoderStore } from '@sandglass/common/expressions/decoder-store'
 import { KeyStore } from '@sandglass/common/key-store'
 import { createRegistry } from '@sandglass/common/metrics'
 import { isLoopback, readOptions, requireLoopback, SettingError } from '@sandglass/common/options'
@@ -301,8 +302,26 @@ function startWork({ rollups, rewrites, deletionWorker, widths, ruleWorker, send
   })
 }
 
-/** @param {Parameters<Parameters<typeof run>[1]>[0]} life */
-async function serve({ logger, onStop }) {
+/**
+ * Has whoever else needs to know which topics carry measurements hear of decoders.
+ *
+ * @param {import('./decoders/known.js').KnownDecoders} known
+ * @param {import('./source.js').Source} source
+ */
+function followDecoders(known, { broker, external }) {
+  known.onChange.push(() => external?.follow())
+  if (broker instanceof RemoteBroker) {
+    known.onChange.push((set, revision) => broker.tellDecoders({ set, revision }))
+  }
+}
+
+/** @param {Storage} storage  @param {string} keyspace */
+function decoderReader(storage, keyspace) {
+  return new DecoderStore(keyspace, (query, params) => storage.read(query, params))
+}
+
+/** Refuses settings that contradict each other. @throws {SettingError} */
+function requireFit() {
   if (options.mqttUrl && options.ingestProcesses > 1) {
     throw new SettingError(
       '--ingest-processes is for devices that connect here: with --mqtt-url start several, each ' +
@@ -316,20 +335,28 @@ async function serve({ logger, onStop }) {
   if (options.topicTemplates.touches(options.lineTopic)) {
     throw new SettingError('--topic-templates and --line-topic share topics: change one of them.')
   }
+}
+
+/** @param {Parameters<Parameters<typeof run>[1]>[0]} life */
+async function serve({ logger, onStop }) {
+  requireFit()
   const database = new Database(options, logger)
   onStop('database', () => database.close())
   const { keyspace } = database
   const storage = new Storage(database)
   const parts = buildIngest({ storage, keyspace, limits: options, logger })
   const { registry, measurements, writer, batcher, places, counts } = parts
-  const { spool, diversion, drain, inFlight } = parts
+  const { spool, diversion, drain, inFlight, knownDecoders, evaluator } = parts
   const source = openSource(parts, database, logger)
+  onStop('expressions', () => evaluator.stop())
   onStop('writer', () => writer.stop())
   onStop('registry', () => registry.stop())
   if (spool) {
     await openSpool(spool, counts)
     onStop('spool', () => spool.close())
   }
+  followDecoders(knownDecoders, source)
+  await knownDecoders.load()
   const isFirst = spool !== undefined && (member?.index ?? 0) === 0
   const left = isFirst
     ? await openLeftSpools({ ...parts, directory: spool.directory, count, logger })
@@ -369,6 +396,8 @@ async function serve({ logger, onStop }) {
   database.on('up', () => writer.wake())
   await database.connect({ createSchema: true })
   if (database.isSandglass) batcher.limits = SANDGLASS_LIMITS
+  void knownDecoders.follow(decoderReader(storage, keyspace))
+  onStop('decoders', () => knownDecoders.stop())
   void registry.start()
   void drain?.run()
   for (const { drain: one } of left) void one.run()

@@ -5,6 +5,7 @@
 
 import { formatName } from '@sandglass/common/formats/registry'
 import { Counter, Gauge } from 'prom-client'
+import { registerDecoders } from './decoders/metrics.js'
 import { registerJobs } from './jobs-metrics.js'
 import { registerRules } from './rules/metrics.js'
 
@@ -15,7 +16,8 @@ import { registerRules } from './rules/metrics.js'
 
 /**
  * @typedef {import('./jobs-metrics.js').MeasuredJobs &
- *   import('./rules/metrics.js').MeasuredRules & OwnMeasured} Measured
+ *   import('./rules/metrics.js').MeasuredRules &
+ *   import('./decoders/metrics.js').MeasuredDecoders & OwnMeasured} Measured
  */
 
 /**
@@ -90,6 +92,7 @@ export function registerMetrics(registry, measured) {
   registerRollups(registry, measured)
   registerJobs(measured, define(Counter, registry, PREFIX), define(Gauge, registry, PREFIX))
   registerRules(measured, define(Counter, registry, PREFIX), define(Gauge, registry, PREFIX))
+  registerDecoders(measured, define(Counter, registry, PREFIX), define(Gauge, registry, PREFIX))
   registerWidths(registry, measured)
   registerDeadLetters(registry, counts)
   registerRefusedFields(registry, counts)

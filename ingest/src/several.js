@@ -26,7 +26,8 @@ export async function runFirst({ options, count, logger, onStop }) {
   const { fanout, retained, queues } = new MemoryBudget(options.memoryBytesMax).shares
   const shares = { fanout, retained, queues }
   const broker = new Broker({ shares, logger })
-  const hub = new Hub({ broker, topics: options.topicTemplates })
+  const { topicTemplates: topics, lineTopic } = options
+  const hub = new Hub({ broker, topics, lineTopic })
   await hub.start(join(directory, HUB))
   onStop('broker', () => hub.stop())
   const registry = createRegistry('sandglass_ingest_')

@@ -1,6 +1,8 @@
 /** Whose a dead letter is: what its topic says, else its payload, as far as that can be read. */
 
 import { formatOfLetter } from '@sandglass/common/bodies'
+import { originalOf, readEnvelope } from '@sandglass/common/expressions/envelope'
+import { expression } from '@sandglass/common/formats/expression'
 import { decode } from '@sandglass/common/formats/registry'
 import { PayloadError } from '@sandglass/common/payload'
 import { sensorId } from '@sandglass/common/sensor'
@@ -21,7 +23,7 @@ export function letterSensors(topics) {
     const name = topics.sensorOf(topic)
     if (name !== undefined) return sensorId(name)
     const letter = await read()
-    const inside = letter && (decoded(topics, letter) ?? named(letter.payload))
+    const inside = letter && (decoded(topics, letter) ?? named(originalOf(letter.payload)))
     return inside === undefined ? undefined : sensorId(inside)
   }
 }
@@ -30,6 +32,11 @@ export function letterSensors(topics) {
 function decoded(topics, letter) {
   try {
     const format = formatOfLetter(letter)
+    // What its topic meant, where it was refused.
+    if (format === expression.number) {
+      const { sensor } = readEnvelope(letter.payload)
+      if (sensor !== undefined) return sensor
+    }
     return decode(format, topics.place(letter.topic, format), letter.payload).sensor
   } catch (error) {
     if (error instanceof PayloadError) return undefined

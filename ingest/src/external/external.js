@@ -44,6 +44,8 @@ export class External {
   #logger
   #clientOptions
   #topics
+  #share
+  #lineTopic
   #filters
   #resubscribeMs
   #onEmpty
@@ -94,16 +96,36 @@ export class External {
     this.#state = state
     this.#clientOptions = state ? { ...client, will: () => this.#will(state) } : client
     this.#topics = topics
-    const followed = new Set(topics.followedFilters)
-    this.#filters = [...topics.filters, `${lineTopic}/#`].map((filter) =>
-      // Each process hears all of these: what one message means, those before it tell.
-      share === '' || followed.has(filter) ? filter : `$share/${share}/${filter}`,
-    )
-    if (state) this.#filters.push(state.topic)
+    this.#share = share
+    this.#lineTopic = lineTopic
+    this.#filters = this.#wanted()
     this.#resubscribeMs = resubscribeMs
     this.#onEmpty = onEmpty
     this.#emptyMs = emptyMs
     sink.onRoom = () => this.#readOn()
+  }
+
+  /** Filters of what is taken. */
+  #wanted() {
+    const topics = this.#topics
+    const share = this.#share
+    const followed = new Set(topics.followedFilters)
+    const filters = [...topics.filters, `${this.#lineTopic}/#`].map((filter) =>
+      // Each process hears all of these: what one message means, those before it tell.
+      share === '' || followed.has(filter) ? filter : `$share/${share}/${filter}`,
+    )
+    return this.#state ? [...filters, this.#state.topic] : filters
+  }
+
+  /** Other topics carry measurements from now on. */
+  follow() {
+    const before = this.#filters
+    this.#filters = this.#wanted()
+    const over = before.filter((filter) => !this.#filters.includes(filter))
+    if (!this.isConnected || this.#onEmpty) return
+    clearTimeout(this.#timer)
+    void this.#subscribe(this.#epoch)
+    if (over.length > 0) void this.#client?.unsubscribe(over).catch(() => {})
   }
 
   /**

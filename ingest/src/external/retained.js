@@ -31,9 +31,10 @@ export function carriesTime(topics, topic, payload) {
 function measurementsOf(topics, topic, payload) {
   const format = topics.formatOf(topic)
   // An old birth would make new data mean something else.
-  if (format !== undefined && formatAt(format)?.isFollowed) {
-    throw new PayloadError('format', 'what is retained is not of this connection')
-  }
+  const { isFollowed, isEvaluated } = formatAt(format ?? -1) ?? {}
+  if (isFollowed) throw new PayloadError('format', 'what is retained is not of this connection')
+  // Only its expression could say when it was measured.
+  if (isEvaluated) throw new PayloadError('format', 'its time is not known')
   if (format !== undefined) {
     return decode(format, topics.place(topic, format), payload).measurements
   }

@@ -11,6 +11,8 @@ import {
   MEDIA_TYPES,
   REPLAY_MAX,
 } from '@sandglass/common/bodies'
+import { isDecoderName, NAME_RULE } from '@sandglass/common/expressions/decoder'
+import { ownItem } from '@sandglass/common/expressions/envelope'
 import { foreignRequest } from '@sandglass/common/origin'
 import { PayloadError } from '@sandglass/common/payload'
 import { invalid, PROBLEM_TYPE, Problem } from '@sandglass/common/problem'
@@ -34,7 +36,7 @@ const REQUEST_LOOK_MS = 1_000
 
 /** @typedef {import('@sandglass/common/memory-share').MemoryShare} MemoryShare */
 /** @typedef {import('fastify').FastifyRequest<{ Querystring: {
- *   precision?: string, retention?: string } }>} Request */
+ *   precision?: string, retention?: string, decoder?: string } }>} Request */
 /** @typedef {import('./delivery.js').Sink} Sink */
 /** @typedef {{ ok: boolean, [detail: string]: unknown }} Health */
 
@@ -90,13 +92,7 @@ export function buildHttp(parts) {
   app.get('/stats', async () => stats())
 
   app.post('/v1/measurements', async (/** @type {Request} */ request, reply) => {
-    const format = bodyFormat(request.headers['content-type'])
-    if (!format) {
-      const known = [...MEDIA_TYPES.keys()].join(', ')
-      throw new Problem('unsupported-media-type', `Content-Type must be one of ${known}`)
-    }
-    requireRoom()
-    const items = itemsOf(format, bytesOf(request), request.query.precision)
+    const items = itemsOfRequest(request, requireRoom)
     leaseOf(request, bodies).takeItems(items.length)
     const { refused, fields, fieldCount, kept, ...counts } = await deliver(sink, items, {
       path: '/v1/measurements',
@@ -185,6 +181,27 @@ function partialWrite({ refused, fields, fieldCount }) {
   if (!first) return undefined
   const what = refused.length > 0 ? `${refused.length} lines` : `${fieldCount} fields`
   return `partial write: ${what} are refused; line ${first.item + 1}: ${first.reason}`
+}
+
+/**
+ * @param {Request} request
+ * @param {() => void} requireRoom  Before a body is taken apart.
+ * @returns {import('@sandglass/common/bodies').Item[]}
+ */
+function itemsOfRequest(request, requireRoom) {
+  const { decoder, precision } = request.query
+  if (decoder !== undefined) {
+    if (!isDecoderName(decoder)) throw invalid('decoder', NAME_RULE)
+    requireRoom()
+    return [ownItem(decoder, bytesOf(request))]
+  }
+  const format = bodyFormat(request.headers['content-type'])
+  if (!format) {
+    const known = [...MEDIA_TYPES.keys()].join(', ')
+    throw new Problem('unsupported-media-type', `Content-Type must be one of ${known}`)
+  }
+  requireRoom()
+  return itemsOf(format, bytesOf(request), precision)
 }
 
 /** What a wish of a class could not change. @param {import('./delivery.js').Kept[]} kept */

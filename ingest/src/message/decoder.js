@@ -1,6 +1,8 @@
 /** Says what a message says: whose measurements they are, and whether its client may send them. */
 
 import { FORMAT } from '@sandglass/common/bodies'
+import { readEnvelope } from '@sandglass/common/expressions/envelope'
+import { expression } from '@sandglass/common/formats/expression'
 import { decode } from '@sandglass/common/formats/registry'
 import { PayloadError } from '@sandglass/common/payload'
 import { sensorId } from '@sandglass/common/sensor'
@@ -64,6 +66,13 @@ export class Decoder {
     return true
   }
 
+  /** Topics may mean something else from now on. */
+  forget() {
+    this.#share.give(this.#routesBytes)
+    this.#routesBytes = 0
+    this.#routes.clear()
+  }
+
   /** The id of the sensor that a topic names, if it names one. @param {string} topic */
   sensorOf(topic) {
     const name = this.#topics.sensorOf(topic)
@@ -96,8 +105,9 @@ export class Decoder {
   #decode(message) {
     const { topic, payload, format } = message
     if (message.rights.kind === 'none') return forbidden(message)
-    const route = this.#route(topic)
-    const place = route?.place ?? this.#topics.place(topic, format)
+    const isOwn = format === expression.number
+    const route = isOwn ? undefined : this.#route(topic)
+    const place = route?.place ?? (isOwn ? placeThen(message) : this.#topics.place(topic, format))
     const sensor = route?.sensor ?? place.sensor
     // Whoever may not write does not hear what would be wrong with it.
     if (sensor !== undefined && !mayWriteOf(message, sensor, place)) return forbidden(message)
@@ -134,14 +144,18 @@ export class Decoder {
     if (place.sensor !== name) return
     const bytes = 2 * topic.length + ROUTE_BYTES + (place.words ? WORDS_BYTES : 0)
     if (!this.#share.take(bytes)) {
-      this.#share.give(this.#routesBytes)
-      this.#routesBytes = 0
-      this.#routes.clear()
+      this.forget()
       if (!this.#share.take(bytes)) return
     }
     this.#routesBytes += bytes
     this.#routes.set(topic, { sensor, place, format })
   }
+}
+
+/** What the topic meant when the message came. @param {Message} message  @returns {Place} */
+function placeThen({ topic, payload }) {
+  const { sensor, metric } = readEnvelope(payload)
+  return { topic, sensor, metric }
 }
 
 /** @param {Message} message  @param {Sensor | string} sensor */

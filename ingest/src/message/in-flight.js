@@ -55,6 +55,26 @@ export class InFlight {
     return this.#oldest?.arrivedMs
   }
 
+  /**
+   * Counts a message that is not taken yet: nothing waits for the database because of it.
+   *
+   * @param {Message} message
+   * @returns {boolean}  False if there is no room for it.
+   */
+  reserve({ qos, bytes, sender }) {
+    if (qos > 0) this.#acknowledged.add(bytes)
+    else if (!this.#qos0.take(bytes)) return false
+    if (sender) sender.bytesInFlight += bytes
+    return true
+  }
+
+  /** @param {Message} message  That was counted, and has not grown since. */
+  unreserve({ qos, bytes, sender }) {
+    if (sender) sender.bytesInFlight -= bytes
+    if (qos === 0) this.#qos0.give(bytes)
+    else this.release(bytes)
+  }
+
   /** By arrival; one that was given may be removed. @returns {Generator<Message>} */
   *all() {
     for (let message = this.#oldest; message; ) {

@@ -8,7 +8,7 @@
 
 import { settleTimes } from '@sandglass/common/measurement'
 import { NONE_LEFT } from '../write/recent.js'
-import { takeLines } from './lines.js'
+import { Arrivals } from './arrivals.js'
 import { PORTION } from './portions.js'
 import { PartialRefusal, Refusal } from './refusal.js'
 import { STATE } from './state.js'
@@ -21,9 +21,6 @@ const IDLE_MS = 20
 const MEASUREMENT_BYTES = 120
 const ROWS_BYTES = 1_024
 
-/** What a message of several lines costs while they are taken one by one, times its bytes. */
-const LINES_FACTOR = 4
-
 /** @typedef {import('./message.js').Message} Message */
 /** @typedef {import('../write/row.js').Row} Row */
 /** @typedef {import('../sensors/series.js').Sensor} Sensor */
@@ -33,6 +30,7 @@ const LINES_FACTOR = 4
  * @typedef {object} PipelineParts
  * @property {import('../sparkplug/edge-nodes.js').EdgeNodes} edgeNodes
  * @property {import('./decoder.js').Decoder} decoder
+ * @property {import('../decoders/stage.js').DecoderStage} decoders
  * @property {import('../sensors/registry.js').Registry} registry
  * @property {import('../write/past.js').Past} past
  * @property {import('./measurement-writer.js').MeasurementWriter} measurements
@@ -48,8 +46,9 @@ const LINES_FACTOR = 4
  */
 
 export class Pipeline {
-  #edgeNodes
+  #arrivals
   #decoder
+  #decoders
   #registry
   #past
   #measurements
@@ -65,8 +64,8 @@ export class Pipeline {
 
   /** @param {PipelineParts} parts */
   constructor(parts) {
-    this.#edgeNodes = parts.edgeNodes
     this.#decoder = parts.decoder
+    this.#decoders = parts.decoders
     this.#registry = parts.registry
     this.#past = parts.past
     this.#measurements = parts.measurements
@@ -79,6 +78,10 @@ export class Pipeline {
     this.#inFlight = parts.inFlight
     this.#diversion = parts.diversion
     this.#deletions = parts.deletions
+    this.#arrivals = new Arrivals(parts, {
+      take: (message) => this.take(message),
+      settle: (message) => this.#settle(message),
+    })
   }
 
   /** Whether no more messages of QoS 1 and 2 should be given. */
@@ -103,42 +106,7 @@ export class Pipeline {
    * @param {Message} message
    */
   accept(message) {
-    if (!this.#decoder.receive(message)) {
-      this.#pass(message)
-      return
-    }
-    this.#edgeNodes.take(message)
-    this.#counts.received++
-    if (this.#inFlight.add(message)) {
-      this.take(message)
-    } else {
-      this.#counts.droppedQos0++
-      this.#settle(message)
-    }
-  }
-
-  /** A message that is no measurement: lines of them, or nothing of ours. */
-  /** @param {Message} message */
-  #pass(message) {
-    if (this.#decoder.isOfLines(message) && this.#takeLines(message)) return
-    this.#counts.passed++
-    message.isPassed = true
-    this.#settle(message)
-  }
-
-  /** @param {Message} message  @returns {boolean}  False where it has no line. */
-  #takeLines(message) {
-    const bytes = LINES_FACTOR * message.payload.length
-    const isTaken = takeLines(
-      message,
-      (line) => this.accept(line),
-      () => {
-        this.#inFlight.release(bytes)
-        this.#settle(message)
-      },
-    )
-    if (isTaken) this.#inFlight.hold(bytes)
-    return isTaken
+    this.#arrivals.accept(message)
   }
 
   /**
@@ -488,7 +456,7 @@ export class Pipeline {
   /** Resolves when nothing is in flight. @param {number} msMax  Longest wait, in milliseconds. */
   async idle(msMax) {
     const untilMs = performance.now() + msMax
-    while (this.#inFlight.count > 0 && performance.now() < untilMs) {
+    while (this.#inFlight.count + this.#decoders.waiting > 0 && performance.now() < untilMs) {
       await new Promise((resolve) => setTimeout(resolve, IDLE_MS))
     }
   }

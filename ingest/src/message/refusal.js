@@ -8,9 +8,9 @@ import { reasonOf } from '@sandglass/common/formats/fields'
 
 /**
  * The kinds of reasons, for counting. `topic`, `format`, `json`, `line`, `value` and `time` are the
- * sender's; `sensors` is the limit of sensors, `hidden` a sensor that was deleted, `forbidden` a
- * topic that is not the client's, `database` a row that the database refuses and would refuse
- * again.
+ * sender's; `expression` is a decoder of somebody's own; `sensors` is the limit of sensors,
+ * `hidden` a sensor that was deleted, `forbidden` a topic that is not the client's, `database` a
+ * row that the database refuses and would refuse again.
  *
  * @typedef {import('@sandglass/common/payload').PayloadFault | 'sensors' | 'hidden' | 'forbidden' |
  * 'database' } RefusalKind
@@ -24,6 +24,7 @@ export const REFUSAL_KINDS = [
   'line',
   'value',
   'time',
+  'expression',
   'sensors',
   'hidden',
   'forbidden',

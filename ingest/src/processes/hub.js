@@ -9,6 +9,8 @@
 
 import { once } from 'node:events'
 import { createServer } from 'node:net'
+import { followed } from '@sandglass/common/expressions/decoder'
+import { LINE_TOPIC_DEFAULT } from '@sandglass/common/topics'
 import { mayPublish } from '../broker/entrance/access.js'
 import { Port } from '../broker/port.js'
 import { REASON } from '../broker/v5/reason.js'
@@ -143,15 +145,20 @@ export class Hub {
   /** @type {NodeJS.Timeout | undefined} */
   #timer
   #broker
+  #lineTopic
+  /** Of the decoders that it knows. */
+  #revision = -1
 
   /**
    * @param {object} parts
    * @param {import('../broker/broker.js').Broker} parts.broker
    * @param {Topics} parts.topics
+   * @param {string} [parts.lineTopic]
    */
-  constructor({ broker, topics }) {
+  constructor({ broker, topics, lineTopic = LINE_TOPIC_DEFAULT }) {
     this.#broker = broker
     this.topics = topics
+    this.#lineTopic = lineTopic
     broker.onRoom = () => this.#readOn()
   }
 
@@ -246,9 +253,20 @@ export class Hub {
       case KIND.known:
         one.known()
         break
+      case KIND.decoders:
+        this.#follow(heard(body))
+        break
       default:
         this.#takeOf(one, kind, id, body)
     }
+  }
+
+  /** Each process tells them. */
+  /** @param {import('@sandglass/common/expressions/decoder-store').Stored} stored */
+  #follow({ set, revision }) {
+    if (revision <= this.#revision) return
+    this.#revision = revision
+    this.topics.own = followed(set, this.topics, this.#lineTopic).templates
   }
 
   /** @param {Process} one  @param {number} id  @param {Introduction} introduction */

@@ -23,6 +23,7 @@ export const KIND = Object.freeze({
   forget: 5,
   answer: 6,
   known: 7,
+  decoders: 13,
   // From it.
   ask: 8,
   opened: 9,

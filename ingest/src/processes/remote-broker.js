@@ -19,6 +19,8 @@ export class RemoteBroker {
   #path
   /** @type {Link | undefined} */
   #link
+  /** What it knew of decoders before there was a link. @type {object | undefined} */
+  #decoders
   /** @type {() => void} */
   #onSubscribers = () => {}
 
@@ -41,6 +43,7 @@ export class RemoteBroker {
     })
     this.#link = new Link(socket, (kind, port, body) => this.#take(kind, port, body))
     this.#link.onRoom = () => this.onRoom()
+    if (this.#decoders) this.#link.tell(KIND.decoders, 0, this.#decoders)
     await new Promise((/** @type {(value: void) => void} */ resolve) => {
       this.#onSubscribers = resolve
     })
@@ -80,6 +83,16 @@ export class RemoteBroker {
   /** A session has ended. @param {string} name  @param {boolean} [isOver]  With its key. */
   forget(name, isOver = false) {
     this.#link?.tell(KIND.forget, 0, { name, isOver })
+  }
+
+  /**
+   * Which topics carry measurements decides who may publish a will there.
+   *
+   * @param {import('@sandglass/common/expressions/decoder-store').Stored} decoders
+   */
+  tellDecoders(decoders) {
+    this.#decoders = decoders
+    this.#link?.tell(KIND.decoders, 0, decoders)
   }
 
   /** @param {import('../source.js').Published} message */

@@ -15,7 +15,10 @@ const FORMAT_1 = 'sandglass spool 1\n'
 const FORMAT_2 = /^sandglass spool 2 ([0-9a-f]{32})\n$/
 
 /** Files that are no segments, but ours; and a directory that file systems have. */
-const KNOWN = new Set(['LOCK', 'FORMAT', 'FORMAT.new', 'HEAD', 'HEAD.damaged', 'lost+found'])
+const KNOWN = new Set([
+  ...['LOCK', 'FORMAT', 'FORMAT.new', 'HEAD', 'HEAD.damaged', 'lost+found'],
+  ...['DECODERS', 'DECODERS.new'],
+])
 
 /** The spool of a further process, which is in that of the first one. */
 const OTHER_SPOOL = /^process-(\d+)$/

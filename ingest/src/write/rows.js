@@ -20,6 +20,8 @@
  */
 
 import { ERA_US } from '@sandglass/common/deletion'
+import { letterEnvelope } from '@sandglass/common/expressions/envelope'
+import { expression } from '@sandglass/common/formats/expression'
 import { deadLetterDay, KIND, VALUE_COLUMNS } from '@sandglass/common/measurement'
 import { MARK, MARK_TTL_S, markTimestampUs, shardOf } from '@sandglass/common/rollup'
 import {
@@ -273,7 +275,11 @@ export class Rows {
     const { topic, clientId, receivedMs, firstReceivedMs, format } = message
     message.deadLetterId ??= deadLetterIdOf(receivedMs)
     const { day, shard, id } = letterPlace(message.deadLetterId)
-    const payload = Buffer.from(message.payload.subarray(0, PAYLOAD_KEPT_BYTES_MAX))
+    const whole =
+      format === expression.number
+        ? letterEnvelope(message.payload, PAYLOAD_KEPT_BYTES_MAX)
+        : message.payload
+    const payload = Buffer.from(whole.subarray(0, PAYLOAD_KEPT_BYTES_MAX))
     /** @type {unknown[]} */
     const params = [day, shard, id, topic, clientId, payload, reason, firstReceivedMs]
     // A spool record has a byte for the format, of a later version perhaps; this column is signed.

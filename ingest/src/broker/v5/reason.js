@@ -51,6 +51,7 @@ const BY_REFUSAL = {
   line: REASON.payloadFormat,
   value: REASON.payloadFormat,
   time: REASON.payloadFormat,
+  expression: REASON.payloadFormat,
   sensors: REASON.quota,
   hidden: REASON.topicInvalid,
   forbidden: REASON.notAuthorized,
