@@ -8,13 +8,16 @@ import { fileURLToPath } from 'node:url'
 import compress from '@fastify/compress'
 import rateLimit from '@fastify/rate-limit'
 import fastifyStatic from '@fastify/static'
+import { Evaluator } from '@sandglass/common/expressions/evaluator'
 import { PACE, Pace } from '@sandglass/common/pace'
 import { PROBLEM_TYPE, Problem } from '@sandglass/common/problem'
 import { Semaphore } from '@sandglass/common/semaphore'
+import { LINE_TOPIC_DEFAULT, Topics } from '@sandglass/common/topics'
 import Fastify, { LogController } from 'fastify'
 import { bodyShare, limitBodyMemory } from './body-memory.js'
 import { Catalog } from './catalog.js'
 import { answerClientError, endFailedHandshakes, serverOptions } from './connections.js'
+import { Decoders } from './decoders.js'
 import { SeriesDownsampler } from './downsample/reader.js'
 import { guard, TRANSFERS } from './guard.js'
 import { LiveHub } from './live.js'
@@ -26,11 +29,12 @@ import { describe } from './openapi.js'
 import alerts from './routes/alerts.js'
 import claimsRoutes from './routes/claims.js'
 import deadLetters from './routes/dead-letters.js'
+import decoderRoutes from './routes/decoders.js'
 import deletions from './routes/deletions.js'
 import desired from './routes/desired.js'
 import exports from './routes/export.js'
 import imports from './routes/import.js'
-import ingest from './routes/ingest.js'
+import ingest, { tries } from './routes/ingest.js'
 import keysRoutes from './routes/keys.js'
 import latest from './routes/latest.js'
 import measurements from './routes/measurements.js'
@@ -135,6 +139,7 @@ export async function buildApp(parts) {
     streams,
     catalog: new Catalog({ store }),
     metadata: new MetadataReader({ store }),
+    ...decodersOf(app, parts),
     reader: new MeasurementReader({ store, gate }),
     downsampler: new SeriesDownsampler({ store, gate }),
     hub: new LiveHub({
@@ -155,9 +160,11 @@ export async function buildApp(parts) {
   app.register(stream, shared)
   app.register(deadLetters, shared)
   app.register(ingest, shared)
+  app.register(tries, shared)
   app.register(imports, shared)
   app.register(keysRoutes, shared)
   app.register(claimsRoutes, shared)
+  app.register(decoderRoutes, shared)
   app.register(rules, shared)
   app.register(receivers, shared)
   app.register(alerts, shared)
@@ -168,6 +175,14 @@ export async function buildApp(parts) {
     for (const stop of streams) stop()
   })
   return app
+}
+
+/** @param {FastifyInstance} app  @param {Parts} parts */
+function decodersOf(app, { store, topics = new Topics(), lineTopic = LINE_TOPIC_DEFAULT, logger }) {
+  const evaluator = new Evaluator({ logger })
+  app.addHook('onClose', async () => evaluator.stop())
+  const decoders = new Decoders({ store: store.decoders, evaluator, topics, lineTopic })
+  return { topics, lineTopic, decoders }
 }
 
 /** @param {FastifyInstance} app  @param {import('./metrics.js').Metrics} metrics */

@@ -18,7 +18,7 @@ const OPEN = /^\/(?!v1\/|v1$|metrics|write|api\/)/
 /** Paths for which another scope counts than their method suggests. @type {[RegExp, Wanted][]} */
 const SCOPES = [
   [/^\/v1\/access$/, 'any'],
-  [/^\/v1\/(keys|claims|receivers)/, 'admin'],
+  [/^\/v1\/(keys|claims|receivers)|^\/v1\/decode\/expression$/, 'admin'],
   [/^\/(v1\/measurements|v1\/import|api\/v2\/write|write)$/, 'write'],
   [/^\/v1\/(query|decode)$/, 'read'],
 ]
@@ -34,7 +34,10 @@ export function scopeOf(method, path) {
   // Whoever has a claim key has no other one yet.
   if (OPEN.test(path) || path === '/v1/claim') return undefined
   const [, special] = SCOPES.find(([pattern]) => pattern.test(path)) ?? []
-  return special ?? (method === 'GET' || method === 'HEAD' ? 'read' : 'manage')
+  if (special) return special
+  if (method === 'GET' || method === 'HEAD') return 'read'
+  // They decide which topics carry measurements, and so what the key of a device may publish.
+  return path.startsWith('/v1/decoders') ? 'admin' : 'manage'
 }
 
 /**

@@ -253,6 +253,11 @@ export const deadLetter = {
       nullable: true,
       description: 'As what it was decoded. A number is a format of another version.',
     },
+    decoder: {
+      type: 'string',
+      nullable: true,
+      description: 'Whose expression was asked, where the format is `expression`.',
+    },
     replayed: { type: 'integer', nullable: true, description: 'When it was stored after all.' },
   },
   required: [

@@ -5,6 +5,7 @@
  * is done about it is the caller's business.
  */
 
+import { DecoderStore } from '@sandglass/common/expressions/decoder-store'
 import { kindOf, rowValue } from '@sandglass/common/measurement'
 import { Problem } from '@sandglass/common/problem'
 import {
@@ -195,6 +196,7 @@ export function createStore(database) {
       }))
     },
 
+    decoders: new DecoderStore(database.keyspace, (query, params) => ask(query, params)),
     ...rollupQuestions(database.keyspace, ask, page),
     ...deletionQuestions(database.keyspace, ask),
     ...ruleQuestions(database.keyspace, ask),

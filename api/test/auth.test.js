@@ -120,6 +120,10 @@ describe('with keys', () => {
     ['POST', '/v1/receivers', 'admin'],
     ['POST', '/v1/receivers/id/test', 'admin'],
     ['GET', '/v1/rules', 'read'],
+    ['GET', '/v1/decoders', 'read'],
+    ['PUT', '/v1/decoders/plant', 'admin'],
+    ['DELETE', '/v1/decoders/plant', 'admin'],
+    ['POST', '/v1/decode/expression', 'admin'],
     ['POST', '/v1/rules', 'manage'],
     ['POST', '/v1/alerts/id/acknowledge', 'manage'],
   ])('%s %s needs the scope %s, and no other one will do', async (method, url, scope) => {

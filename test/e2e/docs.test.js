@@ -24,6 +24,7 @@ const NEEDS = {
   'connect-a-device.md': ['mosquitto_pub', 'openssl', 'python3', 'paho-mqtt'],
   'integrations.md': ['mosquitto_pub'],
   'alerts.md': ['jq', 'mosquitto_pub'],
+  'decoders.md': ['jq', 'mosquitto_pub'],
   'moving.md': ['jq'],
   'query.md': ['jq', 'python3', 'cqlsh'],
   'monitor.md': ['jq', 'prometheus', 'promtool'],

@@ -1,7 +1,9 @@
 /** `/v1/dead-letters`: the messages that could not be stored, and why. */
 
 import { isUtf8 } from 'node:buffer'
+import { EXPRESSION_FORMAT, readEnvelope } from '@sandglass/common/expressions/envelope'
 import { formatName } from '@sandglass/common/formats/registry'
+import { PayloadError } from '@sandglass/common/payload'
 import { decodeCursor, encodeCursor } from '../cursor.js'
 import { readDeadLetters } from '../dead-letters.js'
 import { withinDeadline } from '../deadline.js'
@@ -44,8 +46,21 @@ export default async function deadLetters(app, { store }) {
   )
 }
 
+/** What arrived. @param {Buffer} payload  @param {number | undefined} format */
+function contentOf(payload, format) {
+  if (format !== EXPRESSION_FORMAT) return { payload, decoder: null }
+  try {
+    const { decoder, original } = readEnvelope(payload)
+    return { payload: original, decoder: decoder || null }
+  } catch (error) {
+    if (error instanceof PayloadError) return { payload, decoder: null }
+    throw error
+  }
+}
+
 /** @param {import('../store.js').DeadLetter} letter */
-function present({ id, receivedMs, topic, client, reason, payload, replayedMs, format }) {
+function present({ id, receivedMs, topic, client, reason, payload: kept, replayedMs, format }) {
+  const { decoder, payload } = contentOf(kept, format)
   const encoding = isUtf8(payload) ? 'utf8' : 'base64'
   return {
     id,
@@ -57,6 +72,7 @@ function present({ id, receivedMs, topic, client, reason, payload, replayedMs, f
     encoding,
     // A number of a later version may be beyond 127.
     format: format === undefined ? null : formatName(format & 0xff),
+    decoder,
     replayed: replayedMs ?? null,
   }
 }

@@ -10,7 +10,8 @@ import {
   NOWHERE,
   REPLAY_MAX,
 } from '@sandglass/common/bodies'
-import { decode, FORMATS, formatNamed } from '@sandglass/common/formats/registry'
+import { EXPRESSION_FORMAT } from '@sandglass/common/expressions/envelope'
+import { decode, formatNamed, NAMED_FORMATS } from '@sandglass/common/formats/registry'
 import { PRECISIONS } from '@sandglass/common/line-protocol'
 import {
   ageFault,
@@ -23,14 +24,19 @@ import { PayloadError } from '@sandglass/common/payload'
 import { Problem } from '@sandglass/common/problem'
 import { CLASS_NAMES } from '@sandglass/common/schema'
 import { sensorId } from '@sandglass/common/sensor'
-import { isLineTopic, LINE_TOPIC_DEFAULT, Topics } from '@sandglass/common/topics'
+import { isLineTopic } from '@sandglass/common/topics'
 import { clientOf } from '../auth.js'
 import * as schemas from '../schemas.js'
+import { bodyProperties } from './decoders.js'
 
 /** @typedef {import('@sandglass/common/measurement').Measurement} Measurement */
 /** @typedef {import('fastify').FastifyRequest<{ Body: Buffer | undefined }>} Write */
 /** @typedef {import('fastify').FastifyRequest<{ Body: Buffer | undefined,
- *   Querystring: { topic?: string, format?: string, precision?: string } }>} Decode */
+ *   Querystring: { topic?: string, format?: string, precision?: string, decoder?: string } }>
+ *   } Decode */
+/** @typedef {import('fastify').FastifyRequest<{ Body: { expression: string, topic?: string,
+ *   reads: import('@sandglass/common/expressions/decoder').Decoder['reads'], template?: string,
+ *   payload: string, encoding: 'utf8' | 'base64' } }>} Try */
 /** @typedef {import('@sandglass/common/formats/types').RefusedField} RefusedField */
 /** @typedef {import('@sandglass/common/formats/types').Place} Place */
 
@@ -49,6 +55,14 @@ const retention = {
   description:
     'How long measurements of sensors are kept that register themselves by this request. Sensors ' +
     'that exist keep their class; `kept` in the answer names them.',
+}
+const decoderName = {
+  type: 'string',
+  minLength: 1,
+  maxLength: 64,
+  description:
+    'The body, of whatever type, is one payload for the decoder of this name: `/v1/decoders`. Its ' +
+    'expression names the sensor.',
 }
 const kept = {
   ...schemas.objects({ sensor: { type: 'string' }, retention: { type: 'string' } }),
@@ -121,7 +135,7 @@ const storeSchema = {
     'ones are dead letters, and make it 400. A field that is no measurement is lost alone.',
   querystring: {
     type: 'object',
-    properties: { precision, retention },
+    properties: { precision, retention, decoder: decoderName },
     additionalProperties: false,
   },
   response: { 200: outcome, ...schemas.problems },
@@ -169,6 +183,7 @@ const decodeSchema = {
     type: 'object',
     properties: {
       precision,
+      decoder: decoderName,
       topic: {
         type: 'string',
         maxLength: 1_024,
@@ -176,10 +191,10 @@ const decodeSchema = {
       },
       format: {
         type: 'string',
-        enum: FORMATS.map(({ name }) => name),
+        enum: NAMED_FORMATS.map(({ name }) => name),
         description:
           'The body is a payload of this format, whatever the template of the topic says: ' +
-          FORMATS.map(({ name, help }) => `\`${name}\`: ${help}`).join('; '),
+          NAMED_FORMATS.map(({ name, help }) => `\`${name}\`: ${help}`).join('; '),
       },
     },
     additionalProperties: false,
@@ -209,6 +224,33 @@ const decodeSchema = {
   },
 }
 
+const trySchema = {
+  tags,
+  operationId: 'tryExpression',
+  summary: 'Says what an expression would make of a payload, before it is saved; stores nothing',
+  body: {
+    type: 'object',
+    properties: {
+      ...bodyProperties,
+      topic: {
+        type: 'string',
+        maxLength: 1_024,
+        description: 'On which the message is; it fits the template, if one is given.',
+      },
+      payload: { type: 'string', description: 'Of the message.' },
+      encoding: {
+        type: 'string',
+        enum: ['utf8', 'base64'],
+        default: 'utf8',
+        description: 'Of `payload`, as dead letters have it.',
+      },
+    },
+    required: ['expression', 'payload'],
+    additionalProperties: false,
+  },
+  response: decodeSchema.response,
+}
+
 const statsSchema = {
   tags,
   operationId: 'getIngest',
@@ -218,10 +260,11 @@ const statsSchema = {
 
 /**
  * @param {import('fastify').FastifyInstance} app
- * @param {import('../app.js').Parts} parts
+ * @param {import('../app.js').Parts & { decoders: import('../decoders.js').Decoders,
+ *   topics: import('@sandglass/common/topics').Topics, lineTopic: string }} parts
  */
 export default async function ingest(app, parts) {
-  const { ingest: client, topics = new Topics(), lineTopic = LINE_TOPIC_DEFAULT } = parts
+  const { ingest: client, topics, lineTopic, decoders } = parts
   // Ingest takes bodies apart, and so does decoding: here they are bytes.
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
@@ -247,11 +290,19 @@ export default async function ingest(app, parts) {
   app.get('/ping', hide, async (_request, reply) => reply.code(204).send())
 
   app.post('/v1/decode', { schema: decodeSchema }, async (/** @type {Decode} */ request) => {
-    const { topic, format: name } = request.query
+    const { topic, format: name, decoder } = request.query
     const payload = request.body ?? Buffer.alloc(0)
+    const isOfTopic = topic !== undefined && name === undefined
+    if (decoder !== undefined || isOfTopic) await decoders.refresh()
+    if (decoder !== undefined) {
+      return decodeAll([await decoders.ofName(decoder, payload, clientOf(request))])
+    }
     if (topic === undefined && name === undefined) return decodeAll(itemsOfBody(request, payload))
     const format = name === undefined ? formatOf(topic ?? '') : formatNamed(name)?.number
     if (format === FORMAT.line) return decodeAll(lineItems(payload))
+    if (format === EXPRESSION_FORMAT) {
+      return decodeAll([await decoders.ofTopic(topic ?? '', payload, clientOf(request))])
+    }
     const number = format ?? FORMAT.topic
     return decodeAll([{ format: number, payload }], () =>
       topic === undefined ? NOWHERE : topics.place(topic, number),
@@ -261,6 +312,19 @@ export default async function ingest(app, parts) {
   /** @param {string} topic */
   const formatOf = (topic) =>
     topics.formatOf(topic) ?? (isLineTopic(lineTopic, topic) ? FORMAT.line : undefined)
+}
+
+/**
+ * @param {import('fastify').FastifyInstance} app
+ * @param {{ decoders: import('../decoders.js').Decoders }} parts
+ */
+export async function tries(app, { decoders }) {
+  app.post('/v1/decode/expression', { schema: trySchema }, async (/** @type {Try} */ request) => {
+    const { topic = '', payload, encoding, ...draft } = request.body
+    const original = Buffer.from(payload, encoding)
+    const client = clientOf(request)
+    return decodeAll([await decoders.ofDraft(draft, { topic, original, client })])
+  })
 }
 
 /** @param {Decode} request  @param {Buffer} body  @throws {Problem} */
