@@ -249,6 +249,7 @@ describe('the api', () => {
       '/health',
       '/metrics',
       '/ready',
+      '/v1/access',
       ...['/v1/claim', '/v1/claims', '/v1/claims/{id}', '/v1/claims/{id}/reset'],
       '/v1/dead-letters',
       '/v1/dead-letters/replay',
