@@ -125,6 +125,7 @@ test('alerts are paged newest first, filtered, acknowledged and silenced', async
   const byTime = [...store.alertRows].sort(
     (a, b) => b.firedMs - a.firedMs || (a.id < b.id ? 1 : -1),
   )
+  const middleMs = now - 50 * 40_000_000
   for (const [query, wanted] of /** @type {const} */ ([
     ['', byTime],
     ['&state=firing', byTime.filter(({ resolvedMs }) => resolvedMs === null)],
@@ -132,6 +133,13 @@ test('alerts are paged newest first, filtered, acknowledged and silenced', async
       '&sensor=s1&state=resolved',
       byTime.filter((one) => one.sensorId === sensorId('s1') && one.resolvedMs !== null),
     ],
+    [`&from=${middleMs}`, byTime.filter(({ firedMs }) => firedMs >= middleMs)],
+    [`&to=${middleMs}`, byTime.filter(({ firedMs }) => firedMs < middleMs)],
+    [
+      `&from=${middleMs}&to=${now - 40_000_000}`,
+      byTime.filter(({ firedMs }) => firedMs >= middleMs && firedMs < now - 40_000_000),
+    ],
+    [`&to=${now + 9e9}`, byTime],
   ])) {
     const found = []
     let cursor = ''
@@ -145,6 +153,11 @@ test('alerts are paged newest first, filtered, acknowledged and silenced', async
   const { body } = await send('GET', '/v1/alerts?limit=1')
   const foreign = await send('GET', `/v1/alerts?limit=1&state=firing&cursor=${body.next}`)
   expect([foreign.status, foreign.body.parameter]).toEqual([400, 'cursor'])
+
+  // Of a few days no others are read.
+  store.alertDays.length = 0
+  await send('GET', `/v1/alerts?from=${now - 3 * 86_400_000}&to=${now}`)
+  expect(store.alertDays).toHaveLength(4)
 
   const path = `/v1/alerts/${byTime[0].id}`
   const acknowledged = await send('POST', `${path}/acknowledge`, { by: 'Ada', note: 'on my way' })

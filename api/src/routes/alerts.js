@@ -4,6 +4,7 @@ import { Problem } from '@sandglass/common/problem'
 import { sensorId } from '@sandglass/common/sensor'
 import { decodeCursor, encodeCursor, foreign } from '../cursor.js'
 import { withinDeadline } from '../deadline.js'
+import { parseRange } from '../measurements.js'
 import { readAlerts } from '../rules/alerts.js'
 import { silenceBody, uuid } from '../rules/schemas.js'
 import * as schemas from '../schemas.js'
@@ -12,7 +13,7 @@ import { linkNext } from './sensors.js'
 
 /** @typedef {import('@sandglass/common/rules/alert').Alert} Alert */
 /** @typedef {{ state?: 'firing' | 'resolved', sensor?: string, rule?: string,
- *   acknowledged?: boolean, limit: number, cursor?: string }} Query */
+ *   acknowledged?: boolean, from?: string, to?: string, limit: number, cursor?: string }} Query */
 /** @typedef {{ Params: { alert: string } }} One */
 /** @typedef {One & { Body: { by?: string, note?: string } | null }} Acknowledge */
 /** @typedef {One & { Body: { until: string | number | null } }} Silence */
@@ -88,6 +89,14 @@ const SCHEMAS = {
         sensor: { ...schemas.sensorName, description: 'Only of this sensor: its name or id.' },
         rule: { ...uuid, description: 'Only of this rule.' },
         acknowledged: { type: 'boolean' },
+        from: {
+          ...schemas.time,
+          description: `Only if it began then or later. ${schemas.time.description}`,
+        },
+        to: {
+          ...schemas.time,
+          description: `Only if it began before. ${schemas.time.description}`,
+        },
         limit: schemas.limit(1_000, 100),
         cursor: schemas.cursor,
       },
@@ -182,7 +191,11 @@ export default async function alerts(app, { store }) {
       withinDeadline(reply, async (signal) => {
         const { limit, cursor, ...filter } = request.query
         const { state = null, sensor = null, rule = null, acknowledged = null } = filter
-        const question = [state, sensor, rule, acknowledged === null ? null : String(acknowledged)]
+        const { fromMs, toMs } = parseRange(filter)
+        const question = [
+          ...[state, sensor, rule, acknowledged === null ? null : String(acknowledged)],
+          ...[fromMs ?? null, toMs ?? null],
+        ]
         const decoded = cursor === undefined ? undefined : decodeCursor(KIND, cursor)
         if (decoded && JSON.stringify(decoded.question) !== JSON.stringify(question)) {
           throw foreign('another filter')
@@ -190,6 +203,8 @@ export default async function alerts(app, { store }) {
         const position = decoded?.position
         const page = await readAlerts(store, {
           after: position && { firedMs: Number(position[0]), id: String(position[1]) },
+          fromMs,
+          toMs,
           limit,
           nowMs: Date.now(),
           isWanted: filterOf(request.query),

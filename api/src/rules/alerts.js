@@ -10,6 +10,9 @@ const DAYS_MAX = ALERT_TTL_S / 86_400 + 1
 /** Days that are read at the same time: most have few alerts, or none. */
 const DAYS_AT_ONCE = 16
 
+/** An id before those of all alerts. */
+const FIRST_ID = '00000000-0000-0000-0000-000000000000'
+
 /** Alerts of one question where a filter leaves some out. */
 const ROWS_MIN = 256
 
@@ -21,21 +24,30 @@ const ROWS_MIN = 256
  * @param {AlertReader} store
  * @param {object} page
  * @param {AlertPosition} [page.after]
+ * @param {number} [page.fromMs]  Of alerts that began before, none is read.
+ * @param {number} [page.toMs]  Nor of those that began then or later.
  * @param {number} page.limit
  * @param {number} page.nowMs
  * @param {(alert: Alert) => boolean} page.isWanted
  * @param {AbortSignal} page.signal
  * @returns {Promise<{ alerts: Alert[], next: AlertPosition | undefined }>}
  */
-export async function readAlerts(store, { after, limit, nowMs, isWanted, signal }) {
+export async function readAlerts(store, page) {
+  const { limit, nowMs, fromMs = 0, toMs, isWanted, signal } = page
   // An alert may have begun by a clock that is ahead of ours.
   const today = alertDay(nowMs) + 1
+  const isBefore = toMs !== undefined && alertDay(toMs) <= today
+  const after = page.after ?? (isBefore ? { firedMs: toMs, id: FIRST_ID } : undefined)
   const firstDay = after ? alertDay(after.firedMs) : today
+  const lastDay = Math.max(today - DAYS_MAX, alertDay(fromMs))
   /** @type {Alert[]} */
   const found = []
   const rowsMax = Math.max(limit + 1, ROWS_MIN)
-  for (let day = firstDay; day > today - DAYS_MAX - 1; day -= DAYS_AT_ONCE) {
-    const days = Array.from({ length: DAYS_AT_ONCE }, (_, n) => day - n)
+  for (let day = firstDay; day >= lastDay; day -= DAYS_AT_ONCE) {
+    const days = Array.from(
+      { length: Math.min(DAYS_AT_ONCE, day - lastDay + 1) },
+      (_, n) => day - n,
+    )
     const first = await Promise.all(
       days.map((one) => store.alerts(one, after && one === firstDay ? after : undefined, rowsMax)),
     )
@@ -43,7 +55,9 @@ export async function readAlerts(store, { after, limit, nowMs, isWanted, signal 
       let rows = first[at]
       for (;;) {
         signal.throwIfAborted()
-        for (const alert of rows) if (isWanted(alert)) found.push(alert)
+        for (const alert of rows) {
+          if (alert.firedMs >= fromMs && isWanted(alert)) found.push(alert)
+        }
         const last = rows.at(-1)
         if (found.length > limit || rows.length < rowsMax || !last) break
         rows = await store.alerts(one, { firedMs: last.firedMs, id: last.id }, rowsMax)

@@ -13,6 +13,8 @@ export function fakeRules() {
   const receivers = new Map()
   /** @type {Alert[]} */
   const alertRows = []
+  /** Days whose alerts were read. @type {number[]} */
+  const alertDays = []
   /** @type {any[]} */
   const tests = []
   /** @type {any[]} */
@@ -53,6 +55,7 @@ export function fakeRules() {
       receivers.delete(id)
     },
     async alerts(day, before, rowsMax) {
+      alertDays.push(day)
       const ofDay = alertRows.filter(({ firedMs }) => alertDay(firedMs) === day)
       ofDay.sort((a, b) => b.firedMs - a.firedMs || (a.id < b.id ? 1 : -1))
       const rest = ofDay.filter(
@@ -72,5 +75,5 @@ export function fakeRules() {
       tests.push(what)
     },
   }
-  return { ...questions, alertRows, tests, silences }
+  return { ...questions, alertRows, alertDays, tests, silences }
 }
