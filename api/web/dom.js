@@ -20,6 +20,23 @@ export function element(tag, attributes = {}, ...children) {
 }
 
 /**
+ * The same of a drawing.
+ *
+ * @param {string} tag
+ * @param {Record<string, string | number | undefined>} [attributes]
+ * @param {...(Node | string)} children
+ * @returns {SVGElement}
+ */
+export function svg(tag, attributes = {}, ...children) {
+  const made = document.createElementNS('http://www.w3.org/2000/svg', tag)
+  for (const [name, value] of Object.entries(attributes)) {
+    if (value !== undefined) made.setAttribute(name, String(value))
+  }
+  made.append(...children)
+  return made
+}
+
+/**
  * The element of a view that has this `data-part`.
  *
  * @template {HTMLElement} [Kind=HTMLElement]

@@ -30,6 +30,11 @@ export function printMoment(timeMs) {
   return MOMENT.format(timeMs)
 }
 
+/** What time zone all times are shown in: the reader's own. */
+export function timeZone() {
+  return Intl.DateTimeFormat().resolvedOptions().timeZone
+}
+
 /**
  * What is known of a metric, as the REST interface tells it.
  *

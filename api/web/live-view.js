@@ -7,6 +7,7 @@ import { element, fromTemplate, keepRoles, part, setText } from './dom.js'
 import { listen, Seen } from './events.js'
 import { printCount, printMoment, printRate, printValue } from './format.js'
 import { LiveCard } from './live-card.js'
+import { LivePicker } from './live-picker.js'
 import { Rate } from './rate.js'
 import { attempt, repeat } from './repeat.js'
 import { parseJson, RestError, sensorPath } from './rest.js'
@@ -20,6 +21,9 @@ const STREAM_SENSORS = 32
 const STREAMS_MAX = 3
 
 const SENSORS_MAX = STREAM_SENSORS * STREAMS_MAX
+
+/** What is listened to where more sensors fit than can be heard, and none is chosen. */
+const TOO_MANY = 'nothing'
 
 /** How often sensors that are new are looked for, in milliseconds. */
 const LOOK_MS = 5_000
@@ -52,10 +56,15 @@ export class LiveView {
   /** @type {Map<string, LiveCard>} */
   #cards = new Map()
   #isRunning = false
+  #picker
 
   /** @param {import('./page.js').Context} context */
   constructor(context) {
     this.#context = context
+    this.#picker = new LivePicker(this.element, (name, isChosen) => this.#pick(name, isChosen))
+    part(this.element, 'picker').addEventListener('toggle', () => {
+      if (this.#isRunning && this.#picker.isOpen) this.#chooseNow()
+    })
     const { signal, replace } = context
     listenToForm(
       /** @type {HTMLFormElement} */ (part(this.element, 'filters')),
@@ -86,11 +95,41 @@ export class LiveView {
     fillForm(/** @type {HTMLFormElement} */ (part(this.element, 'filters')), query)
     this.#showChosen(query.getAll('sensor'))
     const { signal } = this.#context
-    const choose = () => this.#choose()
     const fail = (/** @type {import('./rest.js').RestError} */ error) => this.#fail(error)
-    if (this.#isRunning) void attempt(choose, signal, fail)
-    else void repeat(choose, () => LOOK_MS, signal, fail)
+    if (this.#isRunning) this.#chooseNow()
+    else
+      void repeat(
+        () => this.#choose(),
+        () => LOOK_MS,
+        signal,
+        fail,
+      )
     this.#isRunning = true
+  }
+
+  #chooseNow() {
+    void attempt(
+      () => this.#choose(),
+      this.#context.signal,
+      (error) => this.#fail(error),
+    )
+  }
+
+  /** Hears one more sensor, or one less. @param {string} name  @param {boolean} isChosen */
+  #pick(name, isChosen) {
+    const others = this.#query.getAll('sensor').filter((other) => other !== name)
+    if (isChosen && others.length >= SENSORS_MAX) {
+      setText(
+        part(this.element, 'note'),
+        `No more than ${SENSORS_MAX} sensors can be heard at once: leave one out first.`,
+      )
+      this.#chooseNow()
+      return
+    }
+    const query = Object.fromEntries(this.#query)
+    this.#context.replace(
+      routeHash('live', { ...query, sensor: isChosen ? [...others, name] : others }),
+    )
   }
 
   /** @param {import('./rest.js').RestError} error */
@@ -122,25 +161,31 @@ export class LiveView {
     const query = this.#query
     const { rest, signal } = this.#context
     const chosen = query.getAll('sensor').slice(0, SENSORS_MAX)
+    /** @type {string[]} */
+    let fitting = []
     let hasMore = false
-    let names = chosen
-    if (names.length === 0) {
+    if (chosen.length === 0 || this.#picker.isOpen) {
       const asked = sensorQuery(query, { limit: `${SENSORS_MAX}` })
       const answer = await rest.get(`v1/sensors?${asked}`, signal)
       if (query !== this.#query || signal.aborted) return
-      names = answer.items.map((/** @type {{ name: string }} */ { name }) => name)
+      fitting = answer.items.map((/** @type {{ name: string }} */ { name }) => name)
       hasMore = answer.next !== null
+      this.#picker.show(fitting, hasMore, new Set(chosen))
     }
+    // The first by name are no better than others: of too many somebody has to choose.
+    const isTooMany = chosen.length === 0 && hasMore
+    if (isTooMany && this.#listening !== TOO_MANY) this.#picker.open()
+    const names = chosen.length > 0 ? chosen : isTooMany ? [] : fitting
     const metric = query.get('metric') ?? ''
-    const listening = JSON.stringify([names, metric])
+    const listening = isTooMany ? TOO_MANY : JSON.stringify([names, metric])
     if (listening === this.#listening) return
     this.#forget()
     this.#listening = listening
     const some = `${printCount(names.length)} sensor${names.length === 1 ? '' : 's'}`
-    const text = hasMore
-      ? `Listening to the first ${names.length} sensors by name; more fit: filter to hear others.`
-      : `Listening to ${some}.`
-    this.#listen(names, metric, names.length === 0 ? 'No sensor is like that.' : text)
+    const none = isTooMany
+      ? `More than ${SENSORS_MAX} sensors fit: choose those to hear, or filter them.`
+      : 'No sensor is like that.'
+    this.#listen(names, metric, names.length === 0 ? none : `Listening to ${some}.`)
   }
 
   /** Lets go of what was listened to, and of what was heard. */

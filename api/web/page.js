@@ -6,6 +6,7 @@
  */
 
 import { AlertsView } from './alerts-view.js'
+import { ChartsView } from './charts-view.js'
 import { element } from './dom.js'
 import { FleetView } from './fleet-view.js'
 import { HealthView } from './health-view.js'
@@ -40,6 +41,7 @@ const CLASSES = {
   fleet: FleetView,
   sensors: SensorView,
   live: LiveView,
+  charts: ChartsView,
   alerts: AlertsView,
   'dead-letters': LettersView,
   import: ImportView,
@@ -50,6 +52,7 @@ const CLASSES = {
 const TITLES = {
   fleet: 'Fleet',
   live: 'Live',
+  charts: 'Charts',
   alerts: 'Alerts',
   'dead-letters': 'Dead letters',
   import: 'Import',
@@ -124,7 +127,7 @@ for (const dialog of document.querySelectorAll('dialog')) {
   close.addEventListener('click', () => dialog.close())
   dialog.querySelector('.buttons')?.append(close)
 }
-await loadTemplates('manage.html')
+await Promise.all(['manage.html', 'charts.html'].map(loadTemplates))
 addEventListener('hashchange', show)
 listenToShortcuts()
 show()

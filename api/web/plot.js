@@ -16,19 +16,32 @@ const MONTH = new Intl.DateTimeFormat(undefined, { month: 'short', year: 'numeri
 
 const DAY_S = 86_400
 
+/** What the scales of the axes are called, left and right, and where uPlot has these. */
+export const SCALES = ['y', 'right']
+const LEFT = 3
+const RIGHT = 1
+
+/** How many colours lines have, before they begin again. */
+const COLORS = 8
+
 /** @param {string} name  A custom property of the style sheet. */
 export function color(name) {
   return getComputedStyle(document.documentElement).getPropertyValue(name).trim()
+}
+
+/** The property of the style sheet with the colour of a line. @param {number} index */
+export function lineColor(index) {
+  return `--line-${(index % COLORS) + 1}`
 }
 
 /**
  * @param {Record<string, unknown>} options
  * @param {readonly (readonly (number | null)[])[]} data
  * @param {HTMLElement} box
- * @param {string} [symbol]  Of the unit, beside the axis.
+ * @param {readonly string[]} [symbols]  Of the units, one an axis: left, and right.
  * @returns {any}
  */
-export function createPlot(options, data, box, symbol) {
+export function createPlot(options, data, box, symbols = ['']) {
   const axis = {
     stroke: color('--soft'),
     grid: { stroke: color('--grid'), width: 1 },
@@ -42,7 +55,15 @@ export function createPlot(options, data, box, symbol) {
       legend: { show: false },
       axes: [
         { ...axis, space: 70, size: 28, values: printTimes },
-        { ...axis, space: 28, size: 56, ...(symbol && unitLabel(symbol)) },
+        ...symbols.map((symbol, index) => ({
+          ...axis,
+          scale: SCALES[index],
+          side: index === 0 ? LEFT : RIGHT,
+          grid: index === 0 ? axis.grid : { show: false },
+          space: 28,
+          size: 56,
+          ...(symbol && unitLabel(symbol)),
+        })),
       ],
       ...options,
     },
@@ -74,11 +95,14 @@ export function around(_plot, min, max) {
  * @param {number} stepS
  */
 function printTimes(_plot, seconds, _axis, _space, stepS) {
-  return seconds.map((second) => {
-    if (stepS >= 28 * DAY_S) return MONTH.format(second * 1_000)
-    const date = new Date(second * 1_000)
-    const isMidnight = date.getHours() === 0 && date.getMinutes() === 0 && date.getSeconds() === 0
-    if (isMidnight || stepS >= DAY_S) return DAY.format(date)
-    return (stepS < 60 ? EXACT : CLOCK).format(date)
-  })
+  return seconds.map((second) => printTick(second, stepS))
+}
+
+/** A time beside an axis. @param {number} second  @param {number} stepS  Between two of them. */
+export function printTick(second, stepS) {
+  if (stepS >= 28 * DAY_S) return MONTH.format(second * 1_000)
+  const date = new Date(second * 1_000)
+  const isMidnight = date.getHours() === 0 && date.getMinutes() === 0 && date.getSeconds() === 0
+  if (isMidnight || stepS >= DAY_S) return DAY.format(date)
+  return (stepS < 60 ? EXACT : CLOCK).format(date)
 }

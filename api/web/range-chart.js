@@ -1,25 +1,33 @@
 /**
- * A metric over a range of time: the average as a line, in a band from lowest to highest. Dragging
- * zooms; with the focus on it, the arrow keys go from point to point.
+ * Numbers over a range of time: the average of each series as a line, in a band from lowest to
+ * highest, and alerts as bands behind them. Dragging zooms; with the focus on it, the arrow keys go
+ * from point to point; one finger reads, two zoom.
  */
 
-import { printMoment, printValue } from './format.js'
-import { around, color, createPlot, plotWidth } from './plot.js'
-import { chartColumns } from './range.js'
+import { drawMarks } from './alert-marks.js'
+import { axesOf, columnsOf, tellLines } from './lines.js'
+import { around, color, createPlot, lineColor, plotWidth, SCALES } from './plot.js'
+import { makeReadable } from './reading.js'
 
 const HEIGHT_PX = 300
 
 /** A drag shorter than this is a click, in pixels. */
 const DRAG_PX_MIN = 6
 
+/** Lines after this one are dashed, too: colours alone do not tell so many apart. */
+const PLAIN_LINES = 4
+
+/** How much of its colour a band has, alone and among others, in hexadecimal. */
+const BAND_ALPHA = '38'
+const BANDS_ALPHA = '20'
+
 /**
  * @typedef {object} Drawing
  * @property {string} label  What a screen reader says of the chart.
- * @property {import('./format.js').Known} known  Of the metric.
  * @property {number} fromMs
  * @property {number} toMs
- * @property {number} stepMs
- * @property {{ t: number, avg: number, min: number, max: number }[]} items
+ * @property {import('./lines.js').Line[]} lines
+ * @property {import('./alert-marks.js').Mark[]} marks
  */
 
 export class RangeChart {
@@ -27,6 +35,8 @@ export class RangeChart {
   #plot
   /** @type {Drawing | undefined} */
   #drawing
+  /** What the plot was made for: it has its lines and axes for good. */
+  #shape = ''
   /** The point that was read last by keys, in seconds. @type {number | undefined} */
   #readS
   #box
@@ -43,13 +53,16 @@ export class RangeChart {
     this.#box = box
     this.#readout = readout
     this.#onZoom = onZoom
-    box.tabIndex = 0
-    // Its arrow keys are its own, and not those by which a screen reader goes through a page.
-    box.setAttribute('role', 'application')
-    box.setAttribute('aria-roledescription', 'chart')
-    box.addEventListener('keydown', (event) => this.#onKey(event))
-    // What is told for each move of a pointer would be noise to a screen reader.
-    box.addEventListener('pointermove', () => readout.removeAttribute('role'))
+    const reader = {
+      onPoint: (/** @type {number} */ x) => this.#point(x),
+      onStep: (/** @type {number} */ step) => this.#step(step),
+      area: () => this.#area(),
+      onPinch: (
+        /** @type {import('./reading.js').Times} */ times,
+        /** @type {boolean} */ isOver,
+      ) => (isOver ? onZoom(times) : this.#scale(times)),
+    }
+    makeReadable(box, readout, reader, { signal, hasPointer: true })
     const resizing = new ResizeObserver(() => {
       this.#plot?.setSize({ width: plotWidth(box), height: HEIGHT_PX })
     })
@@ -64,17 +77,14 @@ export class RangeChart {
 
   /** @param {Drawing} drawing */
   draw(drawing) {
-    const before = this.#drawing
     this.#drawing = drawing
     this.#box.setAttribute('aria-label', drawing.label)
-    // An axis has the words with which it was made.
-    if (before?.known.symbol !== drawing.known.symbol) this.#forget()
-    if (!this.#plot) {
-      this.#create()
-      return
-    }
-    this.#plot.setData(chartColumns(drawing.items, drawing.stepMs), false)
-    this.#scale()
+    const shape = JSON.stringify(drawing.lines.map(({ known, index }) => [known.symbol, index]))
+    if (shape !== this.#shape) this.#forget()
+    this.#shape = shape
+    if (this.#plot) this.#plot.setData(this.#columns(), false)
+    else this.#create()
+    this.#scale(drawing)
   }
 
   #forget() {
@@ -85,43 +95,70 @@ export class RangeChart {
   /** Takes the colours of the page anew. */
   #redraw() {
     this.#forget()
-    if (this.#drawing) this.#create()
+    if (!this.#drawing) return
+    this.#create()
+    this.#scale(this.#drawing)
+  }
+
+  /** Of all lines, by one row of times. */
+  #columns() {
+    const { lines } = /** @type {Drawing} */ (this.#drawing)
+    if (lines.length === 0) return [[]]
+    return /** @type {any} */ (window).uPlot.join(columnsOf(lines))
   }
 
   #create() {
-    const { items, stepMs, known } = /** @type {Drawing} */ (this.#drawing)
-    const accent = color('--accent')
-    const edge = { stroke: `${accent}00`, width: 0, points: { show: false } }
+    const { lines } = /** @type {Drawing} */ (this.#drawing)
+    const { units, axisOf } = axesOf(lines)
+    const alpha = lines.length > 1 ? BANDS_ALPHA : BAND_ALPHA
+    const series = lines.flatMap((line) => {
+      const stroke = color(lineColor(line.index))
+      const scale = SCALES[axisOf(line)]
+      const dash = line.index >= PLAIN_LINES ? [6, 3] : undefined
+      const edge = { scale, stroke: `${stroke}00`, width: 0, points: { show: false } }
+      return [{ scale, stroke, dash, width: 1.75, points: { size: 5 } }, edge, edge]
+    })
+    const bands = lines.map((line, at) => ({
+      series: [3 * at + 3, 3 * at + 2],
+      fill: `${color(lineColor(line.index))}${alpha}`,
+    }))
+    const scales = Object.fromEntries(SCALES.map((name) => [name, { range: around }]))
     this.#plot = createPlot(
       {
         height: HEIGHT_PX,
         cursor: { drag: { x: true, y: false, setScale: false, dist: DRAG_PX_MIN } },
-        scales: { x: { time: true, auto: false }, y: { range: around } },
-        series: [{}, { stroke: accent, width: 1.75, points: { size: 5 } }, edge, edge],
-        bands: [{ series: [3, 2], fill: `${accent}38` }],
+        scales: { x: { time: true, auto: false }, ...scales },
+        series: [{}, ...series],
+        bands,
         hooks: {
+          drawClear: [(/** @type {any} */ plot) => this.#drawMarks(plot)],
           drawAxes: [(/** @type {any} */ plot) => this.#drawExpected(plot)],
           setSelect: [(/** @type {any} */ plot) => this.#zoom(plot)],
           setCursor: [(/** @type {any} */ plot) => this.#tell(plot.cursor.idx)],
         },
       },
-      chartColumns(items, stepMs),
+      this.#columns(),
       this.#box,
-      known.symbol,
+      units.length > 0 ? units : [''],
     )
-    this.#scale()
+  }
+
+  /** @param {any} plot */
+  #drawMarks(plot) {
+    drawMarks(plot, this.#drawing?.marks ?? [])
   }
 
   /** Dashed lines where the expected range ends, as far as they are in sight. */
   /** @param {any} plot */
   #drawExpected(plot) {
-    const { known } = /** @type {Drawing} */ (this.#drawing)
+    const [line, ...others] = this.#drawing?.lines ?? []
+    if (!line || others.length > 0) return
     const { ctx, bbox, scales } = plot
     ctx.save()
     ctx.strokeStyle = color('--soft')
     ctx.lineWidth = devicePixelRatio
     ctx.setLineDash([6 * devicePixelRatio, 4 * devicePixelRatio])
-    for (const end of [known.expected_min, known.expected_max]) {
+    for (const end of [line.known.expected_min, line.known.expected_max]) {
       if (end === undefined || end < scales.y.min || end > scales.y.max) continue
       const y = Math.round(plot.valToPos(end, 'y', true))
       ctx.beginPath()
@@ -132,8 +169,8 @@ export class RangeChart {
     ctx.restore()
   }
 
-  #scale() {
-    const { fromMs, toMs } = /** @type {Drawing} */ (this.#drawing)
+  /** @param {import('./reading.js').Times} times */
+  #scale({ fromMs, toMs }) {
     this.#plot.setScale('x', { min: fromMs / 1_000, max: toMs / 1_000 })
   }
 
@@ -147,40 +184,54 @@ export class RangeChart {
     this.#onZoom({ fromMs, toMs: Math.max(toMs, fromMs + 1) })
   }
 
-  /** @param {KeyboardEvent} event */
-  #onKey(event) {
-    const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key]
-    if (step === undefined || !this.#plot) return
-    event.preventDefault()
-    const [times, averages] = this.#plot.data
+  /** The time that is drawn, and where. */
+  #area() {
+    const times = this.#drawing
+    if (!this.#plot || !times) return undefined
+    const { left, width } = this.#plot.over.getBoundingClientRect()
+    return { times: { fromMs: times.fromMs, toMs: times.toMs }, left, width }
+  }
+
+  /** Goes to where a finger is. @param {number} x  In pixels of the window. */
+  #point(x) {
+    if (!this.#plot) return
+    const { left } = this.#plot.over.getBoundingClientRect()
+    this.#moveTo(x - left)
+  }
+
+  /** Goes to the next point, or to the last of all. @param {number} step */
+  #step(step) {
+    if (!this.#plot) return
+    const [times, ...columns] = this.#plot.data
     const { min, max } = this.#plot.scales.x
     const isPoint = (/** @type {number} */ second, /** @type {number} */ index) =>
-      averages[index] !== null && second >= min && second <= max
+      columns.some((/** @type {any} */ column) => column[index] != null) &&
+      second >= min &&
+      second <= max
     const points = times.filter(isPoint)
-    const fromS = this.#readS ?? (step > 0 ? Number.NEGATIVE_INFINITY : Number.POSITIVE_INFINITY)
-    const isBeyond = (/** @type {number} */ second) => (second - fromS) * step > 0
-    const nextS = step > 0 ? points.find(isBeyond) : points.findLast(isBeyond)
+    const isEnd = !Number.isFinite(step)
+    const fromS = isEnd ? undefined : this.#readS
+    const startS = fromS ?? (step > 0 ? Number.NEGATIVE_INFINITY : Number.POSITIVE_INFINITY)
+    const isBeyond = (/** @type {number} */ second) => (second - startS) * step > 0
+    const ends = step > 0 ? points.at(-1) : points[0]
+    const nextS = isEnd ? ends : step > 0 ? points.find(isBeyond) : points.findLast(isBeyond)
     if (nextS === undefined) return
     this.#readS = nextS
-    const top = this.#plot.valToPos(averages[times.indexOf(nextS)], 'y')
-    this.#plot.setCursor({ left: this.#plot.valToPos(nextS, 'x'), top })
-    this.#readout.setAttribute('role', 'status')
+    this.#moveTo(this.#plot.valToPos(nextS, 'x'))
+  }
+
+  /** @param {number} left  In pixels of the chart. */
+  #moveTo(left) {
+    const { height } = this.#plot.over.getBoundingClientRect()
+    this.#plot.setCursor({ left, top: height / 2 })
   }
 
   /** @param {number | null | undefined} index */
   #tell(index) {
-    const [times, averages, lowest, highest] = this.#plot?.data ?? [[], [], [], []]
-    const average = averages[index ?? -1]
-    if (index == null || average == null) {
-      this.#readout.textContent = ''
-      return
-    }
-    const { known } = /** @type {Drawing} */ (this.#drawing)
-    const bare = { decimals: known.decimals }
-    const about =
-      lowest[index] === highest[index]
-        ? ''
-        : ` (${printValue(lowest[index], bare)} to ${printValue(highest[index], known)})`
-    this.#readout.textContent = `${printMoment(times[index] * 1_000)}: ${printValue(average, known)}${about}`
+    const { lines = [], fromMs = 0, toMs = 0 } = this.#drawing ?? {}
+    const second = this.#plot?.data[0][index ?? -1]
+    const isNothing = index == null || second === undefined
+    const text = isNothing ? '' : tellLines(lines, second * 1_000, toMs - fromMs)
+    this.#readout.textContent = text
   }
 }

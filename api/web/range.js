@@ -44,6 +44,44 @@ export function readRange(query, nowMs) {
 }
 
 /**
+ * The range that a view opens with: the one of the address, or the last hour; or, where nothing
+ * came in that, the hour that ends with the newest value.
+ *
+ * @param {URLSearchParams} query
+ * @param {number} nowMs
+ * @param {number | undefined} newestMs  When the newest value was measured.
+ * @returns {Range}
+ */
+export function openingRange(query, nowMs, newestMs) {
+  const range = readRange(query, nowMs)
+  if (isChosen(query) || newestMs === undefined) return range
+  if (newestMs >= range.fromMs && newestMs <= range.toMs + HOUR_MS) return range
+  return between(newestMs - 0.45 * HOUR_MS, HOUR_MS)
+}
+
+/** Whether an address says a range. @param {URLSearchParams} query */
+export function isChosen(query) {
+  return query.has('range') || query.has('from')
+}
+
+/**
+ * The range once two fingers moved on it: what was below each of them is still there.
+ *
+ * @param {Range} range
+ * @param {readonly [number, number]} before  Where the fingers were, as shares of the width.
+ * @param {readonly [number, number]} after  Where they are.
+ * @returns {Range}
+ */
+export function pinchRange({ fromMs, toMs }, before, after) {
+  const spanMs = toMs - fromMs
+  const isApart = Math.abs(after[1] - after[0]) > 0.01 && before[1] !== before[0]
+  const factor = isApart ? Math.abs((before[1] - before[0]) / (after[1] - after[0])) : 1
+  const middleMs = fromMs + ((before[0] + before[1]) / 2) * spanMs
+  const newSpanMs = Math.min(SPAN_MS_MAX, Math.max(SPAN_MS_MIN, spanMs * factor))
+  return between(middleMs + (0.5 - (after[0] + after[1]) / 2) * newSpanMs, newSpanMs)
+}
+
+/**
  * The range once it is moved and stretched.
  *
  * @param {Range} range
@@ -124,4 +162,29 @@ function medianInterval(items) {
   const intervals = items.slice(1).map(({ t }, index) => t - items[index].t)
   intervals.sort((a, b) => a - b)
   return intervals[intervals.length >> 1] ?? 0
+}
+
+/** Steps between the marks of a time axis, in milliseconds. */
+const TICKS_MS = [
+  ...[1, 5, 15, 30].map((second) => second * 1_000),
+  ...[1, 5, 15, 30].map((minute) => minute * 60_000),
+  ...[1, 3, 6, 12].map((hour) => hour * HOUR_MS),
+  ...[1, 2, 7, 30, 91, 365].map((day) => day * DAY_MS),
+]
+
+/**
+ * Marks of a time axis, at whole steps of the reader's own time.
+ *
+ * @param {number} fromMs
+ * @param {number} toMs
+ * @param {number} countMax
+ */
+export function timeTicks(fromMs, toMs, countMax) {
+  const spanMs = toMs - fromMs
+  const stepMs = TICKS_MS.find((ms) => spanMs / ms <= countMax) ?? spanMs
+  const offsetMs = new Date(fromMs).getTimezoneOffset() * 60_000
+  const times = []
+  const firstMs = Math.ceil((fromMs - offsetMs) / stepMs) * stepMs + offsetMs
+  for (let t = firstMs; t <= toMs; t += stepMs) times.push(t)
+  return { stepMs, times }
 }

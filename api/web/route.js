@@ -7,6 +7,7 @@ export const VIEWS = /** @type {const} */ ([
   'fleet',
   'sensors',
   'live',
+  'charts',
   'alerts',
   'dead-letters',
   'import',

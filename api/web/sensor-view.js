@@ -3,18 +3,12 @@
  * themselves. Metric, range and page are in the address; a range that ends now goes with the time.
  */
 
-import { element, fromTemplate, part, setText } from './dom.js'
-import {
-  isUnexpected,
-  printAge,
-  printDuration,
-  printMetric,
-  printMoment,
-  printValue,
-} from './format.js'
+import { element, fromTemplate, link, part, setText } from './dom.js'
+import { isUnexpected, printAge, printMetric, printMoment, printValue } from './format.js'
+import { kindOf, MetricChart } from './metric-chart.js'
 import { MetricEdit } from './metric-edit.js'
-import { localField, moveRange, rangeQuery, readRange, refreshMs, SPANS } from './range.js'
-import { RangeChart } from './range-chart.js'
+import { isChosen, openingRange, rangeQuery, refreshMs } from './range.js'
+import { RangeControls } from './range-controls.js'
 import { attempt, repeat } from './repeat.js'
 import { sensorPath } from './rest.js'
 import { isUnderWay, printKept } from './retention.js'
@@ -34,17 +28,6 @@ const CONNECTIONS = new Map([
   ['unknown', 'Connection state unknown since'],
 ])
 
-/** Windows of a chart; more than its pixels tell nothing. */
-const POINTS = 800
-
-/** Links that move the range: how, and by how much. */
-const MOVES = [
-  { text: '← Earlier', change: { by: -0.5 } },
-  { text: 'Zoom in', change: { factor: 0.5 } },
-  { text: 'Zoom out', change: { factor: 2 } },
-  { text: 'Later →', change: { by: 0.5 } },
-]
-
 /** @typedef {import('./format.js').Known & { metric: string, t: number, v: unknown }} Latest */
 
 export class SensorView {
@@ -57,6 +40,7 @@ export class SensorView {
   #latest = []
   #query = new URLSearchParams()
   #chart
+  #controls
   /** Counts what was asked for, so that a late answer to something else is dropped. */
   #asked = 0
   /** The range that was asked for last has been shown. */
@@ -88,17 +72,8 @@ export class SensorView {
         (error) => this.#fail(error),
       )
     })
-    const goTo = (/** @type {{ fromMs: number, toMs: number }} */ range) => {
-      location.hash = this.#hash(rangeQuery({ span: undefined, ...range }))
-    }
-    this.#chart = new RangeChart(part(root, 'chart'), part(root, 'readout'), goTo, context.signal)
-    part(root, 'custom').addEventListener('submit', (event) => {
-      event.preventDefault()
-      const form = new FormData(/** @type {HTMLFormElement} */ (event.target))
-      const [fromMs, toMs] = ['from', 'to'].map((field) => Date.parse(String(form.get(field))))
-      if (fromMs < toMs) goTo({ fromMs, toMs })
-      else setText(part(root, 'chart-note'), 'From must be before to.')
-    })
+    this.#controls = new RangeControls(root, (range) => this.#hash(range))
+    this.#chart = new MetricChart(context, root, (range) => this.#controls.goTo(range))
     listenToExports(context, root, (error) => this.#fail(error))
     this.#watch()
   }
@@ -128,7 +103,8 @@ export class SensorView {
     }
     void repeat(connection, () => CONNECTION_MS, signal, fail)
     const again = async () => {
-      const isWanted = this.#range().span !== undefined || !this.#isShown
+      const goesOn = this.#range().span !== undefined || !isChosen(this.#query)
+      const isWanted = goesOn || !this.#isShown
       if (isWanted && this.#latest.length > 0) await this.#showTime()
     }
     void repeat(again, () => refreshMs(this.#range()), signal, fail)
@@ -157,9 +133,11 @@ export class SensorView {
     void attempt(again, signal, (error) => this.#fail(error))
   }
 
-  /** What is known of the metric that is shown. @returns {import('./format.js').Known} */
+  /** What is known of the metric that is shown, and its newest value. */
   get #known() {
-    return this.#latest.find(({ metric }) => metric === this.#metric) ?? {}
+    /** @type {Partial<Latest>} */
+    const none = {}
+    return this.#latest.find(({ metric }) => metric === this.#metric) ?? none
   }
 
   /** @param {import('./rest.js').RestError} error */
@@ -169,7 +147,7 @@ export class SensorView {
   }
 
   #range() {
-    return readRange(this.#query, Date.now())
+    return openingRange(this.#query, Date.now(), this.#known.t)
   }
 
   /** The metric that is shown: the one asked for, or else the first with a number. */
@@ -180,7 +158,8 @@ export class SensorView {
 
   /** @param {Record<string, string | undefined>} change  The address here, but for this. */
   #hash(change) {
-    const range = 'range' in change || 'from' in change ? {} : rangeQuery(this.#range())
+    const isOther = 'range' in change || 'from' in change || !isChosen(this.#query)
+    const range = isOther ? {} : rangeQuery(this.#range())
     return routeHash('sensors', { metric: this.#metric, ...range, ...change }, this.#name)
   }
 
@@ -229,7 +208,10 @@ export class SensorView {
     part(root, 'chart-section').hidden = false
     part(root, 'rows-section').hidden = false
     setText(part(root, 'metric'), printMetric(metric, this.#known))
-    this.#showRanges(this.#range())
+    const compared = { series: `${this.#about?.name ?? this.#name}/${metric}` }
+    const query = { ...compared, ...rangeQuery(this.#range()) }
+    const isNumbers = kindOf(this.#known.v) === 'numbers'
+    link(part(root, 'compare'), isNumbers ? routeHash('charts', query) : '')
     await this.#showTime()
   }
 
@@ -246,72 +228,17 @@ export class SensorView {
       range,
       cursor: this.#query.get('rows'),
     }
+    this.#controls.show(range)
+    const isQuiet = range.span === undefined && !isChosen(this.#query)
+    part(this.element, 'quiet').hidden = !isQuiet
+    part(this.element, 'now').setAttribute('href', this.#hash({ range: '1h' }))
     showExports(this.element, question)
     const hashOf = (/** @type {string | undefined} */ rows) => this.#hash({ rows })
     await Promise.all([
-      this.#showSeries(question, isWanted),
+      this.#chart.show(question, kindOf(this.#known.v), isWanted),
       showRows(this.#context, this.element, { question, hashOf, isWanted }),
     ])
     if (isWanted()) this.#isShown = true
-  }
-
-  /** @param {import('./range.js').Range} range */
-  #showRanges(range) {
-    const { element: root } = this
-    part(root, 'ranges').replaceChildren(
-      ...[...SPANS].map(([span, { text }]) =>
-        element(
-          'a',
-          {
-            href: this.#hash({ range: span }),
-            'aria-current': span === range.span ? 'true' : undefined,
-          },
-          text,
-        ),
-      ),
-    )
-    const form = /** @type {HTMLFormElement} */ (part(root, 'custom'))
-    if (!form.contains(document.activeElement)) {
-      for (const [name, timeMs] of [
-        ['from', range.fromMs],
-        ['to', range.toMs],
-      ]) {
-        const field = /** @type {HTMLInputElement} */ (form.elements.namedItem(String(name)))
-        field.value = localField(Number(timeMs))
-      }
-    }
-    part(root, 'moves').replaceChildren(
-      ...MOVES.map(({ text, change }) =>
-        element(
-          'a',
-          { class: 'button', href: this.#hash(rangeQuery(moveRange(range, change))) },
-          text,
-        ),
-      ),
-    )
-  }
-
-  /** @param {import('./sensor-rows.js').Question} question  @param {() => boolean} isWanted */
-  async #showSeries({ sensor, known, metric, range: { fromMs, toMs } }, isWanted) {
-    const { rest, signal } = this.#context
-    const query = new URLSearchParams({
-      metric,
-      from: `${fromMs}`,
-      to: `${toMs}`,
-      points: `${POINTS}`,
-      agg: 'avg,min,max',
-    })
-    const answer = await rest.get(`${sensorPath(sensor)}/series?${query}`, signal)
-    if (!isWanted()) return
-    const { items, step, resolution } = answer
-    const read = resolution === 'raw' ? 'raw measurements' : `rollups of ${resolution}`
-    const about =
-      items.length === 0
-        ? 'No numbers in this time.'
-        : `${items.length} windows of ${printDuration(step)}, from ${read}.`
-    setText(part(this.element, 'chart-note'), about)
-    const label = `Chart of ${printMetric(metric, known)}. ${summary(items, known)} Arrow keys read it.`
-    this.#chart.draw({ label, known, fromMs, toMs, stepMs: step, items })
   }
 }
 
@@ -328,12 +255,4 @@ function newTile(metric) {
       element('small', { class: 'soft', 'data-part': 'age' }),
     ),
   )
-}
-
-/** @param {{ min: number, max: number }[]} items  @param {import('./format.js').Known} known */
-function summary(items, known) {
-  if (items.length === 0) return 'It is empty.'
-  const lowest = Math.min(...items.map(({ min }) => min))
-  const highest = Math.max(...items.map(({ max }) => max))
-  return `From ${printValue(lowest, known)} to ${printValue(highest, known)}.`
 }

@@ -6,6 +6,7 @@ const SECOND_KEY_MS_MAX = 1_500
 const VIEW_KEYS = new Map([
   ['f', '#/fleet'],
   ['l', '#/live'],
+  ['c', '#/charts'],
   ['a', '#/alerts'],
   ['d', '#/dead-letters'],
   ['i', '#/import'],

@@ -31,6 +31,11 @@ const VIEWS = [
   { address: '#/sensors/pump?metric=state&range=1d', there: '[data-part="rows"] tr' },
   { address: '#/sensors/van?metric=position&range=1d', there: '[data-part="rows"] tr' },
   { address: '#/sensors/nobody', there: '[data-part="note"]:has-text("no sensor")' },
+  { address: '#/charts', there: '[data-part="hint"]' },
+  {
+    address: '#/charts?series=kitchen/temperature&series=hall/humidity',
+    there: '[data-part="legend"] li',
+  },
   { address: '#/live', there: '.card canvas' },
   {
     address: '#/alerts?state=all',

@@ -375,7 +375,7 @@ describeWith(missingPrograms(['chromium']), 'the page', () => {
       expect(hash()).toBe('#/live?sensor=hall')
       await tabTo(page, '[aria-label="Leave out hall"]')
       await press('Enter')
-      await page.getByText('Listening to the first 96 sensors').waitFor()
+      await page.getByText('More than 96 sensors fit: choose those to hear').waitFor()
     })
   })
 

@@ -3,9 +3,12 @@ import {
   chartColumns,
   localField,
   moveRange,
+  openingRange,
+  pinchRange,
   rangeQuery,
   readRange,
   refreshMs,
+  timeTicks,
 } from '../../web/range.js'
 
 const NOW_MS = 1_767_225_600_000
@@ -23,6 +26,43 @@ describe('a range', () => {
   test.each(['range=1w', 'from=1000&to=5000'])('%s is the same again in an address', (query) => {
     const range = readRange(new URLSearchParams(query), NOW_MS)
     expect(new URLSearchParams(rangeQuery(range)).toString()).toBe(query)
+  })
+
+  test('opens on the newest of a sensor that has been quiet, unless another is chosen', () => {
+    const none = new URLSearchParams('metric=x')
+    const week = NOW_MS - 168 * HOUR_MS
+    expect(openingRange(none, NOW_MS, NOW_MS - HOUR_MS / 2)).toMatchObject({ span: '1h' })
+    expect(openingRange(none, NOW_MS, undefined)).toMatchObject({ span: '1h' })
+    const quiet = openingRange(none, NOW_MS, week)
+    expect(quiet.span).toBeUndefined()
+    expect(quiet.toMs - quiet.fromMs).toBe(HOUR_MS)
+    expect(quiet.fromMs).toBeLessThan(week)
+    expect(quiet.toMs).toBeGreaterThan(week)
+    // Of a clock that is a day ahead, too.
+    expect(openingRange(none, NOW_MS, NOW_MS + 24 * HOUR_MS).fromMs).toBeGreaterThan(NOW_MS)
+    const chosen = new URLSearchParams('range=1d')
+    expect(openingRange(chosen, NOW_MS, week)).toMatchObject({ span: '1d' })
+  })
+
+  test('is stretched and moved by two fingers, below which the time stays', () => {
+    const range = { span: undefined, fromMs: 1_000_000, toMs: 2_000_000 }
+    const apart = pinchRange(range, [0.4, 0.6], [0.2, 0.8])
+    expect(apart).toMatchObject({ fromMs: 1_333_333, toMs: 1_666_666 })
+    expect(pinchRange(range, [0.2, 0.4], [0.4, 0.6])).toMatchObject({ fromMs: 800_000 })
+    expect(pinchRange(range, [0.2, 0.6], [0.3, 0.5])).toMatchObject({
+      fromMs: 600_000,
+      toMs: 2_600_000,
+    })
+    expect(pinchRange(range, [0.5, 0.5], [0.1, 0.9])).toMatchObject({ fromMs: 1_000_000 })
+  })
+
+  test('has marks at whole steps of the time of the reader, as many as there is room for', () => {
+    const { stepMs, times } = timeTicks(NOW_MS + 60_000, NOW_MS + 6 * HOUR_MS, 8)
+    expect(stepMs).toBe(HOUR_MS)
+    expect(times).toHaveLength(6)
+    for (const t of times) expect(new Date(t).getMinutes()).toBe(0)
+    const days = timeTicks(NOW_MS, NOW_MS + 72 * HOUR_MS, 4)
+    for (const t of days.times) expect(new Date(t).getHours()).toBe(0)
   })
 
   test('is moved by a share of its length, and stretched about its middle', () => {
