@@ -18,7 +18,7 @@ const RIGHTS = new Map([
   ['read', 'read'],
   ['write', 'send measurements'],
   ['manage', 'change sensors and rules'],
-  ['admin', 'manage keys and receivers'],
+  ['admin', 'manage keys, receivers and decoders'],
 ])
 
 /**

@@ -7,6 +7,7 @@
 
 import { AlertsView } from './alerts-view.js'
 import { ChartsView } from './charts-view.js'
+import { DecodersView } from './decoders-view.js'
 import { element } from './dom.js'
 import { FleetView } from './fleet-view.js'
 import { HealthView } from './health-view.js'
@@ -44,6 +45,7 @@ const CLASSES = {
   charts: ChartsView,
   alerts: AlertsView,
   'dead-letters': LettersView,
+  decoders: DecodersView,
   import: ImportView,
   keys: KeysView,
   health: HealthView,
@@ -55,6 +57,7 @@ const TITLES = {
   charts: 'Charts',
   alerts: 'Alerts',
   'dead-letters': 'Dead letters',
+  decoders: 'Decoders',
   import: 'Import',
   keys: 'Keys',
   health: 'Health',
@@ -127,7 +130,7 @@ for (const dialog of document.querySelectorAll('dialog')) {
   close.addEventListener('click', () => dialog.close())
   dialog.querySelector('.buttons')?.append(close)
 }
-await Promise.all(['manage.html', 'charts.html'].map(loadTemplates))
+await Promise.all(['manage.html', 'charts.html', 'decoders.html'].map(loadTemplates))
 addEventListener('hashchange', show)
 listenToShortcuts()
 show()

@@ -10,6 +10,7 @@ export const VIEWS = /** @type {const} */ ([
   'charts',
   'alerts',
   'dead-letters',
+  'decoders',
   'import',
   'keys',
   'health',

@@ -9,6 +9,7 @@ const VIEW_KEYS = new Map([
   ['c', '#/charts'],
   ['a', '#/alerts'],
   ['d', '#/dead-letters'],
+  ['o', '#/decoders'],
   ['i', '#/import'],
   ['k', '#/keys'],
   ['h', '#/health'],

@@ -48,6 +48,7 @@ const VIEWS = [
     there: '[data-part="key-rows"] tr',
     dialogs: ['New key', 'New claim key'],
   },
+  { address: '#/decoders', there: '[data-part="rows"] tr' },
   { address: '#/import', there: 'input[type="file"]' },
   { address: '#/health', there: '.terms li' },
 ]
@@ -85,6 +86,8 @@ describeWith(missingPrograms(['chromium']), 'the page, for everybody', () => {
     })
     const key = { name: 'reader', scopes: ['read'], expires: Date.now() + DAY_MS }
     await page.request.post(`${stack.apiUrl}/v1/keys`, { data: key })
+    const decoder = { template: 'plant/{sensor}', expression: '{"t": at, "heat": temp / 10}' }
+    await page.request.put(`${stack.apiUrl}/v1/decoders/plant`, { data: decoder })
     await page.request.post(`${stack.apiUrl}/v1/claims`, { data: { sensor: 'pump' } })
     await client.publishAsync('sensors/kitchen/temperature', '{broken', { qos: 1 })
   }
