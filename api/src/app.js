@@ -63,6 +63,7 @@ import { validatorOf } from './validator.js'
 /**
  * @typedef {object} Parts  What the application is made from.
  * @property {import('./store.js').Store} store
+ * @property {Catalog} [catalog]  Of all sensors; one of its own if none is given.
  * @property {() => boolean} isDatabaseUp
  * @property {import('./ingest-client.js').IngestClient} ingest
  * @property {import('prom-client').Registry} registry
@@ -137,7 +138,7 @@ export async function buildApp(parts) {
     ...parts,
     gate,
     streams,
-    catalog: new Catalog({ store }),
+    catalog: parts.catalog ?? new Catalog({ store }),
     metadata: new MetadataReader({ store }),
     ...decodersOf(app, parts),
     reader: new MeasurementReader({ store, gate }),

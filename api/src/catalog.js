@@ -8,6 +8,7 @@
  */
 
 /** @typedef {import('./store.js').Sensor} Sensor */
+/** A sensor, and what it is ordered by. @typedef {Sensor & { key: string }} Listed */
 
 /** A list is at least this old before it is read anew, in milliseconds. */
 const AGE_MS_MIN = 250
@@ -15,95 +16,266 @@ const AGE_MS_MIN = 250
 /** The list may be this many times as old as it took to read. */
 const AGE_PER_READ = 10
 
+/** A list that takes longer to read is answered from once more while it is read anew. */
+const READ_MS_AWAITED = 100
+
+export const SORTS = /** @type {const} */ (['name', 'type', 'heard'])
+
 /**
- * What sensors are looked for; each part that is given must fit.
+ * What sensors are looked for, each part that is given must fit; and in which order.
  *
  * @typedef {object} Filter
  * @property {string} [q]  A part of the name, in any case.
  * @property {string} [type]
  * @property {string[]} [tags]  `key:value`, or `key` with any value; all must fit.
+ * @property {number} [silentS]  Not heard of for so long, or never, in seconds.
+ * @property {typeof SORTS[number]} [sort]  By name if nothing is said; what is the same, too.
+ * @property {'asc' | 'desc'} [order]
  */
 
-export class Catalog {
-  #store
-  #now
-  /** Those not hidden, by name and then id. @type {Sensor[]} */
-  #sensors = []
-  #readAtMs = -Infinity
-  #ageMsMax = AGE_MS_MIN
-  /** @type {Promise<void> | undefined} */
-  #reading
+/** @typedef {{ sensors: Listed[], heard: Map<string, number> | undefined, sort: string,
+ *   sorted: Listed[] }} Order */
 
-  /** @param {{ store: import('./store.js').Store, now?: () => number }} parts */
-  constructor({ store, now = () => performance.now() }) {
-    this.#store = store
+/** Where a page ended: its last sensor. @typedef {{ name: string, id: string, by: By }} Position */
+/** What else than the name orders it. @typedef {string | number} By */
+
+export class Catalog {
+  #now
+  #clock
+  #sensors
+  #heard
+  /** The newest order that is not by name. @type {Order | undefined} */
+  #order
+
+  /**
+   * @param {object} parts
+   * @param {Pick<import('./store.js').Store, 'sensors' | 'heardTimes'>} parts.store
+   * @param {() => number} [parts.now]  Milliseconds, for ages.
+   * @param {() => number} [parts.clock]  Milliseconds since the Unix epoch.
+   */
+  constructor({ store, now = () => performance.now(), clock = Date.now }) {
     this.#now = now
+    this.#clock = clock
+    this.#sensors = new Copy(() => readSensors(store), now)
+    this.#heard = new Copy(() => readHeard(store), now)
   }
 
   /** The next list is read anew, because this process has changed a sensor. */
   expire() {
-    this.#readAtMs = -Infinity
+    this.#sensors.expire()
+    this.#heard.expire()
   }
 
   /**
-   * A page of the sensors that fit, by name.
+   * A page of the sensors that fit.
    *
    * @param {Filter} filter
-   * @param {{ name: string, id: string } | undefined} after  The last sensor of the page before.
+   * @param {Position | undefined} after  Where the page before ended.
    * @param {number} limit
-   * @returns {Promise<{ sensors: Sensor[], isLast: boolean }>}
+   * @returns {Promise<{ sensors: Sensor[], total: number, next: Position | undefined }>}
+   *   `next` where there are more; `total` of all pages.
    */
   async list(filter, after, limit) {
-    if (this.#now() - this.#readAtMs > this.#ageMsMax) await this.#refresh()
-    const fits = matcher(filter)
-    const sensors = []
-    for (let at = after ? this.#indexAfter(after) : 0; at < this.#sensors.length; at += 1) {
-      if (!fits(this.#sensors[at])) continue
-      if (sensors.length === limit) return { sensors, isLast: false }
-      sensors.push(this.#sensors[at])
+    const { sort = 'name', order = 'asc', silentS } = filter
+    const needsHeard = sort === 'heard' || silentS !== undefined
+    const [sensors, heard] = await Promise.all([
+      this.#sensors.get(),
+      needsHeard ? this.#heard.get() : undefined,
+    ])
+    const beforeMs = silentS === undefined ? Infinity : this.#clock() - silentS * 1_000
+    const heardMs = (/** @type {Sensor} */ { id }) => heard?.get(id) ?? NEVER_MS
+    const by = byOf(sort, heardMs)
+    const all = sort === 'name' ? sensors : this.#sorted({ sensors, heard, sort }, by)
+    const fitting = isOpen(filter) ? all : all.filter(matcher(filter))
+    const found = silentS === undefined ? fitting : fitting.filter((one) => heardMs(one) < beforeMs)
+    const last = after && { ...after, key: naturalKey(after.name) }
+    const page = pageOf(found, by, { last, limit, isDescending: order === 'desc' })
+    const end = page.isLast ? undefined : page.sensors[limit - 1]
+    return {
+      sensors: page.sensors,
+      total: found.length,
+      next: end && { name: end.name, id: end.id, by: by(end) },
     }
-    return { sensors, isLast: true }
   }
 
-  async #refresh() {
-    this.#reading ??= this.#read().finally(() => {
+  /**
+   * All sensors in another order, which is kept for as long as what it follows from.
+   *
+   * @param {Omit<Order, 'sorted'>} from
+   * @param {(one: Listed) => By} by
+   */
+  #sorted({ sensors, heard, sort }, by) {
+    const kept = this.#order
+    if (kept?.sensors === sensors && kept.heard === heard && kept.sort === sort) return kept.sorted
+    const sorted = sortBy(sensors, by)
+    this.#order = { sensors, heard, sort, sorted }
+    return sorted
+  }
+}
+
+/** When a sensor was heard of that never was. */
+const NEVER_MS = -1
+
+/**
+ * What was read of the database last; read anew when it is asked for and has grown old.
+ *
+ * @template T
+ */
+class Copy {
+  #read
+  #now
+  /** @type {T | undefined} */
+  #content
+  #readAtMs = -Infinity
+  #readMs = 0
+  #isExpired = true
+  /** @type {Promise<T> | undefined} */
+  #reading
+
+  /** @param {() => Promise<T>} read  @param {() => number} now */
+  constructor(read, now) {
+    this.#read = read
+    this.#now = now
+  }
+
+  expire() {
+    this.#isExpired = true
+  }
+
+  /** @returns {Promise<T>} */
+  async get() {
+    const ageMsMax = Math.max(AGE_MS_MIN, AGE_PER_READ * this.#readMs)
+    const ageMs = this.#now() - this.#readAtMs
+    if (this.#content !== undefined && !this.#isExpired && ageMs <= ageMsMax) return this.#content
+    const reading = this.#refresh()
+    const isGood = this.#content !== undefined && !this.#isExpired && ageMs <= 2 * ageMsMax
+    if (!isGood || this.#readMs < READ_MS_AWAITED) return reading
+    // Whoever needs it again hears then that the database is away.
+    reading.catch(() => {})
+    return /** @type {T} */ (this.#content)
+  }
+
+  #refresh() {
+    this.#reading ??= this.#readAnew().finally(() => {
       this.#reading = undefined
     })
-    await this.#reading
+    return this.#reading
   }
 
-  async #read() {
+  async #readAnew() {
     const startMs = this.#now()
-    /** @type {Sensor[]} */
-    const sensors = []
-    for await (const some of this.#store.sensors()) {
-      for (const sensor of some) if (!sensor.hidden) sensors.push(sensor)
+    const wasExpired = this.#isExpired
+    this.#isExpired = false
+    try {
+      this.#content = await this.#read()
+    } catch (error) {
+      this.#isExpired ||= wasExpired
+      throw error
     }
-    this.#sensors = sensors.sort(compare)
     this.#readAtMs = startMs
-    this.#ageMsMax = Math.max(AGE_MS_MIN, AGE_PER_READ * (this.#now() - startMs))
+    this.#readMs = this.#now() - startMs
+    return this.#content
   }
+}
 
-  /** @param {{ name: string, id: string }} sensor */
-  #indexAfter(sensor) {
+/** Those not hidden, by name. @param {Pick<import('./store.js').Store, 'sensors'>} store */
+async function readSensors(store) {
+  /** @type {Listed[]} */
+  const sensors = []
+  for await (const some of store.sensors()) {
+    for (const sensor of some) {
+      if (!sensor.hidden) sensors.push({ ...sensor, key: naturalKey(sensor.name) })
+    }
+  }
+  return sensors.sort(compare)
+}
+
+/** When each was heard of last. @param {Pick<import('./store.js').Store, 'heardTimes'>} store */
+async function readHeard(store) {
+  /** @type {Map<string, number>} */
+  const heard = new Map()
+  for await (const some of store.heardTimes()) {
+    for (const { id, t } of some) if (t > (heard.get(id) ?? NEVER_MS)) heard.set(id, t)
+  }
+  return heard
+}
+
+/**
+ * What puts names into the order in which people have them: `unit-2` before `unit-10`, in any case.
+ * Digits are led by how many there are.
+ *
+ * @param {string} name
+ */
+export function naturalKey(name) {
+  return name.toLowerCase().replaceAll(/0*(\d+)/g, (_, digits) => {
+    return `0${String.fromCharCode(digits.length)}${digits}`
+  })
+}
+
+/** @typedef {Pick<Listed, 'key' | 'name' | 'id'>} Place */
+
+/** By name. @param {Place} a  @param {Place} b */
+function compare(a, b) {
+  if (a.key !== b.key) return a.key < b.key ? -1 : 1
+  if (a.name !== b.name) return a.name < b.name ? -1 : 1
+  return a.id < b.id ? -1 : Number(a.id > b.id)
+}
+
+/**
+ * @param {typeof SORTS[number]} sort
+ * @param {(sensor: Sensor) => number} heardMs
+ * @returns {(sensor: Listed) => By}
+ */
+function byOf(sort, heardMs) {
+  if (sort === 'heard') return heardMs
+  return sort === 'type' ? ({ type }) => type ?? '' : () => ''
+}
+
+/**
+ * Those of which it is the same are by name already.
+ *
+ * @param {Listed[]} sensors
+ * @param {(one: Listed) => By} by
+ */
+function sortBy(sensors, by) {
+  return sensors
+    .map((sensor) => ({ sensor, by: by(sensor) }))
+    .sort((a, b) => (a.by < b.by ? -1 : Number(a.by > b.by)))
+    .map(({ sensor }) => sensor)
+}
+
+/**
+ * @param {Listed[]} sorted
+ * @param {(one: Listed) => By} by
+ * @param {{ last: (Position & Place) | undefined, limit: number, isDescending: boolean }} page
+ */
+function pageOf(sorted, by, { last, limit, isDescending }) {
+  /** How many are before the last one, and with it. */
+  const beforeLast = (/** @type {boolean} */ isIncluded) => {
+    if (!last) return 0
     let low = 0
-    let high = this.#sensors.length
+    let high = sorted.length
     while (low < high) {
       const middle = (low + high) >> 1
-      if (compare(this.#sensors[middle], sensor) <= 0) low = middle + 1
+      const own = by(sorted[middle])
+      const order = own === last.by ? compare(sorted[middle], last) : own < last.by ? -1 : 1
+      if (order < 0 || (isIncluded && order === 0)) low = middle + 1
       else high = middle
     }
     return low
   }
+  if (isDescending) {
+    const end = last ? beforeLast(false) : sorted.length
+    const sensors = sorted.slice(Math.max(0, end - limit), end).reverse()
+    return { sensors, isLast: end <= limit }
+  }
+  const start = beforeLast(true)
+  return { sensors: sorted.slice(start, start + limit), isLast: start + limit >= sorted.length }
 }
 
-/**
- * @param {{ name: string, id: string }} a
- * @param {{ name: string, id: string }} b
- */
-function compare(a, b) {
-  if (a.name !== b.name) return a.name < b.name ? -1 : 1
-  return a.id < b.id ? -1 : Number(a.id > b.id)
+/** Whether all fit, whenever they were heard of. @param {Filter} filter */
+function isOpen({ q, type, tags }) {
+  return [q, type, tags].every((one) => one === undefined)
 }
 
 /** @param {Filter} filter  @returns {(sensor: Sensor) => boolean} */

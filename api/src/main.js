@@ -7,6 +7,7 @@ import { createRegistry } from '@sandglass/common/metrics'
 import { isLoopback, readOptions, requireLoopback, SettingError } from '@sandglass/common/options'
 import { run } from '@sandglass/common/service'
 import { buildApp } from './app.js'
+import { Catalog } from './catalog.js'
 import { createIngestClient } from './ingest-client.js'
 import { options } from './options.js'
 import { createStore } from './store.js'
@@ -31,8 +32,11 @@ await run('api', async ({ logger, onStop }) => {
   const database = new Database(settings, logger)
   onStop('database', () => database.close())
   const keys = new KeyStore({ database, logger })
+  const store = createStore(database)
+  const catalog = new Catalog({ store })
   const app = await buildApp({
-    store: createStore(database),
+    store,
+    catalog,
     isDatabaseUp: () => database.isUp,
     ingest: createIngestClient(settings.ingestUrl),
     registry: createRegistry('sandglass_api_'),
@@ -55,7 +59,11 @@ await run('api', async ({ logger, onStop }) => {
   await app.listen({ host, port })
   // Served before the database is there: the page and /ready say that it is not.
   void database.connect({ createSchema: false }).then(() => {
-    if (database.isUp) logger.info({ hosts: settings.cqlHosts }, 'the database is connected')
+    if (!database.isUp) return
+    logger.info({ hosts: settings.cqlHosts }, 'the database is connected')
+    // Whoever looks at the fleet first need not wait until all sensors are read. If this fails, the
+    // next who asks reads them.
+    catalog.list({}, undefined, 1).catch(() => {})
   })
   logger.info({ url: `http${apiTlsCert ? 's' : ''}://${host}:${port}` }, 'ready')
 })

@@ -75,6 +75,9 @@ import { ruleQuestions } from './rules/store.js'
 /** Rows of one answer when a whole table is read. */
 const SCAN_ROWS = 1_000
 
+/** The same of a table that is read from its first row to its last. */
+const TABLE_ROWS = 2_000
+
 const SENSOR = 'sensor_id, name, type, unit, tags, hidden, created_at'
 const VALUE = 'v, i, b, s, lat, lon'
 const DEAD_LETTER = 'id, topic, client, payload, reason, received, replayed, format'
@@ -93,6 +96,7 @@ function statements(keyspace) {
     series: `SELECT metric, first_ts, last_ts FROM ${keyspace}.series WHERE sensor_id = ?`,
     latest: `SELECT metric, ts, kind, ${VALUE}, received FROM ${keyspace}.latest
              WHERE sensor_id = ?`,
+    heardTimes: `SELECT sensor_id, ts FROM ${keyspace}.latest`,
     desc: new Map(CLASS_NAMES.map((name) => [name, rows(name, '')])),
     asc: new Map(
       CLASS_NAMES.map((name) => [name, rows(name, ' ORDER BY metric DESC, ts ASC, seq ASC')]),
@@ -139,11 +143,6 @@ export function createStore(database) {
     async isKnown(sensorId) {
       const [row] = await ask(cql.hidden, [sensorId])
       return row !== undefined && row.hidden !== true
-    },
-
-    /** All sensors, hidden ones too, some at a time. @returns {AsyncGenerator<Sensor[]>} */
-    async *sensors() {
-      for await (const rows of pages(database, cql.sensors)) yield rows.map(toSensor)
     },
 
     /** Oldest first. @param {string} sensorId  @returns {Promise<Layout[]>} */
@@ -197,6 +196,7 @@ export function createStore(database) {
     },
 
     decoders: new DecoderStore(database.keyspace, (query, params) => ask(query, params)),
+    ...tableQuestions(database, cql),
     ...rollupQuestions(database.keyspace, ask, page),
     ...deletionQuestions(database.keyspace, ask),
     ...ruleQuestions(database.keyspace, ask),
@@ -369,6 +369,31 @@ function asker(database) {
 }
 
 /**
+ * Tables that are read from their first row to their last.
+ *
+ * @param {Database} database
+ * @param {ReturnType<typeof statements>} cql
+ */
+function tableQuestions(database, cql) {
+  return {
+    /** All sensors, hidden ones too, some at a time. @returns {AsyncGenerator<Sensor[]>} */
+    async *sensors() {
+      for await (const rows of pages(database, cql.sensors)) yield rows.map(toSensor)
+    },
+
+    /** When series were measured last, some at a time. */
+    /** @returns {AsyncGenerator<{ id: string, t: number }[]>} */
+    async *heardTimes() {
+      for await (const rows of pages(database, cql.heardTimes)) {
+        yield rows
+          .filter(({ ts }) => ts !== null)
+          .map(({ sensor_id: id, ts }) => ({ id: id.toString(), t: ts.getTime() }))
+      }
+    },
+  }
+}
+
+/**
  * @param {Database} database
  * @param {string} query
  * @returns {AsyncGenerator<cassandra.types.Row[]>}
@@ -377,7 +402,7 @@ async function* pages(database, query) {
   /** @type {string | undefined} */
   let pageState
   do {
-    const result = await execute(database, query, [], { fetchSize: SCAN_ROWS, pageState })
+    const result = await execute(database, query, [], { fetchSize: TABLE_ROWS, pageState })
     yield result.rows
     pageState = result.pageState
   } while (pageState)

@@ -10,7 +10,6 @@ import { createFakeStore, NO_KEYS } from './support/fake-store.js'
 
 const HOST = { host: 'localhost' }
 const LIMITS = { requestsPerS: 0, bodyBytesMax: 1_048_576, importBytesMax: 1e6, streamsMax: 2 }
-
 const rows = Array.from({ length: 25 }, (_, index) => ({
   metric: index % 2 ? 'b' : 'a',
   t: 1_767_225_600_000 + index,
@@ -184,9 +183,10 @@ describe('the api', () => {
     expectProblem(await patch({ retention: 'never' }), 400)
   })
 
-  test('pages through sensors by name', async () => {
-    const names = ['p-1', 'p-10', 'p-2', 'p-3', 'p-4']
-    for (const name of names) await ask('/v1/sensors', { method: 'POST', body: { name } })
+  test('pages through sensors by name, as people count', async () => {
+    const names = ['p-1', 'p-2', 'P-3', 'p-4', 'p-10']
+    for (const name of [...names].reverse())
+      await ask('/v1/sensors', { method: 'POST', body: { name } })
     const seen = []
     let cursor = ''
     do {

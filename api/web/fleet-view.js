@@ -6,7 +6,7 @@
  */
 
 import { element, fromTemplate, keepRoles, link, part, setText } from './dom.js'
-import { printAge, printValue } from './format.js'
+import { printAge, printCount, printValue } from './format.js'
 import { attempt, repeat } from './repeat.js'
 import { routeHash, sensorKey } from './route.js'
 import { fillForm, listenToForm, sensorQuery } from './sensor-filter.js'
@@ -25,6 +25,15 @@ const VALUES_MAX = 6
 
 /** Types and tags that are proposed while one is typed. */
 const PROPOSALS_MAX = 200
+
+/** What the list of sensors is asked for, by the order that is chosen. */
+const ORDERS = new Map(
+  /** @type {[string, Record<string, string>][]} */ ([
+    ['type', { sort: 'type' }],
+    ['newest', { sort: 'heard', order: 'desc' }],
+    ['quiet', { sort: 'heard' }],
+  ]),
+)
 
 /** @typedef {{ id: string, name: string, type: string | null, unit: string | null,
  *   tags: Record<string, string> }} Sensor */
@@ -79,7 +88,12 @@ export class FleetView {
     const asked = ++this.#asked
     const { rest, signal } = this.#context
     const cursor = this.#query.get('cursor')
-    const query = sensorQuery(this.#query, { limit: `${PAGE}`, ...(cursor && { cursor }) })
+    const query = sensorQuery(this.#query, {
+      limit: `${PAGE}`,
+      ...ORDERS.get(this.#query.get('sort') ?? ''),
+      ...(this.#query.has('only') && { silent_s: `${this.#staleS}` }),
+      ...(cursor && { cursor }),
+    })
     const [sensors, latest] = await Promise.all([
       rest.get(`v1/sensors?${query}`, signal),
       rest.get(`v1/latest?${query}`, signal),
@@ -93,13 +107,13 @@ export class FleetView {
       else values.set(item.id, [item])
     }
     this.#render(sensors.items, values)
-    this.#renderPages(sensors.items, sensors.next)
+    this.#renderPages(sensors)
   }
 
   /** @param {Sensor[]} sensors  @param {Map<string, Latest[]>} values */
   #render(sensors, values) {
     const nowMs = Date.now()
-    const staleMs = (Number(this.#query.get('stale')) || STALE_S) * 1_000
+    const staleMs = this.#staleS * 1_000
     const body = part(this.element, 'rows')
     /** @type {Map<string, SensorRow>} */
     const rows = new Map()
@@ -120,16 +134,20 @@ export class FleetView {
     keepRoles(this.element)
   }
 
-  /** @param {Sensor[]} sensors  @param {string | null} next */
-  #renderPages(sensors, next) {
+  get #staleS() {
+    return Number(this.#query.get('stale')) || STALE_S
+  }
+
+  /** @param {{ items: Sensor[], next: string | null, total: number }} page */
+  #renderPages({ items: sensors, next, total }) {
     const { cursor, ...filter } = Object.fromEntries(this.#query)
-    const isFiltered = ['q', 'type', 'tag'].some((name) => filter[name])
+    const isFiltered = ['q', 'type', 'tag', 'only'].some((name) => filter[name])
     const isEmpty = sensors.length === 0
     part(this.element, 'table').hidden = isEmpty
     part(this.element, 'hint').hidden = !isEmpty || isFiltered || cursor !== undefined
-    const some = `${sensors.length} sensor${sensors.length === 1 ? '' : 's'}`
-    const span = `${some}, ${sensors[0]?.name} to ${sensors.at(-1)?.name}${next ? '; more follow' : ''}`
+    const some = `${printCount(total)} sensor${total === 1 ? '' : 's'}`
     const all = isFiltered ? `${some} found` : some
+    const span = `${all}; these are ${sensors[0]?.name} to ${sensors.at(-1)?.name}`
     const none = isFiltered ? 'No sensor is like that.' : 'There is no sensor yet.'
     setText(part(this.element, 'note'), isEmpty ? none : cursor || next ? span : all)
     link(part(this.element, 'first'), cursor && routeHash('fleet', filter))

@@ -166,6 +166,18 @@ describeWith(missingPrograms(['chromium']), 'the page', () => {
       await page.getByText('No sensor is like that.').waitFor()
     })
 
+    test('shows those that are stale alone, and those that are silent for longest first', async () => {
+      await open('#/fleet')
+      await page.getByText(/^1,002 sensors; these are hall to/).waitFor()
+      await page.getByLabel('Only stale ones').check()
+      await page.getByText(/^1,000 sensors found; these are unit-0000 to/).waitFor()
+      expect(await rows().filter({ hasText: 'hall' }).count()).toBe(0)
+      await page.getByLabel('Order').selectOption('heard of last')
+      await page.getByLabel('Only stale ones').uncheck()
+      await rows().first().filter({ hasText: 'hall' }).waitFor()
+      expect(hash()).toBe('#/fleet?sort=newest')
+    })
+
     test('goes page by page, and back', async () => {
       await open('#/fleet?q=unit-')
       await rows().filter({ hasText: 'unit-0000' }).waitFor()

@@ -148,12 +148,12 @@ export default async function exports(app, { store, catalog, reader, metadata })
 
   /** @param {import('../catalog.js').Filter} filter */
   async function* fitting(filter) {
-    /** @type {import('../store.js').Sensor | undefined} */
+    /** @type {import('../catalog.js').Position | undefined} */
     let after
     do {
       const page = await catalog.list(filter, after, SENSORS_AT_ONCE)
       yield* page.sensors
-      after = page.isLast ? undefined : page.sensors.at(-1)
+      after = page.next
     } while (after)
   }
 }

@@ -5,7 +5,7 @@ import { withinDeadline } from '../deadline.js'
 import { unknownSensor } from '../measurements.js'
 import * as schemas from '../schemas.js'
 import { valueJson } from '../value.js'
-import { filterProperties, linkNext, listCursor, nameProperty, parseList } from './sensors.js'
+import { linkNext, listCursor, listProperties, parseList } from './sensors.js'
 
 /** @typedef {{ Params: { sensor: string }, Querystring: { metric?: string[] } }} One */
 /** @typedef {import('./sensors.js').ListQuery & { metric?: string[] }} AllQuery */
@@ -35,13 +35,12 @@ const oneSchema = {
 const allSchema = {
   tags,
   operationId: 'listLatest',
-  summary: 'The newest values of many sensors, by name',
+  summary: 'The newest values of many sensors',
   description: 'Pages are those of `/v1/sensors`: a cursor of one is a cursor of the other.',
   querystring: {
     type: 'object',
     properties: {
-      ...nameProperty,
-      ...filterProperties,
+      ...listProperties,
       metric: schemas.metrics,
       limit: { ...schemas.limit(1_000, 100), description: 'Most sensors of the page.' },
       cursor: schemas.cursor,
@@ -97,7 +96,7 @@ export default async function latest(app, { store, catalog, gate, metadata }) {
       withinDeadline(reply, async (signal) => {
         const { limit, metric } = request.query
         const { filter, after } = parseList(request.query)
-        const { sensors, isLast } = await catalog.list(filter, after, limit)
+        const { sensors, next: end } = await catalog.list(filter, after, limit)
         const answers = await Promise.all(
           sensors.map((sensor) =>
             gate.run(
@@ -111,7 +110,7 @@ export default async function latest(app, { store, catalog, gate, metadata }) {
           const [rows, known] = answers[index]
           return rows.filter(wants(metric)).map((row) => `${start}${latestJson(row, known)}}`)
         })
-        const next = isLast ? null : listCursor(filter, sensors[limit - 1])
+        const next = end ? listCursor(filter, end) : null
         linkNext(request, reply, next)
         reply.type(JSON_TYPE)
         return `{"items":[${items.join(',')}],"next":${JSON.stringify(next)}}`

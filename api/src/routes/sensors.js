@@ -5,6 +5,7 @@ import { isSilent } from '@sandglass/common/metadata'
 import { invalid, Problem } from '@sandglass/common/problem'
 import { CLASS_DEFAULT, CLASS_NAMES, firstLayout, layoutAt } from '@sandglass/common/schema'
 import { isSensorName, SENSOR_NAME_RULE, sensorId } from '@sandglass/common/sensor'
+import { SORTS } from '../catalog.js'
 import { decodeCursor, encodeCursor, foreign } from '../cursor.js'
 import { withinDeadline } from '../deadline.js'
 import { askFor, dryRun, newDeletion } from '../deletions.js'
@@ -27,6 +28,9 @@ import { deletion, dryRunAnswer } from './deletions.js'
  * @property {string} [q]
  * @property {string} [type]
  * @property {string[]} [tag]
+ * @property {number} [silent_s]
+ * @property {Filter['sort']} [sort]
+ * @property {Filter['order']} [order]
  * @property {number} limit
  * @property {string} [cursor]
  */
@@ -52,21 +56,50 @@ export const filterProperties = {
   },
 }
 
+/** Query parameters of lists that go by sensors, besides. */
+export const listProperties = {
+  ...nameProperty,
+  ...filterProperties,
+  silent_s: {
+    type: 'integer',
+    minimum: 0,
+    maximum: 4e9,
+    description: 'Only sensors not heard of for so many seconds, or never.',
+  },
+  sort: {
+    type: 'string',
+    enum: SORTS,
+    description: 'By name, as people count (unit-2 before unit-10), if nothing is said.',
+  },
+  order: { type: 'string', enum: ['asc', 'desc'], description: 'asc if nothing is said.' },
+}
+
+const sensorPage = schemas.page(schemas.sensor)
+
 const listSchema = {
   tags,
   operationId: 'listSensors',
-  summary: 'Sensors by name',
+  summary: 'Sensors, by name or by what else is chosen',
   querystring: {
     type: 'object',
     properties: {
-      ...nameProperty,
-      ...filterProperties,
+      ...listProperties,
       limit: schemas.limit(1_000, 100),
       cursor: schemas.cursor,
     },
     additionalProperties: false,
   },
-  response: { 200: schemas.page(schemas.sensor), ...schemas.problems },
+  response: {
+    200: {
+      ...sensorPage,
+      properties: {
+        ...sensorPage.properties,
+        total: { type: 'integer', description: 'Of all pages.' },
+      },
+      required: [...sensorPage.required, 'total'],
+    },
+    ...schemas.problems,
+  },
 }
 
 const retentionWord = { type: 'string', enum: CLASS_NAMES }
@@ -190,9 +223,9 @@ export default async function sensors(app, { store, catalog, metadata }) {
         const { limit } = request.query
         const { filter, after } = parseList(request.query)
         const page = await catalog.list(filter, after, limit)
-        const next = page.isLast ? null : listCursor(filter, page.sensors[limit - 1])
+        const next = page.next ? listCursor(filter, page.next) : null
         linkNext(request, reply, next)
-        return { items: page.sensors.map(present), next }
+        return { items: page.sensors.map(present), next, total: page.total }
       }),
   )
 
@@ -374,11 +407,11 @@ function present({ id, name, type, unit, tags: words, createdMs }) {
 /**
  * The filter of a list and where its last page ended; a cursor alone repeats its filter.
  *
- * @param {{ q?: string, type?: string, tag?: string[], cursor?: string }} query
- * @returns {{ filter: Filter, after: { name: string, id: string } | undefined }}
+ * @param {Omit<ListQuery, 'limit'>} query
+ * @returns {{ filter: Filter, after: import('../catalog.js').Position | undefined }}
  */
-export function parseList({ q, type, tag, cursor }) {
-  const asked = { q, type, tags: tag && [...tag].sort() }
+export function parseList({ q, type, tag, silent_s: silentS, sort, order, cursor }) {
+  const asked = { q, type, tags: tag && [...tag].sort(), silentS, sort, order }
   if (cursor === undefined) return { filter: asked, after: undefined }
   const { question, position } = decodeCursor(KIND, cursor)
   const filter = JSON.parse(String(question[0]))
@@ -387,15 +420,16 @@ export function parseList({ q, type, tag, cursor }) {
       throw foreign('another filter')
     }
   }
-  return { filter, after: { name: String(position[0]), id: String(position[1]) } }
+  const [name, id, by] = position
+  return { filter, after: { name: String(name), id: String(id), by: by ?? '' } }
 }
 
 /**
  * @param {Filter} filter
- * @param {{ name: string, id: string }} last
+ * @param {import('../catalog.js').Position} last
  */
-export function listCursor(filter, { name, id }) {
-  return encodeCursor(KIND, [JSON.stringify(filter)], [name, id])
+export function listCursor(filter, { name, id, by }) {
+  return encodeCursor(KIND, [JSON.stringify(filter)], [name, id, by])
 }
 
 /**

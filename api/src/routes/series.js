@@ -261,8 +261,8 @@ export default async function series(app, { store, catalog, downsampler, metadat
       }
       return /** @type {import('../store.js').Sensor[]} */ (found)
     }
-    const { sensors, isLast } = await catalog.list({ type, tags }, undefined, SERIES_MAX)
-    if (!isLast) throw tooManySeries()
+    const { sensors, next } = await catalog.list({ type, tags }, undefined, SERIES_MAX)
+    if (next) throw tooManySeries()
     return sensors
   }
 }

@@ -117,6 +117,9 @@ export function createFakeStore({
     async *sensors() {
       yield [...sensors.values()]
     },
+    async *heardTimes() {
+      yield extents(rows).map(({ lastMs }) => ({ id, t: lastMs }))
+    },
     layouts: async (one) => (one === id ? layouts : (others.get(one) ?? [])),
     series: async (one) => (one === id ? extents(rows) : []),
     latest: async (one) =>
