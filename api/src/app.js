@@ -28,6 +28,7 @@ import { createMetrics } from './metrics.js'
 import { describe } from './openapi.js'
 import alerts from './routes/alerts.js'
 import claimsRoutes from './routes/claims.js'
+import dashboards from './routes/dashboards.js'
 import deadLetters from './routes/dead-letters.js'
 import decoderRoutes from './routes/decoders.js'
 import deletions from './routes/deletions.js'
@@ -166,6 +167,7 @@ export async function buildApp(parts) {
   app.register(keysRoutes, shared)
   app.register(claimsRoutes, shared)
   app.register(decoderRoutes, shared)
+  app.register(dashboards, shared)
   app.register(rules, shared)
   app.register(receivers, shared)
   app.register(alerts, shared)

@@ -29,6 +29,7 @@ const TAGS = {
   series: 'What was measured, summed up in windows.',
   latest: 'The newest value of each metric.',
   metadata: 'What numbers mean: units, labels, expected ranges.',
+  dashboards: 'Charts that people saved, several together.',
   alerts: 'Rules on what is measured, what they found, and who is told.',
   deletions: 'What is deleted for good.',
   ingest: 'How measurements come in, and what could not be stored.',

@@ -15,6 +15,7 @@ import {
   measurementTable,
 } from '@sandglass/common/schema'
 import cassandra from 'cassandra-driver'
+import { dashboardQuestions } from './dashboards/store.js'
 import { deletionQuestions } from './deletions.js'
 import { rollupQuestions } from './downsample/store.js'
 import { metadataQuestions } from './metadata/store.js'
@@ -199,7 +200,7 @@ export function createStore(database) {
     ...tableQuestions(database, cql),
     ...rollupQuestions(database.keyspace, ask, page),
     ...deletionQuestions(database.keyspace, ask),
-    ...ruleQuestions(database.keyspace, ask),
+    ...madeQuestions(database.keyspace, ask),
     ...metadataQuestions(database.keyspace, ask, (query) => pages(database, query)),
     /**
      * When a device came and went, newest first.
@@ -455,4 +456,14 @@ export function explain(error) {
 /** The refusal while the database is not there. */
 export function databaseAway() {
   return new Problem('database-away', 'the database does not answer now: try again in a moment')
+}
+
+/**
+ * What people made on top of what is measured.
+ *
+ * @param {string} keyspace
+ * @param {Parameters<typeof ruleQuestions>[1]} ask
+ */
+function madeQuestions(keyspace, ask) {
+  return { ...ruleQuestions(keyspace, ask), ...dashboardQuestions(keyspace, ask) }
 }

@@ -251,7 +251,7 @@ describe('the api', () => {
       '/ready',
       '/v1/access',
       ...['/v1/claim', '/v1/claims', '/v1/claims/{id}', '/v1/claims/{id}/reset'],
-      '/v1/dead-letters',
+      ...['/v1/dashboards', '/v1/dashboards/{dashboard}', '/v1/dead-letters'],
       '/v1/dead-letters/replay',
       ...['/v1/decode', '/v1/decode/expression', '/v1/decoders', '/v1/decoders/{decoder}'],
       '/v1/export',

@@ -3,6 +3,7 @@
  * that a chart is shared by its address.
  */
 
+import { ChartSave } from './chart-save.js'
 import { element, fromTemplate, part, setText } from './dom.js'
 import { LINES_MAX } from './lines.js'
 import { kindOf } from './metric-chart.js'
@@ -48,6 +49,13 @@ export class ChartsView {
     )
     this.#form = /** @type {HTMLFormElement} */ (part(root, 'adding'))
     this.#listen()
+    const save = new ChartSave(
+      context,
+      root,
+      () => ({ series: this.#series }),
+      () => this.#range().span,
+    )
+    this.#attempt(async () => void (await save.list()))
   }
 
   #listen() {

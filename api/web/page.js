@@ -7,6 +7,7 @@
 
 import { AlertsView } from './alerts-view.js'
 import { ChartsView } from './charts-view.js'
+import { DashboardView } from './dashboard-view.js'
 import { DecodersView } from './decoders-view.js'
 import { element } from './dom.js'
 import { FleetView } from './fleet-view.js'
@@ -43,6 +44,7 @@ const CLASSES = {
   sensors: SensorView,
   live: LiveView,
   charts: ChartsView,
+  dashboards: DashboardView,
   alerts: AlertsView,
   'dead-letters': LettersView,
   decoders: DecodersView,
@@ -55,6 +57,7 @@ const TITLES = {
   fleet: 'Fleet',
   live: 'Live',
   charts: 'Charts',
+  dashboards: 'Dashboard',
   alerts: 'Alerts',
   'dead-letters': 'Dead letters',
   decoders: 'Decoders',
@@ -62,6 +65,12 @@ const TITLES = {
   keys: 'Keys',
   health: 'Health',
 }
+
+/** Views that are opened from another one. */
+const PARENTS = new Map([
+  ['sensors', 'fleet'],
+  ['dashboards', 'charts'],
+])
 
 const main = /** @type {HTMLElement} */ (document.getElementById('main'))
 const platform = new Platform()
@@ -110,8 +119,8 @@ function mark({ view, sensor }) {
   const name = view === 'sensors' ? String(sensor) : TITLES[view]
   document.title = `${name} · Sandglass`
   for (const link of document.querySelectorAll('#views a')) {
-    const isHere = link.getAttribute('href') === `#/${view === 'sensors' ? 'fleet' : view}`
-    if (isHere) link.setAttribute('aria-current', view === 'sensors' ? 'true' : 'page')
+    const isHere = link.getAttribute('href') === `#/${PARENTS.get(view) ?? view}`
+    if (isHere) link.setAttribute('aria-current', PARENTS.has(view) ? 'true' : 'page')
     else link.removeAttribute('aria-current')
   }
   if (!isFirst) {

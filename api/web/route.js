@@ -8,6 +8,7 @@ export const VIEWS = /** @type {const} */ ([
   'sensors',
   'live',
   'charts',
+  'dashboards',
   'alerts',
   'dead-letters',
   'decoders',
@@ -32,7 +33,7 @@ export function parseRoute(hash) {
   const [, name, sensor] = /^\/([^/]+)(?:\/(.+))?$/.exec(path) ?? []
   const view = VIEWS.find((one) => one === name)
   const decoded = sensor === undefined ? undefined : decode(sensor)
-  if (!view || (view === 'sensors') !== (decoded !== undefined)) {
+  if (!view || (view === 'sensors' || view === 'dashboards') !== (decoded !== undefined)) {
     return { view: 'fleet', sensor: undefined, query: new URLSearchParams() }
   }
   return { view, sensor: decoded, query: new URLSearchParams(search) }

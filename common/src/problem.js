@@ -38,11 +38,13 @@ export const CODES = {
   'unknown-receiver': { status: 404, title: 'There is no such receiver' },
   'unknown-decoder': { status: 404, title: 'There is no such decoder' },
   'unknown-alert': { status: 404, title: 'There is no such alert' },
+  'unknown-dashboard': { status: 404, title: 'There is no such dashboard' },
   'unknown-path': { status: 404, title: 'There is nothing at this path' },
   'wrong-method': { status: 405, title: 'The path has no such method' },
   'request-too-slow': { status: 408, title: 'The request came too slowly' },
   'sensor-exists': { status: 409, title: 'The sensor exists already' },
   'already-claimed': { status: 409, title: 'The claim key was used' },
+  'dashboard-changed': { status: 409, title: 'The dashboard was changed meanwhile' },
   'too-many-changes': { status: 409, title: 'Too many changes do not hold yet' },
   'body-too-large': { status: 413, title: 'The body is too large' },
   'unsupported-media-type': {

@@ -298,6 +298,8 @@ export function schemaStatements(keyspace, replication) {
     ) WITH CLUSTERING ORDER BY (id DESC)
       AND ${timeWindow('HOURS', 12)}
       AND default_time_to_live = ${DEAD_LETTER_TTL_S} AND gc_grace_seconds = ${GC_GRACE_S}`,
+    `CREATE TABLE IF NOT EXISTS ${keyspace}.dashboard (
+      dashboard_id uuid PRIMARY KEY, name text, body text, bytes int, changed timestamp)`,
     ...ruleTables(keyspace, (unit, size) => timeWindow(unit, size), GC_GRACE_S),
   ]
 }

@@ -35,6 +35,12 @@ const VIEWS = [
   {
     address: '#/charts?series=kitchen/temperature&series=hall/humidity',
     there: '[data-part="legend"] li',
+    dialogs: ['Save to a dashboard'],
+  },
+  {
+    address: '#/dashboards/ID',
+    there: '[data-part="legend"] li',
+    dialogs: ['Rename'],
   },
   { address: '#/live', there: '.card canvas' },
   {
@@ -60,6 +66,7 @@ describeWith(missingPrograms(['chromium']), 'the page, for everybody', () => {
   let browser
   /** @type {import('../support/browser.js').Page} */
   let page
+  let dashboardId = ''
   /** @type {mqtt.MqttClient} */
   let client
   /** @type {NodeJS.Timeout} */
@@ -89,6 +96,13 @@ describeWith(missingPrograms(['chromium']), 'the page, for everybody', () => {
     const decoder = { template: 'plant/{sensor}', expression: '{"t": at, "heat": temp / 10}' }
     await page.request.put(`${stack.apiUrl}/v1/decoders/plant`, { data: decoder })
     await page.request.post(`${stack.apiUrl}/v1/claims`, { data: { sensor: 'pump' } })
+    const charts = ['temperature', 'pressure'].map((metric) => ({
+      series: [{ sensor: 'kitchen', metric }],
+    }))
+    const made = await page.request.post(`${stack.apiUrl}/v1/dashboards`, {
+      data: { name: 'house', charts },
+    })
+    dashboardId = (await made.json()).id
     await client.publishAsync('sensors/kitchen/temperature', '{broken', { qos: 1 })
   }
 
@@ -111,7 +125,7 @@ describeWith(missingPrograms(['chromium']), 'the page, for everybody', () => {
   /** @param {typeof VIEWS[number]} view */
   const open = async ({ address, there }) => {
     await page.goto('about:blank')
-    await page.goto(`${stack.apiUrl}/${address}`)
+    await page.goto(`${stack.apiUrl}/${address.replace('ID', dashboardId)}`)
     await page.locator('#state').getByText('Live').waitFor()
     await page.locator(there).first().waitFor()
   }

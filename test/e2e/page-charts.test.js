@@ -274,6 +274,98 @@ describeWith(missingPrograms(['chromium']), 'charts on the page', () => {
     })
   })
 
+  describe('a dashboard', () => {
+    const dialog = () => page.getByRole('dialog')
+    const titles = () => page.locator('[data-part="charts"] h3').allTextContents()
+    const save = async (/** @type {string} */ title) => {
+      await page.getByRole('button', { name: 'Save to a dashboard' }).click()
+      await dialog().getByLabel('Title of the chart').fill(title)
+    }
+    const saved = async () => {
+      const { items } = await getJson(`${stack.apiUrl}/v1/dashboards`)
+      return items.length > 0 ? getJson(`${stack.apiUrl}/v1/dashboards/${items[0].id}`) : undefined
+    }
+
+    test('is made of a chart, by keys, and gets another one', async () => {
+      await open('#/charts?series=kitchen/temperature&series=hall/temperature&range=1d')
+      await page.getByText('There are none yet. Make a chart').waitFor()
+      await tabTo(page, '[data-part="save"]')
+      await page.keyboard.press('Enter')
+      await dialog().getByLabel('Name of the dashboard').fill('house')
+      await dialog().getByLabel('Title of the chart').fill('warmth')
+      await page.keyboard.press('Enter')
+      await page.getByRole('heading', { level: 2, name: 'house' }).waitFor()
+      await page.getByText('1 chart.').waitFor()
+      await open('#/charts?series=kitchen/humidity')
+      await page.getByRole('link', { name: 'house' }).waitFor()
+      await save('')
+      await dialog().getByLabel('To').selectOption('house')
+      await dialog().getByRole('button', { name: 'Save' }).click()
+      await page.getByText('2 charts.').waitFor()
+      expect(await titles()).toEqual(['warmth', 'humidity of kitchen'])
+      expect(await saved()).toMatchObject({
+        name: 'house',
+        range: '1d',
+        charts: [
+          {
+            title: 'warmth',
+            series: [
+              { sensor: 'kitchen', metric: 'temperature' },
+              { sensor: 'hall', metric: 'temperature' },
+            ],
+          },
+          { series: [{ sensor: 'kitchen', metric: 'humidity' }] },
+        ],
+      })
+    })
+
+    test('is opened by its address, and shows its charts over one time', async () => {
+      await open(new URL(page.url()).hash)
+      const notes = page.getByText('Lines are averages')
+      await notes.nth(1).waitFor()
+      expect(await page.locator('.ranges [aria-current]').textContent()).toBe('Day')
+      for (const line of ['--line-1', '--line-2']) {
+        await until(`${line} is drawn`, async () => {
+          return (await inkPixels(page, '.chart canvas', line)) > 100
+        })
+      }
+      await page.getByRole('link', { name: 'Hour', exact: true }).click()
+      await until('it is in the address', () => query().get('range') === '1h')
+      expect(await page.getByRole('link', { name: 'Open warmth' }).getAttribute('href')).toBe(
+        '#/charts?series=kitchen%2Ftemperature&series=hall%2Ftemperature&range=1h',
+      )
+    })
+
+    test('is changed, but not over what somebody else changed; and is deleted', async () => {
+      await page.getByRole('button', { name: 'Move up humidity of kitchen' }).click()
+      await until('it is above', async () => (await titles())[0] === 'humidity of kitchen')
+      await page.getByRole('button', { name: 'Rename' }).click()
+      await dialog().getByLabel('Name').fill('home')
+      await page.keyboard.press('Enter')
+      await page.getByRole('heading', { level: 2, name: 'home' }).waitFor()
+      await page.getByRole('button', { name: 'Remove warmth' }).click()
+      await page.getByText('1 chart.').waitFor()
+      const { id, changed: _, ...before } = await saved()
+      expect(before).toMatchObject({ name: 'home', charts: [{ series: [{ metric: 'humidity' }] }] })
+      const url = `${stack.apiUrl}/v1/dashboards/${id}`
+      // Of two who read the same, one is refused, also at the same moment.
+      const { changed } = await saved()
+      const answers = await Promise.all(
+        ['mine', 'theirs'].map((name) =>
+          page.request.put(url, { data: { ...before, name, changed } }),
+        ),
+      )
+      expect(answers.map((answer) => answer.status()).sort()).toEqual([200, 409])
+      await page.getByRole('button', { name: 'Remove humidity' }).click()
+      await page.getByRole('alert').getByText('somebody has changed it meanwhile').waitFor()
+      expect((await saved()).charts).toHaveLength(1)
+      await page.getByRole('button', { name: 'Delete' }).click()
+      await page.getByRole('button', { name: 'Really delete?' }).click()
+      await page.getByText('There are none yet. Make a chart').waitFor()
+      expect(await saved()).toBeUndefined()
+    })
+  })
+
   test.each([
     ['numbers', '#/sensors/kitchen?metric=temperature&range=1d', /: 20/],
     ['states', '#/sensors/pump?metric=state&range=1d', /^fault: /],
@@ -318,6 +410,7 @@ describeWith(missingPrograms(['chromium']), 'charts on the page', () => {
 
   test('nothing was an error', () => {
     expect(browser.errors).toEqual([])
-    expect(browser.refusals.filter((one) => !one.includes('/nobody/'))).toEqual([])
+    const isWanted = (/** @type {string} */ one) => /\/nobody\/|^409 .*dashboards/.test(one)
+    expect(browser.refusals.filter((one) => !isWanted(one))).toEqual([])
   })
 })

@@ -4,6 +4,7 @@ import { Aggregate, rollupValue } from '@sandglass/common/aggregate'
 import { believed, LEVELS, startOf } from '@sandglass/common/rollup'
 import { bucketOf, layoutAt } from '@sandglass/common/schema'
 import { sensorId } from '@sandglass/common/sensor'
+import { fakeDashboards } from './fake-dashboards.js'
 import { fakeDecoders } from './fake-decoders.js'
 import { fakeMetadata } from './fake-metadata.js'
 import { fakeRules } from './fake-rules.js'
@@ -103,6 +104,7 @@ export function createFakeStore({
   /** @satisfies {Store} */
   const store = {
     ...fakeRules(),
+    ...fakeDashboards(),
     decoders: fakeDecoders(),
     ...fakeMetadata(
       (one) => (one === id ? extents(rows).map(({ metric }) => metric) : []),
