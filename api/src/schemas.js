@@ -269,6 +269,7 @@ export const deadLetter = {
     'payload',
     'encoding',
     'format',
+    'decoder',
     'replayed',
   ],
 }

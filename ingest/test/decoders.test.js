@@ -4,7 +4,7 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, describe, expect, test } from '@jest/globals'
-import { EXPRESSION_FORMAT, readEnvelope } from '@sandglass/common/expressions/envelope'
+import { EXPRESSION_FORMAT, ownItem, readEnvelope } from '@sandglass/common/expressions/envelope'
 import { createRegistry } from '@sandglass/common/metrics'
 import { sensorId } from '@sandglass/common/sensor'
 import { parseTopics, Topics } from '@sandglass/common/topics'
@@ -226,10 +226,11 @@ describe('the spool', () => {
     const limits = { spoolDir, spoolBytesMax: 2 ** 20, spoolAfterMs: 1 }
     const storage = new FakeStorage()
     storage.isDown = true
+    const rights = new Rights('one', BOILER)
     const first = build(limits, storage)
     await first.spool?.open()
     const messages = [
-      first.accept('plant/hall/boiler', { at: T, temp: 215, load: [1] }),
+      first.accept('plant/hall/boiler', { at: T, temp: 215, load: [1] }, { rights }),
       first.accept('plant/hall/boiler', { at: T, temp: 'hot' }),
     ]
     await until(() => {
@@ -240,7 +241,9 @@ describe('the spool', () => {
     await first.spool?.close()
 
     storage.isDown = false
-    const next = build(limits, storage, [])
+    // Now the topic names another sensor: what it named then counts, for rights, too.
+    const other = { ...PLANT, template: 'plant/{sensor}/{x}', expression: '{"other": 1}' }
+    const next = build(limits, storage, [other])
     if (next.spool) await openSpool(next.spool, next.counts)
     void next.drain?.run()
     await until(() => next.counts.spooled === 0)
@@ -314,14 +317,20 @@ describe('before it is known what decoders there are', () => {
     built.push(ingest)
     const { accept, settle, knownDecoders, storage, counts } = ingest
     await knownDecoders.load()
-    const early = [accept('plant/hall/boiler', { at: T, temp: 10 }), accept('plant/a', 'hello')]
+    const wrapped = ownItem('plant', Buffer.from(JSON.stringify({ at: T, temp: 20 })))
+    const early = [
+      accept('plant/hall/boiler', { at: T, temp: 10 }),
+      accept('plant/a', 'hello'),
+      accept('/v1/measurements', '', wrapped),
+    ]
     await settle('sensors/a/b', 1)
     await settle('telegraf/x', 'weather,sensor=roof temperature=21.5')
-    expect(early.map(({ isSettled }) => isSettled)).toEqual([false, false])
+    expect(early.map(({ isSettled }) => isSettled)).toEqual([false, false, false])
     knownDecoders.take({ revision: 1, set: [PLANT] })
     await until(() => early.every(({ isSettled }) => isSettled))
     expect(stored(storage)).toContainEqual([BOILER, 'heat', T, 1])
     expect([counts.passed, ingest.inFlight.bytes]).toEqual([1, 0])
+    expect(early[2].refusal?.reason).toContain('names a sensor')
   })
 
   test('the file beside the spool tells, unless it is damaged', async () => {
