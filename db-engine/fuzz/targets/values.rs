@@ -2,7 +2,7 @@
 
 use sandglass_db::types::{
     CqlType,
-    collection::canonical,
+    canonical::canonical,
     comparable,
     parse::{Declared, TypeScope, parse},
     user_type::{UserField, UserType, UserTypes},

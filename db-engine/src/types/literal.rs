@@ -1,7 +1,7 @@
 //! Literals of CQL text, and the wire bytes they stand for once their type is known.
 
 use super::{
-    CqlType, TypeError, collection, decimal, duration,
+    CqlType, TypeError, canonical, collection, decimal, duration,
     fields::{check_count, encode_named, not_of_component, unfit},
     time::{self, put_vint},
 };
@@ -116,7 +116,7 @@ pub fn encode(ty: &CqlType, literal: &Literal, column: &str) -> Result<Option<Ve
         }
         _ => encode_scalar(ty, literal, column)?,
     };
-    Ok(Some(collection::canonical(ty, &bytes)?.into_owned()))
+    Ok(Some(canonical::canonical(ty, &bytes)?.into_owned()))
 }
 
 /// `part` is what the item is to the collection: "value" or "key".

@@ -5,6 +5,7 @@
 //! ([`validate`]), what a literal of CQL text stands for ([`literal`]) and how two values compare
 //! ([`comparable`]).
 
+pub mod canonical;
 pub mod collection;
 pub mod comparable;
 mod decimal;
@@ -142,7 +143,7 @@ impl CqlType {
     }
 
     /// Whether a set or a map occurs in it: its values have a
-    /// [canonical form](collection::canonical).
+    /// [canonical form](canonical::canonical).
     #[must_use]
     #[inline]
     pub fn needs_sorting(&self) -> bool {

@@ -13,7 +13,7 @@ use crate::{
     },
     mutation::RowBuilder,
     types::{
-        CqlType, Value,
+        CqlType, Value, canonical,
         collection::{self, Truncated},
         comparable,
         user_type::UserType,
@@ -68,6 +68,8 @@ struct Gathered<'a> {
 
 /// Where in the bytes an element is.
 struct Placed {
+    /// The first bytes of its path, which mostly decide its place.
+    prefix: u64,
     path: usize,
     value: usize,
     end: usize,
@@ -246,7 +248,7 @@ impl<'a> Gathered<'a> {
         let mut unwanted = BTreeSet::new();
         self.each(found, |_, items| {
             let item = items.item()?.unwrap_or_default();
-            Ok(collection::canonical(ty, item).map_err(CqlError::from).map(|item| {
+            Ok(canonical::canonical(ty, item).map_err(CqlError::from).map(|item| {
                 unwanted.insert(item);
             }))
         })?;
@@ -273,7 +275,7 @@ impl<'a> Gathered<'a> {
             let item = items.item();
             let broken = |_| CqlError::invalid("Not enough bytes to read a user-defined type");
             if let Some(item) = item.map_err(broken)? {
-                self.push_field(place, Some(&collection::canonical(ty, item)?))?;
+                self.push_field(place, Some(&canonical::canonical(ty, item)?))?;
             }
         }
         Ok(())
@@ -294,7 +296,7 @@ impl<'a> Gathered<'a> {
                 CqlType::Set(item) => gathered.push_key(item, first, Some(&[])),
                 CqlType::Map(key, of) => {
                     let value = items.item()?.unwrap_or_default();
-                    collection::canonical(of, value)
+                    canonical::canonical(of, value)
                         .map_err(CqlError::from)
                         .and_then(|value| gathered.push_key(key, first, Some(&value)))
                 }
@@ -346,7 +348,7 @@ impl<'a> Gathered<'a> {
     /// Adds an element of a set or a map by its key.
     fn push_key(&mut self, ty: &CqlType, key: &[u8], value: Option<&[u8]>) -> Result<(), CqlError> {
         let path = self.bytes.len();
-        comparable::encode(ty, false, &collection::canonical(ty, key)?, &mut self.bytes)?;
+        comparable::encode(ty, false, &canonical::canonical(ty, key)?, &mut self.bytes)?;
         self.push(path, value)
     }
 
@@ -354,7 +356,7 @@ impl<'a> Gathered<'a> {
     fn push_item(&mut self, ty: &CqlType, place: &[u8], item: &[u8]) -> Result<(), CqlError> {
         let path = self.bytes.len();
         comparable::encode(&CqlType::Timeuuid, false, place, &mut self.bytes)?;
-        self.push(path, Some(&collection::canonical(ty, item)?))
+        self.push(path, Some(&canonical::canonical(ty, item)?))
     }
 
     /// Adds an element of a list by its path.
@@ -368,7 +370,8 @@ impl<'a> Gathered<'a> {
         let middle = self.bytes.len();
         self.bytes.extend_from_slice(value.unwrap_or_default());
         let (end, is_live) = (self.bytes.len(), value.is_some());
-        self.elements.push(Placed { path, value: middle, end, is_live });
+        let prefix = canonical::prefix(self.bytes.get(path..middle).unwrap_or_default());
+        self.elements.push(Placed { prefix, path, value: middle, end, is_live });
         check_length(self.len())
     }
 
@@ -378,7 +381,8 @@ impl<'a> Gathered<'a> {
         let mut elements = std::mem::take(&mut self.elements);
         if !elements.is_sorted_by(|a, b| self.path(a) < self.path(b)) {
             elements.sort_by(|a, b| {
-                let by_path = self.path(a).cmp(self.path(b));
+                let by_prefix = a.prefix.cmp(&b.prefix);
+                let by_path = by_prefix.then_with(|| self.path(a).cmp(self.path(b)));
                 let by_life = || a.is_live.cmp(&b.is_live);
                 by_path.then_with(by_life).then_with(|| self.value(b).cmp(self.value(a)))
             });
