@@ -50,9 +50,9 @@ fn main() {
     let directory = tempfile::tempdir().expect("a directory");
     let engine = Engine::spawn(command_of(&binary, directory.path(), &["--shards", "1"]));
     let mut sender = Client::connect(engine.cql).expect("it serves");
-    requests::SCHEMA.iter().for_each(|statement| {
+    for statement in requests::SCHEMA {
         sender.run(statement);
-    });
+    }
     let mut other = Client::connect(engine.cql).expect("it serves");
     println!("{:<46} {:>8} {:>8} {:>8}", "request", "median", "longest", "itself");
     for (name, make) in requests::ALL.iter().filter(|(name, _)| name.contains(&options.only)) {
