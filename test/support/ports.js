@@ -1,7 +1,7 @@
 // Free ports on a loopback address, below the range from which the kernel picks the ports of
 // outgoing connections: a part that is killed and started again must find its port still free.
-// Tests of other processes are kept off it, too: whoever is given a port holds an abstract socket of
-// its number, which nobody else can bind, and which the kernel frees when its process is gone.
+// Tests of other processes are kept off it, too: whoever is given a port holds an abstract socket
+// of its number, which nobody else can bind, and which the kernel frees when its process is gone.
 import { createServer } from 'node:net'
 
 const PORT_MIN = 20_000
