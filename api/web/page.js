@@ -139,8 +139,9 @@ for (const dialog of document.querySelectorAll('dialog')) {
   close.addEventListener('click', () => dialog.close())
   dialog.querySelector('.buttons')?.append(close)
 }
+// Keys may be pressed before the first view is there: it is that of the address, then.
+listenToShortcuts()
 await Promise.all(['manage.html', 'charts.html', 'decoders.html'].map(loadTemplates))
 addEventListener('hashchange', show)
-listenToShortcuts()
 show()
 platform.watch(rest)
