@@ -15,8 +15,8 @@ import { Guard } from './guard.js'
 import { checkMachine, checkTools } from './requirements.js'
 import { buildEngine, installPackages } from './setup.js'
 
-/** Test files at a time: those of the whole platform use a third of a core, and wait. */
-const WORKERS = 4
+/** Test files at a time: those of the whole platform mostly wait. Four keep two cores busy. */
+const WORKERS = 3
 
 /**
  * Tests that promise a time to whoever is attacked, or load the machine to its limit: beside others

@@ -241,14 +241,20 @@ describe('formats of your own', () => {
   })
 
   test('stop nobody: a payload that takes too long is a dead letter', async () => {
-    await put('slow', 'slow/{sensor}', '{"n": $count($distinct(a))}')
+    // Seconds on any machine.
+    const sum = Array(20).fill('$count($distinct(a))').join(' + ')
+    await put('slow', 'slow/{sensor}', `{"n": ${sum}}`)
     await heard()
     const [attacker, other] = await Promise.all(['attacker', 'other'].map(connect))
     const a = JSON.stringify({ a: Array.from({ length: 40_000 }, (_, at) => at) })
-    const slow = Promise.all([1, 2, 3, 4].map(() => attacker.publishAsync('slow/x', a, { qos: 1 })))
-    const beginMs = performance.now()
+    let isSlowDone = false
+    const slow = Promise.all(
+      [1, 2, 3, 4].map(() => attacker.publishAsync('slow/x', a, { qos: 1 })),
+    ).then(() => {
+      isSlowDone = true
+    })
     await other.publishAsync('sensors/quick/v', '1', { qos: 1 })
-    expect(performance.now() - beginMs).toBeLessThan(5_000)
+    expect(isSlowDone).toBe(false)
     await slow
     const reasons = (await lettersOf('slow/x')).map((/** @type {any} */ { reason }) => reason)
     expect(reasons).toHaveLength(4)

@@ -343,6 +343,8 @@ describeWith(missingPrograms(['chromium']), 'charts on the page', () => {
       await dialog().getByLabel('Name').fill('home')
       await page.keyboard.press('Enter')
       await page.getByRole('heading', { level: 2, name: 'home' }).waitFor()
+      // Charts that come move what is to be clicked.
+      await page.getByText('Lines are averages').nth(1).waitFor()
       await page.getByRole('button', { name: 'Remove warmth' }).click()
       await page.getByText('1 chart.').waitFor()
       const { id, changed: _, ...before } = await saved()

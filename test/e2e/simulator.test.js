@@ -161,18 +161,19 @@ describe('a simulated fleet', () => {
   test(
     'of which a row is deleted, one changed and one added behind its back is found out',
     async () => {
+      // Connected before, so that a busy machine has read nothing back yet when it is done.
+      const database = await stack.client()
       const run = simulate(
         '--fleet=collars',
         '--seed=6',
         '--sensors=2',
         '--rate=20',
-        '--duration=15',
+        '--duration=25',
       )
       const [gone, changed, near] = await until('rows to tamper with', async () => {
         const rows = await pulses(COLLAR_OF_SEED_6)
         return rows.length >= 10 && rows
       })
-      const database = await stack.client()
       const table = `${stack.keyspace}.measurement_30d`
       const key = 'sensor_id = ? AND bucket = ? AND metric = ? AND ts = ? AND seq = ?'
       const keyOf = (/** @type {Record<string, any>} */ row) =>

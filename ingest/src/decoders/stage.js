@@ -53,8 +53,12 @@ export class DecoderStage {
     return this.#known.isKnown
   }
 
-  /** Holds a message that could be one until that is known. @param {Message} message */
-  /** @param {Message} message  @param {Ways} ways */
+  /**
+   * Holds a message that could be one until that is known.
+   *
+   * @param {Message} message
+   * @param {Ways} ways
+   */
   hold(message, { enter, drop }) {
     if (!this.#inFlight.reserve(message)) {
       drop()
@@ -169,8 +173,11 @@ function isForbidden({ rights }, { sensor }) {
   return rights.kind === 'none' || (sensor !== undefined && !rights.mayWrite(sensorId(sensor)))
 }
 
-/** Whose time it takes: a broker that exists already says nothing of its clients. */
-/** @param {Message} message */
+/**
+ * Whose time it takes: a broker that exists already says nothing of its clients.
+ *
+ * @param {Message} message
+ */
 function senderOf({ sender, clientId, topic }) {
   return sender ? clientId : `${clientId} ${topic}`
 }
