@@ -53,7 +53,7 @@ export class Browser {
     this.#directory = directory
     this.#context = context
     this.page = page
-    page.setDefaultTimeout(15_000)
+    page.setDefaultTimeout(30_000)
     page.on('pageerror', (error) => this.errors.push(String(error.stack)))
     page.on('console', (message) => {
       // What was refused is told apart: a test may want it.
