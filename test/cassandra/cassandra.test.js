@@ -13,8 +13,6 @@ const ROOT = fileURLToPath(new URL('../..', import.meta.url))
 /** The first start fetches Cassandra's jars. */
 const START_MS_MAX = 300_000
 const TESTS_MS_MAX = 1_200_000
-/** Test files at a time: each has a keyspace of its own. */
-const WORKERS = 2
 /** Tests in which the answers of the database matter, not those of what stands in front of it. */
 const OF_THE_DATABASE =
   'e2e/(api|http|outage|pipeline|proof|restart|rollup|security|spool|storm|year)\\.test'
@@ -43,7 +41,7 @@ describeWith(missingPrograms(CASSANDRA_PROGRAMS), 'Apache Cassandra', () => {
         process.execPath,
         [
           ...[jest, '--config', join(ROOT, 'jest.config.js'), '--selectProjects', 'e2e'],
-          ...[`--maxWorkers=${WORKERS}`, '--testPathPatterns', OF_THE_DATABASE],
+          ...['--runInBand', '--testPathPatterns', OF_THE_DATABASE],
         ],
         { CQL_HOSTS: node.address },
       )
