@@ -20,7 +20,7 @@ export default {
   forceExit: true,
   // Ends a test that hangs. How long one takes is no matter of tests: on a busy machine the start
   // of a process alone may take seconds. Milliseconds.
-  testTimeout: 120_000,
+  testTimeout: 300_000,
   testSequencer: './test/support/longest-first.js',
   projects: [
     ...['common', 'ingest', 'simulator', 'api', 'dashboards'].map(unit),
