@@ -368,6 +368,8 @@ async function finish({ world, runners }) {
 
 test('each row is found once, whoever dies, stops or hears late while it is rewritten', async () => {
   const seed = Number(process.env.SEED ?? randomInt(2 ** 31))
+  // Also where the time runs out: some seeds take ten times as long as others.
+  console.log(`SEED=${seed}`)
   const fraction = seeded(seed)
   const tried = { asked: 0, kills: 0, pauses: 0, checks: 0, generations: 0 }
   for (let run = 0; run < Number(process.env.RUNS ?? 5); run++) {
@@ -401,4 +403,4 @@ test('each row is found once, whoever dies, stops or hears late while it is rewr
   expect(tried.asked).toBeGreaterThan(15)
   expect(tried.kills).toBeGreaterThan(15)
   expect(tried.pauses).toBeGreaterThan(15)
-}, 120_000)
+}, 600_000)
