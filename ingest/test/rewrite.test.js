@@ -1,5 +1,6 @@
 // What is stored is rewritten into another class while it is written and read, by processes that
 // die, stop for a while and hear late: every reader finds each row once, until it expires.
+import { randomInt } from 'node:crypto'
 import { expect, test } from '@jest/globals'
 import { layoutOfClass, layoutOfWidth, WIDTHS_S } from '@sandglass/common/layout'
 import { layoutAt, retentionClass } from '@sandglass/common/schema'
@@ -17,6 +18,8 @@ import { seeded } from './support/random.js'
 const MINUTE_MS = 60_000
 const HOUR_MS = 60 * MINUTE_MS
 const DAY_MS = 24 * HOUR_MS
+/** Where time begins at the earliest: what happens follows from the seed alone. */
+const START_MS = Date.UTC(2050, 0, 1)
 const ID = sensorId('s')
 const CLASSES = ['7d', '30d', '400d', 'keep']
 
@@ -67,7 +70,7 @@ class World {
   /** @param {(below: number) => number} random */
   constructor(random) {
     this.random = random
-    this.clock = { nowMs: Math.ceil(Date.now() / HOUR_MS) * HOUR_MS }
+    this.clock = { nowMs: START_MS + random(7 * 24) * HOUR_MS }
     this.database = new ModelDatabase(this.clock)
     this.database.delayMs = () => (random(4) === 0 ? random(25 * MINUTE_MS) : 0)
     this.store = new ModelRewriteStore(this.database, () => this.#hazard())
@@ -366,8 +369,8 @@ async function finish({ world, runners }) {
 }
 
 test('each row is found once, whoever dies, stops or hears late while it is rewritten', async () => {
-  // Some seeds, such as 1760658603, take minutes, and it is not known why: SEED tries another one.
-  const seed = Number(process.env.SEED ?? 970_180_917)
+  const seed = Number(process.env.SEED ?? randomInt(2 ** 31))
+  // Also where the time runs out.
   console.log(`SEED=${seed}`)
   const fraction = seeded(seed)
   const tried = { asked: 0, kills: 0, pauses: 0, checks: 0, generations: 0 }
