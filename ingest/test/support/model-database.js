@@ -15,7 +15,7 @@ import { FakeStorage } from './fake-storage.js'
 export class Killed extends Error {}
 
 export class ModelDatabase extends FakeStorage {
-  /** @type {Map<string, Cell>} */
+  /** By partition and key. @type {Map<string, Map<string, Cell>>} */
   cells = new Map()
   /** Timestamps of deletions, of rows and partitions. @type {Map<string, number>} */
   deleted = new Map()
@@ -86,16 +86,18 @@ export class ModelDatabase extends FakeStorage {
     const partition = `${className}/${sensorId}/${bucket}`
     const key = `${partition}/${row.metric}/${row.ts}/${row.seq}`
     const untilMs = ttlS > 0 ? this.clock.nowMs + ttlS * 1000 : Infinity
-    const before = this.cells.get(key)
+    const cells = this.cells.get(partition) ?? new Map()
+    const before = cells.get(key)
     if (before && before.timestamp > timestamp) return
     if (before?.timestamp === timestamp && before.untilMs < untilMs) return
     const table = measurementTable(className)
-    this.cells.set(key, { ...row, key, partition, table, timestamp, untilMs })
+    cells.set(key, { ...row, key, partition, table, timestamp, untilMs })
+    this.cells.set(partition, cells)
   }
 
   /** The rows that are there now. @param {string} partition */
   cellsOf(partition) {
-    const cells = [...this.cells.values()].filter((cell) => cell.partition === partition)
+    const cells = [...(this.cells.get(partition)?.values() ?? [])]
     return cells.filter((cell) => this.isVisible(cell))
   }
 
@@ -140,11 +142,12 @@ export class ModelDatabase extends FakeStorage {
    * @param {readonly Layout[]} layouts
    */
   read(id, layouts) {
-    return [...this.cells.values()].filter((cell) => {
-      const layout = layoutAt(layouts, cell.ts)
-      const isThere = cell.partition === `${layout.className}/${id}/${bucketAt(layout, cell.ts)}`
-      return isThere && this.isVisible(cell)
-    })
+    return [...this.cells.keys()].flatMap((partition) =>
+      this.cellsOf(partition).filter(({ ts }) => {
+        const layout = layoutAt(layouts, ts)
+        return partition === `${layout.className}/${id}/${bucketAt(layout, ts)}`
+      }),
+    )
   }
 
   /** @param {Cell} cell */
