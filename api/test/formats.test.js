@@ -447,6 +447,34 @@ describe('what is refused at one door is refused at every one, for the same reas
     expect(parseItem(itemsOf('line', two)[1]).sensor).toBe('à')
   })
 
+  test('an item of CBOR or MessagePack, whose others are decoded', async () => {
+    // [{"sensor": "a", "m": 1}, {"m": 1}]
+    const cbor = Buffer.from('82a26673656e736f726161616d01a1616d01', 'hex')
+    const messagePack = Buffer.from('9282a673656e736f72a161a16d0181a16d01', 'hex')
+    const decode = (/** @type {string} */ type, /** @type {Buffer} */ payload) =>
+      app.inject({
+        method: 'POST',
+        url: '/v1/decode',
+        payload,
+        headers: { ...HOST, 'content-type': type },
+      })
+    for (const [type, body] of /** @type {const} */ ([
+      ['application/cbor', cbor],
+      ['application/msgpack', messagePack],
+      ['application/vnd.msgpack', messagePack],
+    ])) {
+      expect((await decode(type, body)).json()).toMatchObject({
+        items: [{ sensor: 'a', metric: 'm', v: 1 }],
+        refused: [{ item: 1, reason: 'the sensor is missing' }],
+      })
+      const broken = await decode(type, body.subarray(0, body.length - 1))
+      expect([broken.statusCode, broken.json().type]).toEqual([
+        400,
+        'urn:sandglass:problem:invalid-body',
+      ])
+    }
+  })
+
   test('a column twice', async () => {
     const csv = Buffer.from('sensor,t,a,a\ns,1767225600000,1,2\n')
     const reason = 'two columns of the CSV are called "a"'

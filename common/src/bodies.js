@@ -7,6 +7,8 @@
  * application/x-ndjson    one such object a line
  * text/csv                a header, then one object a row: csv.js
  * text/plain              InfluxDB line protocol
+ * application/cbor        what application/json takes, in CBOR
+ * application/msgpack     the same in MessagePack; also application/vnd.msgpack and x-msgpack
  * application/senml+json  a SenML pack, which is one item
  * application/senml+cbor  the same in CBOR
  * ```
@@ -14,8 +16,13 @@
 
 import { parse } from 'csv-parse/sync'
 import { columnNames, columnsOf, csvOptions, rowObject, separatorOf } from './csv.js'
+import { cborObject } from './formats/cbor.js'
+import { cborElements } from './formats/encoding/cbor.js'
+import { Budget } from './formats/encoding/elements.js'
+import { messagePackElements } from './formats/encoding/messagepack.js'
 import { json, jsonObject } from './formats/json.js'
 import { line } from './formats/line.js'
+import { messagepackObject } from './formats/messagepack.js'
 import { decode } from './formats/registry.js'
 import { senmlCbor } from './formats/senml-cbor.js'
 import { senmlJson } from './formats/senml-json.js'
@@ -42,7 +49,7 @@ export const FORMAT = Object.freeze({
 /** Most items of a body: each is held until it is durable, and costs more than its bytes. */
 const ITEMS_MAX = 50_000
 
-/** Most values of a JSON body: while more are read, nobody else is served. */
+/** Most values of JSON, CBOR or MessagePack: while more are read, nobody else is served. */
 const VALUES_MAX = 500_000
 
 const NEWLINE = 10
@@ -52,7 +59,10 @@ const BLANKS = new Set([9, 11, 12, 13, 32])
 
 /** @typedef {{ format: number, payload: Buffer }} Item */
 
-/** @typedef {'json' | 'ndjson' | 'csv' | 'line' | 'senml-json' | 'senml-cbor'} BodyFormat */
+/**
+ * @typedef {'json' | 'ndjson' | 'csv' | 'line' | 'cbor' | 'messagepack' | 'senml-json'
+ *   | 'senml-cbor'} BodyFormat
+ */
 
 /** @type {ReadonlyMap<string, BodyFormat>} */
 export const MEDIA_TYPES = new Map([
@@ -62,6 +72,10 @@ export const MEDIA_TYPES = new Map([
   ['application/jsonl', 'ndjson'],
   ['text/csv', 'csv'],
   ['text/plain', 'line'],
+  ['application/cbor', 'cbor'],
+  ['application/msgpack', 'messagepack'],
+  ['application/vnd.msgpack', 'messagepack'],
+  ['application/x-msgpack', 'messagepack'],
   ['application/senml+json', 'senml-json'],
   ['application/senml+cbor', 'senml-cbor'],
 ])
@@ -95,6 +109,10 @@ export function itemsOf(format, bytes, precision = 'ns') {
       return limited(linesOf(body)).map((payload) => ({ format: FORMAT.object, payload }))
     case 'csv':
       return csvItems(body)
+    case 'cbor':
+      return recordItems(cborObject, body, cborElements(body, bodyBudget()))
+    case 'messagepack':
+      return recordItems(messagepackObject, body, messagePackElements(body, bodyBudget()))
     case 'senml-json':
       return [{ format: senmlJson.number, payload: body }]
     case 'senml-cbor':
@@ -203,6 +221,18 @@ function jsonItems(body) {
   if (!Array.isArray(value)) return [objectItem(text)]
   limited(value)
   return elementTexts(text).map(objectItem)
+}
+
+const bodyBudget = () => new Budget(ITEMS_MAX, VALUES_MAX)
+
+/**
+ * @param {import('./formats/types.js').Format} format  Of an item.
+ * @param {Buffer} body
+ * @param {Buffer[]} [elements]  Undefined where the body is one item.
+ * @returns {Item[]}
+ */
+function recordItems({ number }, body, elements = [body]) {
+  return elements.map((payload) => ({ format: number, payload }))
 }
 
 /** @param {Buffer} body */

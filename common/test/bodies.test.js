@@ -1,3 +1,5 @@
+import { encode as encodeMessagePack } from '@msgpack/msgpack'
+import { encode as encodeCbor } from 'cborg'
 import { bodyFormat, itemsOf, parseItem } from '../src/bodies.js'
 
 const T = Date.UTC(2026, 0, 1)
@@ -112,6 +114,10 @@ test('the format is told by the media type alone', () => {
   expect(bodyFormat('Application/JSON; charset=utf-8')).toBe('json')
   expect(bodyFormat('text/plain; charset=utf-8')).toBe('line')
   expect(bodyFormat('application/senml+json')).toBe('senml-json')
+  expect(bodyFormat('application/cbor')).toBe('cbor')
+  for (const type of ['msgpack', 'vnd.msgpack', 'x-msgpack']) {
+    expect(bodyFormat(`application/${type}`)).toBe('messagepack')
+  }
   expect([bodyFormat(undefined), bodyFormat('image/png')]).toEqual([undefined, undefined])
 })
 
@@ -150,4 +156,109 @@ describe('a body that takes long to read', () => {
     const payload = Buffer.from(JSON.stringify({ sensor: 's', m: ['x'.repeat(2 ** 20)] }))
     expect(() => parseItem({ format: 1, payload })).toThrow('more than 1048576 bytes')
   })
+})
+
+/** @param {unknown} tree */
+const toCbor = (tree) => Buffer.from(encodeCbor(tree, { mapSorter: () => 0 }))
+
+/** @param {unknown} tree */
+const toMessagePack = (tree) => Buffer.from(encodeMessagePack(tree))
+
+/** @param {string} hex */
+const bytes = (hex) => Buffer.from(hex.replaceAll(' ', ''), 'hex')
+
+describe.each(
+  /** @type {const} */ ([
+    ['cbor', toCbor],
+    ['messagepack', toMessagePack],
+  ]),
+)('a body of %s', (format, write) => {
+  const RECORDS = [
+    { sensor: 'kitchen', t: T, temperature: 21.5, open: true },
+    { sensor: 'hall', ts: '2026-01-01T00:00:00Z', values: { a: { b: 1 } } },
+    { sensor: 'hall', metric: 'm', v: 'on', kind: 'text' },
+    { m: 1 },
+    7,
+    [],
+    { sensor: 'a/b', m: 1 },
+    { sensor: 'odd', m: 1, n: [1, [2, { x: [] }]] },
+  ]
+
+  test('says what the same in JSON says, item by item', () => {
+    for (const record of RECORDS.filter((one) => !Array.isArray(one))) {
+      expect(decoded(format, write(record))).toEqual(decoded('json', JSON.stringify(record)))
+    }
+    expect(decoded(format, write(RECORDS))).toEqual(decoded('json', JSON.stringify(RECORDS)))
+    expect(decoded(format, write(RECORDS))).toHaveLength(RECORDS.length)
+    expect(decoded(format, write([]))).toEqual([])
+    const many = Array.from({ length: 300 }, (_, at) => ({ sensor: `s${at}`, v: 'x'.repeat(at) }))
+    expect(decoded(format, write(many))).toEqual(decoded('json', JSON.stringify(many)))
+  })
+
+  test('keeps the bytes of each item, and nothing else of the body', () => {
+    // Larger than the pool of small buffers, so that it has memory of its own.
+    const records = [...RECORDS, { sensor: 'large', m: 'x'.repeat(10_000) }]
+    const body = write(records)
+    const items = itemsOf(format, body)
+    expect(items.map(({ payload }) => payload)).toEqual(records.map(write))
+    for (const { payload } of items) expect(payload.buffer).not.toBe(body.buffer)
+  })
+
+  test('that ends too early or goes on is refused as a whole, or by its one item', () => {
+    const whole = write(RECORDS)
+    for (let length = 1; length < whole.length; length++) {
+      expect(() => itemsOf(format, whole.subarray(0, length))).toThrow('this is not')
+    }
+    const more = Buffer.concat([whole, write(1)])
+    expect(() => itemsOf(format, more)).toThrow('bytes follow its value')
+    expect(decoded(format, '')).toEqual(['the payload is empty'])
+    expect(decoded(format, write(RECORDS[0]).subarray(0, 9))).toEqual([
+      expect.stringContaining('this is not'),
+    ])
+  })
+
+  test('of too many items or values, or nested too deep, is refused as a whole', () => {
+    expect(itemsOf(format, write(Array(50_000).fill(1)))).toHaveLength(50_000)
+    expect(() => itemsOf(format, write(Array(50_001).fill(1)))).toThrow('more than 50000 items')
+    const values = [Array(499_998).fill(1)]
+    expect(itemsOf(format, write(values))).toHaveLength(1)
+    expect(() => itemsOf(format, write([[...values[0], 1, 1]]))).toThrow('more than 500000 values')
+    /** @type {unknown} */
+    let deep = 1
+    for (let level = 0; level < 32; level++) deep = [deep]
+    expect(() => itemsOf(format, write([deep]))).toThrow('nested too deep')
+  })
+})
+
+test.each([
+  // [{"sensor": "a", "m": 1}] without lengths, tagged as CBOR, and with texts in pieces.
+  ['9f bf 6673656e736f72 6161 616d 01 ff ff', [['a', ['m', undefined, 1]]]],
+  ['d9d9f7 81 a2 6673656e736f72 6161 616d 01', [['a', ['m', undefined, 1]]]],
+  ['81 d9d9f7 a2 6673656e736f72 6161 616d 01', [['a', ['m', undefined, 1]]]],
+  ['9f ff', []],
+  ['9f 9f ff 01 ff', [expect.stringContaining('object'), expect.stringContaining('object')]],
+  // A map with a key and no value is an item that is refused.
+  [
+    '82 bf 6161 ff a2 6673656e736f72 6161 616d 01',
+    [expect.any(String), ['a', ['m', undefined, 1]]],
+  ],
+])('CBOR of other spellings is taken apart: %s', (hex, said) => {
+  expect(decoded('cbor', bytes(hex))).toEqual(said)
+})
+
+test.each(['82 01 ff', 'ff', '9f', '81', '9f 81 ff ff', '9b ffffffffffffffff', '9c', '81 61 ff'])(
+  'what is no CBOR is refused, whole or as an item: %s',
+  (hex) => {
+    const said = () => {
+      const [first] = decoded('cbor', bytes(hex))
+      throw new Error(String(first))
+    }
+    expect(said).toThrow(/CBOR|UTF-8|break/)
+  },
+)
+
+test('an array of MessagePack that promises more than there is costs nothing', () => {
+  for (const head of ['dd ffffffff', 'dc ffff', '9f', 'dd ffffffff dd ffffffff']) {
+    expect(() => itemsOf('messagepack', bytes(head))).toThrow('it ends too early')
+  }
 })

@@ -3,9 +3,11 @@
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { encode as encodeMessagePack } from '@msgpack/msgpack'
 import { createRegistry } from '@sandglass/common/metrics'
 import { sensorId } from '@sandglass/common/sensor'
 import { parseTopics, Topics } from '@sandglass/common/topics'
+import { encode as encodeCbor } from 'cborg'
 import { carriesTime } from '../src/external/retained.js'
 import { buildHttp } from '../src/http/app.js'
 import { replay } from '../src/http/replay.js'
@@ -42,7 +44,7 @@ const diverted = ({ diversion, inFlight }, messages) =>
     return messages.every(({ isSettled }) => isSettled)
   })
 
-/** @param {ReturnType<typeof build>} ingest */
+/** @param {Omit<ReturnType<typeof build>, 'accept' | 'settle' | 'settled' | 'session'>} ingest */
 const replayAll = (ingest) =>
   replay(
     letters(ingest.storage).map(({ id }) => String(id)),
@@ -415,6 +417,49 @@ describe('by HTTP', () => {
     const same = await post('/v1/measurements', 'application/senml+cbor', cbor)
     expect(same.json()).toEqual({ received: 1, stored: 1, refused: [] })
     expect(stored(ingest.storage)[2]).toEqual([sensorId('d'), 'n', expect.any(Number), 7])
+  })
+
+  test('CBOR and MessagePack are taken apart as JSON is: stored, refused and replayed alike', async () => {
+    const items = [
+      { sensor: 'a', t: T, x: 1, y: [] },
+      { sensor: 'a', t: T, z: [] },
+      { sensor: 'b', t: T, x: 2 },
+      { x: 3 },
+    ]
+    const json = (await post('/v1/measurements', 'application/json', JSON.stringify(items))).json()
+    expect(json).toMatchObject({ received: 4, stored: 2, refused: [{ item: 1 }, { item: 3 }] })
+    const rows = stored(ingest.storage)
+    const reasons = letters(ingest.storage).map(({ reason }) => reason)
+    for (const [type, encode, number] of /** @type {const} */ ([
+      ['application/cbor', encodeCbor, 14],
+      ['application/msgpack', encodeMessagePack, 15],
+    ])) {
+      const before = letters(ingest.storage).length
+      const answer = await post('/v1/measurements', type, Buffer.from(encode(items)))
+      expect([answer.statusCode, answer.json()]).toEqual([400, json])
+      // The same rows: nothing is there twice.
+      expect(new Set(stored(ingest.storage).map(String))).toEqual(new Set(rows.map(String)))
+      const own = letters(ingest.storage).slice(before)
+      expect(own.map(({ reason }) => reason).sort()).toEqual([...reasons].sort())
+      expect(
+        own.map(({ format, payload }) => `${format} ${payload.toString('hex')}`).sort(),
+      ).toEqual(
+        [items[0], items[1], items[3]]
+          .map((item) => `${number} ${Buffer.from(encode(item)).toString('hex')}`)
+          .sort(),
+      )
+    }
+    // What was wrong still is.
+    const again = await replayAll(ingest)
+    expect([again.replayed, again.refused.map(({ reason }) => reason).sort()]).toEqual([
+      0,
+      [...reasons, ...reasons, ...reasons].sort(),
+    ])
+    const broken = await post('/v1/measurements', 'application/cbor', Buffer.from('8201', 'hex'))
+    expect([broken.statusCode, broken.json().type]).toEqual([
+      400,
+      'urn:sandglass:problem:invalid-body',
+    ])
   })
 
   test('a strange field of a line is told as InfluxDB tells it, and the others are stored', async () => {

@@ -4,7 +4,7 @@ import { TOPIC_FORMATS } from '@sandglass/common/formats/registry'
 import { writePayload } from '@sandglass/common/formats/sparkplug/write'
 import mqtt from 'mqtt'
 import { startStack, UNSPOOLED } from '../support/stack.js'
-import { getJson, scanMeasurements } from '../support/stored.js'
+import { readDeadLetters, scanMeasurements } from '../support/stored.js'
 
 const SEED = Number(process.env.SEED ?? Date.now() % 1_000_000)
 const T = 1_767_225_600_123
@@ -155,9 +155,9 @@ describe('a payload in any format', () => {
       expect.arrayContaining(toldOf(told.map((row) => [row.sensor_id, row.metric, row.told_unit]))),
     )
 
-    const { items: letters } = await getJson(`${stack.apiUrl}/v1/dead-letters?limit=1000`)
+    const letters = await readDeadLetters(stack.apiUrl)
     const reasons = new Map(
-      letters.map((/** @type {any} */ { topic, reason, format }) => [topic, { reason, format }]),
+      letters.map(({ topic, reason, format }) => [topic, /** @type {any} */ ({ reason, format })]),
     )
     let lost = 0
     for (const [topic, { refused, refused_fields: fields }] of said) {

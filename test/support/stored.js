@@ -95,3 +95,23 @@ export async function readMeasurements(apiUrl, sensor, parameters = {}) {
 function storedItem(id, { metric, t, seq = 0, v }) {
   return { sensorId: id, metric, timeMs: t, seq, value: v }
 }
+
+/**
+ * Every dead letter over REST, newest first.
+ *
+ * @param {string} apiUrl
+ * @returns {Promise<any[]>}
+ */
+export async function readDeadLetters(apiUrl) {
+  const items = []
+  /** @type {string | null} */
+  let cursor = null
+  for (let pages = 1; pages <= PAGES_MAX; pages++) {
+    const query = new URLSearchParams({ limit: '1000', ...(cursor !== null && { cursor }) })
+    const page = await getJson(`${apiUrl}/v1/dead-letters?${query}`)
+    items.push(...page.items)
+    if (page.next === null) return items
+    cursor = page.next
+  }
+  throw new Error(`the cursor of dead letters did not end in ${PAGES_MAX} pages`)
+}

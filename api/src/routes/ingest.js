@@ -131,8 +131,9 @@ const storeSchema = {
   description:
     'JSON: `{"sensor":"kitchen","t":1767225600000,"temperature":21.5}`, or an array of these; ' +
     'NDJSON: one a line; CSV: columns `sensor`, `t` and one a metric, or `sensor`, `metric`, `t`, ' +
-    '`v` and `kind`; text: InfluxDB line protocol; SenML: a pack, which is one item. Each is stored or refused by itself; refused ' +
-    'ones are dead letters, and make it 400. A field that is no measurement is lost alone.',
+    '`v` and `kind`; text: InfluxDB line protocol; CBOR and MessagePack: what JSON takes; SenML: a ' +
+    'pack, which is one item. Each is stored or refused by itself; refused ones are dead letters, ' +
+    'and make it 400. A field that is no measurement is lost alone.',
   querystring: {
     type: 'object',
     properties: { precision, retention, decoder: decoderName },

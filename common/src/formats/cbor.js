@@ -4,7 +4,7 @@
  */
 
 import { readCbor } from './encoding/cbor.js'
-import { decodeValue } from './json.js'
+import { decodeRecord, decodeValue } from './json.js'
 
 /** @type {import('./types.js').Format} */
 export const cbor = {
@@ -12,4 +12,13 @@ export const cbor = {
   number: 12,
   help: 'CBOR (RFC 8949), of the same shapes as json',
   decode: ({ metric }, payload) => decodeValue(metric, readCbor(payload)),
+}
+
+/** @type {import('./types.js').Format} */
+export const cborObject = {
+  name: 'cbor-object',
+  number: 14,
+  help: 'CBOR: one object of metrics, of the same shapes as json-object',
+  namesSensor: true,
+  decode: ({ sensor }, payload) => decodeRecord(readCbor(payload), sensor),
 }

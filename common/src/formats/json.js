@@ -85,14 +85,14 @@ export function decodeValue(metric, body) {
 }
 
 /**
- * What an object says that names its sensor itself.
+ * What an object says that names its sensor itself: of JSON, CBOR or MessagePack.
  *
  * @param {unknown} record  As `parseJson` gives it.
  * @param {string} [sensorOfTopic]  Where the object names none.
  * @returns {DecodedPayload & { sensor: string }}  With at least one measurement.
  * @throws {PayloadError}
  */
-function decodeRecord(record, sensorOfTopic) {
+export function decodeRecord(record, sensorOfTopic) {
   if (typeof record !== 'object' || record === null || Array.isArray(record)) {
     throw new PayloadError('value', 'this is not an object such as {"sensor": "a", "metric": 1}')
   }

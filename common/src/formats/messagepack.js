@@ -4,7 +4,7 @@
  */
 
 import { readMessagePack } from './encoding/messagepack.js'
-import { decodeValue } from './json.js'
+import { decodeRecord, decodeValue } from './json.js'
 
 /** @type {import('./types.js').Format} */
 export const messagepack = {
@@ -12,4 +12,13 @@ export const messagepack = {
   number: 13,
   help: 'MessagePack, of the same shapes as json',
   decode: ({ metric }, payload) => decodeValue(metric, readMessagePack(payload)),
+}
+
+/** @type {import('./types.js').Format} */
+export const messagepackObject = {
+  name: 'messagepack-object',
+  number: 15,
+  help: 'MessagePack: one object of metrics, of the same shapes as json-object',
+  namesSensor: true,
+  decode: ({ sensor }, payload) => decodeRecord(readMessagePack(payload), sensor),
 }

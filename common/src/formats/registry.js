@@ -7,13 +7,13 @@
 import { isInt64, KIND } from '../measurement.js'
 import { isUnit, UNIT_RULE } from '../metadata.js'
 import { checkMetric, checkSensor, checkText, PayloadError, shown } from '../payload.js'
-import { cbor } from './cbor.js'
+import { cbor, cborObject } from './cbor.js'
 import { esphome } from './esphome.js'
 import { expression } from './expression.js'
 import { emptyPayload, refuse, requireAll, requireSome } from './fields.js'
 import { json, jsonObject } from './json.js'
 import { line } from './line.js'
-import { messagepack } from './messagepack.js'
+import { messagepack, messagepackObject } from './messagepack.js'
 import { senmlCbor } from './senml-cbor.js'
 import { senmlJson } from './senml-json.js'
 import { shelly } from './shelly.js'
@@ -30,7 +30,8 @@ import { zigbee2mqtt } from './zigbee2mqtt.js'
 
 /** Each is added here, and nowhere else. @type {readonly Format[]} */
 export const FORMATS = Object.freeze([
-  ...[json, jsonObject, line, senmlJson, senmlCbor, cbor, messagepack],
+  ...[json, jsonObject, line, senmlJson, senmlCbor],
+  ...[cbor, cborObject, messagepack, messagepackObject],
   ...[zigbee2mqtt, tasmota, shelly, theThingsStack, esphome, statestream],
   sparkplugB,
   expression,

@@ -3,11 +3,11 @@
 import { describe, expect, test } from '@jest/globals'
 import { encode as encodeMessagePack } from '@msgpack/msgpack'
 import { encode as encodeCbor, Tagged } from 'cborg'
-import { cbor } from '../../src/formats/cbor.js'
+import { cbor, cborObject } from '../../src/formats/cbor.js'
 import { readCbor } from '../../src/formats/encoding/cbor.js'
 import { readMessagePack } from '../../src/formats/encoding/messagepack.js'
 import { json } from '../../src/formats/json.js'
-import { messagepack } from '../../src/formats/messagepack.js'
+import { messagepack, messagepackObject } from '../../src/formats/messagepack.js'
 import { KIND } from '../../src/measurement.js'
 import { fuzz } from './fuzz.js'
 
@@ -238,4 +238,15 @@ for (const [format, write] of /** @type {const} */ ([
   [messagepack, toMessagePack],
 ])) {
   fuzz(format, { places: PLACES, examples: TREES.map(write), trees: TREES, encode: lenient(write) })
+}
+
+const NAMED = BODIES.filter((body) => !Array.isArray(body)).map((body) => ({
+  sensor: 'a',
+  ...body,
+}))
+for (const [format, write] of /** @type {const} */ ([
+  [cborObject, toCbor],
+  [messagepackObject, toMessagePack],
+])) {
+  fuzz(format, { places: PLACES, examples: NAMED.map(write), trees: NAMED, encode: lenient(write) })
 }

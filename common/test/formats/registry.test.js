@@ -35,6 +35,7 @@ describe('the registry of formats', () => {
     const stored = Object.fromEntries(FORMATS.map(({ name, number }) => [name, number]))
     expect(stored).toMatchObject({ json: 0, 'json-object': 1, 'line-protocol': 2 })
     expect(stored).toMatchObject({ 'senml-json': 10, 'senml-cbor': 11, cbor: 12, messagepack: 13 })
+    expect(stored).toMatchObject({ 'cbor-object': 14, 'messagepack-object': 15 })
     expect(stored).toMatchObject({ zigbee2mqtt: 20, tasmota: 21, shelly: 22 })
     expect(stored).toMatchObject({ 'the-things-stack': 23, esphome: 24, statestream: 25 })
     expect(stored).toMatchObject({ 'sparkplug-b': 30 })

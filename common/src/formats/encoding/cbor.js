@@ -37,10 +37,23 @@ const ISO_MS_MIN = -62_167_219_200_000
  */
 export function readCbor(payload) {
   if (payload.length === 0) throw new PayloadError('value', 'the payload is empty')
-  try {
-    const options = { allowBigInt: true, allowIndefinite: true, retainStringBytes: true }
-    const tokenizer = new BoundedTokenizer(payload, options)
+  return reading(() => {
+    const tokenizer = new BoundedTokenizer(payload, OPTIONS)
     return treeOf(decode(payload, { useMaps: true, tags: TAGS, tokenizer }))
+  })
+}
+
+const OPTIONS = { allowBigInt: true, allowIndefinite: true, retainStringBytes: true }
+
+/**
+ * @template T
+ * @param {() => T} read
+ * @returns {T}
+ * @throws {PayloadError}
+ */
+function reading(read) {
+  try {
+    return read()
   } catch (error) {
     if (error instanceof PayloadError) throw error
     // By the library, of bytes that are no CBOR.
@@ -49,17 +62,68 @@ export function readCbor(payload) {
   }
 }
 
+/** Tag 55799: what follows is CBOR. It means nothing else. */
+const SELF_DESCRIBED = Buffer.from('d9d9f7', 'hex')
+
+/** An array has one of these heads. */
+const [ARRAY_MIN, ARRAY_MAX] = [0x80, 0x9f]
+
+/**
+ * The bytes of each element of an array, as they stand. An element whose bytes have an end is not
+ * looked at further: whoever reads it finds what is wrong with it.
+ *
+ * @param {Buffer} bytes
+ * @param {import('./elements.js').Budget} budget
+ * @returns {Buffer[] | undefined}  Undefined where the bytes are no array.
+ * @throws {PayloadError}
+ */
+export function cborElements(bytes, budget) {
+  const isTagged = bytes.subarray(0, SELF_DESCRIBED.length).equals(SELF_DESCRIBED)
+  const array = isTagged ? bytes.subarray(SELF_DESCRIBED.length) : bytes
+  if (!(array[0] >= ARRAY_MIN && array[0] <= ARRAY_MAX)) return undefined
+  return reading(() => {
+    const tokenizer = new BoundedTokenizer(array, OPTIONS)
+    tokenizer.next()
+    /** @type {Buffer[]} */
+    const elements = []
+    let from = tokenizer.pos()
+    while (tokenizer.depth > 0) {
+      if (tokenizer.done()) throw new PayloadError('value', 'this is not CBOR: it ends too early')
+      tokenizer.next()
+      budget.takeValue()
+      // The break that ends an array is no element.
+      if (tokenizer.depth > 1 || (tokenizer.depth === 0 && tokenizer.isAtBreak)) continue
+      const to = tokenizer.pos()
+      budget.takeElement()
+      elements.push(Buffer.from(array.subarray(from, to)))
+      from = to
+    }
+    if (!tokenizer.done())
+      throw new PayloadError('value', 'this is not CBOR: bytes follow its value')
+    return elements
+  })
+}
+
 /** What the library does not see to: depth, and whether texts are UTF-8. */
 class BoundedTokenizer extends Tokenizer {
   /** For each open level: how many values still belong to it. @type {number[]} */
   #open = []
 
+  /** Whether the last token was the break that ends an array or a map. */
+  isAtBreak = false
+
+  /** How many arrays, maps and tags are open. */
+  get depth() {
+    return this.#open.length
+  }
+
   /** @override */
   next() {
     const token = super.next()
     const { type, value } = token
-    if (Type.equals(type, Type.break)) {
-      this.#open.pop()
+    this.isAtBreak = Type.equals(type, Type.break)
+    if (this.isAtBreak) {
+      if (this.#open.pop() !== Infinity) throw new PayloadError('value', 'it has a break too many')
       this.#close()
       return token
     }

@@ -31,16 +31,55 @@ export function readMessagePack(payload) {
   return value
 }
 
+/**
+ * The bytes of each element of an array, as they stand.
+ *
+ * @param {Buffer} bytes
+ * @param {import('./elements.js').Budget} budget
+ * @returns {Buffer[] | undefined}  Undefined where the bytes are no array.
+ * @throws {PayloadError}
+ */
+export function messagePackElements(bytes, budget) {
+  const reader = new Reader(bytes, budget)
+  const count = reader.arrayHead()
+  if (count === undefined) return undefined
+  /** @type {Buffer[]} */
+  const elements = []
+  while (elements.length < count) {
+    const from = reader.at
+    reader.value(1)
+    budget.takeElement()
+    elements.push(Buffer.from(bytes.subarray(from, reader.at)))
+  }
+  if (!reader.isAtEnd) throw fault('bytes follow its value')
+  return elements
+}
+
 /** @param {string} what */
 const fault = (what) => new PayloadError('value', `this is not MessagePack: ${what}`)
 
 class Reader {
   #bytes
+  #budget
   #at = 0
 
-  /** @param {Buffer} bytes */
-  constructor(bytes) {
+  /** @param {Buffer} bytes  @param {import('./elements.js').Budget} [budget] */
+  constructor(bytes, budget) {
     this.#bytes = bytes
+    this.#budget = budget
+  }
+
+  get at() {
+    return this.#at
+  }
+
+  /** How many elements follow; undefined, and nothing is read, where there is no array. */
+  arrayHead() {
+    const head = this.#bytes[0]
+    if (head >= 0x90 && head < 0xa0) return this.#uint(1) & 0x0f
+    if (head !== 0xdc && head !== 0xdd) return undefined
+    this.#skip(1)
+    return this.#uint(head === 0xdc ? 2 : 4)
   }
 
   get isAtEnd() {
@@ -49,6 +88,7 @@ class Reader {
 
   /** @param {number} level  @returns {unknown} */
   value(level) {
+    this.#budget?.takeValue()
     const head = this.#uint(1)
     if (head < 0x80) return head
     if (head >= 0xe0) return head - 0x100
