@@ -107,7 +107,7 @@ test('alerts are paged newest first, filtered, acknowledged and silenced', async
   for (let n = 0; n < 700; n++) {
     // Some in one millisecond, most over a hundred days.
     const firedMs = now - Math.floor(n / 3) * 40_000_000
-    const subject = { ruleId: 'r', sensorId: sensorId(`s${n % 2}`), metric: `m${n}` }
+    const subject = { ruleId: 'r', sensorId: sensorId(`s${n % 3}`), metric: `m${n}` }
     store.alertRows.push({
       ...subject,
       id: alertId(subject, firedMs),
@@ -133,6 +133,10 @@ test('alerts are paged newest first, filtered, acknowledged and silenced', async
       '&sensor=s1&state=resolved',
       byTime.filter((one) => one.sensorId === sensorId('s1') && one.resolvedMs !== null),
     ],
+    [
+      '&sensor=s1&sensor=s2',
+      byTime.filter((one) => ['s1', 's2'].map(sensorId).includes(one.sensorId)),
+    ],
     [`&from=${middleMs}`, byTime.filter(({ firedMs }) => firedMs >= middleMs)],
     [`&to=${middleMs}`, byTime.filter(({ firedMs }) => firedMs < middleMs)],
     [
@@ -153,6 +157,9 @@ test('alerts are paged newest first, filtered, acknowledged and silenced', async
   const { body } = await send('GET', '/v1/alerts?limit=1')
   const foreign = await send('GET', `/v1/alerts?limit=1&state=firing&cursor=${body.next}`)
   expect([foreign.status, foreign.body.parameter]).toEqual([400, 'cursor'])
+  const some = await send('GET', '/v1/alerts?limit=1&sensor=s1&sensor=s2')
+  const other = await send('GET', `/v1/alerts?limit=1&sensor=s1&cursor=${some.body.next}`)
+  expect([other.status, other.body.parameter]).toEqual([400, 'cursor'])
 
   // Of a few days no others are read.
   store.alertDays.length = 0

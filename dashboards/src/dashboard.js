@@ -20,6 +20,7 @@ const TAG = 'sandglass'
  * @property {string} description  The question that it answers.
  * @property {Record<string, Builder[]>} sections  Panels by the title of their row.
  * @property {Builder[]} [variables]  What a reader can choose; default: the Prometheus.
+ * @property {Builder[]} [annotations]  What is marked on its charts.
  * @property {string} [from]  How far back it looks at first.
  */
 
@@ -28,10 +29,11 @@ const TAG = 'sandglass'
  *
  * @param {Description} description
  */
-export function buildDashboard({ uid, title, description, sections, variables, from = '30m' }) {
+export function buildDashboard(description) {
+  const { uid, title, sections, variables, annotations = [], from = '30m' } = description
   const builder = new DashboardBuilder(title)
     .uid(uid)
-    .description(description)
+    .description(description.description)
     .tags([TAG])
     .refresh('10s')
     .time({ from: `now-${from}`, to: 'now' })
@@ -44,6 +46,7 @@ export function buildDashboard({ uid, title, description, sections, variables, f
         .keepTime(true),
     )
   for (const variable of variables ?? [prometheus()]) builder.withVariable(variable)
+  for (const annotation of annotations) builder.annotation(annotation)
   for (const [heading, panels] of Object.entries(sections)) {
     builder.withRow(row(heading))
     for (const panel of panels) builder.withPanel(panel)

@@ -3,7 +3,9 @@
  * measured, beside what the services say of themselves.
  */
 
+import { VisibilityMode } from '@grafana/grafana-foundation-sdk/common'
 import {
+  AnnotationQueryBuilder,
   QueryVariableBuilder,
   VariableRefresh,
   VariableSort,
@@ -27,33 +29,48 @@ const DATA_SOURCE = { type: 'yesoreyeram-infinity-datasource', uid: 'sandglass-a
 
 /**
  * @typedef {object} Question
- * @property {string} path  Below the api's address.
+ * @property {string} path  Below the api's address; a query in it is as Grafana fills it in.
  * @property {Record<string, string>} [parameters]  Of the query; the data source encodes them.
+ * @property {Record<string, string>} [body]  Makes it a POST: members by the JSON of their values,
+ *   in which Grafana fills in what was chosen.
+ * @property {string} [rows]  Makes rows of the answer, in jq; default: what is in `items`.
  * @property {Column[]} columns
  */
 
 /** @typedef {{ title: string, description: string, unit: string, width: number }} Frame */
 
+/** @param {Record<string, string> | undefined} body */
+const options = (body) =>
+  body === undefined
+    ? { method: 'GET', data: '' }
+    : {
+        method: 'POST',
+        body_type: 'raw',
+        body_content_type: 'application/json',
+        data: `{${Object.entries(body)
+          .map(([key, json]) => `"${key}": ${json}`)
+          .join(', ')}}`,
+      }
+
 /**
- * A question as Infinity takes it. Its backend parses the answer, whose items are below `items`.
+ * A question as Infinity takes it. Its backend parses the answer.
  *
  * @param {Question} question
  * @param {'timeseries' | 'table'} format
  */
-const ask = ({ path, parameters = {}, columns }, format) => ({
+const ask = ({ path, parameters = {}, body, rows, columns }, format) => ({
   refId: 'A',
   datasource: DATA_SOURCE,
   type: 'json',
   source: 'url',
-  parser: 'backend',
+  parser: rows === undefined ? 'backend' : 'jq-backend',
   format,
   url: path,
   url_options: {
-    method: 'GET',
-    data: '',
+    ...options(body),
     params: Object.entries(parameters).map(([key, value]) => ({ key, value })),
   },
-  root_selector: 'items',
+  root_selector: rows ?? 'items',
   columns,
   filters: [],
 })
@@ -63,15 +80,26 @@ const target = (question, format) => ({
   build: () => /** @type {any} */ (ask(question, format)),
 })
 
-/** Lines of what was measured. @param {Frame & Question} panel */
-export const measuredLines = ({ title, description, unit, width, ...question }) =>
+/**
+ * Lines of what was measured, in a chart for each value of a variable. Rows are a time, what names
+ * the line, and a number, and lie by their times: of others the data source makes no lines.
+ *
+ * @param {Frame & Question & { each: string, label: string }} panel  `label` is the column that
+ *   names a line.
+ */
+export const measuredLines = ({ title, description, unit, width, each, label, ...question }) =>
   new TimeseriesBuilder()
     .title(title)
     .description(description)
     .unit(unit)
+    .displayName(`\${__field.labels.${label}}`)
     .fillOpacity(8)
+    .showPoints(VisibilityMode.Auto)
     .legend(legend())
     .datasource(DATA_SOURCE)
+    .repeat(each)
+    .repeatDirection('h')
+    .maxPerRow(2)
     .span(width)
     .height(12)
     .withTarget(target(question, 'timeseries'))
@@ -95,8 +123,21 @@ export const measuredTable = ({ title, description, unit, width, ...question }) 
     })
 
 /**
- * A choice of what the api lists. The columns `__text` and `__value` are what is shown and what it
- * stands for.
+ * Marks on all charts: from a time to another, each with a title and a text.
+ *
+ * @param {{ name: string, color: string } & Question} marks
+ */
+export const marks = ({ name, color, ...question }) =>
+  new AnnotationQueryBuilder()
+    .name(name)
+    .datasource(DATA_SOURCE)
+    .enable(true)
+    .iconColor(color)
+    .target(target(question, 'table'))
+
+/**
+ * A choice of what the api lists; several can be chosen. The columns `__text` and `__value` are
+ * what is shown and what it stands for.
  *
  * @param {{ name: string, label: string } & Question} choice
  */
@@ -109,5 +150,6 @@ export const choice = ({ name, label, ...question }) =>
       query: '',
       infinityQuery: { ...ask(question, 'table'), refId: 'variable' },
     })
+    .multi(true)
     .refresh(VariableRefresh.OnTimeRangeChanged)
     .sort(VariableSort.AlphabeticalAsc)

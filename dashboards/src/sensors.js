@@ -1,17 +1,29 @@
-/** What sensors measure: one series over time, and the newest values. Asked of our REST API. */
+/** What sensors measure: the chosen series over time, their alerts, and the newest values. */
 
-import { TextBoxVariableBuilder } from '@grafana/grafana-foundation-sdk/dashboard'
+import {
+  CustomVariableBuilder,
+  TextBoxVariableBuilder,
+} from '@grafana/grafana-foundation-sdk/dashboard'
 import { buildDashboard } from './dashboard.js'
-import { choice, measuredLines, measuredTable } from './infinity.js'
+import { choice, marks, measuredLines, measuredTable } from './infinity.js'
 
 /** The most sensors that the api lists in one page; a part of the name narrows them down. */
 const SENSORS_MAX = '1000'
 
-/** Points of a line: about one a pixel. The api chooses the resolution that gives so many. */
-const POINTS = '800'
+/** Points of a line, about one for two pixels: the api chooses a resolution that gives so many. */
+const POINTS = '400'
+
+/** Alerts of the sensors chosen, newest first. */
+const ALERTS_MAX = '200'
 
 /** A variable of the dashboard, as Grafana finds it in texts. @param {string} name */
 const the = (name) => `\${${name}}`
+
+/** What was chosen, as members of a list in JSON. @param {string} name */
+const listed = (name) => `[\${${name}:doublequote}]`
+
+/** What was chosen, as a parameter given several times. @param {string} name */
+const repeated = (name) => `\${${name}:customqueryparam:${name}}`
 
 const number = /** @type {const} */ ('number')
 const string = /** @type {const} */ ('string')
@@ -21,7 +33,7 @@ const variables = [
   new TextBoxVariableBuilder('part').label('Part of the name').defaultValue(''),
   choice({
     name: 'sensor',
-    label: 'Sensor',
+    label: 'Sensors',
     path: '/v1/sensors',
     parameters: { q: the('part'), limit: SENSORS_MAX },
     columns: [
@@ -31,116 +43,121 @@ const variables = [
   }),
   choice({
     name: 'metric',
-    label: 'Metric',
-    path: `/v1/sensors/${the('sensor')}/latest`,
+    label: 'Metrics',
+    path: '/v1/latest',
+    parameters: { q: the('part'), limit: SENSORS_MAX },
     columns: [
       { selector: 'metric', text: '__text', type: string },
       { selector: 'metric', text: '__value', type: string },
     ],
   }),
-  choice({
-    name: 'unit',
-    label: 'Unit',
-    path: `/v1/sensors/${the('sensor')}/latest`,
-    parameters: { metric: the('metric') },
+  new CustomVariableBuilder('of')
+    .label('Each point is the')
+    .values(
+      'average : avg, least : min, greatest : max, last : last, median : p50, p99 : p99, count : count',
+    )
+    .current({ text: 'average', value: 'avg' }),
+]
+
+/** A row for each point of each series, by time, which carries the sensor's name and the unit. */
+const LINES = `[.groups[]
+  | {series: (.name + (if .symbol then " [" + .symbol + "]" else "" end)), window: .items[]}
+  | {t: .window.t, series, value: (.window | del(.t) | .[])}]
+  | sort_by(.t)`
+
+const series = [
+  measuredLines({
+    title: the('metric'),
+    description: 'A line for each sensor, with its unit. Windows are as long as fits the chart.',
+    unit: 'short',
+    width: 24,
+    each: 'metric',
+    label: 'series',
+    path: '/v1/query',
+    body: {
+      sensors: listed('sensor'),
+      metrics: listed('metric'),
+      from: the('__from'),
+      to: the('__to'),
+      points: POINTS,
+      agg: `"${the('of')}"`,
+    },
+    rows: LINES,
     columns: [
-      { selector: 'symbol', text: '__text', type: string },
-      { selector: 'symbol', text: '__value', type: string },
+      { selector: 't', text: 'time', type: time },
+      { selector: 'series', text: 'series', type: string },
+      { selector: 'value', text: 'value', type: number },
     ],
   }),
 ]
 
-/**
- * Lines of the chosen series, summed up in windows.
- *
- * @param {{ title: string, description: string, width: number }} frame
- * @param {Record<string, string>} aggregates  As the api calls them, by legend.
- */
-const lines = (frame, aggregates) =>
-  measuredLines({
-    ...frame,
-    unit: 'short',
-    path: `/v1/sensors/${the('sensor')}/series`,
-    parameters: {
-      metric: the('metric'),
-      from: the('__from'),
-      to: the('__to'),
-      points: POINTS,
-      agg: Object.values(aggregates).join(),
-    },
-    columns: [
-      { selector: 't', text: 'time', type: time },
-      ...Object.entries(aggregates).map(([text, selector]) => ({ selector, text, type: number })),
-    ],
-  })
-
-const series = [
-  lines(
-    {
-      title: `${the('metric')} of ${the('sensor:text')} [${the('unit')}]`,
-      description: 'Average, least and greatest of each window, which is as long as fits the page.',
-      width: 24,
-    },
-    { average: 'avg', least: 'min', greatest: 'max' },
-  ),
-  lines(
-    {
-      title: `Percentiles [${the('unit')}]`,
-      description:
-        'Half of the values of a window are below p50, all but one in a hundred below p99.',
-      width: 12,
-    },
-    { p50: 'p50', p99: 'p99' },
-  ),
-  lines(
-    {
-      title: 'Measurements',
-      description: 'How many there are in each window: where it falls, some are missing.',
-      width: 12,
-    },
-    { count: 'count' },
-  ),
-]
-
 const newest = [
   measuredTable({
-    title: `Newest values of ${the('sensor:text')}`,
-    description: 'Of each metric: when it was measured, and when it arrived.',
+    title: 'Newest values',
+    description: 'Of all sensors with that part in their names.',
     unit: 'none',
     width: 12,
-    path: `/v1/sensors/${the('sensor')}/latest`,
+    path: `/v1/latest?${repeated('metric')}`,
+    parameters: { q: the('part'), limit: SENSORS_MAX },
     columns: [
+      { selector: 'sensor', text: 'sensor', type: string },
       { selector: 'metric', text: 'metric', type: string },
       { selector: 'v', text: 'value', type: string },
       { selector: 'symbol', text: 'unit', type: string },
-      { selector: 'label', text: 'label', type: string },
       { selector: 't', text: 'measured', type: time },
       { selector: 'received', text: 'received', type: time },
     ],
   }),
   measuredTable({
-    title: `${the('metric')} of all sensors`,
-    description: 'The newest value of each; the part of the name does not narrow these down.',
+    title: 'Alerts',
+    description: 'Of the sensors chosen, the newest first, at any time.',
     unit: 'none',
     width: 12,
-    path: '/v1/latest',
-    parameters: { metric: the('metric'), limit: SENSORS_MAX },
+    path: `/v1/alerts?${repeated('sensor')}`,
+    parameters: { limit: ALERTS_MAX },
+    rows: '[.items[] | {state, severity: .rule.severity, sensor: .sensor.name, text, fired, resolved}]',
     columns: [
+      { selector: 'state', text: 'state', type: string },
+      { selector: 'severity', text: 'severity', type: string },
       { selector: 'sensor', text: 'sensor', type: string },
-      { selector: 'v', text: 'value', type: string },
-      { selector: 'symbol', text: 'unit', type: string },
-      { selector: 't', text: 'measured', type: time },
+      { selector: 'text', text: 'what', type: string },
+      { selector: 'fired', text: 'since', type: time },
+      { selector: 'resolved', text: 'until', type: time },
     ],
   }),
 ]
+
+/** An alert is marked from its beginning to its end; one that fires, to now. */
+const alerts = marks({
+  name: 'Alerts',
+  color: 'red',
+  path: `/v1/alerts?${repeated('sensor')}`,
+  parameters: { to: the('__to'), limit: ALERTS_MAX },
+  rows: `[.items[] | {
+    time: .fired,
+    timeEnd: (.resolved // (now * 1000 | floor)),
+    title: (.rule.name + ": " + .sensor.name),
+    text,
+    tags: ([.state, .rule.severity] | join(","))
+  }]`,
+  columns: [
+    { selector: 'time', text: 'time', type: time },
+    { selector: 'timeEnd', text: 'timeEnd', type: time },
+    { selector: 'title', text: 'title', type: string },
+    { selector: 'text', text: 'text', type: string },
+    { selector: 'tags', text: 'tags', type: string },
+  ],
+})
 
 /** The dashboard as Grafana takes it. */
 export const buildSensors = () =>
   buildDashboard({
     uid: 'sandglass-sensors',
     title: 'Sandglass: sensors',
-    description: 'What sensors measure: one series over time, and the newest values.',
+    description:
+      'What sensors measure: several over time, with their alerts, and the newest values.',
     sections: { 'Over time': series, Newest: newest },
     variables,
+    annotations: [alerts],
     from: '3h',
   })

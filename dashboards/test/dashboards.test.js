@@ -12,7 +12,9 @@ import { buildDashboards } from '../src/dashboards.js'
  * @property {string} [legendFormat]
  * @property {string} [url]
  * @property {string} [root_selector]
- * @property {{ params: { key: string, value: string }[] }} [url_options]
+ * @property {string} [parser]
+ * @property {{ method: string, data: string, params: { key: string, value: string }[] }}
+ *   [url_options]
  * @property {{ selector: string, text: string, type: string }[]} [columns]
  *
  * @typedef {object} Link
@@ -46,6 +48,7 @@ import { buildDashboards } from '../src/dashboards.js'
  * @property {string[]} tags
  * @property {Link[]} links
  * @property {{ list: Variable[] }} templating
+ * @property {{ list: { name: string, enable: boolean, target: Query }[] }} annotations
  * @property {Panel[]} panels
  */
 
@@ -82,6 +85,8 @@ describe.each(dashboards)('the dashboard $title', (dashboard) => {
   const all = dashboard.panels
   const panels = all.filter(({ type }) => type !== 'row')
   const names = templating.list.map(({ name }) => name)
+  // Grafana's own are of its own data source.
+  const marks = (dashboard.annotations?.list ?? []).filter(({ target }) => target?.columns)
 
   test('has a version, a name of its own, and the question that it answers', () => {
     expect(schemaVersion).toBe(SCHEMA_VERSION)
@@ -171,10 +176,14 @@ describe.each(dashboards)('the dashboard $title', (dashboard) => {
     const questions = [
       ...panels.flatMap(({ targets }) => targets),
       ...templating.list.flatMap(({ query }) => query?.infinityQuery ?? []),
+      ...marks.map(({ target }) => target),
     ].filter(({ datasource }) => datasource.uid === 'sandglass-api')
-    for (const { url, root_selector, columns, url_options } of questions) {
-      expect(url).toMatch(/^\/v1\/[a-z/${}]+$/)
-      expect(root_selector).toBe('items')
+    for (const { url, root_selector, parser, columns, url_options } of questions) {
+      expect(url).toMatch(/^\/v1\/[a-z]+(\?\$\{(\w+):customqueryparam:\2\})?$/)
+      // Infinity fills nothing in where the rows are made by jq.
+      if (parser === 'backend') expect(root_selector).toBe('items')
+      else expect([parser, root_selector]).toEqual(['jq-backend', expect.not.stringContaining('$')])
+      expect(url_options.method).toBe(url_options.data === '' ? 'GET' : 'POST')
       const texts = columns.map((/** @type {{ text: string }} */ { text }) => text)
       expect(new Set(texts).size).toBe(texts.length)
       for (const { key, value } of url_options.params) expect(key && value).toBeTruthy()

@@ -24,15 +24,23 @@ const START_MS_MAX = 90_000
  * @typedef {{ expr?: string, legendFormat: string } & Question} Target
  * @typedef {{ title: string, targets?: Target[] }} Panel
  * @typedef {{ name: string, query: { infinityQuery?: Question } }} Variable
- * @typedef {{ title: string, panels: Panel[], templating: { list: Variable[] } }} Dashboard
+ * @typedef {{ list: { name: string, target: Target }[] }} Annotations
+ * @typedef {{ title: string, panels: Panel[], templating: { list: Variable[] },
+ *   annotations?: Annotations }} Dashboard
  */
 
 /** @type {Dashboard[]} */
 const dashboards = readdirSync(DASHBOARDS).map((name) =>
   JSON.parse(readFileSync(join(DASHBOARDS, name), 'utf8')),
 )
-const targets = dashboards.flatMap(({ title: dashboard, panels }) =>
-  panels.flatMap(({ title: panel, targets: all = [] }) =>
+const targets = dashboards.flatMap(({ title: dashboard, panels, annotations }) =>
+  [
+    ...panels,
+    // Grafana's own mark what was written down in Grafana.
+    ...(annotations?.list ?? []).flatMap(({ name: title, target }) =>
+      target?.columns ? [{ title, targets: [target] }] : [],
+    ),
+  ].flatMap(({ title: panel, targets: all = [] }) =>
     all.map((target) => ({ name: `${dashboard}, ${panel}`, target })),
   ),
 )
@@ -56,7 +64,7 @@ const choices = dashboards.flatMap(({ templating }) =>
   ),
 )
 
-describeWith(missingPrograms(['prometheus']), 'dashboards of a platform in use', () => {
+describeWith(missingPrograms(['jq', 'prometheus']), 'dashboards of a platform in use', () => {
   /** @type {import('../support/stack.js').Stack} */
   let stack
   const prometheus = new Prometheus()
@@ -110,18 +118,36 @@ describeWith(missingPrograms(['prometheus']), 'dashboards of a platform in use',
 
   describe('of sensors', () => {
     const nowMs = Date.now()
-    /** @type {Record<string, string>} */
-    const variables = { part: '', __from: `${nowMs - 3_600_000}`, __to: `${nowMs + 3_600_000}` }
+    /** @type {import('../support/infinity.js').Variables} */
+    const variables = {
+      part: 'climate',
+      of: 'p50',
+      __from: `${nowMs - 3_600_000}`,
+      __to: `${nowMs + 3_600_000}`,
+    }
 
-    test('every choice has something to choose, which the next one is asked with', async () => {
-      expect(choices.map(({ name }) => name)).toEqual(['sensor', 'metric', 'unit'])
+    /** What is read of what was chosen, by variable. @type {Map<string, string[]>} */
+    const chosen = new Map()
+
+    beforeAll(async () => {
+      const headers = { 'content-type': 'application/json' }
+      const always = { kind: 'threshold', metric: 'temperature', above: -1_000, for_s: 0 }
+      const body = JSON.stringify({ name: 'warm', ...always, receivers: [] })
+      const made = await fetch(`${stack.apiUrl}/v1/rules`, { method: 'POST', headers, body })
+      expect(made.status).toBe(201)
+    })
+
+    test('every choice has several things to choose, with which the api is asked', async () => {
+      expect(choices.map(({ name }) => name)).toEqual(['sensor', 'metric'])
       for (const { name, question } of choices) {
-        const [row] = await until(`something to choose of ${name}`, async () => {
+        const rows = await until(`something to choose of ${name}`, async () => {
           const found = await askApi(stack.apiUrl, question, variables)
-          return found.length > 0 && found[0].__text !== undefined && found
+          return new Set(found.map(({ __text }) => __text)).size > 1 && found
         })
-        expect(row.__text).toEqual(expect.any(String))
-        variables[name] = String(row.__value)
+        expect(rows.map(({ __text }) => typeof __text)).not.toContain('undefined')
+        const texts = new Map(rows.map(({ __value, __text }) => [String(__value), String(__text)]))
+        variables[name] = [...texts.keys()].slice(0, 2)
+        chosen.set(name, [...texts.values()].slice(0, 2))
       }
     })
 
@@ -133,17 +159,40 @@ describeWith(missingPrograms(['prometheus']), 'dashboards of a platform in use',
           return found.length > 0 && found
         })
         for (const { text, type, selector } of target.columns) {
-          // Not every metric has a unit.
+          // Not every metric has a unit, and an alert may not have ended.
           const values = rows
-            .map((row) => row[text])
-            .filter((value) => value !== undefined || !['symbol', 'label'].includes(selector))
-          expect({ text, count: values.length > 0 }).toEqual({ text, count: true })
+            .map((row) => row[text] ?? undefined)
+            .filter((value) => value !== undefined || !['symbol', 'resolved'].includes(selector))
+          const isFilled = values.length > 0 || selector === 'resolved'
+          expect({ text, isFilled }).toEqual({ text, isFilled: true })
           const other = values.filter((value) => !suits(type, value))
           expect({ text, other }).toEqual({ text, other: [] })
         }
       },
       40_000,
     )
+
+    test('a chart of a metric has a line for each sensor, with its unit, ordered by time', async () => {
+      const [{ target }] = questions.filter(({ name }) => name.endsWith('{metric}'))
+      // In a chart that is repeated the variable is the one for which it stands.
+      const rows = await until('both are there, with their units', async () => {
+        const found = await askApi(stack.apiUrl, target, { ...variables, metric: 'temperature' })
+        const lines = [...new Set(found.map(({ series }) => String(series)))].sort()
+        const wanted = (chosen.get('sensor') ?? []).map((name) => `${name} [°C]`).sort()
+        return `${lines}` === `${wanted}` && found
+      })
+      const times = rows.map(({ time }) => Number(time))
+      expect(times).toEqual(times.toSorted((a, b) => a - b))
+    })
+
+    test('alerts are those of the sensors chosen', async () => {
+      const [{ target }] = questions.filter(({ name }) => name.endsWith('sensors, Alerts'))
+      const rows = await until('both have one', async () => {
+        const found = await askApi(stack.apiUrl, target, variables)
+        return found.length >= 2 && found
+      })
+      expect(new Set(rows.map(({ sensor }) => sensor))).toEqual(new Set(chosen.get('sensor')))
+    })
   })
 
   test('show what is going on', async () => {

@@ -1,5 +1,6 @@
 /** `/v1/alerts`: what rules found, newest first; acknowledged and silenced here. */
 
+import { createHash } from 'node:crypto'
 import { Problem } from '@sandglass/common/problem'
 import { sensorId } from '@sandglass/common/sensor'
 import { decodeCursor, encodeCursor, foreign } from '../cursor.js'
@@ -12,7 +13,7 @@ import { silencedUntil } from './rules.js'
 import { linkNext } from './sensors.js'
 
 /** @typedef {import('@sandglass/common/rules/alert').Alert} Alert */
-/** @typedef {{ state?: 'firing' | 'resolved', sensor?: string, rule?: string,
+/** @typedef {{ state?: 'firing' | 'resolved', sensor?: string[], rule?: string,
  *   acknowledged?: boolean, from?: string, to?: string, limit: number, cursor?: string }} Query */
 /** @typedef {{ Params: { alert: string } }} One */
 /** @typedef {One & { Body: { by?: string, note?: string } | null }} Acknowledge */
@@ -21,6 +22,10 @@ import { linkNext } from './sensors.js'
 const tags = ['alerts']
 const KIND = 'alerts'
 const TEXT_LENGTH_MAX = 1_024
+
+/** Most sensors whose alerts are asked for at once: as many as a chart of ours has series. */
+const SENSORS_MAX = 200
+
 const time = { type: 'integer', nullable: true, description: 'Milliseconds since 1970.' }
 
 const alert = {
@@ -86,7 +91,12 @@ const SCHEMAS = {
       type: 'object',
       properties: {
         state: { type: 'string', enum: ['firing', 'resolved'] },
-        sensor: { ...schemas.sensorName, description: 'Only of this sensor: its name or id.' },
+        sensor: {
+          type: 'array',
+          maxItems: SENSORS_MAX,
+          items: schemas.sensorName,
+          description: 'Only of this sensor, by name or id; give it several times for several.',
+        },
         rule: { ...uuid, description: 'Only of this rule.' },
         acknowledged: { type: 'boolean' },
         from: {
@@ -163,10 +173,10 @@ function present({ about, told, ...found }) {
 
 /** @param {Query} query */
 function filterOf({ state, sensor, rule, acknowledged }) {
-  const id = sensor === undefined ? undefined : sensorId(sensor)
+  const ids = sensor && new Set(sensor.map(sensorId))
   return (/** @type {Alert} */ one) =>
     (state === undefined || (one.resolvedMs === null) === (state === 'firing')) &&
-    (id === undefined || one.sensorId === id) &&
+    (ids === undefined || ids.has(one.sensorId)) &&
     (rule === undefined || one.ruleId === rule.toLowerCase()) &&
     (acknowledged === undefined || (one.acknowledgedMs !== null) === acknowledged)
 }
@@ -190,7 +200,11 @@ export default async function alerts(app, { store }) {
     (/** @type {import('fastify').FastifyRequest<{ Querystring: Query }>} */ request, reply) =>
       withinDeadline(reply, async (signal) => {
         const { limit, cursor, ...filter } = request.query
-        const { state = null, sensor = null, rule = null, acknowledged = null } = filter
+        const { state = null, rule = null, acknowledged = null } = filter
+        // Two hundred ids would make the cursor longer than an address may be.
+        const sensor = filter.sensor
+          ? createHash('sha256').update(filter.sensor.join()).digest('base64url')
+          : null
         const { fromMs, toMs } = parseRange(filter)
         const question = [
           ...[state, sensor, rule, acknowledged === null ? null : String(acknowledged)],
