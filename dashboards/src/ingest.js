@@ -168,6 +168,70 @@ const rollups = [
   }),
 ]
 
+const rules = [
+  lines({
+    title: 'Rules behind',
+    description:
+      'How far the evaluation of alert rules is behind, and how old what is known of them.',
+    unit: 's',
+    queries: {
+      behind: 'max(sandglass_ingest_rule_lag_seconds)',
+      'known for': 'max(sandglass_ingest_rules_known_age_seconds)',
+    },
+  }),
+  lines({
+    title: 'Alerts',
+    description: 'Alerts that began and ended, and series that were evaluated.',
+    unit: 'ops',
+    queries: {
+      began: total('sandglass_ingest_alerts_fired_total'),
+      ended: total('sandglass_ingest_alerts_resolved_total'),
+      evaluated: total('sandglass_ingest_rule_evaluations_total'),
+    },
+  }),
+  lines({
+    title: 'Who is told',
+    description:
+      'Notifications that wait for their receiver, those taken and the attempts that failed a ' +
+      'second, and those given up after three days.',
+    unit: 'short',
+    queries: {
+      waiting: 'sum(sandglass_ingest_notifications_waiting)',
+      'taken a second': total('sandglass_ingest_notifications_delivered_total'),
+      'failed a second': total('sandglass_ingest_notification_failures_total'),
+      'given up': 'sum(sandglass_ingest_notifications_given_up_total)',
+    },
+  }),
+]
+
+const decoders = [
+  lines({
+    title: 'Expressions',
+    description:
+      'Payloads given to expressions of decoders; those that took too much time or memory, and ' +
+      'those refused because of others of their client.',
+    unit: 'ops',
+    width: 12,
+    queries: {
+      evaluated: total('sandglass_ingest_expressions_total'),
+      'too slow': total('sandglass_ingest_expressions_slow_total'),
+      'too large': total('sandglass_ingest_expressions_large_total'),
+      refused: total('sandglass_ingest_expressions_unasked_total'),
+    },
+  }),
+  lines({
+    title: 'Decoders',
+    description: 'Those that are followed, those that are not, and messages that wait.',
+    unit: 'short',
+    width: 12,
+    queries: {
+      followed: 'max(sandglass_ingest_decoders)',
+      'not followed': 'max(sandglass_ingest_decoders_refused)',
+      'messages that wait': 'sum(sandglass_ingest_expressions_waiting)',
+    },
+  }),
+]
+
 const broker = [
   lines({
     title: 'Broker',
@@ -210,6 +274,8 @@ export const buildIngest = () =>
       'Held and spooled': spool,
       'Requests to the database': requests,
       Rollups: rollups,
+      'Alert rules': rules,
+      Decoders: decoders,
       'The broker, if it is another one': broker,
       Process: nodeProcess('sandglass_ingest_'),
     },
