@@ -457,10 +457,10 @@ describe('measurements over HTTP', () => {
     const plant = await decode('?topic=plant/a/press/force', '5', 'x/y')
     expect(plant.json().items).toMatchObject([{ sensor: 'a.press', metric: 'force', v: 5 }])
     const early = await decode('?topic=sensors/s/m', '[1,{"t":915148800,"v":1}]', 'x/y')
-    expect(early.json()).toEqual({
-      items: [],
-      refused: [{ item: 0, reason: 't is 1999-01-01T00:00:00.000Z, before the year 2000' }],
-      refused_fields: [],
+    expect(early.json()).toMatchObject({
+      items: [{ metric: 'm', v: 1, t: null }],
+      refused: [],
+      refused_fields: [{ item: 0, field: 'm', reason: expect.stringContaining('t is 1999') }],
     })
     const metrics = Array.from({ length: 1_001 }, (_, index) => [`m${index}`, 1])
     const many = JSON.stringify(Object.fromEntries(metrics))

@@ -11,15 +11,10 @@ import {
   REPLAY_MAX,
 } from '@sandglass/common/bodies'
 import { EXPRESSION_FORMAT } from '@sandglass/common/expressions/envelope'
+import { keepBelieved } from '@sandglass/common/formats/believed'
 import { decode, formatNamed, NAMED_FORMATS } from '@sandglass/common/formats/registry'
 import { PRECISIONS } from '@sandglass/common/line-protocol'
-import {
-  ageFault,
-  KIND,
-  KIND_NAMES,
-  metricsFault,
-  settleTimes,
-} from '@sandglass/common/measurement'
+import { KIND, KIND_NAMES, metricsFault } from '@sandglass/common/measurement'
 import { PayloadError } from '@sandglass/common/payload'
 import { Problem } from '@sandglass/common/problem'
 import { CLASS_NAMES } from '@sandglass/common/schema'
@@ -361,9 +356,10 @@ function decodeAll(items, placeOf = () => NOWHERE) {
   const fields = []
   for (const [item, { format, payload }] of items.entries()) {
     try {
-      const { sensor, measurements, refused: lost, units } = decode(format, placeOf(), payload)
-      settleTimes(measurements, nowMs)
-      requireBelieved(measurements, nowMs)
+      const said = decode(format, placeOf(), payload)
+      keepBelieved(said, { receivedMs: nowMs, firstReceivedMs: nowMs })
+      const { sensor, measurements, refused: lost, units } = said
+      requireFew(measurements)
       decoded.push(...measurements.map((measurement) => present(sensor, measurement, units)))
       fields.push(...lost.map(({ field, reason }) => ({ item, field, reason })))
     } catch (error) {
@@ -378,14 +374,9 @@ function decodeAll(items, placeOf = () => NOWHERE) {
  * What ingest asks of measurements before it knows their sensor.
  *
  * @param {Measurement[]} measurements
- * @param {number} nowMs
  * @throws {PayloadError}
  */
-function requireBelieved(measurements, nowMs) {
-  for (const { timeMs } of measurements) {
-    const age = ageFault(timeMs, nowMs)
-    if (age !== undefined) throw new PayloadError('time', age)
-  }
+function requireFew(measurements) {
   const many = metricsFault(new Set(measurements.map(({ metric }) => metric)).size)
   if (many !== undefined) throw new PayloadError('value', many)
 }

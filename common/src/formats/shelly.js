@@ -13,7 +13,7 @@
  * was received. The name of an event is a text: `input:0.event` is `single_push`.
  */
 
-import { PayloadError } from '../payload.js'
+import { PayloadError, quoted } from '../payload.js'
 import { addTree, addValue, metricOf } from './device.js'
 import { readPlainOrObject } from './encoding/text.js'
 import { addField, emptyPayload, isTree, refuse, requireSome } from './fields.js'
@@ -57,14 +57,15 @@ function addNotification(into, { method, params }) {
   if (!isTree(params)) throw new PayloadError('value', 'params is not an object')
   const { ts, events, ...components } = /** @type {Members} */ (params)
   if (method === 'NotifyEvent') {
-    addEvents(into, events, clockMs(ts))
+    addEvents(into, events, clockMs(into, ts, 'ts'))
     return
   }
   if (typeof method !== 'string' || !STATUSES.has(method)) {
     throw new PayloadError('value', 'method is not NotifyStatus, NotifyFullStatus or NotifyEvent')
   }
+  const timeMs = clockMs(into, ts, 'ts')
   for (const [name, component] of Object.entries(components)) {
-    addComponent(into, name, clockMs(ts), component)
+    addComponent(into, name, timeMs, component)
   }
 }
 
@@ -92,17 +93,25 @@ function addEvents(into, events, timeMs) {
   for (const [at, one] of events.entries()) {
     const { component, event, ts } = /** @type {Members} */ (isTree(one) ? one : {})
     if (typeof component === 'string' && typeof event === 'string') {
-      addField(into, `${component}.event`, clockMs(ts) ?? timeMs, event)
+      const ownMs = clockMs(into, ts, `events[${at}].ts`)
+      addField(into, `${component}.event`, ownMs ?? timeMs, event)
     } else {
       refuse(into, `events[${at}]`, new PayloadError('value', 'it has no component and event'))
     }
   }
 }
 
-/** @param {unknown} seconds */
-function clockMs(seconds) {
-  if (typeof seconds !== 'number' || !(seconds >= CLOCK_S_MIN && seconds < CLOCK_S_MAX)) {
+/**
+ * @param {DecodedPayload} into
+ * @param {unknown} seconds
+ * @param {string} field
+ */
+function clockMs(into, seconds, field) {
+  if (seconds === undefined || seconds === null) return undefined
+  if (typeof seconds !== 'number' || !(seconds < CLOCK_S_MAX)) {
+    refuse(into, field, new PayloadError('time', `${field} is not a time but ${quoted(seconds)}`))
     return undefined
   }
+  if (seconds < CLOCK_S_MIN) return undefined
   return Math.floor(Math.round(seconds * 1e6) / 1e3)
 }

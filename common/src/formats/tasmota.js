@@ -103,7 +103,7 @@ function unitOf(metric, temperature, pressure) {
 
 /** @param {DecodedPayload} into  @param {unknown} time */
 function timeMsOf(into, time) {
-  if (time === undefined) return undefined
+  if (time === undefined || time === null) return undefined
   try {
     if (typeof time === 'string') return zonedMs(time, 'Time')
     throw new PayloadError('time', 'Time is not a text')

