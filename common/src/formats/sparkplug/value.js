@@ -87,10 +87,11 @@ export function sparkplugMeasurement(metric, timeMs, datatype, raw) {
  */
 function integerOf(metric, { bits, isSigned }, content) {
   // Tahu writes a UInt32 as a long, others as an int.
-  if (typeof content !== 'number' && typeof content !== 'bigint') {
+  // A double, whatever its datatype says, may be no integer at all.
+  if (typeof content !== 'bigint' && !Number.isInteger(content)) {
     throw unfit(metric, 'is not an integer, as its datatype says')
   }
-  const bytes = BigInt(content)
+  const bytes = BigInt(/** @type {number | bigint} */ (content))
   // Negative numbers come as two's complement, of their own bits or of those of the field.
   const value = isSigned ? BigInt.asIntN(bits, bytes) : bytes
   if (isSigned ? !isExtended(bytes, bits) : bytes !== BigInt.asUintN(bits, bytes)) {

@@ -304,3 +304,22 @@ test('the command that asks for a rebirth is what the specification says', () =>
     },
   ])
 })
+
+test.each([21.5, Number.NaN, Number.POSITIVE_INFINITY, 1e300])(
+  'an integer whose value is the double %p is refused alone',
+  (double) => {
+    for (const datatype of [3, 4, 7, 8]) {
+      const { measurements, refused } = said('spBv1.0/g/DDATA/n/d', {
+        seq: 0,
+        metrics: [
+          { name: 'odd', datatype, double },
+          { name: 'ok', datatype: Double, double: 1 },
+        ],
+      })
+      expect(measurements.map(({ metric }) => metric)).toEqual(['ok'])
+      expect(refused).toMatchObject([
+        { field: 'odd', reason: expect.stringMatching(/integer|bits/) },
+      ])
+    }
+  },
+)
