@@ -168,14 +168,22 @@ export function refused(reason) {
   return { outcome: OUTCOME.refused, said: shown(reason, REASON_LENGTH_MAX) }
 }
 
+/** @param {unknown} value */
+function namesSensor(value) {
+  if (typeof value !== 'object' || value === null || Array.isArray(value)) return false
+  return Object.hasOwn(value, 'sensor')
+}
+
 /** @param {unknown} result  @returns {Said} */
 function saidOf(result) {
   if (result === null) return { outcome: OUTCOME.nothing, said: '' }
   if (result === undefined || isFunction(result)) {
     return refused('the expression gives nothing: give null where a message is no measurement')
   }
-  const isObject = typeof result === 'object' && !Array.isArray(result)
-  const outcome = isObject && Object.hasOwn(result, 'sensor') ? OUTCOME.record : OUTCOME.value
+  if (Array.isArray(result) && result.some(namesSensor)) {
+    return refused('its array names sensors: a message is of one, so give one object')
+  }
+  const outcome = namesSensor(result) ? OUTCOME.record : OUTCOME.value
   const budget = { values: RESULT_VALUES_MAX, bytes: RESULT_BYTES_MAX }
   return { outcome, said: textOfResult(result, budget, 0) }
 }

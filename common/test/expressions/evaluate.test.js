@@ -49,6 +49,15 @@ describe('an expression', () => {
     })
   })
 
+  test('is refused where objects of an array name sensors: none becomes a metric of that name', async () => {
+    const ofTwo = await said('[{"sensor": "a", "x": 1}, {"x": 2}]', '{}')
+    expect(ofTwo).toEqual({
+      outcome: OUTCOME.refused,
+      said: expect.stringContaining('a message is of one'),
+    })
+    expect((await said('[{"x": 1}, {"x": 2}]', '{}')).outcome).toBe(OUTCOME.value)
+  })
+
   test('says by null that a message is no measurement, and is refused where it says nothing', async () => {
     const expression = 'type = "data" ? {"x": v} : type = "hello" ? null'
     expect(await value(expression, '{"type": "data", "v": 1}')).toEqual({ x: 1 })
