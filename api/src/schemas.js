@@ -238,6 +238,12 @@ export const latest = {
   required: ['metric', 't', 'v', 'received'],
 }
 
+export const advice = {
+  type: 'string',
+  nullable: true,
+  description: 'What would make it right, in a sentence for people; null where nobody can say.',
+}
+
 export const deadLetter = {
   type: 'object',
   properties: {
@@ -259,6 +265,7 @@ export const deadLetter = {
       description: 'Whose expression was asked, where the format is `expression`.',
     },
     replayed: { type: 'integer', nullable: true, description: 'When it was stored after all.' },
+    advice,
   },
   required: [
     'id',
@@ -271,6 +278,7 @@ export const deadLetter = {
     'format',
     'decoder',
     'replayed',
+    'advice',
   ],
 }
 

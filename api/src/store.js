@@ -58,15 +58,16 @@ import { ruleQuestions } from './rules/store.js'
  */
 
 /**
- * @typedef {object} DeadLetter
+ * @typedef {object} LetterHead  A dead letter without its payload.
  * @property {string} id  A version 1 UUID.
  * @property {number} receivedMs  Milliseconds since the Unix epoch.
  * @property {string} topic
  * @property {string} client
- * @property {Buffer} payload  Perhaps cut.
  * @property {string} reason
  * @property {number | undefined} replayedMs
  * @property {number | undefined} format  Its number; none in letters of earlier versions.
+ *
+ * @typedef {LetterHead & { payload: Buffer }} DeadLetter  The payload is perhaps cut.
  */
 
 /** @typedef {{ t: number, state: string, client: string, reason: string }} Status */
@@ -81,7 +82,7 @@ const TABLE_ROWS = 2_000
 
 const SENSOR = 'sensor_id, name, type, unit, tags, hidden, created_at'
 const VALUE = 'v, i, b, s, lat, lon'
-const DEAD_LETTER = 'id, topic, client, payload, reason, received, replayed, format'
+const LETTER_HEAD = 'id, topic, client, reason, received, replayed, format'
 
 /** @param {string} keyspace */
 function statements(keyspace) {
@@ -117,10 +118,12 @@ function statements(keyspace) {
     hideSensor: `INSERT INTO ${keyspace}.sensor (sensor_id, hidden) VALUES (?, ?)`,
     statuses: `SELECT ts, state, client, reason FROM ${keyspace}.status
                WHERE sensor_id = ? AND bucket = ? AND ts <= ? LIMIT ?`,
-    deadLetters: `SELECT ${DEAD_LETTER} FROM ${keyspace}.dead_letter
+    deadLetters: `SELECT ${LETTER_HEAD} FROM ${keyspace}.dead_letter
                   WHERE day = ? AND shard = ? LIMIT ?`,
-    deadLettersBefore: `SELECT ${DEAD_LETTER} FROM ${keyspace}.dead_letter
+    deadLettersBefore: `SELECT ${LETTER_HEAD} FROM ${keyspace}.dead_letter
                         WHERE day = ? AND shard = ? AND id < ? LIMIT ?`,
+    deadLetterPayload: `SELECT payload FROM ${keyspace}.dead_letter
+                        WHERE day = ? AND shard = ? AND id = ?`,
   }
 }
 
@@ -302,13 +305,13 @@ function registry(ask, cql) {
 function deadLetters(ask, cql) {
   return {
     /**
-     * Dead letters of one partition, newest first.
+     * Dead letters of one partition without their payloads, newest first.
      *
      * @param {number} day  Days since the Unix epoch.
      * @param {number} shard
      * @param {string | undefined} before  Only those older than the one with this id.
      * @param {number} rowsMax
-     * @returns {Promise<DeadLetter[]>}
+     * @returns {Promise<LetterHead[]>}
      */
     async deadLetters(day, shard, before, rowsMax) {
       const rows = before
@@ -319,11 +322,21 @@ function deadLetters(ask, cql) {
         receivedMs: row.received?.getTime() ?? row.id.getDate().getTime(),
         topic: row.topic ?? '',
         client: row.client ?? '',
-        payload: row.payload ?? Buffer.alloc(0),
         reason: row.reason ?? '',
         replayedMs: row.replayed?.getTime(),
         format: row.format ?? undefined,
       }))
+    },
+
+    /**
+     * @param {number} day
+     * @param {number} shard
+     * @param {string} id
+     * @returns {Promise<Buffer | undefined>}  None where there is no such letter any more.
+     */
+    async deadLetterPayload(day, shard, id) {
+      const [row] = await ask(cql.deadLetterPayload, [day, shard, id], 1)
+      return row && (row.payload ?? Buffer.alloc(0))
     },
   }
 }

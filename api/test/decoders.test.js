@@ -180,7 +180,12 @@ test('what is saved is what its topic, and its name, are decoded by', async () =
   const byName = await send('POST', '/v1/decode?decoder=plant', '{"temp": 200}', 'text/plain')
   expect(byName.body.refused[0].reason).toContain('names a sensor')
   const unknown = await send('POST', '/v1/decode?decoder=nobody', '{}', 'text/plain')
-  expect(unknown.body.refused[0].reason).toContain('there is no decoder nobody')
+  expect(unknown.body.refused[0]).toMatchObject({
+    reason: expect.stringContaining('there is no decoder nobody'),
+    advice: 'Make a decoder named nobody, then replay the message.',
+  })
+  const comma = await send('POST', '/v1/decode?topic=sensors/a/b', '21,5', 'text/plain')
+  expect(comma.body.refused[0].advice).toBe('Write the decimal with a point: 21.5 instead of 21,5.')
 })
 
 test('a dead letter shows what arrived, and who decoded it', async () => {

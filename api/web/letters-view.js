@@ -1,25 +1,29 @@
 /**
- * Dead letters: what could not be stored, and why; to be replayed once what was wrong is mended.
- *
- * The api lists them by time alone. A filter is applied here to page after page, up to a limit, and
- * the next page goes on where that one ended.
+ * Dead letters: what could not be stored, why, and what would make it right; to be replayed once
+ * what was wrong is mended. The api filters them; a page of it may be shorter than was asked for,
+ * and is filled up with the next ones here.
  */
 
 import { element, fromTemplate, keepRoles, link, part, setText } from './dom.js'
 import { printCount, printMoment } from './format.js'
+import { printPayload } from './payload.js'
+import { localField } from './range.js'
 import { attempts } from './repeat.js'
 import { routeHash } from './route.js'
 import { fillForm, listenToForm } from './sensor-filter.js'
 
-/** Letters of a page; with a filter it may be one request's more. */
+/** Letters of a page, and most requests for one: each reads for a second at most. */
 const PAGE = 50
+const REQUESTS_MAX = 5
 
-/** Letters of a request, and most requests of a page: a payload may have 64 KiB. */
-const REQUEST = 100
-const REQUESTS_MAX = 10
+/** A payload of so many characters is shown at once, a longer one when it is opened. */
+const OPEN_LENGTH_MAX = 200
 
-/** A payload longer than this is shown as far. */
-const PAYLOAD_LENGTH_MAX = 2_000
+/** Fields of the form that the api takes as they are. */
+const ASKED = /** @type {const} */ (['reason', 'topic', 'client', 'format', 'from', 'to'])
+
+/** Fields that are moments: milliseconds in the address, local time in the form. */
+const MOMENTS = ['from', 'to']
 
 /**
  * @typedef {object} Letter
@@ -30,7 +34,10 @@ const PAYLOAD_LENGTH_MAX = 2_000
  * @property {string} reason
  * @property {string} payload
  * @property {'utf8' | 'base64'} encoding
+ * @property {string | null} format
+ * @property {string | null} decoder
  * @property {number | null} replayed
+ * @property {string | null} advice
  */
 
 export class LettersView {
@@ -50,7 +57,7 @@ export class LettersView {
     this.#attempt = attempts(context, part(this.element, 'note'))
     listenToForm(
       /** @type {HTMLFormElement} */ (part(this.element, 'filters')),
-      (values) => context.replace(routeHash('dead-letters', values)),
+      (values) => context.replace(routeHash('dead-letters', ofForm(values))),
       context.signal,
     )
     this.#replay.addEventListener('click', () => {
@@ -68,7 +75,8 @@ export class LettersView {
   /** @param {URLSearchParams} query */
   show(query) {
     this.#query = query
-    fillForm(/** @type {HTMLFormElement} */ (part(this.element, 'filters')), query)
+    const filters = /** @type {HTMLFormElement} */ (part(this.element, 'filters'))
+    fillForm(filters, forForm(query))
     this.#attempt(() => this.#load())
   }
 
@@ -76,28 +84,24 @@ export class LettersView {
     const asked = ++this.#asked
     const { rest, signal } = this.#context
     const { cursor = '', ...filter } = Object.fromEntries(this.#query)
-    const fits = matcher(filter)
-    const isFiltered = Boolean(filter.reason || filter.open)
     /** @type {Letter[]} */
     const letters = []
     let next = cursor
-    let seen = 0
     for (let request = 0; request < REQUESTS_MAX; request += 1) {
-      const limit = isFiltered ? REQUEST : PAGE
-      const after = next ? `&cursor=${encodeURIComponent(next)}` : ''
-      const answer = await rest.get(`v1/dead-letters?limit=${limit}${after}`, signal)
+      const page = pageQuery(filter, PAGE - letters.length, next)
+      const answer = await rest.get(`v1/dead-letters?${page}`, signal)
       if (asked !== this.#asked || signal.aborted) return
-      letters.push(...answer.items.filter(fits))
-      seen += answer.items.length
+      letters.push(...answer.items)
       next = answer.next ?? ''
       if (!next || letters.length >= PAGE) break
     }
     this.#render(letters)
-    const of = isFiltered ? ` of ${printCount(seen)} looked at` : ''
+    const count = `${printCount(letters.length)} dead letter${letters.length === 1 ? '' : 's'}`
     const more = next ? '; older ones follow' : ''
-    const some = `${printCount(letters.length)} dead letter${letters.length === 1 ? '' : 's'}`
-    const none = isFiltered || cursor ? `None${of}${more}.` : 'None: everything could be stored.'
-    setText(part(this.element, 'note'), letters.length > 0 ? `${some}${of}${more}.` : none)
+    setText(
+      part(this.element, 'note'),
+      `${letters.length > 0 ? count : none(filter, next)}${more}.`,
+    )
     link(part(this.element, 'first'), cursor && routeHash('dead-letters', filter))
     link(part(this.element, 'next'), next && routeHash('dead-letters', { ...filter, cursor: next }))
   }
@@ -156,13 +160,44 @@ export class LettersView {
 }
 
 /**
+ * What the api is asked.
+ *
  * @param {Record<string, string>} filter
- * @returns {(letter: Letter) => boolean}
+ * @param {number} limit
+ * @param {string} cursor  Empty: the first page.
  */
-function matcher({ reason = '', open = '' }) {
-  const wanted = reason.toLowerCase()
-  return (letter) =>
-    letter.reason.toLowerCase().includes(wanted) && (open === '' || letter.replayed === null)
+function pageQuery(filter, limit, cursor) {
+  const query = new URLSearchParams({ limit: String(limit) })
+  for (const name of ASKED) if (filter[name]) query.set(name, filter[name])
+  if (filter.open) query.set('replayed', 'false')
+  if (cursor) query.set('cursor', cursor)
+  return query
+}
+
+/** @param {Record<string, string>} filter  @param {string} next */
+function none(filter, next) {
+  const isFiltered = ASKED.some((name) => filter[name]) || Boolean(filter.open)
+  if (isFiltered) return next ? 'None among the newest' : 'None of this kind'
+  return 'None: everything could be stored'
+}
+
+/** What the form says, as the address has it. @param {Record<string, string>} values */
+function ofForm(values) {
+  const moments = MOMENTS.map((name) => {
+    const timeMs = Date.parse(values[name] ?? '')
+    return [name, Number.isNaN(timeMs) ? '' : String(timeMs)]
+  })
+  return { ...values, ...Object.fromEntries(moments) }
+}
+
+/** The address, as the form has it. @param {URLSearchParams} query */
+function forForm(query) {
+  const shown = new URLSearchParams(query)
+  for (const name of MOMENTS) {
+    const timeMs = Number(query.get(name) || Number.NaN)
+    shown.set(name, Number.isSafeInteger(timeMs) ? localField(timeMs) : '')
+  }
+  return shown
 }
 
 /** One letter of the table. */
@@ -173,7 +208,8 @@ class LetterRow {
 
   /** @param {Letter} letter  @param {(id: string) => void} onReplay */
   constructor(letter, onReplay) {
-    const { id, received, topic, client, reason, replayed } = letter
+    const { id, received, topic, client, format, decoder, replayed } = letter
+    const readBy = decoder === null ? format : `decoder ${decoder}`
     this.#box = element('input', { type: 'checkbox' })
     this.#button.addEventListener('click', () => onReplay(id))
     this.#button.setAttribute('aria-label', `Replay the message on ${topic}`)
@@ -190,8 +226,12 @@ class LetterRow {
         ),
       ),
       cell(printMoment(received)),
-      cell(element('strong', {}, topic), element('p', { class: 'note' }, client)),
-      cell(element('p', {}, reason), payload(letter)),
+      cell(
+        element('strong', {}, topic),
+        element('p', { class: 'note' }, client),
+        ...(readBy === null ? [] : [element('p', { class: 'note' }, `Read as ${readBy}`)]),
+      ),
+      cell(element('p', {}, letter.reason), ...advice(letter), payload(letter)),
       cell(this.#button, this.#outcome),
     )
   }
@@ -219,14 +259,21 @@ function cell(...children) {
 }
 
 /** @param {Letter} letter */
-function payload({ payload: text, encoding }) {
-  if (text === '') return element('p', { class: 'note' }, 'The payload is empty.')
-  const shown = text.length > PAYLOAD_LENGTH_MAX ? `${text.slice(0, PAYLOAD_LENGTH_MAX)}…` : text
-  const kind = encoding === 'utf8' ? 'Payload' : 'Payload, no text: in base64'
+function advice({ advice: text, decoder }) {
+  if (text === null) return []
+  const decoders = element('a', { href: routeHash('decoders') }, 'Decoders')
+  const where = decoder === null ? [] : [' ', decoders]
+  return [element('p', { class: 'advice' }, text, ...where)]
+}
+
+/** @param {Letter} letter */
+function payload({ payload: content, encoding }) {
+  if (content === '') return element('p', { class: 'note' }, 'The payload is empty.')
+  const { text, about } = printPayload(content, encoding)
   return element(
     'details',
-    {},
-    element('summary', {}, `${kind}, ${printCount(text.length)} characters`),
-    element('pre', { tabindex: 0 }, shown),
+    { open: text.length <= OPEN_LENGTH_MAX },
+    element('summary', {}, about),
+    element('pre', { tabindex: 0 }, text),
   )
 }

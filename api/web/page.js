@@ -141,7 +141,9 @@ for (const dialog of document.querySelectorAll('dialog')) {
 }
 // Keys may be pressed before the first view is there: it is that of the address, then.
 listenToShortcuts()
-await Promise.all(['manage.html', 'charts.html', 'decoders.html'].map(loadTemplates))
+await Promise.all(
+  ['manage.html', 'charts.html', 'decoders.html', 'letters.html'].map(loadTemplates),
+)
 addEventListener('hashchange', show)
 show()
 platform.watch(rest)

@@ -1,6 +1,5 @@
 // The page in a real browser: each view by keyboard alone, and how it looks on a computer and on a
 // phone, in the light and in the dark.
-import cassandra from 'cassandra-driver'
 import mqtt from 'mqtt'
 import {
   Browser,
@@ -71,22 +70,6 @@ describeWith(missingPrograms(['chromium']), 'the page', () => {
     })
   }
 
-  /** A dead letter that can be stored by now: what was wrong is mended. */
-  async function addMendedLetter() {
-    const database = await stack.client()
-    const receivedMs = Date.now() - MINUTE_MS
-    const id = cassandra.types.TimeUuid.fromDate(new Date(receivedMs))
-    await database.execute(
-      `INSERT INTO ${stack.keyspace}.dead_letter
-       (day, shard, id, topic, client, payload, reason, received) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
-      [
-        ...[Math.floor(receivedMs / DAY_MS), /** @type {any} */ (id).buffer[3] % 8, id],
-        ...['sensors/mended/m', 'c', Buffer.from('5'), 'the mended reason', receivedMs],
-      ],
-      { prepare: true },
-    )
-  }
-
   beforeAll(async () => {
     stack = await startStack()
     browser = await Browser.open()
@@ -94,7 +77,6 @@ describeWith(missingPrograms(['chromium']), 'the page', () => {
     client = await mqtt.connectAsync(stack.mqttUrl, { clientId: 'page' })
     await fill()
     await client.publishAsync('sensors/kitchen/temperature', '{broken', { qos: 1 })
-    await addMendedLetter()
     let count = 0
     publishing = setInterval(() => {
       count += 1
@@ -388,43 +370,6 @@ describeWith(missingPrograms(['chromium']), 'the page', () => {
       await tabTo(page, '[aria-label="Leave out hall"]')
       await press('Enter')
       await page.getByText('More than 96 sensors fit: choose those to hear').waitFor()
-    })
-  })
-
-  describe('dead letters', () => {
-    test('are found by reason, with their payload', async () => {
-      await open('#/fleet')
-      await press('g', 'd')
-      await heading('Dead letters').waitFor()
-      await rows().nth(1).waitFor()
-      await press('/')
-      await page.keyboard.type('not JSON')
-      await page.getByText('1 dead letter of 2 looked at').waitFor()
-      await tabTo(page, 'summary')
-      await press('Enter')
-      await rows().getByText('{broken').waitFor()
-    })
-
-    test('are replayed, one or several, and say what became of each', async () => {
-      await open('#/dead-letters')
-      await rows().nth(1).waitFor()
-      await tabTo(page, '[data-part="all"]')
-      await press('Space')
-      await page.getByRole('button', { name: 'Replay 2 selected' }).waitFor()
-      await press('Shift+Tab', 'Shift+Tab', 'Shift+Tab', 'Enter')
-      await page.getByText('Replayed: 1 stored, 1 refused again.').waitFor()
-      await rows().filter({ hasText: 'mended' }).getByText('Stored now.').waitFor()
-      await rows()
-        .filter({ hasText: 'broken' })
-        .getByText('Refused again: this is not JSON')
-        .waitFor()
-      await tabTo(page, 'tbody button')
-      await press('Enter')
-      await page.getByText('Replayed: 0 stored, 1 refused again.').waitFor()
-      await page.getByLabel('Only those not yet replayed').check()
-      await page.getByText('1 dead letter of 2 looked at').waitFor()
-      const { items } = await getJson(`${stack.apiUrl}/v1/sensors/mended/latest`)
-      expect(items).toMatchObject([{ metric: 'm', v: 5 }])
     })
   })
 

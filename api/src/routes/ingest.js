@@ -1,5 +1,6 @@
 /** Measurements over HTTP, and what they would become; how ingest is. */
 
+import { adviceOf } from '@sandglass/common/advice/advice'
 import {
   bodyFormat,
   FORMAT,
@@ -21,6 +22,7 @@ import { CLASS_NAMES } from '@sandglass/common/schema'
 import { sensorId } from '@sandglass/common/sensor'
 import { isLineTopic } from '@sandglass/common/topics'
 import { clientOf } from '../auth.js'
+import { arrivedIn } from '../dead-letters.js'
 import * as schemas from '../schemas.js'
 import { bodyProperties } from './decoders.js'
 
@@ -32,7 +34,6 @@ import { bodyProperties } from './decoders.js'
 /** @typedef {import('fastify').FastifyRequest<{ Body: { expression: string, topic?: string,
  *   reads: import('@sandglass/common/expressions/decoder').Decoder['reads'], template?: string,
  *   payload: string, encoding: 'utf8' | 'base64' } }>} Try */
-/** @typedef {import('@sandglass/common/formats/types').RefusedField} RefusedField */
 /** @typedef {import('@sandglass/common/formats/types').Place} Place */
 
 const tags = ['ingest']
@@ -170,6 +171,16 @@ const replaySchema = {
   },
 }
 
+/**
+ * The same list, each with what would make it right.
+ *
+ * @param {{ items: Record<string, any>, description: string }} list
+ */
+function advised({ items, ...list }) {
+  const properties = { ...items.properties, advice: schemas.advice }
+  return { ...list, items: { ...items, ...schemas.having(properties) } }
+}
+
 const decodeSchema = {
   tags,
   rawBody: schemas.rawBody([...consumes, 'application/octet-stream'], JSON_BODIES),
@@ -211,8 +222,8 @@ const decodeSchema = {
           },
           ['unit'],
         ),
-        refused,
-        refused_fields: refusedFields,
+        refused: advised(refused),
+        refused_fields: advised(refusedFields),
       },
       required: ['items', 'refused', 'refused_fields'],
     },
@@ -300,9 +311,8 @@ export default async function ingest(app, parts) {
       return decodeAll([await decoders.ofTopic(topic ?? '', payload, clientOf(request))])
     }
     const number = format ?? FORMAT.topic
-    return decodeAll([{ format: number, payload }], () =>
-      topic === undefined ? NOWHERE : topics.place(topic, number),
-    )
+    const placeOf = () => (topic === undefined ? NOWHERE : topics.place(topic, number))
+    return decodeAll([{ format: number, payload }], placeOf, topic)
   })
 
   /** @param {string} topic */
@@ -345,26 +355,31 @@ function itemsOfBody({ headers, query }, body) {
  *
  * @param {import('@sandglass/common/bodies').Item[]} items
  * @param {() => Place} [placeOf]  Of an MQTT message.
+ * @param {string} [topic]  Of that.
  */
-function decodeAll(items, placeOf = () => NOWHERE) {
+function decodeAll(items, placeOf = () => NOWHERE, topic = '') {
   const nowMs = Date.now()
   /** @type {Record<string, unknown>[]} */
   const decoded = []
-  /** @type {{ item: number, reason: string }[]} */
+  /** @type {{ item: number, reason: string, advice: string | null }[]} */
   const faults = []
-  /** @type {(RefusedField & { item: number })[]} */
+  /** @type {{ item: number, field: string, reason: string, advice: string | null }[]} */
   const fields = []
   for (const [item, { format, payload }] of items.entries()) {
+    const adviceOn = (/** @type {string} */ reason) =>
+      adviceOf({ reason, topic, format, ...arrivedIn(payload, format) })
     try {
       const said = decode(format, placeOf(), payload)
       keepBelieved(said, { receivedMs: nowMs, firstReceivedMs: nowMs })
       const { sensor, measurements, refused: lost, units } = said
       requireFew(measurements)
       decoded.push(...measurements.map((measurement) => present(sensor, measurement, units)))
-      fields.push(...lost.map(({ field, reason }) => ({ item, field, reason })))
+      for (const { field, reason } of lost) {
+        fields.push({ item, field, reason, advice: adviceOn(reason) })
+      }
     } catch (error) {
       if (!(error instanceof PayloadError)) throw error
-      faults.push({ item, reason: error.message })
+      faults.push({ item, reason: error.message, advice: adviceOn(error.message) })
     }
   }
   return { items: decoded, refused: faults, refused_fields: fields }

@@ -4,6 +4,7 @@ import { Aggregate, rollupValue } from '@sandglass/common/aggregate'
 import { believed, LEVELS, startOf } from '@sandglass/common/rollup'
 import { bucketOf, layoutAt } from '@sandglass/common/schema'
 import { sensorId } from '@sandglass/common/sensor'
+import { compareTimeUuids } from '../../src/dead-letters.js'
 import { fakeDashboards } from './fake-dashboards.js'
 import { fakeDecoders } from './fake-decoders.js'
 import { fakeMetadata } from './fake-metadata.js'
@@ -55,6 +56,13 @@ export function createFakeStore({
   const deletions = []
   /** Layouts of sensors that were registered. @type {Map<string, Layout[]>} */
   const others = new Map()
+  /** Newest first. @type {Map<string, import('../../src/store.js').DeadLetter[]>} */
+  const lettersByPlace = new Map()
+  for (const [index, letter] of letters.entries()) {
+    const place = `${Math.floor(letter.receivedMs / 86_400_000)}/${index % 8}`
+    lettersByPlace.set(place, [...(lettersByPlace.get(place) ?? []), letter])
+  }
+  for (const some of lettersByPlace.values()) some.sort((a, b) => compareTimeUuids(b.id, a.id))
   put({ id, name, type: undefined, unit: undefined, tags: {}, hidden: false, createdMs: 1 })
 
   /** @param {import('../../src/store.js').Sensor} sensor */
@@ -187,12 +195,14 @@ export function createFakeStore({
       return { n: times.length, firstMs: Math.min(...times), lastMs: Math.max(...times) }
     },
     async deadLetters(day, shard, before, rowsMax) {
-      return letters
-        .filter((_, index) => index % 8 === shard)
-        .filter(({ receivedMs }) => Math.floor(receivedMs / 86_400_000) === day)
-        .filter(({ id: letter }) => before === undefined || letter < before)
-        .sort((a, b) => (a.id < b.id ? 1 : -1))
+      return (lettersByPlace.get(`${day}/${shard}`) ?? [])
+        .filter(({ id: one }) => before === undefined || compareTimeUuids(one, before) < 0)
         .slice(0, rowsMax)
+        .map(({ payload, ...head }) => head)
+    },
+    /** @param {number} _day  @param {number} _shard  @param {string} letterId */
+    async deadLetterPayload(_day, _shard, letterId) {
+      return letters.find((one) => one.id === letterId)?.payload
     },
   }
   return store
