@@ -19,6 +19,9 @@ const AGE_PER_READ = 10
 /** A list that takes longer to read is answered from once more while it is read anew. */
 const READ_MS_AWAITED = 100
 
+/** One that has grown older still is waited for so long, and then answered from with its age. */
+const WAIT_MS = 300
+
 export const SORTS = /** @type {const} */ (['name', 'type', 'heard'])
 
 /**
@@ -44,8 +47,16 @@ export class Catalog {
   #clock
   #sensors
   #heard
+  /** Since the list began to be read, by id. @type {Map<string, Sensor>} */
+  #changes = new Map()
   /** The newest order that is not by name. @type {Order | undefined} */
   #order
+  /**
+   * Of the lists that there are.
+   *
+   * @type {WeakMap<Listed[], { heard: unknown, times: Float64Array }>}
+   */
+  #times = new WeakMap()
 
   /**
    * @param {object} parts
@@ -56,11 +67,38 @@ export class Catalog {
   constructor({ store, now = () => performance.now(), clock = Date.now }) {
     this.#now = now
     this.#clock = clock
-    this.#sensors = new Copy(() => readSensors(store), now)
-    this.#heard = new Copy(() => readHeard(store), now)
+    this.#sensors = new Copy(() => this.#readSensors(store), { now, clock })
+    this.#heard = new Copy(() => readHeard(store), { now, clock })
   }
 
-  /** The next list is read anew, because this process has changed a sensor. */
+  /** Reads all, so that whoever looks first need not wait. */
+  async warm() {
+    await this.#sensors.get()
+    await this.#heard.get()
+  }
+
+  /**
+   * This process has registered, changed or hidden a sensor: the list has it at once, and is not
+   * read anew for it.
+   *
+   * @param {Sensor} sensor
+   * @returns {Sensor}  The same.
+   */
+  changed(sensor) {
+    this.#sensors.replace((sensors) => withSensor(sensors, sensor))
+    // What is being read may have been read before.
+    if (this.#sensors.isRead) this.#changes.set(sensor.id, sensor)
+    return sensor
+  }
+
+  /** @param {Pick<import('./store.js').Store, 'sensors'>} store */
+  async #readSensors(store) {
+    this.#changes.clear()
+    const sensors = await readSensors(store)
+    return [...this.#changes.values()].reduce(withSensor, sensors)
+  }
+
+  /** The next list is read anew, because this process has changed sensors. */
   expire() {
     this.#sensors.expire()
     this.#heard.expire()
@@ -72,30 +110,54 @@ export class Catalog {
    * @param {Filter} filter
    * @param {Position | undefined} after  Where the page before ended.
    * @param {number} limit
-   * @returns {Promise<{ sensors: Sensor[], total: number, next: Position | undefined }>}
-   *   `next` where there are more; `total` of all pages.
+   * @returns {Promise<{ sensors: Sensor[], total: number, next: Position | undefined,
+   *   asOfMs: number }>}  `next` where there are more; `total` of all pages; `asOfMs`: when what
+   *   they follow from was read, in milliseconds since the Unix epoch.
    */
   async list(filter, after, limit) {
     const { sort = 'name', order = 'asc', silentS } = filter
     const needsHeard = sort === 'heard' || silentS !== undefined
-    const [sensors, heard] = await Promise.all([
+    const [{ content: sensors, atMs }, heardCopy] = await Promise.all([
       this.#sensors.get(),
       needsHeard ? this.#heard.get() : undefined,
     ])
+    const heard = heardCopy?.content
     const beforeMs = silentS === undefined ? Infinity : this.#clock() - silentS * 1_000
     const heardMs = (/** @type {Sensor} */ { id }) => heard?.get(id) ?? NEVER_MS
     const by = byOf(sort, heardMs)
     const all = sort === 'name' ? sensors : this.#sorted({ sensors, heard, sort }, by)
-    const fitting = isOpen(filter) ? all : all.filter(matcher(filter))
-    const found = silentS === undefined ? fitting : fitting.filter((one) => heardMs(one) < beforeMs)
+    const fits = isOpen(filter) ? () => true : matcher(filter)
+    const times = silentS === undefined ? undefined : this.#timesOf(all, heard, heardMs)
+    const found = times
+      ? all.filter((one, at) => times[at] < beforeMs && fits(one))
+      : isOpen(filter)
+        ? all
+        : all.filter(fits)
     const last = after && { ...after, key: naturalKey(after.name) }
     const page = pageOf(found, by, { last, limit, isDescending: order === 'desc' })
     const end = page.isLast ? undefined : page.sensors[limit - 1]
     return {
       sensors: page.sensors,
       total: found.length,
+      asOfMs: Math.min(atMs, heardCopy?.atMs ?? atMs),
       next: end && { name: end.name, id: end.id, by: by(end) },
     }
+  }
+
+  /**
+   * When each of a list was heard of, kept for as long as what it follows from: a look at each in a
+   * map takes a hundred times as long.
+   *
+   * @param {Listed[]} list
+   * @param {Map<string, number> | undefined} heard
+   * @param {(one: Listed) => number} heardMs
+   */
+  #timesOf(list, heard, heardMs) {
+    const kept = this.#times.get(list)
+    if (kept && kept.heard === heard) return kept.times
+    const times = Float64Array.from(list, heardMs)
+    this.#times.set(list, { heard, times })
+    return times
   }
 
   /**
@@ -117,6 +179,27 @@ export class Catalog {
 const NEVER_MS = -1
 
 /**
+ * Waits for something for a moment only.
+ *
+ * @param {Promise<unknown>} work
+ * @throws {Error}  As it fails.
+ */
+async function soon(work) {
+  /** @type {NodeJS.Timeout | undefined} */
+  let timer
+  const over = new Promise((resolve) => {
+    timer = setTimeout(resolve, WAIT_MS)
+  })
+  try {
+    await Promise.race([work, over])
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+/** @template T  @typedef {{ content: T, atMs: number }} Content */
+
+/**
  * What was read of the database last; read anew when it is asked for and has grown old.
  *
  * @template T
@@ -124,35 +207,52 @@ const NEVER_MS = -1
 class Copy {
   #read
   #now
-  /** @type {T | undefined} */
+  #clock
+  /** What was read, and when, since the Unix epoch. @type {Content<T> | undefined} */
   #content
   #readAtMs = -Infinity
   #readMs = 0
   #isExpired = true
-  /** @type {Promise<T> | undefined} */
+  /** @type {Promise<Content<T>> | undefined} */
   #reading
 
-  /** @param {() => Promise<T>} read  @param {() => number} now */
-  constructor(read, now) {
+  /**
+   * @param {() => Promise<T>} read
+   * @param {{ now: () => number, clock: () => number }} clocks
+   */
+  constructor(read, { now, clock }) {
     this.#read = read
     this.#now = now
+    this.#clock = clock
+  }
+
+  /** Whether it is being read. */
+  get isRead() {
+    return this.#reading !== undefined
   }
 
   expire() {
     this.#isExpired = true
   }
 
-  /** @returns {Promise<T>} */
+  /** Changes what was read last. @param {(content: T) => T} change */
+  replace(change) {
+    if (!this.#content) return
+    this.#content = { ...this.#content, content: change(this.#content.content) }
+  }
+
+  /** @returns {Promise<Content<T>>} */
   async get() {
     const ageMsMax = Math.max(AGE_MS_MIN, AGE_PER_READ * this.#readMs)
     const ageMs = this.#now() - this.#readAtMs
     if (this.#content !== undefined && !this.#isExpired && ageMs <= ageMsMax) return this.#content
     const reading = this.#refresh()
-    const isGood = this.#content !== undefined && !this.#isExpired && ageMs <= 2 * ageMsMax
+    const isGood = this.#content !== undefined && !this.#isExpired
     if (!isGood || this.#readMs < READ_MS_AWAITED) return reading
     // Whoever needs it again hears then that the database is away.
     reading.catch(() => {})
-    return /** @type {T} */ (this.#content)
+    if (ageMs > 2 * ageMsMax) await soon(reading)
+    return /** @type {Content<T>} */ (this.#content)
   }
 
   #refresh() {
@@ -164,10 +264,11 @@ class Copy {
 
   async #readAnew() {
     const startMs = this.#now()
+    const atMs = this.#clock()
     const wasExpired = this.#isExpired
     this.#isExpired = false
     try {
-      this.#content = await this.#read()
+      this.#content = { content: await this.#read(), atMs }
     } catch (error) {
       this.#isExpired ||= wasExpired
       throw error
@@ -176,6 +277,21 @@ class Copy {
     this.#readMs = this.#now() - startMs
     return this.#content
   }
+}
+
+/**
+ * The list with a sensor as it is now.
+ *
+ * @param {Listed[]} sensors
+ * @param {Sensor} sensor
+ */
+function withSensor(sensors, sensor) {
+  const others = sensors.filter(({ id }) => id !== sensor.id)
+  if (sensor.hidden) return others
+  const listed = { ...sensor, key: naturalKey(sensor.name) }
+  const at = others.findIndex((one) => compare(one, listed) > 0)
+  others.splice(at < 0 ? others.length : at, 0, listed)
+  return others
 }
 
 /** Those not hidden, by name. @param {Pick<import('./store.js').Store, 'sensors'>} store */

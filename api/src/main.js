@@ -63,7 +63,7 @@ await run('api', async ({ logger, onStop }) => {
     logger.info({ hosts: settings.cqlHosts }, 'the database is connected')
     // Whoever looks at the fleet first need not wait until all sensors are read. If this fails, the
     // next who asks reads them.
-    catalog.list({}, undefined, 1).catch(() => {})
+    catalog.warm().catch(() => {})
   })
   logger.info({ url: `http${apiTlsCert ? 's' : ''}://${host}:${port}` }, 'ready')
 })

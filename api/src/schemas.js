@@ -165,6 +165,13 @@ export function limit(max, initial) {
   }
 }
 
+export const asOf = {
+  type: 'integer',
+  description:
+    'When the list of sensors was read, in ms since 1970; what this api changed later is in it. It ' +
+    'is read anew while it is asked for.',
+}
+
 const next = {
   type: 'string',
   nullable: true,

@@ -122,7 +122,7 @@ describe('the api', () => {
     expect(one.items).toContainEqual({ metric: 'a', t: rows[24].t, v: 12, received: rows[24].t })
     const all = (await ask('/v1/latest?metric=b')).json()
     expect(all).toMatchObject({ items: [{ sensor: 's', metric: 'b', v: 11.5 }], next: null })
-    expect((await ask('/v1/latest?metric=b&q=nobody')).json()).toEqual({ items: [], next: null })
+    expect((await ask('/v1/latest?q=nobody')).json()).toMatchObject({ items: [], next: null })
   })
 
   test('registers, shows, changes, finds and hides a sensor', async () => {

@@ -3,6 +3,7 @@ import { missingOthers } from './others/others.js'
 import { attacks } from './steps/attacks.js'
 import { comparison } from './steps/comparison.js'
 import { engine } from './steps/engine.js'
+import { fleet } from './steps/fleet.js'
 import { floor } from './steps/floor.js'
 import { idle } from './steps/idle.js'
 import { throughput } from './steps/ingest.js'
@@ -100,6 +101,12 @@ Nothing on this machine acknowledges durable messages sooner.`,
     run: rules,
   },
   { name: 'reads', title: 'REST reads, while 2,000 messages/s come in', run: reads },
+  {
+    name: 'fleet',
+    title: 'The first page of a fleet of 100,000 sensors',
+    note: 'A page of 100, asked for twice a second in each order, one after the other.',
+    run: fleet,
+  },
   {
     name: 'soak',
     title: 'An hour at 1,000 messages/s',

@@ -32,6 +32,15 @@ const oneSchema = {
   },
 }
 
+const latestPage = schemas.page({
+  ...schemas.latest,
+  properties: {
+    sensor: { type: 'string', description: 'Its name.' },
+    id: { type: 'string', format: 'uuid' },
+    ...schemas.latest.properties,
+  },
+})
+
 const allSchema = {
   tags,
   operationId: 'listLatest',
@@ -48,14 +57,11 @@ const allSchema = {
     additionalProperties: false,
   },
   response: {
-    200: schemas.page({
-      ...schemas.latest,
-      properties: {
-        sensor: { type: 'string', description: 'Its name.' },
-        id: { type: 'string', format: 'uuid' },
-        ...schemas.latest.properties,
-      },
-    }),
+    200: {
+      ...latestPage,
+      properties: { ...latestPage.properties, as_of: schemas.asOf },
+      required: [...latestPage.required, 'as_of'],
+    },
     ...schemas.problems,
   },
 }
@@ -96,7 +102,7 @@ export default async function latest(app, { store, catalog, gate, metadata }) {
       withinDeadline(reply, async (signal) => {
         const { limit, metric } = request.query
         const { filter, after } = parseList(request.query)
-        const { sensors, next: end } = await catalog.list(filter, after, limit)
+        const { sensors, next: end, asOfMs } = await catalog.list(filter, after, limit)
         const answers = await Promise.all(
           sensors.map((sensor) =>
             gate.run(
@@ -113,7 +119,7 @@ export default async function latest(app, { store, catalog, gate, metadata }) {
         const next = end ? listCursor(filter, end) : null
         linkNext(request, reply, next)
         reply.type(JSON_TYPE)
-        return `{"items":[${items.join(',')}],"next":${JSON.stringify(next)}}`
+        return `{"items":[${items.join(',')}],"next":${JSON.stringify(next)},"as_of":${asOfMs}}`
       }),
   )
 }

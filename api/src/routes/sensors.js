@@ -95,8 +95,9 @@ const listSchema = {
       properties: {
         ...sensorPage.properties,
         total: { type: 'integer', description: 'Of all pages.' },
+        as_of: schemas.asOf,
       },
-      required: [...sensorPage.required, 'total'],
+      required: [...sensorPage.required, 'total', 'as_of'],
     },
     ...schemas.problems,
   },
@@ -220,12 +221,11 @@ export default async function sensors(app, { store, catalog, metadata }) {
     { schema: listSchema },
     (/** @type {import('fastify').FastifyRequest<{ Querystring: ListQuery }>} */ request, reply) =>
       withinDeadline(reply, async () => {
-        const { limit } = request.query
         const { filter, after } = parseList(request.query)
-        const page = await catalog.list(filter, after, limit)
+        const page = await catalog.list(filter, after, request.query.limit)
         const next = page.next ? listCursor(filter, page.next) : null
         linkNext(request, reply, next)
-        return { items: page.sensors.map(present), next, total: page.total }
+        return presentPage(page, next)
       }),
   )
 
@@ -235,7 +235,8 @@ export default async function sensors(app, { store, catalog, metadata }) {
     (/** @type {import('fastify').FastifyRequest<Post>} */ request, reply) =>
       withinDeadline(reply, async () => {
         const sensor = await register(store, request.body)
-        for (const cache of [catalog, metadata]) cache.expire()
+        catalog.changed(sensor)
+        metadata.expire()
         reply.code(201).header('location', `/v1/sensors/${encodeURIComponent(sensor.name)}`)
         return inFull(sensor)
       }),
@@ -258,8 +259,7 @@ export default async function sensors(app, { store, catalog, metadata }) {
         if (retention !== undefined) await keepAs(store, sensor.id, retention)
         if (rewrite !== undefined) await askRewrite(store, sensor.id, rewrite)
         if (Object.keys(about).length > 0) await store.updateSensor(sensor.id, about)
-        catalog.expire()
-        return inFull(await known(sensor.id))
+        return inFull(catalog.changed(await known(sensor.id)))
       }),
   )
 
@@ -271,13 +271,14 @@ export default async function sensors(app, { store, catalog, metadata }) {
         const { measurements: isForGood, dry_run: isDry } = request.query
         if (isForGood) {
           const wanted = await deletionOf(store, request.params.sensor)
-          if (isDry) return dryRun(store, wanted, signal)
-          return askFor(store, wanted, request.params.sensor, reply)
+          return isDry
+            ? dryRun(store, wanted, signal)
+            : askFor(store, wanted, request.params.sensor, reply)
         }
         if (isDry) throw invalid('dry_run', 'is for `measurements=true`: nothing is deleted else')
         const sensor = await known(request.params.sensor)
         await store.hideSensor(sensor.id)
-        catalog.expire()
+        catalog.changed({ ...sensor, hidden: true })
         return reply.code(204).send()
       }),
   )
@@ -390,6 +391,14 @@ function presentInFull(sensor, layouts) {
       bucketS,
     })),
   }
+}
+
+/**
+ * @param {Awaited<ReturnType<import('../catalog.js').Catalog['list']>>} page
+ * @param {string | null} next
+ */
+function presentPage({ sensors: found, total, asOfMs }, next) {
+  return { items: found.map(present), next, total, as_of: asOfMs }
 }
 
 /** @param {Sensor} sensor */
