@@ -19,8 +19,8 @@ const AGE_PER_READ = 10
 /** A list that takes longer to read is answered from once more while it is read anew. */
 const READ_MS_AWAITED = 100
 
-/** One that has grown older still is waited for so long, and then answered from with its age. */
-const WAIT_MS = 300
+/** Any other is waited for so long, and then answered from with its age. */
+const WAIT_MS = 500
 
 export const SORTS = /** @type {const} */ (['name', 'type', 'heard'])
 
@@ -145,6 +145,22 @@ export class Catalog {
   }
 
   /**
+   * The same as {@link sortBy}, with one look at each in the map, also for who filters it later.
+   *
+   * @param {Listed[]} sensors  By name.
+   * @param {Map<string, number> | undefined} heard
+   * @param {(one: Listed) => By} heardMs
+   */
+  #byHeard(sensors, heard, heardMs) {
+    const times = this.#timesOf(sensors, heard, (one) => Number(heardMs(one)))
+    const places = Uint32Array.from(sensors, (_, at) => at)
+    places.sort((a, b) => times[a] - times[b] || a - b)
+    const sorted = Array.from(places, (at) => sensors[at])
+    this.#times.set(sorted, { heard, times: Float64Array.from(places, (at) => times[at]) })
+    return sorted
+  }
+
+  /**
    * When each of a list was heard of, kept for as long as what it follows from: a look at each in a
    * map takes a hundred times as long.
    *
@@ -169,7 +185,7 @@ export class Catalog {
   #sorted({ sensors, heard, sort }, by) {
     const kept = this.#order
     if (kept?.sensors === sensors && kept.heard === heard && kept.sort === sort) return kept.sorted
-    const sorted = sortBy(sensors, by)
+    const sorted = sort === 'heard' ? this.#byHeard(sensors, heard, by) : sortBy(sensors, by)
     this.#order = { sensors, heard, sort, sorted }
     return sorted
   }
@@ -247,11 +263,12 @@ class Copy {
     const ageMs = this.#now() - this.#readAtMs
     if (this.#content !== undefined && !this.#isExpired && ageMs <= ageMsMax) return this.#content
     const reading = this.#refresh()
-    const isGood = this.#content !== undefined && !this.#isExpired
-    if (!isGood || this.#readMs < READ_MS_AWAITED) return reading
+    if (this.#content === undefined || this.#isExpired) return reading
     // Whoever needs it again hears then that the database is away.
     reading.catch(() => {})
-    if (ageMs > 2 * ageMsMax) await soon(reading)
+    const isGood = this.#readMs >= READ_MS_AWAITED && ageMs <= 2 * ageMsMax
+    // One that was read in a moment may be of many sensors by now.
+    if (!isGood) await soon(reading)
     return /** @type {Content<T>} */ (this.#content)
   }
 
@@ -303,7 +320,28 @@ async function readSensors(store) {
       if (!sensor.hidden) sensors.push({ ...sensor, key: naturalKey(sensor.name) })
     }
   }
-  return sensors.sort(compare)
+  return sortInPieces(sensors, compare)
+}
+
+/** So many are sorted before others have their turn. */
+const PIECE = 8_192
+
+/**
+ * Sorts without keeping others waiting for long.
+ *
+ * @template T
+ * @param {T[]} items
+ * @param {(a: T, b: T) => number} order
+ * @returns {Promise<T[]>}
+ */
+export async function sortInPieces(items, order) {
+  const pieces = []
+  for (let at = 0; at < items.length; at += PIECE) {
+    pieces.push(items.slice(at, at + PIECE).sort(order))
+    await new Promise(setImmediate)
+  }
+  // What is sorted in runs is merged in a time that grows with its length alone.
+  return pieces.flat().sort(order)
 }
 
 /** When each was heard of last. @param {Pick<import('./store.js').Store, 'heardTimes'>} store */

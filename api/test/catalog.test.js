@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals'
-import { Catalog, naturalKey } from '../src/catalog.js'
+import { Catalog, naturalKey, sortInPieces } from '../src/catalog.js'
 
 /** Milliseconds since 1970, at which all is asked. */
 const NOW_MS = 1_000_000
@@ -147,6 +147,27 @@ describe('the list of sensors', () => {
     end()
     await new Promise(setImmediate)
     expect(await namesOf()).toEqual({ names: ['a', 'b'], ageMs: 1_000 })
+  })
+
+  test('that has grown since it was read in a moment is not waited for, either', async () => {
+    const rows = [sensor('a')]
+    const { time, end, namesOf, waiting } = slowStore(rows)
+    const first = namesOf()
+    waiting.shift()?.()
+    await first
+    rows.push(sensor('b'))
+    time.nowMs += 60_000
+    expect(await namesOf()).toEqual({ names: ['a'], ageMs: 60_000 })
+    end()
+    await new Promise(setImmediate)
+    expect((await namesOf()).names).toEqual(['a', 'b'])
+  })
+
+  test('is sorted in pieces as it would be at once', async () => {
+    const numbers = Array.from({ length: 20_001 }, (_, index) => (index * 7_919) % 20_011)
+    const order = (/** @type {number} */ a, /** @type {number} */ b) => a - b
+    expect(await sortInPieces(numbers, order)).toEqual([...numbers].sort(order))
+    expect(await sortInPieces([], order)).toEqual([])
   })
 
   test('has what this process changes at once, also while it is read', async () => {
