@@ -222,6 +222,11 @@ pub(super) fn put_entry(
     out.extend_from_slice(ck);
 }
 
+/// What an entry takes in memory, in bytes.
+pub(super) fn entry_bytes(key: &[u8], ck: &[u8]) -> usize {
+    size_of::<IndexEntry>() + key.len() + ck.len()
+}
+
 /// Appends the footer of a file, whose index is the end of `out`.
 pub(super) fn put_footer(out: &mut Vec<u8>, summary: &Summary, index_offset: u64, blocks: u32) {
     let index_bytes = summary.bytes - index_offset - FOOTER_BYTES as u64;

@@ -11,6 +11,7 @@
 mod block;
 mod clustering_span;
 mod index;
+mod index_room;
 mod summary;
 mod token_filter;
 mod tombstone_times;
@@ -19,6 +20,7 @@ mod writer;
 pub(crate) use block::invalid;
 pub use block::{Block, BlockRow};
 pub use index::{Footer, Index, Location, read_footer, read_index};
+pub use index_room::IndexRoom;
 pub(crate) use summary::SUMMARY_BYTES;
 pub use summary::{SstableId, Summary};
 pub use tombstone_times::TombstoneTimes;

@@ -81,6 +81,35 @@ fn rows_of_long_keys_are_found_by_them() {
 }
 
 #[test]
+fn blocks_of_large_rows_are_small_as_long_as_there_is_room_for_their_index() {
+    let blocks = |room_bytes: usize, value_bytes: usize| {
+        let mut writer =
+            Writer::new(ID, TABLE, 5).with_index_room(super::IndexRoom::of(room_bytes));
+        for token in 0..1000 {
+            writer.partition(Token(token), b"key", None);
+            writer.row(&ck(1), &row(2, 60, &vec![7; value_bytes]));
+        }
+        let (_, bytes) = writer.finish();
+        let (_, index) = open(&bytes).unwrap();
+        for token in 0..1000 {
+            let at =
+                index.blocks_of_partition(Token(token), b"key", Bound::Unbounded, Bound::Unbounded);
+            let found = at.map(|number| {
+                let block = block(&bytes, &index, number).unwrap();
+                let row = block.row(block.lower_bound(Token(token), b"key", &[]));
+                usize::from(row.is_some_and(|row| row.token == Token(token)))
+            });
+            assert_eq!(found.sum::<usize>(), 1, "token {token}");
+        }
+        index.len()
+    };
+    assert_eq!(blocks(1 << 20, 20), blocks(0, 20), "rows of measurements");
+    let [small, some, large] = [1 << 20, 2_000, 0].map(|room_bytes| blocks(room_bytes, 1000));
+    assert!((3 * large..5 * large).contains(&small), "{small} blocks instead of {large}");
+    assert!((large + 20..small - 20).contains(&some), "{some}, not {large} or {small}");
+}
+
+#[test]
 fn what_hardly_gets_smaller_is_not_compressed() {
     let mut random = crate::io::Random(3);
     let noise: Vec<u8> = (0..4000).map(|_| random.below(256).to_le_bytes()[0]).collect();

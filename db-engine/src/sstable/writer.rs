@@ -4,12 +4,19 @@ use super::{
     BLOCK_BYTES, FOOTER_BYTES, SstableId, Summary,
     block::{Compressor, pack, put_partition, put_range, put_row},
     clustering_span::ClusteringSpan,
-    index::{put_entry, put_footer},
+    index::{entry_bytes, put_entry, put_footer},
+    index_room::IndexRoom,
     token_filter::TokenFilterWriter,
     tombstone_times::TombstoneTimesWriter,
 };
 use crate::mutation::{Deletion, RangeDeletion, RowView, TableNumber, Token};
 use std::ops::Range;
+
+/// Where rows are large, a block is closed after such a part of the bytes of others.
+const SMALL_BLOCK_PART: usize = 4;
+
+/// Rows are large in a block in which they have such a part of its bytes on average.
+const LARGE_ROW_PART: usize = 64;
 
 /// Turns rows and deletions, given in order, into the bytes of one sstable.
 ///
@@ -24,6 +31,10 @@ pub struct Writer {
     raw: Vec<u8>,
     /// After how many of those a block is closed.
     block_bytes: usize,
+    /// As long as there is any, a block is closed sooner where rows are large.
+    index_room: IndexRoom,
+    /// Rows and ranges in `raw`.
+    entries: usize,
     compressor: Compressor,
     index: Vec<u8>,
     blocks: u32,
@@ -68,6 +79,8 @@ impl Writer {
             offset: 0,
             raw: Vec::new(),
             block_bytes: BLOCK_BYTES,
+            index_room: IndexRoom::default(),
+            entries: 0,
             compressor: Compressor::default(),
             index: Vec::new(),
             blocks: 0,
@@ -89,6 +102,13 @@ impl Writer {
     #[must_use]
     pub fn with_block_bytes(self, block_bytes: usize) -> Self {
         Self { block_bytes, ..self }
+    }
+
+    /// Closes blocks sooner where rows are large, as long as there is room for their index: who
+    /// reads a row decodes fewer of the others.
+    #[must_use]
+    pub fn with_index_room(self, index_room: IndexRoom) -> Self {
+        Self { index_room, ..self }
     }
 
     /// Says when it is written, in seconds since the Unix epoch.
@@ -155,6 +175,7 @@ impl Writer {
     /// Sees that there is a block for an entry with this clustering key.
     fn begin_entry(&mut self, ck: &[u8]) {
         self.close_full_block();
+        self.entries += 1;
         if !self.has_entry {
             self.clustering.note_first(ck);
             self.has_entry = !ck.is_empty();
@@ -189,7 +210,10 @@ impl Writer {
     }
 
     fn close_full_block(&mut self) {
-        if self.raw.len() >= self.block_bytes {
+        let bytes = self.raw.len();
+        let is_large = bytes >= self.entries * (self.block_bytes / LARGE_ROW_PART);
+        let is_small = is_large && self.entries > 0 && !self.index_room.is_used_up();
+        if bytes >= self.block_bytes / if is_small { SMALL_BLOCK_PART } else { 1 } {
             self.close_block();
         }
     }
@@ -199,11 +223,13 @@ impl Writer {
         let Self { summary, raw, compressor, output, .. } = self;
         let bytes = pack(summary.id, self.offset, raw, compressor, output);
         put_entry(&mut self.index, (token, &key, &ck), self.offset, bytes);
+        self.index_room.take(entry_bytes(&key, &ck));
         self.offset += u64::from(bytes);
         self.blocks += 1;
         self.before.clear();
         self.before.extend_from_slice(raw.get(self.last_ck.clone()).unwrap_or_default());
         self.last_ck = 0..0;
+        self.entries = 0;
         self.raw.clear();
     }
 

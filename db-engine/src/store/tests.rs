@@ -1,3 +1,4 @@
+mod block_sizes;
 mod caching;
 mod compactions;
 mod many_ranges;

@@ -16,6 +16,7 @@ use crate::{
     memtable::{Memtable, PartitionView},
     mutation::{RowView, TableNumber, Token},
     schema::TableSettings,
+    sstable::IndexRoom,
 };
 
 /// Where the last entry of a partition is that was encoded, and whether that was a row. In the same
@@ -72,6 +73,12 @@ impl Encoder {
             spare,
             outputs: Vec::new(),
         }
+    }
+
+    /// Says how much memory the indexes of small blocks may take.
+    pub fn with_index_room(mut self, index_room: IndexRoom) -> Self {
+        self.writers.index_room = index_room;
+        self
     }
 
     /// Encodes some more, until the time is over; all files once there is nothing left.

@@ -7,6 +7,7 @@
 use super::{Committed, Encoder, Task};
 use crate::{
     mutation::TableNumber,
+    sstable::IndexRoom,
     store::{Store, TableData, table::Unflushed},
 };
 
@@ -133,8 +134,15 @@ impl Store {
         let (owner, spare) = ((self.epoch, self.shard), std::mem::take(&mut self.spare_pieces));
         let numbers = self.file_numbers.clone();
         let written = (&self.config, self.clock.now_s());
-        let encoder = Encoder::new(owner, numbers, &self.tables, written, spare);
+        let encoder = Encoder::new(owner, numbers, &self.tables, written, spare)
+            .with_index_room(self.index_room(self.index_bytes));
         self.task = Task::Encode(encoder, Committed { sequence: self.applied.sequence, tables });
+    }
+
+    /// What indexes of small blocks may take beside others of so many bytes: blocks that are cached
+    /// keep half of the share of memory that they have in common with indexes.
+    pub(in crate::store) fn index_room(&self, index_bytes: usize) -> IndexRoom {
+        IndexRoom::of((self.config.cache_bytes_max / 2).saturating_sub(index_bytes))
     }
 
     /// Finds out since when rows are in active memtables.

@@ -12,7 +12,9 @@ use std::{
 use crate::{
     io::{Buffer, FileId},
     mutation::{Deletion, TableNumber, Token},
-    sstable::{FOOTER_BYTES, Index, SstableId, Summary, Writer, read_footer, read_index},
+    sstable::{
+        FOOTER_BYTES, Index, IndexRoom, SstableId, Summary, Writer, read_footer, read_index,
+    },
     store::StoreConfig,
 };
 
@@ -83,6 +85,8 @@ pub(in crate::store) struct WindowWriters {
     pub open: BTreeMap<i64, WindowWriter>,
     pub piece_bytes: usize,
     block_bytes: usize,
+    /// For the indexes of small blocks, of all files that it writes.
+    pub index_room: IndexRoom,
     /// When they are written, in seconds since the Unix epoch.
     written_s: i64,
 }
@@ -96,7 +100,8 @@ impl WindowWriters {
         written_s: i64,
     ) -> Self {
         let (piece_bytes, block_bytes) = (config.flush_write_bytes, config.block_bytes);
-        Self { owner, numbers, open: BTreeMap::new(), piece_bytes, block_bytes, written_s }
+        let (open, index_room) = (BTreeMap::new(), IndexRoom::default());
+        Self { owner, numbers, open, piece_bytes, block_bytes, index_room, written_s }
     }
 
     /// The writer of the file that takes rows of this window.
@@ -114,6 +119,7 @@ impl WindowWriters {
                 let id = SstableId { epoch, shard, sequence: self.numbers.next() };
                 let writer = Writer::new(id, table, window)
                     .with_block_bytes(self.block_bytes)
+                    .with_index_room(self.index_room.clone())
                     .written_at(self.written_s);
                 place.insert(WindowWriter { id, writer, pieces: Vec::new(), partition: None })
             }

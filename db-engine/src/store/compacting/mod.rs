@@ -299,6 +299,8 @@ impl Store {
         let files = if splits { inputs.len() } else { 1 };
         writers.piece_bytes = writers.piece_bytes.min(memory_max / PIECE_PART / files).max(4 << 10);
         let needed_bytes: u64 = inputs.iter().map(|input| input.summary.bytes).sum();
+        let old_bytes: usize = inputs.iter().map(|input| input.index.memory_bytes()).sum();
+        writers.index_room = self.index_room(self.index_bytes.saturating_sub(old_bytes));
         let reserve_bytes = self.config.log_segment_bytes * 4
             + (self.config.memtable_bytes_max as u64).saturating_mul(2);
         let inputs = inputs.into_iter().map(InputFile::new).collect();

@@ -30,7 +30,7 @@ fn flush(store: &mut Store) {
 }
 
 /// Asks for a compaction and waits until nothing is left of it.
-fn compact(machine: &Machine, store: &mut Store) {
+pub(super) fn compact(machine: &Machine, store: &mut Store) {
     store.compact_tables(&[TABLE]);
     for _ in 0..100_000 {
         store.poll(&mut Vec::new()).unwrap();
