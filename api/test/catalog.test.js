@@ -163,6 +163,19 @@ describe('the list of sensors', () => {
     expect((await namesOf()).names).toEqual(['a', 'b'])
   })
 
+  test('that is read in a moment is waited for as soon as it is old', async () => {
+    const rows = [sensor('a')]
+    const { time, namesOf, waiting } = slowStore(rows)
+    const first = namesOf()
+    waiting.shift()?.()
+    await first
+    rows.push(sensor('b'))
+    time.nowMs += 400
+    const second = namesOf()
+    waiting.shift()?.()
+    expect((await second).names).toEqual(['a', 'b'])
+  })
+
   test('is sorted in pieces as it would be at once', async () => {
     const numbers = Array.from({ length: 20_001 }, (_, index) => (index * 7_919) % 20_011)
     const order = (/** @type {number} */ a, /** @type {number} */ b) => a - b
