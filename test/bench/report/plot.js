@@ -46,6 +46,7 @@ export function svgOf(panels) {
   const parts = panels.map((panel, index) => drawn(panel, index * (TOP + PANEL_HEIGHT + GAP) + TOP))
   return `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${height}" \
 font-family="sans-serif" font-size="12">
+<title>${escaped(panels.map(({ title }) => title).join('; '))}</title>
 <rect width="${WIDTH}" height="${height}" fill="#fff"/>
 ${parts.join('\n')}
 </svg>
@@ -92,8 +93,13 @@ ${text(right + 8, top + 12 + index * 16, name, 'start', colour)}`
  * @param {string} [colour]
  */
 function text(x, y, words, anchor, colour = '#333') {
-  const safe = words.replaceAll('&', '&amp;').replaceAll('<', '&lt;')
-  return `<text x="${place(x)}" y="${place(y)}" text-anchor="${anchor}" fill="${colour}">${safe}</text>`
+  const begin = `<text x="${place(x)}" y="${place(y)}" text-anchor="${anchor}" fill="${colour}">`
+  return `${begin}${escaped(words)}</text>`
+}
+
+/** @param {string} words */
+function escaped(words) {
+  return words.replaceAll('&', '&amp;').replaceAll('<', '&lt;')
 }
 
 /** A coordinate: a tenth of a unit is finer than anybody sees. @param {number} value */

@@ -43,6 +43,7 @@ test('a curve stands where its values are on the scale', () => {
   const svg = svgOf(panelsOf(parseCsv(csvOf(ROWS))))
   // The scale ends at 100, 28 from the top, and begins 110 below; the time ends at 640.
   expect(svg).toContain('points="350,94 640,50"')
+  expect(svg).toContain('<title>memory, MB; files</title>')
   expect(svg).toContain('>100</text>')
   expect(svg).toContain('>2 min</text>')
   expect(svg).toContain('engine &lt;1>')
