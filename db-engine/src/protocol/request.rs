@@ -203,6 +203,12 @@ pub struct Batch<'a> {
 }
 
 impl<'a> Batch<'a> {
+    /// Bytes of the statements that have not been read.
+    #[must_use]
+    pub fn rest_bytes(&self) -> usize {
+        self.reader.rest().len()
+    }
+
     /// Reads the kind, looks over the statements, and reads what follows them: the write time is
     /// needed before the first statement can be bound, but stands behind the last.
     ///

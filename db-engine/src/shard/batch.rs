@@ -5,18 +5,21 @@ use super::{
     Core, Shard,
     dependent::{OwnStatement, STATEMENTS_MAX, TOO_MANY_DEPENDENT, WriteTerms},
     failure::Failure,
+    large_values::{LargeValues, are_large},
     session::Session,
     statement::PreparedStatement,
+    unbound::{PreparedPart, Unbound},
 };
 use crate::{
-    cql::{self, BatchWord, BindContext, Plan},
+    budget::Budget,
+    cql::{self, BatchWord, BindContext, Plan, WritePlan},
     io::TimeSlice,
     protocol::{
         MalformedBody,
         request::{Batch, BatchHead, BatchKind, StatementRef, Values},
     },
     store::{Refused, WRITE_BYTES_MAX},
-    types::Value,
+    types::{Value, large::LARGE_VALUE_BYTES},
 };
 use std::sync::Arc;
 
@@ -47,15 +50,14 @@ pub struct UnboundBatch {
     count: u64,
     has_text: bool,
     fault: Option<BatchFault>,
-    /// The body of the request, if that was compressed.
-    pub(super) inflated: Vec<u8>,
+    /// Values of the next statement.
+    large: Option<Box<LargeValues>>,
 }
 
 impl UnboundBatch {
     /// Bytes of memory that it takes while it waits.
-    #[must_use]
-    pub fn bytes(&self) -> usize {
-        self.mutations.capacity() + self.inflated.capacity()
+    pub(super) fn bytes(&self) -> usize {
+        self.mutations.capacity() + self.large.as_ref().map_or(0, |large| large.bytes())
     }
 }
 
@@ -97,7 +99,7 @@ impl Shard {
             count: 0,
             has_text: false,
             fault: None,
-            inflated: Vec::new(),
+            large: None,
         };
         self.bind_and_write(session, stream, (batch, body), unbound, time)
     }
@@ -108,17 +110,11 @@ impl Shard {
         session: &mut Session,
         stream: i16,
         body: &[u8],
-        mut unbound: UnboundBatch,
+        unbound: UnboundBatch,
         time: &mut TimeSlice<'_>,
     ) -> Result<(), MalformedBody> {
-        let inflated = std::mem::take(&mut unbound.inflated);
-        let body = if inflated.is_empty() { body } else { &inflated };
         let batch = Batch::resume(unbound.head, body)?;
-        let ran = self.bind_and_write(session, stream, (batch, body), unbound, time);
-        if let Some(unbound) = &mut session.unbound {
-            unbound.inflated = inflated;
-        }
-        ran
+        self.bind_and_write(session, stream, (batch, body), unbound, time)
     }
 
     fn bind_and_write(
@@ -131,7 +127,8 @@ impl Shard {
     ) -> Result<(), MalformedBody> {
         let bound = self.bind_some(session, batch, &mut unbound, time)?;
         if let Bound::Paused(head) = bound {
-            session.unbound = Some(Box::new(UnboundBatch { head, ..unbound }));
+            let batch = Box::new(UnboundBatch { head, ..unbound });
+            session.unbound = Some(Box::new(Unbound::new(PreparedPart::Batch(batch))));
             return Ok(());
         }
         let core = &mut self.core;
@@ -168,10 +165,17 @@ impl Shard {
         let mut values = Values::default();
         // Batches repeat one statement: it is looked up once.
         let mut last: (&[u8], usize) = (&[], usize::MAX);
-        while let Some(statement) = batch.next(&mut values)? {
-            unbound.count += 1;
-            let text;
-            let statement: &PreparedStatement = match statement {
+        let may_be_large = batch.rest_bytes() >= LARGE_VALUE_BYTES;
+        loop {
+            let head = may_be_large.then(|| batch.head_of_rest());
+            let Some(statement) = batch.next(&mut values)? else { break };
+            let own;
+            let statement = match statement {
+                _ if let Some(large) = &unbound.large => {
+                    // Its values were checked for this one, whatever the schema is by now.
+                    own = Arc::clone(large.statement());
+                    &own
+                }
                 StatementRef::Prepared(id) => {
                     if last.0 != id || last.1 == usize::MAX {
                         match self.plans.find(&self.core.shared, id, second) {
@@ -185,10 +189,10 @@ impl Shard {
                     unbound.has_text = true;
                     time.count(query.len() * TEXT_COST);
                     match self.core.prepare_part(session, query) {
-                        Ok(prepared) => text = prepared,
+                        Ok(prepared) => own = prepared,
                         Err(failure) => return Ok(Bound::Failed(failure)),
                     }
-                    &text
+                    &own
                 }
             };
             let Plan::Write(plan) = &statement.prepared.plan else {
@@ -197,37 +201,83 @@ impl Shard {
             if plan.is_dependent() {
                 return Ok(Bound::Dependent);
             }
-            let core = &mut self.core;
-            let values: &[Value<'_>] = values.as_slice();
-            let UnboundBatch { mutations, context, partition, fault, .. } = unbound;
-            let before = mutations.len();
-            if fault.is_none()
-                && let Err(error) =
-                    plan.bind_next(values, context, &mut core.scratch, mutations, partition)
-            {
-                *fault = Some(BatchFault { failure: error.into(), is_of_key: false });
-            }
-            if let Some(fault) = fault {
-                if let Err(error) = statement.prepared.check_count(values.len()) {
-                    return Ok(Bound::Failed(error.into()));
+            let values = values.as_slice();
+            let bytes = unbound.mutations.len();
+            let failed = if let Some(head) = head {
+                let memory = &self.core.metrics.memory;
+                if !unbound.prepare(statement, values, memory, time) {
+                    return Ok(Bound::Paused(head));
                 }
-                if !fault.is_of_key
-                    && let Err(error) = plan.check_key(values, context, &mut core.scratch)
-                {
-                    *fault = BatchFault { failure: error.into(), is_of_key: true };
+                match unbound.large.take() {
+                    Some(large) => {
+                        let values = large.put_into(values);
+                        self.core.bind_next((statement, plan), &values, unbound, time)
+                    }
+                    None => self.core.bind_next((statement, plan), values, unbound, time),
                 }
-                time.count(core.scratch.key.len());
+            } else {
+                self.core.bind_next((statement, plan), values, unbound, time)
+            };
+            if let Err(failure) = failed {
+                return Ok(Bound::Failed(failure));
             }
-            context.random = core.random.next_u64();
-            if mutations.len() > WRITE_BYTES_MAX * usize::from(core.shards) {
-                return Ok(Bound::Failed(Refused::TooLarge.into()));
-            }
-            time.count(mutations.len() - before);
+            time.count(unbound.mutations.len() - bytes);
             if time.is_over() && batch.head.remaining > 0 {
                 return Ok(Bound::Paused(batch.head_of_rest()));
             }
         }
         Ok(unbound.fault.take().map_or(Bound::Whole, |fault| Bound::Failed(fault.failure)))
+    }
+}
+
+impl UnboundBatch {
+    /// Prepares large values of the next statement; returns whether it can be bound.
+    fn prepare(
+        &mut self,
+        statement: &Arc<PreparedStatement>,
+        values: &[Value<'_>],
+        memory: &Budget,
+        time: &mut TimeSlice<'_>,
+    ) -> bool {
+        if self.large.is_none() && self.fault.is_none() && are_large(values) {
+            self.large = LargeValues::of(statement, values, memory);
+        }
+        self.large.as_mut().is_none_or(|large| large.go_on(values, time))
+    }
+}
+
+impl Core {
+    /// Appends the mutations of the next statement of a batch.
+    #[inline]
+    fn bind_next(
+        &mut self,
+        (statement, plan): (&PreparedStatement, &WritePlan),
+        values: &[Value<'_>],
+        unbound: &mut UnboundBatch,
+        time: &mut TimeSlice<'_>,
+    ) -> Result<(), Failure> {
+        unbound.count += 1;
+        let UnboundBatch { mutations, context, partition, fault, .. } = unbound;
+        if fault.is_none()
+            && let Err(error) =
+                plan.bind_next(values, context, &mut self.scratch, mutations, partition)
+        {
+            *fault = Some(BatchFault { failure: error.into(), is_of_key: false });
+        }
+        if let Some(fault) = fault {
+            statement.prepared.check_count(values.len())?;
+            if !fault.is_of_key
+                && let Err(error) = plan.check_key(values, context, &mut self.scratch)
+            {
+                *fault = BatchFault { failure: error.into(), is_of_key: true };
+            }
+            time.count(self.scratch.key.len());
+        }
+        context.random = self.random.next_u64();
+        if mutations.len() > WRITE_BYTES_MAX * usize::from(self.shards) {
+            return Err(Refused::TooLarge.into());
+        }
+        Ok(())
     }
 }
 

@@ -6,9 +6,11 @@ use super::{
     ddl,
     dependent::{OwnStatement, WriteTerms},
     failure::Failure,
+    large_values::{LargeValues, are_large},
     peers::Message,
     session::Session,
     statement::{PreparedStatement, cost},
+    unbound::{PreparedPart, Unbound},
 };
 use crate::{
     budget::{Charge, Share},
@@ -23,7 +25,7 @@ use crate::{
         response, result,
     },
     schema::system::PARTITIONER,
-    types::Value,
+    types::{Value, large::LARGE_VALUE_BYTES},
 };
 use log::debug;
 use std::sync::Arc;
@@ -100,6 +102,7 @@ impl Shard {
         time: &mut TimeSlice<'_>,
     ) -> Result<(), MalformedBody> {
         let id = reader.short_bytes()?;
+        let is_large = reader.rest().len() >= LARGE_VALUE_BYTES;
         let mut values = Values::default();
         let parameters = Parameters::read(&mut reader, &mut values)?;
         let values = values.as_slice();
@@ -107,7 +110,12 @@ impl Shard {
         match self.plans.find(&self.core.shared, id, second) {
             Some(place) => {
                 let statement = self.plans.at(place);
-                self.core.run(session, stream, statement, (&parameters, values), time);
+                let values = (&parameters, values);
+                if is_large {
+                    self.core.run_any(session, stream, statement, values, time);
+                } else {
+                    self.core.run(session, stream, statement, values, time);
+                }
             }
             None => self.core.unprepared(session, stream, id),
         }
@@ -142,7 +150,7 @@ impl Shard {
                     self.core.metrics.unprepared.add(1);
                 }
                 let statement = Arc::new(statement);
-                self.core.run(session, stream, &statement, (&parameters, values), time);
+                self.core.run_any(session, stream, &statement, (&parameters, values), time);
             }
             Err(error) => self.core.fail(session, stream, &error.into()),
         }
@@ -324,17 +332,66 @@ impl Core {
         (parameters, values): (&Parameters<'_>, &[Value<'_>]),
         time: &mut TimeSlice<'_>,
     ) {
-        let in_order;
-        let values = match &parameters.names {
-            None => values,
-            Some(names) => match ordered(&statement.prepared, names, values) {
-                Ok(ordered) => {
-                    in_order = ordered;
-                    &in_order
-                }
-                Err(failure) => return self.fail(session, stream, &failure),
-            },
+        if parameters.names.is_none() {
+            return self.run_ordered(session, stream, statement, (parameters, values), time);
+        }
+        match ordered(&statement.prepared, parameters, values) {
+            Ok(values) => {
+                self.run_ordered(session, stream, statement, (parameters, &values), time);
+            }
+            Err(failure) => self.fail(session, stream, &failure),
+        }
+    }
+
+    /// As [`Self::run`], if values may be so large that they must be prepared for it.
+    fn run_any(
+        &mut self,
+        session: &mut Session,
+        stream: i16,
+        statement: &Arc<PreparedStatement>,
+        (parameters, values): (&Parameters<'_>, &[Value<'_>]),
+        time: &mut TimeSlice<'_>,
+    ) {
+        if are_large(values)
+            && let Ok(ordered) = ordered(&statement.prepared, parameters, values)
+            && let Some(large) = LargeValues::of(statement, &ordered, &self.metrics.memory)
+        {
+            return self.run_large(session, stream, ((parameters, values), large), time);
+        }
+        self.run(session, stream, statement, (parameters, values), time);
+    }
+
+    /// Prepares large values of a statement, as far as there is time, and then runs it.
+    pub(super) fn run_large(
+        &mut self,
+        session: &mut Session,
+        stream: i16,
+        ((parameters, values), mut large): GivenAndLarge<'_>,
+        time: &mut TimeSlice<'_>,
+    ) {
+        let statement = Arc::clone(large.statement());
+        let values = match ordered(&statement.prepared, parameters, values) {
+            Ok(values) => values,
+            Err(failure) => return self.fail(session, stream, &failure),
         };
+        if !large.go_on(&values, time) {
+            session.unbound = Some(Box::new(Unbound::new(PreparedPart::Values(large))));
+            return;
+        }
+        let values = large.put_into(&values);
+        self.run_ordered(session, stream, &statement, (parameters, &values), time);
+    }
+
+    /// Runs a statement with values in the order of its markers.
+    #[inline]
+    fn run_ordered(
+        &mut self,
+        session: &mut Session,
+        stream: i16,
+        statement: &Arc<PreparedStatement>,
+        (parameters, values): (&Parameters<'_>, &[Value<'_>]),
+        time: &mut TimeSlice<'_>,
+    ) {
         let request = Binding {
             values,
             timestamp_us: parameters.timestamp_us,
@@ -400,12 +457,16 @@ impl Core {
     }
 }
 
-/// Values that came with names, in the order of the markers.
+/// What a request gives, and what is prepared of it.
+pub(super) type GivenAndLarge<'a> = ((&'a Parameters<'a>, &'a [Value<'a>]), Box<LargeValues>);
+
+/// Values in the order of the markers, whether they came with names or not.
 fn ordered<'a>(
     prepared: &Prepared,
-    names: &[&str],
+    parameters: &Parameters<'_>,
     values: &[Value<'a>],
 ) -> Result<Vec<Value<'a>>, Failure> {
+    let Some(names) = &parameters.names else { return Ok(values.to_vec()) };
     let order = prepared.order_of(names)?;
     Ok(order.iter().map(|place| values.get(*place).copied().unwrap_or(Value::Unset)).collect())
 }

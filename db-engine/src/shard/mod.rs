@@ -11,6 +11,7 @@ mod dependent;
 pub mod errand;
 mod execute;
 mod failure;
+mod large_values;
 mod list;
 pub mod mailbox;
 pub mod peers;
@@ -25,6 +26,7 @@ mod statement;
 mod tag;
 mod tracing;
 mod turn;
+pub mod unbound;
 mod write;
 
 use crate::{
@@ -299,7 +301,7 @@ impl Shard {
         self.core.request_bytes = frame.body.len();
         let at = session.out.len();
         let ran = if let Some(unbound) = session.unbound.take() {
-            self.go_on_with_batch(session, frame.stream, frame.body, *unbound, time)
+            self.go_on_with(session, frame, *unbound, time)
         } else {
             self.core.metrics.frames.add(1);
             if frame.flags & flag::COMPRESSED == 0 {

@@ -1,6 +1,6 @@
 //! What a connection remembers between requests, and the answers that it has not sent yet.
 
-use super::batch::UnboundBatch;
+use super::unbound::Unbound;
 use std::{net::IpAddr, sync::Arc};
 
 /// Which connection, of all that have ever been in its place.
@@ -37,8 +37,8 @@ pub struct Session {
     pub in_flight: u32,
     /// Reads of it that were begun and are not answered.
     pub reads: u32,
-    /// The batch whose statements are being bound.
-    pub unbound: Option<Box<UnboundBatch>>,
+    /// The request that is being bound.
+    pub unbound: Option<Box<Unbound>>,
     /// The keyspace of names that do not say theirs.
     pub keyspace: Option<Arc<str>>,
     /// STARTUP was said.

@@ -8,7 +8,7 @@ use super::{
 use std::{borrow::Cow, ops::Range};
 
 /// Bytes of the count before the items of a list, set or map.
-const COUNT_BYTES: usize = 4;
+pub(super) const COUNT_BYTES: usize = 4;
 
 /// The value as it is stored: sets and maps sorted at every depth, each key once (the last one
 /// given wins). So a value has one form, by whichever client it is written.
@@ -27,11 +27,11 @@ pub fn canonical<'a>(ty: &CqlType, bytes: &'a [u8]) -> Result<Cow<'a, [u8]>, Typ
     Ok(Cow::Owned(out))
 }
 
-fn broken(_: Truncated) -> TypeError {
+pub(super) fn broken(_: Truncated) -> TypeError {
     TypeError("Unexpected end of a collection".into())
 }
 
-fn next_item<'a>(items: &mut Elements<'a>) -> Result<&'a [u8], TypeError> {
+pub(super) fn next_item<'a>(items: &mut Elements<'a>) -> Result<&'a [u8], TypeError> {
     Ok(items.item().map_err(broken)?.unwrap_or_default())
 }
 
@@ -130,16 +130,17 @@ fn put_in_place<'t>(
 }
 
 /// Appends the next item with its length before it, or as the null that it is.
-fn put_next(ty: &CqlType, items: &mut Elements<'_>, out: &mut Vec<u8>) -> Result<(), TypeError> {
+pub(super) fn put_next(
+    ty: &CqlType,
+    items: &mut Elements<'_>,
+    out: &mut Vec<u8>,
+) -> Result<(), TypeError> {
     let start = out.len();
-    out.extend_from_slice(&(-1i32).to_be_bytes());
+    out.extend_from_slice(items.0.get(..COUNT_BYTES).unwrap_or_default());
     let Some(item) = items.item().map_err(broken)? else { return Ok(()) };
     put_canonical(ty, item, out)?;
-    let length = i32::try_from(out.len() - start - COUNT_BYTES);
-    let length = length.expect("a request is smaller than 2 GiB");
-    if let Some(place) = out.get_mut(start..start + COUNT_BYTES) {
-        place.copy_from_slice(&length.to_be_bytes());
-    }
+    let length = out.len() - start - COUNT_BYTES;
+    set_count(out, start, length);
     Ok(())
 }
 
@@ -193,12 +194,35 @@ fn put_sorted(
         }
     }
     let source = if is_deep { formed.as_slice() } else { items.0 };
+    let at = out.len();
+    put_count(out, 0);
+    let kept = put_in_order(key, value.is_some(), (source, count), out)?;
+    set_count(out, at, kept);
+    Ok(())
+}
+
+/// Puts a number of items in the place of another.
+pub(super) fn set_count(out: &mut [u8], at: usize, count: usize) {
+    let count = i32::try_from(count).expect("a request is smaller than 2 GiB");
+    if let Some(place) = out.get_mut(at..at + COUNT_BYTES) {
+        place.copy_from_slice(&count.to_be_bytes());
+    }
+}
+
+/// Appends items of a set, or pairs of a map, in order, each once; says how many. Within they are
+/// in order already.
+pub(super) fn put_in_order(
+    key: &CqlType,
+    are_pairs: bool,
+    (source, count): (&[u8], usize),
+    out: &mut Vec<u8>,
+) -> Result<usize, TypeError> {
     let (mut items, mut orders) = (Elements(source), Vec::new());
     let mut entries = Vec::with_capacity(count.min(source.len() / COUNT_BYTES));
     for _ in 0..count {
         let (at, order) = (source.len() - items.0.len(), orders.len());
         comparable::encode(key, false, next_item(&mut items)?, &mut orders)?;
-        if value.is_some() {
+        if are_pairs {
             next_item(&mut items)?;
         }
         entries.push(Entry {
@@ -214,15 +238,14 @@ fn put_sorted(
     });
     entries
         .dedup_by(|earlier, last| earlier.prefix == last.prefix && order(earlier) == order(last));
-    put_count(out, entries.len());
     for entry in &entries {
         out.extend_from_slice(slice(source, entry.bytes));
     }
-    Ok(())
+    Ok(entries.len())
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use crate::{
         io::Random,
@@ -324,7 +347,7 @@ mod tests {
         out
     }
 
-    fn types() -> impl Strategy<Value = CqlType> {
+    pub fn types() -> impl Strategy<Value = CqlType> {
         let plain = prop_oneof![
             Just(CqlType::Int),
             Just(CqlType::Text),
@@ -344,7 +367,7 @@ mod tests {
 
     /// A value of this type: of few values, so that keys repeat, and of some that differ only
     /// behind their first eight bytes, or by a zero at the end.
-    fn value(ty: &CqlType, random: &mut Random) -> Vec<u8> {
+    pub fn value(ty: &CqlType, random: &mut Random) -> Vec<u8> {
         let mut out = Vec::new();
         match ty {
             CqlType::Int => out.extend(random.one_of(&[-4i32, -1, 0, 1, 4]).to_be_bytes()),

@@ -11,6 +11,7 @@ pub mod comparable;
 mod decimal;
 pub mod duration;
 pub mod fields;
+pub mod large;
 pub mod literal;
 pub mod name;
 pub mod parse;
@@ -19,6 +20,7 @@ pub mod time;
 pub mod user_type;
 pub mod validate;
 
+use large::LargeValue;
 use std::{fmt, sync::Arc};
 use user_type::{UserField, UserType};
 
@@ -44,6 +46,8 @@ pub enum Value<'a> {
     Unset,
     /// A value, in the wire form of its type. May be empty.
     Bytes(&'a [u8]),
+    /// A large one, which was checked before.
+    Large(&'a Arc<LargeValue>),
 }
 
 /// The type of a column, of a bind marker or of a result.

@@ -88,32 +88,10 @@ fn validate_rare(ty: &CqlType, bytes: &[u8]) -> Result<(), TypeError> {
         }
         CqlType::Duration => validate_duration(bytes),
         CqlType::List(item) => validate_list(ty, item, bytes),
-        CqlType::Set(item) => validate_items(ty, bytes, |items| validate_item(ty, item, items)),
-        CqlType::Map(key, value) => validate_items(ty, bytes, |items| {
-            validate_item(ty, key, items)?;
-            validate_item(ty, value, items)
-        }),
-        CqlType::Tuple(fields) => {
-            validate_fields(fields.iter(), bytes).map_err(|wrong| match wrong {
-                WrongField::Value(error) => error,
-                WrongField::Truncated(what, i) => {
-                    TypeError(format!("Not enough bytes to read {what}{i}th component"))
-                }
-                WrongField::TooMany => {
-                    TypeError("Invalid remaining data after end of tuple value".into())
-                }
-            })
-        }
-        CqlType::Udt(of) => validate_fields(of.types(), bytes).map_err(|wrong| match wrong {
-            WrongField::Value(error) => error,
-            WrongField::Truncated(what, i) => {
-                let name = of.fields().get(i).map_or("", |field| &field.name);
-                TypeError(format!("Not enough bytes to read {what}{i}th field {name}"))
-            }
-            WrongField::TooMany => {
-                TypeError("Invalid remaining data after end of UDT value".into())
-            }
-        }),
+        CqlType::Set(item) => validate_items(ty, item, bytes),
+        CqlType::Map(key, value) => validate_pairs(ty, (key, value), bytes),
+        CqlType::Tuple(fields) => validate_fields(ty, fields.iter(), bytes),
+        CqlType::Udt(of) => validate_fields(ty, of.types(), bytes),
         _ => {
             let legal = match ty {
                 CqlType::Date => bytes.len() == 4,
@@ -158,85 +136,149 @@ fn truncated(ty: &CqlType) -> TypeError {
     TypeError(format!("Not enough bytes to read a {}", kind(ty)))
 }
 
-fn validate_items<'a>(
-    ty: &CqlType,
-    bytes: &'a [u8],
-    mut each: impl FnMut(&mut Elements<'a>) -> Result<(), TypeError>,
-) -> Result<(), TypeError> {
-    let mut items = Elements(bytes);
-    let count = items.count().map_err(|_| truncated(ty))?;
-    if count < 0 {
-        return Err(TypeError(format!("The data cannot be deserialized as a {}", kind(ty))));
-    }
-    for _ in 0..count {
-        if items.is_empty() {
-            return Err(truncated(ty));
+/// The items of a list, set or map, with every check but that of the items themselves.
+pub(super) struct GivenItems<'a, 't> {
+    ty: &'t CqlType,
+    rest: Elements<'a>,
+    left: i32,
+}
+
+impl<'a, 't> GivenItems<'a, 't> {
+    pub(super) fn of(ty: &'t CqlType, bytes: &'a [u8]) -> Result<Self, TypeError> {
+        let mut rest = Elements(bytes);
+        let left = rest.count().map_err(|_| truncated(ty))?;
+        if left < 0 {
+            return Err(TypeError(format!("The data cannot be deserialized as a {}", kind(ty))));
         }
-        each(&mut items)?;
+        Ok(Self { ty, rest, left })
     }
-    if items.is_empty() {
-        Ok(())
-    } else {
-        Err(TypeError(format!("Unexpected extraneous bytes after {} value", kind(ty))))
+
+    /// Whether another item follows, or of a map a pair.
+    pub(super) fn follow(&mut self) -> Result<bool, TypeError> {
+        if self.left > 0 {
+            self.left -= 1;
+            return if self.rest.is_empty() { Err(truncated(self.ty)) } else { Ok(true) };
+        }
+        if self.rest.is_empty() {
+            return Ok(false);
+        }
+        Err(TypeError(format!("Unexpected extraneous bytes after {} value", kind(self.ty))))
+    }
+
+    /// The next item; none for a null.
+    pub(super) fn next_or_null(&mut self) -> Result<Option<&'a [u8]>, TypeError> {
+        self.rest.item().map_err(|_| truncated(self.ty))
+    }
+
+    /// The next item, which may not be null.
+    pub(super) fn next(&mut self) -> Result<&'a [u8], TypeError> {
+        self.next_or_null()?.ok_or_else(|| TypeError("Null value read when not allowed".into()))
     }
 }
 
 /// Checks a list that is inside of nothing. Cassandra sees all of it before it fails on a null.
 fn validate_list(ty: &CqlType, item: &CqlType, bytes: &[u8]) -> Result<(), TypeError> {
-    let mut has_null = false;
-    validate_items(ty, bytes, |items| match items.item() {
-        Ok(Some(bytes)) => validate_inside(item, bytes),
-        Ok(None) => {
-            has_null = true;
-            Ok(())
+    let (mut items, mut has_null) = (GivenItems::of(ty, bytes)?, false);
+    while items.follow()? {
+        match items.next_or_null()? {
+            Some(bytes) => validate_inside(item, bytes)?,
+            None => has_null = true,
         }
-        Err(_) => Err(truncated(ty)),
-    })?;
-    if has_null {
-        return Err(TypeError("null is not supported inside collections".into()));
+    }
+    if has_null { Err(null_in_list()) } else { Ok(()) }
+}
+
+pub(super) fn null_in_list() -> TypeError {
+    TypeError("null is not supported inside collections".into())
+}
+
+fn validate_items(ty: &CqlType, item: &CqlType, bytes: &[u8]) -> Result<(), TypeError> {
+    let mut items = GivenItems::of(ty, bytes)?;
+    while items.follow()? {
+        validate_inside(item, items.next()?)?;
     }
     Ok(())
 }
 
-/// Checks the next item of a value of type `of`.
-fn validate_item(of: &CqlType, ty: &CqlType, items: &mut Elements<'_>) -> Result<(), TypeError> {
-    match items.item() {
-        Ok(Some(item)) => validate_inside(ty, item),
-        Ok(None) => Err(TypeError("Null value read when not allowed".into())),
-        Err(_) => Err(truncated(of)),
+fn validate_pairs(
+    ty: &CqlType,
+    (key, value): (&CqlType, &CqlType),
+    bytes: &[u8],
+) -> Result<(), TypeError> {
+    let mut items = GivenItems::of(ty, bytes)?;
+    while items.follow()? {
+        validate_inside(key, items.next()?)?;
+        validate_inside(value, items.next()?)?;
     }
+    Ok(())
 }
 
 /// Checks a value that is inside another one: there a list is refused at its first null.
-fn validate_inside(ty: &CqlType, bytes: &[u8]) -> Result<(), TypeError> {
+pub(super) fn validate_inside(ty: &CqlType, bytes: &[u8]) -> Result<(), TypeError> {
     match ty {
-        CqlType::List(item) => validate_items(ty, bytes, |items| validate_item(ty, item, items)),
+        CqlType::List(item) => validate_items(ty, item, bytes),
         _ => validate(ty, bytes),
     }
 }
 
-/// What is wrong with a tuple or a value of a user-defined type.
-enum WrongField {
-    Value(TypeError),
-    /// The bytes end in this of the field of this number.
-    Truncated(&'static str, usize),
-    TooMany,
+/// The fields of a tuple or of a value of a user-defined type, with every check but that of the
+/// fields themselves.
+pub(super) struct GivenFields<'a, 't> {
+    ty: &'t CqlType,
+    items: Elements<'a>,
+    number: usize,
+}
+
+impl<'a, 't> GivenFields<'a, 't> {
+    pub(super) fn of(ty: &'t CqlType, bytes: &'a [u8]) -> Self {
+        Self { ty, items: Elements(bytes), number: 0 }
+    }
+
+    /// The next field; none for a null.
+    pub(super) fn next(&mut self) -> Result<Option<&'a [u8]>, TypeError> {
+        let what = if self.items.0.len() < 4 { "size of " } else { "" };
+        let number = self.number;
+        self.number += 1;
+        self.items.item().map_err(|_| {
+            let place = match self.ty {
+                CqlType::Udt(of) => {
+                    let name = of.fields().get(number).map_or("", |field| &field.name);
+                    format!("field {name}")
+                }
+                _ => "component".into(),
+            };
+            TypeError(format!("Not enough bytes to read {what}{number}th {place}"))
+        })
+    }
+
+    /// Whether none follow. Those that are missing at the end are null.
+    pub(super) fn are_over(&self) -> bool {
+        self.items.is_empty()
+    }
+
+    /// Checks that there are none besides those of the type.
+    pub(super) fn end(&self) -> Result<(), TypeError> {
+        if self.are_over() {
+            return Ok(());
+        }
+        let what = if matches!(self.ty, CqlType::Udt(_)) { "UDT" } else { "tuple" };
+        Err(TypeError(format!("Invalid remaining data after end of {what} value")))
+    }
 }
 
 fn validate_fields<'t>(
-    fields: impl Iterator<Item = &'t CqlType>,
+    ty: &CqlType,
+    types: impl Iterator<Item = &'t CqlType>,
     bytes: &[u8],
-) -> Result<(), WrongField> {
-    let mut items = Elements(bytes);
-    for (i, field) in fields.enumerate() {
-        if items.is_empty() {
+) -> Result<(), TypeError> {
+    let mut fields = GivenFields::of(ty, bytes);
+    for field in types {
+        if fields.are_over() {
             return Ok(());
         }
-        let what = if items.0.len() < 4 { "size of " } else { "" };
-        let item = items.item().map_err(|_| WrongField::Truncated(what, i))?;
-        item.map_or(Ok(()), |item| validate_inside(field, item)).map_err(WrongField::Value)?;
+        fields.next()?.map_or(Ok(()), |bytes| validate_inside(field, bytes))?;
     }
-    if items.is_empty() { Ok(()) } else { Err(WrongField::TooMany) }
+    fields.end()
 }
 
 /// Reads one of Cassandra's variable-length integers: leading ones of the first byte say how many

@@ -58,6 +58,10 @@ impl BoundValue {
         match &self.operand {
             Operand::Bound(index) => match values.get(usize::from(*index)) {
                 Some(Value::Bytes(bytes)) => Ok(Found::Bytes(stored(&self.ty, bytes)?)),
+                Some(Value::Large(large)) => Ok(Found::Bytes(match large.stored()? {
+                    Some(bytes) => Cow::Borrowed(bytes),
+                    None => stored(&self.ty, large.checked()?)?,
+                })),
                 Some(Value::Null) => Ok(Found::Null),
                 Some(Value::Unset) => Ok(Found::Unset),
                 None => Err(CqlError::invalid("Invalid amount of bind variables")),
@@ -97,11 +101,17 @@ impl BoundValue {
         values: &[Value<'a>],
         context: &BindContext,
     ) -> Result<Found<'a>, CqlError> {
-        if let Operand::Bound(index) = &self.operand
-            && let Some(Value::Bytes(bytes)) = values.get(usize::from(*index))
-        {
-            validate(&self.ty, bytes)?;
-            return Ok(Found::Bytes(Cow::Borrowed(bytes)));
+        if let Operand::Bound(index) = &self.operand {
+            match values.get(usize::from(*index)) {
+                Some(Value::Bytes(bytes)) => {
+                    validate(&self.ty, bytes)?;
+                    return Ok(Found::Bytes(Cow::Borrowed(bytes)));
+                }
+                Some(Value::Large(large)) => {
+                    return Ok(Found::Bytes(Cow::Borrowed(large.checked()?)));
+                }
+                _ => {}
+            }
         }
         self.find(values, context)
     }

@@ -9,6 +9,7 @@ mod elements;
 mod guard;
 pub(in crate::cql) mod input;
 mod named_rows;
+mod purpose;
 mod requirement;
 mod restrictions;
 pub(in crate::cql) mod plan;

@@ -7,7 +7,7 @@ use crate::{
     protocol::result::Columns,
     shard::{session::Address, statement::PreparedStatement},
     store::{Page, Refused},
-    types::Value,
+    types::{Value, large::LargeValue},
 };
 use std::{ops::Range, sync::Arc};
 
@@ -26,6 +26,7 @@ enum OwnValue {
     Null,
     Unset,
     Bytes(Range<usize>),
+    Large(Arc<LargeValue>),
 }
 
 /// A statement of a request and its values, kept for later.
@@ -46,20 +47,25 @@ impl OwnStatement {
                 bytes.extend_from_slice(value);
                 OwnValue::Bytes(start..bytes.len())
             }
+            Value::Large(large) => OwnValue::Large(Arc::clone(large)),
         };
         let values = values.iter().map(&mut own).collect();
         Self { statement: Arc::clone(statement), bytes, values }
     }
 
     fn values(&self) -> Vec<Value<'_>> {
-        let value = |own: &OwnValue| match own {
+        self.values.iter().map(|own| self.value(own)).collect()
+    }
+
+    fn value<'a>(&'a self, own: &'a OwnValue) -> Value<'a> {
+        match own {
             OwnValue::Null => Value::Null,
             OwnValue::Unset => Value::Unset,
             OwnValue::Bytes(place) => {
                 Value::Bytes(self.bytes.get(place.clone()).unwrap_or_default())
             }
-        };
-        self.values.iter().map(value).collect()
+            OwnValue::Large(large) => Value::Large(large),
+        }
     }
 
     /// The table that it writes to.
@@ -73,7 +79,12 @@ impl OwnStatement {
     }
 
     pub(super) fn own_bytes(&self) -> usize {
+        let large = |value: &OwnValue| match value {
+            OwnValue::Large(large) => large.bytes(),
+            _ => 0,
+        };
         let values = self.values.len() * size_of::<OwnValue>();
+        let values = values + self.values.iter().map(large).sum::<usize>();
         STATEMENT_BYTES + self.statement.own_bytes() + self.bytes.capacity() + values
     }
 }

@@ -1,0 +1,124 @@
+use super::{
+    super::{
+        canonical::{
+            canonical,
+            tests::{types, value},
+        },
+        collection::{list, map},
+        validate::validate,
+    },
+    pace::PIECE_UNITS,
+    *,
+};
+use crate::io::{ManualClock, Random};
+use proptest::prelude::*;
+
+/// What becomes of a value in turns without time, each of which does one piece, and how many of
+/// them that takes.
+fn bit_by_bit(ty: &CqlType, purpose: Purpose, given: &[u8]) -> (LargeValue, usize) {
+    let clock = ManualClock::at(0);
+    let mut work = LargeWork::new(ty, purpose, given.len());
+    for turn in 1.. {
+        if let Some(done) = work.go_on(given, &mut TimeSlice::new(&clock, 0)) {
+            return (done, turn);
+        }
+    }
+    unreachable!("it ends")
+}
+
+/// The value with a byte that is another one, or missing, or too much; or the value as it is.
+fn spoilt(mut value: Vec<u8>, random: &mut Random) -> Vec<u8> {
+    let place = usize::try_from(random.below(value.len() as u64 + 1)).unwrap();
+    match random.below(4) {
+        0 => value.truncate(place),
+        1 => value.push(0),
+        2 => value.iter_mut().skip(place).take(1).for_each(|byte| *byte ^= 0xFF),
+        _ => {}
+    }
+    value
+}
+
+proptest! {
+    #[test]
+    fn what_is_done_bit_by_bit_is_what_is_done_at_once(ty in types(), seed in any::<u64>()) {
+        let random = &mut Random(seed);
+        for _ in 0..20 {
+            let value = value(&ty, random);
+            let given = spoilt(value, random);
+            let checked = validate(&ty, &given);
+            let at_once = checked.clone().and_then(|()| canonical(&ty, &given));
+            let (whole, _) = bit_by_bit(&ty, Purpose::Whole, &given);
+            let stored = whole.stored().map(Option::unwrap);
+            prop_assert_eq!(stored, at_once.as_deref().map_err(Clone::clone), "{}", &ty);
+            let (elements, _) = bit_by_bit(&ty, Purpose::Elements, &given);
+            prop_assert_eq!(elements.checked(), checked.map(|()| &*given), "{}", &ty);
+            prop_assert_eq!(elements.stored().unwrap_or(None), None);
+        }
+    }
+
+    #[test]
+    fn many_runs_are_merged(seed in any::<u64>(), count in 0u64..300, different in 1u64..300) {
+        let random = &mut Random(seed);
+        let items: Vec<_> = (0..count).map(|number| {
+            let times = usize::try_from(1 + number % 3).unwrap();
+            let long = random.below(different).to_string().repeat(times);
+            (long, number.to_string())
+        }).collect();
+        let text = || Box::new(CqlType::Text);
+        let keys: Vec<_> = items.iter().map(|(key, _)| key).collect();
+        for (ty, given) in [
+            (CqlType::Set(text()), list(&keys)),
+            (CqlType::Map(text(), text()), map(&items)),
+        ] {
+            let (whole, _) = bit_by_bit(&ty, Purpose::Whole, &given);
+            prop_assert_eq!(whole.checked().unwrap(), &*canonical(&ty, &given).unwrap());
+        }
+    }
+}
+
+#[test]
+fn each_step_is_cut() {
+    const COUNT: usize = 1_000;
+    let ty = CqlType::Set(Box::new(CqlType::Int));
+    let of = |purpose, number: fn(u32) -> u32| {
+        let items: Vec<_> =
+            (0..u32::try_from(COUNT).unwrap()).map(|at| number(at).to_be_bytes()).collect();
+        bit_by_bit(&ty, purpose, &list(&items)).1
+    };
+    let checked = of(Purpose::Elements, |number| number);
+    let in_order = of(Purpose::Whole, |number| number);
+    let in_disorder = of(Purpose::Whole, |number| number.wrapping_mul(0x9E37_79B1) >> 1);
+    // Each item is a unit to check, a unit to see that runs are in order, and two to merge them.
+    // A run is nearly a piece.
+    let (turns, runs) = (COUNT / PIECE_UNITS as usize, COUNT * 8 / PIECE_BYTES / 2);
+    println!("checked: {checked}, in order: {in_order}, in disorder: {in_disorder} turns");
+    assert!(checked >= turns, "checking");
+    assert!(in_order >= checked + runs + turns, "runs, and a look at them");
+    assert!(in_disorder >= checked + runs + 2 * turns, "runs, and merging them");
+    assert!(in_disorder <= 10 * turns, "pieces are not tiny");
+}
+
+#[test]
+fn a_value_inside_of_another_one_is_cut() {
+    let number = |at: u32| (at.wrapping_mul(0x9E37_79B1) >> 1).to_be_bytes();
+    let items: Vec<_> = (0..1_000).map(number).collect();
+    let set = CqlType::Set(Box::new(CqlType::Int));
+    let alone = bit_by_bit(&set, Purpose::Whole, &list(&items)).1;
+    let listed = CqlType::List(Box::new(set.clone()));
+    let (inside, turns) = bit_by_bit(&listed, Purpose::Whole, &list(&[list(&items)]));
+    assert!(turns >= alone, "{turns} turns inside and {alone} alone");
+    let stored = canonical(&set, &list(&items)).unwrap().into_owned();
+    assert_eq!(inside.checked().unwrap(), list(&[stored]));
+}
+
+#[test]
+fn what_it_takes_is_known_before() {
+    let int = || Box::new(CqlType::Int);
+    let set = || CqlType::Set(int());
+    let memory = |ty: CqlType, purpose| LargeWork::new(&ty, purpose, 1_000).bytes();
+    assert_eq!(memory(CqlType::List(int()), Purpose::Whole), 1_000);
+    assert_eq!(memory(set(), Purpose::Elements), 1_000);
+    assert_eq!(memory(set(), Purpose::Whole), 2_000);
+    assert_eq!(memory(CqlType::List(Box::new(set())), Purpose::Whole), 3_000);
+    assert_eq!(memory(CqlType::Set(Box::new(set())), Purpose::Whole), 4_000);
+}

@@ -1,0 +1,195 @@
+//! A large value is checked and put in order bit by bit, and others are served meanwhile.
+#![allow(clippy::unwrap_used)]
+
+mod simulated;
+mod whole;
+mod wire;
+
+use sandglass_db::budget::Share;
+use whole::crowd::Crowd;
+use wire::client::{Answer, batch, execute, long_string, op, string, values};
+
+/// Numbers of the set that is written: half a megabyte with their lengths.
+const COUNT: u32 = 60_000;
+
+/// A look at the clock takes a tenth of a turn's time for requests, so that pieces are counted.
+const LOOK_US: u64 = 100;
+
+/// Turns that it takes at least: ten pieces each, of a few hundred numbers that are checked,
+/// ordered and merged.
+const TURNS_MIN: u32 = 30;
+
+const WRITER: usize = 0;
+const OTHER: usize = 1;
+
+const INSERT: &str = "INSERT INTO ks.t (k, s) VALUES (1, ?)";
+
+fn crowd() -> Crowd {
+    let mut crowd = Crowd::looking(1, 3, LOOK_US);
+    crowd.run(
+        "CREATE KEYSPACE ks WITH replication = \
+         {'class': 'SimpleStrategy', 'replication_factor': 1}",
+    );
+    crowd.run("CREATE TABLE ks.t (k int PRIMARY KEY, s frozen<set<int>>)");
+    crowd
+}
+
+fn set(numbers: impl Iterator<Item = u32>) -> Vec<u8> {
+    let mut out = COUNT.to_be_bytes().to_vec();
+    for number in numbers {
+        out.extend(4u32.to_be_bytes());
+        out.extend(number.to_be_bytes());
+    }
+    out
+}
+
+/// Each number once, and nearly none behind a smaller one.
+fn disorder() -> Vec<u8> {
+    set((0..COUNT).map(|number| number * 7_919 % COUNT))
+}
+
+fn prepare(crowd: &mut Crowd, text: &str) -> Vec<u8> {
+    crowd.clients[2].ask(op::PREPARE, &long_string(text), ());
+    crowd.send(2);
+    let answer = crowd.wait(2, 1).0.remove(0);
+    let length = u16::from_be_bytes([answer.body[4], answer.body[5]]);
+    answer.body[6..6 + usize::from(length)].to_vec()
+}
+
+/// The body of a QUERY with a value.
+fn query(text: &str, value: &[u8]) -> Vec<u8> {
+    [long_string(text), vec![0, 1, 1], values(&[value])].concat()
+}
+
+/// Takes turns until the writer has its answer; in each of them, or the one after, another client
+/// is answered.
+fn write(crowd: &mut Crowd) -> (Answer, u32) {
+    crowd.send(WRITER);
+    let (mut turns, mut waiting) = (0, 0);
+    loop {
+        if waiting == 0 {
+            crowd.ask(OTHER, "SELECT cluster_name FROM system.local");
+            crowd.send(OTHER);
+        }
+        crowd.turn();
+        turns += 1;
+        waiting = if crowd.answers(OTHER).is_empty() { waiting + 1 } else { 0 };
+        assert!(waiting < 2, "another client waits for {waiting} turns, after {turns}");
+        if let Some(answer) = crowd.answers(WRITER).pop() {
+            return (answer, turns);
+        }
+    }
+}
+
+fn requests_bytes(crowd: &Crowd) -> u64 {
+    crowd.engine.metrics(0).memory.taken(Share::Requests)
+}
+
+#[test]
+fn others_are_served_whatever_request_a_large_value_comes_in() {
+    let mut crowd = crowd();
+    let mut startup = wire::client::startup();
+    startup[1] += 1;
+    for text in ["COMPRESSION", "lz4"] {
+        string(&mut startup, text);
+    }
+    crowd.clients[WRITER].ask(op::STARTUP, &startup, ());
+    crowd.send(WRITER);
+    crowd.wait(WRITER, 1);
+    let insert = prepare(&mut crowd, INSERT);
+    let conditional = prepare(&mut crowd, &format!("{INSERT} IF NOT EXISTS"));
+    let wanted = set(0..COUNT);
+    for (name, opcode, body) in [
+        ("execute", op::EXECUTE, execute(&insert, &[&disorder()])),
+        ("query", op::QUERY, query(INSERT, &disorder())),
+        ("batch", op::BATCH, batch(1, &insert, &[vec![disorder()], vec![disorder()]])),
+        ("condition", op::EXECUTE, execute(&conditional, &[&disorder()])),
+    ] {
+        for compressed in [false, true] {
+            crowd.run("DELETE FROM ks.t WHERE k = 1");
+            if compressed {
+                crowd.clients[WRITER].ask_compressed(opcode, &body, ());
+            } else {
+                crowd.clients[WRITER].ask(opcode, &body, ());
+            }
+            let (answer, turns) = write(&mut crowd);
+            println!("{name}, compressed: {compressed}: {turns} turns");
+            answer.kind();
+            assert!(turns >= TURNS_MIN, "{name}: {turns}");
+            let rows = crowd.run("SELECT s FROM ks.t WHERE k = 1").rows().0;
+            assert!(rows == [[Some(wanted.clone())]], "{name}");
+            assert_eq!(requests_bytes(&crowd), 0, "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_large_value_that_is_wrong_at_its_end_is_refused_and_nothing_is_written() {
+    let mut crowd = crowd();
+    let insert = prepare(&mut crowd, INSERT);
+    let mut wrong = disorder();
+    wrong.pop();
+    for (opcode, body) in [
+        (op::EXECUTE, execute(&insert, &[&wrong])),
+        (op::BATCH, batch(1, &insert, &[vec![disorder()], vec![wrong.clone()]])),
+    ] {
+        crowd.clients[WRITER].ask(opcode, &body, ());
+        let (answer, _) = write(&mut crowd);
+        assert_eq!(answer.code(), 0x2200);
+        assert_eq!(answer.message(), "Not enough bytes to read a set");
+        assert!(crowd.run("SELECT s FROM ks.t").rows().0.is_empty());
+    }
+}
+
+#[test]
+fn what_comes_behind_a_large_value_waits_for_it() {
+    let mut crowd = crowd();
+    let insert = prepare(&mut crowd, INSERT);
+    crowd.clients[WRITER].ask(op::EXECUTE, &execute(&insert, &[&disorder()]), ());
+    crowd.ask(WRITER, "SELECT cluster_name FROM system.local");
+    crowd.send(WRITER);
+    let mut turns = 0;
+    while crowd.answers(WRITER).is_empty() {
+        crowd.turn();
+        turns += 1;
+    }
+    assert!(turns >= TURNS_MIN / 2, "the second is answered after {turns} turns");
+}
+
+#[test]
+fn what_a_large_value_takes_is_counted_and_given_back_when_its_client_leaves() {
+    let mut crowd = crowd();
+    let insert = prepare(&mut crowd, INSERT);
+    let value = disorder();
+    crowd.clients[WRITER].ask(op::EXECUTE, &execute(&insert, &[&value]), ());
+    crowd.send(WRITER);
+    for _ in 0..TURNS_MIN / 2 {
+        crowd.turn();
+    }
+    let taken = requests_bytes(&crowd);
+    assert!(taken >= 3 * value.len() as u64, "the request and two copies: {taken}");
+    let Crowd { engine, clients, .. } = &mut crowd;
+    clients[WRITER].leave(engine);
+    for _ in 0..2 * TURNS_MIN {
+        crowd.turn();
+    }
+    assert_eq!(requests_bytes(&crowd), 0);
+}
+
+#[test]
+fn a_value_is_not_written_to_another_table_of_the_same_name() {
+    let mut crowd = crowd();
+    let insert = prepare(&mut crowd, INSERT);
+    let rows = [vec![disorder()]];
+    crowd.clients[WRITER].ask(op::BATCH, &batch(1, &insert, &rows), ());
+    crowd.send(WRITER);
+    for _ in 0..5 {
+        crowd.turn();
+    }
+    crowd.run("DROP TABLE ks.t");
+    crowd.run("CREATE TABLE ks.t (k int PRIMARY KEY, s text)");
+    prepare(&mut crowd, INSERT);
+    let (answer, _) = write(&mut crowd);
+    assert_eq!(answer.opcode, op::ERROR, "it was for the table that is gone");
+    assert!(crowd.run("SELECT s FROM ks.t").rows().0.is_empty());
+}
