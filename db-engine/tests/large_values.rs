@@ -180,7 +180,13 @@ fn what_a_large_value_takes_is_counted_and_given_back_when_its_client_leaves() {
 fn a_value_is_not_written_to_another_table_of_the_same_name() {
     let mut crowd = crowd();
     let insert = prepare(&mut crowd, INSERT);
-    let rows = [vec![disorder()]];
+    // Enough for all that follows.
+    let numbers = 8 * COUNT;
+    let mut value = numbers.to_be_bytes().to_vec();
+    for number in (0..numbers).rev() {
+        value.extend([4u32.to_be_bytes(), number.to_be_bytes()].concat());
+    }
+    let rows = [vec![value]];
     crowd.clients[WRITER].ask(op::BATCH, &batch(1, &insert, &rows), ());
     crowd.send(WRITER);
     for _ in 0..5 {
@@ -189,6 +195,7 @@ fn a_value_is_not_written_to_another_table_of_the_same_name() {
     crowd.run("DROP TABLE ks.t");
     crowd.run("CREATE TABLE ks.t (k int PRIMARY KEY, s text)");
     prepare(&mut crowd, INSERT);
+    assert!(requests_bytes(&crowd) > 0, "it is not bound yet");
     let (answer, _) = write(&mut crowd);
     assert_eq!(answer.opcode, op::ERROR, "it was for the table that is gone");
     assert!(crowd.run("SELECT s FROM ks.t").rows().0.is_empty());
