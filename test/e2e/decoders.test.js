@@ -165,6 +165,8 @@ describe('formats of your own', () => {
             saved.refused.map((/** @type {any} */ { item, reason }) => ({
               item,
               reason: reason.replace(own, ''),
+              // A draft is no decoder that could be opened.
+              advice: null,
             })),
           ])
           said.set(topic, saved)
