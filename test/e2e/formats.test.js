@@ -1,25 +1,15 @@
-// `/v1/decode` and the page's try-it say exactly what ingest does: of any payload, in any format,
-// those of people's own included, what they say is what was stored, what was refused, and which
-// fields were lost.
-import { FORMATS, TOPIC_FORMATS } from '@sandglass/common/formats/registry'
+// `/v1/decode` says exactly what ingest does: of any payload, in any format that a topic template
+// can name, what it says is what was stored, what was refused, and which fields were lost.
+import { TOPIC_FORMATS } from '@sandglass/common/formats/registry'
 import { writePayload } from '@sandglass/common/formats/sparkplug/write'
 import mqtt from 'mqtt'
-import { EXPRESSIONS, GENERATORS, generated } from '../support/generated.js'
 import { startStack, UNSPOOLED } from '../support/stack.js'
 import { readDeadLetters, scanMeasurements } from '../support/stored.js'
-import { until } from '../support/until.js'
 
 const SEED = Number(process.env.SEED ?? Date.now() % 1_000_000)
 const T = 1_767_225_600_123
-const JSON_TYPE = { 'content-type': 'application/json' }
 /** Variants of each payload with some bytes changed. */
 const BROKEN = 2
-/** Payloads that are made for each format, besides these. */
-const GENERATED = 40
-/** Longer than ingest takes to hear of a decoder. */
-const HEARD_MS = 2_500
-/** Times this near are relative to the receipt, which is another one for `/v1/decode`. */
-const NEAR_MS = 3_600_000
 
 const PAYLOADS = [
   '21.5',
@@ -92,8 +82,6 @@ function line(id, metric, value) {
 describe('a payload in any format', () => {
   /** @type {import('../support/stack.js').Stack} */
   let stack
-  /** @type {mqtt.MqttClient} */
-  let client
   const templates = TOPIC_FORMATS.map(({ name, shape }) =>
     shape
       ? `of-${name}/{group}/{type}/{node}[/{device}] in ${name}`
@@ -104,10 +92,7 @@ describe('a payload in any format', () => {
     const env = { TOPIC_TEMPLATES: templates.join() }
     stack = await startStack({ ingestEnv: { ...UNSPOOLED, ...env }, apiEnv: env })
   })
-  afterAll(async () => {
-    client?.end(true)
-    await stack?.end()
-  })
+  afterAll(() => stack?.end())
 
   /** @param {string} topic  @param {Buffer} body */
   async function decode(topic, body) {
@@ -118,69 +103,9 @@ describe('a payload in any format', () => {
     return /** @type {Promise<any>} */ (response.json())
   }
 
-  /** What the page's try-it says, before a decoder is saved. */
-  /** @param {string} expression  @param {string} topic  @param {Buffer} payload */
-  async function tryOut(expression, topic, payload) {
-    const response = await fetch(`${stack.apiUrl}/v1/decode/expression`, {
-      method: 'POST',
-      headers: JSON_TYPE,
-      body: JSON.stringify({
-        template: `${topic.slice(0, topic.lastIndexOf('/'))}/{sensor}`,
-        expression,
-        topic,
-        payload: payload.toString('base64'),
-        encoding: 'base64',
-      }),
-    })
-    return /** @type {Promise<any>} */ (response.json())
-  }
-
-  /** A decoder that is saved says besides which one it is, and is what one is told to mend. */
-  /** @param {any} said */
-  function withoutName({ items, refused, refused_fields: fields }) {
-    const own = /^decoder own\d, version \d+: /
-    const reasons = refused.map((/** @type {any} */ one) => one.reason.replace(own, ''))
-    const faults = fields.map((/** @type {any} */ { advice, ...fault }) => fault)
-    return { items, reasons, fields: faults }
-  }
-
-  async function saveDecoders() {
-    for (const [at, expression] of EXPRESSIONS.entries()) {
-      // On a busy machine it is answered that it shall be tried again.
-      await until(`own${at} is saved`, async () => {
-        const response = await fetch(`${stack.apiUrl}/v1/decoders/own${at}`, {
-          method: 'PUT',
-          headers: JSON_TYPE,
-          body: JSON.stringify({ template: `of-expression/${at}/{sensor}`, expression }),
-        })
-        const text = await response.text()
-        if (![200, 201, 503].includes(response.status)) throw new Error(text)
-        return response.ok
-      })
-    }
-    await new Promise((resolve) => setTimeout(resolve, HEARD_MS))
-  }
-
-  /**
-   * @param {import('@sandglass/common/formats/types').Format} format
-   * @param {number} at  Of the payload.
-   */
-  function generatedTopic({ name, shape }, at) {
-    const sensor = `g${at}-of-${name}`
-    if (name === 'line-protocol') return `telegraf/${sensor}`
-    if (name === 'expression') return `of-${name}/${at % EXPRESSIONS.length}/${sensor}`
-    if (shape) return `of-${name}/g/${at % 2 ? 'NDATA' : 'NBIRTH'}/${sensor}`
-    return `of-${name}/${sensor}${at % 2 ? '/state' : ''}`
-  }
-
-  test('has a generator for every format', () => {
-    expect(Object.keys(GENERATORS).sort()).toEqual(FORMATS.map(({ name }) => name).sort())
-  })
-
   test('becomes what /v1/decode says', async () => {
     const random = randomOf(SEED)
-    await saveDecoders()
-    client = await mqtt.connectAsync(stack.mqttUrl, { clientId: 'formats' })
+    const client = await mqtt.connectAsync(stack.mqttUrl, { clientId: 'formats' })
     /** @type {Map<string, any>} */
     const said = new Map()
     for (const { name, shape } of TOPIC_FORMATS) {
@@ -193,26 +118,6 @@ describe('a payload in any format', () => {
           said.set(topic, await decode(topic, payload))
           await client.publishAsync(topic, payload, { qos: 1 })
         }
-      }
-    }
-    for (const format of FORMATS) {
-      for (const [at, payload] of generated(
-        format.name,
-        SEED + format.number,
-        GENERATED,
-      ).entries()) {
-        const topic = generatedTopic(format, at)
-        const saved = await decode(topic, payload)
-        if (format.isEvaluated) {
-          const tried = await tryOut(EXPRESSIONS[at % EXPRESSIONS.length], topic, payload)
-          expect({ seed: SEED, topic, ...withoutName(tried) }).toEqual({
-            seed: SEED,
-            topic,
-            ...withoutName(saved),
-          })
-        }
-        said.set(topic, saved)
-        await client.publishAsync(topic, payload, { qos: 1 })
       }
     }
     await client.endAsync()
@@ -229,8 +134,7 @@ describe('a payload in any format', () => {
     const times = new Set(rows.map(({ sensorId, timeMs }) => `${sensorId} ${timeMs}`))
     const missing = [...said.values()]
       .flatMap(({ items }) => items)
-      .filter(({ t }) => t !== null && Math.abs(t - Date.now()) > NEAR_MS)
-      .filter(({ id, t }) => !times.has(`${id} ${t}`))
+      .filter(({ id, t }) => t !== null && !times.has(`${id} ${t}`))
     expect({ seed: SEED, missing }).toEqual({ seed: SEED, missing: [] })
     expect(expected.length).toBeGreaterThan(100)
 
@@ -266,7 +170,7 @@ describe('a payload in any format', () => {
       if (!isExpected) continue
       expect({ topic, format: letter.format }).toEqual({
         topic,
-        format: topic.startsWith('of-') ? topic.slice(3).split('/')[0] : 'line-protocol',
+        format: topic.slice(3).split('/')[0],
       })
       if (refused.length > 0)
         expect({ topic, reason: letter.reason }).toEqual({ topic, reason: refused[0].reason })
