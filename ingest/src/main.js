@@ -13,6 +13,7 @@ import { isLoopback, readOptions, requireLoopback, SettingError } from '@sandgla
 import { ROLLUP_SHARDS } from '@sandglass/common/rollup'
 import { byParent, run } from '@sandglass/common/service'
 import { Access } from './broker/entrance/access.js'
+import { followDecoders } from './decoder-followers.js'
 import { Belongings } from './deletion/belongings.js'
 import { letterSensors } from './deletion/letters.js'
 import { DeletionStore } from './deletion/store.js'
@@ -300,19 +301,6 @@ function startWork({ rollups, rewrites, deletionWorker, widths, ruleWorker, send
     clearInterval(widthsTimer)
     widths.stop()
   })
-}
-
-/**
- * Has whoever else needs to know which topics carry measurements hear of decoders.
- *
- * @param {import('./decoders/known.js').KnownDecoders} known
- * @param {import('./source.js').Source} source
- */
-function followDecoders(known, { broker, external }) {
-  known.onChange.push(() => external?.follow())
-  if (broker instanceof RemoteBroker) {
-    known.onChange.push((set, revision) => broker.tellDecoders({ set, revision }))
-  }
 }
 
 /** @param {Storage} storage  @param {string} keyspace */

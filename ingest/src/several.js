@@ -25,7 +25,7 @@ export async function runFirst({ options, count, logger, onStop }) {
   onStop('sockets', () => rmSync(directory, { recursive: true, force: true }))
   const { fanout, retained, queues } = new MemoryBudget(options.memoryBytesMax).shares
   const shares = { fanout, retained, queues }
-  const broker = new Broker({ shares, logger })
+  const broker = new Broker({ shares })
   const { topicTemplates: topics, lineTopic } = options
   const hub = new Hub({ broker, topics, lineTopic })
   await hub.start(join(directory, HUB))

@@ -23,8 +23,8 @@ import { HostState } from './sparkplug/host-state.js'
  * The broker: in this process, or in the first one of several.
  *
  * @typedef {object} AnyBroker
- * @property {(sessions: import('./broker/broker.js').Subscriptions) => Promise<void>} start
- * @property {() => Promise<void>} stop
+ * @property {() => Promise<void>} [start]
+ * @property {() => unknown} stop
  * @property {(port: import('./broker/port.js').Port) => unknown} handle
  * @property {(name: string, isOver?: boolean) => void} forget  A session: of a key that is good no
  *   more.
@@ -71,9 +71,9 @@ import { HostState } from './sparkplug/host-state.js'
  */
 export function inside({ memory, listens, identity, member, edgeNodes, host, ...parts }) {
   const { shares } = memory
-  const { logger, clock } = parts
+  const { clock } = parts
   /** @type {AnyBroker} */
-  const broker = parts.broker ?? new Broker({ shares, logger, clockMs: clock?.clockMs })
+  const broker = parts.broker ?? new Broker({ shares, clockMs: clock?.clockMs })
   const onGone = (/** @type {object} */ connection) => edgeNodes?.closed(connection, 'offline')
   const server = new MqttServer({ ...parts, broker, shares, member, onGone })
   /** @param {Omit<Published, 'bytes'>} what */
@@ -103,7 +103,7 @@ export function inside({ memory, listens, identity, member, edgeNodes, host, ...
       tell({ topic, payload, qos: 1, retain: false })
     },
     async start() {
-      await broker.start(server.sessions)
+      await broker.start?.()
       if (state) tell(state.online)
       if ((member?.index ?? 0) === 0) ready()
       /** @type {string[]} */

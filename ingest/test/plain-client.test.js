@@ -1,5 +1,5 @@
-// Clients that begin anew and have no will are let in without aedes, which comes to know them by
-// what they ask for first. Nobody should see a difference.
+// Clients that begin anew and have no will are let in without the router, which comes to know them
+// by what they ask for first. Nobody should see a difference.
 import { generate } from 'mqtt-packet'
 import { pause, publish, RawClient, startIngest, until } from './support/ingest.js'
 

@@ -8,6 +8,9 @@ import { generate } from 'mqtt-packet'
 import pino from 'pino'
 import { Broker } from '../src/broker/broker.js'
 import { Access } from '../src/broker/entrance/access.js'
+import { sentTerms } from '../src/broker/routing/terms.js'
+import { followDecoders } from '../src/decoder-followers.js'
+import { KnownDecoders } from '../src/decoders/known.js'
 import { MemoryBudget } from '../src/memory.js'
 import { processesOf, shareOf } from '../src/options.js'
 import { homeOf } from '../src/processes/handover.js'
@@ -15,10 +18,9 @@ import { Hub } from '../src/processes/hub.js'
 import { KIND, Link, parsePublishBody, publishBody } from '../src/processes/link.js'
 import { RemoteBroker } from '../src/processes/remote-broker.js'
 import { joinHealth, joinMetrics, joinStats } from '../src/processes/reports.js'
-import { RawClient, startIngest, until } from './support/ingest.js'
+import { pause, RawClient, startIngest, until } from './support/ingest.js'
 import { seeded } from './support/random.js'
 
-const logger = pino({ level: 'silent' })
 const topics = parseTopics('')
 
 describe('the number of processes', () => {
@@ -148,7 +150,9 @@ describe('a broker in another process', () => {
   beforeEach(async () => {
     directory = mkdtempSync(join(tmpdir(), 'sandglass-hub-'))
     const path = join(directory, 'broker')
-    hub = new Hub({ broker: new Broker({ shares: new MemoryBudget().shares, logger }), topics })
+    const broker = new Broker({ shares: new MemoryBudget().shares })
+    // Topics of its own, as in a process of its own.
+    hub = new Hub({ broker, topics: parseTopics('') })
     await hub.start(path)
     const access = new Access({
       topics,
@@ -159,8 +163,8 @@ describe('a broker in another process', () => {
       },
     })
     processes = []
-    for (const broker of [new RemoteBroker(path), new RemoteBroker(path)]) {
-      processes.push(await startIngest({}, { topics, access, broker }))
+    for (const remote of [new RemoteBroker(path), new RemoteBroker(path)]) {
+      processes.push(await startIngest({}, { topics, access, broker: remote }))
     }
   })
 
@@ -223,18 +227,46 @@ describe('a broker in another process', () => {
     expect(heard(reader)).toEqual(['wills/lost'])
   })
 
+  test('hears of decoders, which tell whose a topic is', async () => {
+    const logger = pino({ level: 'silent' })
+    const known = new KnownDecoders({ topics, lineTopic: 'lines', logger })
+    followDecoders(known, processes[0])
+    const reader = await open(1, 'all')
+    await subscribe(reader, ['hall/#'])
+    const decoder = { name: 'own', version: 1, template: 'hall/{sensor}', changedMs: 0 }
+    const expression = { expression: '$', reads: /** @type {const} */ ('json') }
+    known.take({ revision: 1, set: [{ ...decoder, ...expression }] })
+    const payload = Buffer.from('x')
+    const will = { topic: 'hall/boiler', payload, qos: /** @type {const} */ (1), retain: false }
+    const device = await open(0, 'device', { will })
+    device.end()
+    await until(() => heard(reader).length > 0)
+    expect(heard(reader)).toEqual(['hall/boiler'])
+
+    // Once they are gone, the topic is nobody's again.
+    const last = await open(0, 'device', { will })
+    known.take({ revision: 2, set: [] })
+    await open(0, 'all', { will: { ...will, topic: 'hall/end' } }).then((one) => one.end())
+    last.end()
+    await until(() => heard(reader).includes('hall/end'))
+    await pause(50)
+    expect(heard(reader)).toEqual(['hall/boiler', 'hall/end'])
+  })
+
   test('publishes the wills of a process that is killed, and forgets its sessions', async () => {
     const reader = await open(1, 'all')
     await subscribe(reader, ['wills/#'])
-    const connectPacket = generate({
-      cmd: 'connect',
-      protocolId: 'MQTT',
-      protocolVersion: 4,
-      clean: false,
-      keepalive: 0,
-      clientId: 'all/kept',
-      will: { topic: 'wills/a', payload: Buffer.from('x'), qos: 1, retain: false },
-    })
+    const payload = Buffer.from('x')
+    const will = { topic: 'wills/a', payload, qos: /** @type {const} */ (1), retain: false }
+    const terms = {
+      name: 'all/kept',
+      version: 4,
+      clean: true,
+      isKept: true,
+      receiveMax: 10,
+      packetBytesMax: 1_000,
+      will: { ...will, delayMs: 0, expiryS: undefined, passOn: Buffer.alloc(0) },
+    }
     const socket = connectTo(join(directory, 'broker'))
     let acknowledged = 0
     const link = new Link(socket, (kind, port) => {
@@ -242,11 +274,11 @@ describe('a broker in another process', () => {
       if (kind === KIND.ask) link.tell(KIND.answer, port, 0)
       if (kind === KIND.data) acknowledged++
     })
-    link.tell(KIND.open, 1, { name: 'all/kept', grant: { ...keys.all, scopes: ['read', 'write'] } })
-    link.send(KIND.data, 1, connectPacket)
+    const grant = { ...keys.all, scopes: ['read', 'write'] }
+    link.tell(KIND.open, 1, { name: 'all/kept', grant, terms: sentTerms(terms) })
     const subscriptions = [{ topic: 'news', qos: /** @type {const} */ (1) }]
     link.send(KIND.data, 1, generate({ cmd: 'subscribe', messageId: 1, subscriptions }))
-    await until(() => acknowledged === 2)
+    await until(() => acknowledged === 1)
     socket.destroy()
     await until(() => heard(reader).length === 1)
     const writer = await open(1, 'all')

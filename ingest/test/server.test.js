@@ -404,7 +404,7 @@ describe('limits', () => {
   })
 })
 
-describe('what aedes does', () => {
+describe('what the broker behind does', () => {
   test('subscribers get what is published, retained messages later ones too', async () => {
     await start()
     const one = await client().connect()

@@ -2,9 +2,9 @@
 // much.
 
 import { MemoryShare } from '@sandglass/common/memory-share'
-import { OfflineQueues, QUEUE_MESSAGES_MAX } from '../src/broker/offline-queues.js'
-import { BoundedPersistence } from '../src/broker/persistence.js'
 import { RECEIPT_MS_MAX } from '../src/broker/receipts.js'
+import { OfflineQueues, QUEUE_MESSAGES_MAX } from '../src/broker/routing/offline-queues.js'
+import { RetainedMessages } from '../src/broker/routing/retained.js'
 import { subscriptionBytes, UNRELEASED_BYTES } from '../src/broker/session.js'
 import {
   ABSENT_MS_MAX,
@@ -246,42 +246,45 @@ describe('QoS 2 packet ids that are not released', () => {
 })
 
 /** @param {string} topic  @param {number} bytes  @returns {any} */
-const packet = (topic, bytes, counter = 0) => ({
+const packet = (topic, bytes) => ({
   cmd: 'publish',
   topic,
   payload: Buffer.alloc(bytes),
   qos: 1,
-  brokerId: 'b',
-  brokerCounter: counter,
 })
+
+/** @param {OfflineQueues} all  @param {string[]} names  @param {ReturnType<typeof packet>} one */
+function add(all, names, one) {
+  const shared = all.sharedOf(one)
+  for (const name of names) all.addOne(name, shared, () => ({ ...one }))
+}
 
 describe('messages for subscribers that are away', () => {
   const queues = (/** @type {number} */ bytesMax) => {
     const share = new MemoryShare(bytesMax)
-    return { share, queues: new OfflineQueues(share, (one) => ({ ...one })) }
+    return { share, queues: new OfflineQueues(share) }
   }
 
   test('are bounded for each in number and in bytes', () => {
     const { queues: all } = queues(64 * 2 ** 20)
-    for (let n = 0; n < 1_500; n++) all.add(['a'], packet('t', 10, n))
+    for (let n = 0; n < 1_500; n++) add(all, ['a'], packet('t', 10))
     expect([all.packets('a').length, all.dropped]).toEqual([QUEUE_MESSAGES_MAX, 500])
-    for (let n = 0; n < 100; n++) all.add(['b'], packet('t', 2 ** 20, n))
+    for (let n = 0; n < 100; n++) add(all, ['b'], packet('t', 2 ** 20))
     expect(all.packets('b').length).toBe(7)
   })
 
   test('cost their topics, too', () => {
     const { queues: all } = queues(64 * 2 ** 20)
-    for (let n = 0; n < 100; n++) all.add(['a'], packet('x'.repeat(65_535), 0, n))
+    for (let n = 0; n < 100; n++) add(all, ['a'], packet('x'.repeat(65_535), 0))
     expect(all.packets('a').length).toBeLessThanOrEqual((8 * 2 ** 20) / 131_070)
   })
 
   test('that all together are too many are dropped from the longest queue', () => {
     const { queues: all, share } = queues(2 ** 20)
     const attackers = Array.from({ length: 20 }, (_, n) => `bad${n}`)
-    for (let n = 0; n < 200; n++)
-      for (const name of attackers) all.add([name], packet('t', 1_000, n))
+    for (let n = 0; n < 200; n++) for (const name of attackers) add(all, [name], packet('t', 1_000))
     expect(share.bytes).toBeLessThanOrEqual(2 ** 20)
-    for (let n = 0; n < 20; n++) all.add(['good'], packet('t', 1_000, n))
+    for (let n = 0; n < 20; n++) add(all, ['good'], packet('t', 1_000))
     expect(all.packets('good').length).toBe(20)
     expect(share.bytes).toBeLessThanOrEqual(2 ** 20)
   })
@@ -289,16 +292,16 @@ describe('messages for subscribers that are away', () => {
   test('are counted once, however many they wait for, and given back with the last', () => {
     const { queues: all, share } = queues(2 ** 24)
     const names = Array.from({ length: 100 }, (_, n) => `c${n}`)
-    all.add(names, packet('t', 100_000))
+    add(all, names, packet('t', 100_000))
     expect(share.bytes).toBeLessThan(150_000)
     for (const name of names) {
-      all.update(name, { ...packet('t', 0), messageId: 7 })
+      for (const one of all.packets(name)) one.messageId = 7
       if (name === 'c99') expect(share.bytes).toBeGreaterThan(100_000)
       expect(all.remove(name, 8)).toBeUndefined()
       expect(all.remove(name, 7)).toMatchObject({ topic: 't' })
     }
     expect(share.bytes).toBe(0)
-    all.add(names, packet('t', 100_000))
+    add(all, names, packet('t', 100_000))
     for (const name of names) all.forget(name)
     expect(share.bytes).toBe(0)
   })
@@ -307,31 +310,30 @@ describe('messages for subscribers that are away', () => {
 describe('retained messages', () => {
   const build = (/** @type {number} */ bytesMax) => {
     const retained = new MemoryShare(bytesMax)
-    const shares = { retained, queues: new MemoryShare(2 ** 20) }
-    return { retained, store: new BoundedPersistence(shares, () => true) }
+    return { retained, store: new RetainedMessages(retained, () => 0) }
   }
 
-  test('cost their topics, and what stands for them; beyond that they are refused', async () => {
+  test('cost their topics, and what stands for them; beyond that they are refused', () => {
     const { retained, store } = build(32 * 2 ** 20)
     for (let n = 0; n < 11_000; n++) {
-      await store.storeRetained(packet(`${n}/`.padEnd(65_535, 'x'), 1))
+      store.store(packet(`${n}/`.padEnd(65_535, 'x'), 1))
     }
     expect(retained.bytes).toBeLessThanOrEqual(32 * 2 ** 20)
-    expect(store.retainedRefused).toBeGreaterThan(10_700)
-    for (let n = 0; n < 100_000; n++) await store.storeRetained(packet(`${n}`, 1))
+    expect(store.refused).toBeGreaterThan(10_700)
+    for (let n = 0; n < 100_000; n++) store.store(packet(`${n}`, 1))
     expect(retained.bytes).toBeLessThanOrEqual(32 * 2 ** 20)
   })
 
-  test('take the place of the last one of their topic, or take it away', async () => {
+  test('take the place of the last one of their topic, or take it away', () => {
     const { retained, store } = build(10_000)
-    await store.storeRetained(packet('a', 9_000))
+    store.store(packet('a', 9_000))
     const { bytes } = retained
-    await store.storeRetained(packet('a', 9_100))
+    store.store(packet('a', 9_100))
     expect(retained.bytes).toBe(bytes + 100)
-    await store.storeRetained(packet('a', 10_000))
-    await store.storeRetained(packet('b', 1_000))
-    expect([retained.bytes, store.retainedRefused]).toEqual([bytes + 100, 2])
-    await store.storeRetained(packet('a', 0))
+    store.store(packet('a', 10_000))
+    store.store(packet('b', 1_000))
+    expect([retained.bytes, store.refused]).toEqual([bytes + 100, 2])
+    store.store(packet('a', 0))
     expect(retained.bytes).toBe(0)
   })
 })

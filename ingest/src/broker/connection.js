@@ -1,10 +1,10 @@
 /**
- * One MQTT connection, between its socket and aedes.
+ * One MQTT connection, between its socket and the broker behind.
  *
  * A PUBLISH goes into the pipeline and its acknowledgement into a queue, from which it leaves, in
- * order of arrival, once the message is settled. Everything else is answered or passed to aedes at
- * once, so that a client whose messages are in flight is still served. A DISCONNECT waits in the
- * queue, too: what was published before it is acknowledged before the connection closes.
+ * order of arrival, once the message is settled. Everything else is answered or passed on at once,
+ * so that a client whose messages are in flight is still served. A DISCONNECT waits in the queue,
+ * too: what was published before it is acknowledged before the connection closes.
  *
  * Reading stops only at a limit. While it does, the client's keep-alive does not run: we are the
  * ones who do not listen.
@@ -19,18 +19,19 @@ import { parseConnect, refusalOf, refusalOf5 } from './entrance/connect-packet.j
 import { letIn } from './entrance/let-in.js'
 import {
   ChunkMessages,
+  checkFlags,
   connackOf,
   Framer,
   PINGRESP,
   ProtocolError,
-  parseFilters,
   parsePublish,
   pushAcknowledgement,
   TYPE,
 } from './frame.js'
 import { Presence } from './presence.js'
-import { refusingConnack } from './v5/dialect.js'
-import { enter5 } from './v5/enter.js'
+import { enter3, enter5 } from './routing/enter.js'
+import { checkPacket3, parseUnsubscribe3 } from './v3/packets.js'
+import { PACKET_BYTES_MAX, RECEIVE_MAX, refusingConnack } from './v5/dialect.js'
 import { partsOf } from './v5/packets.js'
 import { REASON, reasonOfRefusal } from './v5/reason.js'
 
@@ -40,7 +41,8 @@ export const OUTGOING_BYTES_MAX = 8 * 2 ** 20
 /** How long what was written may take to leave when a connection closes, in milliseconds. */
 const LINGER_MS_MAX = 5_000
 
-const CONNACK = connackOf(0)
+/** What a client of 3.1.1 may be sent. */
+const UNLIMITED = Object.freeze({ receiveMax: RECEIVE_MAX, packetBytesMax: PACKET_BYTES_MAX })
 
 /** Why connections close when the service does. */
 export const STOPPING = 'the service stops'
@@ -208,6 +210,7 @@ export class Connection {
     if (this.stage === 'fresh') {
       // [MQTT-3.1.0-1]
       if (type !== TYPE.connect) throw new ProtocolError('the first packet is not CONNECT')
+      checkFlags(type, flags)
       this.#connect(parseConnect(buffer, bodyStart, packetEnd))
       return
     }
@@ -217,7 +220,7 @@ export class Connection {
         this.#publish(flags)
         break
       case TYPE.pingreq:
-        dialect?.check(type, flags, buffer, bodyStart, packetEnd)
+        this.#check(type, flags)
         this.send(PINGRESP)
         break
       case TYPE.pubrel:
@@ -225,6 +228,7 @@ export class Connection {
         break
       case TYPE.disconnect:
         if (dialect) this.#leavesWill = dialect.leave(flags, buffer, bodyStart, packetEnd)
+        else this.#check(type, flags)
         this.#hasLeft = true
         this.stage = 'leaving'
         this.#acknowledgements.push({ type, packetId: 0, isSettled: true })
@@ -241,30 +245,24 @@ export class Connection {
   /** Gives a packet that makes sense to the broker. @param {number} type  @param {number} flags */
   #passOn(type, flags) {
     const { buffer, packetStart, bodyStart, packetEnd } = this.#framer
-    if (this.#dialect) {
-      this.#dialect.check(type, flags, buffer, bodyStart, packetEnd)
-    } else if (type === TYPE.subscribe || type === TYPE.unsubscribe) {
-      const filters = parseFilters(buffer, bodyStart, packetEnd, type === TYPE.subscribe)
-      if (type === TYPE.unsubscribe) {
-        for (const filter of filters) this.#ownSession?.unsubscribe(filter)
-      }
+    this.#check(type, flags)
+    if (type === TYPE.unsubscribe && !this.#dialect) {
+      const { filters } = parseUnsubscribe3(buffer, bodyStart, packetEnd)
+      for (const filter of filters) this.#ownSession?.unsubscribe(filter)
     }
-    this.#pass(buffer.subarray(packetStart, packetEnd))
-  }
-
-  /** Gives a packet to the broker, which may not know the client yet. @param {Buffer} packet */
-  #pass(packet) {
     const { session } = this
     if (!session) return
-    if (!this.#behind.isOpen) {
-      if (!this.#dialect) {
-        this.stage = 'connecting'
-        this.#behind.openLate(session, packet)
-        return
-      }
-      this.#behind.openLate5(session, this.#dialect.limits)
-    }
-    this.#behind.push(packet)
+    // The broker may not know the client yet.
+    const limits = this.#dialect?.limits ?? UNLIMITED
+    if (!this.#behind.isOpen) this.#behind.openLate(session, limits)
+    this.#behind.push(buffer.subarray(packetStart, packetEnd))
+  }
+
+  /** @param {number} type  @param {number} flags  @throws {ProtocolError} */
+  #check(type, flags) {
+    const { buffer, bodyStart, packetEnd } = this.#framer
+    if (this.#dialect) this.#dialect.check(type, flags, buffer, bodyStart, packetEnd)
+    else checkPacket3(type, flags, buffer, bodyStart, packetEnd)
   }
 
   /** @param {Connect} connect */
@@ -305,28 +303,18 @@ export class Connection {
     this.#presence.isOf(sensorId)
     if (connect.level === 5) {
       this.#dialect = enter5(this, this.#behind, connect, session)
-      if (this.#dialect) this.opened()
-      else this.close('it takes no packet as large as a CONNACK')
-    } else if (connect.clean && !connect.will) {
-      // Nothing of it outlives the connection: aedes need not know it before it subscribes.
-      this.server.broker.forget(session.name)
-      this.send(CONNACK)
-      this.opened()
+      if (!this.#dialect) {
+        this.close('it takes no packet as large as a CONNACK')
+        return
+      }
     } else {
-      this.#behind.open(connect, session)
+      enter3(this, this.#behind, connect, session)
     }
-  }
-
-  /** The client is let in, by us or by aedes. */
-  opened() {
     if (this.stage !== 'connecting') return
     this.stage = 'open'
     this.heardMs = this.server.clockMs()
-    const isNew = !this.#presence.isOpen
-    if (isNew) this.#presence.opened()
-    this.#behind.opened()
-    if (isNew) this.server.newcomers.letIn(this)
-    else this.read()
+    this.#presence.opened()
+    this.server.newcomers.letIn(this)
   }
 
   /** The client asks for a subscription. @param {string} filter  @returns {number}  A reason. */
@@ -347,6 +335,8 @@ export class Connection {
     const qos = /** @type {0 | 1 | 2} */ ((flags >> 1) & 3)
     // [MQTT-3.3.1-4]
     if (/** @type {number} */ (qos) === 3) throw new ProtocolError('a PUBLISH of QoS 3')
+    // [MQTT-3.3.1-2]
+    if (qos === 0 && flags & 8) throw new ProtocolError('a PUBLISH of QoS 0 that is a duplicate')
     const { buffer, bodyStart, packetEnd } = this.#framer
     const { topic, packetId, payload, delivery } =
       this.#dialect?.publish(flags, buffer, bodyStart, packetEnd, this.heardMs) ??
@@ -390,8 +380,7 @@ export class Connection {
       this.send(this.#dialect.release(flags, buffer, bodyStart, packetEnd))
       return
     }
-    // [MQTT-3.8.1-1]
-    if (flags !== 2 || packetEnd - bodyStart !== 2) throw new ProtocolError('a malformed PUBREL')
+    this.#check(TYPE.pubrel, flags)
     const packetId = buffer.readUInt16BE(bodyStart)
     this.#ownSession?.release(packetId)
     /** @type {number[]} */
@@ -417,8 +406,7 @@ export class Connection {
     }
     if (bytes.length > 0) this.send(Buffer.from(bytes))
     if (this.stage === 'closed') return
-    if (hasLeft && (this.#dialect || !this.#behind.leave())) this.close()
-    else if (hasLeft) return
+    if (hasLeft) this.close()
     else if (this.isBlocked) this.read()
     else this.#closeIfDone()
   }

@@ -31,8 +31,14 @@ export const TYPE = Object.freeze({
 
 export const PINGRESP = Buffer.from([0xd0, 0])
 
-/** A CONNACK that refuses. @param {number} code  Of `REFUSED`. */
-export const connackOf = (code) => Buffer.from([TYPE.connack << 4, 2, 0, code])
+/** A CONNACK. */
+/** @param {number} code  Of `REFUSED`, or 0.  @param {boolean} [isPresent]  Its session. */
+export const connackOf = (code, isPresent = false) =>
+  Buffer.from([TYPE.connack << 4, 2, Number(isPresent), code])
+
+/** Set in the first byte of packets of these types, and in no other one of a client. */
+/** @type {Set<number>} */
+const FLAGS_2 = new Set([TYPE.pubrel, TYPE.subscribe, TYPE.unsubscribe])
 
 /** Thrown for what a connection must be closed for. */
 export class ProtocolError extends Error {
@@ -43,6 +49,12 @@ export class ProtocolError extends Error {
     super(message)
     this.code = code
   }
+}
+
+/** @param {number} type  @param {number} flags  @throws {ProtocolError} */
+export function checkFlags(type, flags) {
+  // [MQTT-2.2.2-2], [MQTT5 2.1.3-1]
+  if (flags !== (FLAGS_2.has(type) ? 2 : 0)) throw new ProtocolError('reserved flags')
 }
 
 const EMPTY = Buffer.alloc(0)
@@ -201,33 +213,6 @@ export function parsePublish(buffer, qos, start, end) {
   // [MQTT-2.3.1-1]
   if (qos > 0 && packetId === 0) throw new ProtocolError('a PUBLISH with packet id 0')
   return { topic, packetId, payload: buffer.subarray(payloadStart, end) }
-}
-
-/**
- * The filters of a SUBSCRIBE or UNSUBSCRIBE, each checked as a string and as a filter.
- *
- * @param {Buffer} buffer
- * @param {number} start  Where the body begins.
- * @param {number} end
- * @param {boolean} hasQos  Whether each is followed by a byte with its QoS: in a SUBSCRIBE.
- * @returns {string[]}
- * @throws {ProtocolError}
- */
-export function parseFilters(buffer, start, end, hasQos) {
-  /** @type {string[]} */
-  const filters = []
-  // The packet id comes first.
-  for (let at = start + 2; at < end; ) {
-    const filter = readString(buffer, at, end, 'a topic filter')
-    checkFilter(filter.text)
-    filters.push(filter.text)
-    at = filter.end
-    // [MQTT-3-8.3-4]
-    if (hasQos && (at === end || buffer[at++] > 2)) throw new ProtocolError('a SUBSCRIBE of QoS 3')
-  }
-  // [MQTT-3.8.3-3]
-  if (filters.length === 0) throw new ProtocolError('a SUBSCRIBE or UNSUBSCRIBE without a filter')
-  return filters
 }
 
 /** [MQTT-4.7.1-2], [MQTT-4.7.1-3], [MQTT-4.7.3-1] @param {string} filter */

@@ -1,12 +1,10 @@
 /**
- * What aedes has in the place of a socket: it reads the packets that the server passes on, and what
- * it writes goes to the client.
- *
- * A write is always taken. aedes would otherwise wait for a subscriber that does not read, and with
- * it everybody behind it; such a subscriber is cut off by the connection, by its limit.
+ * What the broker has in the place of a socket: it reads the packets that the server passes on.
+ * What it sends goes to the connection, which cuts off a subscriber that does not read, by its
+ * limit.
  */
 
-import { Duplex } from 'node:stream'
+import { EventEmitter } from 'node:events'
 
 /**
  * The connection of a client: here, or in another process (`processes/hub.js`).
@@ -17,65 +15,38 @@ import { Duplex } from 'node:stream'
  * @property {(filter: string) => number | Promise<number>} subscribe  A reason code: 0 if it may.
  * @property {(topic: string) => boolean} mayPublishWill
  * @property {(bytes: Buffer) => void} send
- * @property {() => void} opened
  * @property {(reason?: string) => void} close
  */
 
-export class Port extends Duplex {
-  #isAnswered
+/** Emits `data` for each packet, `end` when the client has left in order, and `close`, once. */
+export class Port extends EventEmitter {
+  destroyed = false
 
   /**
    * @param {Served} connection
-   * @param {boolean} isAnswered  Whether the client has a CONNACK: that of aedes is then left out.
-   * @param {import('./v5/subscriber.js').Terms} [terms]  How a client of MQTT 5 connects: in the
-   *   place of a CONNECT.
+   * @param {import('./routing/subscriber.js').Terms} terms  How the client connects.
    */
-  constructor(connection, isAnswered, terms) {
-    super({ allowHalfOpen: false, emitClose: true })
+  constructor(connection, terms) {
+    super()
     this.connection = connection
     this.terms = terms
-    this.#isAnswered = isAnswered
   }
 
-  /** aedes has let the client in: what it writes from now on goes to the client. */
-  opened() {
-    this.#isAnswered = false
-    this.connection.opened()
+  /** Passes a packet on, at once. @param {Buffer | null} packet  Null: there are no more. */
+  push(packet) {
+    if (this.destroyed) return
+    if (packet) {
+      this.emit('data', packet)
+      return
+    }
+    this.emit('end')
+    this.destroy()
   }
 
-  /** aedes takes what is there; nothing has to be fetched. */
-  _read() {}
-
-  /**
-   * @param {Buffer} chunk
-   * @param {string} _encoding
-   * @param {(error?: Error | null) => void} done
-   */
-  _write(chunk, _encoding, done) {
-    this.#send(chunk)
-    done()
-  }
-
-  /**
-   * @param {{ chunk: Buffer }[]} chunks  A packet that was written in pieces: one write.
-   * @param {(error?: Error | null) => void} done
-   */
-  _writev(chunks, done) {
-    this.#send(Buffer.concat(chunks.map(({ chunk }) => chunk)))
-    done()
-  }
-
-  /** @param {Buffer} bytes */
-  #send(bytes) {
-    if (!this.#isAnswered) this.connection.send(bytes)
-  }
-
-  /**
-   * @param {Error | null} error
-   * @param {(error?: Error | null) => void} done
-   */
-  _destroy(error, done) {
-    this.connection.close(error?.message)
-    done()
+  destroy() {
+    if (this.destroyed) return
+    this.destroyed = true
+    this.connection.close()
+    process.nextTick(() => this.emit('close'))
   }
 }

@@ -8,9 +8,9 @@ import { openDoors } from './entrance/doors.js'
 import { Newcomers } from './entrance/newcomers.js'
 import { KeyWatch } from './key-watch.js'
 import { createListener } from './listener.js'
+import { termsOf5 } from './routing/terms.js'
 import { Sessions } from './sessions.js'
 import { REASON } from './v5/reason.js'
-import { termsOf5 } from './v5/terms.js'
 
 /** How often keep-alives are looked at, in milliseconds. */
 const SWEEP_MS = 1_000

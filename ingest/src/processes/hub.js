@@ -13,8 +13,8 @@ import { followed } from '@sandglass/common/expressions/decoder'
 import { LINE_TOPIC_DEFAULT } from '@sandglass/common/topics'
 import { mayPublish } from '../broker/entrance/access.js'
 import { Port } from '../broker/port.js'
+import { receivedTerms } from '../broker/routing/terms.js'
 import { REASON } from '../broker/v5/reason.js'
-import { receivedTerms } from '../broker/v5/terms.js'
 import { heard, KIND, Link, parsePublishBody } from './link.js'
 
 /** Memory that a message on its way takes besides its bytes. */
@@ -29,12 +29,10 @@ const QUIET_MS = 10_000
 /** @typedef {import('@sandglass/common/keys').Grant} Grant */
 /** @typedef {import('@sandglass/common/topics').Topics} Topics */
 /** @typedef {Omit<Grant, 'scopes'> & { scopes: string[] }} SentGrant */
-/** @typedef {{ name: string, grant?: SentGrant, terms?: object }} Introduction */
+/** @typedef {{ name: string, grant?: SentGrant, terms: object }} Introduction */
 
 /** The connection of a client to another process, as the broker sees it. */
 class Client {
-  /** Filters that it may have. @type {Set<string>} */
-  #granted = new Set()
   /** Who waits for an answer about a filter, in order. @type {((code: number) => void)[]} */
   #asked = []
   /** Whether its key is good no more. */
@@ -64,36 +62,24 @@ class Client {
     this.#link.send(KIND.data, this.#id, bytes)
   }
 
-  opened() {
-    this.#link.send(KIND.opened, this.#id)
-  }
-
   /** @param {string} [reason] */
   close(reason = 'closed') {
     for (const answer of this.#asked.splice(0)) answer(REASON.notAuthorized)
-    this.#hub.closed(this)
     this.#link.tell(KIND.closed, this.#id, reason)
   }
 
   /** Asks the process of the client. @param {string} filter  @returns {Promise<number>} */
   async subscribe(filter) {
-    this.#granted.delete(filter)
     this.#link.tell(KIND.ask, this.#id, filter)
     const code = await new Promise((resolve) => this.#asked.push(resolve))
     if (code !== REASON.success) return code
     await this.#hub.hear()
-    this.#granted.add(filter)
     return REASON.success
   }
 
   /** @param {number} code  A reason. */
   answered(code) {
     this.#asked.shift()?.(code)
-  }
-
-  /** @param {string} filter */
-  hasFilter(filter) {
-    return this.#granted.has(filter)
   }
 
   /** @param {string} topic */
@@ -137,8 +123,6 @@ class Process {
 export class Hub {
   /** @type {Set<Process>} */
   #processes = new Set()
-  /** By the name of the session. @type {Map<string, Client>} */
-  #clients = new Map()
   #server = createServer((socket) => this.#serve(socket))
   #hasSubscribers = false
   #heardMs = Number.NEGATIVE_INFINITY
@@ -164,7 +148,6 @@ export class Hub {
 
   /** @param {string} path  Of a socket, where the other processes find it. */
   async start(path) {
-    await this.#broker.start({ byName: (name) => this.#clients.get(name) })
     this.#server.listen(path)
     await once(this.#server, 'listening')
     this.#timer = setInterval(() => this.#look(), LOOK_MS)
@@ -174,7 +157,7 @@ export class Hub {
     clearInterval(this.#timer)
     this.#server.close()
     for (const { link } of this.#processes) void link.end()
-    await this.#broker.stop()
+    this.#broker.stop()
   }
 
   /** Resolves when all processes send what is published: somebody subscribes. */
@@ -182,11 +165,6 @@ export class Hub {
     this.#heardMs = performance.now()
     this.#tell(true)
     await Promise.all(Array.from(this.#processes, ({ knows }) => knows))
-  }
-
-  /** @param {Client} client */
-  closed(client) {
-    if (this.#clients.get(client.name) === client) this.#clients.delete(client.name)
   }
 
   /** Has the processes keep to themselves what nobody hears. */
@@ -272,11 +250,9 @@ export class Hub {
   /** @param {Process} one  @param {number} id  @param {Introduction} introduction */
   #open(one, id, introduction) {
     const client = new Client(id, one.link, this, introduction)
-    const { terms } = introduction
-    const port = new Port(client, false, terms && receivedTerms(terms))
+    const port = new Port(client, receivedTerms(introduction.terms))
     one.ports.set(id, { port, client })
     one.names.add(client.name)
-    this.#clients.set(client.name, client)
     port.on('close', () => one.ports.delete(id))
     this.#broker.handle(port)
   }

@@ -26,7 +26,6 @@ export const KIND = Object.freeze({
   decoders: 13,
   // From it.
   ask: 8,
-  opened: 9,
   closed: 10,
   subscribers: 11,
   // Both ways.

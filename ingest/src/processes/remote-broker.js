@@ -5,7 +5,7 @@
 
 import { once } from 'node:events'
 import { connect } from 'node:net'
-import { sentTerms } from '../broker/v5/terms.js'
+import { sentTerms } from '../broker/routing/terms.js'
 import { heard, KIND, Link, publishBody } from './link.js'
 
 /** @typedef {import('../broker/port.js').Port} Port */
@@ -65,7 +65,7 @@ export class RemoteBroker {
     const { grant, session } = connection
     this.#ports.set(id, port)
     const rights = grant && { ...grant, scopes: [...grant.scopes] }
-    const terms = port.terms && sentTerms(port.terms)
+    const terms = sentTerms(port.terms)
     this.#link?.tell(KIND.open, id, { name: session?.name, grant: rights, terms })
     let isEnded = false
     port.on('data', (packet) => this.#link?.send(KIND.data, id, packet))
@@ -112,8 +112,7 @@ export class RemoteBroker {
     }
     const port = this.#ports.get(id)
     if (!port) return
-    if (kind === KIND.data) port.write(body)
-    else if (kind === KIND.opened) port.opened()
+    if (kind === KIND.data) port.connection.send(body)
     else if (kind === KIND.closed) port.destroy()
     else if (kind === KIND.ask) {
       this.#link?.tell(KIND.answer, id, port.connection.subscribe(heard(body)))

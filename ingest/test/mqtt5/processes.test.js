@@ -5,7 +5,6 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseTopics } from '@sandglass/common/topics'
-import pino from 'pino'
 import { Broker } from '../../src/broker/broker.js'
 import { MemoryBudget } from '../../src/memory.js'
 import { Hub } from '../../src/processes/hub.js'
@@ -13,7 +12,6 @@ import { RemoteBroker } from '../../src/processes/remote-broker.js'
 import { pause, startIngest, until } from '../support/ingest.js'
 import { endAll, RawClient5 } from '../support/raw-client-5.js'
 
-const logger = pino({ level: 'silent' })
 const topics = parseTopics('')
 
 /** @type {Hub} */
@@ -27,7 +25,7 @@ let count = 0
 beforeEach(async () => {
   directory = mkdtempSync(join(tmpdir(), 'sandglass-hub-'))
   const path = join(directory, 'broker')
-  hub = new Hub({ broker: new Broker({ shares: new MemoryBudget().shares, logger }), topics })
+  hub = new Hub({ broker: new Broker({ shares: new MemoryBudget().shares }), topics })
   await hub.start(path)
   processes = []
   for (const broker of [new RemoteBroker(path), new RemoteBroker(path)]) {

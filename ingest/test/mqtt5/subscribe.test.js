@@ -1,6 +1,6 @@
 // MQTT 5: subscriptions, with options and identifiers, alone or shared; and what is retained.
 
-import { FilterTree } from '../../src/broker/v5/filter-tree.js'
+import { FilterTree } from '../../src/broker/routing/filter-tree.js'
 import { RawClient, startIngest, until } from '../support/ingest.js'
 import { seeded } from '../support/random.js'
 import { endAll, RawClient5 } from '../support/raw-client-5.js'

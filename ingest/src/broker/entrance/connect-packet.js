@@ -1,6 +1,5 @@
 /**
- * A CONNECT packet [MQTT-3.1]: taken apart strictly, and put together again for the broker behind,
- * under the name of its session and without what we see to ourselves.
+ * A CONNECT packet [MQTT-3.1], taken apart strictly.
  *
  * ```text
  * body := protocol: string, level: u8, flags: u8, keep-alive: u16 in seconds
@@ -12,7 +11,6 @@
  * Properties are there in MQTT 5 (`v5/properties.js`).
  */
 
-import { generate } from 'mqtt-packet'
 import { isTopic, ProtocolError, readString } from '../frame.js'
 import { NO_PROPERTIES, readProperties } from '../v5/properties.js'
 import { REASON } from '../v5/reason.js'
@@ -42,6 +40,7 @@ const WILL_BYTES = 512
 
 /** The name of the protocol by its level: 3.1, 3.1.1 and 5. @type {Record<number, string>} */
 const PROTOCOLS = { 3: 'MQIsdp', 4: 'MQTT', 5: 'MQTT' }
+const NAMES = new Set(Object.values(PROTOCOLS))
 
 /**
  * @typedef {object} Will
@@ -81,6 +80,8 @@ const NOTHING = Object.freeze({
  */
 export function parseConnect(buffer, start, end) {
   const protocol = readString(buffer, start, end, 'the name of the protocol')
+  // [MQTT-3.1.2-1]
+  if (!NAMES.has(protocol.text)) throw new ProtocolError('a CONNECT of another protocol')
   let at = protocol.end
   if (at + 4 > end) throw new ProtocolError('a CONNECT that is cut short')
   const level = buffer[at] === (BRIDGE | 5) ? 0 : buffer[at] & ~BRIDGE
@@ -91,7 +92,7 @@ export function parseConnect(buffer, start, end) {
   if (PROTOCOLS[level] !== protocol.text) {
     return { ...NOTHING, clean, keepAliveS }
   }
-  checkFlags(flags)
+  checkConnectFlags(flags, level)
   const place = level === 5 ? readProperties(buffer, at, end, 'connect') : undefined
   const { properties } = place ?? { properties: NO_PROPERTIES }
   at = place?.end ?? at
@@ -120,8 +121,12 @@ export function parseConnect(buffer, start, end) {
   return { level, clean, keepAliveS, clientId: id.text, will, password, properties }
 }
 
-/** @param {number} flags */
-function checkFlags(flags) {
+/** @param {number} flags  @param {number} level */
+function checkConnectFlags(flags, level) {
+  // [MQTT-3.1.2-22]; in MQTT 5 there is a password without a user name.
+  if (level < 5 && flags & FLAG.password && !(flags & FLAG.username)) {
+    throw new ProtocolError('a password without a user name')
+  }
   // [MQTT-3.1.2-3]
   if (flags & FLAG.reserved) throw new ProtocolError('a reserved flag in a CONNECT')
   // [MQTT-3.1.2-14]
@@ -169,25 +174,6 @@ export function refusalOf5({ will, properties }) {
   if (authenticationData !== undefined) return REASON.protocol
   if (will && (!isTopic(will.topic) || will.topic.startsWith('$'))) return REASON.topicInvalid
   return undefined
-}
-
-/**
- * What the broker behind gets: no keep-alive, which is ours to watch, since only we know when we
- * are the ones who do not listen; and neither user name nor password.
- *
- * @param {Pick<Connect, 'clean' | 'will'>} connect
- * @param {string} name  Of the session.
- */
-export function connectFor({ clean, will }, name) {
-  return generate({
-    cmd: 'connect',
-    protocolId: 'MQTT',
-    protocolVersion: 4,
-    clean,
-    clientId: name,
-    keepalive: 0,
-    ...(will && { will: { ...will, properties: undefined } }),
-  })
 }
 
 /** Bytes that a will costs while its client is connected. @param {Connect} connect */

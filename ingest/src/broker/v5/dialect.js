@@ -3,10 +3,10 @@
  * codes, topic aliases, and how many messages its client may have in flight.
  */
 
+import { cut } from '@sandglass/common/text'
 import { generate } from 'mqtt-packet'
-import { ProtocolError, TYPE } from '../frame.js'
+import { checkFlags, ProtocolError, TYPE } from '../frame.js'
 import {
-  checkFlags,
   parseAcknowledgement5,
   parseDisconnect5,
   parsePublish5,
@@ -132,8 +132,6 @@ export class Dialect {
    */
   publish(flags, buffer, start, end, nowMs) {
     const qos = (flags >> 1) & 3
-    // [MQTT-3.3.1-2]
-    if (qos === 0 && flags & 8) throw new ProtocolError('a PUBLISH of QoS 0 that is a duplicate')
     const { topic, packetId, payload, properties } = parsePublish5(buffer, qos, start, end)
     const isAgain = qos === 2 && this.#session.isUnreleased(packetId)
     if (qos > 0 && !isAgain && ++this.#inFlight > this.#receiveMax) {
@@ -264,7 +262,7 @@ export class Dialect {
   #withReason(packet, code, reason) {
     const full = { ...packet, reasonCode: code }
     if (reason !== '' && this.#tellsReasons) {
-      const told = { ...full, properties: { reasonString: reason.slice(0, REASON_LENGTH_MAX) } }
+      const told = { ...full, properties: { reasonString: cut(reason, REASON_LENGTH_MAX) } }
       const bytes = generate(/** @type {any} */ (told), V5)
       // [MQTT-3.4.2-2]
       if (this.#fits(bytes)) return bytes

@@ -1,6 +1,7 @@
 /** A PUBLISH of MQTT 5 for a subscriber, with the properties of its message as they came. */
 
 import { TYPE } from '../frame.js'
+import { varintBytes, writeVarint } from '../varint.js'
 
 const EXPIRY = 2
 const SUBSCRIPTION_ID = 11
@@ -20,20 +21,6 @@ const EXPIRY_BYTES = 5
  * @property {number | undefined} expiryS
  * @property {readonly number[]} ids  Of the subscriptions for which it is sent.
  */
-
-/** @param {number} value */
-const varintBytes = (value) => (value < 0x80 ? 1 : value < 0x4000 ? 2 : value < 0x200000 ? 3 : 4)
-
-/** @param {Buffer} into  @param {number} at  @param {number} value  @returns {number}  Its end. */
-function writeVarint(into, at, value) {
-  let rest = value
-  while (rest > 0x7f) {
-    into[at++] = (rest & 0x7f) | 0x80
-    rest >>>= 7
-  }
-  into[at++] = rest
-  return at
-}
 
 /** @param {Outgoing} message  @returns {Buffer} */
 export function encodePublish5(message) {

@@ -10,13 +10,9 @@
  * ```
  */
 
-import { checkFilter, isTopic, ProtocolError, readString, TYPE } from '../frame.js'
+import { checkFilter, isTopic, ProtocolError, readString } from '../frame.js'
 import { NO_PROPERTIES, readProperties } from './properties.js'
 import { REASON } from './reason.js'
-
-/** Set in the first byte of packets of these types, and in no other one of a client. */
-/** @type {Set<number>} */
-const FLAGS_2 = new Set([TYPE.pubrel, TYPE.subscribe, TYPE.unsubscribe])
 
 /** @typedef {import('./properties.js').Properties} Properties */
 
@@ -30,12 +26,6 @@ const FLAGS_2 = new Set([TYPE.pubrel, TYPE.subscribe, TYPE.unsubscribe])
  * @property {boolean} retainAsPublished
  * @property {number} retainHandling  0: retained messages; 1: if it is new; 2: none.
  */
-
-/** @param {number} type  @param {number} flags  @throws {ProtocolError} */
-export function checkFlags(type, flags) {
-  // [MQTT-2.1.3-1]
-  if (flags !== (FLAGS_2.has(type) ? 2 : 0)) throw new ProtocolError('reserved flags')
-}
 
 /**
  * @param {Buffer} buffer

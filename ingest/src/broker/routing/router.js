@@ -1,27 +1,26 @@
 /**
- * The broker for clients of MQTT 5: their subscriptions, alone or shared, what they get, and their
- * wills. What they publish has come and been stored before it is given to anybody here.
- *
- * It is the counterpart of aedes, which does the same for clients of 3.1.1. Retained messages and
- * the room for what waits they have in common (`persistence.js`).
+ * Subscriptions of clients, alone or shared, what they get, and their wills. What they publish has
+ * come and been stored before it is given to anybody here.
  */
 
-import { generate } from 'mqtt-packet'
 import { Framer, TYPE } from '../frame.js'
-import { expiresMs, PACKET_BYTES_MAX } from './dialect.js'
+import { expiresMs, PACKET_BYTES_MAX } from '../v5/dialect.js'
+import { REASON } from '../v5/reason.js'
 import { FilterTree } from './filter-tree.js'
-import { parseAcknowledgement5, parseSubscribe5, parseUnsubscribe5 } from './packets.js'
-import { REASON } from './reason.js'
 import { SharedGroup } from './shared-group.js'
 import { Subscriber } from './subscriber.js'
 import { Subscription } from './subscription.js'
 import { PendingWill } from './wills.js'
+import { wireOf } from './wire.js'
 
 const NO_BYTES = Buffer.alloc(0)
 
+/** What a packet takes besides topic and payload, about. */
+const PACKET_BYTES = 16
+
 /** @typedef {import('../port.js').Port} Port */
 /** @typedef {import('../port.js').Served} Served */
-/** @typedef {import('./packets.js').Filter} Filter */
+/** @typedef {import('../v5/packets.js').Filter} Filter */
 /** @typedef {import('./subscriber.js').Item} Item */
 /** @typedef {import('./subscriber.js').Terms} Terms */
 
@@ -31,7 +30,7 @@ const NO_BYTES = Buffer.alloc(0)
  * @property {Buffer} payload
  * @property {0 | 1 | 2} qos
  * @property {boolean} retain
- * @property {import('./dialect.js').Delivery} [delivery]  Where its client spoke MQTT 5.
+ * @property {import('../v5/dialect.js').Delivery} [delivery]  Where its client spoke MQTT 5.
  */
 
 /**
@@ -40,8 +39,10 @@ const NO_BYTES = Buffer.alloc(0)
  * @typedef {object} Visit
  * @property {Port} port
  * @property {Subscriber} subscriber
+ * @property {import('./wire.js').Wire} wire
  * @property {Terms['will']} will
- * @property {Promise<void>} asked  Settles when what was asked for is answered.
+ * @property {number} waiting  Requests whose answer is not known yet, or that are behind one.
+ * @property {Promise<void>} asked  Settles when they are answered.
  */
 
 export class Router {
@@ -62,8 +63,8 @@ export class Router {
 
   /**
    * @param {object} parts
-   * @param {import('../offline-queues.js').OfflineQueues} parts.queues
-   * @param {(filters: string[]) => Iterable<any>} parts.retainedFor  Retained messages.
+   * @param {import('./offline-queues.js').OfflineQueues} parts.queues
+   * @param {(filter: string) => Iterable<import('./retained.js').Retained>} parts.retainedFor
    * @param {(message: Heard) => void} parts.publish  To subscribers of any version.
    * @param {() => number} parts.clockMs  By the clock that only goes forward.
    */
@@ -79,9 +80,9 @@ export class Router {
     return this.#tree.size > 0
   }
 
-  /** A client connects. @param {Port} port  With terms. */
+  /** A client connects. @param {Port} port */
   open(port) {
-    const terms = /** @type {Terms} */ (port.terms)
+    const { terms } = port
     const { name } = terms
     const before = this.#visits.get(name)
     if (before) this.#leave(before, true)
@@ -92,7 +93,14 @@ export class Router {
       this.#subscribers.get(name) ?? new Subscriber(name, this.#queues, this.#clockMs)
     this.#subscribers.set(name, subscriber)
     /** @type {Visit} */
-    const visit = { port, subscriber, will: terms.will, asked: Promise.resolve() }
+    const visit = {
+      port,
+      subscriber,
+      wire: wireOf(terms.version),
+      will: terms.will,
+      waiting: 0,
+      asked: Promise.resolve(),
+    }
     this.#visits.set(name, visit)
     const framer = new Framer(PACKET_BYTES_MAX)
     port.on('data', (packet) => {
@@ -175,42 +183,42 @@ export class Router {
   /** @param {Visit} visit  @param {Framer} framer */
   #take(visit, { buffer, packetStart, bodyStart, packetEnd }) {
     const type = buffer[packetStart] >> 4
-    const { subscriber, port } = visit
+    const { subscriber, wire, port } = visit
     if (type === TYPE.disconnect) {
       visit.will = undefined
       port.destroy()
     } else if (type === TYPE.subscribe) {
-      const asked = parseSubscribe5(buffer, bodyStart, packetEnd)
-      visit.asked = visit.asked.then(() => this.#subscribe(visit, asked))
+      const asked = wire.parseSubscribe(buffer, bodyStart, packetEnd)
+      const codes = asked.filters.map(({ filter }) => port.connection.subscribe(filter))
+      inTurn(visit, codes, (answers) => this.#subscribe(visit, asked, answers))
     } else if (type === TYPE.unsubscribe) {
-      const { packetId, filters } = parseUnsubscribe5(buffer, bodyStart, packetEnd)
-      visit.asked = visit.asked.then(() => {
-        const granted = filters.map((filter) =>
-          this.#remove(subscriber, filter) ? REASON.success : REASON.noSubscription,
-        )
-        answer(subscriber, { cmd: 'unsuback', messageId: packetId, granted })
+      const { packetId, filters } = wire.parseUnsubscribe(buffer, bodyStart, packetEnd)
+      inTurn(visit, [], () => {
+        const were = filters.map((filter) => this.#remove(subscriber, filter))
+        subscriber.write(wire.unsuback(packetId, were))
       })
     } else {
-      const { packetId, code } = parseAcknowledgement5(buffer, bodyStart, packetEnd)
+      const { packetId, code } = wire.parseAcknowledgement(buffer, bodyStart, packetEnd)
       subscriber.acknowledged(type, packetId, code)
     }
   }
 
-  /** @param {Visit} visit  @param {ReturnType<typeof parseSubscribe5>} asked */
-  async #subscribe(visit, { packetId, id, filters }) {
-    const { subscriber, port } = visit
-    /** @type {number[]} */
-    const granted = []
+  /**
+   * @param {Visit} visit
+   * @param {ReturnType<import('./wire.js').Wire['parseSubscribe']>} asked
+   * @param {number[]} codes  Whether it may: a reason for each filter.
+   */
+  #subscribe(visit, { packetId, id, filters }, codes) {
+    const { subscriber, wire } = visit
+    if (this.#visits.get(subscriber.name) !== visit || subscriber.isOver) return
     /** @type {{ filter: Filter, subscription: Subscription, isNew: boolean }[]} */
     const added = []
-    for (const filter of filters) {
-      const code = await port.connection.subscribe(filter.filter)
-      const isGone = this.#visits.get(subscriber.name) !== visit || subscriber.isOver
-      if (isGone) return
-      granted.push(code === REASON.success ? filter.qos : code)
-      if (code === REASON.success) added.push(this.#add(subscriber, filter, id))
-    }
-    answer(subscriber, { cmd: 'suback', messageId: packetId, granted })
+    const granted = filters.map((filter, at) => {
+      if (codes[at] !== REASON.success) return codes[at]
+      added.push(this.#add(subscriber, filter, id))
+      return filter.qos
+    })
+    subscriber.write(wire.suback(packetId, granted))
     for (const { filter, subscription, isNew } of added) {
       const isWished = filter.retainHandling === 0 || (filter.retainHandling === 1 && isNew)
       // [MQTT-3.3.1-9], [MQTT-3.3.1-10]
@@ -222,7 +230,7 @@ export class Router {
 
   /** @param {Subscription} subscription  @returns {Iterator<Item>} */
   *#retained({ pattern, qos, noLocal, id, subscriber }) {
-    for (const message of this.#retainedFor([pattern])) {
+    for (const message of this.#retainedFor(pattern)) {
       const { delivery } = message
       if (noLocal && delivery?.from === subscriber.name) continue
       const wish = { qos: min(qos, message.qos), retain: true, ids: id > 0 ? [id] : [] }
@@ -260,11 +268,12 @@ export class Router {
     return true
   }
 
-  /** Gives a message to whoever subscribed. @param {Heard} message */
+  /** Gives a message to whoever subscribed. */
+  /** @param {Heard} message  @returns {number}  Bytes of all packets, about. */
   publish(message) {
     const targets = this.#tree.match(message.topic)
-    if (targets.length === 0) return
-    if (message.delivery && message.delivery.expiresMs <= this.#clockMs()) return
+    if (targets.length === 0) return 0
+    if (message.delivery && message.delivery.expiresMs <= this.#clockMs()) return 0
     const shared = this.#queues.sharedOf({
       ...message,
       passOn: message.delivery?.passOn ?? NO_BYTES,
@@ -284,6 +293,7 @@ export class Router {
     for (const [subscriber, subscriptions] of alone) {
       this.#deliver(subscriber, subscriptions, message, shared)
     }
+    return targets.length * (message.topic.length + message.payload.length + PACKET_BYTES)
   }
 
   /**
@@ -292,7 +302,7 @@ export class Router {
    * @param {Subscriber} subscriber
    * @param {Subscription[]} subscriptions
    * @param {Heard} message
-   * @param {import('../offline-queues.js').Shared} shared
+   * @param {import('./offline-queues.js').Shared} shared
    */
   #deliver(subscriber, subscriptions, message, shared) {
     const isOwn = message.delivery?.from === subscriber.name
@@ -319,11 +329,31 @@ export class Router {
   }
 }
 
+/**
+ * Does what a client asks for after what it asked for before: at once, where nothing is waited for.
+ *
+ * @param {Visit} visit
+ * @param {(number | Promise<number>)[]} codes
+ * @param {(codes: number[]) => void} act
+ */
+function inTurn(visit, codes, act) {
+  if (visit.waiting === 0 && codes.every((code) => typeof code === 'number')) {
+    act(/** @type {number[]} */ (codes))
+    return
+  }
+  visit.waiting++
+  visit.asked = visit.asked.then(async () => {
+    const answers = await Promise.all(codes)
+    visit.waiting--
+    act(answers)
+  })
+}
+
 /** @param {number} a  @param {number} b */
 const min = (a, b) => /** @type {0 | 1 | 2} */ (Math.min(a, b))
 
 /**
- * @param {Heard} message
+ * @param {Omit<Heard, 'retain'>} message
  * @param {Pick<Item, 'qos' | 'retain' | 'ids'>} wish
  * @returns {Item}
  */
@@ -345,9 +375,4 @@ function itemOf({ topic, payload, delivery }, { qos, retain, ids }) {
 /** [MQTT-4.8.2-4]: what was begun at QoS 2 is for its subscriber alone. @param {Item} item */
 function mayGoElsewhere({ cmd, qos, messageId }) {
   return cmd === 'publish' && (qos === 1 || messageId === undefined)
-}
-
-/** @param {Subscriber} subscriber  @param {import('mqtt-packet').Packet} packet */
-function answer(subscriber, packet) {
-  subscriber.write(generate(packet, { protocolVersion: 5 }))
 }

@@ -1,6 +1,6 @@
 /** What a client of MQTT 5 has subscribed to by one filter, and how [MQTT5 3.8.3.1]. */
 
-/** @typedef {import('./packets.js').Filter} Filter */
+/** @typedef {import('../v5/packets.js').Filter} Filter */
 
 export class Subscription {
   /**

@@ -17,19 +17,23 @@ const MESSAGE_BYTES = 384
 /** @typedef {import('@sandglass/common/memory-share').MemoryShare} MemoryShare */
 
 /**
- * As aedes has them.
- *
  * @typedef {object} Packet
  * @property {string} cmd  `publish`, or `pubrel` once that was received.
  * @property {string} topic
  * @property {Buffer} payload
  * @property {Buffer} [passOn]  Properties, in MQTT 5.
- * @property {string} [brokerId]
- * @property {number} [brokerCounter]  Tells messages apart.
- * @property {number} [messageId]
+ * @property {number} [messageId]  Once it was sent.
  */
 
-/** @typedef {{ bytes: number, uses: number }} Shared  What the queues of a message share. */
+/**
+ * What the queues of a message share.
+ *
+ * @typedef {object} Shared
+ * @property {number} bytes
+ * @property {number} uses  How many queues have it.
+ * @property {Buffer} [payload]  A copy of it, once one queue has it.
+ */
+
 /** @typedef {{ packet: Packet, bytes: number, shared: Shared }} Entry */
 
 /** Memory that a message takes, however many wait for it, in bytes. */
@@ -48,26 +52,12 @@ class Queue {
 export class OfflineQueues {
   /** By name of the session. @type {Map<string, Queue>} */
   #queues = new Map()
-  #copy
 
-  /**
-   * @param {MemoryShare} share
-   * @param {(packet: Packet) => Packet} copy  A packet of its own, with the same payload.
-   */
-  constructor(share, copy) {
+  /** @param {MemoryShare} share */
+  constructor(share) {
     this.share = share
-    this.#copy = copy
     /** Messages that were dropped. */
     this.dropped = 0
-  }
-
-  /**
-   * @param {string[]} names  Of the sessions for which it waits.
-   * @param {Packet} packet  Whose payload keeps no other memory alive.
-   */
-  add(names, packet) {
-    const shared = this.sharedOf(packet)
-    for (const name of names) this.addOne(name, shared, () => this.#copy(packet))
   }
 
   /** What the queues of a message share. */
@@ -100,31 +90,8 @@ export class OfflineQueues {
     return true
   }
 
-  /**
-   * A message was sent, or is released: it has another packet id, or is another packet.
-   *
-   * @param {string} name
-   * @param {Packet} packet
-   */
-  update(name, packet) {
-    for (const entry of this.#queues.get(name)?.entries ?? []) {
-      const { packet: queued } = entry
-      if (queued.brokerId === packet.brokerId) {
-        if (queued.brokerCounter !== packet.brokerCounter) continue
-        queued.messageId = packet.messageId
-        return
-      }
-      if (queued.messageId === packet.messageId) {
-        entry.packet = packet
-        return
-      }
-    }
-  }
-
-  /** Takes a message away. @param {string} name  @param {number | undefined} messageId */
+  /** Takes a message away. @param {string} name  @param {number} messageId */
   remove(name, messageId) {
-    // aedes asks so for what it does not send a second time; any that was not sent would do.
-    if (messageId === undefined) return undefined
     const queue = this.#queues.get(name)
     const at = queue?.entries.findIndex(({ packet }) => packet.messageId === messageId) ?? -1
     if (!queue || at < 0) return undefined

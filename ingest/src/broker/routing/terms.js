@@ -1,6 +1,6 @@
-/** What a CONNECT of MQTT 5 asks for, in our terms. */
+/** What a CONNECT asks for, in our terms. */
 
-import { PACKET_BYTES_MAX, RECEIVE_MAX } from './dialect.js'
+import { PACKET_BYTES_MAX, RECEIVE_MAX } from '../v5/dialect.js'
 
 /** @typedef {import('../entrance/connect-packet.js').Connect} Connect */
 /** @typedef {import('../session.js').Session} Session */
@@ -30,6 +30,7 @@ export function toldExpiryS({ keptMs }, { properties }) {
 export function brokerTerms(session, { will, properties }) {
   return {
     name: session.name,
+    version: session.version,
     clean: !session.isPresent,
     isKept: session.isKept,
     receiveMax: properties.receiveMax ?? RECEIVE_MAX,

@@ -1,5 +1,5 @@
 /**
- * A client of MQTT 5 as subscribers are seen by the broker: what it gets, within what it can take.
+ * A client as subscribers are seen by the broker: what it gets, within what it can take.
  *
  * ```text
  * sent        PUBLISH is on its way; awaits PUBACK, or PUBREC
@@ -11,15 +11,15 @@
  */
 
 import { maySubscribe } from '../entrance/access.js'
-import { TYPE } from '../frame.js'
-import { encodePublish5 } from './encode.js'
-import { REASON, REFUSED_FROM } from './reason.js'
+import { copyOf, TYPE } from '../frame.js'
+import { REFUSED_FROM } from '../v5/reason.js'
+import { wireOf } from './wire.js'
 
 /** Memory that a packet id takes until it is acknowledged, in bytes. */
 const IN_FLIGHT_BYTES = 64
 
 /** Most messages that a client has at once, however many it takes. */
-const IN_FLIGHT_MAX = 4_096
+const IN_FLIGHT_MAX = 32_768
 
 /** As many it has where there is no memory left for more. */
 const IN_FLIGHT_MIN = 16
@@ -36,6 +36,7 @@ const NO_BYTES = Buffer.alloc(0)
  *
  * @typedef {object} Terms
  * @property {string} name  Of its session.
+ * @property {number} version  Of the protocol: 4 (3.1 as well) or 5.
  * @property {boolean} clean  Whether the session begins anew.
  * @property {boolean} isKept  Whether it outlives the connection.
  * @property {number} receiveMax  Messages of QoS 1 and 2 that it takes at once.
@@ -60,8 +61,8 @@ const NO_BYTES = Buffer.alloc(0)
  */
 
 /** @typedef {import('../port.js').Served} Served */
-/** @typedef {import('../offline-queues.js').OfflineQueues} OfflineQueues */
-/** @typedef {import('../offline-queues.js').Shared} Shared */
+/** @typedef {import('./offline-queues.js').OfflineQueues} OfflineQueues */
+/** @typedef {import('./offline-queues.js').Shared} Shared */
 /** @typedef {import('./subscription.js').Subscription} Subscription */
 
 export class Subscriber {
@@ -76,6 +77,7 @@ export class Subscriber {
   #clockMs
   #receiveMax = 0
   #packetBytesMax = 0
+  #wire = wireOf(5)
   /** What is awaited, by packet id. @type {Map<number, 'sent' | 'received'>} */
   #inFlight = new Map()
   /** Packet ids of what an earlier connection did not acknowledge. @type {Set<number>} */
@@ -111,8 +113,9 @@ export class Subscriber {
   }
 
   /** Its client has connected. @param {Served} served  @param {Terms} terms */
-  opened(served, { isKept, receiveMax, packetBytesMax }) {
+  opened(served, { version, isKept, receiveMax, packetBytesMax }) {
     this.served = served
+    this.#wire = wireOf(version)
     this.isKept = isKept
     this.#receiveMax = Math.min(receiveMax, IN_FLIGHT_MAX)
     this.#packetBytesMax = packetBytesMax
@@ -123,7 +126,7 @@ export class Subscriber {
         this.#toResend.add(messageId)
       } else {
         this.#await(messageId, 'received')
-        this.#acknowledge(TYPE.pubrel, messageId, 0)
+        this.write(this.#wire.pubrel(messageId, true))
       }
     }
     this.#mayWait = true
@@ -158,12 +161,20 @@ export class Subscriber {
     }
     if (!this.served && !this.isKept) return
     const isNow = this.isReady
-    if (isNow && !this.isKept && !item.group) {
-      this.#send(item)
-    } else if (this.#queues.addOne(this.name, shared, () => /** @type {any} */ (item))) {
-      if (isNow) this.#send(item)
-      else this.#mayWait = true
-    }
+    const isQueued = (!isNow || this.isKept || item.group) && this.#enqueue(item, shared)
+    // What there is no room to keep is sent all the same: it is lost with the connection alone.
+    if (isNow) this.#send(item)
+    else if (isQueued) this.#mayWait = true
+  }
+
+  /** @param {Item} item  @param {Shared} shared  @returns {boolean} */
+  #enqueue(item, shared) {
+    return this.#queues.addOne(this.name, shared, () => {
+      // The chunk in which it came must not be kept with it.
+      shared.payload ??= copyOf(item.payload)
+      item.payload = shared.payload
+      return /** @type {any} */ (item)
+    })
   }
 
   /** Gives it retained messages, as it can take them. @param {Iterator<Item>} items */
@@ -172,7 +183,7 @@ export class Subscriber {
     this.#pumpRetained()
   }
 
-  /** Sends a message, now. @param {Item} item */
+  /** Sends a message, now. @param {Item} item  @returns {number}  Its packet id. */
   #send(item) {
     const isAgain = item.messageId !== undefined
     const packetId = item.messageId ?? this.#nextPacketId()
@@ -180,6 +191,7 @@ export class Subscriber {
     this.#toResend.delete(packetId)
     if (this.#write(item, packetId, isAgain)) this.#await(packetId, 'sent')
     else this.#queues.remove(this.name, packetId)
+    return packetId
   }
 
   /** @param {number} packetId  @param {'sent' | 'received'} state */
@@ -200,7 +212,7 @@ export class Subscriber {
     const leftMs = item.expiresMs - this.#clockMs()
     if (leftMs <= 0 && !dup) return false
     const expiryS = leftMs === Number.POSITIVE_INFINITY ? undefined : Math.ceil(leftMs / 1_000)
-    const bytes = encodePublish5({
+    const bytes = this.#wire.encodePublish({
       ...item,
       dup,
       packetId,
@@ -237,7 +249,7 @@ export class Subscriber {
     if (type === TYPE.pubrec && code < REFUSED_FROM) {
       if (state === 'sent') this.#received(packetId)
       // [MQTT-4.3.3-4]
-      this.#acknowledge(TYPE.pubrel, packetId, state === undefined ? REASON.packetIdUnknown : 0)
+      this.write(this.#wire.pubrel(packetId, state !== undefined))
       return
     }
     if (state !== (type === TYPE.pubcomp ? 'received' : 'sent')) return
@@ -258,12 +270,6 @@ export class Subscriber {
     }
   }
 
-  /** @param {number} type  @param {number} packetId  @param {number} code */
-  #acknowledge(type, packetId, code) {
-    const head = [(type << 4) | 2, code === 0 ? 2 : 3, packetId >> 8, packetId & 0xff]
-    this.write(Buffer.from(code === 0 ? head : [...head, code]))
-  }
-
   /** Sends what waits, as far as the client takes it. */
   #pump() {
     while (this.#mayWait && this.served && this.#hasRoom) {
@@ -274,9 +280,9 @@ export class Subscriber {
         this.#mayWait = false
         break
       }
-      this.#send(item)
-      const isSent = item.messageId !== undefined && this.#inFlight.has(item.messageId)
-      if (isSent && !this.isKept && !item.group) this.#queues.remove(this.name, item.messageId)
+      const packetId = this.#send(item)
+      const isSent = this.#inFlight.has(packetId)
+      if (isSent && !this.isKept && !item.group) this.#queues.remove(this.name, packetId)
     }
     if (this.#retained.length > 0) this.#pumpRetained()
   }
