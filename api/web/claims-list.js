@@ -1,8 +1,9 @@
 /** Claim keys: by one of them the device of a sensor gets its own key, once. */
 
 import { DialogForm } from './dialog-form.js'
-import { element, keepRoles, part, setText } from './dom.js'
+import { element, keepRoles, part } from './dom.js'
 import { printMoment } from './format.js'
+import { pageQuery, showPages } from './key-pages.js'
 import { sureButton } from './removal.js'
 import { attempts } from './repeat.js'
 import { routeHash } from './route.js'
@@ -24,6 +25,7 @@ export class ClaimsList {
   #root
   #edit
   #secret
+  #query = new URLSearchParams()
 
   /**
    * @param {import('./page.js').Context} context
@@ -39,17 +41,24 @@ export class ClaimsList {
     part(root, 'new-claim').addEventListener('click', () => this.#edit.open())
   }
 
-  async load() {
+  /** @param {URLSearchParams} query  Of the address. */
+  async load(query) {
+    this.#query = query
     const { rest, signal } = this.#context
-    /** @type {{ items: Claim[] }} */
-    const { items } = await rest.get('v1/claims', signal)
-    if (signal.aborted) return
-    items.sort((a, b) => a.sensor.localeCompare(b.sensor))
+    /** @type {{ items: Claim[], next: string | null, total: number }} */
+    const page = await rest.get(`v1/claims?${pageQuery(query, 'claims')}`, signal)
+    if (signal.aborted || query !== this.#query) return
+    const { items } = page
     part(this.#root, 'claim-rows').replaceChildren(...items.map((claim) => this.#row(claim)))
-    part(this.#root, 'claims-table').hidden = items.length === 0
     keepRoles(this.#root)
-    const none = 'None. Make one for a device that leaves before it can be given a key of its own.'
-    setText(part(this.#root, 'claims-note'), items.length === 0 ? none : '')
+    showPages(this.#root, {
+      list: 'claims',
+      query,
+      page,
+      names: items.map(({ sensor }) => sensor),
+      words: ['claim key', 'claim keys'],
+      none: 'None. Make one for a device that leaves before it can be given a key of its own.',
+    })
   }
 
   /** @param {Claim} claim */
@@ -101,7 +110,7 @@ export class ClaimsList {
   #do(action) {
     this.#attempt(async () => {
       await action()
-      await this.load()
+      await this.load(this.#query)
     })
   }
 
@@ -115,7 +124,7 @@ export class ClaimsList {
     const about = 'Give it to the device, which gets its own key by it at its first start, once.'
     return () => {
       this.#secret.show({ title: `The claim key of ${sensor}`, secret: claim, about })
-      this.#attempt(() => this.load())
+      this.#attempt(() => this.load(this.#query))
     }
   }
 }

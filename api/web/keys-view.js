@@ -6,10 +6,12 @@ import { ClaimsList } from './claims-list.js'
 import { DialogForm, FieldError } from './dialog-form.js'
 import { element, fromTemplate, keepRoles, part, setText } from './dom.js'
 import { printMoment } from './format.js'
+import { pageQuery, showPages } from './key-pages.js'
 import { sureButton } from './removal.js'
 import { attempts } from './repeat.js'
 import { routeHash } from './route.js'
 import { SecretDialog } from './secret-dialog.js'
+import { fillForm, listenToForm } from './sensor-filter.js'
 
 const DAY_MS = 86_400_000
 
@@ -40,6 +42,9 @@ export class KeysView {
   #edit
   #secret
   #claims
+  #query = new URLSearchParams()
+  /** Counts what was asked for, so that a late answer to something else is dropped. */
+  #asked = 0
 
   /** @param {import('./page.js').Context} context */
   constructor(context) {
@@ -48,19 +53,36 @@ export class KeysView {
     this.#secret = new SecretDialog(this.element)
     this.#claims = new ClaimsList(context, this.element, this.#secret)
     this.#edit = new DialogForm(context, this.element, 'key-new', (data) => this.#save(data))
+    listenToForm(
+      this.#filters,
+      (values) => context.replace(routeHash('keys', values)),
+      context.signal,
+    )
     part(this.element, 'new-key').addEventListener('click', () => this.#open())
     this.#edit.field('sensor').addEventListener('input', () => this.#fit())
   }
 
-  show() {
+  get #filters() {
+    return /** @type {HTMLFormElement} */ (part(this.element, 'filters'))
+  }
+
+  /** @param {URLSearchParams} query */
+  show(query) {
+    this.#query = query
+    fillForm(this.#filters, query)
+    this.#again()
+  }
+
+  #again() {
+    const asked = ++this.#asked
     this.#attempt(async () => {
       const { rest, signal } = this.#context
       const access = await rest.get('v1/access', signal)
-      if (signal.aborted) return
+      if (signal.aborted || asked !== this.#asked) return
       const mayManage = this.#explain(access)
       for (const name of ['own', 'claims']) part(this.element, name).hidden = !mayManage
       if (!mayManage) return
-      await Promise.all([this.#load(access), this.#claims.load()])
+      await Promise.all([this.#load(access, asked), this.#claims.load(this.#query)])
     })
   }
 
@@ -75,18 +97,24 @@ export class KeysView {
     return mayManage
   }
 
-  /** @param {Access} access */
-  async #load({ key: mine }) {
+  /** @param {Access} access  @param {number} asked */
+  async #load({ key: mine }, asked) {
     const { rest, signal } = this.#context
-    /** @type {{ items: Key[] }} */
-    const { items } = await rest.get('v1/keys', signal)
-    if (signal.aborted) return
-    items.sort((a, b) => a.name.localeCompare(b.name))
+    const query = this.#query
+    /** @type {{ items: Key[], next: string | null, total: number }} */
+    const page = await rest.get(`v1/keys?${pageQuery(query, 'keys')}`, signal)
+    if (signal.aborted || asked !== this.#asked) return
+    const { items } = page
     part(this.element, 'key-rows').replaceChildren(...items.map((key) => this.#row(key, mine)))
-    part(this.element, 'keys-table').hidden = items.length === 0
     keepRoles(this.element)
-    const none = 'There are no keys yet. A key lets a device, a program or a person in.'
-    setText(part(this.element, 'keys-note'), items.length === 0 ? none : '')
+    showPages(this.element, {
+      list: 'keys',
+      query,
+      page,
+      names: items.map(({ name }) => name),
+      words: ['key', 'keys'],
+      none: 'There are no keys yet. A key lets a device, a program or a person in.',
+    })
   }
 
   /** @param {Key} key  @param {Key | null} mine */
@@ -104,7 +132,7 @@ export class KeysView {
           part(this.element, 'outcome'),
           `${name} is revoked: within ten seconds it is refused.`,
         )
-        this.show()
+        this.#again()
       })
     })
     const isOver = expires !== null && expires <= Date.now()
@@ -169,7 +197,7 @@ export class KeysView {
     const about = sensor === '' ? program : device
     return () => {
       this.#secret.show({ title: `The key ${name}`, secret: key, about })
-      this.show()
+      this.#again()
     }
   }
 }

@@ -7,6 +7,7 @@ import cassandra from 'cassandra-driver'
 import { TooManyUnknownKeys } from './key-store.js'
 import { createKey, isSecret, parseKey } from './keys.js'
 import { LookupBudget } from './lookup-budget.js'
+import { allRows } from './rows.js'
 
 const { localSerial } = cassandra.types.consistencies
 
@@ -227,10 +228,8 @@ export class ClaimStore {
   }
 
   /** @param {string} query  `$` is the keyspace.  @param {any[]} params  @param {object} [more] */
-  async #ask(query, params, more = {}) {
-    const { client, keyspace } = this.#database
-    const options = { prepare: true, isIdempotent: true, fetchSize: 100_000, ...more }
-    return (await client.execute(query.replace('$', keyspace), params, options)).rows ?? []
+  #ask(query, params, more) {
+    return allRows(this.#database, query, params, more)
   }
 }
 

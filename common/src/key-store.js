@@ -5,6 +5,7 @@
 
 import { createKey, isSecret, parseKey } from './keys.js'
 import { LookupBudget } from './lookup-budget.js'
+import { allRows } from './rows.js'
 
 /** How long what the database said of a key is believed, in milliseconds. */
 export const KEY_BELIEVED_MS = 10_000
@@ -221,10 +222,8 @@ export class KeyStore {
   }
 
   /** @param {string} query  `$` is the keyspace.  @param {any[]} params */
-  async #ask(query, params) {
-    const { client, keyspace } = this.#database
-    const options = { prepare: true, isIdempotent: true, fetchSize: 100_000 }
-    return (await client.execute(query.replace('$', keyspace), params, options)).rows ?? []
+  #ask(query, params) {
+    return allRows(this.#database, query, params)
   }
 }
 

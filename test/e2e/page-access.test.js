@@ -34,12 +34,13 @@ const VIEWS = [
   { address: '#/charts', there: '[data-part="hint"]' },
   {
     address: '#/charts?series=kitchen/temperature&series=hall/humidity',
-    there: '[data-part="legend"] li',
+    there: '[data-part="series"] li',
     dialogs: ['Save to a dashboard'],
   },
+  { address: '#/charts?series=pump/state', there: '[data-part="legend"] li' },
   {
     address: '#/dashboards/ID',
-    there: '[data-part="legend"] li',
+    there: '[data-part="series"] li',
     dialogs: ['Rename'],
   },
   { address: '#/live', there: '.card canvas' },

@@ -8,7 +8,9 @@ import { keyIn } from '../auth.js'
 import { withinDeadline } from '../deadline.js'
 import * as schemas from '../schemas.js'
 import { explain as awayOr } from '../store.js'
+import { pageByText, textPage, textQuery } from '../text-page.js'
 import { parseTime } from '../time.js'
+import { linkNext } from './sensors.js'
 
 /**
  * @typedef {{ sensor: string, name?: string, scopes: string[],
@@ -16,6 +18,7 @@ import { parseTime } from '../time.js'
  */
 /** @typedef {{ Body: Body }} Post */
 /** @typedef {{ Params: { id: string } }} One */
+/** @typedef {{ Querystring: import('../text-page.js').TextQuery }} List */
 
 const tags = ['keys']
 const time = { type: 'integer', nullable: true, description: 'Milliseconds since 1970.' }
@@ -25,23 +28,21 @@ const scopes = { type: 'array', items: { type: 'string', enum: CLAIM_SCOPES } }
 const listSchema = {
   tags,
   operationId: 'listClaims',
-  summary: 'All claim keys, without their secrets',
+  summary: 'Claim keys by sensor, without their secrets',
+  querystring: textQuery('the name or the sensor contains this'),
   response: {
-    200: {
+    200: textPage({
       type: 'object',
-      properties: {
-        items: schemas.objects({
-          id: { type: 'string' },
-          name: { type: 'string' },
-          sensor: { type: 'string' },
-          scopes,
-          expires: time,
-          claimed: { ...time, description: 'When a device got its key. null: none has yet.' },
-          key: { type: 'string', nullable: true, description: 'The id of that key.' },
-        }),
-      },
-      required: ['items'],
-    },
+      ...schemas.having({
+        id: { type: 'string' },
+        name: { type: 'string' },
+        sensor: { type: 'string' },
+        scopes,
+        expires: time,
+        claimed: { ...time, description: 'When a device got its key. null: none has yet.' },
+        key: { type: 'string', nullable: true, description: 'The id of that key.' },
+      }),
+    }),
     ...schemas.problems,
   },
 }
@@ -126,8 +127,22 @@ function unknownClaim(id) {
  * @param {{ claims: import('@sandglass/common/claim-store').ClaimStore }} parts
  */
 export default async function claimsRoutes(app, { claims }) {
-  app.get('/v1/claims', { schema: listSchema }, (_request, reply) =>
-    withinDeadline(reply, async () => ({ items: (await claims.list()).map(present) })),
+  app.get(
+    '/v1/claims',
+    { schema: listSchema },
+    (/** @type {import('fastify').FastifyRequest<List>} */ request, reply) =>
+      withinDeadline(reply, async () => {
+        const { q = '' } = request.query
+        const found = (await claims.list()).filter(
+          ({ name, sensor }) => name.includes(q) || sensor.includes(q),
+        )
+        const { items, ...page } = pageByText(found, request.query, {
+          kind: 'claims',
+          keyOf: ({ sensor, claimId }) => [sensor, claimId],
+        })
+        linkNext(request, reply, page.next)
+        return { items: items.map(present), ...page }
+      }),
   )
 
   app.post(

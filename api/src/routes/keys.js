@@ -6,13 +6,16 @@ import { isSensorName, SENSOR_NAME_RULE, sensorId } from '@sandglass/common/sens
 import { grantOf } from '../auth.js'
 import { withinDeadline } from '../deadline.js'
 import * as schemas from '../schemas.js'
+import { pageByText, textPage, textQuery } from '../text-page.js'
 import { parseTime } from '../time.js'
+import { linkNext } from './sensors.js'
 
 /**
  * @typedef {{ name: string, scopes: string[], sensor?: string,
  *   expires?: string | number }} Body
  */
 /** @typedef {{ Body: Body }} Post */
+/** @typedef {{ Querystring: import('../text-page.js').TextQuery }} List */
 
 const tags = ['keys']
 
@@ -60,15 +63,9 @@ const accessSchema = {
 const listSchema = {
   tags,
   operationId: 'listKeys',
-  summary: 'All keys, without their secrets',
-  response: {
-    200: {
-      type: 'object',
-      properties: { items: { type: 'array', items: key } },
-      required: ['items'],
-    },
-    ...schemas.problems,
-  },
+  summary: 'Keys by name, without their secrets',
+  querystring: textQuery('the name contains this, or the sensor is called so'),
+  response: { 200: textPage(key), ...schemas.problems },
 }
 
 const postSchema = {
@@ -127,15 +124,28 @@ export default async function keysRoutes(app, { keys, store, gate, requireKeys }
     return { keys_required: requireKeys, key: grant ? present(grant) : null }
   })
 
-  app.get('/v1/keys', { schema: listSchema }, (_request, reply) =>
-    withinDeadline(reply, async (signal) => ({
-      items: await Promise.all(
-        (await keys.list()).map(async (grant) => ({
+  app.get(
+    '/v1/keys',
+    { schema: listSchema },
+    (/** @type {import('fastify').FastifyRequest<List>} */ request, reply) =>
+      withinDeadline(reply, async (signal) => {
+        const { q = '' } = request.query
+        const ofSensor = isSensorName(q) ? sensorId(q) : undefined
+        const found = (await keys.list()).filter(
+          ({ name, sensorId: sensor }) =>
+            name.includes(q) || (sensor !== undefined && sensor === ofSensor),
+        )
+        const { items, ...page } = pageByText(found, request.query, {
+          kind: 'keys',
+          keyOf: ({ name, keyId }) => [name, keyId],
+        })
+        linkNext(request, reply, page.next)
+        const named = items.map(async (grant) => ({
           ...present(grant),
           sensor_name: await nameOf(grant.sensorId, signal),
-        })),
-      ),
-    })),
+        }))
+        return { items: await Promise.all(named), ...page }
+      }),
   )
 
   app.post(
