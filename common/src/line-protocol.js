@@ -16,8 +16,9 @@ import { createHash } from 'node:crypto'
 import { emptyPayload, refuse, requireSome } from './formats/fields.js'
 import { exactNumber } from './json.js'
 import { isInt64, KIND } from './measurement.js'
-import { checkMetric, checkText, PayloadError } from './payload.js'
+import { checkMetric, checkText, PayloadError, shown } from './payload.js'
 import { isSensorName, NAME_LENGTH_MAX, SENSOR_NAME_RULE } from './sensor.js'
+import { cut } from './text.js'
 
 /** @typedef {import('./formats/types.js').DecodedPayload} DecodedPayload */
 /** @typedef {import('./measurement.js').Value} Value */
@@ -210,17 +211,15 @@ function seriesKey(measurement, tags) {
 /** A sensor's name that stands for any text. @param {string} text */
 function nameOf(text) {
   const fit = text.replace(/[/+#]/g, (char) => SUBSTITUTES.get(char) ?? char)
-  const name = fit.length > NAME_LENGTH_MAX ? shortened(fit, text) : fit
+  const name = fit.length > NAME_LENGTH_MAX ? hashed(fit, text) : fit
   if (!isSensorName(name)) throw new PayloadError('line', `the sensor ${SENSOR_NAME_RULE}`)
   return name
 }
 
 /** The begin of a name that is too long, and a hash. @param {string} fit  @param {string} text */
-function shortened(fit, text) {
+function hashed(fit, text) {
   const hash = createHash('sha256').update(text).digest('hex').slice(0, HASH_LENGTH)
-  // Half of a character that was cut in two is left out.
-  const begin = fit.slice(0, NAME_LENGTH_MAX - HASH_LENGTH - 1).replace(/[\ud800-\udbff]$/, '')
-  return `${begin}~${hash}`
+  return `${cut(fit, NAME_LENGTH_MAX - HASH_LENGTH - 1)}~${hash}`
 }
 
 /** @param {string} metric  @param {Pair} field  @returns {{ kind: number, value: Value }} */
@@ -256,7 +255,7 @@ function timeOf(text) {
   if (text === '') return undefined
   if (!/^-?\d{1,19}$/.test(text)) {
     const remedy = 'give a whole number, of nanoseconds unless precision= says other'
-    throw new PayloadError('time', `t is not a time but "${text.slice(0, 40)}": ${remedy}`)
+    throw new PayloadError('time', `t is not a time but "${shown(text)}": ${remedy}`)
   }
   // Down to the millisecond, also before 1970.
   const ns = BigInt(text)

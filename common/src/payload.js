@@ -6,6 +6,7 @@
 import { parseJson } from './json.js'
 import { isInt64, KIND } from './measurement.js'
 import { isMetricName, isSensorName, METRIC_NAME_RULE, SENSOR_NAME_RULE } from './sensor.js'
+import { shortened } from './text.js'
 import { eventMs } from './time.js'
 
 /** @typedef {import('./measurement.js').Measurement} Measurement */
@@ -29,7 +30,8 @@ export class PayloadError extends Error {
 
   /** @param {PayloadFault} fault  Which part is at fault.  @param {string} message */
   constructor(fault, message) {
-    super(message)
+    // It may quote half of a surrogate pair, of which a dead letter would keep U+FFFD.
+    super(message.toWellFormed())
     this.fault = fault
   }
 }
@@ -207,7 +209,7 @@ function unfit(metric, what) {
 
 /** A text as an error quotes it. @param {string} text  @param {number} [lengthMax] */
 export function shown(text, lengthMax = 40) {
-  return text.length > lengthMax ? `${text.slice(0, lengthMax)}…` : text
+  return shortened(text, lengthMax)
 }
 
 /**

@@ -7,6 +7,7 @@
 import { EXPRESSION_FORMAT } from '../expressions/envelope.js'
 import { formatAt, formatName } from '../formats/registry.js'
 import { isMeasurementTopic } from '../payload.js'
+import { shortened } from '../text.js'
 import { adviceOnNotJson } from './not-json.js'
 
 /**
@@ -283,5 +284,5 @@ const QUOTE_LENGTH_MAX = 120
 
 /** @param {string} text */
 function quote(text) {
-  return text.length > QUOTE_LENGTH_MAX ? `${text.slice(0, QUOTE_LENGTH_MAX)}…` : text
+  return shortened(text, QUOTE_LENGTH_MAX)
 }

@@ -1,5 +1,7 @@
 /** What is wrong with a text that should have been JSON, told by how devices get it wrong. Pure. */
 
+import { shortened } from '../text.js'
+
 /** Longest beginning of a payload that is looked at, in bytes. */
 const LOOKED_AT_BYTES = 1_024
 
@@ -108,5 +110,5 @@ function isBinary(text) {
 
 /** @param {string} text */
 function said(text) {
-  return text.length > SAID_LENGTH_MAX ? `${text.slice(0, SAID_LENGTH_MAX)}…` : text
+  return shortened(text, SAID_LENGTH_MAX)
 }

@@ -40,7 +40,7 @@ function noise(random, length) {
 }
 
 /** @param {Random} random  @param {Buffer} bytes */
-function mutated(random, bytes) {
+export function mutated(random, bytes) {
   let out = Buffer.from(bytes)
   for (let times = 1 + upTo(random, 4); times > 0; times--) {
     const at = upTo(random, out.length + 1)
@@ -106,7 +106,7 @@ function withMembers(entries) {
  * @param {unknown} tree
  * @returns {unknown}
  */
-function strange(random, tree) {
+export function strange(random, tree) {
   if (typeof tree !== 'object' || tree === null || random() < 0.15) return strangeTree(random, 0)
   if (Array.isArray(tree)) {
     const at = upTo(random, tree.length + 1)
@@ -121,7 +121,7 @@ function strange(random, tree) {
 }
 
 /** JSON of what JSON cannot say, too. @param {unknown} tree  @returns {string} */
-function strangeJson(tree) {
+export function strangeJson(tree) {
   if (typeof tree === 'bigint') return `${tree}`
   if (typeof tree === 'number') {
     if (Number.isNaN(tree)) return 'NaN'
