@@ -12,11 +12,12 @@ const PAGES_MAX = 3
 
 const DAY_MS = 86_400_000
 
-/** How long before a time an alert may have begun that is looked for in it, in days. */
+/** Alerts that began longer before a time, in days, are looked for in it less often. */
 const BEFORE_DAYS = 31
 
 /** How often alerts of one sensor are asked for again, in milliseconds. */
 const AGAIN_MS = 10_000
+const EARLY_AGAIN_MS = 600_000
 
 /** Alerts that are told one by one below a chart; of more, how many there are. */
 const TOLD_MAX = 10
@@ -71,6 +72,9 @@ export class AlertReader {
   #read = new Map()
   /** What was answered last, by the same keys. @type {Map<string, Alert[]>} */
   #last = new Map()
+  /** Those that began long before. */
+  /** @type {Map<string, { atMs: number, asking: Promise<Alert[]> }>} */
+  #early = new Map()
   #context
 
   /** @param {import('./page.js').Context} context */
@@ -114,14 +118,43 @@ export class AlertReader {
 
   /** @param {string} sensor  @param {{ fromMs: number, toMs: number }} range */
   async #ask(sensor, range) {
-    const { rest, signal } = this.#context
     const { from, to } = daysOf(range)
-    const question = { sensor, from: `${from}`, to: `${to}`, limit: `${PAGE}` }
+    const [late, early] = await Promise.all([
+      this.#pages({ sensor, from: `${from}`, to: `${to}` }),
+      from > 0 ? this.#askEarly(sensor, from) : [],
+    ])
+    return [...late, ...early]
+  }
+
+  /**
+   * Those that began long before: all days of alerts are looked through for them.
+   *
+   * @param {string} sensor
+   * @param {number} to  In milliseconds since 1970.
+   */
+  #askEarly(sensor, to) {
+    const key = `${to} ${sensor}`
+    const nowMs = performance.now()
+    const known = this.#early.get(key)
+    if (known && nowMs - known.atMs < EARLY_AGAIN_MS) return known.asking
+    const asking = this.#pages({ sensor, from: '0', to: `${to}` })
+    asking.catch(() => this.#early.delete(key))
+    this.#early.set(key, { atMs: nowMs, asking })
+    return asking
+  }
+
+  /** @param {{ sensor: string, from: string, to: string }} question */
+  async #pages(question) {
+    const { rest, signal } = this.#context
     /** @type {Alert[]} */
     const alerts = []
     let cursor = ''
     for (let page = 0; page < PAGES_MAX; page++) {
-      const query = new URLSearchParams({ ...question, ...(cursor && { cursor }) })
+      const query = new URLSearchParams({
+        ...question,
+        limit: `${PAGE}`,
+        ...(cursor && { cursor }),
+      })
       const { items, next } = await rest.get(`v1/alerts?${query}`, signal)
       alerts.push(...items)
       if (next === null) break

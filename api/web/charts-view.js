@@ -3,16 +3,16 @@
  * that a chart is shared by its address.
  */
 
+import { AnyChart, isLine, readLatest } from './any-chart.js'
 import { ChartSave } from './chart-save.js'
 import { element, fromTemplate, part, setText } from './dom.js'
 import { LINES_MAX } from './lines.js'
-import { kindOf } from './metric-chart.js'
 import { isChosen, openingRange, rangeQuery, refreshMs } from './range.js'
 import { RangeControls } from './range-controls.js'
 import { attempts, repeat } from './repeat.js'
 import { sensorPath } from './rest.js'
-import { routeHash } from './route.js'
-import { parseSeries, SeriesChart, seriesText } from './series-chart.js'
+import { parseRoute, routeHash } from './route.js'
+import { parseSeries, seriesText } from './series-chart.js'
 
 /** Sensors that are proposed while a name is typed. */
 const PROPOSALS = 50
@@ -33,6 +33,8 @@ export class ChartsView {
   #isRunning = false
   /** When the newest value of any of them was measured. @type {number | undefined} */
   #newestMs
+  /** Is done when all that was added is in the address. @type {Promise<void>} */
+  #adding = Promise.resolve()
   #form
 
   /** @param {import('./page.js').Context} context */
@@ -41,7 +43,7 @@ export class ChartsView {
     const { element: root } = this
     this.#attempt = attempts(context, part(root, 'note'))
     this.#controls = new RangeControls(root, (range) => this.#hash(range))
-    this.#chart = new SeriesChart(
+    this.#chart = new AnyChart(
       context,
       root,
       (range) => this.#controls.goTo(range),
@@ -79,7 +81,7 @@ export class ChartsView {
 
   /** The series that the address names. */
   get #series() {
-    return this.#query.getAll('series').flatMap(parseSeries).slice(0, LINES_MAX)
+    return seriesOf(this.#query)
   }
 
   /** @param {Record<string, string>} range */
@@ -109,33 +111,57 @@ export class ChartsView {
     if (!names.includes(name)) return
     const latest = await rest.get(`${sensorPath(name)}/latest`, signal)
     const metrics = latest.items
-      .filter((/** @type {{ v: unknown }} */ { v }) => isDrawn(v))
+      .filter((/** @type {{ v: unknown }} */ { v }) => this.#series.length === 0 || isLine(v))
       .map((/** @type {{ metric: string }} */ { metric }) => metric)
     part(this.element, 'metric-names').replaceChildren(...options(metrics))
   }
 
+  /** Adds what was typed, after what was typed before it. */
   #add() {
     const say = (/** @type {string} */ text) => setText(part(this.element, 'add-error'), text)
     const [sensor, metric] = ['sensor', 'metric'].map((name) => this.#field(name).value.trim())
-    const series = this.#series
-    const isThere = series.some((one) => one.sensor === sensor && one.metric === metric)
-    if (isThere) return say(`${metric} of ${sensor} is in the chart already.`)
-    if (series.length >= LINES_MAX) {
-      return say(`A chart has at most ${LINES_MAX} series: remove one first.`)
-    }
-    this.#attempt(async () => {
-      const { rest, signal } = this.#context
-      const { items } = await rest.get(`${sensorPath(sensor)}/latest`, signal)
-      const names = items.map((/** @type {{ metric: string }} */ one) => one.metric)
-      const found = items.find((/** @type {{ metric: string }} */ one) => one.metric === metric)
-      if (!found) return say(`${sensor} has no ${metric}, but ${names.join(', ') || 'nothing'}.`)
-      if (!isDrawn(found.v)) {
-        return say(`${metric} of ${sensor} is no number: it is drawn on the page of its sensor.`)
-      }
-      say('')
-      this.#field('metric').value = ''
-      this.#go([...series, { sensor, metric }])
+    const before = this.#adding
+    this.#adding = new Promise((resolve) => {
+      this.#attempt(async () => {
+        try {
+          await before
+          const refusal = await this.#tryAdd({ sensor, metric })
+          say(refusal)
+          const field = this.#field('metric')
+          if (refusal === '' && field.value.trim() === metric) field.value = ''
+        } finally {
+          resolve()
+        }
+      })
     })
+  }
+
+  /** @param {Series} wanted  @returns {Promise<string>}  Why not, or nothing. */
+  async #tryAdd(wanted) {
+    const { rest, signal } = this.#context
+    // What was added a moment ago is in the address already.
+    const series = seriesOf(parseRoute(location.hash).query)
+    const { sensor, metric } = wanted
+    const name = printOne(wanted)
+    if (series.some((one) => seriesText(one) === seriesText(wanted))) {
+      return `${name} is in the chart already.`
+    }
+    if (series.length >= LINES_MAX) {
+      return `A chart has at most ${LINES_MAX} series: remove one first.`
+    }
+    const { items } = await rest.get(`${sensorPath(sensor)}/latest`, signal)
+    const names = items.map((/** @type {{ metric: string }} */ one) => one.metric)
+    const found = items.find((/** @type {{ metric: string }} */ one) => one.metric === metric)
+    if (!found) return `${sensor} has no ${metric}, but ${names.join(', ') || 'nothing'}.`
+    const [first] = series
+    const only = series.length === 1 ? await readLatest(this.#context, first) : undefined
+    const isFirstAlone = only !== undefined && !isLine(only.v)
+    if (isFirstAlone || (first && !isLine(found.v))) {
+      const alone = isFirstAlone ? printOne(first) : name
+      return `${alone} is no number: it has a chart of its own. Remove what is here first.`
+    }
+    if (!signal.aborted) this.#go([...series, wanted])
+    return ''
   }
 
   /** @param {URLSearchParams} query */
@@ -196,9 +222,14 @@ export class ChartsView {
   }
 }
 
-/** Whether a chart of numbers can show such values. @param {unknown} v */
-function isDrawn(v) {
-  return kindOf(v) === 'numbers' || typeof v === 'boolean'
+/** @param {URLSearchParams} query */
+function seriesOf(query) {
+  return query.getAll('series').flatMap(parseSeries).slice(0, LINES_MAX)
+}
+
+/** @param {Series} series */
+function printOne({ sensor, metric }) {
+  return `${metric} of ${sensor}`
 }
 
 /** @param {readonly string[]} values */

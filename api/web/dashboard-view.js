@@ -1,11 +1,12 @@
 /** A saved dashboard: several charts over one time, opened and shared by its address. */
 
+import { AnyChart } from './any-chart.js'
 import { changedDashboard, dashboardPath } from './chart-save.js'
 import { element, fromTemplate, part, setText } from './dom.js'
 import { isChosen, rangeQuery, readRange, refreshMs, SPANS } from './range.js'
 import { attempts, repeat } from './repeat.js'
 import { routeHash } from './route.js'
-import { SeriesChart, seriesText } from './series-chart.js'
+import { seriesText } from './series-chart.js'
 
 /** @typedef {import('./chart-save.js').Dashboard} Dashboard */
 /** @typedef {import('./chart-save.js').Chart} Chart */
@@ -18,7 +19,7 @@ export class DashboardView {
   #query = new URLSearchParams()
   /** @type {Dashboard | undefined} */
   #dashboard
-  /** @type {{ chart: SeriesChart, saved: Chart }[]} */
+  /** @type {{ chart: AnyChart, saved: Chart }[]} */
   #charts = []
   /** Ends what draws the charts that are shown now. */
   #drawing = new AbortController()
@@ -138,7 +139,7 @@ export class DashboardView {
       location.hash = this.#hash(rangeQuery({ span: undefined, ...range }))
     }
     this.#charts.push({
-      chart: new SeriesChart({ ...this.#context, signal }, panel, onZoom),
+      chart: new AnyChart({ ...this.#context, signal }, panel, onZoom),
       saved,
     })
     const up = /** @type {HTMLButtonElement} */ (part(panel, 'up'))

@@ -20,6 +20,9 @@ const REFRESH_MS = 3_000
 /** A sensor that was not heard of for so long is stale, if nothing else is chosen. */
 const STALE_S = 600
 
+/** A list that was read so long ago says so. */
+const OLD_MS = 10_000
+
 /** Values of one sensor that its row shows; of more, how many there are. */
 const VALUES_MAX = 6
 
@@ -138,8 +141,8 @@ export class FleetView {
     return Number(this.#query.get('stale')) || STALE_S
   }
 
-  /** @param {{ items: Sensor[], next: string | null, total: number }} page */
-  #renderPages({ items: sensors, next, total }) {
+  /** @param {{ items: Sensor[], next: string | null, total: number, as_of: number }} page */
+  #renderPages({ items: sensors, next, total, as_of: readMs }) {
     const { cursor, ...filter } = Object.fromEntries(this.#query)
     const isFiltered = ['q', 'type', 'tag', 'only'].some((name) => filter[name])
     const isEmpty = sensors.length === 0
@@ -149,7 +152,10 @@ export class FleetView {
     const all = isFiltered ? `${some} found` : some
     const span = `${all}; these are ${sensors[0]?.name} to ${sensors.at(-1)?.name}`
     const none = isFiltered ? 'No sensor is like that.' : 'There is no sensor yet.'
-    setText(part(this.element, 'note'), isEmpty ? none : cursor || next ? span : all)
+    const shown = isEmpty ? none : cursor || next ? span : all
+    const oldMs = Date.now() - readMs
+    const old = oldMs > OLD_MS ? ` The list is as it was ${printAge(oldMs)}.` : ''
+    setText(part(this.element, 'note'), old && !isEmpty ? `${shown}.${old}` : `${shown}${old}`)
     link(part(this.element, 'first'), cursor && routeHash('fleet', filter))
     link(part(this.element, 'next'), next && routeHash('fleet', { ...filter, cursor: next }))
   }

@@ -3,7 +3,8 @@
  * themselves. Metric, range and page are in the address; a range that ends now goes with the time.
  */
 
-import { element, fromTemplate, link, part, setText } from './dom.js'
+import { isLine } from './any-chart.js'
+import { element, fromTemplate, part, setText } from './dom.js'
 import { isUnexpected, printAge, printMetric, printMoment, printValue } from './format.js'
 import { kindOf, MetricChart } from './metric-chart.js'
 import { MetricEdit } from './metric-edit.js'
@@ -210,8 +211,9 @@ export class SensorView {
     setText(part(root, 'metric'), printMetric(metric, this.#known))
     const compared = { series: `${this.#about?.name ?? this.#name}/${metric}` }
     const query = { ...compared, ...rangeQuery(this.#range()) }
-    const isNumbers = kindOf(this.#known.v) === 'numbers'
-    link(part(root, 'compare'), isNumbers ? routeHash('charts', query) : '')
+    const isLines = isLine(this.#known.v)
+    setText(part(root, 'compare'), isLines ? 'Compare or save' : 'Save')
+    part(root, 'compare').setAttribute('href', routeHash('charts', query))
     await this.#showTime()
   }
 

@@ -1,15 +1,15 @@
 /** Several series in one chart, with a legend, and what of them could not be drawn. */
 
 import { AlertReader, listMarks, marksOf } from './alert-marks.js'
-import { element, part, setText } from './dom.js'
-import { printMetric, timeZone } from './format.js'
+import { part, setText } from './dom.js'
+import { timeZone } from './format.js'
 import { axesOf, printLine, printRefusal, summary } from './lines.js'
 import { printWindows, readSeries } from './metric-chart.js'
-import { lineColor } from './plot.js'
 import { RangeChart } from './range-chart.js'
-import { routeHash } from './route.js'
+import { lineEntry } from './series-legend.js'
 
-/** @typedef {{ sensor: string, metric: string }} Series */
+/** @typedef {import('./series-legend.js').Series} Series */
+/** @typedef {import('./series-legend.js').SeriesLegend} SeriesLegend */
 /** @typedef {import('./lines.js').Line} Line */
 
 /**
@@ -34,18 +34,18 @@ export class SeriesChart {
   #root
   #chart
   #alerts
-  #onRemove
+  #legend
 
   /**
    * @param {import('./page.js').Context} context
-   * @param {HTMLElement} root  With the parts chart, readout, legend, marks and chart-note.
+   * @param {HTMLElement} root  With the parts chart, readout, refused, marks and chart-note.
    * @param {(range: { fromMs: number, toMs: number }) => void} onZoom
-   * @param {(series: Series) => void} [onRemove]  Takes one out of the chart.
+   * @param {SeriesLegend} legend
    */
-  constructor(context, root, onZoom, onRemove) {
+  constructor(context, root, onZoom, legend) {
     this.#context = context
     this.#root = root
-    this.#onRemove = onRemove
+    this.#legend = legend
     const [box, readout] = [part(root, 'chart'), part(root, 'readout')]
     this.#chart = new RangeChart(box, readout, onZoom, context.signal)
     this.#alerts = new AlertReader(context)
@@ -68,7 +68,7 @@ export class SeriesChart {
       return { sensor, metric, known, stepMs: step, resolution, items, index }
     })
     const { units, drawn, refused } = axesOf(lines)
-    this.#showLegend(lines, refused)
+    this.#legend.show(lines.map((line) => lineEntry(line, refused.includes(line))))
     setText(part(this.#root, 'refused'), printRefusal(units, refused))
     setText(part(this.#root, 'chart-note'), noteOf(drawn, units))
     this.#draw(drawn, range)
@@ -77,8 +77,12 @@ export class SeriesChart {
     if (isWanted()) this.#draw(drawn, range)
   }
 
-  /** With the alerts that are known. */
-  /** @param {readonly Line[]} drawn  @param {import('./range.js').Range} range */
+  /**
+   * With the alerts that are known.
+   *
+   * @param {readonly Line[]} drawn
+   * @param {import('./range.js').Range} range
+   */
   #draw(drawn, range) {
     const { fromMs, toMs } = range
     const marks = drawn.flatMap(({ sensor, metric }) =>
@@ -88,35 +92,6 @@ export class SeriesChart {
     const label = `Chart. ${told} Arrow keys read it.`
     this.#chart.draw({ label, fromMs, toMs, lines: [...drawn], marks })
     listMarks(part(this.#root, 'marks'), marks)
-  }
-
-  /** @param {readonly Line[]} lines  @param {readonly Line[]} refused */
-  #showLegend(lines, refused) {
-    const legend = part(this.#root, 'legend')
-    const shown = JSON.stringify(lines.map((line) => [printLine(line), refused.includes(line)]))
-    // What has the focus is not made again.
-    if (legend.dataset.shown === shown) return
-    legend.dataset.shown = shown
-    legend.hidden = lines.length === 0
-    legend.replaceChildren(...lines.map((line) => this.#entry(line, refused.includes(line))))
-  }
-
-  /** @param {Line} line  @param {boolean} isRefused */
-  #entry({ sensor, metric, known, index }, isRefused) {
-    const swatch = element('span', { class: 'swatch' })
-    swatch.style.background = isRefused ? 'var(--line)' : `var(${lineColor(index)})`
-    const href = routeHash('sensors', { metric }, sensor)
-    const name = `${sensor}, ${printMetric(metric, known)}`
-    const unit = known.symbol ? ` in ${known.symbol}` : ''
-    const entry = element('li', {}, swatch, element('a', { href }, name), unit)
-    const remove = this.#onRemove
-    if (remove) {
-      const button = element('button', { type: 'button', class: 'quiet small' }, 'Remove')
-      button.setAttribute('aria-label', `Remove ${name}`)
-      button.addEventListener('click', () => remove({ sensor, metric }))
-      entry.append(' ', button)
-    }
-    return entry
   }
 }
 

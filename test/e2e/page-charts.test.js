@@ -213,11 +213,16 @@ describeWith(missingPrograms(['chromium']), 'charts on the page', () => {
     test('are chosen by sensor and metric, one after another', async () => {
       await open('#/charts')
       await page.getByText('Choose a sensor and one of its metrics').waitFor()
+      // Faster than answers come.
+      await page.route('**/latest', async (route) => {
+        await new Promise((resolve) => setTimeout(resolve, 500))
+        await route.continue()
+      })
       await add('kitchen', 'temperature')
-      await legend().getByText('kitchen, temperature').waitFor()
       await add('hall', 'temperature')
       await add('kitchen', 'humidity')
       await legend().nth(2).waitFor()
+      await page.unroute('**/latest')
       expect(query().getAll('series')).toEqual([
         'kitchen/temperature',
         'hall/temperature',
@@ -258,7 +263,7 @@ describeWith(missingPrograms(['chromium']), 'charts on the page', () => {
       await add('hall', 'noise')
       await refusal.getByText('hall has no noise, but pressure, temperature.').waitFor()
       await add('pump', 'state')
-      await refusal.getByText('state of pump is no number').waitFor()
+      await refusal.getByText('state of pump is no number: it has a chart of its own').waitFor()
       await add('nobody', 'x')
       await page.getByText('no sensor has this name or id').waitFor()
     })
@@ -271,6 +276,75 @@ describeWith(missingPrograms(['chromium']), 'charts on the page', () => {
       await page.getByRole('link', { name: 'Compare' }).click()
       await legend().getByText('hall, temperature').waitFor()
       expect(query().get('range')).toBe('1d')
+    })
+  })
+
+  describe('states and places', () => {
+    const series = () =>
+      page.getByRole('list', { name: 'Series of the chart' }).getByRole('listitem')
+    const states = () => page.getByRole('list', { name: /^States/ })
+    const add = async (/** @type {string} */ metric) => {
+      await page.getByLabel('Sensor', { exact: true }).fill('pump')
+      await page.getByLabel('Metric', { exact: true }).fill(metric)
+      await page.keyboard.press('Enter')
+    }
+
+    test('have a chart of their own, to which nothing is added', async () => {
+      await open('#/charts?range=1d')
+      await add('state')
+      await series().getByText('pump, state').waitFor()
+      await states()
+        .getByText(/^fault 60 min/)
+        .waitFor()
+      await add('on')
+      await page
+        .getByRole('alert')
+        .getByText('state of pump is no number: it has a chart of its own. Remove what is here')
+        .waitFor()
+      expect(query().getAll('series')).toEqual(['pump/state'])
+      await page.getByRole('button', { name: 'Remove pump, state' }).click()
+      await page.getByText('Choose a sensor and one of its metrics').waitFor()
+    })
+
+    test('one that is on or off is states alone, and a line among others', async () => {
+      await open('#/charts?series=pump/on&range=1d')
+      await states()
+        .getByText(/^(yes|on|true) 2 h/)
+        .waitFor()
+      await open('#/charts?series=pump/on&series=hall/temperature&range=1d')
+      await part('chart-note').getByText('Lines are averages').waitFor()
+      expect(await states().isVisible()).toBe(false)
+      await page.getByRole('button', { name: 'Remove hall, temperature' }).click()
+      await states().waitFor()
+      expect(await page.locator('.chart canvas').count()).toBe(0)
+      await page.goBack()
+      await part('chart-note').getByText('Lines are averages').waitFor()
+      expect(await states().isVisible()).toBe(false)
+      await until('the line is drawn', async () => {
+        return (await inkPixels(page, '.chart canvas', '--line-1')) > 10
+      })
+    })
+
+    test('are saved from the page of their sensor, and drawn on the dashboard', async () => {
+      const { id } = await (
+        await page.request.post(`${stack.apiUrl}/v1/dashboards`, {
+          data: { name: 'works', charts: [{ series: [{ sensor: 'van', metric: 'position' }] }] },
+        })
+      ).json()
+      await open('#/sensors/pump?metric=state&range=1d')
+      await page.getByRole('link', { name: 'Save', exact: true }).click()
+      await states().waitFor()
+      await page.getByRole('button', { name: 'Save to a dashboard' }).click()
+      await page.getByRole('dialog').getByRole('button', { name: 'Save' }).click()
+      await page.getByRole('heading', { level: 2, name: 'works' }).waitFor()
+      await page.getByRole('link', { name: 'Day', exact: true }).click()
+      // A way due north has no width, so that a browser does not call it visible.
+      await page.locator('.chart .way').waitFor({ state: 'attached' })
+      await until('the states are drawn', async () => {
+        const texts = await page.locator('.chart text.state').allTextContents()
+        return texts.join() === 'fault,idle'
+      })
+      expect((await page.request.delete(`${stack.apiUrl}/v1/dashboards/${id}`)).ok()).toBe(true)
     })
   })
 

@@ -120,6 +120,17 @@ describeWith(missingPrograms(['chromium']), 'the page', () => {
       expect(hash()).toBe('#/fleet?stale=86400')
     })
 
+    test('says so if its list is an old one', async () => {
+      await page.route('**/v1/sensors?*', async (route) => {
+        const response = await route.fetch()
+        const list = await response.json()
+        await route.fulfill({ response, json: { ...list, as_of: Date.now() - 65_000 } })
+      })
+      await page.getByText('The list is as it was 65 s ago.').waitFor()
+      await page.unroute('**/v1/sensors?*')
+      await page.getByText('The list is as it was').waitFor({ state: 'hidden' })
+    })
+
     test('is searched, and a sensor is opened, by keys alone; back brings the search again', async () => {
       await open('#/fleet')
       await rows().first().waitFor()
