@@ -1,5 +1,6 @@
 /** What every process has: what it takes of the machine, and how long it keeps others waiting. */
 
+import { LOOP_LOOK_MS } from '@sandglass/common/metrics'
 import { lines } from './panel.js'
 import { rate, total } from './promql.js'
 
@@ -25,7 +26,7 @@ export const nodeProcess = (prefix) => [
     description: 'How much later than asked timers run, and the share of time in the collector.',
     unit: 's',
     queries: {
-      'lag, p99': `max(${prefix}nodejs_eventloop_lag_p99_seconds)`,
+      'lag, p99': `max(${prefix}nodejs_eventloop_lag_p99_seconds) - ${LOOP_LOOK_MS / 1000}`,
       'collecting a second': total(`${prefix}nodejs_gc_duration_seconds_sum`),
     },
   }),
