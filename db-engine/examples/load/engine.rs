@@ -85,6 +85,15 @@ impl Engine {
         assert!(done.expect("it runs").success(), "{arguments:?}");
     }
 
+    /// Bytes of its sstables.
+    #[allow(dead_code)] // as above
+    pub fn sstable_bytes(&self) -> u64 {
+        let files = std::fs::read_dir(&self.directory).expect("it has a directory").flatten();
+        let is_sstable =
+            |file: &std::fs::DirEntry| file.file_name().to_string_lossy().starts_with("sst-");
+        files.filter(is_sstable).filter_map(|file| Some(file.metadata().ok()?.len())).sum()
+    }
+
     /// How often its threads have gone to sleep by themselves.
     #[allow(dead_code)] // as above
     pub fn sleeps(&self) -> u64 {

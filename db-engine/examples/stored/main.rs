@@ -4,6 +4,7 @@
 //! cargo run --release --example stored -- reads --millions 1 --millions 10 --late-percent 1
 //! cargo run --release --example stored -- ycsb --memory-mib 128
 //! cargo run --release --example stored -- sstables --count 1000
+//! cargo run --release --example stored -- kinds
 //! ```
 //! Starts an engine of its own on a directory that is removed afterwards, and prints one JSON
 //! object. CPU is that of the engine's threads alone (`/proc/PID/task/*/schedstat`). What it does
@@ -12,6 +13,7 @@
 mod fill;
 mod files;
 mod flat;
+mod kinds;
 mod measurements;
 mod random;
 mod ycsb;
@@ -64,6 +66,13 @@ enum What {
         #[arg(long, default_value_t = 128)]
         memory_mib: u64,
     },
+    /// Rows of several kinds: what does it cost to write, flush and compact them?
+    Kinds {
+        #[arg(long, default_value_t = 1_000_000)]
+        rows: u64,
+        #[arg(long, default_value_t = 256)]
+        memory_mib: u64,
+    },
     /// Many sstables and few open files: reads, wake-ups.
     Sstables {
         #[arg(long, default_value_t = 1_000)]
@@ -87,6 +96,7 @@ fn main() {
             json!({ "runs": runs.collect::<Vec<Value>>() })
         }
         What::Ycsb { memory_mib } => ycsb::run(start(memory_mib, None), memory_mib, seconds),
+        What::Kinds { rows, memory_mib } => kinds::run(&start(memory_mib, None), rows),
         What::Sstables { count, files_max } => {
             files::run(start(256, Some(files_max)), count, seconds)
         }

@@ -164,6 +164,20 @@ impl Iterator for Batches {
     }
 }
 
+/// Rows of some sensors, each of which sends every second of the last day, or of so much of it.
+pub fn each_second(
+    insert: &[u8],
+    sensors: u64,
+    seconds: u64,
+) -> impl Iterator<Item = (u8, Vec<u8>)> + use<'_> {
+    let first_ms = Days::of_rows(0).bucket(0) * 1000;
+    (0..seconds).map(move |second| {
+        let ts_ms = first_ms + second * 1000;
+        let rows = (0..sensors).map(|sensor| Row { sensor, ts_ms: ts_ms + sensor % 1000 });
+        (op::BATCH, body(insert, &rows.collect::<Vec<_>>()))
+    })
+}
+
 /// An unlogged batch at consistency ONE.
 fn body(insert: &[u8], rows: &[Row]) -> Vec<u8> {
     let mut out = vec![1];

@@ -2,9 +2,7 @@
 
 use std::{cmp::Ordering, io};
 
-use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_output_size};
-
-use super::{BLOCK_HEADER_BYTES, SstableId, checksum};
+use super::{SstableId, packing::unpack};
 use crate::mutation::{Deletion, Input, RangeDeletion, RowView, Token};
 
 const PARTITION: u8 = 1;
@@ -13,14 +11,6 @@ const ROW: u8 = 3;
 /// A row whose clustering key is longer than a `u16` can count.
 const ROW_OF_LONG_KEY: u8 = 4;
 const RANGE_DELETION: u8 = 5;
-
-/// A larger block is not believed, however its checksum. Many writes make one row as large as a
-/// memtable may get, and a row is never divided: only what a length can say is the limit.
-const RAW_BYTES_MAX: usize = u32::MAX as usize;
-
-/// A block is compressed if that saves such a part of it: less is not worth the time that each read
-/// of it would take longer.
-const SAVED_PART_MIN: usize = 16;
 
 /// A row in a block, or a deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +41,14 @@ impl<'a> BlockRow<'a> {
     #[must_use]
     pub fn cmp_to(&self, token: Token, key: &[u8], ck: &[u8]) -> Ordering {
         (self.token, self.key, self.ck()).cmp(&(token, key, ck))
+    }
+
+    /// Which of two comes first where sstables are combined.
+    #[must_use]
+    #[inline]
+    pub fn order(&self, other: &BlockRow<'_>) -> Ordering {
+        let by_place = self.cmp_to(other.token, other.key, other.ck());
+        by_place.then_with(|| self.rank().cmp(&other.rank()))
     }
 
     /// In the same place, the deletion of the partition is first, that of a range is next, and a
@@ -116,13 +114,24 @@ impl Block {
     /// [`io::ErrorKind::InvalidData`], with what is wrong, if the bytes are not what was written
     /// there.
     pub fn decode(id: SstableId, offset: u64, stored: &[u8]) -> io::Result<Self> {
-        let bytes = unpack(id, offset, stored)?;
-        let mut block = Self { bytes, ..Self::default() };
-        block.parse().ok_or_else(|| invalid("rows of a block are malformed"))?;
-        if !block.is_in_order() {
+        Self::default().decode_next(id, offset, stored)
+    }
+
+    /// The same, in the memory of a block that is not needed any more.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Self::decode`].
+    pub fn decode_next(mut self, id: SstableId, offset: u64, stored: &[u8]) -> io::Result<Self> {
+        unpack(id, offset, stored, &mut self.bytes)?;
+        self.partitions.clear();
+        self.entries.clear();
+        self.ranges.clear();
+        self.parse().ok_or_else(|| invalid("rows of a block are malformed"))?;
+        if !self.is_in_order() {
             return Err(invalid("rows of a block are not in order"));
         }
-        Ok(block)
+        Ok(self)
     }
 
     /// Whether its partitions ascend, and so do the rows and ranges of each, which do not overlap:
@@ -257,6 +266,43 @@ impl Block {
         low
     }
 
+    /// The number of the first row from this one on that is not before this place, in the order of
+    /// sstables that are combined; found soon if it is near.
+    #[must_use]
+    pub fn first_from(&self, from: usize, place: &BlockRow<'_>) -> usize {
+        let token = |number: usize| {
+            let entry = self.entries.get(number)?;
+            self.partitions.get(entry.partition as usize).map(|partition| partition.token)
+        };
+        let is_before = |number| match token(number).map(|token| token.cmp(&place.token)) {
+            Some(Ordering::Equal) => self.row(number).is_some_and(|row| row.order(place).is_lt()),
+            order => order == Some(Ordering::Less),
+        };
+        let (mut low, mut step) = (from, 1);
+        while is_before(low + step - 1) {
+            low += step;
+            step *= 2;
+        }
+        let mut high = (low + step - 1).min(self.len());
+        while low < high {
+            let middle = low.midpoint(high);
+            if is_before(middle) {
+                low = middle + 1;
+            } else {
+                high = middle;
+            }
+        }
+        low
+    }
+
+    /// Whether these two rows, by their numbers, are of one partition.
+    #[must_use]
+    #[inline]
+    pub fn are_of_one_partition(&self, one: usize, other: usize) -> bool {
+        let partition = |number| self.entries.get(number).map(|entry: &BlockEntry| entry.partition);
+        partition(one) == partition(other)
+    }
+
     /// Bytes that it takes in memory.
     #[must_use]
     pub fn memory_bytes(&self) -> usize {
@@ -319,66 +365,6 @@ pub(super) fn length_u16(key: &[u8]) -> u16 {
 
 pub(super) fn length_u32(bytes: &[u8]) -> u32 {
     u32::try_from(bytes.len()).expect("keys and rows come from mutations, which are limited")
-}
-
-/// What compresses blocks, one after the other.
-#[derive(Default)]
-pub(super) struct Compressor(CompressTable);
-
-impl std::fmt::Debug for Compressor {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("Compressor")
-    }
-}
-
-/// Appends rows as a block that will be at this place of this file. Gives its length.
-pub(super) fn pack(
-    id: SstableId,
-    offset: u64,
-    raw: &[u8],
-    compressor: &mut Compressor,
-    out: &mut Vec<u8>,
-) -> u32 {
-    let start = out.len();
-    let body = start + BLOCK_HEADER_BYTES;
-    out.resize(body + get_maximum_output_size(raw.len()), 0);
-    let room = out.get_mut(body..).unwrap_or_default();
-    let stored = match compress_into_with_table(raw, room, &mut compressor.0) {
-        Ok(bytes) if bytes < raw.len() - raw.len() / SAVED_PART_MIN => bytes,
-        // What hardly gets smaller is stored as it is.
-        _ => {
-            room.get_mut(..raw.len()).unwrap_or_default().copy_from_slice(raw);
-            raw.len()
-        }
-    };
-    out.truncate(body + stored);
-    let lengths = [raw.len(), stored]
-        .map(|length| u32::try_from(length).expect("a block is a few rows").to_le_bytes());
-    if let Some(place) = out.get_mut(start + 4..body) {
-        place.copy_from_slice(lengths.as_flattened());
-    }
-    let sum = checksum(id, offset, out.get(start + 4..).unwrap_or_default());
-    if let Some(place) = out.get_mut(start..start + 4) {
-        place.copy_from_slice(&sum.to_le_bytes());
-    }
-    u32::try_from(out.len() - start).expect("a block is a few rows")
-}
-
-fn unpack(id: SstableId, offset: u64, stored: &[u8]) -> io::Result<Vec<u8>> {
-    let mut input = Input(stored);
-    let header = (|| Some((input.u32()?, input.u32()? as usize, input.u32()? as usize)))();
-    let (sum, raw_bytes, stored_bytes) = header.ok_or_else(|| invalid("a block is cut short"))?;
-    let found = checksum(id, offset, stored.get(4..).unwrap_or_default());
-    if found != sum {
-        return Err(invalid(format!("checksum of a block is {found:08x}, expected {sum:08x}")));
-    }
-    if stored.len() != BLOCK_HEADER_BYTES + stored_bytes || raw_bytes > RAW_BYTES_MAX {
-        return Err(invalid("the lengths of a block disagree"));
-    }
-    if stored_bytes == raw_bytes {
-        return Ok(input.0.to_vec());
-    }
-    lz4_flex::block::decompress(input.0, raw_bytes).map_err(|error| invalid(error.to_string()))
 }
 
 pub(crate) fn invalid(what: impl Into<String>) -> io::Error {

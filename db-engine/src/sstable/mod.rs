@@ -12,6 +12,7 @@ mod block;
 mod clustering_span;
 mod index;
 mod index_room;
+mod packing;
 mod summary;
 mod token_filter;
 mod tombstone_times;

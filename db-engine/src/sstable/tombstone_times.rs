@@ -78,10 +78,10 @@ impl TombstoneTimesWriter {
         Self { written_s, all: 0, bin_s: BIN_S, bins: BTreeMap::new(), start: 0, run: 0 }
     }
 
-    /// Counts one that is gone from this second on; `i64::MAX` if never.
+    /// Counts some that are gone from this second on; `i64::MAX` if never.
     #[inline]
-    pub fn note(&mut self, gone_s: i64) {
-        self.all += 1;
+    pub fn note(&mut self, gone_s: i64, count: u64) {
+        self.all += count;
         if gone_s == i64::MAX {
             return;
         }
@@ -89,7 +89,7 @@ impl TombstoneTimesWriter {
             self.end_run();
             self.start = self.bin_of(gone_s);
         }
-        self.run += 1;
+        self.run += count;
     }
 
     fn bin_of(&self, second: i64) -> i64 {
@@ -133,7 +133,7 @@ mod tests {
 
     fn written(all: impl IntoIterator<Item = i64>) -> TombstoneTimes {
         let mut writer = TombstoneTimesWriter::new(5);
-        all.into_iter().for_each(|gone_s| writer.note(gone_s));
+        all.into_iter().for_each(|gone_s| writer.note(gone_s, 1));
         let mut bytes = Vec::new();
         writer.finish(&mut bytes);
         let mut input = Input(&bytes);

@@ -2,14 +2,15 @@
 
 use super::{
     BLOCK_BYTES, FOOTER_BYTES, SstableId, Summary,
-    block::{Compressor, pack, put_partition, put_range, put_row},
+    block::{put_partition, put_range, put_row},
     clustering_span::ClusteringSpan,
     index::{entry_bytes, put_entry, put_footer},
     index_room::IndexRoom,
+    packing::{Compressor, pack},
     token_filter::TokenFilterWriter,
     tombstone_times::TombstoneTimesWriter,
 };
-use crate::mutation::{Deletion, RangeDeletion, RowView, TableNumber, Token};
+use crate::mutation::{Deletion, RangeDeletion, RowTimes, RowView, TableNumber, Token};
 use std::ops::Range;
 
 /// Where rows are large, a block is closed after such a part of the bytes of others.
@@ -149,13 +150,28 @@ impl Writer {
     ///
     /// If no partition was begun, or the row is malformed: it comes from a memtable.
     pub fn row(&mut self, ck: &[u8], row: &[u8]) {
+        let view = RowView::parse(row).expect("rows are checked where they enter");
+        self.row_of_times(ck, row, &view.times());
+    }
+
+    /// The same, of a row of which it is known what times are in it.
+    ///
+    /// # Panics
+    ///
+    /// As [`Self::row`].
+    pub fn row_of_times(&mut self, ck: &[u8], row: &[u8], times: &RowTimes) {
         self.begin_entry(ck);
         put_row(&mut self.raw, ck, row);
         let end = self.raw.len() - row.len() - size_of::<u32>();
         self.last_ck = end - ck.len()..end;
-        let view = RowView::parse(row).expect("rows are checked where they enter");
         self.summary.rows += 1;
-        view.each_time(|timestamp, gone_s| self.note_times(timestamp, gone_s));
+        if times.gone_s.0 == times.gone_s.1 {
+            self.note_timestamps(times.timestamps, times.gone_s.1);
+            self.tombstones.note(times.gone_s.1, times.count);
+        } else {
+            let view = RowView::parse(row).expect("rows are checked where they enter");
+            view.each_time(|timestamp, gone_s| self.note_times(timestamp, gone_s));
+        }
     }
 
     /// Appends a deletion of a range of rows of the partition begun last. It must come before the
@@ -202,11 +218,16 @@ impl Writer {
     /// Something was written at this time, of which readers see nothing from this second on.
     #[inline]
     fn note_times(&mut self, timestamp: i64, gone_s: i64) {
+        self.note_timestamps((timestamp, timestamp), gone_s);
+        self.tombstones.note(gone_s, 1);
+    }
+
+    #[inline]
+    fn note_timestamps(&mut self, (oldest, newest): (i64, i64), gone_s: i64) {
         let summary = &mut self.summary;
-        summary.timestamp_min = summary.timestamp_min.min(timestamp);
-        summary.timestamp_max = summary.timestamp_max.max(timestamp);
+        summary.timestamp_min = summary.timestamp_min.min(oldest);
+        summary.timestamp_max = summary.timestamp_max.max(newest);
         summary.expires_s = summary.expires_s.max(gone_s);
-        self.tombstones.note(gone_s);
     }
 
     fn close_full_block(&mut self) {

@@ -1,6 +1,11 @@
 //! The turns of a store: what is submitted, and what completions lead to.
 
-use super::{Done, Fatal, Store, background::Task, compacting::CompactionStep, read::MissingBlock};
+use super::{
+    Done, Fatal, Store,
+    background::Task,
+    compacting::CompactionStep,
+    read::{ArrivedBlock, MissingBlock},
+};
 use crate::{
     budget::Charge,
     commitlog::SegmentId,
@@ -23,7 +28,7 @@ pub(super) enum InFlight {
     /// A file that another shard has made of this sstable, by its number.
     TakeOver(SstableId, usize),
     /// A block of an sstable for reads, and the memory that it is read into.
-    Block { block: MissingBlock, offset: u64, reads: Vec<u64>, _buffer: Charge },
+    Block { block: MissingBlock, offset: u64, reads: Vec<u64>, held: Charge },
     /// Nobody waits for it.
     Tidying,
 }
@@ -75,6 +80,7 @@ impl Store {
             }
         }
         self.completions = completions;
+        self.decode_arrived();
         self.apply();
         self.read_ready();
         self.compact();
@@ -134,8 +140,8 @@ impl Store {
             InFlight::Task => self.step_over(over),
             InFlight::Compaction(step) => self.compaction_over(step, over),
             InFlight::TakeOver(input, number) => self.taken_over(input, number, over),
-            InFlight::Block { block, offset, reads, .. } => {
-                self.block_read(&block, offset, &reads, over);
+            InFlight::Block { block, offset, reads, held } => {
+                self.block_read(ArrivedBlock { block, offset, reads, over, held });
                 Ok(())
             }
         }

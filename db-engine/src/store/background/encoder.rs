@@ -157,12 +157,11 @@ impl Encoder {
                         Some(dropped) => dropped.cut(row),
                     };
                     if let Some(row) = row {
-                        let view = RowView::parse(&row).ok();
-                        let span = view.and_then(|row| row.timestamp_span());
-                        let newest = span.map_or(0, |(_, newest)| newest);
+                        let times = RowView::parse(&row).map(|row| row.times()).unwrap_or_default();
+                        let newest = if times.count == 0 { 0 } else { times.timestamps.1 };
                         let open = self.writer((table, window_us), newest);
                         open.begin(number, start(partition));
-                        open.writer.row(ck, &row);
+                        open.writer.row_of_times(ck, &row, &times);
                         open.take_output(piece_bytes, spare);
                     }
                     (ck, true)

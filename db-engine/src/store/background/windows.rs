@@ -66,13 +66,16 @@ impl WindowWriter {
         }
     }
 
-    /// Takes the bytes that are ready from the writer.
-    pub fn take_output(&mut self, piece_bytes: usize, spare: &mut Vec<Buffer>) {
+    /// Takes the bytes that are ready from the writer; returns whether there were any.
+    #[inline]
+    pub fn take_output(&mut self, piece_bytes: usize, spare: &mut Vec<Buffer>) -> bool {
         let output = self.writer.output();
-        if !output.is_empty() {
+        let is_ready = !output.is_empty();
+        if is_ready {
             append(&mut self.pieces, output, piece_bytes, spare);
             output.clear();
         }
+        is_ready
     }
 }
 

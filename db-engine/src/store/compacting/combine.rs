@@ -7,7 +7,7 @@
 
 use std::{borrow::Cow, io, sync::Arc};
 
-use super::inputs::InputFile;
+use super::{inputs::InputFile, order::InputOrder};
 use crate::{
     io::{Buffer, Operation, TimeSlice},
     mutation::{
@@ -15,7 +15,6 @@ use crate::{
         newest_forgotten, shadow, token::shard_of,
     },
     schema::DroppedCells,
-    sstable::BlockRow,
     store::background::{Output, WindowWriters},
 };
 
@@ -40,6 +39,16 @@ pub(super) enum Destination {
     One(i64),
     /// By the newest timestamp of each, into that of its window of so many microseconds.
     Windows(i64),
+}
+
+impl Destination {
+    /// The window of the sstable for what has this timestamp.
+    fn window_of(self, timestamp: i64) -> i64 {
+        match self {
+            Self::One(window) => window,
+            Self::Windows(window_us) => timestamp.div_euclid(window_us),
+        }
+    }
 }
 
 /// The partition at hand, and what is to be written of it.
@@ -71,15 +80,14 @@ pub(super) struct Combiner {
     dropped: Option<Arc<DroppedCells>>,
     /// The timestamp of the newest thing that was left out because it may be forgotten.
     pub forgotten_us: Option<i64>,
-    /// The input that is not what was written.
-    pub unreadable: Option<usize>,
     pub writers: WindowWriters,
     pub spare: Vec<Buffer>,
     partition: Option<OpenPartition>,
     partitions: u64,
-    at_entry: Vec<usize>,
+    pub order: InputOrder,
     row: Vec<u8>,
     other: Vec<u8>,
+    spare_key: Vec<u8>,
 }
 
 impl Combiner {
@@ -100,14 +108,14 @@ impl Combiner {
             ended: Vec::new(),
             forgettable,
             forgotten_us: None,
-            unreadable: None,
             writers,
             spare: Vec::new(),
             partition: None,
             partitions: 0,
-            at_entry: Vec::new(),
+            order: InputOrder::default(),
             row: Vec::new(),
             other: Vec::new(),
+            spare_key: Vec::new(),
         }
     }
 
@@ -135,6 +143,7 @@ impl Combiner {
             if !missing.is_empty() {
                 return Ok(Combined::Missing(missing));
             }
+            self.order.sort(&self.inputs);
             // Until one of them is at the end of its block.
             loop {
                 let piece_bytes = self.writers.piece_bytes;
@@ -148,74 +157,95 @@ impl Combiner {
                 if time.is_over() {
                     return Ok(Combined::TimeIsOver);
                 }
-                if !self.find_next() {
+                if !self.order.find_next(&self.inputs) {
                     self.end_partition();
                     return Ok(Combined::Complete);
                 }
-                self.combine_next(time)?;
-                let mut ends = false;
-                for number in &self.at_entry {
-                    self.unreadable = Some(*number);
-                    self.inputs[*number].advance()?;
-                    self.unreadable = None;
-                    ends |= self.inputs[*number].peek().is_none();
+                self.enter_partition()?;
+                let mut entries = self.copy_run(time);
+                if entries == 0 {
+                    self.combine_next(time);
+                    entries = 1;
                 }
-                if ends {
+                if self.order.advance(&mut self.inputs, entries)? {
                     break;
                 }
             }
         }
     }
 
-    /// Finds the inputs that stand on the next entry; false if nothing is left.
-    fn find_next(&mut self) -> bool {
-        let Self { inputs, at_entry, .. } = self;
-        let mut next: Option<BlockRow<'_>> = None;
-        at_entry.clear();
-        for (number, input) in inputs.iter().enumerate() {
-            let Some(entry) = input.peek() else { continue };
-            let order = next.map_or(std::cmp::Ordering::Less, |next| {
-                let order = entry.cmp_to(next.token, next.key, next.ck());
-                order.then_with(|| entry.rank().cmp(&next.rank()))
-            });
-            if order.is_lt() {
-                at_entry.clear();
-                next = Some(entry);
+    /// Sees that the partition of the next entry is at hand.
+    fn enter_partition(&mut self) -> io::Result<()> {
+        let Self { inputs, order, partition, spare_key, .. } = self;
+        let mut heads = order.all().filter_map(|number| inputs[number].peek());
+        let Some(first) = heads.next() else { return Ok(()) };
+        let place = (first.token, first.key);
+        if partition.as_ref().is_some_and(|own| (own.token, own.key.as_slice()) == place) {
+            return Ok(());
+        }
+        // All inputs that have something of the partition stand at its beginning.
+        let others = heads.take_while(|head| (head.token, head.key) == place);
+        let deletion = others.fold(first.deletion, |all, head| all.max(head.deletion));
+        let (token, mut key) = (first.token, std::mem::take(spare_key));
+        key.clear();
+        key.extend_from_slice(first.key);
+        self.begin_partition(token, key, deletion)
+    }
+
+    /// Whether the rows of the partition at hand stay as they are, unless they are too old.
+    fn has_no_deletion(&self) -> bool {
+        let is_whole = |own: &OpenPartition| {
+            own.deletion.is_none() && own.active.is_empty() && own.open.is_none()
+        };
+        self.dropped.is_none() && self.partition.as_ref().is_some_and(is_whole)
+    }
+
+    /// Copies rows as they are if only one input stands on them: up to the next entry of another,
+    /// the end of the partition, or an entry that is to be looked at. Gives how many.
+    fn copy_run(&mut self, time: &mut TimeSlice<'_>) -> usize {
+        let Some((input, end)) = self.order.run() else { return 0 };
+        if !self.has_no_deletion() {
+            return 0;
+        }
+        let Self { inputs, writers, spare, partition, .. } = self;
+        let piece_bytes = writers.piece_bytes;
+        let (Some(own), Some((block, start))) = (partition, inputs[input].at()) else { return 0 };
+        for number in start..end {
+            let copied = number - start;
+            let Some((ck, row)) = block.row(number).and_then(|entry| entry.row) else {
+                return copied;
+            };
+            let times = RowView::parse(row).map(|row| row.times()).unwrap_or_default();
+            if times.count == 0 || times.may_be_forgotten(self.forgettable) {
+                return copied;
             }
-            if order.is_le() {
-                at_entry.push(number);
+            if copied > 0 && (time.is_over() || !block.are_of_one_partition(start, number)) {
+                return copied;
+            }
+            let open = writers.writer(self.table, self.target.window_of(times.timestamps.1));
+            open.begin(own.number, (own.token, &own.key, None));
+            open.writer.row_of_times(ck, row, &times);
+            time.count(ck.len() + row.len());
+            if open.take_output(piece_bytes, spare) {
+                return copied + 1;
             }
         }
-        next.is_some()
+        end - start
     }
 
     /// Combines the entries that were found.
-    fn combine_next(&mut self, time: &mut TimeSlice<'_>) -> io::Result<()> {
-        let first = self.at_entry.first().and_then(|first| self.inputs[*first].peek());
-        let Some(first) = first else { return Ok(()) };
-        let place = (first.token, first.key);
-        let is_same = |own: &OpenPartition| (own.token, own.key.as_slice()) == place;
-        if !self.partition.as_ref().is_some_and(is_same) {
-            // All inputs that have something of the partition stand at its beginning.
-            let heads = self.inputs.iter().filter_map(InputFile::peek);
-            let own = heads.filter(|head| (head.token, head.key) == place);
-            let deletion = own.filter_map(|head| head.deletion).max();
-            let (token, key) = (first.token, first.key.to_vec());
-            self.begin_partition(token, key, deletion)?;
+    fn combine_next(&mut self, time: &mut TimeSlice<'_>) {
+        let first = self.order.at_next().next().and_then(|first| self.inputs[first].peek());
+        let Some(first) = first else { return };
+        if first.rank() == 0 {
+            time.count(first.key.len());
+            return;
         }
-        let ck = {
-            let first = self.at_entry.first().and_then(|first| self.inputs[*first].peek());
-            let Some(first) = first else { return Ok(()) };
-            if first.rank() == 0 {
-                time.count(first.key.len());
-                return Ok(());
-            }
-            first.ck().to_vec()
-        };
+        let ck = first.ck().to_vec();
         self.go_to(&ck);
         let mut is_row = false;
-        for place in 0..self.at_entry.len() {
-            let Some(entry) = self.inputs[self.at_entry[place]].peek() else { continue };
+        for number in self.order.at_next() {
+            let Some(entry) = self.inputs[number].peek() else { continue };
             if let Some(RangeDeletion { to, deletion, .. }) = entry.range {
                 let Some(own) = &mut self.partition else { continue };
                 // A block repeats the rest of a range that goes on in it.
@@ -240,7 +270,6 @@ impl Combiner {
         } else {
             self.open_range(&ck);
         }
-        Ok(())
     }
 
     fn begin_partition(
@@ -281,7 +310,7 @@ impl Combiner {
         while let Some(end) = self.next_end() {
             self.end_ranges(&end);
         }
-        self.partition = None;
+        self.spare_key = self.partition.take().map_or(Vec::new(), |own| own.key);
     }
 
     /// Where the next of the ranges ends that go on.
@@ -389,10 +418,7 @@ impl Combiner {
     /// Writes something of the partition at hand into the sstable for this timestamp.
     fn write(&mut self, timestamp: i64, put: impl FnOnce(&mut crate::sstable::Writer)) {
         let Some(own) = &self.partition else { return };
-        let window = match self.target {
-            Destination::One(window) => window,
-            Destination::Windows(window_us) => timestamp.div_euclid(window_us),
-        };
+        let window = self.target.window_of(timestamp);
         let deletion = own.deletion.filter(|deletion| !self.forgettable.covers(*deletion));
         let piece_bytes = self.writers.piece_bytes;
         let open = self.writers.writer(self.table, window);

@@ -11,6 +11,9 @@ use crate::{
 /// As many blocks as have so many bytes together are read at once, and one at least.
 pub(super) const READ_BYTES: usize = 64 << 10;
 
+/// The memory of a larger block is not kept for the next one.
+const SPARE_BYTES_MAX: usize = 256 << 10;
+
 /// An sstable that is being compacted, and how far it is.
 pub(super) struct InputFile {
     pub sstable: Arc<Sstable>,
@@ -21,6 +24,8 @@ pub(super) struct InputFile {
     read_blocks: Range<usize>,
     /// The block at hand.
     block: Option<Block>,
+    /// The one before, for its memory.
+    spare: Block,
     /// The block after it.
     next_block: usize,
     /// The entry at hand.
@@ -30,8 +35,16 @@ pub(super) struct InputFile {
 impl InputFile {
     /// At the beginning of an sstable, of which nothing is in memory.
     pub fn new(sstable: Arc<Sstable>) -> Self {
-        let (read, block) = (Buffer::default(), None);
-        Self { sstable, read, read_offset: 0, read_blocks: 0..0, block, next_block: 0, entry: 0 }
+        Self {
+            sstable,
+            read: Buffer::default(),
+            read_offset: 0,
+            read_blocks: 0..0,
+            block: None,
+            spare: Block::default(),
+            next_block: 0,
+            entry: 0,
+        }
     }
 
     /// The entry that it stands on; `None` at the end, or if it must be read.
@@ -40,15 +53,22 @@ impl InputFile {
         self.block.as_ref()?.row(self.entry)
     }
 
-    /// Goes on to the next entry.
+    /// The block at hand, and which of its entries it stands on.
+    #[inline]
+    pub fn at(&self) -> Option<(&Block, usize)> {
+        Some((self.block.as_ref()?, self.entry))
+    }
+
+    /// Goes on by so many entries of the block at hand.
     ///
     /// # Errors
     ///
-    /// If its block is not what was written there.
-    pub fn advance(&mut self) -> io::Result<()> {
-        self.entry += 1;
-        if self.block.as_ref().is_some_and(|block| self.entry >= block.len()) {
-            self.block = None;
+    /// If the block behind it is not what was written there.
+    pub fn advance(&mut self, entries: usize) -> io::Result<()> {
+        self.entry += entries;
+        if let Some(block) = self.block.take_if(|block| self.entry >= block.len()) {
+            self.spare =
+                if block.memory_bytes() <= SPARE_BYTES_MAX { block } else { Block::default() };
             self.take_block()?;
         }
         Ok(())
@@ -93,7 +113,9 @@ impl InputFile {
         let start = usize::try_from(location.offset - self.read_offset).unwrap_or(usize::MAX);
         let stored = self.read.as_slice().get(start..).unwrap_or_default();
         let stored = stored.get(..location.bytes as usize).unwrap_or_default();
-        self.block = Some(Block::decode(self.sstable.summary.id, location.offset, stored)?);
+        let id = self.sstable.summary.id;
+        self.block =
+            Some(std::mem::take(&mut self.spare).decode_next(id, location.offset, stored)?);
         self.next_block += 1;
         self.entry = 0;
         Ok(())
@@ -101,6 +123,7 @@ impl InputFile {
 
     /// Bytes that it takes in memory.
     pub fn bytes(&self) -> usize {
-        self.read.memory_bytes() + self.block.as_ref().map_or(0, Block::memory_bytes)
+        let block = self.block.as_ref().unwrap_or(&self.spare);
+        self.read.memory_bytes() + block.memory_bytes()
     }
 }

@@ -14,6 +14,7 @@ mod combine;
 mod handover;
 mod inputs;
 mod major;
+mod order;
 mod rewriting;
 mod share;
 
@@ -357,7 +358,7 @@ impl Store {
         let share = self.compacting.share.max(current.share_min).max(1);
         current.next_us = now_us + took_us.saturating_mul(1_000) / share;
         let operations = result.unwrap_or_else(|error| {
-            let unreadable = current.combiner.unreadable;
+            let unreadable = current.combiner.order.unreadable;
             let inputs = current.inputs.iter().enumerate();
             let bad = inputs.filter(|(number, _)| unreadable.is_none_or(|bad| bad == *number));
             self.compacting.left_alone.extend(bad.map(|(_, id)| *id));

@@ -18,7 +18,7 @@ mod suspended;
 use std::sync::Arc;
 
 use self::cache::BlockId;
-pub(super) use self::pending::Reads;
+pub(super) use self::pending::{ArrivedBlock, Reads};
 use super::table::Sstable;
 use crate::sstable::Block;
 

@@ -41,6 +41,18 @@ pub(in crate::store) struct Reads {
     long: VecDeque<u64>,
     /// Blocks that are being read from disk.
     fetching: HashMap<BlockId, Ticket>,
+    /// Blocks that have come and are not decoded yet.
+    arrived: VecDeque<ArrivedBlock>,
+}
+
+/// A block that was read from disk, for these reads.
+pub(in crate::store) struct ArrivedBlock {
+    pub block: MissingBlock,
+    pub offset: u64,
+    pub reads: Vec<u64>,
+    pub over: Completion,
+    /// The memory that it was read into.
+    pub held: Charge,
 }
 
 /// How a read uses blocks.
@@ -79,6 +91,7 @@ impl Reads {
             fresh: VecDeque::new(),
             long: VecDeque::new(),
             fetching: HashMap::new(),
+            arrived: VecDeque::new(),
         }
     }
 
@@ -102,7 +115,7 @@ impl Reads {
 
     /// Whether one of them can go on.
     pub fn is_ready(&self) -> bool {
-        !self.fresh.is_empty() || !self.long.is_empty()
+        !self.fresh.is_empty() || !self.long.is_empty() || !self.arrived.is_empty()
     }
 }
 
@@ -294,6 +307,12 @@ impl Store {
                 reads.push(number);
                 continue;
             }
+            let is_it =
+                |arrived: &&mut ArrivedBlock| (arrived.block.0.summary.id, arrived.block.1) == id;
+            if let Some(arrived) = self.reads.arrived.iter_mut().find(is_it) {
+                arrived.reads.push(number);
+                continue;
+            }
             let location = sstable.index.location(block).expect("it is one of its blocks");
             let (offset, bytes) = (location.offset, location.bytes as usize);
             let mut held = Charge::new(&self.reads.budget, Share::Answers);
@@ -302,28 +321,45 @@ impl Store {
             let operation = Operation::Read { file: sstable.file, offset, bytes, buffer };
             self.metrics.cache_misses += 1;
             let block = (sstable, block);
-            let job = InFlight::Block { block, offset, reads: vec![number], _buffer: held };
+            let job = InFlight::Block { block, offset, reads: vec![number], held };
             let ticket = self.submit(operation, job);
             self.reads.fetching.insert(id, ticket);
         }
     }
 
-    /// A block was read, for these reads.
-    pub(in crate::store) fn block_read(
-        &mut self,
-        (sstable, block): &MissingBlock,
-        offset: u64,
-        reads: &[u64],
-        over: Completion,
-    ) {
-        let id = (sstable.summary.id, *block);
-        self.reads.fetching.remove(&id);
+    /// A block was read.
+    pub(in crate::store) fn block_read(&mut self, arrived: ArrivedBlock) {
+        let (sstable, block) = &arrived.block;
+        self.reads.fetching.remove(&(sstable.summary.id, *block));
+        self.reads.arrived.push_back(arrived);
+    }
+
+    /// Decodes blocks that have come, as many as there is time for: one of large rows takes
+    /// milliseconds.
+    pub(in crate::store) fn decode_arrived(&mut self) {
+        if self.reads.arrived.is_empty() {
+            return;
+        }
+        let clock = Arc::clone(&self.clock);
+        let mut time = TimeSlice::new(&*clock, TURN_US);
+        while !time.is_over()
+            && let Some(arrived) = self.reads.arrived.pop_front()
+        {
+            time.count(self.decode(arrived));
+        }
+    }
+
+    /// Gives a block to those who wait for it; says how many bytes it has.
+    fn decode(&mut self, arrived: ArrivedBlock) -> usize {
+        let ArrivedBlock { block, offset, reads, over, held } = arrived;
+        let id = (block.0.summary.id, block.1);
         let bytes = over.buffer.unwrap_or_default();
         let decoded = match over.result {
             Ok(_) => Block::decode(id.0, offset, bytes.as_slice())
                 .map_err(|error| Error::corrupt(id.0.file_name(), offset, error.to_string())),
             Err(error) => Err(Error::io(id.0.file_name(), error)),
         };
+        drop((bytes, held));
         match decoded.map(Arc::new).map_err(Arc::new) {
             Ok(block) => {
                 let uses = reads.iter().filter_map(|read| match self.reads.waiting.get(read) {
@@ -334,7 +370,7 @@ impl Store {
                 if let Some(by) = uses.min() {
                     self.cache.put(id, Arc::clone(&block), by);
                 }
-                for number in reads {
+                for number in &reads {
                     let Some(pending) = self.reads.waiting.get_mut(number) else { continue };
                     pending.held_bytes += block.memory_bytes();
                     pending.held.set(pending.held_bytes);
@@ -344,14 +380,16 @@ impl Store {
                         self.reads.fresh.push_back(*number);
                     }
                 }
+                block.memory_bytes()
             }
             Err(error) => {
-                for number in reads {
+                for number in &reads {
                     if let Some(pending) = self.reads.waiting.remove(number) {
                         self.metrics.reads_failed += 1;
                         self.done.push(Done::ReadFailed(pending.tag, Arc::clone(&error)));
                     }
                 }
+                0
             }
         }
     }

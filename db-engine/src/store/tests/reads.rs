@@ -72,6 +72,32 @@ fn a_cold_read_of_many_sstables_is_one_round_of_device_reads() {
     }
 }
 
+#[test]
+fn blocks_that_come_together_are_decoded_in_several_turns() {
+    let mut machine = Machine::new();
+    for _ in 0..30 {
+        let mut store = machine.open();
+        machine.clock.advance(1_000_000);
+        machine.write(&mut store, b"boiler", 7, &[7; 12 << 10], 0);
+        flush_and_close(store);
+    }
+    // A few looks are all the time that there is in a turn, but for finding what must be read.
+    machine.clock = Arc::new(ManualClock::ticking(machine.clock.now_us(), 400));
+    let mut store = machine.open();
+    let request = ReadRequest { now_s: machine.clock.now_us() / 1_000_000, ..row(7) };
+    let mut endless = TimeSlice::endless();
+    let answered = store.read(Tag(0), &request, &mut Page::default(), &mut endless).unwrap();
+    assert!(!answered, "it waits for blocks");
+    let mut turns = 0;
+    let page = (0..1_000).find_map(|_| {
+        turns += u32::from(machine.disk.pending() == 0);
+        assert!(store.deadline_us() == Some(0) || machine.disk.pending() > 0, "it goes on");
+        turn(&mut store)
+    });
+    assert_eq!(page.expect("it comes").rows().count(), 1);
+    assert!(turns >= 4, "{turns} turns after all have come");
+}
+
 /// Of a thousand blocks in two sstables, which have every other row.
 #[test]
 fn a_scan_holds_the_blocks_that_it_stands_on_and_no_others() {
