@@ -25,12 +25,16 @@ const OTHER: usize = 1;
 const INSERT: &str = "INSERT INTO ks.t (k, s) VALUES (1, ?)";
 
 fn crowd() -> Crowd {
-    let mut crowd = Crowd::looking(1, 3, LOOK_US);
+    crowd_looking(LOOK_US)
+}
+
+fn crowd_looking(look_us: u64) -> Crowd {
+    let mut crowd = Crowd::looking(1, 3, look_us);
     crowd.run(
         "CREATE KEYSPACE ks WITH replication = \
          {'class': 'SimpleStrategy', 'replication_factor': 1}",
     );
-    crowd.run("CREATE TABLE ks.t (k int PRIMARY KEY, s frozen<set<int>>)");
+    crowd.run("CREATE TABLE ks.t (k int PRIMARY KEY, s frozen<set<int>>, e set<int>)");
     crowd
 }
 
@@ -121,6 +125,57 @@ fn others_are_served_whatever_request_a_large_value_comes_in() {
             assert_eq!(requests_bytes(&crowd), 0, "{name}");
         }
     }
+}
+
+#[test]
+fn others_are_served_while_elements_are_written_and_batches_kept() {
+    let mut crowd = crowd();
+    let elements = prepare(&mut crowd, "INSERT INTO ks.t (k, e) VALUES (1, ?)");
+    let more = prepare(&mut crowd, "UPDATE ks.t SET e = e + ? WHERE k = 1");
+    let conditional = prepare(&mut crowd, &format!("{INSERT} IF NOT EXISTS"));
+    let counted = prepare(&mut crowd, "UPDATE ks.t SET s = ? WHERE k = 1 IF EXISTS");
+    for (name, opcode, column, body) in [
+        ("elements", op::EXECUTE, "e", execute(&elements, &[&disorder()])),
+        ("more elements", op::EXECUTE, "e", execute(&more, &[&disorder()])),
+        ("a batch", op::BATCH, "s", batch(1, &conditional, &[vec![disorder()], vec![disorder()]])),
+        ("an update", op::BATCH, "s", batch(1, &counted, &[vec![disorder()], vec![disorder()]])),
+    ] {
+        let keeps = name == "an update";
+        if !keeps {
+            crowd.run("DELETE FROM ks.t WHERE k = 1");
+        }
+        crowd.clients[WRITER].ask(opcode, &body, ());
+        let (answer, turns) = write(&mut crowd);
+        println!("{name}: {turns} turns");
+        answer.kind();
+        assert!(turns >= TURNS_MIN, "{name}: {turns}");
+        let text = format!("SELECT {column} FROM ks.t WHERE k = 1");
+        let rows = crowd.run(&text).rows().0;
+        assert!(rows == [[Some(set(0..COUNT))]], "{name}");
+        assert_eq!(requests_bytes(&crowd), 0, "{name}");
+    }
+}
+
+#[test]
+fn others_are_served_while_the_id_of_a_long_statement_is_made() {
+    let mut crowd = crowd_looking(5 * LOOK_US);
+    let text = |number: usize| {
+        format!("INSERT INTO ks.t (k, s) VALUES ({number}, ?) -- {}", "a".repeat(200_000))
+    };
+    let mut ids = Vec::new();
+    for number in [1, 2, 1] {
+        crowd.clients[WRITER].ask(op::PREPARE, &long_string(&text(number)), ());
+        let (answer, turns) = write(&mut crowd);
+        answer.kind();
+        assert!(turns >= 2, "{turns} turns");
+        let length = usize::from(u16::from_be_bytes([answer.body[4], answer.body[5]]));
+        ids.push(answer.body[6..6 + length].to_vec());
+    }
+    assert_ne!(ids[0], ids[1]);
+    assert_eq!(ids[0], ids[2]);
+    crowd.clients[WRITER].ask(op::EXECUTE, &execute(&ids[1], &[&disorder()]), ());
+    write(&mut crowd).0.kind();
+    assert_eq!(crowd.run("SELECT k FROM ks.t").rows().0, [[Some(2i32.to_be_bytes().to_vec())]]);
 }
 
 #[test]

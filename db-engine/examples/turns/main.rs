@@ -16,6 +16,7 @@ mod requests;
 use clap::Parser;
 use std::{
     path::PathBuf,
+    process::Command,
     sync::atomic::{AtomicBool, Ordering::SeqCst},
     time::{Duration, Instant},
 };
@@ -36,6 +37,9 @@ struct Options {
     /// Only requests with this in their name.
     #[arg(long, default_value = "")]
     only: String,
+    /// After each round, flush what was written, and tell how long that makes the other one wait.
+    #[arg(long)]
+    flush: bool,
     /// The engine's binary; by default the one built beside this program.
     #[arg(long)]
     engine: Option<PathBuf>,
@@ -54,37 +58,47 @@ fn main() {
         sender.run(statement);
     }
     let mut other = Client::connect(engine.cql).expect("it serves");
-    println!("{:<46} {:>8} {:>8} {:>8}", "request", "median", "longest", "itself");
+    println!("{:<50} {:>8} {:>8} {:>8}", "request", "median", "longest", "itself");
     for (name, make) in requests::ALL.iter().filter(|(name, _)| name.contains(&options.only)) {
         let (opcode, body) = make(&mut sender);
-        let mut waits = Vec::new();
-        let mut took = Vec::new();
+        let (mut sent, mut flushed) = (Vec::new(), Vec::new());
         for _ in 0..options.rounds.max(1) {
-            let (wait, itself) = beside(&mut sender, &mut other, opcode, &body);
-            waits.push(wait);
-            took.push(itself);
+            sent.push(beside(&mut other, || {
+                let answer = sender.ask(opcode, &body).expect("it serves");
+                assert_eq!(answer.opcode, op::RESULT, "{}", answer.message());
+            }));
+            if options.flush {
+                flushed.push(beside(&mut other, || {
+                    let mut flush = Command::new(&binary);
+                    flush.args(["ctl", "flush", "--data-dir"]).arg(directory.path());
+                    assert!(flush.output().expect("it runs").status.success());
+                }));
+            }
         }
-        waits.sort();
-        took.sort();
-        let ms = |time: &Duration| time.as_secs_f64() * 1e3;
-        let (middle, last) = (waits.len() / 2, waits.len() - 1);
-        println!(
-            "{name:<46} {:>8.2} {:>8.2} {:>8.1}",
-            ms(&waits[middle]),
-            ms(&waits[last]),
-            ms(&took[middle])
-        );
+        print(name, sent);
+        if options.flush {
+            print("  its flush", flushed);
+        }
     }
 }
 
-/// Sends a request while another client asks one thing after the other. Gives its longest wait, and
-/// how long the request took.
-fn beside(
-    sender: &mut Client,
-    other: &mut Client,
-    opcode: u8,
-    body: &[u8],
-) -> (Duration, Duration) {
+fn print(name: &str, rounds: Vec<(Duration, Duration)>) {
+    let (mut waits, mut took): (Vec<_>, Vec<_>) = rounds.into_iter().unzip();
+    waits.sort();
+    took.sort();
+    let ms = |time: &Duration| time.as_secs_f64() * 1e3;
+    let (middle, last) = (waits.len() / 2, waits.len() - 1);
+    println!(
+        "{name:<50} {:>8.2} {:>8.2} {:>8.1}",
+        ms(&waits[middle]),
+        ms(&waits[last]),
+        ms(&took[middle])
+    );
+}
+
+/// Does something while another client asks one thing after the other. Gives its longest wait, and
+/// how long that took.
+fn beside(other: &mut Client, act: impl FnOnce()) -> (Duration, Duration) {
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let asker = scope.spawn(|| {
@@ -98,9 +112,8 @@ fn beside(
         });
         std::thread::sleep(AROUND);
         let before = Instant::now();
-        let answer = sender.ask(opcode, body).expect("it serves");
+        act();
         let took = before.elapsed();
-        assert_eq!(answer.opcode, op::RESULT, "{}", answer.message());
         std::thread::sleep(AROUND);
         done.store(true, SeqCst);
         (asker.join().expect("it asks"), took)

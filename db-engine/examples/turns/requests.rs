@@ -1,6 +1,6 @@
 //! The requests: of each kind the one of four megabytes or less that costs most.
 
-use crate::wire::client::{Client, execute, long_string, op};
+use crate::wire::client::{Client, batch, execute, long_string, op, text_batch};
 
 /// Bytes of a literal: with its statement it is under the limit of a text.
 const TEXT_BYTES: usize = 1_000_000;
@@ -15,11 +15,11 @@ pub const SCHEMA: [&str; 2] = [
     "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
     "CREATE TABLE k.t (p int PRIMARY KEY, b blob, a ascii, t text, \
      fl frozen<list<int>>, ft frozen<list<text>>, fs frozen<set<int>>, \
-     fm frozen<map<int, int>>, fd frozen<list<frozen<set<int>>>>, \
+     fm frozen<map<int, int>>, fd frozen<list<frozen<set<int>>>>, ff frozen<set<text>>, \
      l list<int>, s set<int>, m map<int, int>)",
 ];
 
-pub const ALL: [(&str, Make); 17] = [
+pub const ALL: [(&str, Make); 28] = [
     ("a blob", |client| bound(client, "b", &[7; BYTES])),
     ("an ascii text", |client| bound(client, "a", &[b'a'; BYTES])),
     ("a text in ASCII", |client| bound(client, "t", &[b'a'; BYTES])),
@@ -48,6 +48,51 @@ pub const ALL: [(&str, Make); 17] = [
     ("a list of 60,000 elements", |client| bound(client, "l", &items(60_000, ascending))),
     ("a set of 60,000 elements in disorder", |client| bound(client, "s", &items(60_000, shuffled))),
     ("a map of 60,000 elements in disorder", |client| bound(client, "m", &pairs(60_000, shuffled))),
+    ("a list of 110,000 elements", |client| bound(client, "l", &items(110_000, ascending))),
+    ("a set of 250,000 elements in disorder", |client| {
+        bound(client, "s", &items(250_000, shuffled))
+    }),
+    ("a map of 180,000 elements in disorder", |client| {
+        bound(client, "m", &pairs(180_000, shuffled))
+    }),
+    ("a frozen set of two texts of 2 MB", |client| {
+        let mut set = 2u32.to_be_bytes().to_vec();
+        for letter in [b'b', b'a'] {
+            set.extend(u32::try_from(BYTES / 2 - 8).expect("it is small").to_be_bytes());
+            set.extend(vec![letter; BYTES / 2 - 8]);
+        }
+        bound(client, "ff", &set)
+    }),
+    ("a conditional write of a blob of 2 MB", |client| {
+        client.run("INSERT INTO k.t (p) VALUES (7)");
+        let id = client.prepare("UPDATE k.t SET b = ? WHERE p = ? IF EXISTS");
+        (op::EXECUTE, execute(&id, &[&[7; BYTES / 2], &7i32.to_be_bytes()]))
+    }),
+    ("a conditional batch of 4 frozen sets", |client| {
+        let id = client.prepare("UPDATE k.t SET fs = ? WHERE p = ? IF EXISTS");
+        let row = || vec![items(60_000, shuffled), 7i32.to_be_bytes().to_vec()];
+        (op::BATCH, batch(1, &id, &(0..4).map(|_| row()).collect::<Vec<_>>()))
+    }),
+    ("a conditional batch of 1,000 rows", |client| {
+        let id = client.prepare("UPDATE k.t SET t = ? WHERE p = ? IF EXISTS");
+        let row = |_| vec![b"measurement".to_vec(), 7i32.to_be_bytes().to_vec()];
+        (op::BATCH, batch(1, &id, &(0..1_000).map(row).collect::<Vec<_>>()))
+    }),
+    ("a query with a text", |_| query(&format!("'{}'", "a".repeat(TEXT_BYTES)), "t")),
+    ("a statement of 1 MB that is prepared", |_| {
+        let text = format!("INSERT INTO k.t (p, t) VALUES (1, '{}')", "a".repeat(TEXT_BYTES));
+        (op::PREPARE, long_string(&text))
+    }),
+    ("a batch of 4 texts of 1 MB", |_| {
+        let text = |p| format!("INSERT INTO k.t (p, t) VALUES ({p}, '{}')", "a".repeat(TEXT_BYTES));
+        let texts: Vec<_> = (1..5).map(text).collect();
+        (op::BATCH, text_batch(&texts))
+    }),
+    ("a batch of 9,000 numbers in a text each, 4 times", |_| {
+        let text = |p| format!("INSERT INTO k.t (p, fl) VALUES ({p}, {})", listed('[', ']'));
+        let texts: Vec<_> = (1..5).map(text).collect();
+        (op::BATCH, text_batch(&texts))
+    }),
     ("a query with a text of two bytes a letter", |_| {
         query(&format!("'{}'", "é".repeat(TEXT_BYTES / 2)), "t")
     }),

@@ -175,6 +175,30 @@ impl<'a> Builder<'a> {
     }
 }
 
+/// Encodes an element of a column, for [`RowBuilder::elements`]. It must be shorter than 4 GiB.
+///
+/// # Errors
+///
+/// If it is not. Nothing was encoded then.
+pub fn put_element(
+    out: &mut Vec<u8>,
+    column: u16,
+    path: &[u8],
+    value: &[u8],
+) -> Result<(), TooLong> {
+    let (Ok(path_bytes), Ok(value_bytes)) = (u32::try_from(path.len()), u32::try_from(value.len()))
+    else {
+        return Err(TooLong);
+    };
+    out.extend_from_slice(&column.to_le_bytes());
+    out.push(row::CELL_PATH);
+    out.extend_from_slice(&path_bytes.to_le_bytes());
+    out.extend_from_slice(path);
+    out.extend_from_slice(&value_bytes.to_le_bytes());
+    out.extend_from_slice(value);
+    Ok(())
+}
+
 /// Appends the cells of one row, in ascending order of their columns and paths. The row is whole
 /// when this is dropped.
 #[derive(Debug)]
@@ -232,6 +256,25 @@ impl RowBuilder<'_> {
     pub fn element(&mut self, column: u16, path: &[u8], value: &[u8]) -> &mut Self {
         self.begin(column, Some(path), row::CELL_PATH);
         self.value(value)
+    }
+
+    /// Sets so many elements of a column, which were encoded by [`put_element`], ascend, and are
+    /// all that is written to it, but for the deletion of those that are there.
+    ///
+    /// # Panics
+    ///
+    /// If the column does not come after the one before it.
+    pub fn elements(&mut self, column: u16, encoded: &[u8], count: u32) -> &mut Self {
+        let is_next = self
+            .last
+            .is_none_or(|(last, place)| last < column || (last == column && place.is_none()));
+        assert!(is_next, "cells ascend by column and path");
+        self.cells += count;
+        self.out.extend_from_slice(encoded);
+        // No other element comes behind these.
+        let end = self.out.len();
+        self.last = Some((column, Some((end, end))));
+        self
     }
 
     /// Deletes an element of a column.

@@ -1,6 +1,6 @@
 //! A row, read in place.
 
-use super::{Input, MalformedMutation};
+use super::{Forgettable, Input, MalformedMutation};
 
 pub(super) const MARKER: u8 = 1;
 pub(super) const TTL: u8 = 2;
@@ -110,6 +110,41 @@ pub struct CellView<'a> {
     pub value: &'a [u8],
     /// When it was written and until when it counts.
     pub liveness: Liveness,
+}
+
+/// When the marker, the deletion and the cells of a row were written, and when they are gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RowTimes {
+    /// How many of these there are.
+    pub count: u64,
+    /// The lowest and the highest timestamp, in microseconds since the Unix epoch.
+    pub timestamps: (i64, i64),
+    /// The first and the last second from which on a reader sees nothing of one of them, because
+    /// it expired or was deleted; `i64::MAX` if it is there for ever.
+    pub gone_s: (i64, i64),
+}
+
+impl Default for RowTimes {
+    fn default() -> Self {
+        Self { count: 0, timestamps: (i64::MAX, i64::MIN), gone_s: (i64::MAX, i64::MIN) }
+    }
+}
+
+impl RowTimes {
+    /// Of a marker, a deletion or a cell.
+    #[inline]
+    pub fn add(&mut self, timestamp: i64, gone_s: i64) {
+        self.count += 1;
+        self.timestamps = (self.timestamps.0.min(timestamp), self.timestamps.1.max(timestamp));
+        self.gone_s = (self.gone_s.0.min(gone_s), self.gone_s.1.max(gone_s));
+    }
+
+    /// Whether some of it may be forgotten; that is so rarely.
+    #[inline]
+    #[must_use]
+    pub fn may_be_forgotten(&self, what: Forgettable) -> bool {
+        self.timestamps.0 < what.written_before_us && self.gone_s.0 <= what.dead_until_s
+    }
 }
 
 /// An encoded row, read in place.
@@ -258,6 +293,15 @@ impl<'a> RowView<'a> {
             };
             tell(cell.liveness.timestamp, gone_s);
         }
+    }
+
+    /// When all that it has was written, and from when on a reader sees nothing of it.
+    #[must_use]
+    #[inline]
+    pub fn times(&self) -> RowTimes {
+        let mut times = RowTimes::default();
+        self.each_time(|timestamp, gone_s| times.add(timestamp, gone_s));
+        times
     }
 
     /// The moment, in microseconds since the Unix epoch, such that no other version of the row that

@@ -152,7 +152,7 @@ fn no_length(length: i32, what: &str) -> MalformedBody {
 }
 
 fn text(bytes: &[u8]) -> Result<&str, MalformedBody> {
-    std::str::from_utf8(bytes).map_err(|_| MalformedBody::new("a string is not UTF-8"))
+    simdutf8::basic::from_utf8(bytes).map_err(|_| MalformedBody::new("a string is not UTF-8"))
 }
 
 /// Appends an `[int]`.

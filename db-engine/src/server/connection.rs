@@ -133,8 +133,7 @@ impl Connection {
     /// Tells the budget what the connection holds now. When it is dropped, all is given back.
     #[inline]
     pub fn settle(&mut self) {
-        let unbound = self.session.unbound.as_ref().map_or(0, |unbound| unbound.bytes());
-        self.requests.set(self.kept.capacity() + unbound);
+        self.requests.set(self.kept.capacity());
         self.answers.set(self.session.out.capacity());
     }
 

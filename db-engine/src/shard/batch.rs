@@ -3,16 +3,14 @@
 
 use super::{
     Core, Shard,
-    dependent::{OwnStatement, STATEMENTS_MAX, TOO_MANY_DEPENDENT, WriteTerms},
     failure::Failure,
-    large_values::{LargeValues, are_large},
+    large_values::{BeginWith, LargeValues, are_large},
     session::Session,
     statement::PreparedStatement,
     unbound::{PreparedPart, Unbound},
 };
 use crate::{
-    budget::Budget,
-    cql::{self, BatchWord, BindContext, Plan, WritePlan},
+    cql::{self, BindContext, Plan, WritePlan},
     io::TimeSlice,
     protocol::{
         MalformedBody,
@@ -27,8 +25,8 @@ use std::sync::Arc;
 pub(super) const TEXT_COST: usize = 64;
 
 /// CQL v4 §4.1.7.
-const NOT_A_WRITE: &str = "Invalid statement in batch: only UPDATE, INSERT and DELETE statements \
-     are allowed.";
+pub(super) const NOT_A_WRITE: &str =
+    "Invalid statement in batch: only UPDATE, INSERT and DELETE statements are allowed.";
 
 /// What is wrong with the values of a statement. It is told after the last one was looked at: as by
 /// Cassandra, what is wrong with a statement itself comes first, and then what is with a key.
@@ -83,7 +81,7 @@ impl Shard {
     ) -> Result<(), MalformedBody> {
         let batch = Batch::read(body)?;
         if batch.head.kind == BatchKind::Counter {
-            return self.dependent_batch(session, stream, body);
+            return self.dependent_batch(session, stream, body, time);
         }
         if let Some(refused) = batch.head.consistency.refused_for_write() {
             self.core.fail(session, stream, &Failure::invalid(refused));
@@ -146,7 +144,7 @@ impl Shard {
             }
             Bound::Unprepared(id) => core.unprepared(session, stream, id),
             Bound::Failed(failure) => core.fail(session, stream, &failure),
-            Bound::Dependent => return self.dependent_batch(session, stream, body),
+            Bound::Dependent => return self.dependent_batch(session, stream, body, time),
             Bound::Paused(_) => {}
         }
         Ok(())
@@ -170,6 +168,7 @@ impl Shard {
             let head = may_be_large.then(|| batch.head_of_rest());
             let Some(statement) = batch.next(&mut values)? else { break };
             let own;
+            let mut is_long = false;
             let statement = match statement {
                 _ if let Some(large) = &unbound.large => {
                     // Its values were checked for this one, whatever the schema is by now.
@@ -192,6 +191,7 @@ impl Shard {
                         Ok(prepared) => own = prepared,
                         Err(failure) => return Ok(Bound::Failed(failure)),
                     }
+                    is_long = query.len() >= LARGE_VALUE_BYTES;
                     &own
                 }
             };
@@ -204,8 +204,9 @@ impl Shard {
             let values = values.as_slice();
             let bytes = unbound.mutations.len();
             let failed = if let Some(head) = head {
-                let memory = &self.core.metrics.memory;
-                if !unbound.prepare(statement, values, memory, time) {
+                let context = unbound.context;
+                let with = (&*self.core.metrics.memory, &context, &self.core.scratch);
+                if !unbound.prepare((statement, is_long), values, with, time) {
                     return Ok(Bound::Paused(head));
                 }
                 match unbound.large.take() {
@@ -234,13 +235,19 @@ impl UnboundBatch {
     /// Prepares large values of the next statement; returns whether it can be bound.
     fn prepare(
         &mut self,
-        statement: &Arc<PreparedStatement>,
+        (statement, is_long): (&Arc<PreparedStatement>, bool),
         values: &[Value<'_>],
-        memory: &Budget,
+        with: BeginWith<'_>,
         time: &mut TimeSlice<'_>,
     ) -> bool {
-        if self.large.is_none() && self.fault.is_none() && are_large(values) {
-            self.large = LargeValues::of(statement, values, memory);
+        if self.large.is_some() || self.fault.is_some() {
+            // It was begun, or nothing of it is wanted any more.
+        } else if is_long {
+            // Parsing it may have taken all the time that there was.
+            time.look();
+            self.large = Some(Box::new(LargeValues::of_parsed(statement, values, with)));
+        } else if are_large(values) {
+            self.large = LargeValues::of(statement, values, with);
         }
         self.large.as_mut().is_none_or(|large| large.go_on(values, time))
     }
@@ -281,67 +288,17 @@ impl Core {
     }
 }
 
-impl Shard {
-    /// Keeps the statements of a batch one of which depends on what is there, until they can be
-    /// bound.
-    fn dependent_batch(
-        &mut self,
-        session: &mut Session,
-        stream: i16,
-        body: &[u8],
-    ) -> Result<(), MalformedBody> {
-        let mut batch = Batch::read(body)?;
-        let BatchHead { consistency, serial, timestamp_us, .. } = batch.head;
-        let terms = WriteTerms { consistency, serial, timestamp_us };
-        let second = self.core.second();
-        let (mut values, mut statements) = (Values::default(), Vec::new());
-        while let Some(statement) = batch.next(&mut values)? {
-            let found = match statement {
-                StatementRef::Prepared(id) => {
-                    let Some(place) = self.plans.find(&self.core.shared, id, second) else {
-                        self.core.unprepared(session, stream, id);
-                        return Ok(());
-                    };
-                    Ok(Arc::clone(self.plans.at(place)))
-                }
-                StatementRef::Text(query) => self.core.prepare_part(session, query),
-            };
-            let checked = found.and_then(|statement| match &statement.prepared.plan {
-                Plan::Write(_) if statements.len() < STATEMENTS_MAX => Ok(statement),
-                Plan::Write(_) => Err(Failure::invalid(TOO_MANY_DEPENDENT)),
-                _ => Err(Failure::invalid(NOT_A_WRITE)),
-            });
-            match checked {
-                Ok(statement) => statements.push(OwnStatement::new(&statement, values.as_slice())),
-                Err(failure) => {
-                    self.core.fail(session, stream, &failure);
-                    return Ok(());
-                }
-            }
-        }
-        let kind = match batch.head.kind {
-            BatchKind::Logged => BatchWord::Logged,
-            BatchKind::Unlogged => BatchWord::Unlogged,
-            BatchKind::Counter => BatchWord::Counter,
-        };
-        if let Err(failure) = self.core.depend((session, stream), statements, Some(kind), terms) {
-            self.core.fail(session, stream, &failure);
-        }
-        Ok(())
-    }
-}
-
 impl Core {
     /// Prepares a statement that came as text in a batch.
-    fn prepare_part(
+    pub(super) fn prepare_part(
         &mut self,
         session: &Session,
         text: &str,
     ) -> Result<Arc<PreparedStatement>, Failure> {
         self.learn_schema();
-        self.check_cost(text)?;
+        let cost = self.check_cost(text)?;
         let keyspace = session.keyspace.as_deref();
         let parsed = cql::parse(text)?;
-        Ok(Arc::new(PreparedStatement::prepare(&self.catalog, keyspace, text, parsed)?))
+        Ok(Arc::new(PreparedStatement::prepare(&self.catalog, keyspace, (text, cost), parsed)?))
     }
 }

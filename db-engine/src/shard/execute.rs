@@ -8,13 +8,15 @@ use super::{
     failure::Failure,
     large_values::{LargeValues, are_large},
     peers::Message,
+    prepare::PREPARING,
     session::Session,
-    statement::{PreparedStatement, cost},
+    statement::PreparedStatement,
+    statement_id::IdWork,
     unbound::{PreparedPart, Unbound},
 };
 use crate::{
     budget::{Charge, Share},
-    cql::{self, BindContext, Plan, Prepared, ReadOptions, STATEMENT_BYTES_MAX},
+    cql::{self, BindContext, Plan, Prepared, ReadOptions},
     io::TimeSlice,
     protocol::{
         CQL_VERSION, Consistency, MalformedBody, VERSION_NAME, code, compression,
@@ -29,9 +31,6 @@ use crate::{
 };
 use log::debug;
 use std::sync::Arc;
-
-/// What traces say when a statement is parsed, in Cassandra's words.
-const PREPARING: &str = "Preparing statement";
 
 /// Answers of at most so many bytes are made whatever memory answers take.
 const SHORT_ANSWER_BYTES: u64 = 16 << 10;
@@ -80,7 +79,9 @@ impl Shard {
             opcode::PREPARE => {
                 let text = reader.long_string()?;
                 time.count(text.len() * TEXT_COST);
-                self.prepare(session, stream, text);
+                let id = IdWork::new(session.keyspace.as_deref());
+                self.prepare(session, stream, text, id, time);
+                return Ok(());
             }
             opcode::OPTIONS => self.core.supported(session, stream),
             opcode::STARTUP => startup(session, stream, reader.rest())?,
@@ -112,7 +113,7 @@ impl Shard {
                 let statement = self.plans.at(place);
                 let values = (&parameters, values);
                 if is_large {
-                    self.core.run_any(session, stream, statement, values, time);
+                    self.core.run_any(session, stream, (statement, false), values, time);
                 } else {
                     self.core.run(session, stream, statement, values, time);
                 }
@@ -135,67 +136,30 @@ impl Shard {
         let parameters = Parameters::read(&mut reader, &mut values)?;
         let values = values.as_slice();
         self.core.learn_schema();
-        if let Err(failure) = self.core.check_cost(text) {
-            self.core.fail(session, stream, &failure);
-            return Ok(());
-        }
+        let cost = match self.core.check_cost(text) {
+            Ok(cost) => cost,
+            Err(failure) => {
+                self.core.fail(session, stream, &failure);
+                return Ok(());
+            }
+        };
         let parsed = cql::parse(text);
         let address = self.core.address(session, stream);
         self.core.trace(address, |_| PREPARING.to_owned());
         let (catalog, keyspace) = (&self.core.catalog, session.keyspace.as_deref());
+        let (is_long, text) = (text.len() >= LARGE_VALUE_BYTES, (text, cost));
         match parsed.and_then(|parsed| PreparedStatement::prepare(catalog, keyspace, text, parsed))
         {
             Ok(statement) => {
                 if statement.prepared.plan.is_of_rows() {
                     self.core.metrics.unprepared.add(1);
                 }
-                let statement = Arc::new(statement);
-                self.core.run_any(session, stream, &statement, (&parameters, values), time);
+                let statement = (&Arc::new(statement), is_long);
+                self.core.run_any(session, stream, statement, (&parameters, values), time);
             }
             Err(error) => self.core.fail(session, stream, &error.into()),
         }
         Ok(())
-    }
-
-    fn prepare(&mut self, session: &mut Session, stream: i16, text: &str) {
-        self.core.metrics.prepares.add(1);
-        let checked = self.core.check_cost(text);
-        if let Err(failure) = checked.and_then(|()| self.core.check_remembering(cost(text))) {
-            return self.core.refuse_statement(session, stream, &failure);
-        }
-        // The schema may change between preparing and remembering; then once more.
-        loop {
-            self.core.learn_schema();
-            let parsed = cql::parse(text);
-            let address = self.core.address(session, stream);
-            self.core.trace(address, |_| PREPARING.to_owned());
-            let (catalog, keyspace) = (&self.core.catalog, session.keyspace.as_deref());
-            let prepared = parsed
-                .and_then(|parsed| PreparedStatement::prepare(catalog, keyspace, text, parsed));
-            let statement = match prepared {
-                Ok(statement) => statement,
-                Err(error) => {
-                    self.core.metrics.error(error.code.number());
-                    let failure = Failure::from(error);
-                    self.core.trace(address, |_| format!("Failed: {}", failure.message));
-                    failure.put(&mut session.out, stream);
-                    return;
-                }
-            };
-            let remembered = self.core.check_remembering(statement.bytes);
-            let checked = remembered.and_then(|()| self.core.check_answer(&statement.reply));
-            if let Err(failure) = checked {
-                return self.core.refuse_statement(session, stream, &failure);
-            }
-            let version = self.core.schema_version;
-            if let Some(statement) = self.core.shared.remember(version, statement) {
-                self.core.count_prepared();
-                let at = response::begin(&mut session.out, stream, opcode::RESULT);
-                session.out.extend_from_slice(&statement.reply);
-                response::end(&mut session.out, at);
-                return;
-            }
-        }
     }
 }
 
@@ -269,34 +233,6 @@ impl Core {
         response::unprepared(&mut session.out, stream, id);
     }
 
-    /// Shows how many prepared statements are remembered.
-    pub(super) fn count_prepared(&self) {
-        let (count, bytes) = self.shared.prepared();
-        self.metrics.prepared.set(count as u64);
-        // Each shard shows its part of what all share.
-        let part = bytes as u64 / u64::from(self.shards);
-        self.metrics.memory.set_taken(Share::Statements, part);
-    }
-
-    /// Whether there is memory to understand this text.
-    pub(super) fn check_cost(&self, text: &str) -> Result<(), Failure> {
-        // A longer one is refused when it is parsed.
-        if text.len() > STATEMENT_BYTES_MAX
-            || self.metrics.memory.has_room(Share::Requests, cost(text) as u64)
-        {
-            return Ok(());
-        }
-        Err(Failure::new(code::OVERLOADED, "the statement takes more memory than there is now"))
-    }
-
-    /// A PREPARE is not answered with a statement for want of memory.
-    #[cold]
-    fn refuse_statement(&mut self, session: &mut Session, stream: i16, failure: &Failure) {
-        self.metrics.error(failure.code);
-        self.metrics.shed.add(1);
-        failure.put(&mut session.out, stream);
-    }
-
     /// Whether an answer that is made at once fits. Short ones always do.
     pub(super) fn check_answer(&self, answer: &[u8]) -> Result<(), Failure> {
         let bytes = answer.len() as u64;
@@ -304,14 +240,6 @@ impl Core {
             return Ok(());
         }
         Err(Failure::new(code::OVERLOADED, "too many answers wait, try again later"))
-    }
-
-    fn check_remembering(&self, bytes: usize) -> Result<(), Failure> {
-        if self.shared.can_remember(bytes) {
-            return Ok(());
-        }
-        let what = "the statement takes more memory than prepared statements have: bind its values";
-        Err(Failure::new(code::OVERLOADED, what))
     }
 
     /// What a statement must know of this moment.
@@ -343,20 +271,30 @@ impl Core {
         }
     }
 
-    /// As [`Self::run`], if values may be so large that they must be prepared for it.
+    /// As [`Self::run`], if values may be so large that they must be prepared for it, or a text so
+    /// long that parsing it has taken all the time that there was.
     fn run_any(
         &mut self,
         session: &mut Session,
         stream: i16,
-        statement: &Arc<PreparedStatement>,
+        (statement, is_long): (&Arc<PreparedStatement>, bool),
         (parameters, values): (&Parameters<'_>, &[Value<'_>]),
         time: &mut TimeSlice<'_>,
     ) {
-        if are_large(values)
+        if (is_long || are_large(values))
             && let Ok(ordered) = ordered(&statement.prepared, parameters, values)
-            && let Some(large) = LargeValues::of(statement, &ordered, &self.metrics.memory)
         {
-            return self.run_large(session, stream, ((parameters, values), large), time);
+            let context = self.context(parameters.timestamp_us);
+            let with = (&*self.metrics.memory, &context, &self.scratch);
+            let large = if is_long {
+                time.look();
+                Some(Box::new(LargeValues::of_parsed(statement, &ordered, with)))
+            } else {
+                LargeValues::of(statement, &ordered, with)
+            };
+            if let Some(large) = large {
+                return self.run_large(session, stream, ((parameters, values), large), time);
+            }
         }
         self.run(session, stream, statement, (parameters, values), time);
     }

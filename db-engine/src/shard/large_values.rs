@@ -4,6 +4,7 @@
 use super::statement::PreparedStatement;
 use crate::{
     budget::{Budget, Share},
+    cql::{BindContext, BindScratch},
     io::TimeSlice,
     types::{
         Value,
@@ -14,6 +15,9 @@ use std::sync::Arc;
 
 /// Bytes from which on a value is worth it if all of its statement are large.
 const PART_BYTES: usize = 1 << 10;
+
+/// What work on values is begun with: the memory that it may take, and what binding needs.
+pub(super) type BeginWith<'a> = (&'a Budget, &'a BindContext, &'a BindScratch);
 
 /// The values of one statement that are worth it, as far as they are done.
 #[derive(Debug)]
@@ -36,17 +40,20 @@ impl LargeValues {
     pub(super) fn of(
         statement: &Arc<PreparedStatement>,
         values: &[Value<'_>],
-        budget: &Budget,
+        (budget, context, scratch): BeginWith<'_>,
     ) -> Option<Box<Self>> {
+        // What waits for what it depends on is copied, whatever its type.
+        let is_kept = statement.prepared.keeps_values();
         let mut left = Vec::new();
         for (place, (value, spec)) in values.iter().zip(&statement.prepared.bind).enumerate() {
             if let Value::Bytes(bytes) = value
                 && bytes.len() >= PART_BYTES
-                && LargeWork::is_for(&spec.ty)
+                && (is_kept || LargeWork::is_for(&spec.ty))
             {
                 let marker = u16::try_from(place).unwrap_or(u16::MAX);
-                let purpose = statement.prepared.purpose_of(marker);
-                left.push((place, LargeWork::new(&spec.ty, purpose, bytes.len())));
+                let wanted = (marker, &spec.ty);
+                let work = statement.prepared.large_work(wanted, bytes, context, scratch);
+                left.push((place, work));
             }
         }
         if left.is_empty() {
@@ -54,6 +61,20 @@ impl LargeValues {
         }
         let all = Self { statement: Arc::clone(statement), done: Vec::new(), left };
         budget.has_room(Share::Requests, all.bytes() as u64).then(|| Box::new(all))
+    }
+
+    /// As [`LargeValues::of`], of a statement that took long to parse: it is kept, even if none of
+    /// its values is large.
+    pub(super) fn of_parsed(
+        statement: &Arc<PreparedStatement>,
+        values: &[Value<'_>],
+        with: BeginWith<'_>,
+    ) -> Self {
+        let large = are_large(values).then(|| Self::of(statement, values, with)).flatten();
+        large.map_or_else(
+            || Self { statement: Arc::clone(statement), done: Vec::new(), left: Vec::new() },
+            |large| *large,
+        )
     }
 
     /// The statement whose they are.

@@ -11,10 +11,12 @@ mod dependent;
 pub mod errand;
 mod execute;
 mod failure;
+mod kept_batch;
 mod large_values;
 mod list;
 pub mod mailbox;
 pub mod peers;
+mod prepare;
 mod read;
 mod reading;
 mod room;
@@ -23,6 +25,7 @@ pub mod session;
 pub mod shared;
 mod slab;
 mod statement;
+mod statement_id;
 mod tag;
 mod tracing;
 mod turn;
@@ -320,7 +323,13 @@ impl Shard {
             let address = self.core.address(session, frame.stream);
             self.core.end_trace(address, &mut session.out, at);
         }
-        session.unbound.is_none()
+        match &mut session.unbound {
+            None => true,
+            Some(unbound) => {
+                unbound.settle(&self.core.metrics.memory);
+                false
+            }
+        }
     }
 
     fn compressed_body(

@@ -3,7 +3,7 @@
 //! None of it is touched by the execution of a prepared statement, but for one load of the
 //! schema's version in every turn: each shard keeps the schema and the statements it uses itself.
 
-use super::statement::{Id, PreparedStatement};
+use super::{statement::PreparedStatement, statement_id::Id};
 use crate::schema::Catalog;
 use hashbrown::HashMap;
 use std::cmp::Reverse;
@@ -97,21 +97,22 @@ impl Shared {
         bytes <= self.prepared_bytes_max / 2
     }
 
-    /// Remembers a statement that was prepared with this version of the schema. `None` if the
-    /// schema has changed since: it must be prepared again.
+    /// Remembers a statement of this id that was prepared with this version of the schema. `None`
+    /// if the schema has changed since: it must be prepared again.
     ///
     /// When there is no room, those used least recently are forgotten, and an eighth more; large
     /// ones first, so that one client's do not drive out what many others use.
     pub fn remember(
         &self,
         version: u64,
+        id: Id,
         mut statement: PreparedStatement,
     ) -> Option<Arc<PreparedStatement>> {
         let mut current = self.lock();
         if current.version != version {
             return None;
         }
-        if let Some(known) = current.statements.get(&statement.id) {
+        if let Some(known) = current.statements.get(&id) {
             return Some(Arc::clone(known));
         }
         if current.bytes + statement.bytes > self.prepared_bytes_max {
@@ -119,8 +120,8 @@ impl Shared {
             let small = self.prepared_bytes_max / 64;
             let mut by_use: Vec<_> = current
                 .statements
-                .values()
-                .map(|one| (one.bytes <= small, one.last_use(), Reverse(one.bytes), one.id))
+                .iter()
+                .map(|(id, one)| (one.bytes <= small, one.last_use(), Reverse(one.bytes), *id))
                 .collect();
             by_use.sort_unstable();
             for (_, _, _, id) in by_use {
@@ -137,7 +138,7 @@ impl Shared {
         current.bytes += statement.bytes;
         statement.is_shared = true;
         let statement = Arc::new(statement);
-        current.statements.insert(statement.id, Arc::clone(&statement));
+        current.statements.insert(id, Arc::clone(&statement));
         Some(statement)
     }
 

@@ -1,6 +1,6 @@
 //! Prepared statements: the plan, and the parts of answers that are always the same.
 
-use super::shared::Shared;
+use super::{shared::Shared, statement_id::Id};
 use crate::{
     cql::{self, ColumnSpec, CqlError, Prepared},
     protocol::result::{self, Columns},
@@ -8,15 +8,10 @@ use crate::{
     trace::{TEXT_BYTES_MAX, beginning},
 };
 use hashbrown::HashMap;
-use md5::{Digest, Md5};
 use std::sync::{
     Arc,
     atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
 };
-
-/// What a client calls a statement: the MD5 of its keyspace and text, the same everywhere and
-/// after a restart.
-pub type Id = [u8; 16];
 
 /// Bytes of a statement besides its text and what is made of it: the head of its answers, its
 /// place in tables.
@@ -42,15 +37,35 @@ pub fn cost(text: &str) -> usize {
         tokens += usize::from(number > 0);
         in_word = false;
         for byte in part.bytes() {
-            let goes_on = byte.is_ascii_alphanumeric() || byte == b'_' || byte >= 0x80;
-            let begins = if goes_on { !in_word } else { !byte.is_ascii_whitespace() };
-            tokens += usize::from(begins);
+            let kind = KINDS[usize::from(byte)];
+            // A word counts once, another sign for itself, and blanks not at all.
+            let goes_on = kind == WORD;
+            tokens += usize::from(kind == SIGN || (goes_on && !in_word));
             in_word = goes_on;
         }
     }
     let shown = text.len().min(TEXT_BYTES_MAX);
     STATEMENT_BYTES + 2 * text.len() + shown + TOKEN_BYTES * tokens
 }
+
+const BLANK: u8 = 0;
+const SIGN: u8 = 1;
+const WORD: u8 = 2;
+
+/// What each byte of a text is.
+const KINDS: [u8; 256] = {
+    let mut kinds = [SIGN; 256];
+    let mut byte: u8 = 0;
+    while byte < 0xFF {
+        byte += 1;
+        if byte >= 0x80 || byte.is_ascii_alphanumeric() || byte == b'_' {
+            kinds[byte as usize] = WORD;
+        } else if byte.is_ascii_whitespace() {
+            kinds[byte as usize] = BLANK;
+        }
+    }
+    kinds
+};
 
 /// Bytes that these markers or columns take: a few words of a text can mean thousands. Their names
 /// are in the plan and in two answers, and so are their types, which may be held by nobody else.
@@ -65,16 +80,12 @@ fn columns_cost(columns: &[ColumnSpec]) -> usize {
 /// A statement with everything that can be decided once.
 #[derive(Debug)]
 pub struct PreparedStatement {
-    /// Its id.
-    pub id: Id,
     /// Its text, or the beginning of it: what traces tell of it.
     pub text: Box<str>,
     /// What it does.
     pub prepared: Prepared,
     /// The columns of its result.
     pub columns: Columns,
-    /// The body of the answer to PREPARE.
-    pub reply: Vec<u8>,
     /// Bytes of memory that it takes: [`cost`], and what its columns and constants do.
     pub bytes: usize,
     /// Whether it is taken of the share for statements.
@@ -84,42 +95,33 @@ pub struct PreparedStatement {
 }
 
 impl PreparedStatement {
-    /// Prepares a statement, which was parsed from `text`. `keyspace` is the one of names that do
-    /// not say theirs.
+    /// Prepares a statement, which was parsed from a text of this [`cost`]. `keyspace` is the one
+    /// of names that do not say theirs.
     ///
     /// # Errors
     /// In Cassandra's words, if it makes no sense.
     pub fn prepare(
         catalog: &Catalog,
         keyspace: Option<&str>,
-        text: &str,
+        (text, cost): (&str, usize),
         parsed: cql::Statement,
     ) -> Result<Self, CqlError> {
         let prepared = cql::prepare(catalog, keyspace, parsed)?;
-        let mut digest = Md5::new();
-        digest.update(keyspace.unwrap_or_default().as_bytes());
-        digest.update(text.as_bytes());
-        let id: Id = digest.finalize().into();
-        let bind = Columns::new(&prepared.keyspace, &prepared.table, &prepared.bind);
         let columns = Columns::new(&prepared.keyspace, &prepared.table, &prepared.result);
-        let reply = result::prepared(&id, &prepared.pk_indexes, &bind, &columns);
         let (forgotten, last_use) = (AtomicBool::new(false), AtomicU64::new(0));
         let columns_cost = columns_cost(&prepared.bind) + columns_cost(&prepared.result);
         // Constants that were written count with the text; others are made of a few words of it.
         let more_constants = prepared.constant_bytes.saturating_sub(text.len());
-        let bytes = cost(text) + columns_cost + more_constants;
+        let bytes = cost + columns_cost + more_constants;
         let text = beginning(text).into_boxed_str();
-        Ok(Self {
-            id,
-            text,
-            prepared,
-            columns,
-            reply,
-            bytes,
-            is_shared: false,
-            forgotten,
-            last_use,
-        })
+        Ok(Self { text, prepared, columns, bytes, is_shared: false, forgotten, last_use })
+    }
+
+    /// The body of the answer to PREPARE.
+    #[must_use]
+    pub fn reply(&self, id: &Id) -> Vec<u8> {
+        let Prepared { keyspace, table, bind, pk_indexes, .. } = &self.prepared;
+        result::prepared(id, pk_indexes, &Columns::new(keyspace, table, bind), &self.columns)
     }
 
     /// Bytes that whoever holds it must account for: none if all who prepared it share it.
@@ -151,7 +153,7 @@ impl PreparedStatement {
 #[derive(Default)]
 pub struct Plans {
     places: HashMap<Id, usize>,
-    statements: Vec<Arc<PreparedStatement>>,
+    statements: Vec<(Id, Arc<PreparedStatement>)>,
 }
 
 impl Plans {
@@ -160,7 +162,7 @@ impl Plans {
     pub fn find(&mut self, shared: &Shared, id: &[u8], second: u64) -> Option<usize> {
         let id: &Id = id.try_into().ok()?;
         if let Some(place) = self.places.get(id) {
-            let statement = &self.statements[*place];
+            let (_, statement) = &self.statements[*place];
             if !statement.forgotten.load(Relaxed) {
                 statement.used(second);
                 return Some(*place);
@@ -173,7 +175,7 @@ impl Plans {
             self.sweep();
         }
         self.places.insert(*id, self.statements.len());
-        self.statements.push(statement);
+        self.statements.push((*id, statement));
         Some(self.statements.len() - 1)
     }
 
@@ -181,13 +183,14 @@ impl Plans {
     #[inline]
     #[must_use]
     pub fn at(&self, place: usize) -> &Arc<PreparedStatement> {
-        &self.statements[place]
+        &self.statements[place].1
     }
 
     /// Drops what is forgotten.
     pub fn sweep(&mut self) {
-        self.statements.retain(|statement| !statement.forgotten.load(Relaxed));
-        self.places = self.statements.iter().enumerate().map(|(place, s)| (s.id, place)).collect();
+        self.statements.retain(|(_, statement)| !statement.forgotten.load(Relaxed));
+        let places = self.statements.iter().enumerate();
+        self.places = places.map(|(place, (id, _))| (*id, place)).collect();
     }
 }
 

@@ -196,7 +196,7 @@ fn put_sorted(
     let source = if is_deep { formed.as_slice() } else { items.0 };
     let at = out.len();
     put_count(out, 0);
-    let kept = put_in_order(key, value.is_some(), (source, count), out)?;
+    let kept = put_in_order((key, RepeatedKeys::LastGiven), value.is_some(), (source, count), out)?;
     set_count(out, at, kept);
     Ok(())
 }
@@ -209,10 +209,26 @@ pub(super) fn set_count(out: &mut [u8], at: usize, count: usize) {
     }
 }
 
+/// Which of several pairs of a map with one key stays.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum RepeatedKeys {
+    /// Of one value: the one that was given last.
+    LastGiven,
+    /// Of elements: the one with the greatest value, as if each were written by itself.
+    Greatest,
+}
+
+/// The value of a pair.
+pub(super) fn value_of(pair: &[u8]) -> &[u8] {
+    let mut items = Elements(pair);
+    let value = items.item().and_then(|_| items.item());
+    value.ok().flatten().unwrap_or_default()
+}
+
 /// Appends items of a set, or pairs of a map, in order, each once; says how many. Within they are
 /// in order already.
 pub(super) fn put_in_order(
-    key: &CqlType,
+    (key, kept): (&CqlType, RepeatedKeys),
     are_pairs: bool,
     (source, count): (&[u8], usize),
     out: &mut Vec<u8>,
@@ -232,9 +248,13 @@ pub(super) fn put_in_order(
         });
     }
     let order = |entry: &Entry| slice(&orders, entry.order);
+    let value = |entry: &Entry| value_of(slice(source, entry.bytes));
     entries.sort_unstable_by(|a, b| {
         let by_order = a.prefix.cmp(&b.prefix).then_with(|| order(a).cmp(order(b)));
-        by_order.then_with(|| b.bytes.cmp(&a.bytes))
+        by_order.then_with(|| match kept {
+            RepeatedKeys::Greatest if are_pairs => value(b).cmp(value(a)),
+            _ => b.bytes.cmp(&a.bytes),
+        })
     });
     entries
         .dedup_by(|earlier, last| earlier.prefix == last.prefix && order(earlier) == order(last));
@@ -245,7 +265,7 @@ pub(super) fn put_in_order(
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::{
         io::Random,

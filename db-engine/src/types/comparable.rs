@@ -118,7 +118,10 @@ fn flip_sign(out: &mut [u8], at: usize) {
 
 fn put_escaped(bytes: &[u8], out: &mut Vec<u8>) {
     let mut rest = bytes;
-    while let Some(at) = rest.iter().position(|byte| *byte == 0) {
+    // Most have no zero, which is seen many bytes at a time.
+    while rest.contains(&0)
+        && let Some(at) = rest.iter().position(|byte| *byte == 0)
+    {
         let (before, after) = rest.split_at(at + 1);
         out.extend_from_slice(before);
         out.push(0xFF);

@@ -5,6 +5,7 @@
 //! keeps track of where they are. Nothing wakes them but [`LargeWork::go_on`].
 
 mod check;
+mod elements;
 mod form;
 mod pace;
 #[cfg(test)]
@@ -30,20 +31,34 @@ const PIECE_BYTES: usize = if cfg!(test) { 40 } else { 16 << 10 };
 /// Bytes that are copied at once.
 const COPY_BYTES: usize = 4 * PIECE_BYTES;
 
+/// Encodes an element behind others: its path, unless it is one of a list, and its value.
+pub type PutElement =
+    Box<dyn FnMut(&mut Vec<u8>, Option<&[u8]>, &[u8]) -> Result<(), TypeError> + Send>;
+
 /// What a value is wanted for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Purpose {
     /// To be stored as one value, in its [form](super::canonical).
     Whole,
-    /// To be taken apart into elements, in the order given.
-    Elements,
+    /// To be taken apart into elements when it is bound, in the order given.
+    AsGiven,
+    /// To be taken apart into elements that are encoded like this, in the order of their paths. Of
+    /// several with one key the one with the greatest value stays.
+    Elements(PutElement),
+}
+
+/// What a large value has become.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum ValueForm {
+    Whole,
+    AsGiven,
+    /// So many elements.
+    Elements(u32),
 }
 
 /// A large value that was checked, or what is wrong with it.
 #[derive(Debug, PartialEq, Eq)]
 pub struct LargeValue {
-    purpose: Purpose,
-    bytes: Result<Vec<u8>, TypeError>,
+    done: Result<(Vec<u8>, ValueForm), TypeError>,
 }
 
 impl LargeValue {
@@ -52,45 +67,65 @@ impl LargeValue {
     /// # Errors
     /// If it is not legal.
     pub fn stored(&self) -> Result<Option<&[u8]>, TypeError> {
-        let bytes = self.checked()?;
-        Ok((self.purpose == Purpose::Whole).then_some(bytes))
+        let (bytes, form) = self.done()?;
+        Ok((form == ValueForm::Whole).then_some(bytes))
     }
 
     /// The value, of which only the order and repetitions may differ from what was given, and do
-    /// not if it was wanted for its elements.
+    /// not unless it was wanted whole.
+    ///
+    /// # Errors
+    /// If it is not legal, or was taken apart.
+    pub fn checked(&self) -> Result<&[u8], TypeError> {
+        match self.done()? {
+            (_, ValueForm::Elements(_)) => Err(TypeError("a value was taken apart".into())),
+            (bytes, _) => Ok(bytes),
+        }
+    }
+
+    /// The encoded elements and how many they are, if it was taken apart.
     ///
     /// # Errors
     /// If it is not legal.
-    pub fn checked(&self) -> Result<&[u8], TypeError> {
-        self.bytes.as_deref().map_err(Clone::clone)
+    pub fn elements(&self) -> Result<Option<(&[u8], u32)>, TypeError> {
+        match self.done()? {
+            (bytes, ValueForm::Elements(count)) => Ok(Some((bytes, count))),
+            _ => Ok(None),
+        }
+    }
+
+    fn done(&self) -> Result<(&[u8], ValueForm), TypeError> {
+        let (bytes, form) = self.done.as_ref().map_err(Clone::clone)?;
+        Ok((bytes, *form))
     }
 
     /// Bytes of memory that it takes.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.bytes.as_ref().map_or(0, Vec::capacity)
+        self.done.as_ref().map_or(0, |(bytes, _)| bytes.capacity())
     }
 }
 
-type Work = Pin<Box<dyn Future<Output = Result<Vec<u8>, TypeError>> + Send>>;
+type Work = Pin<Box<dyn Future<Output = Result<(Vec<u8>, ValueForm), TypeError>> + Send>>;
 
 enum WorkStage {
-    Copying(CqlType, Vec<u8>),
+    Copying(CqlType, Vec<u8>, Purpose),
     Working(Work),
     Done,
 }
 
 /// The work on a large value.
 pub struct LargeWork {
-    purpose: Purpose,
     bytes: usize,
+    /// Of what it comes to, if that is elements.
+    room: usize,
     pace: Arc<Pace>,
     stage: WorkStage,
 }
 
 impl Debug for LargeWork {
     fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
-        write!(formatter, "LargeWork({:?}, {} bytes)", self.purpose, self.bytes)
+        write!(formatter, "LargeWork({} bytes)", self.bytes)
     }
 }
 
@@ -101,22 +136,22 @@ impl LargeWork {
         ty.is_collection() || matches!(ty, CqlType::Tuple(_) | CqlType::Udt(_))
     }
 
-    /// Bytes of memory that a value of so many takes while it is worked on: a copy, and another one
-    /// into which it is brought in order, of what is inside of it first.
+    /// Nothing is done yet. While it is worked on, it takes the memory of a copy, and of another
+    /// one into which it is brought in order, of what is inside of it first; or of its elements.
     #[must_use]
-    pub fn memory(ty: &CqlType, purpose: Purpose, bytes: usize) -> usize {
-        bytes * if purpose == Purpose::Whole && ty.needs_sorting() { form::copies(ty) } else { 1 }
-    }
-
-    /// Nothing is done yet.
-    #[must_use]
-    pub fn new(ty: &CqlType, purpose: Purpose, length: usize) -> Self {
-        Self {
-            purpose,
-            bytes: Self::memory(ty, purpose, length),
-            pace: Arc::default(),
-            stage: WorkStage::Copying(ty.clone(), Vec::new()),
-        }
+    pub fn new(ty: &CqlType, purpose: Purpose, given: &[u8]) -> Self {
+        let (length, mut room) = (given.len(), 0);
+        let copies = if ty.needs_sorting() { form::copies(ty) } else { 1 };
+        let bytes = match purpose {
+            Purpose::Whole => length * copies,
+            Purpose::AsGiven => length,
+            Purpose::Elements(_) => {
+                room = elements::encoded_bytes(ty, given);
+                length * copies + room
+            }
+        };
+        let stage = WorkStage::Copying(ty.clone(), Vec::new(), purpose);
+        Self { bytes, room, pace: Arc::default(), stage }
     }
 
     /// Bytes of memory that it takes, at most.
@@ -128,7 +163,7 @@ impl LargeWork {
     /// Goes on as long as there is time; `given` is the value, the same each time. Gives it when
     /// all is done.
     pub fn go_on(&mut self, given: &[u8], time: &mut TimeSlice<'_>) -> Option<LargeValue> {
-        if let WorkStage::Copying(ty, copy) = &mut self.stage {
+        if let WorkStage::Copying(ty, copy, purpose) = &mut self.stage {
             copy.reserve_exact(given.len() - copy.len());
             while copy.len() < given.len() {
                 if time.is_over() {
@@ -139,10 +174,18 @@ impl LargeWork {
                 time.look();
             }
             let (ty, copy, pace) = (ty.clone(), std::mem::take(copy), Arc::clone(&self.pace));
-            let is_whole = self.purpose == Purpose::Whole;
+            let (purpose, room) = (std::mem::replace(purpose, Purpose::AsGiven), self.room);
             self.stage = WorkStage::Working(Box::pin(async move {
                 check::check(&ty, &copy, false, &pace).await?;
-                if is_whole { form::form(&ty, copy, &pace).await } else { Ok(copy) }
+                Ok(match purpose {
+                    Purpose::Whole => (form::form(&ty, copy, &pace).await?, ValueForm::Whole),
+                    Purpose::AsGiven => (copy, ValueForm::AsGiven),
+                    Purpose::Elements(put) => {
+                        let taken = elements::take_apart(&ty, copy, (put, room), &pace);
+                        let (bytes, count) = taken.await?;
+                        (bytes, ValueForm::Elements(count))
+                    }
+                })
             }));
         }
         let mut context = Context::from_waker(Waker::noop());
@@ -151,9 +194,9 @@ impl LargeWork {
             self.pace.begin_piece();
             let polled = work.as_mut().poll(&mut context);
             time.look();
-            if let Poll::Ready(bytes) = polled {
+            if let Poll::Ready(done) = polled {
                 self.stage = WorkStage::Done;
-                return Some(LargeValue { purpose: self.purpose, bytes });
+                return Some(LargeValue { done });
             }
         }
         None

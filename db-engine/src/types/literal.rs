@@ -3,9 +3,10 @@
 use super::{
     CqlType, TypeError, canonical, collection, decimal, duration,
     fields::{check_count, encode_named, not_of_component, unfit},
+    hex,
     time::{self, put_vint},
 };
-use std::net::IpAddr;
+use std::{borrow::Cow, net::IpAddr};
 
 /// Most bytes of the value of a literal.
 pub const BYTES_MAX: usize = 4 << 20;
@@ -116,7 +117,10 @@ pub fn encode(ty: &CqlType, literal: &Literal, column: &str) -> Result<Option<Ve
         }
         _ => encode_scalar(ty, literal, column)?,
     };
-    Ok(Some(canonical::canonical(ty, &bytes)?.into_owned()))
+    Ok(Some(match canonical::canonical(ty, &bytes)? {
+        Cow::Borrowed(_) => bytes,
+        Cow::Owned(stored) => stored,
+    }))
 }
 
 /// `part` is what the item is to the collection: "value" or "key".
@@ -129,12 +133,16 @@ fn encode_item(
     if matches!(item, Literal::Null) {
         return refuse("null is not supported inside collections".into());
     }
-    if !suits(ty, item) {
-        return refuse(format!(
-            "Invalid {kind} literal for {column}: {part} {item} is not of type {ty}"
-        ));
-    }
-    Ok(encode(ty, item, column)?.unwrap_or_default())
+    let unfit =
+        || format!("Invalid {kind} literal for {column}: {part} {item} is not of type {ty}");
+    // Of numbers there may be thousands: whether one suits is seen when it is encoded.
+    let number = match item {
+        Literal::Integer(text) => encode_integer(ty, text),
+        Literal::Float(text) => encode_float(ty, text),
+        _ if suits(ty, item) => return Ok(encode(ty, item, column)?.unwrap_or_default()),
+        _ => return refuse(unfit()),
+    };
+    number.ok().flatten().ok_or_else(|| TypeError(unfit()))
 }
 
 /// Whether a literal of this kind, and all in it, may be of the type at all.
@@ -388,13 +396,7 @@ fn uuid_bytes(ty: &CqlType, text: &str) -> Result<Vec<u8>, TypeError> {
 }
 
 fn hex(digits: &str) -> Result<Vec<u8>, TypeError> {
-    let nibble = |b: u8| char::from(b).to_digit(16).and_then(|n| u8::try_from(n).ok());
-    let pair = |pair: &[u8]| match pair {
-        [high, low] => Some(nibble(*high)? << 4 | nibble(*low)?),
-        _ => None,
-    };
-    let bytes: Option<Vec<u8>> = digits.as_bytes().chunks(2).map(pair).collect();
-    bytes.ok_or_else(|| {
+    hex::bytes_of(digits).ok_or_else(|| {
         TypeError(format!("An hex string representing bytes must have an even length: {digits}"))
     })
 }

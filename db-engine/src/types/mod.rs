@@ -11,6 +11,7 @@ pub mod comparable;
 mod decimal;
 pub mod duration;
 pub mod fields;
+mod hex;
 pub mod large;
 pub mod literal;
 pub mod name;

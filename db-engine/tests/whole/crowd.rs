@@ -30,15 +30,19 @@ impl Crowd {
 
     /// As [`Crowd::new`], where a look at the clock takes so many microseconds.
     pub fn looking(shards: u16, count: usize, look_us: u64) -> Self {
+        Self::of(&StoreConfig { shards, ..StoreConfig::default() }, count, look_us)
+    }
+
+    /// As [`Crowd::looking`], with stores like this.
+    pub fn of(config: &StoreConfig, count: usize, look_us: u64) -> Self {
         let clock = Arc::new(ManualClock::ticking(START_US, look_us));
-        let config = StoreConfig { shards, ..StoreConfig::default() };
         let limits = Limits {
             frame_bytes_max: 16 << 20,
             connections_max: 1_000,
             in_flight_max: 4_096,
             output_bytes_max: 4 << 20,
         };
-        let mut engine = Engine::open_with(&SimDisk::new(3), &clock, &config, 1, limits).unwrap();
+        let mut engine = Engine::open_with(&SimDisk::new(3), &clock, config, 1, limits).unwrap();
         let connect = |_| Client::connect(&mut engine, 0, ());
         let clients = (0..count).map(connect).collect();
         let mut crowd = Self { engine, random: Random(1), clients };

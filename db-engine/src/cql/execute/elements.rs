@@ -9,7 +9,7 @@ use crate::{
             timeuuid::ListPlaces,
             value::{Found, check_length},
         },
-        prepare::input::{BoundValue, ElementsWrite},
+        prepare::input::{BoundValue, ElementsWrite, Operand},
     },
     mutation::RowBuilder,
     types::{
@@ -83,7 +83,14 @@ pub(super) fn put(
     row: &mut RowBuilder<'_>,
     bound: &Inputs<'_>,
 ) -> Result<usize, CqlError> {
-    let Some((column, _)) = changes.first() else { return Ok(0) };
+    let Some((column, change)) = changes.first() else { return Ok(0) };
+    if let Some((encoded, count)) = taken_apart(change, bound.values)? {
+        if let ElementsWrite::Replace(_) = change {
+            row.delete_elements(*column, bound.timestamp_us.saturating_sub(1));
+        }
+        row.elements(*column, encoded, count);
+        return Ok(encoded.len());
+    }
     let mut gathered = Gathered::new(*column, bound);
     for (_, change) in changes {
         gathered.add(change)?;
@@ -101,6 +108,21 @@ pub(super) fn put(
         }
     }
     Ok(gathered.len())
+}
+
+/// The elements of a large value that is all of what is written to a column, and how many they are.
+fn taken_apart<'a>(
+    change: &ElementsWrite,
+    values: &[Value<'a>],
+) -> Result<Option<(&'a [u8], u32)>, CqlError> {
+    let (ElementsWrite::Replace(slot) | ElementsWrite::Add(slot)) = change else {
+        return Ok(None);
+    };
+    let Operand::Bound(marker) = slot.operand else { return Ok(None) };
+    match values.get(usize::from(marker)) {
+        Some(Value::Large(large)) => Ok(large.elements()?),
+        _ => Ok(None),
+    }
 }
 
 impl<'a> Gathered<'a> {

@@ -14,6 +14,7 @@ mod functions;
 mod keys;
 mod known_lists;
 mod known_rows;
+mod large_work;
 mod list_place;
 mod listing;
 mod many_rows;

@@ -43,6 +43,16 @@ impl ListPlaces {
         timeuuid(GREGORIAN_OFFSET + MIDDLE + distance, node(random))
     }
 
+    /// So many places behind all others.
+    pub(super) fn run_behind(&self, now_us: i64, random: u64, count: i32) -> ListRun {
+        if count <= 0 {
+            return ListRun { distance: 0, node: [0; 8] };
+        }
+        let distance = self.next(now_us);
+        self.last.set(distance + i64::from(count) - 1);
+        ListRun { distance, node: node(random) }
+    }
+
     /// A place before all others.
     pub(super) fn before(&self, now_us: i64, random: u64) -> Vec<u8> {
         let distance = self.next(now_us);
@@ -54,5 +64,22 @@ impl ListPlaces {
         let next = now.max(self.last.get() + 1);
         self.last.set(next);
         next
+    }
+}
+
+/// Places that follow each other.
+#[derive(Debug)]
+pub(super) struct ListRun {
+    /// How far from the middle the next one is.
+    distance: i64,
+    node: [u8; 8],
+}
+
+impl ListRun {
+    /// The next of them.
+    pub(super) fn next(&mut self) -> Vec<u8> {
+        let place = timeuuid(GREGORIAN_OFFSET + MIDDLE + self.distance, self.node);
+        self.distance += 1;
+        place
     }
 }

@@ -213,7 +213,7 @@ pub(super) fn check_length(bytes: usize) -> Result<(), CqlError> {
 }
 
 #[cold]
-fn too_large() -> CqlError {
+pub(super) fn too_large() -> CqlError {
     CqlError::invalid(format!(
         "Mutation is larger than the maximum size of {WRITE_BYTES_MAX} bytes"
     ))

@@ -60,7 +60,7 @@ pub enum Operator {
     Ge,
     /// `IN`, with a marker or a list in parentheses.
     In,
-    /// `!=`, in the `IF` of a write alone.
+    /// `!=`; of a `WHERE` it is refused.
     Ne,
     /// `CONTAINS`: an element of a list or set, a value of a map.
     Contains,

@@ -6,7 +6,7 @@ use crate::cql::parse::{
 };
 
 /// Words that compare in a `WHERE` alone.
-const NO_OPERATORS: [&str; 4] = ["like", "not", "is", "between"];
+const NO_OPERATORS: [&str; 2] = ["like", "is"];
 
 impl Parser<'_> {
     /// `IF NOT EXISTS`, which an INSERT alone may say.
@@ -43,7 +43,7 @@ impl Parser<'_> {
         if NO_OPERATORS.iter().any(|word| self.is_word(0, word)) {
             return Err(self.unexpected());
         }
-        let operator = if self.symbol("!=") { Operator::Ne } else { self.operator()? };
+        let operator = self.operator()?;
         let contains = matches!(operator, Operator::Contains | Operator::ContainsKey);
         if contains && part != IfPart::Whole {
             return Err(self.unexpected());

@@ -105,7 +105,7 @@ impl<'a> Parser<'a> {
     /// A name: quoted as it is, unquoted in lower case.
     pub(super) fn name(&mut self) -> Parsed<String> {
         let name = match self.peek() {
-            LexemeKind::Quoted(name) if !name.is_empty() => name.clone(),
+            LexemeKind::Quoted(name) if !name.is_empty() => name.to_string(),
             LexemeKind::Word(word) => {
                 let name = word.to_ascii_lowercase();
                 if is_reserved(&name) {

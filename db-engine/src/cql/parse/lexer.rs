@@ -1,6 +1,7 @@
 //! Text → tokens with their places.
 
 use crate::{cql::error::CqlError, types::duration::is_duration};
+use std::borrow::Cow;
 
 /// Longest statement, in bytes. A batch in one text is the longest that makes sense.
 pub const STATEMENT_BYTES_MAX: usize = 1 << 20;
@@ -15,9 +16,9 @@ pub enum LexemeKind<'a> {
     /// A keyword or a name without quotes, as written.
     Word(&'a str),
     /// A name in double quotes.
-    Quoted(String),
+    Quoted(Cow<'a, str>),
     /// A string constant.
-    Text(String),
+    Text(Cow<'a, str>),
     /// Digits, with a minus perhaps.
     Integer(&'a str),
     /// A number with a point or exponent.
@@ -125,13 +126,13 @@ fn token<'a>(text: &str, at: usize, rest: &'a str) -> Result<(LexemeKind<'a>, us
     }
     if let Some(after) = rest.strip_prefix("$$") {
         let end = after.find("$$").ok_or_else(|| unterminated(text, at, "$$"))?;
-        return Ok((LexemeKind::Text(after.get(..end).unwrap_or_default().to_string()), end + 4));
+        return Ok((LexemeKind::Text(after.get(..end).unwrap_or_default().into()), end + 4));
     }
     if let Some(length) = uuid(rest) {
         return Ok((LexemeKind::Uuid(head(length)), length));
     }
     if let Some(after) = rest.strip_prefix("0x").or_else(|| rest.strip_prefix("0X")) {
-        let length = run(after, |c| c.is_ascii_hexdigit());
+        let length = run(after, |byte| byte.is_ascii_hexdigit());
         return Ok((LexemeKind::Hex(after.get(..length).unwrap_or_default()), length + 2));
     }
     if first.is_ascii_digit() || (first == '-' && rest.get(1..).is_some_and(starts_with_digit)) {
@@ -141,7 +142,7 @@ fn token<'a>(text: &str, at: usize, rest: &'a str) -> Result<(LexemeKind<'a>, us
         return Ok((LexemeKind::Duration(head(length)), length));
     }
     if first.is_ascii_alphabetic() {
-        let length = run(rest, is_name);
+        let length = run(rest, is_of_name);
         return Ok((LexemeKind::Word(head(length)), length));
     }
     if first == '?' {
@@ -150,10 +151,11 @@ fn token<'a>(text: &str, at: usize, rest: &'a str) -> Result<(LexemeKind<'a>, us
     if let Some(after) =
         rest.strip_prefix(':').filter(|r| r.starts_with(|c: char| c.is_ascii_alphabetic()))
     {
-        let length = run(after, is_name);
+        let length = run(after, is_of_name);
         return Ok((LexemeKind::NamedMarker(after.get(..length).unwrap_or_default()), length + 1));
     }
-    match SYMBOLS.iter().find(|symbol| rest.starts_with(**symbol)) {
+    let begins = |symbol: &&&str| symbol.starts_with(first) && rest.starts_with(**symbol);
+    match SYMBOLS.iter().find(begins) {
         Some(symbol) => Ok((LexemeKind::Symbol(symbol), symbol.len())),
         None => Err(CqlError::syntax(format!(
             "{} no viable alternative at character '{first}'",
@@ -163,15 +165,20 @@ fn token<'a>(text: &str, at: usize, rest: &'a str) -> Result<(LexemeKind<'a>, us
 }
 
 fn is_name(c: char) -> bool {
-    c.is_ascii_alphanumeric() || c == '_'
+    u8::try_from(c).is_ok_and(is_of_name)
+}
+
+fn is_of_name(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_'
 }
 
 fn starts_with_digit(text: &str) -> bool {
     text.starts_with(|c: char| c.is_ascii_digit())
 }
 
-fn run(text: &str, is: impl Fn(char) -> bool) -> usize {
-    text.find(|c| !is(c)).unwrap_or(text.len())
+/// Length of what the text begins with that is of these bytes, which are ASCII.
+fn run(text: &str, is: impl Fn(u8) -> bool) -> usize {
+    text.bytes().position(|byte| !is(byte)).unwrap_or(text.len())
 }
 
 fn unterminated(text: &str, at: usize, quote: &str) -> CqlError {
@@ -182,17 +189,23 @@ fn unterminated(text: &str, at: usize, quote: &str) -> CqlError {
 }
 
 /// A quoted text, in which the quote itself is doubled, and its length with quotes.
-fn quoted(text: &str, at: usize, rest: &str, quote: char) -> Result<(String, usize), CqlError> {
-    let (mut value, mut from) = (String::new(), 1);
+fn quoted<'a>(
+    text: &str,
+    at: usize,
+    rest: &'a str,
+    quote: char,
+) -> Result<(Cow<'a, str>, usize), CqlError> {
+    let (mut value, mut from) = (Cow::Borrowed(""), 1);
     loop {
         let inner = rest.get(from..).unwrap_or_default();
         let end = inner.find(quote).ok_or_else(|| unterminated(text, at, &quote.to_string()))?;
-        value.push_str(inner.get(..end).unwrap_or_default());
+        // As long as nothing is doubled, nothing is copied.
+        value += inner.get(..end).unwrap_or_default();
         from += end + 1;
         if !rest.get(from..).is_some_and(|after| after.starts_with(quote)) {
             return Ok((value, from));
         }
-        value.push(quote);
+        value.to_mut().push(quote);
         from += 1;
     }
 }
@@ -212,7 +225,7 @@ fn number(rest: &str) -> (LexemeKind<'_>, usize) {
     let head = |length: usize| rest.get(..length).unwrap_or_default();
     let tail = |length: usize| rest.get(length..).unwrap_or_default();
     let sign = usize::from(rest.starts_with('-'));
-    let digits = |from: usize| run(tail(from), |c| c.is_ascii_digit());
+    let digits = |from: usize| run(tail(from), |byte| byte.is_ascii_digit());
     let mut length = sign + digits(sign);
     let mut float = false;
     if tail(length).starts_with('.') && tail(length + 1).starts_with(|c: char| c.is_ascii_digit()) {
@@ -232,7 +245,8 @@ fn number(rest: &str) -> (LexemeKind<'_>, usize) {
         return (LexemeKind::Float(head(length)), length);
     }
     // A unit right behind the digits makes it a duration: 1h30m.
-    let whole = length + run(tail(length), |c| c.is_ascii_alphanumeric() || c == 'µ');
+    let is_of_duration = |c: char| c.is_ascii_alphanumeric() || c == 'µ';
+    let whole = tail(length).find(|c| !is_of_duration(c)).map_or(rest.len(), |end| length + end);
     if whole > length && is_duration(head(whole)) {
         return (LexemeKind::Duration(head(whole)), whole);
     }
@@ -245,8 +259,9 @@ fn iso_duration(rest: &str) -> Option<usize> {
     if !rest.get(sign..)?.starts_with('P') {
         return None;
     }
-    let whole = sign + run(rest.get(sign..)?, |c| is_name(c) || c == '-' || c == ':');
-    let word = sign + run(rest.get(sign..)?, is_name);
+    let is_of_time = |byte| is_of_name(byte) || byte == b'-' || byte == b':';
+    let whole = sign + run(rest.get(sign..)?, is_of_time);
+    let word = sign + run(rest.get(sign..)?, is_of_name);
     [whole, word].into_iter().find(|length| rest.get(..*length).is_some_and(is_duration))
 }
 

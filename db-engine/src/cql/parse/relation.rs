@@ -1,12 +1,15 @@
 //! Tokens → the conditions of a `WHERE`.
 
-use crate::cql::{
-    error::CqlError,
-    parse::{
-        ast::{Operator, Relation, Target, Term},
-        cursor::{Parsed, Parser},
-        lexer::LexemeKind,
+use crate::{
+    cql::{
+        error::CqlError,
+        parse::{
+            ast::{Operator, Relation, Target, Term},
+            cursor::{Parsed, Parser},
+            lexer::LexemeKind,
+        },
     },
+    types::literal::Literal,
 };
 
 impl Parser<'_> {
@@ -19,10 +22,11 @@ impl Parser<'_> {
     }
 
     fn relation(&mut self) -> Parsed<Relation> {
+        let is_of_several = *self.peek() == LexemeKind::Symbol("(");
         let target = if self.is_word(0, "token") && *self.peek_at(1) == LexemeKind::Symbol("(") {
             self.skip();
             Target::Token(self.parenthesized(Self::name)?)
-        } else if *self.peek() == LexemeKind::Symbol("(") {
+        } else if is_of_several {
             Target::Columns(self.parenthesized(Self::name)?)
         } else {
             let name = self.name()?;
@@ -31,6 +35,9 @@ impl Parser<'_> {
                 None => Target::Column(name),
             }
         };
+        if is_of_several && (self.is_word(0, "like") || self.is_word(0, "is")) {
+            return Err(self.unexpected());
+        }
         let operator = self.operator()?;
         let compares =
             !matches!(operator, Operator::In | Operator::Contains | Operator::ContainsKey);
@@ -38,16 +45,14 @@ impl Parser<'_> {
             return Err(self.unexpected());
         }
         let value = if operator == Operator::In { self.items()? } else { self.term()? };
+        if matches!(target, Target::Columns(_)) && !suits_several(operator, &value) {
+            return Err(self.unexpected());
+        }
         Ok(Relation { target, operator, value })
     }
 
     pub(super) fn operator(&mut self) -> Parsed<Operator> {
-        for (word, what) in [
-            ("like", "LIKE is"),
-            ("not", "NOT IN is"),
-            ("is", "IS NOT NULL is"),
-            ("between", "BETWEEN is"),
-        ] {
+        for (word, what) in [("like", "LIKE is"), ("is", "IS NOT NULL is")] {
             if self.is_word(0, word) {
                 return Err(CqlError::unsupported(what));
             }
@@ -67,7 +72,7 @@ impl Parser<'_> {
             LexemeKind::Symbol("<=") => Operator::Le,
             LexemeKind::Symbol(">") => Operator::Gt,
             LexemeKind::Symbol(">=") => Operator::Ge,
-            LexemeKind::Symbol("!=") => return Err(CqlError::unsupported("!= in a condition is")),
+            LexemeKind::Symbol("!=") => Operator::Ne,
             _ => return Err(self.unexpected()),
         };
         self.skip();
@@ -96,5 +101,19 @@ impl Parser<'_> {
         let items = self.list(Self::term)?;
         self.expect(")")?;
         Ok(Term::Tuple(items))
+    }
+}
+
+/// Whether several columns can be compared with this: with a tuple or a marker for one; by `IN`
+/// with a marker for all, or with either of those, but not both.
+fn suits_several(operator: Operator, value: &Term) -> bool {
+    let is_tuple = |term: &Term| matches!(term, Term::Tuple(_) | Term::Literal(Literal::Tuple(_)));
+    let is_marker = |term: &Term| matches!(term, Term::Marker { .. });
+    match (operator, value) {
+        (Operator::Contains | Operator::ContainsKey, _) => false,
+        (Operator::In, Term::Tuple(items)) => {
+            items.iter().all(is_tuple) || items.iter().all(is_marker)
+        }
+        _ => is_tuple(value) || is_marker(value),
     }
 }

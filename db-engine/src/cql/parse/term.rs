@@ -59,7 +59,7 @@ impl Parser<'_> {
 
     fn value_at(&mut self, depth: usize) -> Parsed<Term> {
         let literal = match self.peek().clone() {
-            LexemeKind::Text(text) => Literal::Text(text),
+            LexemeKind::Text(text) => Literal::Text(text.into_owned()),
             LexemeKind::Integer(digits) => Literal::Integer(digits.into()),
             // As in Cassandra, which reads each as a double first, whatever it is to be.
             LexemeKind::Float(digits) if digits.parse().is_ok_and(f64::is_infinite) => {

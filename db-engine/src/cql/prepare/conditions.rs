@@ -113,6 +113,9 @@ impl<'a> Sorter<'a> {
     }
 
     pub(super) fn add(&mut self, relation: &Relation, binder: &mut Binder) -> Result<(), CqlError> {
+        if relation.operator == Operator::Ne {
+            return invalid(format!("Unsupported \"!=\" relation: {relation}"));
+        }
         match &relation.target {
             Target::Column(name) => {
                 let column = column(self.table, name)?;
@@ -368,7 +371,7 @@ pub(super) fn set(of: &mut OfColumn, operator: Operator, choice: Choice) -> Resu
         (Operator::Lt | Operator::Le, Choice::One(slot)) => {
             of.upper = Some((slot, operator == Operator::Le));
         }
-        // The parser takes it in the IF of a write alone.
+        // It was refused before.
         (Operator::Ne, _) => return Err(CqlError::unsupported("!= in a condition is")),
         (_, choice) => of.equal = Some(choice),
     }

@@ -9,7 +9,7 @@ mod elements;
 mod guard;
 pub(in crate::cql) mod input;
 mod named_rows;
-mod purpose;
+pub(in crate::cql) mod purpose;
 mod requirement;
 mod restrictions;
 pub(in crate::cql) mod plan;

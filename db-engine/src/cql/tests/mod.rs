@@ -2,6 +2,7 @@
 
 mod answering;
 mod elements;
+mod large_elements;
 mod many_rows;
 mod pages;
 mod rules;

@@ -30,6 +30,7 @@ enum OwnValue {
 }
 
 /// A statement of a request and its values, kept for later.
+#[derive(Debug)]
 pub(in crate::shard) struct OwnStatement {
     statement: Arc<PreparedStatement>,
     bytes: Vec<u8>,
@@ -78,7 +79,7 @@ impl OwnStatement {
         self.statement.prepared.check_count(self.values.len())
     }
 
-    pub(super) fn own_bytes(&self) -> usize {
+    pub(in crate::shard) fn own_bytes(&self) -> usize {
         let large = |value: &OwnValue| match value {
             OwnValue::Large(large) => large.bytes(),
             _ => 0,

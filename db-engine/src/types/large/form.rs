@@ -6,7 +6,10 @@
 use super::{
     super::{
         CqlType, TypeError,
-        canonical::{COUNT_BYTES, broken, next_item, prefix, put_in_order, put_next, set_count},
+        canonical::{
+            COUNT_BYTES, RepeatedKeys, broken, next_item, prefix, put_in_order, put_next,
+            set_count, value_of,
+        },
         collection::{Elements, put_count},
         comparable,
     },
@@ -37,8 +40,12 @@ pub(super) fn form<'a>(ty: &'a CqlType, bytes: Vec<u8>, pace: &'a Pace) -> Formi
     Box::pin(async move {
         match ty {
             _ if !ty.needs_sorting() => Ok(bytes),
-            CqlType::Set(item) => in_order(item, None, bytes, pace).await,
-            CqlType::Map(key, value) => in_order(key, Some(value), bytes, pace).await,
+            CqlType::Set(item) => {
+                in_order((item, RepeatedKeys::LastGiven), None, bytes, pace).await
+            }
+            CqlType::Map(key, value) => {
+                in_order((key, RepeatedKeys::LastGiven), Some(value), bytes, pace).await
+            }
             CqlType::List(item) => {
                 let count = Elements(&bytes).count().map_err(broken)?;
                 in_place((0..count).map(|_| &**item), COUNT_BYTES, bytes, pace).await
@@ -123,8 +130,8 @@ async fn put_back(bytes: &mut [u8], at: usize, formed: &[u8], pace: &Pace) -> us
 }
 
 /// Forms a set, or a map if its values have a type.
-async fn in_order<'a>(
-    key: &'a CqlType,
+pub(super) async fn in_order<'a>(
+    (key, which): (&'a CqlType, RepeatedKeys),
     value: Option<&'a CqlType>,
     mut bytes: Vec<u8>,
     pace: &'a Pace,
@@ -159,7 +166,7 @@ async fn in_order<'a>(
             std::mem::swap(&mut ordered, &mut formed);
             kept += 1;
         } else {
-            kept += put_in_order(key, value.is_some(), (run, number), &mut ordered)?;
+            kept += put_in_order((key, which), value.is_some(), (run, number), &mut ordered)?;
         }
         pace.worked(read - start).await;
         let end = put_back(&mut bytes, written, &ordered, pace).await;
@@ -167,7 +174,7 @@ async fn in_order<'a>(
         written = end;
     }
     bytes.truncate(written);
-    let merge = RunMerge { key, are_pairs: value.is_some(), bytes: &bytes };
+    let merge = RunMerge { key, which, are_pairs: value.is_some(), bytes: &bytes };
     if merge.are_in_order(&runs, pace).await? {
         set_count(&mut bytes, 0, kept);
         return Ok(bytes);
@@ -212,6 +219,7 @@ impl Eq for RunHead {}
 /// Runs of items, each in order.
 struct RunMerge<'a> {
     key: &'a CqlType,
+    which: RepeatedKeys,
     are_pairs: bool,
     bytes: &'a [u8],
 }
@@ -272,12 +280,20 @@ impl RunMerge<'_> {
         }
         let mut out = Vec::with_capacity(self.bytes.len());
         out.extend_from_slice(&[0; COUNT_BYTES]);
-        let (mut last, mut kept) = (Vec::new(), 0);
+        let (mut last, mut last_at, mut kept) = (Vec::new(), 0, 0);
         while let Some(mut head) = heads.peek_mut() {
+            let item = self.bytes.get(head.item.clone()).unwrap_or_default();
             if kept == 0 || head.order != last {
-                out.extend_from_slice(self.bytes.get(head.item.clone()).unwrap_or_default());
+                last_at = out.len();
+                out.extend_from_slice(item);
                 kept += 1;
                 std::mem::swap(&mut last, &mut head.order);
+            } else if self.which == RepeatedKeys::Greatest
+                && self.are_pairs
+                && value_of(item) > value_of(out.get(last_at..).unwrap_or_default())
+            {
+                out.truncate(last_at);
+                out.extend_from_slice(item);
             }
             let (bytes, next) = (head.item.len(), head.item.end);
             if next < head.end {

@@ -17,7 +17,7 @@ use proptest::prelude::*;
 /// them that takes.
 fn bit_by_bit(ty: &CqlType, purpose: Purpose, given: &[u8]) -> (LargeValue, usize) {
     let clock = ManualClock::at(0);
-    let mut work = LargeWork::new(ty, purpose, given.len());
+    let mut work = LargeWork::new(ty, purpose, given);
     for turn in 1.. {
         if let Some(done) = work.go_on(given, &mut TimeSlice::new(&clock, 0)) {
             return (done, turn);
@@ -50,7 +50,7 @@ proptest! {
             let (whole, _) = bit_by_bit(&ty, Purpose::Whole, &given);
             let stored = whole.stored().map(Option::unwrap);
             prop_assert_eq!(stored, at_once.as_deref().map_err(Clone::clone), "{}", &ty);
-            let (elements, _) = bit_by_bit(&ty, Purpose::Elements, &given);
+            let (elements, _) = bit_by_bit(&ty, Purpose::AsGiven, &given);
             prop_assert_eq!(elements.checked(), checked.map(|()| &*given), "{}", &ty);
             prop_assert_eq!(elements.stored().unwrap_or(None), None);
         }
@@ -85,7 +85,7 @@ fn each_step_is_cut() {
             (0..u32::try_from(COUNT).unwrap()).map(|at| number(at).to_be_bytes()).collect();
         bit_by_bit(&ty, purpose, &list(&items)).1
     };
-    let checked = of(Purpose::Elements, |number| number);
+    let checked = of(Purpose::AsGiven, |number| number);
     let in_order = of(Purpose::Whole, |number| number);
     let in_disorder = of(Purpose::Whole, |number| number.wrapping_mul(0x9E37_79B1) >> 1);
     // Each item is a unit to check, a unit to see that runs are in order, and two to merge them.
@@ -115,9 +115,9 @@ fn a_value_inside_of_another_one_is_cut() {
 fn what_it_takes_is_known_before() {
     let int = || Box::new(CqlType::Int);
     let set = || CqlType::Set(int());
-    let memory = |ty: CqlType, purpose| LargeWork::new(&ty, purpose, 1_000).bytes();
+    let memory = |ty: CqlType, purpose| LargeWork::new(&ty, purpose, &[0; 1_000]).bytes();
     assert_eq!(memory(CqlType::List(int()), Purpose::Whole), 1_000);
-    assert_eq!(memory(set(), Purpose::Elements), 1_000);
+    assert_eq!(memory(set(), Purpose::AsGiven), 1_000);
     assert_eq!(memory(set(), Purpose::Whole), 2_000);
     assert_eq!(memory(CqlType::List(Box::new(set())), Purpose::Whole), 3_000);
     assert_eq!(memory(CqlType::Set(Box::new(set())), Purpose::Whole), 4_000);
