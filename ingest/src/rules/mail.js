@@ -1,5 +1,7 @@
 /** Tells a receiver by mail, through a server of SMTP. */
 
+import { cut } from '@sandglass/common/text'
+
 /** How long the server may be silent, in milliseconds. */
 const SILENCE_MS_MAX = 10_000
 
@@ -35,7 +37,7 @@ function mailOf({ to = [] }, { id, change, body }, from) {
     ...(resolved === null ? [] : [`Until: ${new Date(resolved).toISOString()}`]),
     ...(change === 'test' ? [] : [`Alert: ${alert}`]),
   ]
-  const subject = `[${change}] ${rule.name}: ${text}`.slice(0, SUBJECT_LENGTH_MAX)
+  const subject = cut(`[${change}] ${rule.name}: ${text}`, SUBJECT_LENGTH_MAX)
   return {
     from,
     to,

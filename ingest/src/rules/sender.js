@@ -6,6 +6,7 @@
 
 import { ROLLUP_SHARDS } from '@sandglass/common/rollup'
 import { firedMsOf } from '@sandglass/common/rules/alert'
+import { cut } from '@sandglass/common/text'
 
 /** How often the queue is looked at, in milliseconds, and read although nothing says so. */
 const TURN_MS = 500
@@ -258,7 +259,7 @@ export class Sender {
       // Of those that wait, any may be the one by which it is found to be back.
       one.dueMs = nowMs + pauseMs
     }
-    const reason = error.message.slice(0, ERROR_LENGTH_MAX)
+    const reason = cut(error.message, ERROR_LENGTH_MAX)
     this.#logger.warn({ receiver: receiverId, attempts, reason }, 'a receiver was not told yet')
     await this.#store.noteReceiver(receiverId, nowMs, reason)
     if (nowMs - createdMs < TRIED_MS_MAX) return
