@@ -102,7 +102,10 @@ test('a device that is there hears it, and one that comes later', async () => {
   await want({ interval: 30 })
   await until('it is heard', () => heard.length === 1)
   expect(heard).toEqual([{ state: { interval: 30 }, retain: false, qos: 1 }])
-  expect(await retained()).toEqual([{ state: { interval: 30 }, retain: true, qos: 1 }])
+  // When ingest starts it tells all once more, so that a device may hear the same again.
+  const [first, ...again] = await retained()
+  expect(first).toEqual({ state: { interval: 30 }, retain: true, qos: 1 })
+  for (const { state } of again) expect(state).toEqual({ interval: 30 })
   await client.endAsync()
 })
 

@@ -108,8 +108,10 @@ export class DesiredStates {
     this.#isStopped = true
   }
 
-  /** Nothing takes it away [MQTT-3.3.1-10]. */
-  /** @param {string} sensor  @param {string | null} state */
+  /**
+   * @param {string} sensor
+   * @param {string | null} state  Null takes it away [MQTT-3.3.1-10].
+   */
   async #say(sensor, state) {
     await this.#tell(desiredTopic(sensor), Buffer.from(state ?? ''))
     this.counts.published++

@@ -7,6 +7,9 @@
 /** Most bytes of a turn, as a part of the share. */
 const TURN_PART = 1 / 4
 
+/** Messages that were given are kept until there are so many. */
+const GIVEN_CUT = 64
+
 /**
  * @typedef {object} Waiting
  * @property {0 | 1 | 2} qos
@@ -79,8 +82,10 @@ export class Fanout {
       this.#share.give(message.bytes)
       this.#giveNow(message)
     }
-    if (this.#next === this.#waiting.length) {
-      this.#waiting = []
+    const isDone = this.#next === this.#waiting.length
+    if (isDone || (this.#next >= GIVEN_CUT && 2 * this.#next >= this.#waiting.length)) {
+      // Gives back their memory, also where there is always one more.
+      this.#waiting.splice(0, this.#next)
       this.#next = 0
     }
     if (wasFull && !this.isFull) this.onRoom()

@@ -268,8 +268,12 @@ export class Router {
     return true
   }
 
-  /** Gives a message to whoever subscribed. */
-  /** @param {Heard} message  @returns {number}  Bytes of all packets, about. */
+  /**
+   * Gives a message to whoever subscribed.
+   *
+   * @param {Heard} message
+   * @returns {number}  Bytes of all packets, about.
+   */
   publish(message) {
     const targets = this.#tree.match(message.topic)
     if (targets.length === 0) return 0
