@@ -12,7 +12,7 @@ use crate::{
 pub(super) const READ_BYTES: usize = 64 << 10;
 
 /// The memory of a larger block is not kept for the next one.
-const SPARE_BYTES_MAX: usize = 256 << 10;
+const SPARE_BYTES_MAX: usize = 128 << 10;
 
 /// An sstable that is being compacted, and how far it is.
 pub(super) struct InputFile {
@@ -104,20 +104,23 @@ impl InputFile {
         self.take_block()
     }
 
-    /// Has the next block at hand, if it was read.
+    /// Has the next block with an entry at hand, if it was read. A partition key as long as a block
+    /// is alone in one.
     fn take_block(&mut self) -> io::Result<()> {
-        if !self.read_blocks.contains(&self.next_block) {
-            return Ok(());
+        while self.block.is_none() && self.read_blocks.contains(&self.next_block) {
+            let Some(location) = self.sstable.index.location(self.next_block) else { break };
+            let start = usize::try_from(location.offset - self.read_offset).unwrap_or(usize::MAX);
+            let stored = self.read.as_slice().get(start..).unwrap_or_default();
+            let stored = stored.get(..location.bytes as usize).unwrap_or_default();
+            let id = self.sstable.summary.id;
+            let block = std::mem::take(&mut self.spare).decode_next(id, location.offset, stored)?;
+            (self.next_block, self.entry) = (self.next_block + 1, 0);
+            if block.is_empty() {
+                self.spare = block;
+            } else {
+                self.block = Some(block);
+            }
         }
-        let Some(location) = self.sstable.index.location(self.next_block) else { return Ok(()) };
-        let start = usize::try_from(location.offset - self.read_offset).unwrap_or(usize::MAX);
-        let stored = self.read.as_slice().get(start..).unwrap_or_default();
-        let stored = stored.get(..location.bytes as usize).unwrap_or_default();
-        let id = self.sstable.summary.id;
-        self.block =
-            Some(std::mem::take(&mut self.spare).decode_next(id, location.offset, stored)?);
-        self.next_block += 1;
-        self.entry = 0;
         Ok(())
     }
 

@@ -42,7 +42,9 @@ pub(in crate::store) struct Reads {
     /// Blocks that are being read from disk.
     fetching: HashMap<BlockId, Ticket>,
     /// Blocks that have come and are not decoded yet.
-    arrived: VecDeque<ArrivedBlock>,
+    arrived: HashMap<BlockId, ArrivedBlock>,
+    /// Which of them came first.
+    arrivals: VecDeque<BlockId>,
 }
 
 /// A block that was read from disk, for these reads.
@@ -91,7 +93,8 @@ impl Reads {
             fresh: VecDeque::new(),
             long: VecDeque::new(),
             fetching: HashMap::new(),
-            arrived: VecDeque::new(),
+            arrived: HashMap::new(),
+            arrivals: VecDeque::new(),
         }
     }
 
@@ -307,9 +310,7 @@ impl Store {
                 reads.push(number);
                 continue;
             }
-            let is_it =
-                |arrived: &&mut ArrivedBlock| (arrived.block.0.summary.id, arrived.block.1) == id;
-            if let Some(arrived) = self.reads.arrived.iter_mut().find(is_it) {
+            if let Some(arrived) = self.reads.arrived.get_mut(&id) {
                 arrived.reads.push(number);
                 continue;
             }
@@ -329,9 +330,10 @@ impl Store {
 
     /// A block was read.
     pub(in crate::store) fn block_read(&mut self, arrived: ArrivedBlock) {
-        let (sstable, block) = &arrived.block;
-        self.reads.fetching.remove(&(sstable.summary.id, *block));
-        self.reads.arrived.push_back(arrived);
+        let id = (arrived.block.0.summary.id, arrived.block.1);
+        self.reads.fetching.remove(&id);
+        self.reads.arrivals.push_back(id);
+        self.reads.arrived.insert(id, arrived);
     }
 
     /// Decodes blocks that have come, as many as there is time for: one of large rows takes
@@ -343,7 +345,8 @@ impl Store {
         let clock = Arc::clone(&self.clock);
         let mut time = TimeSlice::new(&*clock, TURN_US);
         while !time.is_over()
-            && let Some(arrived) = self.reads.arrived.pop_front()
+            && let Some(id) = self.reads.arrivals.pop_front()
+            && let Some(arrived) = self.reads.arrived.remove(&id)
         {
             time.count(self.decode(arrived));
         }

@@ -226,6 +226,7 @@ fn files_of_any_size_are_compacted_in_little_memory() {
     settle(&machine, &mut store);
     assert_eq!((store.metrics().compactions, store.metrics().sstables), (1, 1));
     assert!(store.metrics().sstable_bytes > 2 << 20);
+    assert_eq!(machine.pages(&mut store, partition(b"boiler")).len(), 1_200);
 }
 
 /// A table with an sstable of which a third is deleted, and one of an older row if that is wanted.

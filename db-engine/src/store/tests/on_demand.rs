@@ -76,6 +76,31 @@ fn what_was_written_before_a_flush_was_asked_for_is_in_sstables_when_it_is_over(
     }
 }
 
+/// A key as long as a block is alone in the first block of its partition, before its rows.
+#[test]
+fn a_compaction_goes_on_behind_a_block_that_has_a_key_alone() {
+    for block_bytes in [1, 100, 1_000] {
+        let mut machine = Machine::new();
+        machine.config.block_bytes = block_bytes;
+        let keys = [b'a', b'b', b'c'].map(|byte| vec![byte; block_bytes]);
+        let mut store = machine.open();
+        for file in 0..2 {
+            for key in keys.iter().map(Vec::as_slice).chain([b"boiler".as_slice()]) {
+                for ck in 0..3 {
+                    machine.write(&mut store, key, 2 * ck + file, b"v", 0);
+                }
+            }
+            flush(&mut store);
+        }
+        compact(&machine, &mut store);
+        assert_eq!(files(&machine), 1, "blocks of {block_bytes} bytes");
+        for key in keys.iter().map(Vec::as_slice).chain([b"boiler".as_slice()]) {
+            let rows = machine.pages(&mut store, partition(key));
+            assert_eq!(rows.len(), 6, "blocks of {block_bytes} bytes");
+        }
+    }
+}
+
 #[test]
 fn a_table_that_is_not_asked_for_is_not_flushed() {
     let mut machine = Machine::new();
