@@ -14,7 +14,10 @@ use std::{
     sync::atomic::{AtomicBool, AtomicI32, Ordering::SeqCst},
 };
 use tempfile::tempdir;
-use wire::{client::Client, engine::Engine};
+use wire::{
+    client::{Client, execute, op},
+    engine::Engine,
+};
 
 const SCHEMA: [&str; 3] = [
     "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
@@ -118,6 +121,34 @@ fn an_engine_tells_how_it_is_and_what_it_has() {
     }
     assert!(text(directory, &["list", "k"]).contains("sst-"));
     drop(engine);
+}
+
+/// A key as long as a block is alone in one, and its row in the next.
+#[test]
+fn a_compaction_keeps_keys_of_every_length() {
+    let directory = tempdir().expect("a directory");
+    let directory = directory.path();
+    let engine = Engine::start(directory, &["--shards", "1"]);
+    let mut client = with_schema(&engine);
+    client.run("CREATE TABLE k.keys (p blob PRIMARY KEY, v int)");
+    let insert = client.prepare("INSERT INTO k.keys (p, v) VALUES (?, 1)");
+    let lengths = [1, 32_740, 32_756, 32_757, 32_768, 40_000, 65_535];
+    let keys: Vec<Vec<u8>> = (0..35_u8)
+        .map(|number| vec![number; lengths[usize::from(number) % lengths.len()]])
+        .collect();
+    for half in keys.chunks(18) {
+        for key in half {
+            client.ask(op::EXECUTE, &execute(&insert, &[key])).expect("an answer").kind();
+        }
+        text(directory, &["flush", "k.keys"]);
+    }
+    text(directory, &["compact", "k.keys"]);
+    let select = client.prepare("SELECT v FROM k.keys WHERE p = ?");
+    for key in keys {
+        let found = client.ask(op::EXECUTE, &execute(&select, &[&key])).expect("an answer");
+        assert_eq!(found.rows().0.len(), 1, "a key of {} bytes", key.len());
+    }
+    assert_eq!(engine.stop("-TERM"), Some(0));
 }
 
 #[test]
