@@ -6,6 +6,7 @@ use sandglass_db::{
     io::Random,
     mutation::TableNumber,
     schema::{SizeTiers, TableSettings, TombstoneRule},
+    sstable::BLOCK_BYTES,
     store::StoreConfig,
 };
 
@@ -64,6 +65,8 @@ impl Size {
         size.config.read_us = random.one_of(&[0, 0, 100]);
         size.config.log_encoding_us = random.one_of(&[0, 0, 500]);
         size.config.large_write_bytes = random.one_of(&[60, 200, 2_000]);
+        // With 1 each entry has a block of its own, and each partition key, too.
+        size.config.block_bytes = random.one_of(&[1, 300, BLOCK_BYTES, BLOCK_BYTES]);
         size
     }
 }
