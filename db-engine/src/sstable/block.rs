@@ -216,8 +216,8 @@ impl Block {
         self.entries.len()
     }
 
-    /// Whether it has neither rows nor deletions: only a partition key, as long as a block, whose rows
-    /// come in the next one.
+    /// Whether it has neither rows nor deletions: only a partition key, as long as a block, whose
+    /// rows come in the next one.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
