@@ -41,10 +41,14 @@ fn crowd_looking(look_us: u64) -> Crowd {
 fn set(numbers: impl Iterator<Item = u32>) -> Vec<u8> {
     let mut out = COUNT.to_be_bytes().to_vec();
     for number in numbers {
-        out.extend(4u32.to_be_bytes());
-        out.extend(number.to_be_bytes());
+        out.extend(item(number).concat());
     }
     out
+}
+
+/// A number with its length.
+fn item(number: u32) -> [[u8; 4]; 2] {
+    [4u32.to_be_bytes(), number.to_be_bytes()]
 }
 
 /// Each number once, and nearly none behind a smaller one.
@@ -194,6 +198,52 @@ fn a_large_value_that_is_wrong_at_its_end_is_refused_and_nothing_is_written() {
         assert_eq!(answer.message(), "Not enough bytes to read a set");
         assert!(crowd.run("SELECT s FROM ks.t").rows().0.is_empty());
     }
+}
+
+/// A small one is written before a large one, in one request.
+#[test]
+fn elements_of_a_list_are_behind_those_that_come_before_them() {
+    let mut crowd = crowd();
+    crowd.run("CREATE TABLE ks.lists (k int PRIMARY KEY, l list<int>, n int)");
+    let append = "UPDATE ks.lists SET l = l + ? WHERE k = 1";
+    let small = "UPDATE ks.lists SET l = l + [0] WHERE k = 1";
+    let ids = [append, small, &format!("{small} IF n = 1")].map(|text| prepare(&mut crowd, text));
+    let [append_id, small_id, conditional] = &ids;
+    let numbers: Vec<u8> = (1..COUNT).flat_map(|number| item(number).concat()).collect();
+    let large = [(COUNT - 1).to_be_bytes().to_vec(), numbers.clone()].concat();
+    let wanted = [COUNT.to_be_bytes().to_vec(), item(0).concat(), numbers].concat();
+    let of_two = |first: &[u8]| {
+        let statement = |id: &[u8], given: &[&[u8]]| {
+            let length = u16::try_from(id.len()).unwrap().to_be_bytes();
+            [&[1], &length[..], id, &values(given)].concat()
+        };
+        let both = [statement(first, &[]), statement(append_id, &[&large])].concat();
+        [&[1, 0, 2], &both[..], &[0, 1, 0]].concat()
+    };
+    for (name, opcode, body) in [
+        ("text", op::QUERY, query(&format!("BEGIN BATCH {small}; {append} APPLY BATCH"), &large)),
+        ("batch", op::BATCH, of_two(small_id)),
+        ("condition", op::BATCH, of_two(conditional)),
+    ] {
+        crowd.run("DELETE FROM ks.lists WHERE k = 1");
+        crowd.run("INSERT INTO ks.lists (k, n) VALUES (1, 1)");
+        crowd.clients[WRITER].ask(opcode, &body, ());
+        write(&mut crowd).0.kind();
+        let rows = crowd.run("SELECT l FROM ks.lists WHERE k = 1").rows().0;
+        assert!(rows == [[Some(wanted.clone())]], "{name}");
+    }
+}
+
+#[test]
+fn a_large_argument_that_is_wrong_is_refused() {
+    let mut crowd = crowd();
+    crowd.run("CREATE TABLE ks.moments (k int PRIMARY KEY, u timeuuid)");
+    crowd.run("INSERT INTO ks.moments (k, u) VALUES (1, now())");
+    let update = "UPDATE ks.moments SET u = minTimeuuid(?) WHERE k = 1 IF EXISTS";
+    let body = query(update, &vec![7; 40_000]);
+    crowd.clients[WRITER].ask(op::QUERY, &body, ());
+    assert_eq!(write(&mut crowd).0.code(), 0x2200);
+    assert!(crowd.run("SELECT u FROM ks.moments").rows().0[0][0].is_some());
 }
 
 #[test]

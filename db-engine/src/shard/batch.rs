@@ -245,9 +245,9 @@ impl UnboundBatch {
         } else if is_long {
             // Parsing it may have taken all the time that there was.
             time.look();
-            self.large = Some(Box::new(LargeValues::of_parsed(statement, values, with)));
+            self.large = Some(Box::new(LargeValues::of_parsed(statement, values, false, with)));
         } else if are_large(values) {
-            self.large = LargeValues::of(statement, values, with);
+            self.large = LargeValues::of(statement, values, false, with);
         }
         self.large.as_mut().is_none_or(|large| large.go_on(values, time))
     }

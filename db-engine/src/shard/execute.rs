@@ -288,9 +288,9 @@ impl Core {
             let with = (&*self.metrics.memory, &context, &self.scratch);
             let large = if is_long {
                 time.look();
-                Some(Box::new(LargeValues::of_parsed(statement, &ordered, with)))
+                Some(Box::new(LargeValues::of_parsed(statement, &ordered, false, with)))
             } else {
-                LargeValues::of(statement, &ordered, with)
+                LargeValues::of(statement, &ordered, false, with)
             };
             if let Some(large) = large {
                 return self.run_large(session, stream, ((parameters, values), large), time);

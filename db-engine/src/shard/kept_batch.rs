@@ -51,9 +51,9 @@ impl KeptBatch {
         if is_long {
             // Parsing it may have taken all the time that there was.
             time.look();
-            self.large = Some(Box::new(LargeValues::of_parsed(statement, values, with)));
+            self.large = Some(Box::new(LargeValues::of_parsed(statement, values, true, with)));
         } else if self.large.is_none() && are_large(values) {
-            self.large = LargeValues::of(statement, values, with);
+            self.large = LargeValues::of(statement, values, true, with);
         }
         if self.large.as_mut().is_some_and(|large| !large.go_on(values, time)) {
             return false;

@@ -36,14 +36,15 @@ pub(super) fn are_large(values: &[Value<'_>]) -> bool {
 
 impl LargeValues {
     /// Those of these values, unless there are none, or no memory to keep them meanwhile: then the
-    /// statement is bound at once.
+    /// statement is bound at once. `is_kept`: the statement is one of several that are kept.
     pub(super) fn of(
         statement: &Arc<PreparedStatement>,
         values: &[Value<'_>],
+        is_kept: bool,
         (budget, context, scratch): BeginWith<'_>,
     ) -> Option<Box<Self>> {
         // What waits for what it depends on is copied, whatever its type.
-        let is_kept = statement.prepared.keeps_values();
+        let is_kept = is_kept || statement.prepared.keeps_values();
         let mut left = Vec::new();
         for (place, (value, spec)) in values.iter().zip(&statement.prepared.bind).enumerate() {
             if let Value::Bytes(bytes) = value
@@ -51,8 +52,8 @@ impl LargeValues {
                 && (is_kept || LargeWork::is_for(&spec.ty))
             {
                 let marker = u16::try_from(place).unwrap_or(u16::MAX);
-                let wanted = (marker, &spec.ty);
-                let work = statement.prepared.large_work(wanted, bytes, context, scratch);
+                let (wanted, with) = ((marker, &spec.ty), (context, scratch));
+                let work = statement.prepared.large_work(wanted, bytes, !is_kept, with);
                 left.push((place, work));
             }
         }
@@ -68,9 +69,10 @@ impl LargeValues {
     pub(super) fn of_parsed(
         statement: &Arc<PreparedStatement>,
         values: &[Value<'_>],
+        is_kept: bool,
         with: BeginWith<'_>,
     ) -> Self {
-        let large = are_large(values).then(|| Self::of(statement, values, with)).flatten();
+        let large = are_large(values).then(|| Self::of(statement, values, is_kept, with)).flatten();
         large.map_or_else(
             || Self { statement: Arc::clone(statement), done: Vec::new(), left: Vec::new() },
             |large| *large,

@@ -64,6 +64,7 @@ fn timestamp_of(argument: &Operand, values: &[Value<'_>]) -> Result<Option<i64>,
         Operand::Constant(bytes) => bytes.as_slice(),
         Operand::Bound(index) => match values.get(usize::from(*index)) {
             Some(Value::Bytes(bytes)) => bytes,
+            Some(Value::Large(large)) => large.checked()?,
             _ => return Ok(None),
         },
         Operand::Null

@@ -22,7 +22,7 @@ const WRITES: [&str; 8] = [
 /// What becomes of a value in turns without time.
 fn worked(prepared: &Prepared, given: &[u8], scratch: &BindScratch) -> LargeValue {
     let clock = ManualClock::at(0);
-    let mut work = prepared.large_work((0, &prepared.bind[0].ty), given, &CONTEXT, scratch);
+    let mut work = prepared.large_work((0, &prepared.bind[0].ty), given, true, (&CONTEXT, scratch));
     loop {
         if let Some(done) = work.go_on(given, &mut TimeSlice::new(&clock, 0)) {
             return done;
@@ -124,4 +124,23 @@ fn elements_that_are_too_large_together_are_refused_in_the_same_words() {
     let refused = message(at_once).expect("it is too large");
     assert!(refused.contains("maximum size"), "{refused}");
     assert_eq!(message(bit_by_bit), Some(refused));
+}
+
+/// However many it says that there are.
+#[test]
+fn a_list_that_is_refused_takes_no_places_from_others() {
+    let database = database(&CqlType::List(Box::new(CqlType::Int))).unwrap();
+    let append = "UPDATE t SET c = c + ? WHERE k = 1 AND r = 1";
+    let prepared = prepared(&database.catalog, append).unwrap();
+    let Plan::Write(plan) = &prepared.plan else { panic!("no write") };
+    let given = [&i32::MAX.to_be_bytes()[..], &[0; 100]].concat();
+    let mut used = BindScratch::default();
+    assert!(worked(&prepared, &given, &used).elements().is_err());
+    let one = [&1i32.to_be_bytes()[..], &4i32.to_be_bytes(), &7i32.to_be_bytes()].concat();
+    let bound = |scratch: &mut BindScratch| {
+        let mut out = Vec::new();
+        plan.bind(&[Value::Bytes(&one)], &CONTEXT, scratch, &mut out).unwrap();
+        out
+    };
+    assert_eq!(bound(&mut used), bound(&mut BindScratch::default()));
 }
