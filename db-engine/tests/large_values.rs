@@ -234,6 +234,31 @@ fn elements_of_a_list_are_behind_those_that_come_before_them() {
     }
 }
 
+/// Each statement fits, all of them together do not: what others send is not refused for it.
+#[test]
+fn statements_of_a_kept_batch_take_no_more_memory_than_requests_have() {
+    let mut crowd = Crowd::with_memory(64 << 20, 3, LOOK_US);
+    crowd.run(
+        "CREATE KEYSPACE ks WITH replication = \
+         {'class': 'SimpleStrategy', 'replication_factor': 1}",
+    );
+    crowd.run("CREATE TABLE ks.lists (k int PRIMARY KEY, l list<int>)");
+    let numbers = vec!["1"; 9_000].join(",");
+    let long = format!("UPDATE ks.lists SET l = [{numbers}] WHERE k = 1 IF EXISTS");
+    crowd.clients[WRITER].ask(op::BATCH, &wire::client::text_batch(&vec![long; 40]), ());
+    let most = crowd.engine.metrics(0).memory.most(Share::Requests);
+    crowd.send(WRITER);
+    let refused = loop {
+        crowd.turn();
+        let taken = requests_bytes(&crowd);
+        assert!(taken <= most, "{taken} of {most} bytes");
+        if let Some(answer) = crowd.answers(WRITER).pop() {
+            break answer;
+        }
+    };
+    assert_eq!(refused.code(), 0x1001, "{}", refused.message());
+}
+
 #[test]
 fn a_large_argument_that_is_wrong_is_refused() {
     let mut crowd = crowd();

@@ -137,6 +137,11 @@ impl Connection {
         self.answers.set(self.session.out.capacity());
     }
 
+    /// What its request takes that has not arrived whole, or is not bound yet, in bytes.
+    pub fn request_bytes(&self) -> usize {
+        self.kept.capacity() + self.session.unbound.as_ref().map_or(0, |unbound| unbound.bytes())
+    }
+
     /// Gives memory back that holds no answers now.
     pub fn give_back(&mut self) {
         if self.session.out.is_empty() {

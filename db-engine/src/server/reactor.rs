@@ -284,13 +284,13 @@ impl Reactor {
         self.shed();
     }
 
-    /// Refuses requests that have not arrived whole while they hold more than their share: the
-    /// longest first, so that whoever holds little is served as ever.
+    /// Refuses requests that have not arrived whole, or are not bound yet, while they hold more than
+    /// their share: the longest first, so that whoever holds little is served as ever.
     fn shed(&mut self) {
         let metrics = self.shard.metrics_handle();
         while metrics.memory.is_over(Share::Requests) {
-            let longest = self.connections.iter_mut().max_by_key(|one| one.kept.capacity());
-            let Some(connection) = longest.filter(|one| one.kept.capacity() > 0) else { return };
+            let longest = self.connections.iter_mut().max_by_key(|one| one.request_bytes());
+            let Some(connection) = longest.filter(|one| one.request_bytes() > 0) else { return };
             let index = connection.session.place.index;
             if !connection.session.broken {
                 let message = "too many bytes of unfinished requests, try again later";

@@ -187,7 +187,7 @@ impl Shard {
                 StatementRef::Text(query) => {
                     unbound.has_text = true;
                     time.count(query.len() * TEXT_COST);
-                    match self.core.prepare_part(session, query) {
+                    match self.core.prepare_part(session, query, 0) {
                         Ok(prepared) => own = prepared,
                         Err(failure) => return Ok(Bound::Failed(failure)),
                     }
@@ -289,14 +289,15 @@ impl Core {
 }
 
 impl Core {
-    /// Prepares a statement that came as text in a batch.
+    /// Prepares a statement that came as text in a batch, which holds so many bytes already.
     pub(super) fn prepare_part(
         &mut self,
         session: &Session,
         text: &str,
+        holds: usize,
     ) -> Result<Arc<PreparedStatement>, Failure> {
         self.learn_schema();
-        let cost = self.check_cost(text)?;
+        let cost = self.check_cost(text, holds)?;
         let keyspace = session.keyspace.as_deref();
         let parsed = cql::parse(text)?;
         Ok(Arc::new(PreparedStatement::prepare(&self.catalog, keyspace, (text, cost), parsed)?))

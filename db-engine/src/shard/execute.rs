@@ -136,7 +136,7 @@ impl Shard {
         let parameters = Parameters::read(&mut reader, &mut values)?;
         let values = values.as_slice();
         self.core.learn_schema();
-        let cost = match self.core.check_cost(text) {
+        let cost = match self.core.check_cost(text, 0) {
             Ok(cost) => cost,
             Err(failure) => {
                 self.core.fail(session, stream, &failure);

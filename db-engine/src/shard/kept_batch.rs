@@ -4,7 +4,7 @@
 use super::{
     Shard,
     batch::{NOT_A_WRITE, TEXT_COST},
-    dependent::{OwnStatement, STATEMENTS_MAX, TOO_MANY_DEPENDENT, WriteTerms},
+    dependent::{OwnStatement, STATEMENTS_MAX, TOO_MANY_DEPENDENT, WriteTerms, too_many_wait},
     failure::Failure,
     large_values::{BeginWith, LargeValues, are_large},
     session::Session,
@@ -12,6 +12,7 @@ use super::{
     unbound::{PreparedPart, Unbound},
 };
 use crate::{
+    budget::Share,
     cql::{BatchWord, Plan},
     io::TimeSlice,
     protocol::{
@@ -37,6 +38,15 @@ impl KeptBatch {
     /// Bytes of memory that it takes while it waits.
     pub(super) fn bytes(&self) -> usize {
         self.bytes + self.large.as_ref().map_or(0, |large| large.bytes())
+    }
+
+    /// The same, with a statement and its values.
+    fn bytes_with(&self, statement: &PreparedStatement, values: &[Value<'_>]) -> usize {
+        let given = values.iter().map(|value| match value {
+            Value::Bytes(bytes) => size_of::<Value<'_>>() + bytes.len(),
+            _ => size_of::<Value<'_>>(),
+        });
+        self.bytes() + statement.own_bytes() + given.sum::<usize>()
     }
 
     /// Copies the next statement and its values, as far as there is time; returns whether that is
@@ -168,7 +178,7 @@ impl Shard {
                 StatementRef::Text(query) => {
                     time.count(query.len() * TEXT_COST);
                     is_long = query.len() >= LARGE_VALUE_BYTES;
-                    self.core.prepare_part(session, query)
+                    self.core.prepare_part(session, query, kept.bytes())
                 }
             };
             let checked = found.and_then(|statement| match &statement.prepared.plan {
@@ -180,7 +190,12 @@ impl Shard {
                 Ok(statement) => statement,
                 Err(failure) => return Ok(KeepingStep::Failed(failure)),
             };
-            let with = (&*self.core.metrics.memory, &context, &self.core.scratch);
+            let memory = &*self.core.metrics.memory;
+            let bytes = kept.bytes_with(&statement, values.as_slice()) as u64;
+            if kept.large.is_none() && !memory.has_room(Share::Requests, bytes) {
+                return Ok(KeepingStep::Failed(too_many_wait()));
+            }
+            let with = (memory, &context, &self.core.scratch);
             if !kept.keep((&statement, is_long), values.as_slice(), with, time) {
                 return Ok(KeepingStep::Paused(head));
             }

@@ -41,7 +41,7 @@ impl Shard {
 impl Core {
     fn prepare(&mut self, session: &mut Session, stream: i16, text: &str, id: Id) {
         self.metrics.prepares.add(1);
-        let checked = self.check_cost(text);
+        let checked = self.check_cost(text, 0);
         let checked = checked.and_then(|cost| self.check_remembering(cost).map(|()| cost));
         let cost = match checked {
             Ok(cost) => cost,
@@ -82,14 +82,15 @@ impl Core {
         }
     }
 
-    /// Whether there is memory to understand this text; gives what it takes, at most.
-    pub(super) fn check_cost(&self, text: &str) -> Result<usize, Failure> {
+    /// Whether there is memory to understand this text, besides what its request `holds` already;
+    /// gives what it takes, at most.
+    pub(super) fn check_cost(&self, text: &str, holds: usize) -> Result<usize, Failure> {
         if text.len() > STATEMENT_BYTES_MAX {
             // It is refused when it is parsed, if not for what it would take to remember.
             return Ok(2 * text.len());
         }
         let cost = cost(text);
-        if self.metrics.memory.has_room(Share::Requests, cost as u64) {
+        if self.metrics.memory.has_room(Share::Requests, (holds + cost) as u64) {
             return Ok(cost);
         }
         Err(Failure::new(code::OVERLOADED, "the statement takes more memory than there is now"))

@@ -45,16 +45,21 @@ impl Unbound {
         Self { part, inflated: Vec::new(), charge: None }
     }
 
-    /// Tells the budget what it holds from now on. When it goes on, all is given back: what becomes
-    /// of it is counted anew.
-    pub(super) fn settle(&mut self, budget: &Arc<Budget>) {
+    /// Bytes of memory that it holds while it waits.
+    pub(crate) fn bytes(&self) -> usize {
         let part = match &self.part {
             PreparedPart::Batch(batch) => batch.bytes(),
             PreparedPart::Kept(batch) => batch.bytes(),
             PreparedPart::Values(values) => values.bytes(),
             PreparedPart::Id(_) => 0,
         };
-        let bytes = part + self.inflated.capacity();
+        part + self.inflated.capacity()
+    }
+
+    /// Tells the budget what it holds from now on. When it goes on, all is given back: what becomes
+    /// of it is counted anew.
+    pub(super) fn settle(&mut self, budget: &Arc<Budget>) {
+        let bytes = self.bytes();
         self.charge.get_or_insert_with(|| Charge::new(budget, Share::Requests)).set(bytes);
     }
 }

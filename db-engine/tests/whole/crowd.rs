@@ -11,6 +11,7 @@ use crate::{
 };
 use sandglass_db::{
     io::{Clock, ManualClock, Random, sim::SimDisk},
+    metrics::ShardMetrics,
     server::Limits,
     store::StoreConfig,
 };
@@ -35,6 +36,21 @@ impl Crowd {
 
     /// As [`Crowd::looking`], with stores like this.
     pub fn of(config: &StoreConfig, count: usize, look_us: u64) -> Self {
+        Self::counting(config, count, look_us, ShardMetrics::default)
+    }
+
+    /// As [`Crowd::looking`], of one shard that has so many bytes of memory.
+    pub fn with_memory(bytes: u64, count: usize, look_us: u64) -> Self {
+        let config = StoreConfig { shards: 1, ..StoreConfig::default() };
+        Self::counting(&config, count, look_us, || ShardMetrics::with_memory(bytes))
+    }
+
+    fn counting(
+        config: &StoreConfig,
+        count: usize,
+        look_us: u64,
+        metrics: impl Fn() -> ShardMetrics,
+    ) -> Self {
         let clock = Arc::new(ManualClock::ticking(START_US, look_us));
         let limits = Limits {
             frame_bytes_max: 16 << 20,
@@ -42,7 +58,8 @@ impl Crowd {
             in_flight_max: 4_096,
             output_bytes_max: 4 << 20,
         };
-        let mut engine = Engine::open_with(&SimDisk::new(3), &clock, config, 1, limits).unwrap();
+        let disk = SimDisk::new(3);
+        let mut engine = Engine::open_counting(&disk, &clock, config, 1, limits, metrics).unwrap();
         let connect = |_| Client::connect(&mut engine, 0, ());
         let clients = (0..count).map(connect).collect();
         let mut crowd = Self { engine, random: Random(1), clients };

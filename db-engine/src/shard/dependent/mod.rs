@@ -55,6 +55,12 @@ pub(super) const STATEMENTS_MAX: usize = 1_000;
 pub(super) const TOO_MANY_DEPENDENT: &str = "A batch that depends on what is there has at most \
      1000 statements: make several of it";
 
+/// Said where there is no memory left for such writes.
+pub(super) fn too_many_wait() -> Failure {
+    let what = "too many writes wait for what they depend on, try again later";
+    Failure::new(code::OVERLOADED, what)
+}
+
 /// All such writes of the clients of a shard, and the latches of its partitions.
 pub(super) struct Dependents {
     writes: Slab<Option<Box<DependentWrite>>>,
@@ -176,8 +182,7 @@ impl Core {
         let own = statements.iter().map(OwnStatement::own_bytes);
         let bytes = OWN_BYTES + keys.sum::<usize>() + own.sum::<usize>();
         if !self.may_wait(session, bytes) {
-            let what = "too many writes wait for what they depend on, try again later";
-            return Err(Failure::new(code::OVERLOADED, what));
+            return Err(too_many_wait());
         }
         let mut request = Charge::new(&self.metrics.memory, Share::Requests);
         request.set(bytes);
