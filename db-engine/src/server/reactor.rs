@@ -284,8 +284,8 @@ impl Reactor {
         self.shed();
     }
 
-    /// Refuses requests that have not arrived whole, or are not bound yet, while they hold more than
-    /// their share: the longest first, so that whoever holds little is served as ever.
+    /// Refuses requests that have not arrived whole, or are not bound yet, while they hold more
+    /// than their share: the longest first, so that whoever holds little is served as ever.
     fn shed(&mut self) {
         let metrics = self.shard.metrics_handle();
         while metrics.memory.is_over(Share::Requests) {
