@@ -34,6 +34,10 @@ const ROUNDS = Number(process.env.DELETION_ROUNDS ?? 4)
  */
 const ROUND_MS_MAX = 120_000
 
+/** Of the deletions, and by it also how many processes ingest has. */
+const SEED = Number(process.env.DELETION_SEED ?? randomInt(2 ** 31))
+const PROCESSES = 1 + (SEED % 2)
+
 /** @type {import('../support/stack.js').Stack} */
 let stack
 
@@ -45,7 +49,10 @@ let published = 0
 beforeAll(async () => {
   const env = { NODE_OPTIONS: `--import ${CLOCK}`, CLOCK_STEP_MS: String(STEP_MS) }
   stack = await startStack({
-    ingestEnv: { ...env, REWRITE_WAIT_S: '3', SPOOL_AFTER_MS: '4000' },
+    ingestEnv: {
+      ...env,
+      ...{ INGEST_PROCESSES: `${PROCESSES}`, REWRITE_WAIT_S: '3', SPOOL_AFTER_MS: '4000' },
+    },
     apiEnv: env,
   })
   const times = Array.from({ length: (TO - FROM) / (17 * MINUTE_MS) }, (_, n) => n * 17 * MINUTE_MS)
@@ -67,9 +74,9 @@ async function store(places) {
 
 /** Moves the clocks on, until rollups of all that is stored are made. */
 async function workedOff() {
-  for (const name of /** @type {const} */ (['ingest', 'api'])) {
-    process.kill(stack.part(name).pid, 'SIGUSR2')
-  }
+  const [api, ingest] = [stack.part('api').pid, stack.part('ingest').pid]
+  const others = readFileSync(`/proc/${ingest}/task/${ingest}/children`, 'utf8').match(/\d+/g)
+  for (const pid of [api, ingest, ...(others ?? [])]) process.kill(Number(pid), 'SIGUSR2')
   aheadMs += STEP_MS
   await new Promise((resolve) => setTimeout(resolve, 3_000))
 }
@@ -197,9 +204,8 @@ test('a dry run says what would go, and deletes nothing', async () => {
 test(
   'whatever is deleted is in no answer, and what comes later is',
   async () => {
-    const seed = Number(process.env.DELETION_SEED ?? randomInt(2 ** 31))
-    console.log(`DELETION_SEED=${seed}`)
-    let state = seed
+    console.log(`DELETION_SEED=${SEED}`)
+    let state = SEED
     const random = (/** @type {number} */ below) => {
       state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0
       return Math.floor((state / 2 ** 32) * below)
