@@ -20,7 +20,7 @@ const AGE_PER_READ = 10
 const READ_MS_AWAITED = 100
 
 /** Any other is waited for so long, and then answered from with its age. */
-const WAIT_MS = 500
+const WAIT_MS = 250
 
 export const SORTS = /** @type {const} */ (['name', 'type', 'heard'])
 
