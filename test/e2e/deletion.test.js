@@ -51,7 +51,9 @@ beforeAll(async () => {
   stack = await startStack({
     ingestEnv: {
       ...env,
-      ...{ INGEST_PROCESSES: `${PROCESSES}`, REWRITE_WAIT_S: '3', SPOOL_AFTER_MS: '4000' },
+      INGEST_PROCESSES: `${PROCESSES}`,
+      REWRITE_WAIT_S: '3',
+      SPOOL_AFTER_MS: '4000',
     },
     apiEnv: env,
   })
