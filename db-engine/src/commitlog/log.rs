@@ -367,25 +367,31 @@ impl CommitLog {
     }
 
     /// There is no space for it. Returns whom to tell that their writes and intents did not happen:
-    /// what is staged and cannot be written to the current segment.
+    /// what is staged and cannot be written to the current segment. That intents are done may stay
+    /// staged: else the next start carried out again what is deleted, and the deletion forgotten.
     #[must_use]
-    pub fn segment_failed(&mut self) -> Vec<Unwritten> {
+    pub fn segment_failed(&mut self, keeps_done: bool) -> Vec<Unwritten> {
         self.next = FollowingSegment::Missing;
         self.no_space = true;
         if !self.is_waiting() {
             return Vec::new();
         }
         let mut tags = self.staging.tags().iter();
-        let mut unwritten = Vec::new();
+        let (mut unwritten, mut done) = (Vec::new(), Vec::new());
         for entry in self.staging.entries() {
-            let is_intent = match entry.kind {
-                EntryKind::Write => false,
-                EntryKind::Intent { .. } => true,
-                EntryKind::IntentDone { .. } | EntryKind::Continued => continue,
-            };
-            unwritten.extend(tags.next().map(|tag| Unwritten { tag: *tag, is_intent }));
+            let is_intent = matches!(entry.kind, EntryKind::Intent { .. });
+            match entry.kind {
+                EntryKind::Write | EntryKind::Intent { .. } => {
+                    unwritten.extend(tags.next().map(|tag| Unwritten { tag: *tag, is_intent }));
+                }
+                EntryKind::IntentDone { id } if keeps_done => done.push(id),
+                EntryKind::IntentDone { .. } | EntryKind::Continued => {}
+            }
         }
         self.staging.clear();
+        for id in done {
+            self.staging.push(EntryKind::IntentDone { id }, &[], None);
+        }
         // A write may have the tag of an intent that is durable, whose part it is: that stays open.
         for Unwritten { tag, .. } in unwritten.iter().filter(|unwritten| unwritten.is_intent) {
             self.open.remove(tag);

@@ -412,7 +412,7 @@ fn without_space_what_cannot_be_written_is_said_and_the_rest_refused() {
     run.log.stage_write(8, &LARGE).unwrap();
     run.log.stage_write(9, b"small").unwrap();
     let unwritten = |tag| Unwritten { tag, is_intent: false };
-    assert_eq!(run.log.segment_failed(), [8, 9].map(unwritten));
+    assert_eq!(run.log.segment_failed(true), [8, 9].map(unwritten));
     assert_eq!(run.log.stage_write(0, &LARGE), Err(NotStaged::NoSpace));
     let prepared = run.prepare(preparation);
     run.log.segment_ready(prepared);
@@ -430,7 +430,7 @@ fn without_space_an_intent_that_is_durable_stays_open_and_a_new_one_does_not_hap
     run.log.stage_intent(8, b"another").unwrap();
     let unwritten = [(7, false), (8, true)];
     let unwritten = unwritten.map(|(tag, is_intent)| Unwritten { tag, is_intent });
-    assert_eq!(run.log.segment_failed(), unwritten);
+    assert_eq!(run.log.segment_failed(true), unwritten);
     let prepared = run.prepare(preparation);
     run.log.segment_ready(prepared);
     run.write(&LARGE);

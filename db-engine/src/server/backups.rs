@@ -74,16 +74,20 @@ impl Errands {
         names: &[String],
         teller: &Teller<'_>,
     ) -> Result<SnapshotAccount, Refusal> {
-        let catalog = self.shared.schema().1;
-        let tables = resolve(&catalog, names)?;
-        let numbers = numbers(&tables);
-        self.ask_all(teller, |to| Errand::Flush(numbers.clone(), to))?;
-        let pinned = self.pin(&numbers, teller)?;
+        let (catalog, (tables, pinned)) = unchanged(
+            || self.shared.schema(),
+            |catalog| {
+                let tables = resolve(catalog, names)?;
+                let numbers = numbers(&tables);
+                self.ask_all(teller, |to| Errand::Flush(numbers.clone(), to))?;
+                Ok((tables.len(), self.pin(&numbers, teller)?))
+            },
+        )?;
         let summaries = pinned.summaries();
         let all = summaries.len();
         let account = SnapshotAccount {
             directory: target.display().to_string(),
-            tables: tables.len(),
+            tables,
             sstables: all,
             bytes: summaries.iter().map(|summary| summary.bytes).sum(),
         };
@@ -144,5 +148,45 @@ impl Errands {
             tellers.entry(summary.id).or_insert((0, spanned)).0 += 1;
         }
         tellers.values().all(|(tellers, spanned)| tellers == spanned)
+    }
+}
+
+/// Does something with a schema, again and again until that is the same before and after: sstables
+/// that were written by a later one may have columns that it does not know.
+fn unchanged<S, T>(
+    schema: impl Fn() -> (u64, S),
+    mut act: impl FnMut(&S) -> Result<T, Refusal>,
+) -> Result<(S, T), Refusal> {
+    loop {
+        let (version, before) = schema();
+        let acted = act(&before)?;
+        if schema().0 == version {
+            return Ok((before, acted));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    #[test]
+    fn a_snapshot_is_of_a_schema_that_did_not_change_while_its_sstables_were_chosen() {
+        let version = Cell::new(7);
+        let mut acted = Vec::new();
+        let found = unchanged(
+            || (version.get(), version.get() * 10),
+            |schema| {
+                acted.push(*schema);
+                // Two changes come in between.
+                version.set([8, 9, 9][acted.len() - 1]);
+                Ok(acted.len())
+            },
+        );
+        assert_eq!(found, Ok((90, 3)));
+        assert_eq!(acted, [70, 80, 90]);
+        let refused = unchanged(|| (1, ()), |()| Err::<(), _>("full".to_owned()));
+        assert_eq!(refused, Err("full".to_owned()));
     }
 }

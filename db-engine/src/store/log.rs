@@ -100,7 +100,7 @@ impl Store {
             }
             Err(error) if is_passing(&error) => {
                 self.next_segment.pause_until_us = Some(now_us.saturating_add(NO_SPACE_PAUSE_US));
-                for Unwritten { tag, is_intent } in self.log.segment_failed() {
+                for Unwritten { tag, is_intent } in self.log.segment_failed(!self.closing) {
                     let failed = if is_intent { Done::IntentFailed } else { Done::WriteFailed };
                     self.done.push(failed(Tag(tag), Refused::NoSpace));
                 }

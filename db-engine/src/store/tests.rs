@@ -1,6 +1,7 @@
 mod block_sizes;
 mod caching;
 mod compactions;
+mod forgotten;
 mod many_ranges;
 mod newest;
 mod on_demand;

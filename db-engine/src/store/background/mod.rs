@@ -13,7 +13,7 @@ pub(super) use self::{
     encoder::{Encoded, Encoder},
     flush::Filling,
     script::Script,
-    windows::{FileNumbers, Output, WindowWriters},
+    windows::{FileNumbers, Output, WindowWriters, windows_of},
 };
 use super::{Fatal, Store, table::Sstable, turn::InFlight};
 use crate::{
@@ -201,6 +201,7 @@ impl Store {
             if let Some(table) = self.tables.get_mut(&output.summary.table) {
                 table.counts.flush_bytes += output.summary.bytes;
                 table.add((output.summary, output.index, file), None);
+                self.reads.look_at(output.summary.table, table);
             } else {
                 // The table was dropped meanwhile.
                 self.unwanted.push(output.summary.id);

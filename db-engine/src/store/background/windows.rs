@@ -22,6 +22,26 @@ use crate::{
 /// devices do not send at once, shares a file.
 const WINDOWS_MAX: usize = 100;
 
+/// How many files these are written to, at most, when they are split by windows of this length.
+pub(in crate::store) fn windows_of<'a>(
+    summaries: impl Iterator<Item = &'a Summary>,
+    window_us: i64,
+) -> usize {
+    let window = |timestamp: i64| timestamp.div_euclid(window_us);
+    let mut spans: Vec<_> =
+        summaries.map(|one| (window(one.timestamp_min), window(one.timestamp_max))).collect();
+    spans.sort_unstable();
+    let (mut windows, mut next) = (0_u64, i64::MIN);
+    for (first, last) in spans {
+        let first = first.max(next);
+        if first <= last {
+            windows = windows.saturating_add(last.abs_diff(first)).saturating_add(1);
+            next = last.saturating_add(1);
+        }
+    }
+    usize::try_from(windows).unwrap_or(usize::MAX).clamp(1, WINDOWS_MAX)
+}
+
 /// A partition: its token, its key and its deletion.
 pub(in crate::store) type PartitionStart<'a> = (Token, &'a [u8], Option<Deletion>);
 

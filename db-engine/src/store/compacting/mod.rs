@@ -33,7 +33,7 @@ use self::{
 pub use self::{handover::SplitSstable, major::CompactionLeft};
 use super::{
     Fatal, Store,
-    background::{NO_SPACE_PAUSE_US, Output, Script, Task, WindowWriters},
+    background::{NO_SPACE_PAUSE_US, Output, Script, Task, WindowWriters, windows_of},
     turn::InFlight,
 };
 use crate::{
@@ -297,7 +297,11 @@ impl Store {
         let mut writers =
             WindowWriters::new(owner, self.file_numbers.clone(), &self.config, self.clock.now_s());
         // One piece is filled and another on its way, beside what is read; of each window.
-        let files = if splits { inputs.len() } else { 1 };
+        let summaries = inputs.iter().map(|input| &input.summary);
+        let files = match window_us {
+            Some(window_us) if splits => windows_of(summaries, window_us),
+            _ => 1,
+        };
         writers.piece_bytes = writers.piece_bytes.min(memory_max / PIECE_PART / files).max(4 << 10);
         let needed_bytes: u64 = inputs.iter().map(|input| input.summary.bytes).sum();
         let old_bytes: usize = inputs.iter().map(|input| input.index.memory_bytes()).sum();

@@ -95,6 +95,12 @@ impl Merge {
         self.sources.take_block(id, Arc::clone(block));
     }
 
+    /// Takes note of what was flushed.
+    pub fn look_at(&mut self, table: &TableData) {
+        self.first_static.iter_mut().for_each(|first| first.look_at(table));
+        self.sources.look_again(table);
+    }
+
     /// Makes it ready for the page behind this position, at which the last one was cut. False if
     /// it cannot go on there: it has looked at what is behind.
     pub fn suspend(&mut self, position: &Position) -> bool {

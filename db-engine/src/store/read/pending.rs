@@ -5,7 +5,9 @@ use std::{collections::VecDeque, ops::RangeInclusive, sync::Arc};
 use hashbrown::HashMap;
 
 use super::{
-    super::{Done, Page, Partitions, ReadRequest, Refused, Store, Tag, turn::InFlight},
+    super::{
+        Done, Page, Partitions, ReadRequest, Refused, Store, Tag, table::TableData, turn::InFlight,
+    },
     MissingBlock, Progress,
     cache::{BlockId, CacheUse},
     merge::Merge,
@@ -109,6 +111,15 @@ impl Reads {
         self.suspended.forget(table);
         for read in self.waiting.values_mut().filter(|read| read.request.table == table) {
             read.request.goes_on = false;
+        }
+    }
+
+    /// Has reads under way take note of what was flushed of a table: it may be compacted, and
+    /// deletions in it forgotten, before they go on, still with the older sstables that hold what
+    /// was deleted.
+    pub fn look_at(&mut self, number: TableNumber, table: &TableData) {
+        for read in self.waiting.values_mut().filter(|read| read.request.table == number) {
+            read.merge.look_at(table);
         }
     }
 

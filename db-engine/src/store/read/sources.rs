@@ -123,6 +123,13 @@ impl ReadSources {
         self.added = table.added;
     }
 
+    /// The same for a read that has begun.
+    pub fn look_again(&mut self, table: &TableData) {
+        if self.has_begun {
+            self.look_at(table);
+        }
+    }
+
     /// Has every cursor stand on a row. `None` once all of them do.
     pub fn load(
         &mut self,

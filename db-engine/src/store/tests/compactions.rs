@@ -1,7 +1,8 @@
 //! A compaction beside all else that a store does.
 
 use super::{
-    Machine, Page, ReadRequest, TABLE, TableSettings, Tag, TimeSlice, flush_and_close, partition,
+    Machine, Page, ReadRequest, START_US, TABLE, TableSettings, Tag, TimeSlice, flush_and_close,
+    partition,
 };
 use crate::{
     io::{Clock as _, Random, sim::SimDisk},
@@ -321,4 +322,34 @@ fn a_table_whose_rule_becomes_stricter_is_looked_at() {
     store.define(TABLE, TableSettings { tombstones: Some(RULE), ..settings });
     settle(&machine, &mut store);
     assert_eq!(store.metrics().compactions, 1);
+}
+
+/// As after a change from size tiers to windows: one sstable becomes many, which are filled at the
+/// same time, each with its part of the memory.
+#[test]
+fn an_sstable_of_many_windows_is_split_however_many_they_are() {
+    for windows in [2_u32, 8, 20] {
+        let mut machine = Machine::new();
+        machine.tables.get_mut(&TABLE).unwrap().window_us = None;
+        let mut random = Random(3);
+        let mut store = machine.open();
+        for ck in 0..400 {
+            let value: Vec<u8> = (0..250).flat_map(|_| random.next_u64().to_le_bytes()).collect();
+            let now_us = START_US - i64::from(ck % windows) * 3_600_000_000;
+            let write = Write { timestamp: now_us, ttl_s: 0, now_s: now_us / 1_000_000 };
+            let mut bytes = Vec::new();
+            let mut builder = Builder::new(&mut bytes, TABLE, token::token(b"boiler"), b"boiler");
+            builder.row(&ck.to_be_bytes(), &write, true).cell(1, &value);
+            builder.finish().unwrap();
+            machine.put(&mut store, &bytes);
+        }
+        flush_and_close(store);
+        let settings = machine.tables.get_mut(&TABLE).unwrap();
+        settings.window_us = Some(3_600_000_000);
+        settings.tiers = Some(SizeTiers::default());
+        let mut store = machine.open();
+        settle(&machine, &mut store);
+        assert_eq!(store.tables[&TABLE].sstables.len(), windows as usize);
+        assert_eq!(machine.pages(&mut store, partition(b"boiler")).len(), 400);
+    }
 }
