@@ -15,7 +15,7 @@ import { Guard } from './guard.js'
 import { checkMachine, checkTools } from './requirements.js'
 import { buildEngine, installPackages } from './setup.js'
 
-/** Test files at a time: those of the whole platform mostly wait. Four keep two cores busy. */
+/** Test files at a time: those of the whole platform mostly wait. Three keep two cores busy. */
 const WORKERS = 3
 
 /**

@@ -26,9 +26,9 @@ import { messagepackObject } from './formats/messagepack.js'
 import { decode } from './formats/registry.js'
 import { senmlCbor } from './formats/senml-cbor.js'
 import { senmlJson } from './formats/senml-json.js'
-import { countCommas, elementTexts, jsonText } from './json.js'
+import { elementTexts, excessOf, JSON_LEVELS_MAX, jsonText } from './json.js'
 import { PRECISIONS, splitLines, toNanoseconds } from './line-protocol.js'
-import { PayloadError, textOf } from './payload.js'
+import { PayloadError, shown, textOf } from './payload.js'
 
 /** The header in which the api tells ingest in whose name it sends a body. */
 export const CLIENT_HEADER = 'x-sandglass-client'
@@ -51,6 +51,9 @@ const ITEMS_MAX = 50_000
 
 /** Most values of JSON, CBOR or MessagePack: while more are read, nobody else is served. */
 const VALUES_MAX = 500_000
+
+/** Most bytes of the rows of a CSV as objects: each row repeats the names of its columns. */
+const ROWS_BYTES_MAX = 32 * 2 ** 20
 
 const NEWLINE = 10
 
@@ -165,8 +168,12 @@ export function parseItem({ format, payload }) {
  */
 function limited(items) {
   if (items.length <= ITEMS_MAX) return items
+  throw tooManyItems()
+}
+
+function tooManyItems() {
   const fault = `the body has more than ${ITEMS_MAX} items: send several bodies`
-  throw new PayloadError('json', fault)
+  return new PayloadError('json', fault)
 }
 
 /** Lines that are not empty. @param {Buffer} body */
@@ -207,8 +214,12 @@ const objectItem = (text) => ({ format: FORMAT.object, payload: Buffer.from(text
 /** @param {Buffer} body */
 function jsonItems(body) {
   const text = textOf(body, 'json', 'the body')
-  if (countCommas(text, VALUES_MAX) > VALUES_MAX) {
+  const excess = excessOf(text, VALUES_MAX)
+  if (excess === 'values') {
     throw new PayloadError('json', `the body has more than ${VALUES_MAX} values: send several`)
+  }
+  if (excess === 'levels') {
+    throw new PayloadError('json', `the body is nested deeper than ${JSON_LEVELS_MAX} levels`)
   }
   /** @type {unknown} */
   let value
@@ -239,27 +250,75 @@ function recordItems({ number }, body, elements = [body]) {
 function csvItems(body) {
   const text = textOf(body, 'json', 'the body')
   const separator = separatorOf(text.split('\n', 1)[0])
-  /** @type {string[][]} */
-  let rows
+  const rows = new CsvRows(separator)
   try {
-    // With the header, and one more than may be.
-    rows = parse(text, { ...csvOptions(separator), to: ITEMS_MAX + 2 })
+    parse(text, { ...csvOptions(separator), on_record: (cells) => rows.add(cells) })
   } catch (error) {
+    if (error instanceof PayloadError) throw error
     const { message } = /** @type {Error} */ (error)
-    throw new PayloadError('json', `the body is not CSV: ${message}`)
+    throw new PayloadError('json', `the body is not CSV: ${shown(message, MESSAGE_LENGTH_MAX)}`)
   }
-  const [header = [], ...more] = rows
-  const columns = columnsOf(columnNames(header), separator)
-  const { length } = columns.names
-  if (!columns.names.includes('sensor')) {
-    throw new PayloadError('topic', 'the first line of the CSV names no column sensor')
+  return rows.items
+}
+
+/** Longest message of the library, in characters: it may quote a cell. */
+const MESSAGE_LENGTH_MAX = 200
+
+/** The rows of a CSV, taken one by one: one that is too much is refused before more are read. */
+class CsvRows {
+  /** @type {Item[]} */
+  #items = []
+  #bytes = 0
+  #separator
+  /** @type {import('./csv.js').Columns | undefined} */
+  #columns
+  #kindAt = -1
+
+  /** @param {string} separator */
+  constructor(separator) {
+    this.#separator = separator
   }
-  const kindAt = columns.isLong ? columns.names.indexOf('kind') : -1
-  const said = more.filter((cells) => kindAt < 0 || cells[kindAt] !== ABOUT_KIND)
-  return limited(said).map((cells) =>
+
+  get items() {
+    if (this.#columns === undefined) this.#setColumns([])
+    return this.#items
+  }
+
+  /**
+   * @param {string[]} cells  Of the first row the names of columns.
+   * @returns {undefined}  For the library: it keeps no row.
+   * @throws {PayloadError}
+   */
+  add(cells) {
+    if (this.#columns === undefined) this.#setColumns(cells)
+    else if (this.#kindAt < 0 || cells[this.#kindAt] !== ABOUT_KIND) this.#addRow(cells)
+  }
+
+  /** @param {string[]} titles */
+  #setColumns(titles) {
+    const columns = columnsOf(columnNames(titles), this.#separator)
+    if (!columns.names.includes('sensor')) {
+      throw new PayloadError('topic', 'the first line of the CSV names no column sensor')
+    }
+    this.#columns = columns
+    if (columns.isLong) this.#kindAt = columns.names.indexOf('kind')
+  }
+
+  /** @param {string[]} cells */
+  #addRow(cells) {
+    if (this.#items.length === ITEMS_MAX) throw tooManyItems()
+    const columns = /** @type {import('./csv.js').Columns} */ (this.#columns)
+    const isWhole = cells.length === columns.names.length
     // A row of another length says nothing for certain; as a text it is refused.
-    objectItem(jsonText(cells.length === length ? rowObject(columns, cells) : cells.join())),
-  )
+    const item = objectItem(jsonText(isWhole ? rowObject(columns, cells) : cells.join()))
+    this.#bytes += item.payload.length
+    if (this.#bytes > ROWS_BYTES_MAX) {
+      const fault = `its rows, with the names of their columns, have more than ${ROWS_BYTES_MAX} bytes`
+      const remedy = 'send several bodies, or give the columns shorter names'
+      throw new PayloadError('json', `${fault}: ${remedy}`)
+    }
+    this.#items.push(item)
+  }
 }
 
 /**

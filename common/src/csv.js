@@ -13,7 +13,9 @@
  */
 
 import { exactNumber, parseJson } from './json.js'
-import { PayloadError } from './payload.js'
+import { metricsFault } from './measurement.js'
+import { PayloadError, shown } from './payload.js'
+import { NAME_LENGTH_MAX } from './sensor.js'
 
 /** @typedef {import('csv-parse').Options} Options */
 /**
@@ -26,8 +28,11 @@ import { PayloadError } from './payload.js'
 /** What may separate cells; the first line tells. */
 const SEPARATORS = [',', ';', '\t', '|']
 
-const NUMBER = /^[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$/
+const NUMBER = /^[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?$/
 const DECIMAL_COMMA = /^[-+]?\d+,\d+$/
+
+/** Columns of a row that are no metrics: `sensor` and `t`. */
+const OTHER_COLUMNS = 2
 
 /** The separator that a first line has most of. @param {string} line */
 export function separatorOf(line) {
@@ -60,10 +65,23 @@ export function columnNames(titles) {
  * @param {string[]} names  As {@link columnNames} gives them.
  * @param {string} separator
  * @returns {Columns}
- * @throws {PayloadError}  Two have one name.
+ * @throws {PayloadError}  Two have one name, or no row could be stored: each row becomes an object
+ *   with the names of all columns.
  */
 export function columnsOf(names, separator) {
-  const twice = names.find((name, index) => names.indexOf(name) !== index)
+  const fault = metricsFault(names.length - OTHER_COLUMNS)
+  if (fault !== undefined) {
+    const remedy = 'send several, or one with the columns sensor, metric, t and v'
+    throw new PayloadError('json', `the CSV has ${names.length} columns, but ${fault}: ${remedy}`)
+  }
+  const long = names.find(({ length }) => length > NAME_LENGTH_MAX)
+  if (long !== undefined) {
+    const rule = `its name has more than ${NAME_LENGTH_MAX} characters`
+    throw new PayloadError('json', `the column "${shown(long)}" of the CSV is none: ${rule}`)
+  }
+  const seen = new Set()
+  // It has not become larger by the second one.
+  const twice = names.find((name) => seen.size === seen.add(name).size)
   if (twice !== undefined) {
     throw new PayloadError('json', `two columns of the CSV are called "${twice}"`)
   }

@@ -63,6 +63,31 @@ export function deletionStampUs({ askedMs }) {
 }
 
 /**
+ * Lists a deletion as open. Its timestamp is below that of {@link closeStatement}, whatever the
+ * clocks of those say who list it and take it off, so it is never listed again.
+ *
+ * @param {string} keyspace
+ */
+export function openStatement(keyspace) {
+  return `INSERT INTO ${keyspace}.deletion_open (sensor_id, id) VALUES (?, ?)
+          USING TIMESTAMP ? AND TTL ${DELETION_TTL_S}`
+}
+
+/** Takes it off the list. @param {string} keyspace */
+export function closeStatement(keyspace) {
+  return `DELETE FROM ${keyspace}.deletion_open USING TIMESTAMP ? WHERE sensor_id = ? AND id = ?`
+}
+
+/**
+ * The timestamp of {@link openStatement}, in microseconds.
+ *
+ * @param {{ askedMs: number }} deletion
+ */
+export function openStampUs({ askedMs }) {
+  return askedMs * 1000
+}
+
+/**
  * Between the timestamps of two eras of `latest`, in microseconds: more than event times reach. A
  * row of `latest` has the time of its event as its timestamp, so a tombstone of one would hide all
  * that is imported of older times later. The next era is above the tombstones of those before.

@@ -16,6 +16,12 @@ const INT64_LENGTH_MAX = 20
 const WHOLE = /^[-+]?\d+$/
 
 /**
+ * Most levels of arrays and objects within each other. No decoder looks at as many as a hundred,
+ * and each costs `JSON.parse` as much as many values.
+ */
+export const JSON_LEVELS_MAX = 1_000
+
+/**
  * The number that a text stands for.
  *
  * @param {string} text  As JSON, line protocol or a CSV spells numbers.
@@ -41,6 +47,10 @@ const last = ({ newValue }) => newValue
  * @throws {SyntaxError}
  */
 export function parseJson(text) {
+  // A shorter text cannot have so many.
+  if (text.length > JSON_LEVELS_MAX && excessOf(text) === 'levels') {
+    throw new SyntaxError('it is nested too deep')
+  }
   const value = JSON.parse(text)
   if (!LONG_NUMBER.test(text)) return value
   try {
@@ -106,19 +116,29 @@ export function elementTexts(text) {
 }
 
 /**
- * How many commas a text has outside of its strings: one less than it has values, or more.
+ * What a text has too much of to be read at once: values, or levels of arrays and objects within
+ * each other. Of values the commas are counted, and where arrays and objects begin: one less than
+ * there are, or more.
  *
  * @param {string} text  Of JSON, or not.
- * @param {number} max  More are not counted.
+ * @param {number} [valuesMax]
+ * @returns {'values' | 'levels' | undefined}
  */
-export function countCommas(text, max) {
-  let count = 0
-  for (let at = 0; at < text.length && count <= max; at++) {
+export function excessOf(text, valuesMax = Number.POSITIVE_INFINITY) {
+  let values = 0
+  let level = 0
+  for (let at = 0; at < text.length; at++) {
     const code = text.charCodeAt(at)
     if (code === QUOTE) at = stringEnd(text, at)
-    else if (code === COMMA) count++
+    else if (code === COMMA) values++
+    else if (code === CLOSE_BRACKET || code === CLOSE_BRACE) level--
+    else if (code === OPEN_BRACKET || code === OPEN_BRACE) {
+      values++
+      if (++level > JSON_LEVELS_MAX) return 'levels'
+    }
+    if (values > valuesMax) return 'values'
   }
-  return count
+  return undefined
 }
 
 /** Where a string ends that begins here. @param {string} text  @param {number} from */

@@ -50,10 +50,11 @@ const BOOLEANS = new Map([
   ...['f', 'F', 'false', 'False', 'FALSE'].map((text) => /** @type {const} */ ([text, false])),
 ])
 
-const FLOAT = /^[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?$/
+const FLOAT = /^[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?$/
 const INTEGER = /^([-+]?\d+)[iu]$/
-/** Around a line, and none of it. `trim` would take half of an `à` for a space. */
-const PADDING = /^[ \t\r\ufeff]+|[ \t\r]+$/g
+/** Before and after a line, and none of it. `trim` would take half of an `à` for a space. */
+const PADDING_BEFORE = ' \t\r\ufeff'
+const PADDING_AFTER = ' \t\r'
 
 const BLANK = /\s/
 const PART = Object.freeze({ none: 0, comment: 1, series: 2, fields: 3 })
@@ -76,7 +77,7 @@ export function splitLines(body) {
   for (let at = 0; at <= body.length; at++) {
     const char = body[at]
     if (at === body.length || (char === '\n' && !isQuoted)) {
-      const line = body.slice(start, at).replace(PADDING, '')
+      const line = withoutPadding(body, start, at)
       if (line !== '' && part !== PART.comment) lines.push(line)
       start = at + 1
       part = PART.none
@@ -93,6 +94,21 @@ export function splitLines(body) {
     previous = char
   }
   return lines
+}
+
+/**
+ * A part of a body without what is around it. An expression that ends in `$` would take time in
+ * proportion to the square of a run of spaces: it begins anew at each of them.
+ *
+ * @param {string} body
+ * @param {number} start
+ * @param {number} end
+ */
+function withoutPadding(body, start, end) {
+  let [from, to] = [start, end]
+  while (from < to && PADDING_BEFORE.includes(body[from])) from++
+  while (to > from && PADDING_AFTER.includes(body[to - 1])) to--
+  return body.slice(from, to)
 }
 
 /**
@@ -116,8 +132,10 @@ export function parseLine(line) {
   const sensor = nameOf(own ?? seriesKey(measurement, tags))
   const into = emptyPayload()
   into.sensor = sensor
+  // No metric is so long: each field is refused without a copy of all of it.
+  const prefix = cut(measurement, NAME_LENGTH_MAX + 1)
   for (const field of fields) {
-    const named = field.name === 'value' ? measurement : `${measurement}.${field.name}`
+    const named = field.name === 'value' ? measurement : `${prefix}.${field.name}`
     const metric = own === undefined ? field.name : named
     try {
       checkMetric(metric)
@@ -182,7 +200,7 @@ class Reader {
     }
     if (isField && this.takes('"')) return { name, text: this.#quoted(), isQuoted: true }
     const text = this.name(', ')
-    if (text === '') throw new PayloadError('line', `${name} has no value`)
+    if (text === '') throw new PayloadError('line', `${shown(name)} has no value`)
     return { name, text, isQuoted: false }
   }
 

@@ -85,16 +85,26 @@ export class Pace {
    * Watches all requests that a server is sent, and its answers.
    *
    * @param {import('node:http').Server} server
-   * @param {ReadonlyMap<string, number>} [faster]  Paths whose bodies have to come with more bytes
-   *   a second.
    */
-  watchServer(server, faster = new Map()) {
-    server.on('request', (request, response) => {
-      const { url = '', headers } = request
+  watchServer(server) {
+    // Before anybody else, so that whoever finds its route can ask more of it.
+    server.prependListener('request', (request, response) => {
+      const { headers } = request
       this.watchAnswer(response)
       if (!('content-length' in headers || 'transfer-encoding' in headers)) return
-      this.watchBody(request, faster.get(url.split('?')[0]))
+      this.watchBody(request)
     })
+  }
+
+  /**
+   * Asks more of a body that is watched already: its route is known only after that.
+   *
+   * @param {object} body
+   * @param {number} bytesPerSMin
+   */
+  hasten(body, bytesPerSMin) {
+    const transfer = this.#transfers.get(body)
+    if (transfer) transfer.bytesPerSMin = bytesPerSMin
   }
 
   /**
@@ -102,10 +112,9 @@ export class Pace {
    * its stream fails with a problem, for whoever reads it to answer; a while later it is destroyed.
    *
    * @param {Body} body
-   * @param {number} [bytesPerSMin]
    */
-  watchBody(body, bytesPerSMin = this.#limits.bytesPerSMin) {
-    const { bodyMs } = this.#limits
+  watchBody(body) {
+    const { bodyMs, bytesPerSMin } = this.#limits
     let isTold = false
     const transfer = this.#watch(body, bodyMs, bytesPerSMin, {
       isOver: () => body.complete || body.destroyed,
@@ -121,7 +130,7 @@ export class Pace {
         isTold = true
         transfer.creditMs = bodyMs * LINGER_SHARE
         // Not destroyed: that would destroy the connection, and the answer with it.
-        body.emit('error', tooSlow(bytesPerSMin, bodyMs))
+        body.emit('error', tooSlow(transfer.bytesPerSMin, bodyMs))
       },
     })
   }

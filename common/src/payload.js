@@ -6,7 +6,7 @@
 import { parseJson } from './json.js'
 import { isInt64, KIND } from './measurement.js'
 import { isMetricName, isSensorName, METRIC_NAME_RULE, SENSOR_NAME_RULE } from './sensor.js'
-import { shortened } from './text.js'
+import { cut, shortened } from './text.js'
 import { eventMs } from './time.js'
 
 /** @typedef {import('./measurement.js').Measurement} Measurement */
@@ -220,7 +220,8 @@ export function shown(text, lengthMax = 40) {
  */
 export function quoted(value, lengthMax = 80) {
   if (typeof value === 'object' && value !== null) return 'an object'
-  const text = typeof value === 'string' ? JSON.stringify(value) : String(value)
+  // What is not shown is not spelled out either: escapes only make it longer.
+  const text = typeof value === 'string' ? JSON.stringify(cut(value, lengthMax + 1)) : String(value)
   const escaped = text.replace(
     /[^ -~]/g,
     (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`,

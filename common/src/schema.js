@@ -216,6 +216,8 @@ export const ADDED_COLUMNS = [
   { table: 'series', column: 'era', type: 'int' },
   { table: 'series', column: 'cover_era', type: 'int' },
   { table: 'deletion', column: 'whole', type: 'boolean' },
+  { table: 'worker', column: 'deaf_from', type: 'timestamp' },
+  { table: 'worker', column: 'deaf_to', type: 'timestamp' },
 ]
 
 /** The columns of `series` and `type_metric` that hold what a person said of a metric. */
@@ -251,6 +253,9 @@ export function schemaStatements(keyspace, replication) {
     `CREATE TABLE IF NOT EXISTS ${keyspace}.deletion (
       sensor_id uuid, id timeuuid, metrics frozen<list<text>>, from_ts timestamp, to_ts timestamp,
       state text, ${addedTo('deletion')}, PRIMARY KEY (sensor_id, id))`,
+    `CREATE TABLE IF NOT EXISTS ${keyspace}.deletion_open (
+      sensor_id uuid, id timeuuid, PRIMARY KEY (sensor_id, id)
+    ) WITH gc_grace_seconds = ${GC_GRACE_S}`,
     `CREATE TABLE IF NOT EXISTS ${keyspace}.series (
       sensor_id uuid, metric text, first_ts timestamp, last_ts timestamp,
       ${addedTo('series')},
@@ -289,7 +294,7 @@ export function schemaStatements(keyspace, replication) {
     `CREATE TABLE IF NOT EXISTS ${keyspace}.rollup_progress (
       shard smallint PRIMARY KEY, done timestamp)`,
     `CREATE TABLE IF NOT EXISTS ${keyspace}.worker (
-      role text, id uuid, since timestamp, PRIMARY KEY (role, id)
+      role text, id uuid, since timestamp, ${addedTo('worker')}, PRIMARY KEY (role, id)
     ) WITH default_time_to_live = ${WORKER_TTL_S} AND gc_grace_seconds = ${GC_GRACE_S}`,
     `CREATE TABLE IF NOT EXISTS ${keyspace}.dead_letter (
       day int, shard smallint, id timeuuid, topic text, client text, payload blob, reason text,

@@ -14,3 +14,12 @@ export function cut(text, lengthMax) {
 export function shortened(text, lengthMax) {
   return text.length > lengthMax ? `${cut(text, lengthMax)}…` : text
 }
+
+/**
+ * The same text, as no slice of a longer one, which would be kept with it.
+ *
+ * @param {string} text  Without halves of surrogate pairs.
+ */
+export function ownText(text) {
+  return Buffer.from(text).toString()
+}

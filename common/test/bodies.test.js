@@ -1,6 +1,8 @@
 import { encode as encodeMessagePack } from '@msgpack/msgpack'
 import { encode as encodeCbor } from 'cborg'
 import { bodyFormat, itemsOf, parseItem } from '../src/bodies.js'
+import { JSON_LEVELS_MAX } from '../src/json.js'
+import { expectLinear } from './support/growth.js'
 
 const T = Date.UTC(2026, 0, 1)
 
@@ -96,16 +98,23 @@ test('JSON that is nested very deep is refused with its reason, wherever it stan
     for (const deep of [list, object]) {
       const bodies = [deep, `[${deep}]`, `{"sensor":"a","m":${deep}}`, `{"sensor":"a","t":${deep}}`]
       for (const body of bodies) {
-        for (const format of /** @type {const} */ (['json', 'ndjson'])) {
-          expect(decoded(format, body)).toEqual([
-            expect.stringMatching(
-              /nested (too deep|deeper than)|not an object|is not a number|not a time|missing/,
-            ),
-          ])
-        }
+        expect(() => itemsOf('json', body)).toThrow('nested deeper than 1000 levels')
+        expect(decoded('ndjson', body)).toEqual([expect.stringContaining('nested too deep')])
       }
       const cell = `"${deep.replaceAll('"', '""')}"`
       expect(decoded('csv', `sensor,m\na,${cell}`)).toEqual([['a', ['m', undefined, deep]]])
+    }
+  }
+})
+
+test('JSON that is nested less deep costs the field that is, and no other', () => {
+  for (const leaf of ['1', '12345678901234567890']) {
+    const deep = `${'['.repeat(JSON_LEVELS_MAX - 1)}${leaf}${']'.repeat(JSON_LEVELS_MAX - 1)}`
+    const item = `{"sensor":"a","m":${deep},"n":2,"text":"${'['.repeat(2 * JSON_LEVELS_MAX)}"}`
+    for (const format of /** @type {const} */ (['json', 'ndjson'])) {
+      const [[, n]] = decoded(format, item)
+      expect(n).toEqual(['n', undefined, 2])
+      expect(() => itemsOf('json', `[${item}]`)).toThrow('nested deeper than 1000 levels')
     }
   }
 })
@@ -129,6 +138,10 @@ test('what an export tells of its sensors is passed over; a metric of that name 
     'sensor,metric,t,v,kind\na,,,"{""retention"":""keep""}",about\na,m,1767225600000,1,number\n'
   expect(itemsOf('csv', csv)).toHaveLength(1)
   expect(itemsOf('csv', 'sensor,t,kind\na,1767225600000,about\n')).toHaveLength(1)
+  // However many there are, no row behind them is lost.
+  const [head, about, row] = csv.split('\n')
+  const many = itemsOf('csv', `${head}\n${`${about}\n`.repeat(50_010)}${row}\n`)
+  expect(many).toHaveLength(1)
 })
 
 describe('a body that takes long to read', () => {
@@ -137,6 +150,8 @@ describe('a body that takes long to read', () => {
   test.each([
     ['many values', ones(600_000), 'more than 500000 values'],
     ['many values in one item', `[${ones(600_000)}]`, 'more than 500000 values'],
+    ['many empty arrays', `[${'[[],[],[]],'.repeat(90_000)}[]]`, 'more than 500000 values'],
+    ['many levels, without an end', '[{"":'.repeat(100_000), 'deeper than 1000 levels'],
     ['many items', ones(60_000), 'more than 50000 items'],
     ['a string without an end', `["${'a'.repeat(100)}`, 'not JSON'],
   ])('is refused as a whole: %s', (_, body, reason) => {
@@ -150,6 +165,54 @@ describe('a body that takes long to read', () => {
     const rows = (/** @type {number} */ count) => `sensor,m\n${'s,1\n'.repeat(count)}`
     expect(itemsOf('csv', rows(50_000))).toHaveLength(50_000)
     expect(() => itemsOf('csv', rows(50_001))).toThrow('more than 50000 items')
+  })
+
+  test.each([
+    ['a row more', `sensor,m\n${'s,1\n'.repeat(50_001)}`, 'more than 50000 items'],
+    [
+      'rows that become large objects',
+      `sensor,${Array.from({ length: 1_000 }, (_, at) => `${at}`.padEnd(128, 'é'))}\n${`s${',1'.repeat(1_000)}\n`.repeat(200)}`,
+      /have more than 33554432 bytes: send several bodies, or give/,
+    ],
+    [
+      'rows that are too long',
+      `sensor,m\n${`${',"'.padEnd(2 ** 20, 'x')}",\n`.repeat(33)}`,
+      'have more than 33554432 bytes',
+    ],
+    [
+      'very many columns',
+      `sensor,t,${Array.from({ length: 1_001 }, (_, at) => at)}\n`,
+      'the CSV has 1003 columns, but a sensor has at most 1000 metrics',
+    ],
+    ['a column of a long name', `sensor,${'m'.repeat(129)}\n`, 'has more than 128 characters'],
+    ['no column for the sensor', 'a,b\n', 'names no column sensor'],
+  ])('is refused by CSV before what is behind it is read: %s', (_, body, reason) => {
+    const broken = `s,"1"2\n`
+    expect(() => itemsOf('csv', `sensor,m\n${broken}`)).toThrow('the body is not CSV')
+    expect(() => itemsOf('csv', body + broken)).toThrow(reason)
+  })
+
+  test('is taken by CSV with as many columns as a sensor has metrics, of names as long as can be', () => {
+    const names = Array.from({ length: 1_000 }, (_, at) => `${at}`.padEnd(128, 'x'))
+    const [item] = itemsOf('csv', `sensor,t,${names}\ns,${T}${',1'.repeat(1_000)}\n`)
+    expect(parseItem(item).measurements).toHaveLength(1_000)
+  })
+
+  test('is refused with a cell of its CSV that is not quoted at its full length', () => {
+    const body = `sensor,m\ns,${'x'.repeat(100_000)}"\n`
+    const message = expect.stringMatching(/^the body is not CSV: .{1,300}$/)
+    expect(() => itemsOf('csv', body)).toThrow(expect.objectContaining({ message }))
+  })
+
+  test('takes time in proportion to its columns and to the digits of a cell', () => {
+    expectLinear(32_000, (size) => {
+      const names = Array.from({ length: size }, (_, at) => `m${at}`)
+      return () => expect(() => itemsOf('csv', `sensor,${names}\n`)).toThrow('columns, but')
+    })
+    expectLinear(32_000, (size) => {
+      const body = `sensor,m\ns,${'1'.repeat(size)}x\n`
+      return () => expect(itemsOf('csv', body)).toHaveLength(1)
+    })
   })
 
   test('by one large item has that refused', () => {

@@ -1,6 +1,7 @@
 import { parseLine, splitLines, toNanoseconds } from '../src/line-protocol.js'
 import { KIND } from '../src/measurement.js'
 import { isSensorName, NAME_LENGTH_MAX } from '../src/sensor.js'
+import { expectLinear } from './support/growth.js'
 
 const NS = '1767225600123456789'
 const MS = 1_767_225_600_123
@@ -144,4 +145,44 @@ test('times of other units become nanoseconds, and nothing else changes', () => 
   expect(toNanoseconds('m v=1,w=2i 1767225600', '000000000')).toBe('m v=1,w=2i 1767225600000000000')
   expect(toNanoseconds('m v="a 5"', '000')).toBe('m v="a 5"')
   expect(toNanoseconds('m v=5', '000')).toBe('m v=5')
+})
+
+describe('time in proportion to the bytes is taken by', () => {
+  test('lines with long runs of spaces', () => {
+    expectLinear(64_000, (size) => {
+      const bodies = [`m f="${' '.repeat(size)}x"`, `${' \t\r'.repeat(size / 3)}m v=1`]
+      return () => expect(bodies.flatMap(splitLines)).toHaveLength(2)
+    })
+  })
+
+  test('a value of many digits that is no number', () => {
+    expectLinear(32_000, (size) => {
+      const line = `m,sensor=s v=${'1'.repeat(size)}x`
+      return () => expect(() => parseLine(line)).toThrow('is not one of line protocol')
+    })
+  })
+
+  test('fields that are refused because of a long measurement', () => {
+    expectLinear(262_144, (size) => {
+      const fields = Array.from({ length: size / 528 }, (_, at) => `value=1,f${at}=1`)
+      const line = `${'é'.repeat(size)},sensor=s ${fields.join()}`
+      return () => expect(() => parseLine(line)).toThrow('fields more')
+    })
+  })
+})
+
+test('a refusal does not repeat a name of any length', () => {
+  const long = 'x'.repeat(100_000)
+  for (const line of [`m,${long}= v=1`, `m ${long}=`, `m,sensor=s ${long}=1`]) {
+    const message = expect.stringMatching(/^.{1,400}$/)
+    expect(() => parseLine(line)).toThrow(expect.objectContaining({ message }))
+  }
+})
+
+test('a measurement that is too long for a metric is refused with each field, also of no length', () => {
+  for (const name of ['x', '🌡'].map((char) => char.repeat(NAME_LENGTH_MAX))) {
+    const said = parseLine(`${name},sensor=s a=1 5`.replace(`${name},`, 'm,'))
+    expect(said.measurements).toHaveLength(1)
+    expect(() => parseLine(`${name},sensor=s a=1`)).toThrow('the metric must have')
+  }
 })

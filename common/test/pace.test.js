@@ -63,6 +63,17 @@ test('a body that keeps the pace lasts for ever, one a little slower does not', 
   expect(body.errors).toHaveLength(1)
 })
 
+test('a body of which more is asked has to come faster from then on', () => {
+  const { pace, body, pass } = build()
+  pass(100, 1_000)
+  pace.hasten(body, 2_000)
+  pass(40, 1_000)
+  expect(body.errors).toEqual([])
+  pass(1, 1_000)
+  expect(body.errors[0].message).toContain('less than 2000 bytes a second')
+  expect(() => pace.hasten({}, 2_000)).not.toThrow()
+})
+
 test('what came fast earns no more than the grace', () => {
   const { body, pass } = build()
   pass(1, 1e9)

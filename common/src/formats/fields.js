@@ -4,7 +4,8 @@
  */
 
 import { checkMetric, measurementOf, PayloadError, quoted, shown } from '../payload.js'
-import { isMetricName } from '../sensor.js'
+import { isMetricName, NAME_LENGTH_MAX } from '../sensor.js'
+import { cut } from '../text.js'
 
 /** @typedef {import('./types.js').DecodedPayload} DecodedPayload */
 /** @typedef {import('./types.js').RefusedField} RefusedField */
@@ -92,7 +93,9 @@ export function addMembers(into, prefix, timeMs, members, except, depth = 1) {
     if (typeof value !== 'object' || !isTree(value)) {
       addField(into, metric, timeMs, value)
     } else if (depth < DEPTH_MAX) {
-      addMembers(into, metric, timeMs, value, undefined, depth + 1)
+      // No metric is so long: each member is refused without a copy of all of it.
+      const inner = cut(metric, NAME_LENGTH_MAX + 1)
+      addMembers(into, inner, timeMs, value, undefined, depth + 1)
     } else {
       const fault = `the value of ${shown(metric)} is nested deeper than ${DEPTH_MAX} levels`
       refuse(into, metric, new PayloadError('value', fault))

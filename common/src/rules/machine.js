@@ -9,7 +9,11 @@
  *
  * Values count in the order in which they were received. One whose time is not after all before it
  * is late and changes nothing. A time ahead of its receipt counts as its receipt, so that a clock
- * that is wrong does not make all that follows late.
+ * that is wrong does not make all that follows late; several that count at once are in the order of
+ * their own times.
+ *
+ * An alert is known by when it began. So each begins after the end of the one before, and ends no
+ * earlier than it began, whatever the times of the values say.
  */
 
 import { isRight, isWrong } from './check.js'
@@ -21,7 +25,9 @@ import { isRight, isWrong } from './check.js'
  * @property {'ok' | 'pending' | 'firing'} phase
  * @property {number} sinceMs  Since when it is wrong, by event time; 0 while it is ok.
  * @property {number} firedMs  When it began to fire, by event time; 0 while it does not.
- * @property {number} atMs  Event time of the newest value that counted.
+ * @property {number} endedMs  When it last ceased to fire; -Infinity if it never did.
+ * @property {number} atMs  When the newest value counted that did.
+ * @property {number} eventMs  Event time of that value: it may be ahead of `atMs`.
  * @property {number} seq  Of that value, within its millisecond.
  * @property {number} value  That value.
  * @property {number} shown  What was compared: the value, or its rate.
@@ -56,7 +62,9 @@ export const AT_FIRST = Object.freeze({
   phase: 'ok',
   sinceMs: 0,
   firedMs: 0,
+  endedMs: Number.NEGATIVE_INFINITY,
   atMs: Number.NEGATIVE_INFINITY,
+  eventMs: Number.NEGATIVE_INFINITY,
   seq: 0,
   value: Number.NaN,
   shown: Number.NaN,
@@ -76,24 +84,57 @@ const countedMs = ({ timeMs, receivedMs }) => Math.min(timeMs, receivedMs)
  * @returns {{ state: State, changes: Change[] }}
  */
 export function fold(before, terms, samples) {
+  const [whole] = foldInParts(before, terms, samples, Number.POSITIVE_INFINITY)
+  return whole
+}
+
+/**
+ * The same in parts of not many more changes than that, for values that change it all the time. The
+ * state of a part is the one that goes on: what is noted in it before the next part is asked for
+ * stays noted.
+ *
+ * @param {Readonly<State>} before
+ * @param {Terms} terms
+ * @param {readonly Sample[]} samples  In any order.
+ * @param {number} changesMax
+ * @returns {Generator<{ state: State, changes: Change[], isMore: boolean }, void, undefined>}
+ */
+export function* foldInParts(before, terms, samples, changesMax) {
   const state = { ...before }
   /** @type {Change[]} */
-  const changes = []
+  let changes = []
   const inOrder = [...samples].sort(
     (a, b) => a.receivedMs - b.receivedMs || a.timeMs - b.timeMs || a.seq - b.seq,
   )
   for (const sample of inOrder) {
     if (sample.receivedMs - sample.timeMs > terms.lateMs) continue
     const timeMs = countedMs(sample)
-    if (timeMs < state.atMs || (timeMs === state.atMs && sample.seq <= state.seq)) continue
+    if (!isAfter(state, timeMs, sample)) continue
     const compared =
       terms.perMs === undefined ? sample.value : rateOf(state, timeMs, sample, terms.perMs)
     if (compared !== undefined) take(state, terms, timeMs, compared, changes)
     state.atMs = timeMs
+    state.eventMs = sample.timeMs
     state.seq = sample.seq
     state.value = sample.value
+    if (changes.length >= changesMax) {
+      yield { state, changes, isMore: true }
+      changes = []
+    }
   }
-  return { state, changes }
+  yield { state, changes, isMore: false }
+}
+
+/**
+ * Whether a value is newer than all that counted before it.
+ *
+ * @param {State} state
+ * @param {number} timeMs  By which it counts.
+ * @param {Sample} sample
+ */
+function isAfter({ atMs, eventMs, seq }, timeMs, sample) {
+  if (timeMs !== atMs) return timeMs > atMs
+  return sample.timeMs === eventMs ? sample.seq > seq : sample.timeMs > eventMs
 }
 
 /**
@@ -144,10 +185,20 @@ function take(state, { limits, forMs, fromMs }, timeMs, value, changes) {
  */
 function pass(state, forMs, untilMs, changes) {
   if (state.phase !== 'pending' || untilMs < state.sinceMs + forMs) return
+  fire(state, forMs, state.shown, changes)
+}
+
+/**
+ * @param {State} state
+ * @param {number} forMs
+ * @param {number} value
+ * @param {Change[]} changes
+ */
+function fire(state, forMs, value, changes) {
+  const firedMs = Math.max(state.sinceMs + forMs, state.endedMs + 1)
   state.phase = 'firing'
-  state.firedMs = state.sinceMs + forMs
+  state.firedMs = firedMs
   state.isTold = false
-  const { firedMs, shown: value } = state
   changes.push({ change: 'fired', timeMs: firedMs, value, firedMs })
 }
 
@@ -158,7 +209,9 @@ function pass(state, forMs, untilMs, changes) {
  * @param {Change[]} changes
  */
 function end(state, timeMs, value, changes) {
-  changes.push({ change: 'resolved', timeMs, value, firedMs: state.firedMs })
+  const { firedMs } = state
+  state.endedMs = Math.max(timeMs, firedMs)
+  changes.push({ change: 'resolved', timeMs: state.endedMs, value, firedMs })
   reset(state)
 }
 
@@ -220,15 +273,8 @@ export function listen(before, { lastMs, forMs, nowMs, awayMs = 0 }) {
   if (state.phase === 'firing' && lastMs > state.atMs) end(state, lastMs, Number.NaN, changes)
   state.atMs = Math.max(state.atMs, lastMs)
   if (state.phase === 'ok' && nowMs - lastMs - awayMs >= forMs) {
-    state.phase = 'firing'
     state.sinceMs = lastMs
-    state.firedMs = lastMs + forMs
-    changes.push({
-      change: 'fired',
-      timeMs: state.firedMs,
-      value: Number.NaN,
-      firedMs: state.firedMs,
-    })
+    fire(state, forMs, Number.NaN, changes)
   }
   return { state, changes }
 }
@@ -240,11 +286,15 @@ export function stateText(state) {
 
 /** @param {string} text  @returns {State} */
 export function stateOfText(text) {
-  const { atMs, value, shown, ...rest } = JSON.parse(text)
+  const { atMs, eventMs, endedMs, value, shown, ...rest } = JSON.parse(text)
   const orElse = (/** @type {number | null} */ one, /** @type {number} */ other) => one ?? other
+  const countedMs = orElse(atMs, Number.NEGATIVE_INFINITY)
   return {
     ...rest,
-    atMs: orElse(atMs, Number.NEGATIVE_INFINITY),
+    // States that were stored before these two were.
+    endedMs: orElse(endedMs, Number.NEGATIVE_INFINITY),
+    eventMs: orElse(eventMs, countedMs),
+    atMs: countedMs,
     value: orElse(value, Number.NaN),
     shown: orElse(shown, Number.NaN),
   }

@@ -29,7 +29,7 @@ export const RULE_RECEIVERS_MAX = 16
 const NAME_LENGTH_MAX = 128
 
 /** Longest `for_s`: thirty days, in seconds. */
-const FOR_S_MAX = 30 * 86_400
+export const FOR_S_MAX = 30 * 86_400
 
 /** Shortest silence, in seconds: `latest`, which it is read from, may be seconds behind. */
 export const SILENCE_S_MIN = 10

@@ -4,6 +4,7 @@ import { encode, Tagged } from 'cborg'
 import { senmlCbor } from '../../src/formats/senml-cbor.js'
 import { senmlJson } from '../../src/formats/senml-json.js'
 import { KIND, settleTimes } from '../../src/measurement.js'
+import { expectLinear } from '../support/growth.js'
 import { fuzz, seeded } from './fuzz.js'
 
 const TOPIC = { topic: 'senml/boiler', sensor: 'boiler', metric: undefined }
@@ -310,6 +311,47 @@ function toCbor(pack) {
   })
   return Buffer.from(encode(records))
 }
+
+describe('a name that is too long', () => {
+  const LENGTH_MAX = 1_024
+
+  test('is refused with its record, and no other', () => {
+    const fit = `${'a'.repeat(100)}:${'/'.repeat(LENGTH_MAX - 102)}m`
+    expect(decode([{ n: fit, v: 1 }]).measurements).toMatchObject([{ metric: 'm' }])
+    expect(
+      decode([
+        { n: 'a:m', v: 1 },
+        { n: `a:${'x'.repeat(LENGTH_MAX)}`, v: 2 },
+      ]),
+    ).toMatchObject({
+      measurements: [{ metric: 'm', value: 1 }],
+      refused: [{ field: '[1]', reason: `its name has more than ${LENGTH_MAX} characters` }],
+    })
+  })
+
+  test('takes time in proportion to its bytes', () => {
+    expectLinear(64_000, (size) => {
+      const pack = [{ n: `${'/'.repeat(size)}x`, v: 1 }]
+      return () => expect(() => decode(pack)).toThrow('its name has more than')
+    })
+  })
+
+  test('takes time in proportion to its length if it is not too long', () => {
+    expectLinear(LENGTH_MAX - 8, (size) => {
+      const pack = Array(500).fill({ n: `${'/'.repeat(size)}x`, v: 1 })
+      return () => expect(decode(pack, TOPIC).measurements).toHaveLength(500)
+    })
+  })
+
+  test('takes it apart once for all of its records', () => {
+    expectLinear(131_072, (size) => {
+      const values = Array.from({ length: size / 128 }, () => ({ v: 1 }))
+      const pack = [{ bn: `${'a'.repeat(size)}/m`, v: 1 }, ...values]
+      return () =>
+        expect(() => decode(pack)).toThrow(/its name has more than|more than 1000 fields/)
+    })
+  })
+})
 
 describe('a pack in CBOR', () => {
   test.each([[TYPES], [SERIES], [AGGREGATE]])('says what it says in JSON', (pack) => {

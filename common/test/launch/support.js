@@ -26,13 +26,22 @@ export async function until(what, condition) {
   }
 }
 
-/** A port that nobody listens on. @returns {Promise<number>} */
+/**
+ * A port that nobody listens on, below those that the kernel gives to outgoing connections and
+ * those of the whole platform's tests: a part that is started again finds it free.
+ *
+ * @returns {Promise<number>}
+ */
 export function freePort() {
   return new Promise((resolve) => {
-    const server = createServer().listen(0, '127.0.0.1', () => {
+    const server = createServer().unref()
+    const listen = () => server.listen(12_000 + Math.floor(Math.random() * 8_000), '127.0.0.1')
+    server.on('error', listen)
+    server.once('listening', () => {
       const { port } = /** @type {import('node:net').AddressInfo} */ (server.address())
       server.close(() => resolve(port))
     })
+    listen()
   })
 }
 

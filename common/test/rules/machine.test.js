@@ -10,6 +10,7 @@ import {
   stateText,
   wait,
 } from '../../src/rules/machine.js'
+import { seeded } from '../formats/fuzz.js'
 
 /** @typedef {import('../../src/rules/machine.js').Sample} Sample */
 /** @typedef {import('../../src/rules/machine.js').Change} Change */
@@ -174,6 +175,72 @@ describe('states of a rule', () => {
       value: seq ? WRONG : RIGHT,
     }))
     expect(fold(AT_FIRST, termsOf(0), samples).state.phase).toBe('firing')
+  })
+
+  test('values that are all ahead of their receipt count in the order of their own times', () => {
+    const samples = [20, 95, 20, 95].map((value, at) => {
+      return { timeMs: 20_000 + at, seq: 0, receivedMs: 5_000, value }
+    })
+    const { state, changes } = fold(AT_FIRST, termsOf(0), samples)
+    expect(state).toMatchObject({ phase: 'firing', atMs: 5_000, eventMs: 20_003, value: 95 })
+    expect(changes.map(({ change }) => change)).toEqual(['fired', 'resolved', 'fired'])
+    // None of them counts twice, also where they are looked at one by one.
+    let stepwise = { ...AT_FIRST }
+    for (const sample of [...samples, ...samples]) {
+      stepwise = stateOfText(stateText(fold(stepwise, termsOf(0), [sample]).state))
+    }
+    expect(stepwise).toEqual(state)
+  })
+
+  test('each alert has a beginning of its own, and ends no earlier, whatever the times are', () => {
+    const random = seeded(11)
+    const int = (/** @type {number} */ below) => Math.floor(random() * below)
+    let fired = 0
+    for (let round = 0; round < 2_000; round++) {
+      const terms = { ...termsOf(int(2)), fromMs: int(3) * 20_000 }
+      const samples = Array.from({ length: 12 }, (_, at) => {
+        const receivedMs = 20_000 + int(2) * at
+        const timeMs = receivedMs - 3_000 + int(4) * 2_000
+        return { timeMs, seq: int(2), receivedMs, value: [RIGHT, WRONG][int(2)] }
+      })
+      let state = { ...AT_FIRST }
+      /** @type {Change[]} */
+      const changes = []
+      for (const part of [samples.slice(0, 6), samples.slice(6)]) {
+        const folded = fold(state, terms, part)
+        const waited = wait(folded.state, terms.forMs, 25_000 + int(40_000))
+        changes.push(...folded.changes, ...waited.changes)
+        state = stateOfText(stateText(waited.state))
+      }
+      const ended = abandon(state, int(2) * 20_000)
+      const heard = listen(ended.state, { lastMs: int(60_000), forMs: 1_000, nowMs: 70_000 })
+      changes.push(...ended.changes, ...heard.changes)
+      let endedMs = Number.NEGATIVE_INFINITY
+      for (const { change, timeMs, firedMs } of changes) {
+        if (change === 'fired') {
+          expect(firedMs).toBeGreaterThan(endedMs)
+          fired++
+        } else {
+          expect(timeMs).toBeGreaterThanOrEqual(firedMs)
+          endedMs = timeMs
+        }
+      }
+    }
+    expect(fired).toBeGreaterThan(2_000)
+  })
+
+  test('a state that was stored without these times goes on', () => {
+    const { eventMs, endedMs, ...before } = { ...AT_FIRST, atMs: 7_000, seq: 3, value: 5 }
+    const state = stateOfText(JSON.stringify(before))
+    expect([state.eventMs, state.endedMs, eventMs, endedMs]).toEqual([
+      7_000,
+      -Infinity,
+      -Infinity,
+      -Infinity,
+    ])
+    const sample = { timeMs: 7_000, seq: 3, receivedMs: 7_000, value: WRONG }
+    expect(fold(state, termsOf(0), [sample]).changes).toEqual([])
+    expect(fold(state, termsOf(0), [{ ...sample, seq: 4 }]).changes.length).toBe(1)
   })
 
   test('a rate is the change since the value before, in its time', () => {

@@ -30,6 +30,12 @@ const VERSION_MAX = 10
 /** RFC 8428 §4.5.3: times below are relative to now, in seconds. */
 const ABSOLUTE_S_MIN = 2 ** 28
 
+/**
+ * Longest name of a record with its base, in characters: a pack may have many records with one long
+ * base, and each name is taken apart anew.
+ */
+const NAME_LENGTH_MAX = 1_024
+
 const BASES = ['bn', 'bt', 'bu', 'bv', 'bs', 'bver']
 const VALUES = ['v', 'vs', 'vb', 'vd']
 
@@ -211,7 +217,10 @@ class Pack {
  * @throws {PayloadError}
  */
 function split(name, sensor) {
-  const whole = name.replace(/[/:]+$/, '')
+  if (name.length > NAME_LENGTH_MAX) {
+    throw bad(`its name has more than ${NAME_LENGTH_MAX} characters`)
+  }
+  const whole = withoutMarks(name)
   if (whole === '') throw bad('it has no name')
   if (sensor !== undefined && whole.startsWith(sensor)) {
     const below = whole.slice(sensor.length)
@@ -222,9 +231,16 @@ function split(name, sensor) {
   if (own !== null) return { device: own[1], metric: own[2] ?? 'value' }
   const at = Math.max(whole.lastIndexOf('/'), whole.lastIndexOf(':'))
   return {
-    device: whole.slice(0, Math.max(at, 0)).replace(/[/:]+$/, ''),
+    device: withoutMarks(whole.slice(0, Math.max(at, 0))),
     metric: whole.slice(at + 1),
   }
+}
+
+/** Without slashes and colons at its end. @param {string} name */
+function withoutMarks(name) {
+  let end = name.length
+  while (end > 0 && '/:'.includes(name[end - 1])) end--
+  return name.slice(0, end)
 }
 
 /** @param {string} device */

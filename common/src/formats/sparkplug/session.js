@@ -1,8 +1,7 @@
 /**
  * What is known of a Sparkplug B edge node between its birth and its death, as the Sparkplug
- * specification 3.0 has it (chapters 4 and 6). Pure: {@link step} takes what is known and a
- * message, and gives what is known then, the metrics with their names, and whether to ask for a
- * rebirth.
+ * specification 3.0 has it (chapters 4 and 6). {@link step} takes what is known and a message, and
+ * gives what is known then, the metrics with their names, and whether to ask for a rebirth.
  *
  * ```text
  * unknown ──NBIRTH──▶ online ──NDEATH of the same bdSeq──▶ offline
@@ -18,7 +17,8 @@
  * loses a connection, or drops a message, goes on with {@link lostSession}.
  */
 
-import { NAME_LENGTH_MAX } from '../../sensor.js'
+import { isMetricName, NAME_LENGTH_MAX } from '../../sensor.js'
+import { ownText } from '../../text.js'
 
 /** @typedef {import('./payload.js').SparkplugMetric} SparkplugMetric */
 /** @typedef {import('./payload.js').SparkplugPayload} SparkplugPayload */
@@ -26,12 +26,14 @@ import { NAME_LENGTH_MAX } from '../../sensor.js'
 /** @typedef {'NBIRTH' | 'NDATA' | 'NDEATH' | 'DBIRTH' | 'DDATA' | 'DDEATH'} MessageType */
 
 /**
- * @typedef {object} Session  It is never changed: a step makes another one.
+ * @typedef {object} Session  A step makes another one, which has its scopes: they are changed, not
+ *   copied, for there may be thousands of devices. The one before is of no use then.
  * @property {'unknown' | 'online' | 'offline'} state
  * @property {number | undefined} bdSeq  Of the birth; none unless online.
  * @property {number} seq  Of the last message; of no meaning unless online.
- * @property {ReadonlyMap<string, Scope>} scopes  What births said: of the edge node under the empty
+ * @property {Map<string, Scope>} scopes  What births said: of the edge node under the empty
  *   name, which no device has, and of its devices. None unless online.
+ * @property {number} scopeBytes  Of memory that they take.
  * @property {number | undefined} askedMs  When a rebirth was asked for that did not come yet.
  */
 
@@ -68,12 +70,16 @@ const BD_SEQ = 'bdSeq'
 /** What a metric takes in memory besides its name, in two maps: in bytes. */
 const METRIC_BYTES = 240
 
+/** What a device takes in memory besides its name and its metrics, in bytes. */
+const DEVICE_BYTES = 400
+
 /** @type {Session} */
 const UNKNOWN = Object.freeze({
   state: 'unknown',
   bdSeq: undefined,
   seq: 0,
   scopes: new Map(),
+  scopeBytes: 0,
   askedMs: undefined,
 })
 
@@ -93,13 +99,6 @@ export function unknownSession() {
  */
 export function lostSession({ askedMs }) {
   return { ...UNKNOWN, askedMs }
-}
-
-/** Memory that a session takes for what births said, in bytes. @param {Session} session */
-export function sessionBytes({ scopes }) {
-  let bytes = 0
-  for (const scope of scopes.values()) bytes += scope.bytes
-  return bytes
 }
 
 /**
@@ -126,12 +125,14 @@ export function step(session, message, nowMs, mayAsk = true) {
 
 /** @param {SparkplugPayload} payload  @returns {Outcome} */
 function bornNode(payload) {
+  const scope = scopeOf(payload)
   /** @type {Session} */
   const online = {
     state: 'online',
     bdSeq: bdSeqOf(payload),
     seq: payload.seq ?? 0,
-    scopes: new Map([[NODE, scopeOf(payload)]]),
+    scopes: new Map([[NODE, scope]]),
+    scopeBytes: scope.bytes,
     askedMs: undefined,
   }
   const session = isFollowable(payload) ? online : UNKNOWN
@@ -163,24 +164,33 @@ function afterDeath(session, bdSeq) {
  * @returns {Outcome}
  */
 function inOrder(online, { type, device, payload }, nowMs, mayAsk) {
-  const { state, bdSeq, askedMs } = online
-  let { scopes } = online
-  if (type === 'DBIRTH') {
-    scopes = new Map(scopes).set(device, scopeOf(payload))
-  } else if (type === 'DDEATH') {
-    const others = new Map(scopes)
-    others.delete(device)
-    scopes = others
+  const { state, bdSeq, scopes, askedMs } = online
+  let { scopeBytes } = online
+  // What is of any other is refused, whatever a birth said: there is no sensor of such a name.
+  const isNameable = device === NODE || isMetricName(device)
+  if (type === 'DBIRTH' || type === 'DDEATH') {
+    scopeBytes -= deviceBytes(device, scopes.get(device))
+    scopes.delete(device)
+  }
+  if (type === 'DBIRTH' && isNameable) {
+    const born = scopeOf(payload)
+    scopeBytes += deviceBytes(device, born)
+    scopes.set(ownText(device), born)
   }
   // A birth has all names itself.
   const scope = type === 'DBIRTH' ? NO_SCOPE : scopes.get(device)
   /** @type {Session} */
-  const session = { state, bdSeq, seq: (online.seq + 1) % SEQ_COUNT, scopes, askedMs }
+  const session = { state, bdSeq, seq: (online.seq + 1) % SEQ_COUNT, scopes, scopeBytes, askedMs }
   const outcome = { session, ...named(payload, scope ?? NO_SCOPE), isGap: false }
   const isData = type === 'NDATA' || type === 'DDATA'
   const isUnderstood = scope !== undefined && outcome.unnamed === 0
-  if (!isData || isUnderstood) return { ...outcome, asksRebirth: false }
+  if (!isData || isUnderstood || !isNameable) return { ...outcome, asksRebirth: false }
   return asking({ ...outcome, asksRebirth: false }, nowMs, mayAsk)
+}
+
+/** Memory that a device takes, in bytes. @param {string} device  @param {Scope} [scope] */
+function deviceBytes(device, scope) {
+  return scope === undefined ? 0 : DEVICE_BYTES + 2 * device.length + scope.bytes
 }
 
 /**
