@@ -24,6 +24,8 @@ import { replay } from './http/replay.js'
 import { buildIngest, openLeftSpools, openSpool } from './ingest.js'
 import { sleepMs } from './jobs/jobs.js'
 import { registerMetrics, stats } from './metrics.js'
+import { carriersOf } from './notify/carriers.js'
+import { Sender } from './notify/sender.js'
 import {
   identityOf,
   listensOf,
@@ -40,8 +42,7 @@ import { RewriteStore } from './rewrite/store.js'
 import { RewriteWorker } from './rewrite/worker.js'
 import { createRollupStore } from './rollup/store.js'
 import { RollupWorker } from './rollup/worker.js'
-import { carriersOf } from './rules/carriers.js'
-import { Sender } from './rules/sender.js'
+import { Hearing } from './rules/hearing.js'
 import { RuleStore } from './rules/store.js'
 import { RuleWorker } from './rules/worker.js'
 import { BucketWidths, SAMPLE_MS } from './sensors/bucket-widths.js'
@@ -214,13 +215,16 @@ function reportsOf(measured) {
  * @param {DesiredStates} parts.desired
  * @param {import('./write/rows.js').Rows} parts.rows
  * @param {import('./rules/watch.js').RuleWatch} parts.rules
- * @param {import('./rules/mqtt.js').Publish} parts.publish
+ * @param {import('./rules/hearing.js').Held} parts.held
+ * @param {(() => number | undefined) | undefined} parts.brokerMs  When an external broker sent
+ *   something last.
+ * @param {import('./notify/mqtt.js').Publish} parts.publish
  * @param {Storage} parts.storage
  * @param {string} parts.keyspace
  * @param {import('pino').Logger} parts.logger
  */
 function buildWork({ registry, slotClock: clock, deletions: known, rows, rules, ...parts }) {
-  const { storage, keyspace, logger, desired, publish } = parts
+  const { storage, keyspace, logger, desired, publish, held, brokerMs } = parts
   const store = createRollupStore(storage, keyspace)
   const rollups = new RollupWorker({ store, id: randomUUID(), clock, logger })
   const settled = {
@@ -256,6 +260,8 @@ function buildWork({ registry, slotClock: clock, deletions: known, rows, rules, 
       store: new RuleStore(storage, keyspace),
       owns: settled.owns,
       clock,
+      held,
+      brokerMs,
       logger,
       carriers: carriersOf({ options, env: process.env, publish }),
     }),
@@ -268,14 +274,19 @@ function buildWork({ registry, slotClock: clock, deletions: known, rows, rules, 
  * @param {RuleStore} parts.store
  * @param {(shard: number) => boolean} parts.owns
  * @param {import('./rollup/slot-clock.js').SlotClock} parts.clock
+ * @param {import('./rules/hearing.js').Held} parts.held
+ * @param {(() => number | undefined) | undefined} parts.brokerMs  When an external broker sent
+ *   something last.
  * @param {ReturnType<typeof carriersOf>} parts.carriers
  * @param {import('pino').Logger} parts.logger
  */
-function buildRules({ rules: watch, carriers, ...parts }) {
+function buildRules({ rules: watch, carriers, held, brokerMs, ...parts }) {
   watch.prepare()
+  const { store, clock } = parts
+  const hearing = new Hearing({ store, id: randomUUID(), clock, held, brokerMs })
   const now = () => parts.clock.wallNow()
   return {
-    ruleWorker: new RuleWorker({ ...parts, watch, sleep: sleepMs }),
+    ruleWorker: new RuleWorker({ ...parts, watch, hearing, sleep: sleepMs }),
     sender: new Sender({ ...parts, carriers, now, sleep: sleepMs }),
   }
 }
@@ -354,8 +365,12 @@ async function serve({ logger, onStop }) {
   const desired = new DesiredStates({ storage, keyspace, tell: source.retain, logger })
   source.onReady(() => void desired.publishAll())
   onStop('desired states', () => desired.stop())
-  const { publish } = source
-  const work = buildWork({ ...parts, publish, storage, keyspace, desired, logger })
+  const { publish, external } = source
+  const spools = [...(spool ? [spool] : []), ...left.map(({ spool: one }) => one)]
+  const held = { inFlight, spools }
+  const brokerMs = external && (() => external.heardMs)
+  const told = { publish, held, brokerMs }
+  const work = buildWork({ ...parts, ...told, storage, keyspace, desired, logger })
   const reports = reportsOf({ ...parts, ...source, ...work, desired, database })
   const http = openHttp({ parts, storage, desired, ...reports })
   onStop('http', () => http.close())

@@ -209,7 +209,7 @@ export const options = [
   },
   {
     flag: '--dead-letter-bytes-max <size>',
-    help: 'most bytes of their payloads',
+    help: 'most bytes of them, with their topics, clients and reasons',
     default: '64MiB',
     parse: bytes(0, 1024 * 1024 * MIB),
   },

@@ -8,6 +8,7 @@ import { Broker } from './broker/broker.js'
 import { MqttServer } from './broker/server.js'
 import { Sessions } from './broker/sessions.js'
 import { External } from './external/external.js'
+import { NoRoom } from './sensors/desired.js'
 import { HostState } from './sparkplug/host-state.js'
 
 /** @typedef {import('./broker/server.js').Sink} Sink */
@@ -29,6 +30,8 @@ import { HostState } from './sparkplug/host-state.js'
  * @property {(name: string, isOver?: boolean) => void} forget  A session: of a key that is good no
  *   more.
  * @property {(message: Published) => void} publish
+ * @property {(message: Published) => boolean | Promise<boolean>} retain  False if there was no
+ *   room.
  * @property {boolean} isFull
  * @property {number} dropped
  * @property {() => void} onRoom
@@ -77,7 +80,7 @@ export function inside({ memory, listens, identity, member, edgeNodes, host, ...
   const onGone = (/** @type {object} */ connection) => edgeNodes?.closed(connection, 'offline')
   const server = new MqttServer({ ...parts, broker, shares, member, onGone })
   /** @param {Omit<Published, 'bytes'>} what */
-  const tell = (what) => broker.publish({ ...what, bytes: what.topic.length + what.payload.length })
+  const tell = (what) => broker.publish(counted(what))
   if (edgeNodes) {
     edgeNodes.askRebirth = (topic) =>
       tell({ topic, payload: rebirthCommand(Date.now()), qos: 0, retain: false })
@@ -91,7 +94,8 @@ export function inside({ memory, listens, identity, member, edgeNodes, host, ...
     broker,
     server,
     async retain(/** @type {string} */ topic, /** @type {Buffer} */ payload) {
-      tell({ topic, payload, qos: 1, retain: true })
+      const message = counted({ topic, payload, qos: 1, retain: true })
+      if (!(await broker.retain(message))) throw new NoRoom()
     },
     onReady(/** @type {() => void} */ call) {
       ready = call
@@ -123,6 +127,9 @@ export function inside({ memory, listens, identity, member, edgeNodes, host, ...
     },
   }
 }
+
+/** @param {Omit<Published, 'bytes'>} what */
+const counted = (what) => ({ ...what, bytes: what.topic.length + what.payload.length })
 
 /** @param {string} [host] */
 const stateOf = (host) => (host === undefined ? undefined : new HostState(host))

@@ -308,7 +308,7 @@ describe('memory of subscribers', () => {
   })
 
   test('retained messages cost their topics; what there is no room for is not kept', async () => {
-    await start({ memoryBytesMax: 16 * 2 ** 20 })
+    await start({ memoryBytesMax: 32 * 2 ** 20 })
     const { retained } = ingest.memory.shares
     const one = await connected('retainer')
     for (const id of numbers(60)) {
@@ -321,6 +321,44 @@ describe('memory of subscribers', () => {
     subscribe(watcher, 1, ['#'])
     await until(() => heard(watcher).length === 60 - ingest.broker.dropped)
     expect(heard(watcher).length).toBeGreaterThan(5)
+  })
+
+  test.each([0, 1])('one that takes its time gets all that is retained, at QoS %i', async (qos) => {
+    await start({ memoryBytesMax: 1_024 * 2 ** 20 })
+    const { outgoing } = ingest.memory.shares
+    const one = await connected('retainer')
+    const payload = Buffer.alloc(200 * KIB, 'x')
+    for (const id of numbers(80)) {
+      one.publish(id, { topic: `kept/${id}`, payload, retain: true })
+      await until(() => one.ids('puback').length === id)
+    }
+    const slow = await connected('slow')
+    slow.socket.pause()
+    subscribe(slow, 1, ['kept/#'], qos)
+    await until(() => outgoing.bytes > 0)
+    await pause(300)
+    expect(outgoing.bytes).toBeLessThan(2 * 2 ** 20)
+    slow.socket.resume()
+    await until(() => heard(slow).length === 80)
+    expect(slow.isClosed).toBe(false)
+  })
+
+  test('one that subscribes to very much, again and again, does not keep others waiting', async () => {
+    await start({ memoryBytesMax: 1_024 * 2 ** 20 })
+    const greedy = await connected('greedy')
+    const honest = await connected('honest')
+    const packet = generate({
+      cmd: 'subscribe',
+      messageId: 1,
+      subscriptions: Array(10_000).fill({ topic: 'a', qos: 0 }),
+    })
+    greedy.socket.write(Buffer.concat(Array(20).fill(packet)))
+    await until(() => greedy.ids('suback').length > 0)
+    await publishes(honest, 1)
+    expect(greedy.ids('suback').length).toBeLessThan(20)
+    // What it said is read no further until it is answered.
+    expect(ingest.server.blockedCount).toBe(1)
+    await until(() => greedy.ids('suback').length === 20)
   })
 
   test('what waits for one that is away is bounded, and given when it is back', async () => {

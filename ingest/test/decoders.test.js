@@ -16,6 +16,7 @@ import { buildHttp } from '../src/http/app.js'
 import { replay } from '../src/http/replay.js'
 import { openSpool } from '../src/ingest.js'
 import { Rights } from '../src/message/rights.js'
+import { realDisk } from '../src/spool/disk.js'
 import { FakeStorage } from './support/fake-storage.js'
 import { until } from './support/ingest.js'
 import { build as buildAlone } from './support/pipeline.js'
@@ -363,6 +364,45 @@ describe('before it is known what decoders there are', () => {
       await unsure.load()
       expect(unsure.isKnown).toBe(false)
     }
+    rmSync(directory, { recursive: true })
+  })
+
+  test('the file is written until it has them, though the database is away meanwhile', async () => {
+    const directory = mkdtempSync(join(tmpdir(), 'sandglass-decoders-'))
+    const topics = new Topics()
+    let isFull = false
+    const disk = {
+      ...realDisk,
+      /** @type {typeof realDisk.open} */
+      async open(path, how) {
+        if (isFull) throw new Error('no space left')
+        return realDisk.open(path, how)
+      },
+    }
+    /** @type {object[]} */
+    const warnings = []
+    const warn = (/** @type {object} */ what) => warnings.push(what)
+    const parts = { topics, lineTopic: 't', directory, disk, logger: pino({ level: 'silent' }) }
+    Object.assign(parts.logger, { warn })
+    const known = new KnownDecoders(parts)
+    await known.load()
+    const away = async () => {
+      throw new Error('away')
+    }
+    const reader = (/** @type {number} */ revision, /** @type {(typeof PLANT)[]} */ set) => ({
+      revision: async () => revision,
+      read: async () => ({ revision, set }),
+    })
+    await known.look(reader(1, []))
+    isFull = true
+    for (let looks = 0; looks < 2; looks++) await known.look(reader(2, [PLANT]))
+    expect(known.failures).toBe(2)
+    expect(warnings).toMatchObject([{ revision: 2, reason: 'no space left' }])
+    isFull = false
+    await expect(known.look({ revision: away, read: away })).rejects.toThrow('away')
+    const next = new KnownDecoders(parts)
+    await next.load()
+    expect([next.isKnown, next.named('plant')]).toEqual([true, PLANT])
     rmSync(directory, { recursive: true })
   })
 

@@ -4,7 +4,9 @@ import { desiredSensorOf, isAsWanted, leavesOf } from '@sandglass/common/desired
 import { Topics } from '@sandglass/common/topics'
 import pino from 'pino'
 import { mayPublish, maySubscribe } from '../src/broker/entrance/access.js'
-import { DesiredStates } from '../src/sensors/desired.js'
+import { MemoryBudget } from '../src/memory.js'
+import { DesiredStates, NoRoom, NotTold } from '../src/sensors/desired.js'
+import { startIngest } from './support/ingest.js'
 
 const ID = '00000000-0000-4000-8000-000000000001'
 
@@ -31,8 +33,10 @@ function build() {
     /** @param {string} query  @param {unknown[]} params */
     async read(query, params) {
       if (query.startsWith('DELETE')) {
-        done.push('deleted')
-        if (row && row.changed.getTime() * 1000 <= Number(params[0])) row = undefined
+        const isRow = query.startsWith('DELETE FROM')
+        if (isRow) done.push('deleted')
+        if (!isRow && row && row.changed.getTime() * 1000 <= Number(params[0])) row.state = null
+        if (isRow && row && row.changed.getTime() * 1000 <= Number(params[0])) row = undefined
         return []
       }
       return row ? [row] : []
@@ -83,12 +87,18 @@ describe('what is desired', () => {
     expect(world.done).toEqual(['deleted', 'desired/s 1'])
   })
 
-  test('is not cleared by halves: without the broker its row stays', async () => {
+  test('of a sensor that is deleted is forgotten without the broker, and cleared with it', async () => {
     const { states, world } = build()
     world.put('1')
     world.isAway = true
-    await expect(states.drop(ID, 6_000)).rejects.toThrow('away')
-    expect(world.row?.state).toBe('1')
+    await expect(states.drop(ID, 6_000)).rejects.toThrow(NotTold)
+    expect(world.row?.state).toBeNull()
+    world.isAway = false
+    // As when the connection is back.
+    await states.publishAll()
+    expect(world.done).toEqual(['desired/s '])
+    await states.drop(ID, 6_000)
+    expect(world.done).toEqual(['desired/s ', 'desired/s ', 'deleted'])
   })
 
   test('is all published, as soon as the broker takes it', async () => {
@@ -101,6 +111,44 @@ describe('what is desired', () => {
     await all
     expect(world.done).toEqual(['desired/s 1'])
     expect(states.counts).toEqual({ published: 1, failures: 1 })
+  })
+
+  test('is told to have no room, and keeps no other waiting', async () => {
+    const other = { sensor: 't', state: '2', changed: new Date(5) }
+    /** @type {Map<unknown, any>} */
+    const rows = new Map([
+      ['1', { sensor: 's', state: '1', changed: new Date(5) }],
+      ['2', other],
+    ])
+    /** @type {string[]} */
+    const done = []
+    const states = new DesiredStates({
+      storage: {
+        read: async (_, [id]) => [rows.get(id)],
+        async *pages() {
+          for (const id of rows.keys()) yield { sensor_id: id }
+        },
+      },
+      keyspace: 'k',
+      async tell(topic) {
+        if (topic === 'desired/s') throw new NoRoom()
+        done.push(topic)
+      },
+      logger: pino({ level: 'silent' }),
+    })
+    await states.publishAll()
+    expect(done).toEqual(['desired/t'])
+    expect(states.counts).toEqual({ published: 1, failures: 1 })
+    await expect(states.publish('1')).rejects.toThrow('give ingest more memory')
+  })
+
+  test('is refused by the broker inside when what is retained has no room', async () => {
+    const memory = new MemoryBudget(undefined, { retained: 4_000 })
+    const ingest = await startIngest({}, { memory })
+    const { retain } = ingest
+    await expect(retain('desired/s', Buffer.alloc(4_000, 'x'))).rejects.toThrow(NoRoom)
+    await retain('desired/s', Buffer.from('{}'))
+    await ingest.stop()
   })
 })
 

@@ -312,6 +312,39 @@ describe('bodies', () => {
     await until(() => ingest.memory.shares.bodies.bytes === 0)
     await app.close()
   })
+
+  test.each([1, 3])(
+    'whose client leaves before the answer are counted until they are stored: %d of a connection',
+    async (count) => {
+      await start()
+      const { bodies } = ingest.memory.shares
+      ingest.storage.isManual = true
+      await app.listen({ host: '127.0.0.1', port: 0 })
+      let hasLeft = false
+      app.server.once('connection', (socket) =>
+        socket.once('close', () => {
+          hasLeft = true
+        }),
+      )
+      const { port } = /** @type {import('node:net').AddressInfo} */ (app.server.address())
+      const client = connect(port, '127.0.0.1')
+      const body = objects(10)
+      const request =
+        'POST /v1/measurements HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\n' +
+        `content-length: ${body.length}\r\n\r\n${body}`
+      client.write(request.repeat(count))
+      await until(() => ingest.inFlight.count === 10 * count)
+      client.destroy()
+      await until(() => hasLeft)
+      expect(bodies.bytes).toBeGreaterThanOrEqual(count * body.length)
+      ingest.storage.isManual = false
+      await until(() => {
+        for (const request of ingest.storage.requests.splice(0)) request.end()
+        return ingest.inFlight.count === 0
+      })
+      await until(() => bodies.bytes === 0)
+    },
+  )
 })
 
 describe('dead letters', () => {
@@ -372,7 +405,7 @@ describe('dead letters', () => {
   })
 
   test('of one client are kept up to its limits; more are acknowledged and counted', async () => {
-    await start({ deadLettersMax: 3, deadLetterBytesMax: 20 })
+    await start({ deadLettersMax: 3, deadLetterBytesMax: 1_000 })
     for (let count = 0; count < 5; count++) await post('/v1/measurements', '{}', json)
     expect([letters().length, ingest.counts.deadLettered, ingest.counts.unkeptLetters]).toEqual([
       ...[3, 5, 2],

@@ -228,7 +228,7 @@ describe('a key that was revoked', () => {
     bad.revoke()
     // What the database said before is believed still. The look of each second is not waited for.
     ingest.server.sweep = () => {}
-    aheadMs += 9_500
+    aheadMs += 8_500
     const one = connect(bad)
     expect(await connack(one)).toMatchObject({ returnCode: 0 })
     await until(() => one.isClosed)

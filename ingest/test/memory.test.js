@@ -52,12 +52,8 @@ describe('recent values', () => {
     const recent = new Recent()
     const one = series()
     one.horizonMs = 5
-    const values = Array.from({ length: COUNTED_MAX }, (_, seq) => ({ seq, kind: KIND.number }))
-    recent.learn(
-      one,
-      5,
-      values.map((value) => ({ ...value, value: value.seq })),
-    )
+    const taken = Array.from({ length: COUNTED_MAX }, (_, seq) => ({ seq, token: seq }))
+    recent.learn(one, 5, taken)
     expect(recent.place(one, 5, KIND.number, -1)).toBe(COUNTED_MAX)
     expect(recent.place(one, 5, KIND.number, -2)).toBe(NONE_LEFT)
     expect(recent.place(one, 5, KIND.number, -1)).toBe(COUNTED_MAX)

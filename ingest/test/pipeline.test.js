@@ -2,13 +2,15 @@ import { randomInt } from 'node:crypto'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { KIND } from '@sandglass/common/measurement'
 import { sensorId } from '@sandglass/common/sensor'
 import { parseTopics } from '@sandglass/common/topics'
 import { Message } from '../src/message/message.js'
 import { REFUSAL_KINDS } from '../src/message/refusal.js'
 import { LATEST_MS_MIN } from '../src/sensors/latest.js'
+import { Sensor } from '../src/sensors/series.js'
 import { CLUSTER_LIMITS } from '../src/write/batcher.js'
-import { COVER_MS } from '../src/write/rows.js'
+import { COVER_MS, Rows } from '../src/write/rows.js'
 import { FakeError } from './support/fake-storage.js'
 import { until } from './support/ingest.js'
 import { build } from './support/pipeline.js'
@@ -38,6 +40,22 @@ describe('measurements', () => {
     expect(late.ttlS).toBeGreaterThan(30 * 86_400 - 3_600 - 10)
     expect(late.ttlS).toBeLessThanOrEqual(30 * 86_400 - 3_600)
     expect(fresh.ttlS).toBeUndefined()
+  })
+
+  test.each([
+    ['its whole time where our clock is years ahead', 3_650, undefined],
+    ['its whole time where it would be over already', 30, undefined],
+    ['a day at least', 29.9, 86_400],
+    ['what is left of its time otherwise', 28, 2 * 86_400],
+  ])('what was received long ago lives %s', (_, daysAgo, ttlS) => {
+    const rows = new Rows('k', () => T + daysAgo * 86_400_000)
+    /** @type {any} */
+    const message = { receivedMs: T, writtenMs: T, pending: 0 }
+    const series = new Sensor(sensorId('s'), 's').seriesOf('m')
+    const place = { className: '30d', bucketS: 86_400 }
+    const what = { timeMs: T, seq: 0, kind: KIND.number, value: 1 }
+    const { query, params } = rows.copy(message, series, place, what)
+    expect(query.endsWith('AND TTL ?') ? params.at(-1) : undefined).toBe(ttlS)
   })
 
   test('every kind of value sets its own columns and no other', async () => {

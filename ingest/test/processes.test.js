@@ -271,7 +271,7 @@ describe('a broker in another process', () => {
     let acknowledged = 0
     const link = new Link(socket, (kind, port) => {
       if (kind === KIND.subscribers) link.send(KIND.known, 0)
-      if (kind === KIND.ask) link.tell(KIND.answer, port, 0)
+      if (kind === KIND.ask) link.tell(KIND.answer, port, [0])
       if (kind === KIND.data) acknowledged++
     })
     const grant = { ...keys.all, scopes: ['read', 'write'] }

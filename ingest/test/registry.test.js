@@ -1,10 +1,13 @@
 // What ingest remembers of sensors, and when it forgets them.
 
 import { beforeEach, describe, expect, test } from '@jest/globals'
+import { KIND } from '@sandglass/common/measurement'
 import { MemoryShare } from '@sandglass/common/memory-share'
 import { sensorId } from '@sandglass/common/sensor'
 import { BELIEVED_MS_MAX, Registry } from '../src/sensors/registry.js'
+import { Recent } from '../src/write/recent.js'
 import { Rows } from '../src/write/rows.js'
+import { heapBytes } from './support/garbage.js'
 import { until } from './support/ingest.js'
 import { build } from './support/pipeline.js'
 
@@ -126,6 +129,32 @@ describe('a sensor', () => {
     const before = share.bytes
     for (const metric of lastTimes.keys()) rich.seriesOf(metric)
     expect(share.bytes - before).toBeGreaterThan(100_000)
+  })
+
+  /** @type {[string, (name: string, at: number) => void][]} */
+  const keeping = [
+    ['a name of a sensor', (name) => registry.sensor(name)],
+    ['an id of a sensor', (name) => registry.sensor(sensorId(name))],
+    ['a metric', (name) => registry.sensor('s').seriesOf(name)],
+    [
+      'a text that is told from others',
+      (name, at) => recent.place(registry.sensor('s').seriesOf('m'), at, KIND.text, name),
+    ],
+  ]
+  const recent = new Recent()
+
+  test.each(keeping)('keeps of the topic or the text in which %s came only that', (what, keep) => {
+    const count = 200
+    const textLength = 60_000
+    const isId = what.startsWith('an id')
+    registry.sensor('s').seriesOf('m')
+    const beforeBytes = heapBytes()
+    for (let at = 0; at < count; at++) {
+      const name = `what is kept of ${at}`
+      const text = Buffer.from(`${'x'.repeat(textLength)}/${isId ? sensorId(name) : name}`)
+      keep(text.toString().slice(textLength + 1), at)
+    }
+    expect(heapBytes() - beforeBytes).toBeLessThan((count * textLength) / 4)
   })
 })
 

@@ -120,6 +120,18 @@ describe('after ingest was away', () => {
     expect(next.worker.counts.windows).toBe(6)
   })
 
+  test('over midnight, a day is summed up whose mark comes in the same turn', async () => {
+    const dayMs = startOf(T, DAY_MS)
+    const { model, process } = await alone(dayMs + 22 * HOUR_MS + 45 * MINUTE_MS)
+    await store(process, 's', model.wallMs, 5)
+    process.kill()
+    model.pass(2 * HOUR_MS)
+    await restart(model, process)
+    expect(model.rollup('s', '1h', dayMs + 22 * HOUR_MS)?.n).toBe(1)
+    expect(model.rollup('s', '1d', dayMs)?.n).toBe(1)
+    expect(model.lies()).toEqual([])
+  })
+
   test('for longer than marks are kept, nothing is believed until all is computed anew', async () => {
     const { model, process } = await alone(T, 'keep')
     await store(process, 's', T + 1, 1)

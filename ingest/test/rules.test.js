@@ -9,6 +9,7 @@ import { until } from './support/ingest.js'
 import { build } from './support/pipeline.js'
 
 const RULE = '6f2c4b0e-5a65-4b3e-9a55-0f3a5a3b1c11'
+const OTHER = '6f2c4b0e-5a65-4b3e-9a55-0f3a5a3b1c12'
 
 /** @param {object} [more] */
 const ruleWith = (more) =>
@@ -101,6 +102,27 @@ describe('a message whose value can change an alert', () => {
     expect(marksOf(ingest)).toEqual([])
     await ingest.settle('sensors/s/m', { t: Date.now() - 590_000, v: 90 })
     expect(marksOf(ingest)).toHaveLength(1)
+  })
+
+  test('is looked at from its receipt on if it only ends a silence, whatever its time says', async () => {
+    const subject = { ruleId: OTHER, sensorId: sensorId('s'), metric: 'm' }
+    const states = [{ ...subject, state: { ...AT_FIRST, phase: 'firing' } }]
+    const silence = { ...ruleWith({ kind: 'silence', above: undefined, for_s: 10 }), id: OTHER }
+    for (const rules of [
+      [silence, ruleWith()],
+      [ruleWith(), silence],
+    ]) {
+      const ingest = build()
+      await ingest.rules.poll(readerOf(rules, states))
+      const beginMs = Date.now()
+      await ingest.settle('sensors/s/m', { t: beginMs - 20 * 86_400_000, v: 90 })
+      await ingest.settle('sensors/s/m', { t: beginMs - 590_000, v: 90 })
+      const [first, second] = marksOf(ingest).map(({ ts }) => Number(ts))
+      expect(first).toBeGreaterThanOrEqual(beginMs - 5_000)
+      expect(first).toBeLessThanOrEqual(Date.now())
+      // A value that may start an alert is looked at from its time on.
+      expect(second).toBe(beginMs - 590_000)
+    }
   })
 
   test('is marked whatever it says once states have not been heard of for seconds', async () => {

@@ -98,10 +98,26 @@ describe('a session', () => {
     const message = { packetId: 1, qos: 1, dup: false, topic: 't', payload: Buffer.from('5') }
     const again = sessions.enter(undefined, 'c', true, one, 0)
     again.firstReceipt(/** @type {any} */ ({ ...message, receivedMs: 0, arrivedMs: 0 }))
+    again.subscribe('a/b')
     sessions.leave(again, one, 0, 0)
     expect(sessions.count).toBe(1)
+    // What is kept is for its redeliveries: the broker forgets it.
+    expect(ended).toEqual(['c', 'c'])
     sessions.age(RECEIPT_MS_MAX + 1)
     expect([sessions.count, share.bytes]).toEqual([0, 0])
+  })
+
+  test('that its client does not want any more is forgotten by the broker, too', () => {
+    const { sessions, ended, share } = build()
+    const session = keep(sessions, undefined, 'c')
+    session.subscribe('a/b')
+    const { bytes } = share
+    expect(sessions.enter(undefined, 'c', true, connection(), 0)).toBe(session)
+    expect(share.bytes).toBeLessThan(bytes)
+    expect(ended).toEqual(['c'])
+    // One that is new is not known there.
+    sessions.enter(undefined, 'd', true, connection(), 0)
+    expect(ended).toEqual(['c'])
   })
 
   test('that is kept waits for a week', () => {
@@ -307,6 +323,25 @@ describe('messages for subscribers that are away', () => {
   })
 })
 
+test('a message that is dropped so that it can wait elsewhere costs all that it is', () => {
+  const last = packet('t', 7_000)
+  const share = new MemoryShare(0)
+  const all = new OfflineQueues(share)
+  const shared = all.sharedOf(last)
+  // Its queue may have an eighth of all, and has that; the others leave no room.
+  const bytes = 256 + shared.bytes
+  share.bytesMax = 8 * bytes
+  const others = ['1', '2', '3', '4', '5', '6', '7']
+  for (const name of others) add(all, [name], packet('t', 6_998))
+  all.addOne('first', shared, () => ({ ...last }))
+  expect(share.bytesMax - share.bytes).toBeLessThan(256)
+  expect(all.addOne('second', shared, () => ({ ...last }))).toBe(true)
+  expect([all.packets('first').length, all.packets('second').length]).toEqual([0, 1])
+  expect(share.bytesMax - share.bytes).toBeLessThan(256)
+  for (const name of ['second', ...others]) all.forget(name)
+  expect(share.bytes).toBe(0)
+})
+
 describe('retained messages', () => {
   const build = (/** @type {number} */ bytesMax) => {
     const retained = new MemoryShare(bytesMax)
@@ -324,16 +359,38 @@ describe('retained messages', () => {
     expect(retained.bytes).toBeLessThanOrEqual(32 * 2 ** 20)
   })
 
+  test('cost each level of their topics', () => {
+    const { retained, store } = build(32 * 2 ** 20)
+    store.store(packet('/'.repeat(10_000), 1))
+    expect(retained.bytes).toBeGreaterThan(10_000 * 230)
+  })
+
   test('take the place of the last one of their topic, or take it away', () => {
     const { retained, store } = build(10_000)
-    store.store(packet('a', 9_000))
+    store.store(packet('a', 6_000))
     const { bytes } = retained
-    store.store(packet('a', 9_100))
+    expect(store.store(packet('a', 6_100))).toBe(true)
     expect(retained.bytes).toBe(bytes + 100)
-    store.store(packet('a', 10_000))
-    store.store(packet('b', 1_000))
-    expect([retained.bytes, store.refused]).toEqual([bytes + 100, 2])
-    store.store(packet('a', 0))
+    expect(store.store(packet('b', 1_000))).toBe(false)
+    expect([retained.bytes, store.refused]).toEqual([bytes + 100, 1])
+    expect(store.store(packet('a', 0))).toBe(true)
     expect(retained.bytes).toBe(0)
+  })
+
+  test('that there is no room for leave none on their topic that is true no more', () => {
+    const { retained, store } = build(10_000)
+    store.store(packet('a', 6_000))
+    expect(store.store(packet('a', 10_000))).toBe(false)
+    expect([...store.matching('a')].filter(Boolean)).toEqual([])
+    expect(retained.bytes).toBe(0)
+  })
+
+  test('of clients leave room for what is desired of devices', () => {
+    const { retained, store } = build(100_000)
+    for (let n = 0; n < 100; n++) store.store(packet(`${n}`, 2_000))
+    expect(store.refused).toBeGreaterThan(50)
+    expect(store.store(packet('desired/s', 16_384))).toBe(true)
+    expect(store.store(packet('desired/t', 16_384))).toBe(false)
+    expect(retained.bytes).toBeLessThanOrEqual(100_000)
   })
 })

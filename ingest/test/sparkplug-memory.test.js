@@ -1,12 +1,13 @@
 // What is remembered of edge nodes is bounded in bytes, and births are asked for at a bounded pace.
 import { readPayload } from '@sandglass/common/formats/sparkplug/payload'
-import { REBIRTH_AGAIN_MS } from '@sandglass/common/formats/sparkplug/session'
+import { REBIRTH_AGAIN_MS, step, unknownSession } from '@sandglass/common/formats/sparkplug/session'
 import { writePayload } from '@sandglass/common/formats/sparkplug/write'
 import { MemoryShare } from '@sandglass/common/memory-share'
 import { parseTopics } from '@sandglass/common/topics'
 import { Message } from '../src/message/message.js'
 import { EdgeNodes, SILENT_MS } from '../src/sparkplug/edge-nodes.js'
 import { REBIRTHS_AT_ONCE, REBIRTHS_PER_S, RebirthPace } from '../src/sparkplug/rebirth-pace.js'
+import { heapBytes } from './support/garbage.js'
 
 const T = Date.UTC(2026, 0, 1)
 const FORMAT = 30
@@ -48,6 +49,7 @@ describe('the memory for births', () => {
   const birth = (count) =>
     bytes(0, ...Array.from({ length: count }, (_, at) => born(`metric ${at}`, at, at)))
   const data = bytes(1, { alias: 0, double: 1 })
+  const of = (/** @type {number} */ at) => readPayload(bytes(at % 256))
 
   /** Whether a message got a name. @param {Message} message */
   const isNamed = ({ payload }) => readPayload(payload).metrics[0].name === 'metric 0'
@@ -133,6 +135,47 @@ describe('the memory for births', () => {
     // What is left of one is too long all the same.
     const { payload } = take('a', 'NDATA', bytes(1, { alias: 1, double: 1 }))
     expect(readPayload(payload).metrics[0].name).toBe('x'.repeat(129))
+  })
+
+  test('is taken by devices without metrics, too, and given back by their deaths', () => {
+    const { share, take, edgeNodes } = edgeNodesOf(100_000)
+    take('a', 'NBIRTH', birth(1))
+    const { bytes: before } = share
+    for (const at of [1, 2, 3]) take(`a/device ${at}`, 'DBIRTH', bytes(at))
+    const { bytes: three } = share
+    expect(three - before).toBeGreaterThan(1_200)
+    take('a/device 1', 'DBIRTH', bytes(4))
+    expect(share.bytes).toBe(three)
+    for (const at of [1, 2, 3]) take(`a/device ${at}`, 'DDEATH', bytes(4 + at))
+    expect(share.bytes).toBe(before)
+    for (let at = 8; at < 200; at++) take(`a/device ${at}`, 'DBIRTH', bytes(at))
+    // It has its quarter, and begins anew with the next birth.
+    expect([share.refused, edgeNodes.countOf('online')]).toEqual([1, 0])
+    expect(share.bytes).toBeLessThan(5_000)
+  })
+
+  test('is not taken by devices that can have no sensor, nor are births asked of them', () => {
+    const { share, take, edgeNodes } = edgeNodesOf(100_000)
+    take('a', 'NBIRTH', birth(1))
+    const { bytes: before } = share
+    const beforeBytes = heapBytes()
+    for (let seq = 1; seq < 100; seq++) {
+      take(`a/${'x'.repeat(60_000)}${seq}`, seq % 2 ? 'DBIRTH' : 'DDATA', bytes(seq))
+    }
+    expect([share.bytes, edgeNodes.counts.rebirths]).toEqual([before, 0])
+    expect(heapBytes() - beforeBytes).toBeLessThan(10 * 60_000)
+    expect(isNamed(take('a', 'NDATA', bytes(100, { alias: 0, double: 1 })))).toBe(true)
+  })
+
+  test('is counted by what changes: a birth of one device costs no more where there are many', () => {
+    let session = step(unknownSession(), { type: 'NBIRTH', device: '', payload: of(0) }, 0).session
+    const { scopes } = session
+    for (let at = 1; at < 1_000; at++) {
+      const message = { type: /** @type {const} */ ('DBIRTH'), device: `${at}`, payload: of(at) }
+      session = step(session, message, 0).session
+    }
+    expect([session.scopes === scopes, scopes.size]).toEqual([true, 1_000])
+    expect(session.scopeBytes).toBeGreaterThan(400_000)
   })
 })
 

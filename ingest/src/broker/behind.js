@@ -3,8 +3,12 @@
 import { TYPE } from './frame.js'
 import { Port } from './port.js'
 import { PLAIN_TERMS } from './routing/terms.js'
+import { PACKET_BYTES_MAX, RECEIVE_MAX } from './v5/dialect.js'
 
 const DISCONNECT = Buffer.from([TYPE.disconnect << 4, 0])
+
+/** What a client of 3.1.1 may be sent. */
+const UNLIMITED = Object.freeze({ receiveMax: RECEIVE_MAX, packetBytesMax: PACKET_BYTES_MAX })
 
 /** @typedef {import('./connection.js').Connection} Connection */
 /** @typedef {import('./session.js').Session} Session */
@@ -31,14 +35,19 @@ export class Behind {
   }
 
   /** One that left nothing behind asks for something. */
-  /** @param {Session} session  @param {Pick<Terms, 'receiveMax' | 'packetBytesMax'>} limits */
-  openLate({ name, version }, limits) {
+  /** @param {Session} session  @param {Pick<Terms, 'receiveMax' | 'packetBytesMax'>} [limits] */
+  openLate({ name, version }, limits = UNLIMITED) {
     this.open({ ...PLAIN_TERMS, ...limits, name, version })
   }
 
   /** @param {Buffer} packet */
   push(packet) {
     this.#port?.push(packet)
+  }
+
+  /** The client has taken bytes. */
+  taken() {
+    this.#port?.emit('taken')
   }
 
   /** The connection is gone. @param {boolean} isLeaving  Its will is none any more. */

@@ -7,6 +7,7 @@
 import { writeToStream } from 'mqtt-packet'
 import { Fanout } from './routing/fanout.js'
 import { OfflineQueues } from './routing/offline-queues.js'
+import { ownBytes } from './routing/own-bytes.js'
 import { RetainedMessages } from './routing/retained.js'
 import { Router } from './routing/router.js'
 
@@ -40,7 +41,7 @@ export class Broker {
       retainedFor: (filter) => this.#retained.matching(filter),
       publish: (message) => this.publish({ ...message, bytes: bytesOf(message) }),
     })
-    this.#fanout = new Fanout(shares.fanout, (message) => this.#router.publish(message))
+    this.#fanout = new Fanout(shares.fanout, (message) => this.#router.publish(message), ownBytes)
   }
 
   /** Messages that subscribers, their queues or the retained messages had no room for. */
@@ -86,6 +87,23 @@ export class Broker {
    */
   publish(message) {
     if (message.retain) this.#retained.store(message)
+    this.#passOn(message)
+  }
+
+  /**
+   * The same with what is retained.
+   *
+   * @param {import('../source.js').Published} message
+   * @returns {boolean}  False if there was no room to retain it.
+   */
+  retain(message) {
+    const isKept = this.#retained.store(message)
+    this.#passOn(message)
+    return isKept
+  }
+
+  /** @param {import('../source.js').Published} message */
+  #passOn(message) {
     // Most installations have no subscriber.
     if (this.hasSubscribers) this.#fanout.add(message)
   }
@@ -95,5 +113,6 @@ export class Broker {
   }
 }
 
-/** What a will counts on its way. @param {{ topic: string, payload: Buffer }} message */
-const bytesOf = ({ topic, payload }) => topic.length + payload.length + WILL_BYTES
+/** What a will counts on its way. @param {import('./routing/router.js').Heard} message */
+const bytesOf = ({ topic, payload, delivery }) =>
+  topic.length + payload.length + (delivery?.passOn.length ?? 0) + WILL_BYTES

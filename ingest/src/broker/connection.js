@@ -14,9 +14,10 @@ import { Message } from '../message/message.js'
 import { EVERY_SENSOR } from '../message/rights.js'
 import { AcknowledgementQueue } from './acknowledgement-queue.js'
 import { Behind } from './behind.js'
-import { mayPublish, maySubscribe } from './entrance/access.js'
+import { mayPublish } from './entrance/access.js'
 import { parseConnect, refusalOf, refusalOf5 } from './entrance/connect-packet.js'
 import { letIn } from './entrance/let-in.js'
+import { subscribe } from './entrance/subscribe.js'
 import {
   ChunkMessages,
   checkFlags,
@@ -30,9 +31,8 @@ import {
 } from './frame.js'
 import { Presence } from './presence.js'
 import { enter3, enter5 } from './routing/enter.js'
-import { checkPacket3, parseUnsubscribe3 } from './v3/packets.js'
-import { PACKET_BYTES_MAX, RECEIVE_MAX, refusingConnack } from './v5/dialect.js'
-import { partsOf } from './v5/packets.js'
+import { checkPacket3 } from './v3/packets.js'
+import { refusingConnack } from './v5/dialect.js'
 import { REASON, reasonOfRefusal } from './v5/reason.js'
 
 /** Bytes that may wait for a client that does not read; then it is cut off. */
@@ -40,9 +40,6 @@ export const OUTGOING_BYTES_MAX = 8 * 2 ** 20
 
 /** How long what was written may take to leave when a connection closes, in milliseconds. */
 const LINGER_MS_MAX = 5_000
-
-/** What a client of 3.1.1 may be sent. */
-const UNLIMITED = Object.freeze({ receiveMax: RECEIVE_MAX, packetBytesMax: PACKET_BYTES_MAX })
 
 /** Why connections close when the service does. */
 export const STOPPING = 'the service stops'
@@ -95,6 +92,8 @@ export class Connection {
   #isEnded = false
   /** Whether its socket is closed. */
   #isGone = false
+  /** Whether a SUBSCRIBE or UNSUBSCRIBE of it is not answered yet. */
+  #isAsking = false
 
   /** @param {import('./listener.js').Line} socket  @param {MqttServer} server */
   constructor(socket, server) {
@@ -185,14 +184,23 @@ export class Connection {
 
   /** Whether a packet with this first byte has to wait. @param {number} first */
   #mustWait(first) {
-    if (first >> 4 !== TYPE.publish || (first & 0x06) === 0) return false
+    const type = first >> 4
+    if (type === TYPE.disconnect) return this.#isAsking
+    if (type === TYPE.subscribe || type === TYPE.unsubscribe) {
+      return this.#isAsking || this.#waitsFor(this.server.broker)
+    }
+    if (type !== TYPE.publish || (first & 0x06) === 0) return false
     // One of MQTT 5 was told how many it may send, and closes with more.
     const { clientMessagesMax } = this.server.limits
     if (!this.#dialect && this.unacknowledged >= clientMessagesMax) return true
     if (this.unacknowledged > 0 && this.bytesInFlight >= this.server.clientBytesMax) return true
-    if (!this.server.isFull) return false
-    this.server.waitForRoom(this)
-    return true
+    return this.#waitsFor(this.server)
+  }
+
+  /** @param {{ isFull: boolean }} what  That would take the packet. */
+  #waitsFor({ isFull }) {
+    if (isFull) this.server.waitForRoom(this)
+    return isFull
   }
 
   /** Tells the server how much memory is held by packets that are not whole, or must wait. */
@@ -244,17 +252,13 @@ export class Connection {
 
   /** Gives a packet that makes sense to the broker. @param {number} type  @param {number} flags */
   #passOn(type, flags) {
-    const { buffer, packetStart, bodyStart, packetEnd } = this.#framer
+    const { buffer, packetStart, packetEnd } = this.#framer
     this.#check(type, flags)
-    if (type === TYPE.unsubscribe && !this.#dialect) {
-      const { filters } = parseUnsubscribe3(buffer, bodyStart, packetEnd)
-      for (const filter of filters) this.#ownSession?.unsubscribe(filter)
-    }
     const { session } = this
     if (!session) return
     // The broker may not know the client yet.
-    const limits = this.#dialect?.limits ?? UNLIMITED
-    if (!this.#behind.isOpen) this.#behind.openLate(session, limits)
+    if (!this.#behind.isOpen) this.#behind.openLate(session, this.#dialect?.limits)
+    if (type === TYPE.subscribe || type === TYPE.unsubscribe) this.#isAsking = true
     this.#behind.push(buffer.subarray(packetStart, packetEnd))
   }
 
@@ -317,11 +321,20 @@ export class Connection {
     this.server.newcomers.letIn(this)
   }
 
-  /** The client asks for a subscription. @param {string} filter  @returns {number}  A reason. */
-  subscribe(filter) {
-    const pattern = this.#dialect ? partsOf(filter).pattern : filter
-    if (!maySubscribe(this.grant, pattern, this.server.topics)) return REASON.notAuthorized
-    return this.#ownSession?.subscribe(filter) ? REASON.success : REASON.quota
+  /** @param {string[]} filters  @returns {number[]}  A reason for each: 0 if it may. */
+  subscribe(filters) {
+    return subscribe(filters, this.#ownSession, this.grant, this.server.topics)
+  }
+
+  /** @param {string[]} filters  That are subscribed to no more. */
+  unsubscribe(filters) {
+    for (const filter of filters) this.#ownSession?.unsubscribe(filter)
+  }
+
+  /** What it asked for is answered. */
+  answered() {
+    this.#isAsking = false
+    if (this.isBlocked) this.read()
   }
 
   /** Whether its will may still be published. @param {string} topic */
@@ -435,6 +448,7 @@ export class Connection {
       if (this.#isGone) return
       this.outgoingBytes -= length
       this.server.countOutgoing(-length)
+      this.#behind.taken()
     })
     this.server.countOutgoing(length)
     if (this.#socket.writableLength > OUTGOING_BYTES_MAX) this.cutOff()

@@ -12,13 +12,20 @@ import { EventEmitter } from 'node:events'
  * @typedef {object} Served
  * @property {import('@sandglass/common/keys').Grant | undefined} grant  What its key allows.
  * @property {{ topics: import('@sandglass/common/topics').Topics }} server
- * @property {(filter: string) => number | Promise<number>} subscribe  A reason code: 0 if it may.
+ * @property {(filters: string[]) => number[] | Promise<number[]>} subscribe  A reason for each: 0
+ *   if it may.
+ * @property {(filters: string[]) => void} unsubscribe  They are subscribed to no more.
+ * @property {() => void} answered  A SUBSCRIBE or UNSUBSCRIBE is: the next one may come.
+ * @property {number} outgoingBytes  That were sent, and that its client has not taken.
  * @property {(topic: string) => boolean} mayPublishWill
  * @property {(bytes: Buffer) => void} send
  * @property {(reason?: string) => void} close
  */
 
-/** Emits `data` for each packet, `end` when the client has left in order, and `close`, once. */
+/**
+ * Emits `data` for each packet, `taken` when the client has taken something, `end` when it has left
+ * in order, and `close`, once.
+ */
 export class Port extends EventEmitter {
   destroyed = false
 

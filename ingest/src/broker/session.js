@@ -5,6 +5,7 @@
  */
 
 import { Receipts } from './receipts.js'
+import { LEVEL_BYTES } from './routing/level-tree.js'
 
 /** Longest that a session waits for its client, in milliseconds: a week. */
 export const ABSENT_MS_MAX = 7 * 24 * 3_600_000
@@ -15,9 +16,8 @@ const SESSION_BYTES = 1_536
 /** Memory that a QoS 2 packet id takes that is not released, in bytes. */
 export const UNRELEASED_BYTES = 32
 
-/** Memory that a subscription takes, and each level of its filter, in bytes; if kept, twice. */
+/** Memory that a subscription takes besides the levels of its filter, in bytes; if kept, twice. */
 const SUBSCRIPTION_BYTES = 800
-const LEVEL_BYTES = 200
 
 /** @typedef {import('../message/message.js').Message} Message */
 /** @typedef {import('./sessions.js').Sessions} Sessions */

@@ -174,7 +174,8 @@ export class Sessions {
     const isOther = session.visit > 0 && session.version !== terms.version
     session.isPresent = !clean && session.isKept && !isExpired && !isOther
     if (!session.isPresent) session.clean()
-    if (isOther || (isExpired && session.isKept)) this.#onEnd(session)
+    // The broker behind must not keep what is not counted any more, even if it is not let in.
+    if (session.visit > 0 && !session.isPresent) this.#onEnd(session)
     session.version = terms.version
     session.isWillDelayed = false
     session.keepFor(terms.keptMs)
@@ -215,6 +216,8 @@ export class Sessions {
       this.end(session)
       return
     }
+    // What is kept recognises redeliveries, and nothing else.
+    if (!session.isKept) this.#onEnd(session)
     const { owner } = session
     session.leftMs = nowMs
     owner.absent.add(session)

@@ -33,6 +33,9 @@ export class KnownDecoders {
   /** @type {Map<string, Decoder>} */
   #byName = new Map()
   #revision = -1
+  /** What the file does not have yet. @type {Stored | undefined} */
+  #unkept
+  #isKeepingFailing = false
   /** Those who wait until it is known. @type {(() => void)[]} */
   #waiting = []
   /** @type {NodeJS.Timeout | undefined} */
@@ -112,10 +115,36 @@ export class KnownDecoders {
 
   /** Asks once. @param {Reader} reader */
   async look(reader) {
-    if (this.isKnown && (await reader.revision()) === this.#revision) return
-    const stored = await reader.read()
-    this.take(stored)
-    if (this.#path !== undefined) await writeFileOf(this.#path, stored, this.#disk)
+    try {
+      if (this.isKnown && (await reader.revision()) === this.#revision) return
+      const stored = await reader.read()
+      this.take(stored)
+      this.#unkept = stored
+    } finally {
+      await this.#keep()
+    }
+  }
+
+  /**
+   * Writes the file, again and again where it fails, also while the database is away: the next
+   * process would take a topic of a new decoder for no measurement, and acknowledge what is lost.
+   */
+  async #keep() {
+    const stored = this.#unkept
+    if (stored === undefined || this.#path === undefined) return
+    try {
+      await writeFileOf(this.#path, stored, this.#disk)
+      this.#unkept = undefined
+      this.#isKeepingFailing = false
+    } catch (error) {
+      this.failures++
+      const { message: reason } = /** @type {Error} */ (error)
+      const what = { file: this.#path, revision: stored.revision, reason }
+      if (!this.#isKeepingFailing) {
+        this.#logger.warn(what, 'decoders are not in their file yet: it is tried again')
+      }
+      this.#isKeepingFailing = true
+    }
   }
 
   /** @param {Stored} stored */

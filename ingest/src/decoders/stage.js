@@ -178,6 +178,6 @@ function isForbidden({ rights }, { sensor }) {
  *
  * @param {Message} message
  */
-function senderOf({ sender, clientId, topic }) {
-  return sender ? clientId : `${clientId} ${topic}`
+function senderOf({ sender, senderName, topic }) {
+  return sender ? senderName : `${senderName} ${topic}`
 }

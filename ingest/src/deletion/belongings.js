@@ -15,6 +15,7 @@ import {
   STATUS_TTL_S,
 } from '@sandglass/common/schema'
 import cassandra from 'cassandra-driver'
+import { NotTold } from '../sensors/desired.js'
 
 const { Long } = cassandra.types
 
@@ -76,11 +77,27 @@ export class Belongings {
     return row?.name ?? undefined
   }
 
-  /** All but dead letters. @param {string} sensorId  @param {number} stampUs */
+  /**
+   * What is desired of its device.
+   *
+   * @param {string} sensorId
+   * @param {number} stampUs
+   * @returns {Promise<boolean>}  False if the broker still retains it.
+   */
+  async dropDesired(sensorId, stampUs) {
+    try {
+      await this.#desired.drop(sensorId, stampUs)
+      return true
+    } catch (error) {
+      if (error instanceof NotTold) return false
+      throw error
+    }
+  }
+
+  /** The rest, but dead letters and alerts. @param {string} sensorId  @param {number} stampUs */
   async drop(sensorId, stampUs) {
     const stamp = Long.fromNumber(stampUs)
     await this.#storage.read(this.#cql.dropSensor, [stamp, sensorId])
-    await this.#desired.drop(sensorId, stampUs)
     for (const { metric } of await this.#storage.read(this.#cql.metrics, [sensorId])) {
       await this.#storage.read(this.#cql.dropSaid, [stamp, sensorId, metric])
     }

@@ -16,11 +16,11 @@
  */
 
 import { covers, deletionStampUs, ERAS_MAX, takesAll } from '@sandglass/common/deletion'
-import { HOUR_MS, LEVELS, MARK, shardOf, slotFor } from '@sandglass/common/rollup'
+import { HOUR_MS, LEVELS, MARK, SLOT_MS, shardOf, slotFor } from '@sandglass/common/rollup'
 import { TakenOver } from '../jobs/jobs.js'
 import { eraStart } from '../write/rows.js'
 import { ALERT_DAYS, LETTER_PARTITIONS } from './belongings.js'
-import { nextChunk, overlap, partitionsOf, touched } from './ranges.js'
+import { halvesOf, nextChunk, overlap, partitionsOf, touched } from './ranges.js'
 
 const [, , DAYS] = LEVELS
 const DAY_MS = 24 * HOUR_MS
@@ -30,6 +30,9 @@ const DAY_MS = 24 * HOUR_MS
  * until they can be worked off.
  */
 const MARKED_MS_MAX = 15_000
+
+/** Pause before a broker that was away is told again, in milliseconds. */
+const BROKER_RETRY_MS = 10_000
 
 /** How long it takes until processes that are well have heard of an era, in milliseconds. */
 const HEARD_MS = 3_000
@@ -58,6 +61,7 @@ const HEARD_MS = 3_000
  * @property {number} [letters]  So many partitions of dead letters, and then of alerts, were looked
  *   through.
  * @property {boolean} [isAlive]  Whether something came of it after the deletion.
+ * @property {'broker'} [waitsFor]  The broker is away, and retains what was desired of the device.
  * @property {number} [goneMs]  Since then no answer holds it.
  * @property {number} updatedMs
  */
@@ -90,8 +94,8 @@ export class Deletion {
    * @param {Job} job
    * @param {object} parts
    * @param {DeletionStore} parts.store
-   * @param {Pick<import('../rollup/store.js').RollupStore, 'progress' | 'markDirty' |
-   *   'rawHours'>} parts.rollups
+   * @param {Pick<import('../rollup/store.js').RollupStore, 'progress' |
+   *   'setProgress' | 'markDirty' | 'rawHours'>} parts.rollups
    * @param {string} parts.runner  A UUID of this run of the process.
    * @param {import('../rollup/slot-clock.js').SlotClock} parts.clock  By which hours are marked.
    * @param {() => number} parts.now  A clock that only goes forward, in milliseconds.
@@ -141,6 +145,11 @@ export class Deletion {
       await this.#belongings.revive(job.sensorId, state.name, job.askedMs)
     }
     if (state.phase === 'again') {
+      if (state.waitsFor) await this.#dropDesired(job, state)
+      if (state.waitsFor) {
+        await this.#save(job, state)
+        return BROKER_RETRY_MS
+      }
       await this.#enter(job, state, 'done')
       return Number.POSITIVE_INFINITY
     }
@@ -227,9 +236,21 @@ export class Deletion {
       await this.#save(job, state)
     }
     await this.#belongings.drop(sensorId, deletionStampUs(job))
+    await this.#dropDesired(job, state)
     state.isDropped = true
     await this.#save(job, state)
     this.#onEra(job, state)
+  }
+
+  /**
+   * Without a broker all the rest is deleted first.
+   *
+   * @param {Job} job
+   * @param {State} state
+   */
+  async #dropDesired(job, state) {
+    const isTold = await this.#belongings.dropDesired(job.sensorId, deletionStampUs(job))
+    state.waitsFor = isTold ? undefined : 'broker'
   }
 
   /**
@@ -322,31 +343,59 @@ export class Deletion {
    * @param {Range} range
    */
   async #dropRollups(sensorId, metric, layouts, range) {
+    await this.#clock.ready
+    const todo = [range]
+    for (let part = todo.pop(); part; part = todo.pop()) {
+      const beganMs = this.#now()
+      await this.#dropRollupsOnce(sensorId, metric, layouts, part)
+      if (this.#isStopped()) throw new Error('the service stops')
+      if (this.#now() - beganMs <= MARKED_MS_MAX) continue
+      const halves = halvesOf(part)
+      // It is tried again after a pause, and other deletions have their turn.
+      if (!halves) throw new Error('the database takes too long for the rollups of an hour')
+      todo.push(...halves)
+    }
+  }
+
+  /**
+   * @param {string} sensorId
+   * @param {string} metric
+   * @param {readonly Layout[]} layouts
+   * @param {Range} range
+   */
+  async #dropRollupsOnce(sensorId, metric, layouts, range) {
     const { hours, days, cutDays } = touched(range)
     const shard = shardOf(sensorId)
-    await this.#clock.ready
-    for (let isLate = true; isLate; ) {
-      const beganMs = this.#now()
-      // Whoever sums up now what he read before has an earlier version than this; who begins to
-      // sum up what is marked after this has a later one.
-      const nowMs = this.#clock.now()
-      const progress = await this.#rollups.progress(shard)
-      if (progress && progress.version > nowMs) throw new Error('the clock stepped back')
-      /** @type {Set<number>} */
-      const dirty = new Set(cutDays.map(({ hourMs }) => hourMs))
-      for await (const hourMs of this.#rollups.rawHours({ sensorId, metric }, layouts, hours)) {
-        dirty.add(hourMs)
-      }
-      await this.#mark(shard, MARK.hour, HOUR_MS, [...dirty], { sensorId, metric })
-      const cut = cutDays.map(({ dayMs }) => dayMs)
-      await this.#mark(shard, MARK.day, DAY_MS, cut, { sensorId, metric })
-      for (const level of LEVELS) {
-        const which = level === DAYS ? days : hours
-        await this.#store.dropRollups(level, sensorId, metric, which, nowMs * 1000 + 999)
-      }
-      isLate = this.#now() - beganMs > MARKED_MS_MAX
-      if (this.#isStopped()) throw new Error('the service stops')
+    const version = await this.#versionFor(shard)
+    /** @type {Set<number>} */
+    const dirty = new Set(cutDays.map(({ hourMs }) => hourMs))
+    for await (const hourMs of this.#rollups.rawHours({ sensorId, metric }, layouts, hours)) {
+      dirty.add(hourMs)
     }
+    await this.#mark(shard, MARK.hour, HOUR_MS, [...dirty], { sensorId, metric })
+    const cut = cutDays.map(({ dayMs }) => dayMs)
+    await this.#mark(shard, MARK.day, DAY_MS, cut, { sensorId, metric })
+    for (const level of LEVELS) {
+      const which = level === DAYS ? days : hours
+      await this.#store.dropRollups(level, sensorId, metric, which, version * 1000 + 999)
+    }
+  }
+
+  /**
+   * The version of rollups that are deleted: whoever sums up now what he read before has an earlier
+   * one; who begins to sum up what is marked after this has a later one.
+   *
+   * @param {number} shard
+   */
+  async #versionFor(shard) {
+    const nowMs = this.#clock.now()
+    const progress = await this.#rollups.progress(shard)
+    if (!progress || progress.version <= nowMs) return nowMs
+    // The clock was ahead once, and versions never fall. What is summed up meanwhile by an earlier
+    // version than the one that is set here is summed up again, for `doneMs` is not saved with it.
+    const version = progress.version + SLOT_MS
+    await this.#rollups.setProgress(shard, { ...progress, version: version + 1 })
+    return version
   }
 
   /**

@@ -27,6 +27,22 @@ export function nextChunk({ fromMs, toMs }) {
   return { fromMs, toMs: Math.min(toMs, startOf(fromMs, CHUNK_MS) + CHUNK_MS) }
 }
 
+/**
+ * Both halves of a range, cut at a whole hour; none of what lies in one hour.
+ *
+ * @param {Range} range
+ * @returns {[Range, Range] | undefined}
+ */
+export function halvesOf({ fromMs, toMs }) {
+  const firstMs = startOf(fromMs, HOUR_MS)
+  const cutMs = firstMs + Math.ceil((toMs - firstMs) / HOUR_MS / 2) * HOUR_MS
+  if (cutMs >= toMs) return undefined
+  return [
+    { fromMs, toMs: cutMs },
+    { fromMs: cutMs, toMs },
+  ]
+}
+
 /** What two ranges share. @param {Range} a  @param {Range} b  @returns {Range} */
 export function overlap(a, b) {
   return { fromMs: Math.max(a.fromMs, b.fromMs), toMs: Math.min(a.toMs, b.toMs) }

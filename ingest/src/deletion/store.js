@@ -1,12 +1,21 @@
 /** What a deletion asks of the database, as functions with plain results. */
 
-import { DELETION_COLUMNS, DELETION_TTL_S, deletionOfRow } from '@sandglass/common/deletion'
+import {
+  closeStatement,
+  DELETION_COLUMNS,
+  DELETION_TTL_S,
+  deletionOfRow,
+  deletionStampUs,
+  openStampUs,
+  openStatement,
+} from '@sandglass/common/deletion'
 import { rollupTable } from '@sandglass/common/rollup'
 import { bucketOf, LAYOUT_COLUMNS, layoutOfRow, measurementTable } from '@sandglass/common/schema'
 import cassandra from 'cassandra-driver'
 import { asNewest } from '../sensors/repair-latest.js'
 import { Sensor } from '../sensors/series.js'
 import { COVER_MS, eraStart } from '../write/rows.js'
+import { isOver } from './deletion.js'
 
 const { Long } = cassandra.types
 
@@ -21,6 +30,9 @@ const { Long } = cassandra.types
  * @typedef {Range & { metric: string, era: number, coverEra: number }} Extent
  */
 
+/** Open jobs that are read at the same time. */
+const JOBS_AT_ONCE = 32
+
 /** Of a series of which nothing is stored. */
 const NOWHERE = Object.freeze({ fromMs: Infinity, toMs: -Infinity })
 
@@ -32,6 +44,9 @@ function statements(keyspace) {
     `DELETE FROM ${keyspace}.${table} USING TIMESTAMP ? WHERE ${PART}`
   return {
     jobs,
+    listed: `SELECT sensor_id, id FROM ${keyspace}.deletion_open`,
+    open: openStatement(keyspace),
+    close: closeStatement(keyspace),
     job: `${jobs} WHERE sensor_id = ? AND id = ?`,
     save: `INSERT INTO ${keyspace}.deletion (sensor_id, id, metrics, from_ts, to_ts, whole, state)
            VALUES (?, ?, ?, ?, ?, ?, ?) USING TTL ?`,
@@ -61,10 +76,12 @@ export class DeletionStore {
   #storage
   #cql
   #rows
+  /** Whether those are listed that the version before, which had no list, has left open. */
+  #isListed = false
 
   /**
    * @param {object} parts
-   * @param {import('../write/storage.js').Storage} parts.storage
+   * @param {Pick<import('../write/storage.js').Storage, 'read' | 'pages' | 'newest'>} parts.storage
    * @param {string} parts.keyspace
    * @param {import('../write/rows.js').Rows} parts.rows
    */
@@ -74,9 +91,44 @@ export class DeletionStore {
     this.#rows = rows
   }
 
-  /** @returns {Promise<Job[]>} */
+  /**
+   * Those that are not over. What is over is kept for 400 days, so it is looked for in a list of
+   * its own. Whoever sees that a listed one is over takes it off: after a crash it is seen again.
+   *
+   * @returns {Promise<Job[]>}
+   */
   async jobs() {
-    return (await this.#storage.read(this.#cql.jobs, [])).map(jobOf)
+    if (!this.#isListed) await this.#listAll()
+    this.#isListed = true
+    const listed = await this.#storage.read(this.#cql.listed, [])
+    /** @type {Job[]} */
+    const open = []
+    for (let at = 0; at < listed.length; at += JOBS_AT_ONCE) {
+      const some = listed.slice(at, at + JOBS_AT_ONCE)
+      const jobs = await Promise.all(some.map((row) => this.job(`${row.sensor_id}`, `${row.id}`)))
+      for (const job of jobs) {
+        // One that is listed and not there is about to be asked for.
+        if (!job) continue
+        if (isOver(job)) await this.#close(job)
+        else open.push(job)
+      }
+    }
+    return open
+  }
+
+  async #listAll() {
+    for await (const row of this.#storage.pages(this.#cql.jobs)) {
+      const job = jobOf(row)
+      if (isOver(job)) continue
+      const params = [job.sensorId, job.id, Long.fromNumber(openStampUs(job))]
+      await this.#storage.read(this.#cql.open, params)
+    }
+  }
+
+  /** @param {Job} job */
+  async #close(job) {
+    const stamp = Long.fromNumber(deletionStampUs(job))
+    await this.#storage.read(this.#cql.close, [stamp, job.sensorId, job.id])
   }
 
   /** @param {string} sensorId  @param {string} [id]  @returns {Promise<Job | undefined>} */

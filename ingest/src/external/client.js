@@ -68,6 +68,8 @@ const RETAIN_MS_MAX = 10_000
  */
 
 export class BrokerClient {
+  /** When the broker sent something last, by the clock that only goes forward, in milliseconds. */
+  heardMs = 0
   /** Calls back for the message after which we stopped reading. */
   #kept = /** @type {(() => void) | undefined} */ (undefined)
   /** @type {NodeJS.Timeout | undefined} */
@@ -103,6 +105,9 @@ export class BrokerClient {
       if (handlers.message(packet, this.#client.stream)) next()
       else this.#keep(next)
     }
+    this.#client.on('packetreceive', () => {
+      this.heardMs = performance.now()
+    })
     this.#client.on('connect', () => {
       // A few acknowledgements must not wait until the broker's host confirms those before them.
       const socket = /** @type {import('node:net').Socket} */ (this.#client.stream)

@@ -136,6 +136,11 @@ export class External {
     return !this.#sink.isFull && this.unacknowledged < this.#clientOptions.receiveMax
   }
 
+  /** When the broker sent something last; undefined while messages cannot come. */
+  get heardMs() {
+    return this.isConnected ? this.#client?.heardMs : undefined
+  }
+
   /** What the broker says of us if the next connection breaks. */
   /** @param {import('../sparkplug/host-state.js').HostState} state */
   #will(state) {

@@ -93,12 +93,15 @@ export function buildHttp(parts) {
 
   app.post('/v1/measurements', async (/** @type {Request} */ request, reply) => {
     const items = itemsOfRequest(request, requireRoom)
-    leaseOf(request, bodies).takeItems(items.length)
-    const { refused, fields, fieldCount, kept, ...counts } = await deliver(sink, items, {
+    const lease = leaseOf(request, bodies)
+    lease.takeItems(items.length)
+    const from = {
       path: '/v1/measurements',
       client: clientOf(request),
       retention: retentionOf(request),
-    })
+    }
+    const delivered = await lease.during(() => deliver(sink, items, from))
+    const { refused, fields, fieldCount, kept, ...counts } = delivered
     const shown = refused.slice(0, REFUSED_SHOWN_MAX)
     const members = { ...counts, refused: shown, ...lost(fields, fieldCount), ...tell(kept) }
     if (refused.length === 0) return reply.send(members)
@@ -109,7 +112,8 @@ export function buildHttp(parts) {
   app.post('/v1/dead-letters/replay', async (/** @type {Request} */ request, reply) => {
     const ids = idsOf(bytesOf(request).toString())
     requireRoom()
-    return reply.send(await replay(ids, retentionOf(request)))
+    const retention = retentionOf(request)
+    return reply.send(await leaseOf(request, bodies).during(() => replay(ids, retention)))
   })
 
   if (parts.publishDesired) takeDesired(app, parts.publishDesired)
@@ -120,10 +124,10 @@ export function buildHttp(parts) {
     app.post(path, async (/** @type {Request} */ request, reply) => {
       requireRoom()
       const items = itemsOf('line', bytesOf(request), request.query.precision)
-      leaseOf(request, bodies).takeItems(items.length)
-      const retention = retentionOf(request)
-      const client = clientOf(request)
-      const delivered = await deliver(sink, items, { path, client, retention })
+      const lease = leaseOf(request, bodies)
+      lease.takeItems(items.length)
+      const from = { path, client: clientOf(request), retention: retentionOf(request) }
+      const delivered = await lease.during(() => deliver(sink, items, from))
       // An answer to Telegraf has no body.
       if (delivered.kept.length > 0) reply.header(KEPT_HEADER, delivered.kept.length)
       const message = partialWrite(delivered)
@@ -253,8 +257,14 @@ function takeBodies(app, bodies, bodyBytesMax) {
       return readBody(arriving, request.headers['content-encoding'], lease, bodyBytesMax)
     },
   )
-  app.addHook('onResponse', async (request) => endLease(request))
-  app.addHook('onRequestAbort', async (request) => endLease(request))
+  app.addHook('onRequest', async (request) =>
+    leasesOf(request.raw.socket).add(leaseOf(request, bodies)),
+  )
+  app.addHook('onResponse', async (request) => {
+    const lease = leaseOf(request, bodies)
+    leasesOf(request.raw.socket).delete(lease)
+    lease.end()
+  })
 }
 
 /** What the bodies of requests cost. @type {WeakMap<object, BodyLease>} */
@@ -267,9 +277,26 @@ function leaseOf(request, bodies) {
   return lease
 }
 
-/** @param {object} request */
-function endLease(request) {
-  leases.get(request)?.end()
+/** Of requests that are not answered yet. @type {WeakMap<object, Set<BodyLease>>} */
+const unanswered = new WeakMap()
+
+/**
+ * Those of a connection; they end with it. Nothing is told of a request that has arrived whole and
+ * whose client leaves before the answer: not by Fastify, and not even by Node where the request
+ * waits for the answer to the one before it.
+ *
+ * @param {import('node:net').Socket} socket
+ */
+function leasesOf(socket) {
+  const known = unanswered.get(socket)
+  if (known) return known
+  /** @type {Set<BodyLease>} */
+  const added = new Set()
+  unanswered.set(socket, added)
+  socket.once('close', () => {
+    for (const lease of added) lease.end()
+  })
+  return added
 }
 
 /** The body as it came; what is taken out of it says whether it is UTF-8. */

@@ -1,6 +1,7 @@
 /**
  * Bodies of requests: received and unpacked, each step counted in the memory that all bodies share.
- * What is counted is given back when the answer has left.
+ * What is counted is given back when the answer has left, or when the client is gone and nothing is
+ * under way any more.
  */
 
 import { pipeline } from 'node:stream/promises'
@@ -24,6 +25,7 @@ export class BodyLease {
   #share
   #bytes = 0
   #isEnded = false
+  #users = 0
 
   /** @param {MemoryShare} share */
   constructor(share) {
@@ -44,11 +46,28 @@ export class BodyLease {
     this.take(count * ITEM_BYTES)
   }
 
-  /** Nothing of the body is needed any more. */
+  /**
+   * What is made of the body is counted until all is done with it, though the client may be gone.
+   *
+   * @template T
+   * @param {() => Promise<T>} work
+   */
+  async during(work) {
+    this.#users++
+    try {
+      return await work()
+    } finally {
+      this.#users--
+      if (this.#isEnded) this.end()
+    }
+  }
+
+  /** The answer has left, or the client is gone. */
   end() {
+    this.#isEnded = true
+    if (this.#users > 0) return
     this.#share.give(this.#bytes)
     this.#bytes = 0
-    this.#isEnded = true
   }
 }
 

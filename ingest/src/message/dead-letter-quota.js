@@ -12,13 +12,13 @@ const CLIENTS_MAX = 50_000
 /** Stands for the clients beyond that. */
 const OTHERS = Symbol('other clients')
 
-/** Longest client id that is remembered as it is, in characters; of a longer one, the hash. */
+/** Longest name that is remembered as it is, in characters; of a longer one, the hash. */
 const NAME_LENGTH_MAX = 64
 
-/** @param {string} clientId */
-function nameOf(clientId) {
-  if (clientId.length <= NAME_LENGTH_MAX) return clientId
-  return createHash('sha256').update(clientId).digest('base64')
+/** @param {string} name */
+function shortOf(name) {
+  if (name.length <= NAME_LENGTH_MAX) return name
+  return createHash('sha256').update(name).digest('base64')
 }
 
 export class DeadLetterQuota {
@@ -31,7 +31,7 @@ export class DeadLetterQuota {
   /**
    * @param {object} limits  Of one client in one day, by UTC.
    * @param {number} limits.deadLettersMax
-   * @param {number} limits.deadLetterBytesMax  Bytes of payloads.
+   * @param {number} limits.deadLetterBytesMax  Bytes of all that is stored of them.
    */
   constructor(limits) {
     this.#limits = limits
@@ -40,17 +40,17 @@ export class DeadLetterQuota {
   /**
    * Whether one more is kept; if so, it counts.
    *
-   * @param {string} clientId
+   * @param {string} client  As its messages name their sender.
    * @param {number} bytes
    * @param {number} nowMs  Milliseconds since the Unix epoch.
    */
-  takes(clientId, bytes, nowMs) {
+  takes(client, bytes, nowMs) {
     const day = deadLetterDay(nowMs)
     if (day !== this.#day) {
       this.#day = day
       this.#clients.clear()
     }
-    const name = nameOf(clientId)
+    const name = shortOf(client)
     const isKnown = this.#clients.has(name) || this.#clients.size < CLIENTS_MAX
     const key = isKnown ? name : OTHERS
     const used = this.#clients.get(key) ?? { letters: 0, bytes: 0 }

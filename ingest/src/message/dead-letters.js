@@ -51,9 +51,14 @@ export class DeadLetters {
 
   /** @param {Message} message  @param {string} reason */
   #keep(message, reason) {
-    const { clientId, payload, arrival, receivedMs } = message
-    const bytes = Math.min(payload.length, PAYLOAD_KEPT_BYTES_MAX)
-    if (arrival !== 'replay' && !this.#quota.takes(clientId, bytes, receivedMs)) {
+    const { topic, clientId, senderName, payload, arrival } = message
+    const texts = [topic, clientId, reason]
+    const bytes = texts.reduce(
+      (sum, text) => sum + Buffer.byteLength(text),
+      Math.min(payload.length, PAYLOAD_KEPT_BYTES_MAX),
+    )
+    // Of the day on which it is written: out of the spool they may be of several, by turns.
+    if (arrival !== 'replay' && !this.#quota.takes(senderName, bytes, Date.now())) {
       this.#counts.unkeptLetters++
       return false
     }

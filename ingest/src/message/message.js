@@ -46,6 +46,7 @@ export class Message {
    * @param {Sender} [parts.sender]
    * @param {Arrival} [parts.arrival]
    * @param {string} parts.clientId
+   * @param {string} [parts.senderName]  Of whom it is a part.
    * @param {Rights} [parts.rights]  What its client may write.
    * @param {boolean} [parts.isForSubscribers]  Whether its client may publish it to others.
    * @param {string} [parts.retention]  Class of a sensor that registers itself by it.
@@ -72,6 +73,8 @@ export class Message {
     this.arrival = parts.arrival ?? 'live'
     this.clientId = parts.clientId
     this.rights = parts.rights ?? EVERY_SENSOR
+    /** Whose share it takes of what is limited. */
+    this.senderName = parts.senderName ?? parts.session?.name ?? nameOf(parts.clientId, this.rights)
     this.isForSubscribers = parts.isForSubscribers ?? true
     this.retention = parts.retention
     this.session = parts.session
@@ -199,6 +202,17 @@ export class Message {
 }
 
 /**
+ * The name of a client whose session is not known. Ids of clients are of the key that names them
+ * (ADR 0022); of that, a message that was in the spool has the rights.
+ *
+ * @param {string} clientId
+ * @param {Rights} rights
+ */
+function nameOf(clientId, { text }) {
+  return text === null ? clientId : `${text}/${clientId}`
+}
+
+/**
  * A part of a message that is stored or refused by itself. It has the rights, the sender, the
  * receipt and everything else of the message; only what is given is its own.
  *
@@ -213,6 +227,7 @@ export function derive(message, { origin, payload, format }) {
     sender: message.sender,
     arrival: message.arrival,
     clientId: message.clientId,
+    senderName: message.senderName,
     rights: message.rights,
     isForSubscribers: message.isForSubscribers,
     retention: message.retention,

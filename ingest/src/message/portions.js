@@ -9,6 +9,12 @@ export const PORTION = 500
 /** How often it is looked whether there is room again, in milliseconds. */
 const ROOM_MS = 20
 
+/**
+ * How long parts are taken in one turn, in milliseconds: of those that are settled at once, as
+ * refused ones are, none stays under way (ADR 0032).
+ */
+const TURN_MS = 2
+
 /** @typedef {import('./message.js').Message} Message */
 /** @typedef {import('./message.js').Origin} Origin */
 
@@ -25,6 +31,8 @@ export function takeInPortions({ count, make, accept, onSettled, onDone, hasRoom
   let next = 0
   let underWay = 0
   let isTaking = false
+  /** Whether it goes on in a later turn. */
+  let isLater = false
 
   /** @param {number} at */
   const origin = (at) => ({
@@ -37,16 +45,24 @@ export function takeInPortions({ count, make, accept, onSettled, onDone, hasRoom
 
   function take() {
     // What is settled at once comes back here from within.
-    if (isTaking) return
+    if (isTaking || isLater) return
     isTaking = true
-    while (next < count && underWay < PORTION && hasRoom()) {
+    const endMs = performance.now() + TURN_MS
+    while (next < count && underWay < PORTION && hasRoom() && !isLater) {
       underWay++
       const at = next++
       accept(make(at, origin(at)))
+      isLater = next < count && performance.now() >= endMs
     }
     isTaking = false
-    if (next === count && underWay === 0) onDone()
+    if (isLater) setImmediate(goOn)
+    else if (next === count && underWay === 0) onDone()
     else if (underWay === 0) setTimeout(take, ROOM_MS)
+  }
+
+  function goOn() {
+    isLater = false
+    take()
   }
   take()
 }

@@ -33,8 +33,10 @@ const QUIET_MS = 10_000
 
 /** The connection of a client to another process, as the broker sees it. */
 class Client {
-  /** Who waits for an answer about a filter, in order. @type {((code: number) => void)[]} */
-  #asked = []
+  /** Who waits for an answer about filters. @type {(codes: number[]) => void} */
+  #answer = () => {}
+  #sentBytes = 0
+  #takenBytes = 0
   /** Whether its key is good no more. */
   isOver = false
   #id
@@ -57,29 +59,50 @@ class Client {
     this.server = { topics: hub.topics }
   }
 
+  get outgoingBytes() {
+    return this.#sentBytes - this.#takenBytes
+  }
+
   /** @param {Buffer} bytes */
   send(bytes) {
+    this.#sentBytes += bytes.length
     this.#link.send(KIND.data, this.#id, bytes)
   }
 
   /** @param {string} [reason] */
   close(reason = 'closed') {
-    for (const answer of this.#asked.splice(0)) answer(REASON.notAuthorized)
+    this.#answer([])
     this.#link.tell(KIND.closed, this.#id, reason)
   }
 
-  /** Asks the process of the client. @param {string} filter  @returns {Promise<number>} */
-  async subscribe(filter) {
-    this.#link.tell(KIND.ask, this.#id, filter)
-    const code = await new Promise((resolve) => this.#asked.push(resolve))
-    if (code !== REASON.success) return code
-    await this.#hub.hear()
-    return REASON.success
+  /** Asks the process of the client. @param {string[]} filters  @returns {Promise<number[]>} */
+  async subscribe(filters) {
+    this.#link.tell(KIND.ask, this.#id, filters)
+    /** @type {number[]} */
+    const codes = await new Promise((resolve) => {
+      this.#answer = resolve
+    })
+    if (codes.includes(REASON.success)) await this.#hub.hear()
+    return codes
   }
 
-  /** @param {number} code  A reason. */
-  answered(code) {
-    this.#asked.shift()?.(code)
+  /** @param {string[]} filters */
+  unsubscribe(filters) {
+    this.#link.tell(KIND.unsubscribed, this.#id, filters)
+  }
+
+  answered() {
+    this.#link.send(KIND.answered, this.#id)
+  }
+
+  /** @param {number[]} codes  A reason for each filter. */
+  hasAnswered(codes) {
+    this.#answer(codes)
+  }
+
+  /** @param {number} bytes  Of what was sent, from the beginning. */
+  hasTaken(bytes) {
+    this.#takenBytes = bytes
   }
 
   /** @param {string} topic */
@@ -216,9 +239,13 @@ export class Hub {
   #take(one, kind, id, body) {
     switch (kind) {
       case KIND.publish:
-        this.#broker.publish({ ...parsePublishBody(body), bytes: body.length + MESSAGE_BYTES })
+      case KIND.retain: {
+        const message = { ...parsePublishBody(body), bytes: body.length + MESSAGE_BYTES }
+        if (kind === KIND.publish) this.#broker.publish(message)
+        else one.link.send(KIND.retained, Number(this.#broker.retain(message)))
         if (this.#isFull) for (const { link } of this.#processes) link.pause()
         break
+      }
       case KIND.open:
         this.#open(one, id, heard(body))
         break
@@ -268,7 +295,10 @@ export class Hub {
     } else if (kind === KIND.end) {
       port.push(null)
     } else if (kind === KIND.answer) {
-      client.answered(heard(body))
+      client.hasAnswered(heard(body))
+    } else if (kind === KIND.taken) {
+      client.hasTaken(heard(body))
+      port.emit('taken')
     } else if (kind === KIND.gone) {
       client.isOver = heard(body)
       port.destroy()

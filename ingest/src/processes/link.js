@@ -10,7 +10,9 @@
  *             length: u32, properties (of MQTT 5)
  * ```
  *
- * A port is the connection of one client. What is not bytes of MQTT or a publish is JSON.
+ * A port is the connection of one client. `retain` is a publish that is answered, in order, with
+ * `retained`: its port is 1 if there was room, else 0. What is neither bytes of MQTT nor a publish
+ * is JSON.
  */
 
 /** Kinds of frames. */
@@ -24,10 +26,15 @@ export const KIND = Object.freeze({
   answer: 6,
   known: 7,
   decoders: 13,
+  taken: 14,
+  retain: 17,
   // From it.
   ask: 8,
   closed: 10,
   subscribers: 11,
+  unsubscribed: 15,
+  answered: 16,
+  retained: 18,
   // Both ways.
   data: 12,
 })

@@ -8,10 +8,13 @@ import { connect } from 'node:net'
 import { sentTerms } from '../broker/routing/terms.js'
 import { heard, KIND, Link, publishBody } from './link.js'
 
+/** Bytes that a client has taken before the broker is told, each time. */
+const TOLD_BYTES = 64 * 1_024
+
 /** @typedef {import('../broker/port.js').Port} Port */
 
 export class RemoteBroker {
-  /** @type {Map<number, Port>} */
+  /** With the bytes that came for each. @type {Map<number, { port: Port, bytes: number }>} */
   #ports = new Map()
   #nextPort = 1
   #hasSubscribers = false
@@ -23,6 +26,8 @@ export class RemoteBroker {
   #decoders
   /** @type {() => void} */
   #onSubscribers = () => {}
+  /** Who waits to hear whether there was room, in order. @type {((is: boolean) => void)[]} */
+  #retaining = []
 
   /** @param {string} path  Of the socket where it is found. */
   constructor(path) {
@@ -63,11 +68,19 @@ export class RemoteBroker {
     const id = this.#nextPort++
     const connection = /** @type {import('../broker/connection.js').Connection} */ (port.connection)
     const { grant, session } = connection
-    this.#ports.set(id, port)
+    const known = { port, bytes: 0 }
+    this.#ports.set(id, known)
     const rights = grant && { ...grant, scopes: [...grant.scopes] }
     const terms = sentTerms(port.terms)
     this.#link?.tell(KIND.open, id, { name: session?.name, grant: rights, terms })
     let isEnded = false
+    let toldBytes = 0
+    port.on('taken', () => {
+      const takenBytes = known.bytes - connection.outgoingBytes
+      if (takenBytes - toldBytes < TOLD_BYTES) return
+      toldBytes = takenBytes
+      this.#link?.tell(KIND.taken, id, takenBytes)
+    })
     port.on('data', (packet) => this.#link?.send(KIND.data, id, packet))
     port.on('end', () => {
       isEnded = true
@@ -102,20 +115,40 @@ export class RemoteBroker {
     else this.#link?.send(KIND.publish, 0, ...publishBody(message))
   }
 
+  /** @param {import('../source.js').Published} message  @returns {Promise<boolean>} */
+  async retain(message) {
+    this.#link?.send(KIND.retain, 0, ...publishBody(message))
+    return new Promise((resolve) => {
+      this.#retaining.push(resolve)
+    })
+  }
+
   /** @param {number} kind  @param {number} id  @param {Buffer} body */
   #take(kind, id, body) {
+    if (kind === KIND.retained) {
+      this.#retaining.shift()?.(id === 1)
+      return
+    }
     if (kind === KIND.subscribers) {
       this.#hasSubscribers = id === 1
       this.#link?.send(KIND.known, 0)
       this.#onSubscribers()
       return
     }
-    const port = this.#ports.get(id)
-    if (!port) return
-    if (kind === KIND.data) port.connection.send(body)
-    else if (kind === KIND.closed) port.destroy()
-    else if (kind === KIND.ask) {
+    const known = this.#ports.get(id)
+    if (!known) return
+    const { port } = known
+    if (kind === KIND.data) {
+      known.bytes += body.length
+      port.connection.send(body)
+    } else if (kind === KIND.closed) {
+      port.destroy()
+    } else if (kind === KIND.ask) {
       this.#link?.tell(KIND.answer, id, port.connection.subscribe(heard(body)))
+    } else if (kind === KIND.unsubscribed) {
+      port.connection.unsubscribe(heard(body))
+    } else if (kind === KIND.answered) {
+      port.connection.answered()
     }
   }
 }

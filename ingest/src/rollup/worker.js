@@ -246,7 +246,7 @@ export class RollupWorker {
       for (const slotMs of slots) {
         if (this.#isClosed || !this.#shards.includes(shard)) return
         version = Math.max(slotMs + SLOT_MS + SLOT_GRACE_MS, version + 1)
-        if (dirty.has(slotMs)) await this.#workOff(shard, slotMs, version)
+        if (dirty.has(slotMs)) await this.#workOff(shard, slotMs, version, dirty)
         doneMs = slotMs + SLOT_MS
         if (dirty.has(slotMs)) {
           await save({ doneMs, version })
@@ -289,8 +289,9 @@ export class RollupWorker {
    * @param {number} shard
    * @param {number} slotMs
    * @param {number} version  Of what is written.
+   * @param {Set<number>} dirty  Slots that have marks. Those of days are added.
    */
-  async #workOff(shard, slotMs, version) {
+  async #workOff(shard, slotMs, version, dirty) {
     /** @type {Map<string, KnownLayouts>} */
     const layouts = new Map()
     /** @type {Map<string, Window>} */
@@ -301,8 +302,12 @@ export class RollupWorker {
       if (result === 'empty') return
       const day = { ...window, startMs: startOf(window.startMs, DAY_MS) }
       const daySlotMs = slotFor(day.startMs + DAY_MS, slotMs)
-      if (daySlotMs > slotMs) await this.#store.markDirty(shard, daySlotMs, MARK.day, [day])
-      else days.set(`${day.sensorId} ${day.startMs} ${day.metric}`, day)
+      if (daySlotMs > slotMs) {
+        await this.#store.markDirty(shard, daySlotMs, MARK.day, [day])
+        dirty.add(daySlotMs)
+      } else {
+        days.set(`${day.sensorId} ${day.startMs} ${day.metric}`, day)
+      }
     })
     await this.#pool(this.#store.dirty(shard, slotMs, MARK.day), async (day) => {
       days.set(`${day.sensorId} ${day.startMs} ${day.metric}`, day)

@@ -1,14 +1,17 @@
 /**
  * Evaluates the rules of one series from what is stored, and writes what has changed: the state,
- * the alert and what receivers are to be told, all of it or nothing.
+ * the alert and what receivers are to be told, all of it or nothing. Values that change a state
+ * very often are written in parts, each with the state that goes on from there.
  */
 
 import { shardOf } from '@sandglass/common/rollup'
 import { alertId, notificationId } from '@sandglass/common/rules/alert'
 import { limitsOf } from '@sandglass/common/rules/check'
-import { AT_FIRST, abandon, fold, listen, wait } from '@sandglass/common/rules/machine'
+import { AT_FIRST, abandon, foldInParts, wait } from '@sandglass/common/rules/machine'
 import { isWatching, watchesMetric, watchesSensor } from '@sandglass/common/rules/rule'
 import { firedText, notificationBody, resolvedText } from '@sandglass/common/rules/text'
+import { inOrderOfReceipt } from './arrivals.js'
+import { SilenceJudge } from './silence-judge.js'
 
 /**
  * How long after a state has changed a series is looked at again, in milliseconds: by then every
@@ -16,16 +19,33 @@ import { firedText, notificationBody, resolvedText } from '@sandglass/common/rul
  */
 export const SETTLE_MS = 5_000
 
-/** How long after that a sensor is looked at again that `latest` took for silent, in ms. */
+/** How long after that a series is looked at again of which not all is known, in milliseconds. */
 const BEHIND_MS = 3_000
 
 /** How long a value may be on its way to the database, in milliseconds. */
 const ON_THE_WAY_MS = 1_000
 
+/**
+ * Changes of one rule that are written together. With as many receivers as a rule may have they
+ * are some 600 statements, and with the longest names far less than the database takes at once.
+ */
+const CHANGES_AT_ONCE = 32
+
+/** Statements that are written together, unless one outcome alone has more. */
+const STATEMENTS_AT_ONCE = 600
+
+/** Parts of one rule before other series have their turn. */
+const PARTS_MAX = 64
+
+/** Values that may be read again each time: after more of them it is stored that all is well. */
+const READ_AGAIN_MAX = 1_000
+
 /** @typedef {import('@sandglass/common/rules/rule').Rule} Rule */
 /** @typedef {import('@sandglass/common/rules/machine').State} State */
 /** @typedef {import('@sandglass/common/rules/machine').Change} Change */
+/** @typedef {import('@sandglass/common/rules/machine').Sample} Sample */
 /** @typedef {import('@sandglass/common/rules/check').Limits} Limits */
+/** @typedef {import('./absence.js').Absence} Absence */
 /** @typedef {import('./store.js').RuleStore} RuleStore */
 /** @typedef {import('./store.js').KnownSensor} KnownSensor */
 /** @typedef {import('./store.js').Statement} Statement */
@@ -33,6 +53,12 @@ const ON_THE_WAY_MS = 1_000
 
 /** When to look at a series again, and from which event time on. */
 /** @typedef {{ dueMs: number, fromMs: number }} Again */
+
+/**
+ * @typedef {object} Evaluated
+ * @property {Again | undefined} again
+ * @property {boolean} isMore  It is not finished: evaluate it once more from the same time on.
+ */
 
 /**
  * @typedef {object} Outcome  Of one rule for one series.
@@ -43,13 +69,20 @@ const ON_THE_WAY_MS = 1_000
  * @property {Change[]} changes
  * @property {Limits | undefined} limits
  * @property {string | null} why  An alert ends: null if by its values.
- * @property {number} [silentMs]  When the sensor would be silent.
+ * @property {boolean} [wasChanged]  Changes of it are written already.
+ * @property {boolean} [isSilent]  Whether the sensor is, by what `latest` says.
+ * @property {boolean} [isDear]  Much was read: its state is stored whatever it is.
  */
+
+/** @typedef {{ terms: import('@sandglass/common/rules/machine').Terms, outcome: Outcome,
+ *   parts: number, again?: Again }} Judged  One rule, and how many parts of it are written. */
 
 export class Evaluation {
   #store
   #rules
   #now
+  #hearing
+  #silence
   #counts
 
   /**
@@ -57,12 +90,15 @@ export class Evaluation {
    * @param {RuleStore} parts.store
    * @param {() => ReadonlyMap<string, Rule>} parts.rules
    * @param {() => number} parts.now  Milliseconds since the Unix epoch.
+   * @param {Pick<import('./hearing.js').Hearing, 'storedMs' | 'heardMs'>} parts.hearing
    * @param {{ evaluations: number, fired: number, resolved: number }} parts.counts
    */
-  constructor({ store, rules, now, counts }) {
+  constructor({ store, rules, now, hearing, counts }) {
     this.#store = store
     this.#rules = rules
     this.#now = now
+    this.#hearing = hearing
+    this.#silence = new SilenceJudge({ store, now, hearing })
     this.#counts = counts
   }
 
@@ -70,10 +106,10 @@ export class Evaluation {
    * @param {string} sensorId
    * @param {string} metric  Empty: of the sensor as a whole.
    * @param {number} fromMs
-   * @param {{ fromMs: number, toMs: number } | undefined} away  When nothing could be received.
-   * @returns {Promise<Again | undefined>}
+   * @param {readonly Absence[]} absences  When nothing could be received.
+   * @returns {Promise<Evaluated>}
    */
-  async evaluate(sensorId, metric, fromMs, away) {
+  async evaluate(sensorId, metric, fromMs, absences) {
     this.#counts.evaluations++
     const [known, states] = await Promise.all([
       this.#store.sensor(sensorId),
@@ -84,17 +120,22 @@ export class Evaluation {
       states.find((one) => one.ruleId === ruleId && one.metric === of)?.state ?? AT_FIRST
     const outcomes = this.#abandoned(sensorId, states, known)
     const rules = known && !known.isHidden ? this.#watching(sensorId, known) : []
+    /** @type {Evaluated} */
+    const cut = { again: undefined, isMore: false }
     if (known) {
       const values = rules.filter((rule) => rule.kind !== 'silence' && watchesMetric(rule, metric))
       if (metric !== '' && values.length > 0) {
-        outcomes.push(...(await this.#byValues(values, sensorId, metric, known, fromMs, stateOf)))
+        const found = this.#byValues(values, sensorId, metric, known, fromMs, stateOf, cut)
+        outcomes.push(...(await found))
       }
       const silences = rules.filter((rule) => rule.kind === 'silence')
       if (silences.length > 0) {
-        outcomes.push(...(await this.#bySilence(silences, sensorId, known, away, stateOf)))
+        const sensor = { sensorId, known, absences }
+        outcomes.push(...(await this.#silence.judge(silences, sensor, stateOf)))
       }
     }
-    return this.#save(outcomes, known?.name ?? sensorId)
+    const again = await this.#save(outcomes, known?.name ?? sensorId)
+    return { again: sooner(cut.again, again), isMore: cut.isMore }
   }
 
   /** @param {string} sensorId  @param {KnownSensor} known */
@@ -142,97 +183,70 @@ export class Evaluation {
    * @param {KnownSensor} known
    * @param {number} fromMs
    * @param {(ruleId: string, metric: string) => State} stateOf
+   * @param {Evaluated} cut  Is told if a rule is not finished.
    * @returns {Promise<Outcome[]>}
    */
-  async #byValues(rules, sensorId, metric, known, fromMs, stateOf) {
-    const { samples, before: earlier } = await this.#store.samples(sensorId, metric, known, fromMs)
-    const nowMs = this.#now()
-    return rules.flatMap((rule) => {
+  async #byValues(rules, sensorId, metric, known, fromMs, stateOf, cut) {
+    const judged = rules.flatMap((rule) => {
       const limits = limitsOf(rule, known.expected(metric))
-      if (!limits) return []
-      const before = stateOf(rule.id, metric)
-      const start = { ...before, ruleMs: rule.changedMs }
-      // A rule that has changed judges the newest value once more.
-      if (before.ruleMs !== rule.changedMs) start.atMs = Number.NEGATIVE_INFINITY
-      const perMs = rule.kind === 'rate' ? (rule.per_s ?? 0) * 1000 : undefined
-      if (perMs !== undefined && earlier && earlier.timeMs > start.atMs) {
-        start.atMs = earlier.timeMs
-        start.value = earlier.value
-      }
-      const forMs = (rule.for_s ?? 0) * 1000
-      const lateMs = (rule.late_s ?? 0) * 1000
-      const terms = { limits, forMs, lateMs, perMs, fromMs: rule.changedMs }
-      const folded = fold(start, terms, samples)
-      const waited = wait(folded.state, forMs, nowMs - ON_THE_WAY_MS)
-      const changes = [...folded.changes, ...waited.changes]
+      return limits ? [startOf(rule, limits, stateOf(rule.id, metric))] : []
+    })
+    if (judged.length === 0) return []
+    // What is before all that counted cannot count, however late it is marked.
+    const sinceMs = Math.max(fromMs, Math.min(...judged.map(({ start }) => start.atMs)))
+    const earlier = await this.#store.values.before(sensorId, metric, known, sinceMs)
+    /** @type {Judged[]} */
+    let open = judged.map(({ rule, limits, before, start }) => {
       const subject = { ruleId: rule.id, sensorId, metric }
-      return [{ rule, subject, before, state: waited.state, changes, limits, why: null }]
+      const terms = termsOf(rule, limits, start, earlier)
+      /** @type {Outcome} */
+      const outcome = { rule, subject, before, state: start, changes: [], limits, why: null }
+      return { terms, outcome, parts: 0 }
+    })
+    let readCount = 0
+    const read = this.#store.values.since(sensorId, metric, known, sinceMs)
+    for await (const { samples, isLast } of inOrderOfReceipt(read)) {
+      readCount += samples.length
+      for (const one of open) {
+        await this.#foldOn(one, samples, isLast, known.name)
+        if (one.parts < PARTS_MAX) continue
+        cut.again = sooner(cut.again, one.again)
+        cut.isMore = true
+      }
+      open = open.filter(({ parts }) => parts < PARTS_MAX)
+      if (open.length === 0) break
+    }
+    // A value that is on its way, or in the spool, may end what has been wrong until now.
+    const untilMs = Math.min(this.#now() - ON_THE_WAY_MS, this.#hearing.storedMs)
+    return open.map(({ outcome, terms }) => {
+      const { state, changes } = wait(outcome.state, terms.forMs, untilMs)
+      const isDear = readCount > READ_AGAIN_MAX
+      return { ...outcome, state, changes: [...outcome.changes, ...changes], isDear }
     })
   }
 
   /**
-   * @param {Rule[]} rules
-   * @param {string} sensorId
-   * @param {KnownSensor} known
-   * @param {{ fromMs: number, toMs: number } | undefined} away
-   * @param {(ruleId: string, metric: string) => State} stateOf
-   * @returns {Promise<Outcome[]>}
+   * Counts values, and writes what changes by them; what the last part changes is left in the
+   * outcome.
+   *
+   * @param {Judged} judged
+   * @param {readonly Sample[]} samples
+   * @param {boolean} isLast  Whether no more come.
+   * @param {string} sensor  Its name.
    */
-  async #bySilence(rules, sensorId, known, away, stateOf) {
-    const received = await this.#store.received(sensorId)
-    /** @type {Outcome[]} */
-    const outcomes = []
-    for (const rule of rules) {
-      const metric = rule.metric ?? ''
-      const before = stateOf(rule.id, metric)
-      let lastMs = lastReceived(received, metric, known.createdMs)
-      // It never sent that metric: nothing went silent.
-      if (lastMs === undefined) continue
-      const forMs = (rule.for_s ?? 0) * 1000
-      const listened = () =>
-        listen(before, {
-          lastMs: lastMs ?? 0,
-          forMs,
-          nowMs: this.#now(),
-          awayMs: awayFor(away, lastMs),
-        })
-      let { state, changes } = listened()
-      if (state.phase === 'firing') {
-        // `latest` may be behind: what is stored tells.
-        lastMs = Math.max(lastMs, await this.#newestReceived(sensorId, metric, known, received))
-        ;({ state, changes } = listened())
-      }
-      const subject = { ruleId: rule.id, sensorId, metric }
-      state.ruleMs = rule.changedMs
-      const silentMs = lastMs + forMs + awayFor(away, lastMs)
-      outcomes.push({
-        rule,
-        subject,
-        before,
-        state,
-        changes,
-        limits: undefined,
-        why: null,
-        silentMs,
-      })
+  async #foldOn(judged, samples, isLast, sensor) {
+    const { outcome, terms } = judged
+    for (const part of foldInParts(outcome.state, terms, samples, CHANGES_AT_ONCE)) {
+      outcome.state = part.state
+      outcome.changes = part.changes
+      if (isLast && !part.isMore) return
+      if (part.changes.length === 0) continue
+      judged.again = await this.#save([outcome], sensor)
+      outcome.before = { ...part.state }
+      outcome.changes = []
+      outcome.wasChanged = true
+      if (++judged.parts === PARTS_MAX) return
     }
-    return outcomes
-  }
-
-  /**
-   * @param {string} sensorId
-   * @param {string} metric
-   * @param {KnownSensor} known
-   * @param {Map<string, { timeMs: number }>} received
-   */
-  async #newestReceived(sensorId, metric, known, received) {
-    let newestMs = Number.NEGATIVE_INFINITY
-    for (const one of metric === '' ? known.lastMs.keys() : [metric]) {
-      const fromMs = received.get(one)?.timeMs ?? this.#now() - SETTLE_MS
-      const { receivedMs } = await this.#store.samples(sensorId, one, known, fromMs)
-      newestMs = Math.max(newestMs, receivedMs)
-    }
-    return newestMs
   }
 
   /**
@@ -243,16 +257,19 @@ export class Evaluation {
   async #save(outcomes, sensor) {
     const nowMs = this.#now()
     /** @type {Statement[]} */
-    const statements = []
+    let together = []
     /** @type {Again | undefined} */
     let again
     for (const outcome of outcomes) {
       const { rule, subject, before, state, changes } = outcome
-      const wasChanged = changes.length > 0 || before.phase !== state.phase
+      const wasChanged =
+        changes.length > 0 || before.phase !== state.phase || outcome.wasChanged === true
       const silencedMs =
         changes.length > 0 || (state.phase === 'firing' && !state.isTold)
           ? Math.max(rule.silencedMs ?? 0, await this.#store.silencedMs(subject))
           : 0
+      /** @type {Statement[]} */
+      const statements = []
       const told = this.#tell(outcome, sensor, silencedMs > nowMs, statements)
       const isToldNow = told !== before.isTold && state.phase === 'firing'
       state.isTold = state.phase === 'firing' && told
@@ -261,17 +278,29 @@ export class Evaluation {
         wasChanged ||
         isToldNow ||
         isNewer ||
+        outcome.isDear ||
         (state.phase !== 'ok' && before.ruleMs !== state.ruleMs)
       ) {
-        statements.push(...this.#store.stateRows(subject, state, nowMs))
+        statements.push(...this.#store.stateRows(subject, state))
       }
+      // What is of one outcome is never cut.
+      if (together.length + statements.length > STATEMENTS_AT_ONCE) {
+        await this.#write(together)
+        together = []
+      }
+      together.push(...statements)
       again = sooner(again, nextLook(outcome, nowMs, wasChanged, silencedMs))
     }
-    if (statements.length > 0) await this.#store.together(statements)
+    await this.#write(together)
     for (const { changes } of outcomes) {
       for (const { change } of changes) this.#counts[change]++
     }
     return again
+  }
+
+  /** @param {Statement[]} statements */
+  async #write(statements) {
+    if (statements.length > 0) await this.#store.together(statements)
   }
 
   /**
@@ -349,6 +378,37 @@ export class Evaluation {
 }
 
 /**
+ * From where a rule goes on.
+ *
+ * @param {Rule} rule
+ * @param {Limits} limits
+ * @param {State} before
+ */
+function startOf(rule, limits, before) {
+  const start = { ...before, ruleMs: rule.changedMs }
+  // A rule that has changed judges the newest value once more.
+  if (before.ruleMs !== rule.changedMs) start.atMs = Number.NEGATIVE_INFINITY
+  return { rule, limits, before, start }
+}
+
+/**
+ * @param {Rule} rule
+ * @param {Limits} limits
+ * @param {State} start  Told what it goes on from, if that is a rate.
+ * @param {Sample | undefined} earlier  The last value before all that are read.
+ */
+function termsOf(rule, limits, start, earlier) {
+  const perMs = rule.kind === 'rate' ? (rule.per_s ?? 0) * 1000 : undefined
+  if (perMs !== undefined && earlier && earlier.timeMs > start.atMs) {
+    start.atMs = earlier.timeMs
+    start.value = earlier.value
+  }
+  const forMs = (rule.for_s ?? 0) * 1000
+  const lateMs = (rule.late_s ?? 0) * 1000
+  return { limits, forMs, lateMs, perMs, fromMs: rule.changedMs }
+}
+
+/**
  * Why an alert ends although no value says so; undefined if it does not.
  *
  * @param {Rule | undefined} rule
@@ -370,37 +430,22 @@ function whyAbandoned(rule, sensorId, metric, known) {
 }
 
 /**
- * @param {Map<string, { receivedMs: number }>} received
- * @param {string} metric
- * @param {number} createdMs
- */
-function lastReceived(received, metric, createdMs) {
-  if (metric !== '') return received.get(metric)?.receivedMs
-  return Math.max(createdMs, ...[...received.values()].map(({ receivedMs }) => receivedMs))
-}
-
-/** For how long of the time since then nothing could be received, in milliseconds. */
-/** @param {{ fromMs: number, toMs: number } | undefined} away  @param {number} [sinceMs] */
-export function awayFor(away, sinceMs = 0) {
-  return away ? Math.max(0, away.toMs - Math.max(away.fromMs, sinceMs)) : 0
-}
-
-/**
  * @param {Outcome} outcome
  * @param {number} nowMs
  * @param {boolean} wasChanged
  * @param {number} silencedMs
  * @returns {Again | undefined}
  */
-function nextLook({ rule, state, silentMs = Infinity }, nowMs, wasChanged, silencedMs) {
+function nextLook({ rule, state, isSilent }, nowMs, wasChanged, silencedMs) {
   const fromMs = Math.max(state.atMs, 0)
   /** @type {Again | undefined} */
   let again = wasChanged ? { dueMs: nowMs + SETTLE_MS, fromMs } : undefined
   if (state.phase === 'pending') {
     const dueMs = state.sinceMs + (rule.for_s ?? 0) * 1000 + ON_THE_WAY_MS
-    again = sooner(again, { dueMs, fromMs })
+    // What is received is not stored yet.
+    again = sooner(again, { dueMs: dueMs > nowMs ? dueMs : nowMs + BEHIND_MS, fromMs })
   }
-  if (state.phase === 'ok' && silentMs <= nowMs) {
+  if (state.phase === 'ok' && isSilent) {
     again = sooner(again, { dueMs: nowMs + BEHIND_MS, fromMs })
   }
   if (state.phase === 'firing' && !state.isTold && silencedMs > nowMs) {

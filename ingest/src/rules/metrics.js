@@ -4,7 +4,7 @@
  * @typedef {object} MeasuredRules
  * @property {Pick<import('./watch.js').RuleWatch, 'counts' | 'watching' | 'ageS'>} rules
  * @property {Pick<import('./worker.js').RuleWorker, 'counts' | 'lagS' | 'waiting'>} ruleWorker
- * @property {Pick<import('./sender.js').Sender, 'counts' | 'waiting' | 'oldestS'>} sender
+ * @property {Pick<import('../notify/sender.js').Sender, 'counts' | 'waiting' | 'oldestS'>} sender
  */
 
 /** @typedef {(name: string, help: string, value: () => number) => unknown} Define */

@@ -1,5 +1,7 @@
 /** What the work on alert rules asks of the database, as functions with plain results. */
 
+import { randomInt } from 'node:crypto'
+import { DELETION_COLUMNS, deletionOfRow } from '@sandglass/common/deletion'
 import { rowValue } from '@sandglass/common/measurement'
 import { METADATA_FIELDS, metadataOf } from '@sandglass/common/metadata'
 import { effective } from '@sandglass/common/precedence'
@@ -11,15 +13,24 @@ import { RULE_COLUMNS, ruleOfRow } from '@sandglass/common/rules/rule'
 import { RULE_SLOT_MS, STATE_OK_TTL_S } from '@sandglass/common/rules/tables'
 import { LAYOUT_COLUMNS, layoutOfRow } from '@sandglass/common/schema'
 import cassandra from 'cassandra-driver'
+import { StoredValues } from './values.js'
 
 const { Long } = cassandra.types
 
 /** Slots of one question for marks. */
 export const SLOTS_AT_ONCE = 60
 
+/** Versions of states are random numbers below. */
+const VERSION_MAX = 2 ** 48 - 1
+
+/** The role under which processes tell what they received. */
+const HEARING = 'hearing'
+
+/** Rows of a page of notifications, with bodies of about half a kilobyte each. */
+const NOTIFICATIONS_AT_ONCE = 500
+
 /** @typedef {import('@sandglass/common/rules/rule').Rule} Rule */
 /** @typedef {import('@sandglass/common/rules/machine').State} State */
-/** @typedef {import('@sandglass/common/rules/machine').Sample} Sample */
 /** @typedef {import('@sandglass/common/schema').Layout} Layout */
 /** @typedef {{ ruleId: string, sensorId: string, metric: string }} Subject */
 /** @typedef {Subject & { state: State }} StoredState */
@@ -31,7 +42,8 @@ export const SLOTS_AT_ONCE = 60
  * @property {number} doneMs  Marks of slots before are worked off.
  * @property {Record<string, number>} scanned  `changedMs` of rules whose newest values were looked
  *   at, by rule.
- * @property {{ fromMs: number, toMs: number } | undefined} away  When nobody worked last.
+ * @property {import('./absence.js').Absence[]} absences  When nobody worked.
+ * @property {import('./owed.js').OwedSeries[]} owed  Still to be evaluated, whatever `doneMs` says.
  */
 
 /**
@@ -54,6 +66,8 @@ export const SLOTS_AT_ONCE = 60
  * @property {string} change
  * @property {string} body  JSON.
  */
+
+/** @typedef {Notification & { writtenUs: number }} StoredNotification  With its timestamp. */
 
 /** @typedef {{ query: string, params: unknown[] }} Statement */
 
@@ -83,6 +97,7 @@ function statements(keyspace) {
              WHERE type = ?`,
     latest: `SELECT metric, ts, received FROM ${keyspace}.latest WHERE sensor_id = ?`,
     newest: `SELECT sensor_id, metric, ts, kind, v, i, b FROM ${keyspace}.latest`,
+    deletions: `SELECT ${DELETION_COLUMNS} FROM ${keyspace}.deletion WHERE sensor_id = ?`,
     silence: `SELECT until FROM ${keyspace}.rule_silence
               WHERE rule_id = ? AND sensor_id = ? AND metric = ?`,
     setState: `INSERT INTO ${keyspace}.rule_state (shard, sensor_id, metric, rule_id, phase, state)
@@ -96,9 +111,15 @@ function statements(keyspace) {
     notify: `INSERT INTO ${keyspace}.notification
              (shard, id, created, receiver_id, alert_id, change, body)
              VALUES (?, ?, ?, ?, ?, ?, ?) USING TIMESTAMP ?`,
+    heard: `SELECT id, since, deaf_from, deaf_to FROM ${keyspace}.worker WHERE role = ?`,
+    tellHeard: `INSERT INTO ${keyspace}.worker (role, id, since, deaf_from, deaf_to)
+                VALUES (?, ?, ?, ?, ?)`,
     notifications: `SELECT id, created, receiver_id, alert_id, change, body
                     FROM ${keyspace}.notification WHERE shard = ?`,
-    forget: `DELETE FROM ${keyspace}.notification WHERE shard = ? AND id = ?`,
+    notification: `SELECT id, created, receiver_id, alert_id, change, body,
+                     writetime(body) AS written
+                   FROM ${keyspace}.notification WHERE shard = ? AND id = ?`,
+    forget: `DELETE FROM ${keyspace}.notification USING TIMESTAMP ? WHERE shard = ? AND id = ?`,
   }
 }
 
@@ -111,6 +132,7 @@ export class RuleStore {
 
   /** @param {import('../write/storage.js').Storage} storage  @param {string} keyspace */
   constructor(storage, keyspace) {
+    this.values = new StoredValues(storage)
     this.#storage = storage
     this.#cql = statements(keyspace)
   }
@@ -179,13 +201,16 @@ export class RuleStore {
   async progress(shard) {
     const [row] = await this.#read(this.#cql.progress, [shard])
     if (!row?.done) return undefined
-    const { scanned = {}, away } = JSON.parse(row.state ?? '{}')
-    return { doneMs: row.done.getTime(), scanned, away }
+    const { scanned = {}, away, absences, owed = [] } = JSON.parse(row.state ?? '{}')
+    // Versions of before stored the last absence alone.
+    const all = absences ?? (away ? [away] : [])
+    return { doneMs: row.done.getTime(), scanned, absences: all, owed }
   }
 
   /** @param {number} shard  @param {Progress} progress */
-  async setProgress(shard, { doneMs, scanned, away }) {
-    await this.#read(this.#cql.setProgress, [shard, doneMs, JSON.stringify({ scanned, away })])
+  async setProgress(shard, { doneMs, scanned, absences, owed }) {
+    const state = JSON.stringify({ scanned, absences, owed })
+    await this.#read(this.#cql.setProgress, [shard, doneMs, state])
   }
 
   /** @param {string} sensorId  @returns {Promise<KnownSensor | undefined>} */
@@ -241,30 +266,6 @@ export class RuleStore {
     }))
   }
 
-  /**
-   * The values of a series from a time on that are numbers, and the last one before.
-   *
-   * @param {string} sensorId
-   * @param {string} metric
-   * @param {KnownSensor} known
-   * @param {number} fromMs
-   * @returns {Promise<{ samples: Sample[], before: Sample | undefined, receivedMs: number }>}
-   */
-  async samples(sensorId, metric, { layouts, lastMs }, fromMs) {
-    const untilMs = lastMs.get(metric)
-    if (untilMs === undefined || layouts.length === 0) {
-      return { samples: [], before: undefined, receivedMs: Number.NEGATIVE_INFINITY }
-    }
-    const sensor = { id: sensorId, layouts }
-    const rows = await this.#storage.rowsFrom(sensor, metric, fromMs, untilMs)
-    const [earlier] = await this.#storage.rowBefore(sensor, metric, fromMs)
-    return {
-      samples: rows.flatMap(sampleOf),
-      before: earlier && sampleOf(earlier)[0],
-      receivedMs: Math.max(...rows.map((row) => row.receivedMs), Number.NEGATIVE_INFINITY),
-    }
-  }
-
   /** The newest numbers of all sensors, as `latest` has them. */
   async *newest() {
     for await (const row of this.#storage.pages(this.#cql.newest)) {
@@ -291,6 +292,23 @@ export class RuleStore {
     )
   }
 
+  /**
+   * When measurements were deleted last that may have been the newest ones.
+   *
+   * @param {string} sensorId
+   * @param {string} metric  Empty: of any.
+   * @param {ReadonlyMap<string, { timeMs: number }>} received  What there is of each.
+   */
+  async deletedMs(sensorId, metric, received) {
+    const deletions = (await this.#read(this.#cql.deletions, [sensorId])).map(deletionOfRow)
+    const times = metric === '' ? [...received.values()] : [received.get(metric)]
+    const newestMs = Math.max(...times.map((one) => one?.timeMs ?? Number.NEGATIVE_INFINITY))
+    const asked = deletions
+      .filter(({ toMs }) => (toMs ?? Infinity) > newestMs)
+      .filter(({ metrics }) => metric === '' || (metrics?.includes(metric) ?? true))
+    return Math.max(...asked.map(({ askedMs }) => askedMs))
+  }
+
   /** Until when nobody is told of a series. @param {Subject} subject */
   async silencedMs({ ruleId, sensorId, metric }) {
     const [row] = await this.#read(this.#cql.silence, [ruleId, sensorId, metric])
@@ -305,15 +323,18 @@ export class RuleStore {
   /**
    * @param {Subject} subject
    * @param {State} state
-   * @param {number} nowMs
    * @returns {Statement[]}
    */
-  stateRows({ ruleId, sensorId, metric }, state, nowMs) {
+  stateRows({ ruleId, sensorId, metric }, state) {
     const shard = shardOf(sensorId)
     const params = [shard, sensorId, metric, ruleId, state.phase, stateText(state)]
     const isOver = state.phase === 'ok'
     const query = isOver ? `${this.#cql.setState} USING TTL ${STATE_OK_TTL_S}` : this.#cql.setState
-    const version = { query: this.#cql.setVersion, params: [shard, Long.fromNumber(nowMs)] }
+    // Another one than before: two in a millisecond are two.
+    const version = {
+      query: this.#cql.setVersion,
+      params: [shard, Long.fromNumber(randomInt(VERSION_MAX))],
+    }
     return [{ query, params }, version]
   }
 
@@ -354,23 +375,35 @@ export class RuleStore {
     return { query: this.#cql.notify, params }
   }
 
-  /** @param {number} shard  @returns {Promise<Notification[]>} */
-  async notifications(shard) {
-    return (await this.#read(this.#cql.notifications, [shard]))
-      .filter((row) => row.body)
-      .map((row) => ({
-        id: row.id.toString(),
-        createdMs: row.created.getTime(),
-        receiverId: row.receiver_id.toString(),
-        alertId: row.alert_id.toString(),
-        change: row.change,
-        body: row.body,
-      }))
+  /** All of a part, a page after another. @param {number} shard */
+  async *notifications(shard) {
+    const pages = this.#storage.pages(this.#cql.notifications, [shard], NOTIFICATIONS_AT_ONCE)
+    for await (const row of pages) if (row.body) yield notificationOfRow(row)
   }
 
-  /** @param {number} shard  @param {string} id */
-  async forget(shard, id) {
-    await this.#read(this.#cql.forget, [shard, id])
+  /**
+   * @param {number} shard
+   * @param {string} id
+   * @returns {Promise<StoredNotification | undefined>}
+   */
+  async notification(shard, id) {
+    const [row] = await this.#read(this.#cql.notification, [shard, id])
+    if (!row?.body) return undefined
+    return { ...notificationOfRow(row), writtenUs: Number(String(row.written)) }
+  }
+
+  /**
+   * Deletes it for good: also a row whose time is ahead of this clock, as that of a rule is that
+   * was made by a process with another one.
+   *
+   * @param {number} shard
+   * @param {string} id
+   * @param {number} nowMs
+   * @param {number} writtenUs
+   */
+  async forget(shard, id, nowMs, writtenUs) {
+    const timestamp = Long.fromNumber(Math.max(Math.floor(nowMs) * 1000, writtenUs + 1))
+    await this.#read(this.#cql.forget, [timestamp, shard, id])
   }
 
   /**
@@ -384,6 +417,28 @@ export class RuleStore {
   async noteTold(alertId, firedMs, to, how) {
     const params = [to, JSON.stringify(how), alertDay(firedMs), firedMs, alertId]
     await this.#read(this.#cql.told, params)
+  }
+
+  /** What processes tell of what they received, by their ids. */
+  /** @returns {Promise<Map<string, import('./hearing.js').Heard>>} */
+  async heard() {
+    const rows = await this.#read(this.#cql.heard, [HEARING])
+    return new Map(
+      rows.map((row) => {
+        const storedMs = row.since.getTime()
+        const fromMs = row.deaf_from?.getTime()
+        const toMs = row.deaf_to?.getTime()
+        const isOver = toMs !== undefined
+        const absence = isOver ? { fromMs, toMs } : undefined
+        return [row.id.toString(), { storedMs, deafMs: isOver ? undefined : fromMs, absence }]
+      }),
+    )
+  }
+
+  /** @param {string} id  Of a process.  @param {import('./hearing.js').Heard} heard */
+  async tellHeard(id, { storedMs, deafMs, absence }) {
+    const [fromMs, toMs] = deafMs === undefined ? [absence?.fromMs, absence?.toMs] : [deafMs]
+    await this.#read(this.#cql.tellHeard, [HEARING, id, storedMs, fromMs ?? null, toMs ?? null])
   }
 
   /** Notes how a receiver did. */
@@ -409,9 +464,14 @@ function stateOfRow(row) {
   }
 }
 
-/** @param {import('../write/storage.js').NewestRow} row  @returns {Sample[]} */
-function sampleOf(row) {
-  const value = numberOf(rowValue(row))
-  if (value === undefined) return []
-  return [{ timeMs: row.ts.getTime(), seq: row.seq, receivedMs: row.receivedMs, value }]
+/** @param {any} row  @returns {Notification} */
+function notificationOfRow(row) {
+  return {
+    id: row.id.toString(),
+    createdMs: row.created.getTime(),
+    receiverId: row.receiver_id.toString(),
+    alertId: row.alert_id.toString(),
+    change: row.change,
+    body: row.body,
+  }
 }

@@ -12,6 +12,7 @@ import { effective } from '@sandglass/common/precedence'
 import { isRight, isWrong, limitsOf, numberOf } from '@sandglass/common/rules/check'
 import { isWatching, watchesMetric, watchesSensor } from '@sandglass/common/rules/rule'
 import { RULE_SLOT_MS } from '@sandglass/common/rules/tables'
+import { SETTLE_MS } from './evaluation.js'
 import { ruleSlotOf } from './store.js'
 
 /** How often it is asked what has changed, in milliseconds. */
@@ -223,11 +224,11 @@ export class RuleWatch {
       if (check.limits !== undefined && (number === undefined || lateMs > check.lateMs)) continue
       const of = metrics && (check.isOfSensor ? metrics.get('') : metrics.get(series.metric))
       const phase = of?.get(check.ruleId)
-      if (this.#matters(check, series, number ?? 0, timeMs, phase)) {
-        message.marks ??= new Map()
-        message.marks.set(series, Math.min(timeMs, message.marks.get(series) ?? Infinity))
-        break
-      }
+      if (!this.#matters(check, series, number ?? 0, timeMs, phase)) continue
+      // Only that something was received ends a silence: nothing is read from long ago for it.
+      const isOfSilence = check.limits === undefined
+      mark(message, series, isOfSilence ? Math.max(timeMs, message.writtenMs - SETTLE_MS) : timeMs)
+      if (!isOfSilence) break
     }
     if (number !== undefined && timeMs > series.rateMs) {
       series.rateMs = timeMs
@@ -323,6 +324,12 @@ export class RuleWatch {
     this.counts.marks += marks.length
     return marks.map(([series, timeMs]) => this.#rows.ruleMark(series, timeMs, slotMs, message))
   }
+}
+
+/** @param {Message} message  @param {Series} series  @param {number} fromMs */
+function mark(message, series, fromMs) {
+  message.marks ??= new Map()
+  message.marks.set(series, Math.min(fromMs, message.marks.get(series) ?? Infinity))
 }
 
 /** @param {Check} check */

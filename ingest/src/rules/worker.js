@@ -8,7 +8,12 @@ import { ROLLUP_SHARDS, shardOf } from '@sandglass/common/rollup'
 import { isWrong, limitsOf } from '@sandglass/common/rules/check'
 import { isWatching, watchesMetric, watchesSensor } from '@sandglass/common/rules/rule'
 import { RULE_MARK_TTL_S, RULE_SLOT_MS } from '@sandglass/common/rules/tables'
-import { awayFor, Evaluation, SETTLE_MS, sooner } from './evaluation.js'
+import { withAbsence } from './absence.js'
+import { eachOf } from './each.js'
+import { Evaluation, SETTLE_MS, sooner } from './evaluation.js'
+import { isPossible, RETURN_MS } from './hearing.js'
+import { Owed } from './owed.js'
+import { Silences } from './silences.js'
 import { ruleSlotOf, SLOTS_AT_ONCE } from './store.js'
 import { POLL_MS } from './watch.js'
 
@@ -27,20 +32,22 @@ const SCAN_MS = 60_000
 /** A shorter time in which nobody worked is none, in milliseconds. */
 const AWAY_MS_MIN = 20_000
 
-/** How long devices have to come back after that, in milliseconds. */
-const RETURN_MS = 10_000
-
-/** Series that are evaluated at the same time. */
-const AT_ONCE = 8
-
-/** Sensors whose silence is judged in one turn, so that marks do not wait for them. */
-const SILENCES_AT_ONCE = 256
-
 /** Pause after a failure, in milliseconds. */
 const RETRY_MS = 1_000
 
+/** How often failures that go on are told in the log, in milliseconds. */
+const WARN_MS = 60_000
+
+/** Sensors of a turn that may be unreadable before all have to wait. */
+const UNREADABLE_MAX = 16
+
+const TOO_MANY = 'too many series are to be evaluated once more: marks have to wait'
+
+/** Clocks of processes may differ by this; the wall clock stepped back by more, in milliseconds. */
+const STEP_BACK_MS_MIN = 5_000
+
 /** @typedef {import('./store.js').RuleStore} RuleStore */
-/** @typedef {import('./store.js').Progress} Progress */
+/** What is owed is kept apart. @typedef {Omit<import('./store.js').Progress, 'owed'>} Progress */
 /** @typedef {import('@sandglass/common/rules/rule').Rule} Rule */
 /** @typedef {{ sensorId: string, metric: string, fromMs: number, dueMs: number }} Due */
 
@@ -63,19 +70,26 @@ export class RuleWorker {
   #clock
   #logger
   #sleep
+  #hearing
   #evaluation
   /** How far each part is that is ours. @type {Map<number, Progress>} */
   #progress = new Map()
   /** When series are looked at again, by sensor and metric. @type {Map<string, Due>} */
   #due = new Map()
-  /** When sensors will be silent, and by which rules. */
-  #silences = /** @type {Map<string, { dueMs: number, rules: Rule[] }>} */ (new Map())
+  /** Series whose evaluation failed or is not finished. */
+  #owed = new Owed()
+  #silences
   /** Marks that are worked off, of slots that are not over. @type {Map<string, number>} */
   #handled = new Map()
   #savedMs = Number.NEGATIVE_INFINITY
   #scannedMs = Number.NEGATIVE_INFINITY
   /** Rules by which sensors were scanned. */
   #scannedRules = ''
+  /** The wall clock at the last turn. */
+  #wallMs = Number.NEGATIVE_INFINITY
+  /** Whether the clock knows how far all have come. */
+  #isClockSet = false
+  #warnedMs = Number.NEGATIVE_INFINITY
 
   /**
    * @param {object} parts
@@ -83,44 +97,76 @@ export class RuleWorker {
    * @param {import('./watch.js').RuleWatch} parts.watch
    * @param {(shard: number) => boolean} parts.owns
    * @param {import('../rollup/slot-clock.js').SlotClock} parts.clock  By which marks are made.
+   * @param {import('./hearing.js').Hearing} parts.hearing
    * @param {import('pino').Logger} parts.logger
    * @param {(ms: number) => Promise<void>} parts.sleep
    */
-  constructor({ store, watch, owns, clock, logger, sleep }) {
+  constructor({ store, watch, owns, clock, hearing, logger, sleep }) {
     this.#store = store
     this.#watch = watch
     this.#owns = owns
     this.#clock = clock
     this.#logger = logger
     this.#sleep = sleep
+    this.#hearing = hearing
     const now = () => clock.wallNow()
-    this.#evaluation = new Evaluation({ store, rules: () => watch.rules, now, counts: this.counts })
+    const { counts } = this
+    this.#evaluation = new Evaluation({ store, rules: () => watch.rules, now, hearing, counts })
+    this.#silences = new Silences({
+      store,
+      absencesOf: (id) => this.#progress.get(shardOf(id))?.absences ?? [],
+    })
   }
 
   /** Series that will be looked at again. */
   get waiting() {
-    return this.#due.size
+    return this.#due.size + this.#owed.size
   }
 
-  /** How long ago marks were worked off, in seconds; of the worst part. */
+  /**
+   * How long ago marks were worked off, or how far ahead of the clock, of the worst part; or how
+   * long a series is owed, or silence has not been judged, if that is longer; in seconds.
+   */
   get lagS() {
     const done = [...this.#progress.values()].map(({ doneMs }) => doneMs)
     if (done.length === 0) return 0
     const freshMs = this.#clock.wallNow() - RULE_SLOT_MS - SLOT_GRACE_MS
-    return Math.max(0, freshMs - Math.min(...done)) / 1000
+    const behindMs = freshMs - Math.min(...done)
+    const aheadMs = Math.max(...done) - this.#clock.now()
+    const owedMs = this.#clock.steadyNow() - this.#owed.sinceMs
+    const { heardMs } = this.#hearing
+    const unheardMs = Number.isFinite(heardMs) ? freshMs - heardMs : 0
+    return Math.max(0, behindMs, aheadMs, owedMs, unheardMs) / 1000
   }
 
   /** Hears of rules and states until it is stopped: every process does. */
   async listen() {
     while (!this.isStopped) {
       try {
+        this.#hearing.look()
+        await this.#setClock()
         await this.#watch.poll(this.#store)
+        await this.#hearing.meet()
         await this.#sleep(POLL_MS)
       } catch (error) {
         this.#failed(error, 'alert rules are not known')
         await this.#sleep(RETRY_MS)
       }
     }
+  }
+
+  /**
+   * Before this process makes marks, its clock hears how far they are worked off, by whomever: a
+   * slot before that is not read again. Who works may have come a little further than is stored.
+   */
+  async #setClock() {
+    if (this.#isClockSet) return
+    for (let shard = 0; shard < ROLLUP_SHARDS; shard++) {
+      const doneMs = (await this.#store.progress(shard))?.doneMs ?? Number.NEGATIVE_INFINITY
+      const isAhead = doneMs > this.#clock.wallNow()
+      if (isAhead) this.#clock.noteDone(doneMs + SAVE_MS + RULE_SLOT_MS)
+    }
+    this.#isClockSet = true
   }
 
   /** Works until it is stopped. */
@@ -144,7 +190,11 @@ export class RuleWorker {
   /** @param {unknown} error  @param {string} what */
   #failed(error, what) {
     if (this.isStopped) return
-    this.#logger.debug({ reason: /** @type {Error} */ (error).message }, what)
+    const reason = /** @type {Error} */ (error).message
+    const nowMs = this.#clock.steadyNow()
+    if (nowMs - this.#warnedMs < WARN_MS) return this.#logger.debug({ reason }, what)
+    this.#warnedMs = nowMs
+    this.#logger.warn({ reason }, what)
   }
 
   /** Works off what is due. */
@@ -153,7 +203,11 @@ export class RuleWorker {
     await this.#own()
     if (this.#progress.size === 0) return
     const nowMs = this.#clock.now()
+    this.#hearing.look()
+    for (const absence of this.#hearing.absences) this.#noteAbsence(absence, nowMs)
+    await this.#followClock(nowMs)
     await this.#workOffMarks(nowMs)
+    await this.#workOffOwed()
     await this.#lookAgain()
     await this.#scan()
     await this.#judgeSilence()
@@ -170,22 +224,71 @@ export class RuleWorker {
     }
   }
 
+  /**
+   * After the clock was ahead, no moment of then is waited for, and marks are worked off from now
+   * on. What was marked meanwhile may lie anywhere, so all newest values are looked at.
+   *
+   * @param {number} nowMs
+   */
+  async #followClock(nowMs) {
+    const wallMs = this.#clock.wallNow()
+    if (wallMs < this.#wallMs - STEP_BACK_MS_MIN) {
+      for (const progress of this.#progress.values()) {
+        progress.absences = progress.absences.filter((one) => isPossible(one, wallMs))
+      }
+      this.#lookAtAll()
+    }
+    this.#wallMs = wallMs
+    const doneMsMin = ruleSlotOf(nowMs - RULE_MARK_TTL_S * 1000)
+    for (const [shard, progress] of this.#progress) {
+      progress.doneMs = Math.max(progress.doneMs, doneMsMin)
+      if (progress.doneMs <= ruleSlotOf(nowMs)) continue
+      const doneMs = ruleSlotOf(nowMs - SLOT_GRACE_MS)
+      await this.#setProgress(shard, { ...progress, doneMs, scanned: {} })
+      progress.doneMs = doneMs
+      progress.scanned = {}
+      this.#lookAtAll()
+    }
+  }
+
+  /** @param {import('./absence.js').Absence} absence  @param {number} nowMs */
+  #noteAbsence(absence, nowMs) {
+    for (const progress of this.#progress.values()) {
+      progress.absences = withAbsence(progress.absences, absence, nowMs)
+    }
+  }
+
+  #lookAtAll() {
+    for (const due of this.#due.values()) due.dueMs = 0
+    this.#silences.lookAtAll()
+    this.#scannedMs = Number.NEGATIVE_INFINITY
+    this.#savedMs = Number.NEGATIVE_INFINITY
+  }
+
+  /** @param {number} shard  @param {Progress} progress */
+  #setProgress(shard, progress) {
+    return this.#store.setProgress(shard, { ...progress, owed: this.#owed.of(shard) })
+  }
+
   /** @param {number} shard */
   async #take(shard) {
     const nowMs = this.#clock.now()
     const before = await this.#store.progress(shard)
     const earliestMs = nowMs - RULE_MARK_TTL_S * 1000
     const doneMs = Math.max(before?.doneMs ?? nowMs - SLOT_GRACE_MS, earliestMs)
-    let away = before?.away
+    let absences = before?.absences ?? []
     if (before) {
       const fromMs = before.doneMs + RULE_SLOT_MS + SLOT_GRACE_MS
-      if (nowMs - fromMs > AWAY_MS_MIN) away = { fromMs, toMs: nowMs + RETURN_MS }
+      if (nowMs - fromMs > AWAY_MS_MIN) {
+        absences = withAbsence(absences, { fromMs, toMs: nowMs + RETURN_MS }, nowMs)
+      }
     }
-    const progress = { doneMs: ruleSlotOf(doneMs), scanned: before?.scanned ?? {}, away }
+    const progress = { doneMs: ruleSlotOf(doneMs), scanned: before?.scanned ?? {}, absences }
+    this.#owed.take(before?.owed ?? [], this.#clock.steadyNow())
     for (const { sensorId, metric, state } of await this.#store.active(shard)) {
       this.#again(sensorId, metric, { dueMs: 0, fromMs: Math.max(state.atMs, 0) })
     }
-    await this.#store.setProgress(shard, progress)
+    await this.#setProgress(shard, progress)
     this.#progress.set(shard, progress)
     this.#scannedMs = Number.NEGATIVE_INFINITY
   }
@@ -193,12 +296,11 @@ export class RuleWorker {
   /** @param {number} shard */
   #leave(shard) {
     this.#progress.delete(shard)
+    this.#owed.leave(shard)
     for (const [key, { sensorId }] of this.#due) {
       if (shardOf(sensorId) === shard) this.#due.delete(key)
     }
-    for (const sensorId of this.#silences.keys()) {
-      if (shardOf(sensorId) === shard) this.#silences.delete(sensorId)
-    }
+    this.#silences.leave(shard)
   }
 
   /**
@@ -213,12 +315,41 @@ export class RuleWorker {
     this.#due.set(key, { sensorId, metric, ...(both ?? again) })
   }
 
-  /** @param {string} sensorId  @param {string} metric  @param {number} fromMs */
+  /**
+   * Evaluates a series, or owes it: one that fails keeps no other waiting.
+   *
+   * @param {string} sensorId
+   * @param {string} metric
+   * @param {number} fromMs
+   * @throws  If too many are owed already.
+   */
   async #evaluate(sensorId, metric, fromMs) {
     const progress = this.#progress.get(shardOf(sensorId))
     if (!progress || this.isStopped) return
-    const again = await this.#evaluation.evaluate(sensorId, metric, fromMs, progress.away)
-    this.#again(sensorId, metric, again)
+    const owed = this.#owed.get(sensorId, metric)
+    const series = { sensorId, metric, fromMs: Math.min(fromMs, owed?.fromMs ?? Infinity) }
+    if (owed && owed.dueMs > this.#clock.steadyNow()) {
+      owed.fromMs = series.fromMs
+      return
+    }
+    try {
+      const { absences } = progress
+      const found = await this.#evaluation.evaluate(sensorId, metric, series.fromMs, absences)
+      this.#again(sensorId, metric, found.again)
+      if (!found.isMore) this.#owed.delete(sensorId, metric)
+      else if (!this.#owed.add(series, this.#clock.steadyNow(), false)) throw new Error(TOO_MANY)
+    } catch (error) {
+      if (!this.#owed.add(series, this.#clock.steadyNow(), true)) throw error
+      this.counts.failures++
+      this.#failed(error, `alert rules have to wait for ${metric || 'all'} of sensor ${sensorId}`)
+    }
+  }
+
+  /** Evaluates once more what failed or was not finished. */
+  async #workOffOwed() {
+    await this.#each(this.#owed.due(this.#clock.steadyNow()), ({ sensorId, metric, fromMs }) =>
+      this.#evaluate(sensorId, metric, fromMs),
+    )
   }
 
   /** @param {number} nowMs */
@@ -302,13 +433,7 @@ export class RuleWorker {
       }
     }
     await this.#lookAtNewest(wanted)
-    const isOther = key !== this.#scannedRules
-    const before = this.#silences
-    this.#silences = new Map()
-    for (const [id, listening] of watched) {
-      const dueMs = isOther ? 0 : (before.get(id)?.dueMs ?? 0)
-      this.#silences.set(id, { dueMs, rules: listening })
-    }
+    this.#silences.watch(watched, key !== this.#scannedRules)
     for (const progress of progresses) {
       progress.scanned = Object.fromEntries(fresh.map(({ id, changedMs }) => [id, changedMs]))
     }
@@ -340,62 +465,34 @@ export class RuleWorker {
     }
   }
 
-  /** Looks at sensors that would be silent by now. */
+  /** Looks at sensors that would be silent by now, as far as that is known. */
   async #judgeSilence() {
-    const nowMs = this.#clock.wallNow()
-    const due = []
-    for (const [sensorId, { dueMs, rules }] of this.#silences) {
-      if (dueMs <= nowMs) due.push({ sensorId, rules })
-      if (due.length === SILENCES_AT_ONCE) break
-    }
-    await this.#each(due, async ({ sensorId, rules }) => {
-      const { silentMs, nextMs } = await this.#silentAt(sensorId, rules, nowMs)
-      if (silentMs <= nowMs) await this.#evaluate(sensorId, '', nowMs)
-      this.#silences.set(sensorId, { dueMs: nextMs, rules })
+    const nowMs = this.#hearing.heardMs
+    let failures = 0
+    await this.#each(this.#silences.due(nowMs), async (due) => {
+      try {
+        const { isSilent, next } = await this.#silences.look(due, nowMs)
+        if (isSilent) await this.#evaluate(due.sensorId, '', nowMs)
+        next()
+      } catch (error) {
+        this.#silences.later(due, nowMs)
+        // If many cannot be read the database is away.
+        if (++failures > UNREADABLE_MAX) throw error
+        this.counts.failures++
+        this.#failed(error, `it is not known whether sensor ${due.sensorId} is silent`)
+      }
     })
-  }
-
-  /**
-   * When a sensor may be silent, and when that is to be asked next.
-   *
-   * @param {string} sensorId
-   * @param {Rule[]} rules
-   * @param {number} nowMs
-   */
-  async #silentAt(sensorId, rules, nowMs) {
-    const received = [...(await this.#store.received(sensorId)).entries()]
-    const away = this.#progress.get(shardOf(sensorId))?.away
-    let silentMs = Infinity
-    let nextMs = nowMs + SCAN_MS
-    for (const { metric, for_s: forS = 0 } of rules) {
-      const times = received.filter(([one]) => metric === undefined || one === metric)
-      const lastMs = Math.max(...times.map(([, { receivedMs }]) => receivedMs), 0)
-      const atMs = lastMs + forS * 1000 + awayFor(away, lastMs)
-      silentMs = Math.min(silentMs, atMs)
-      if (atMs > nowMs) nextMs = Math.min(nextMs, atMs)
-    }
-    return { silentMs, nextMs }
   }
 
   /** @param {number} nowMs */
   async #save(nowMs) {
     if (nowMs - this.#savedMs < SAVE_MS) return
-    for (const [shard, progress] of this.#progress) await this.#store.setProgress(shard, progress)
+    for (const [shard, progress] of this.#progress) await this.#setProgress(shard, progress)
     this.#savedMs = nowMs
   }
 
-  /**
-   * Does something for each of many, a few at a time.
-   *
-   * @template T
-   * @param {readonly T[]} many
-   * @param {(one: T) => Promise<unknown>} work
-   */
-  async #each(many, work) {
-    let next = 0
-    const one = async () => {
-      while (next < many.length && !this.isStopped) await work(many[next++])
-    }
-    await Promise.all(Array.from({ length: Math.min(AT_ONCE, many.length) }, one))
+  /** @template T @param {readonly T[]} many  @param {(one: T) => Promise<unknown>} work */
+  #each(many, work) {
+    return eachOf(many, work, () => this.isStopped)
   }
 }

@@ -14,6 +14,14 @@ const RETRY_MS = 2_000
 /** Rows of a page when all is published: each has up to 16 KiB. */
 const PAGE_ROWS = 100
 
+/** The broker has not taken what is told: try again later. */
+export class NotTold extends Error {}
+
+/** Its retained messages leave no room: to try again soon is of no use. */
+export class NoRoom extends Error {
+  message = 'retained messages have no room for it: give ingest more memory'
+}
+
 /** @typedef {{ sensor: string, state: string | null, changed: Date }} DesiredRow */
 
 /**
@@ -49,6 +57,7 @@ export class DesiredStates {
     this.#cql = {
       one: `SELECT sensor, state, changed FROM ${keyspace}.desired WHERE sensor_id = ?`,
       all: `SELECT sensor_id FROM ${keyspace}.desired`,
+      forget: `DELETE state FROM ${keyspace}.desired USING TIMESTAMP ? WHERE sensor_id = ?`,
       drop: `DELETE FROM ${keyspace}.desired USING TIMESTAMP ? WHERE sensor_id = ?`,
     }
   }
@@ -77,7 +86,7 @@ export class DesiredStates {
       this.#isAgain = false
       try {
         const pages = this.#storage.pages(this.#cql.all, [], PAGE_ROWS)
-        for await (const { sensor_id: id } of pages) await this.publish(id.toString())
+        for await (const { sensor_id: id } of pages) await this.#publishIfRoom(id.toString())
       } catch (error) {
         this.counts.failures++
         const { message } = /** @type {Error} */ (error)
@@ -89,18 +98,34 @@ export class DesiredStates {
     this.#isBusy = false
   }
 
+  /** @param {string} sensorId */
+  async #publishIfRoom(sensorId) {
+    try {
+      await this.publish(sensorId)
+    } catch (error) {
+      const { cause, message } = /** @type {Error} */ (error)
+      if (!(cause instanceof NoRoom)) throw error
+      this.counts.failures++
+      this.#logger.error({ sensor: sensorId, reason: message }, 'a desired state is not published')
+    }
+  }
+
   /**
    * Forgets what was wanted of a sensor that is deleted.
    *
    * @param {string} sensorId
    * @param {number} stampUs  Until when.
+   * @throws {NotTold}  It is forgotten, and the broker still retains it.
    */
   async drop(sensorId, stampUs) {
     const row = await this.#row(sensorId)
     if (!row) return
-    // First: whoever dies between the two comes again as long as there is a row.
+    const stamp = Long.fromNumber(stampUs)
+    // Whoever publishes the row from now on clears its topic.
+    await this.#storage.read(this.#cql.forget, [stamp, sensorId])
+    // Before the row goes: whoever dies between the two comes again as long as there is one.
     if (row.changed.getTime() * 1000 <= stampUs) await this.#say(row.sensor, null)
-    await this.#storage.read(this.#cql.drop, [Long.fromNumber(stampUs), sensorId])
+    await this.#storage.read(this.#cql.drop, [stamp, sensorId])
     await this.publish(sensorId)
   }
 
@@ -113,7 +138,11 @@ export class DesiredStates {
    * @param {string | null} state  Null takes it away [MQTT-3.3.1-10].
    */
   async #say(sensor, state) {
-    await this.#tell(desiredTopic(sensor), Buffer.from(state ?? ''))
+    try {
+      await this.#tell(desiredTopic(sensor), Buffer.from(state ?? ''))
+    } catch (error) {
+      throw new NotTold(/** @type {Error} */ (error).message, { cause: error })
+    }
     this.counts.published++
   }
 

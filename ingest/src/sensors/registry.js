@@ -7,6 +7,7 @@
 import { layoutsKnownUntil } from '@sandglass/common/layout'
 import { firstLayout } from '@sandglass/common/schema'
 import { sensorId } from '@sandglass/common/sensor'
+import { ownText } from '@sandglass/common/text'
 import { isPlacedTooLate, placedUntil, SETTLE_MS } from './placement.js'
 import { Sensor } from './series.js'
 
@@ -138,8 +139,8 @@ export class Registry {
     const id = sensorId(name)
     let sensor = this.#sensors.get(id)
     if (!sensor) {
-      sensor = new Sensor(id, name, this.#share)
-      this.#sensors.set(id, sensor)
+      sensor = new Sensor(ownText(id), ownText(name), this.#share)
+      this.#sensors.set(sensor.id, sensor)
     }
     return sensor
   }

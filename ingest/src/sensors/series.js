@@ -3,6 +3,8 @@
  * `recent.js`, `latest.js` and `coverage.js` decide by it.
  */
 
+import { ownText } from '@sandglass/common/text'
+
 /** @typedef {import('../write/row.js').Row} Row */
 /** @typedef {import('../write/seen-times.js').SeenTimes} SeenTimes */
 /** @typedef {import('@sandglass/common/schema').Layout} Layout */
@@ -242,8 +244,8 @@ export class Sensor {
   seriesOf(metric) {
     let series = this.series.get(metric)
     if (!series) {
-      series = new Series(this, metric)
-      this.series.set(metric, series)
+      series = new Series(this, ownText(metric))
+      this.series.set(series.metric, series)
       this.#grow(SERIES_BYTES + 2 * metric.length)
     }
     return series

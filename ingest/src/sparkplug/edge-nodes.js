@@ -9,15 +9,11 @@
 
 import { completed } from '@sandglass/common/formats/sparkplug/complete'
 import { readPayload } from '@sandglass/common/formats/sparkplug/payload'
-import {
-  lostSession,
-  sessionBytes,
-  step,
-  unknownSession,
-} from '@sandglass/common/formats/sparkplug/session'
+import { lostSession, step, unknownSession } from '@sandglass/common/formats/sparkplug/session'
 import { sortOf, sparkplugB } from '@sandglass/common/formats/sparkplug-b'
 import { PayloadError } from '@sandglass/common/payload'
 import { sensorId } from '@sandglass/common/sensor'
+import { ownText } from '@sandglass/common/text'
 import { RebirthPace } from './rebirth-pace.js'
 
 /** What an edge node takes in memory besides its name and what births said, in bytes. */
@@ -180,15 +176,15 @@ export class EdgeNodes {
     const session = unknownSession()
     const heardMs = this.#now()
     /** @type {EdgeNode} */
-    const node = { sensorId: id, session, bytes, heardMs, connection: undefined, visit: 0 }
+    const node = { sensorId: ownText(id), session, bytes, heardMs, connection: undefined, visit: 0 }
     this.#nodes.set(commands, node)
     return node
   }
 
   /** @param {EdgeNode} node  @param {Session} session */
   #keep(node, session) {
-    const moreBytes = sessionBytes(session) - sessionBytes(node.session)
-    const isLarge = sessionBytes(session) > this.#share.bytesMax / NODES_AT_LEAST
+    const moreBytes = session.scopeBytes - node.session.scopeBytes
+    const isLarge = session.scopeBytes > this.#share.bytesMax / NODES_AT_LEAST
     if (moreBytes <= 0) {
       this.#share.give(-moreBytes)
     } else if (isLarge || !this.#makeRoom(moreBytes)) {

@@ -5,6 +5,7 @@
  */
 
 import { kindOf, rowValue } from '@sandglass/common/measurement'
+import { tokenOf } from './seq.js'
 
 /** Longest pause before the database is asked again, in milliseconds. */
 const RETRY_MS_MAX = 1_000
@@ -20,7 +21,7 @@ const RETRY_MS_MIN = 50
  * @typedef {object} PastReader
  * @property {(sensor: Place, metric: string, lastMs: number,
  *   rowsMax: number) => Promise<RawRow[]>} newest
- * @property {(sensor: Place, metric: string, timeMs: number) => Promise<RawRow[]>} rowsAt
+ * @property {(sensor: Place, metric: string, timeMs: number) => AsyncIterable<RawRow>} rowsAt
  */
 
 export class Past {
@@ -76,14 +77,18 @@ export class Past {
     if (this.#recent.knows(series, timeMs)) return
     this.reads++
     requireLanded(series, timeMs)
-    const rows = await this.#reader.rowsAt(sensor, metric, timeMs)
-    requireLanded(series, timeMs)
-    const values = rows.flatMap((row) => {
+    /** @type {import('./recent.js').Taken[]} */
+    const taken = []
+    for await (const row of this.#reader.rowsAt(sensor, metric, timeMs)) {
       const kind = kindOf(row)
       const value = rowValue(row)
-      return kind === undefined || value === null ? [] : [{ seq: row.seq, kind, value }]
-    })
-    this.#recent.learn(series, timeMs, values)
+      // Of a long text only its hash is kept while the others are read.
+      if (kind !== undefined && value !== null) {
+        taken.push({ seq: row.seq, token: tokenOf(kind, value) })
+      }
+    }
+    requireLanded(series, timeMs)
+    this.#recent.learn(series, timeMs, taken)
   }
 }
 

@@ -22,6 +22,7 @@ export const NONE_LEFT = -1
 
 /** @typedef {import('../sensors/series.js').Series} Series */
 /** @typedef {import('@sandglass/common/measurement').Value} Value */
+/** @typedef {{ seq: number, token: unknown }} Taken  A `seq`, and the value that has it. */
 
 /** The values of one millisecond, where there are none or several. */
 class Tokens {
@@ -146,14 +147,14 @@ export class Recent {
    *
    * @param {Series} series
    * @param {number} timeMs
-   * @param {{ seq: number, kind: number, value: Value }[]} values
+   * @param {readonly Taken[]} taken
    */
-  learn(series, timeMs, values) {
+  learn(series, timeMs, taken) {
     if (this.knows(series, timeMs)) return
     const tokens = new Tokens()
-    for (const { seq, kind, value } of values) {
+    for (const { seq, token } of taken) {
       // Those of processes that share a series lie where no counted one comes.
-      if (seq <= COUNTED_MAX) tokens.set(seq, tokenOf(kind, value))
+      if (seq <= COUNTED_MAX) tokens.set(seq, token)
     }
     this.#remember(series, timeMs, tokens)
   }

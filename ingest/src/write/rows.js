@@ -16,7 +16,7 @@
  *                                            both in the era of the series' cover (ADR 0046)
  * ```
  *
- * What was kept in the spool for a while lives shorter by that.
+ * What was kept in the spool for a while lives shorter by that, within limits: `lateTtlS`.
  */
 
 import { ERA_US } from '@sandglass/common/deletion'
@@ -41,6 +41,9 @@ const { Long, TimeUuid, Uuid } = cassandra.types
 
 /** From when on what is written late lives shorter by that, in seconds. */
 const LATE_S = 60
+
+/** How much of its time is left to what is written late, at least, in seconds. */
+const LEFT_S_MIN = 86_400
 
 /** The first timestamp of an era, in microseconds. @param {number} era */
 export const eraStart = (era) => Long.fromNumber(ERA_US).multiply(era)
@@ -159,11 +162,10 @@ export class Rows {
     bindValue(params, kind, value)
     params.push(timestampOf(message.writtenMs))
     let query = this.#measurementByClass[place.className][kind]
-    const ttlS = retentionClass(place.className).ttlS
     const keptS = Math.floor((this.#now() - message.receivedMs) / 1000)
-    if (keptS > LATE_S && ttlS > 0) {
-      // It came out of the spool, or was a dead letter: it has lived for a while already.
-      params.push(Math.max(1, ttlS - keptS))
+    const ttlS = lateTtlS(retentionClass(place.className).ttlS, keptS)
+    if (ttlS !== undefined) {
+      params.push(ttlS)
       query += ' AND TTL ?'
     }
     const bytes = textBytes(series.metric, value)
@@ -324,6 +326,23 @@ export class Rows {
 export function letterPlace(id) {
   const day = deadLetterDay(id.getDate().getTime())
   return { day, shard: /** @type {any} */ (id).buffer[3] % DEAD_LETTER_SHARDS, id }
+}
+
+/**
+ * How long a row may live, in seconds: undefined is as long as its class says. What came out of the
+ * spool, or was a dead letter, has lived for a while already.
+ *
+ * But of how long it waited our clock tells, which may have been wrong when it came or may be wrong
+ * now: years ahead, or of 1970 until it is set. What was acknowledged must not vanish by that. So
+ * what seems to be over before it is written, which a real wait hardly brings about, lives its
+ * whole time, and anything else at least a day, in which somebody can look.
+ *
+ * @param {number} ttlS  Of its class; 0 is for ever.
+ * @param {number} keptS  Since it was received.
+ */
+function lateTtlS(ttlS, keptS) {
+  if (keptS <= LATE_S || keptS >= ttlS) return undefined
+  return Math.max(LEFT_S_MIN, ttlS - keptS)
 }
 
 /** A sensor's keys in the form in which they are bound, made once. */

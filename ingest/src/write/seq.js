@@ -7,6 +7,7 @@
 
 import { createHash } from 'node:crypto'
 import { KIND } from '@sandglass/common/measurement'
+import { ownText } from '@sandglass/common/text'
 
 /** Most values of one series and millisecond that are counted. */
 export const COUNTED_MAX = 32_767
@@ -31,7 +32,7 @@ export function tokenOf(kind, value) {
   if (kind === KIND.number || kind === KIND.boolean) return value
   if (kind === KIND.text) {
     const text = /** @type {string} */ (value)
-    if (text.length <= TEXT_LENGTH_MAX) return `t${text}`
+    if (text.length <= TEXT_LENGTH_MAX) return ownText(`t${text}`)
     return `h${createHash('sha1').update(text).digest('base64')}`
   }
   if (kind === KIND.location) {

@@ -18,6 +18,7 @@ import { spans } from '@sandglass/common/spans'
 import cassandra from 'cassandra-driver'
 import { COVER_MS, letterPlace } from './rows.js'
 import { sendRows } from './rows-request.js'
+import { COUNTED_MAX } from './seq.js'
 
 const { errors } = cassandra
 const { Long, responseErrorCodes, TimeUuid } = cassandra.types
@@ -32,6 +33,14 @@ const RECEIPTS = ['v', 'i', 'b', 's', 'lat']
 
 /** Rows of a page when a table is read as a whole. */
 const PAGE_ROWS = 5_000
+
+/**
+ * Rows of a page where each may be a text of 64 KiB, and many places are asked about at once: most
+ * milliseconds have one row or none.
+ */
+const TEXTS_PAGE_ROWS = 16
+
+const COUNTED_LAST = Long.fromNumber(COUNTED_MAX)
 
 /** @typedef {import('@sandglass/common/schema').Layout} Layout */
 /** @typedef {import('./row.js').Row} Row */
@@ -306,24 +315,21 @@ export class Storage {
   }
 
   /**
-   * All rows of a series from a time on.
+   * All rows of a series from a time on, page by page: they may be very many.
    *
    * @param {{ id: string, layouts: readonly Layout[] }} sensor
    * @param {string} metric
    * @param {number} earliestMs
    * @param {number} lastMs  `last_ts` of the series.
-   * @returns {Promise<NewestRow[]>}
+   * @returns {AsyncGenerator<NewestRow, void, undefined>}
    */
-  async rowsFrom({ id, layouts }, metric, earliestMs, lastMs) {
+  async *rowsFrom({ id, layouts }, metric, earliestMs, lastMs) {
     const range = { fromMs: earliestMs, toMs: lastMs + COVER_MS + 1 }
-    /** @type {NewestRow[]} */
-    const all = []
     for (const { className, bucket, fromMs, toMs } of spans(layouts, [range], 'asc')) {
       const query = `${this.#datedRowsOf(className)} AND ts >= ? AND ts < ?`
-      const rows = await this.read(query, [id, bucket, metric, fromMs, toMs])
-      for (const row of rows) all.push(dated(row))
+      const params = [id, bucket, metric, fromMs, toMs]
+      for await (const row of this.pages(query, params)) yield dated(row)
     }
-    return all
   }
 
   /**
@@ -338,17 +344,19 @@ export class Storage {
   }
 
   /**
-   * The rows of a series at one millisecond.
+   * The rows of a series at one millisecond, those of counted `seq`: page by page, for they may be
+   * thousands of long texts.
    *
    * @param {{ id: string, layouts: readonly Layout[] }} sensor
    * @param {string} metric
    * @param {number} timeMs
    */
-  async rowsAt({ id, layouts }, metric, timeMs) {
+  async *rowsAt({ id, layouts }, metric, timeMs) {
     const layout = layoutAt(layouts, timeMs)
     const bucket = bucketAt(layout, timeMs)
-    const query = `${this.#rowsOf(layout.className)} AND ts = ?`
-    return (await this.read(query, [id, bucket, metric, timeMs])).map(counted)
+    const query = `${this.#rowsOf(layout.className)} AND ts = ? AND seq <= ?`
+    const params = [id, bucket, metric, timeMs, COUNTED_LAST]
+    for await (const row of this.pages(query, params, TEXTS_PAGE_ROWS)) yield counted(row)
   }
 
   async countSensors() {

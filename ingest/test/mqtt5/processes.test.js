@@ -5,6 +5,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseTopics } from '@sandglass/common/topics'
+import { generate } from 'mqtt-packet'
 import { Broker } from '../../src/broker/broker.js'
 import { MemoryBudget } from '../../src/memory.js'
 import { Hub } from '../../src/processes/hub.js'
@@ -110,4 +111,103 @@ test('a will waits for its delay, and is none any more when the key of its clien
   expect((await other.next('publish')).topic).toBe('wills/soon')
   await pause(1_500)
   expect(other.heard).toEqual([])
+})
+
+test('filters without number are answered in order, and those that are too much refused', async () => {
+  const one = await open(0)
+  const long = `room/${'x/'.repeat(6_000)}`
+  const filters = Array.from({ length: 700 }, (_, at) => (at === 600 ? long : `room/${at}`))
+  const expected = filters.map((filter) => (filter === long ? 0x97 : 2))
+  expect(await one.subscribe(filters)).toEqual(expected)
+  const other = await open(1)
+  other.publish(1, { topic: 'room/699', payload: 'last' })
+  await until(() => one.heard.includes('last'))
+})
+
+test('what is asked for at once is done in its order, and given back', async () => {
+  const { sessions } = processes[0].memory.shares
+  const empty = sessions.bytes
+  const kept = { clientId: 'kept', clean: false, properties: { sessionExpiryInterval: 600 } }
+  const one = await open(0, kept)
+  /** @param {'subscribe' | 'unsubscribe'} cmd  @param {string[]} topics @returns {any} */
+  const packet = (cmd, topics) => ({
+    cmd,
+    messageId: 1,
+    subscriptions: topics.map((topic) => ({ topic, qos: 1 })),
+    unsubscriptions: topics,
+  })
+  const many = Array.from({ length: 300 }, (_, at) => `hall/${at}`)
+  const asked = [
+    packet('subscribe', [...many, 'room/a']),
+    packet('unsubscribe', many),
+    packet('subscribe', ['room/b', 'room/c']),
+    packet('unsubscribe', ['room/c']),
+    { cmd: 'disconnect' },
+  ].map((it) => generate(it, { protocolVersion: 5 }))
+  one.socket.write(Buffer.concat(asked))
+  await until(() => one.isClosed)
+  const answers = one.packets.map(({ cmd, granted }) => [cmd, granted.length])
+  expect(answers).toEqual([
+    ['suback', 301],
+    ['unsuback', 300],
+    ['suback', 2],
+    ['unsuback', 1],
+  ])
+  // Two subscriptions, and the session itself.
+  expect(sessions.bytes - empty).toBeLessThan(8_000)
+  const other = await open(1)
+  for (const topic of ['room/a', 'room/b', 'room/c', 'hall/5']) {
+    other.publish(1, { topic, payload: topic })
+    await other.next('puback')
+  }
+  const back = await open(0, kept)
+  await until(() => back.heard.length === 2)
+  await pause(50)
+  expect(back.heard).toEqual(['room/a', 'room/b'])
+})
+
+test.each([0, 1])(
+  'a client that takes its time gets all that is retained, at QoS %i',
+  async (qos) => {
+    const other = await open(1)
+    const payload = 'x'.repeat(200_000)
+    const topics = Array.from({ length: 85 }, (_, at) => `room/${at}`)
+    for (const topic of topics) {
+      other.publish(1, { topic, payload, retain: true })
+      await other.next('puback')
+    }
+    const slow = await open(0)
+    slow.socket.pause()
+    slow.send(
+      /** @type {any} */ ({ cmd: 'subscribe', messageId: 1, subscriptions: [{ topic: '#', qos }] }),
+    )
+    // What the kernel takes is not all of it.
+    const { outgoing } = processes[0].memory.shares
+    await until(() => outgoing.bytes > 0)
+    let most = 0
+    for (let count = 0; count < 40; count++) {
+      slow.socket.once('data', () => slow.socket.pause())
+      slow.socket.resume()
+      await pause(10)
+      most = Math.max(most, outgoing.bytes)
+    }
+    expect(most).toBeLessThan(2 * 2 ** 20)
+    slow.socket.resume()
+    await until(() => slow.heard.length === 85)
+    expect(slow.isClosed).toBe(false)
+  },
+)
+
+test('whether there is room for what is retained is told in order', async () => {
+  const { retain } = processes[0]
+  const told = await Promise.allSettled([
+    retain('desired/a', Buffer.from('1')),
+    retain('desired/b', Buffer.alloc(25 * 2 ** 20, 'x')),
+    retain('desired/c', Buffer.from('3')),
+  ])
+  expect(told.map(({ status }) => status)).toEqual(['fulfilled', 'rejected', 'fulfilled'])
+  const late = await open(1)
+  await late.subscribe('desired/#')
+  await until(() => late.heard.length === 2)
+  expect([...late.heard].sort()).toEqual(['1', '3'])
 })

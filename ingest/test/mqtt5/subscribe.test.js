@@ -1,8 +1,6 @@
 // MQTT 5: subscriptions, with options and identifiers, alone or shared; and what is retained.
 
-import { FilterTree } from '../../src/broker/routing/filter-tree.js'
 import { RawClient, startIngest, until } from '../support/ingest.js'
-import { seeded } from '../support/random.js'
 import { endAll, RawClient5 } from '../support/raw-client-5.js'
 
 /** @type {Awaited<ReturnType<typeof startIngest>>} */
@@ -247,46 +245,3 @@ test('what a client may not subscribe to is not heard by it, shared or not', asy
   expect(await settle(one)).toEqual([])
   old.end()
 })
-
-test('the tree of filters finds what a comparison with each filter finds', () => {
-  const { random } = { random: seeded(7) }
-  const levels = ['', 'a', 'b', '$s', '+', '#']
-  /** @param {number} kinds */
-  const name = (kinds) => {
-    const parts = Array.from({ length: 1 + Math.floor(random() * 4) }, () => {
-      return levels[Math.floor(random() * kinds)]
-    })
-    const end = parts.indexOf('#')
-    return (end < 0 ? parts : parts.slice(0, end + 1)).join('/')
-  }
-  /** @type {FilterTree<string>} */
-  const tree = new FilterTree()
-  /** @type {Set<string>} */
-  const filters = new Set()
-  for (let step = 0; step < 500; step++) {
-    const filter = name(6)
-    if (filters.has(filter)) {
-      filters.delete(filter)
-      tree.remove(filter, filter)
-    } else if (filter !== '') {
-      filters.add(filter)
-      tree.add(filter, filter)
-    }
-    const topic = name(4)
-    const found = tree.match(topic).sort()
-    expect(found).toEqual([...filters].filter((one) => matches(one, topic)).sort())
-    expect(tree.size).toBe(filters.size)
-  }
-})
-
-/** 4.7.1, as it is written. @param {string} filter  @param {string} topic */
-function matches(filter, topic) {
-  if (topic.startsWith('$') && /^[+#]/.test(filter)) return false
-  const pattern = filter
-    .split('/')
-    .map((level) => (level === '+' ? '[^/]*' : level.replace('$', '\\$')))
-    .join('/')
-  return new RegExp(
-    `^${pattern.replace(/(^|\/)#$/, (_all, slash) => (slash ? '(/.*)?' : '.*'))}$`,
-  ).test(topic)
-}

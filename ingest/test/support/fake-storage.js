@@ -166,8 +166,8 @@ export class FakeStorage {
   }
 
   /** @param {{ id: string }} sensor  @param {string} metric  @param {number} timeMs */
-  async rowsAt(sensor, metric, timeMs) {
-    return (await this.#rawRows(sensor.id, metric)).filter(({ ts }) => ts.getTime() === timeMs)
+  async *rowsAt(sensor, metric, timeMs) {
+    yield* (await this.#rawRows(sensor.id, metric)).filter(({ ts }) => ts.getTime() === timeMs)
   }
 
   /** @type {import('../../src/write/storage.js').Storage['deadLetter']} */

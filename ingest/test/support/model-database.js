@@ -127,10 +127,10 @@ export class ModelDatabase extends FakeStorage {
    * @param {string} metric
    * @param {number} timeMs
    */
-  async rowsAt({ id, layouts = [] }, metric, timeMs) {
+  async *rowsAt({ id, layouts = [] }, metric, timeMs) {
     const layout = layoutAt(layouts, timeMs)
     const partition = `${layout.className}/${id}/${bucketAt(layout, timeMs)}`
-    return this.cellsOf(partition)
+    yield* this.cellsOf(partition)
       .filter((cell) => cell.metric === metric && cell.ts === timeMs)
       .map(({ ts, seq, value }) => /** @type {any} */ ({ ts: new Date(ts), seq, v: value }))
   }

@@ -203,7 +203,8 @@ export class Process {
     this.#model = model
     const { storage, steadyNow, className: retentionClass } = model
     const now = () => model.wallMs + skewMs
-    const clock = new SlotClock({ now, steadyNow })
+    this.clock = new SlotClock({ now, steadyNow })
+    const { clock } = this
     const limits = { ...LIMITS, clientMessagesMax: 1e6, retentionClass, shareSensors: true }
     const own = Object.create(storage, { insert: { value: this.#insert.bind(this) } })
     this.ingest = buildIngest({

@@ -25,14 +25,17 @@ export class Fanout {
   #isDue = false
   #share
   #give
+  #own
 
   /**
    * @param {import('@sandglass/common/memory-share').MemoryShare} share
    * @param {(message: M) => number} give  To whoever subscribed; returns the bytes of all packets.
+   * @param {(message: M) => M} own  A message as it waits: it keeps nothing alive but itself.
    */
-  constructor(share, give) {
+  constructor(share, give, own) {
     this.#share = share
     this.#give = give
+    this.#own = own
     /** Messages of QoS 0 that there was no room for. */
     this.dropped = 0
     /** Called when there is room again. @type {() => void} */
@@ -61,7 +64,7 @@ export class Fanout {
       this.dropped++
       return
     }
-    this.#waiting.push(message)
+    this.#waiting.push(this.#own(message))
   }
 
   /** @param {M} message */

@@ -1,20 +1,14 @@
 /**
- * Which subscriptions are for a topic: a tree of the levels of their filters. Each node is looked
- * at once at most, however many wildcards there are.
+ * Which subscriptions are for a topic. Each level of a filter is looked at once at most, however
+ * many wildcards there are.
  */
 
-/** @template T */
-class Node {
-  /** @type {Map<string, Node<T>>} */
-  children = new Map()
-  /** @type {Set<T>} */
-  values = new Set()
-}
+import { LevelTree } from './level-tree.js'
 
 /** @template T */
 export class FilterTree {
-  /** @type {Node<T>} */
-  #root = new Node()
+  /** @type {LevelTree<Set<T>>} */
+  #tree = new LevelTree()
   #size = 0
 
   /** How many values it has. */
@@ -24,33 +18,18 @@ export class FilterTree {
 
   /** @param {string} filter  A valid one.  @param {T} value */
   add(filter, value) {
-    let node = this.#root
-    for (const level of filter.split('/')) {
-      let child = node.children.get(level)
-      if (!child) {
-        child = new Node()
-        node.children.set(level, child)
-      }
-      node = child
-    }
-    if (!node.values.has(value)) this.#size++
-    node.values.add(value)
+    const values = this.#tree.get(filter) ?? new Set()
+    if (values.size === 0) this.#tree.set(filter, values)
+    if (!values.has(value)) this.#size++
+    values.add(value)
   }
 
   /** @param {string} filter  @param {T} value */
   remove(filter, value) {
-    const levels = filter.split('/')
-    const path = [this.#root]
-    for (const level of levels) {
-      const child = path[path.length - 1].children.get(level)
-      if (!child) return
-      path.push(child)
-    }
-    if (path[levels.length].values.delete(value)) this.#size--
-    for (let at = levels.length; at > 0; at--) {
-      if (path[at].values.size > 0 || path[at].children.size > 0) return
-      path[at - 1].children.delete(levels[at - 1])
-    }
+    const values = this.#tree.get(filter)
+    if (!values?.delete(value)) return
+    this.#size--
+    if (values.size === 0) this.#tree.delete(filter)
   }
 
   /** @param {string} topic  @returns {T[]} */
@@ -58,31 +37,40 @@ export class FilterTree {
     /** @type {T[]} */
     const found = []
     if (this.#size === 0) return found
-    let nodes = [this.#root]
+    let nodes = [this.#tree.root]
     // Topics that begin with $ are the broker's own [MQTT-4.7.2-1].
     let isOurs = topic.charCodeAt(0) === 36
     for (const level of topic.split('/')) {
-      /** @type {Node<T>[]} */
+      /** @type {typeof nodes} */
       const next = []
       for (const { children } of nodes) {
-        const exact = children.get(level)
+        const exact = children?.get(level)
         if (exact) next.push(exact)
-        if (isOurs) continue
+        if (isOurs || !children) continue
         const one = children.get('+')
         if (one) next.push(one)
-        const all = children.get('#')
-        if (all) found.push(...all.values)
+        addAll(children.get('#')?.value, found)
       }
       isOurs = false
       nodes = next
       if (nodes.length === 0) return found
     }
-    for (const { values, children } of nodes) {
-      found.push(...values)
+    for (const { value, children } of nodes) {
+      addAll(value, found)
       // `a/#` is for `a`, too.
-      const all = children.get('#')
-      if (all) found.push(...all.values)
+      addAll(children?.get('#')?.value, found)
     }
     return found
   }
+}
+
+/**
+ * One by one: there may be more than a call takes as arguments.
+ *
+ * @template T
+ * @param {Set<T> | undefined} values
+ * @param {T[]} into
+ */
+function addAll(values, into) {
+  if (values) for (const value of values) into.push(value)
 }

@@ -32,6 +32,7 @@ const MESSAGE_BYTES = 384
  * @property {number} bytes
  * @property {number} uses  How many queues have it.
  * @property {Buffer} [payload]  A copy of it, once one queue has it.
+ * @property {Buffer} [passOn]  The same.
  */
 
 /** @typedef {{ packet: Packet, bytes: number, shared: Shared }} Entry */
@@ -130,7 +131,8 @@ export class OfflineQueues {
       this.dropped++
       this.#give(name, largest, /** @type {Entry} */ (largest.entries.pop()))
     }
-    return this.share.take(bytes)
+    // It may have been among them.
+    return this.share.take(ENTRY_BYTES + (shared.uses === 0 ? shared.bytes : 0))
   }
 
   /** @returns {[string, Queue | undefined]} */

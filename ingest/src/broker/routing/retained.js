@@ -1,10 +1,15 @@
 /** Retained messages, in memory and within its limit. */
 
-import { matchesTopic } from '@sandglass/common/topic-match'
-import { copyOf } from '../frame.js'
+import { isDesiredTopic } from '@sandglass/common/desired'
+import { LEVEL_BYTES } from './level-tree.js'
+import { ownBytes } from './own-bytes.js'
+import { TopicTree } from './topic-tree.js'
 
 /** Memory that a retained message takes besides topic and payload, in bytes. */
 const RETAINED_BYTES = 512
+
+/** Part of the share that clients can fill: the rest is for what is desired of devices. */
+const CLIENTS_PART = 3 / 4
 
 /**
  * @typedef {object} Retained
@@ -17,8 +22,8 @@ const RETAINED_BYTES = 512
 export class RetainedMessages {
   #share
   #clockMs
-  /** By topic, with the bytes of each. @type {Map<string, { message: Retained, bytes: number }>} */
-  #byTopic = new Map()
+  /** With the bytes of each. @type {TopicTree<{ message: Retained, bytes: number }>} */
+  #byTopic = new TopicTree()
 
   /**
    * @param {import('@sandglass/common/memory-share').MemoryShare} share
@@ -31,38 +36,56 @@ export class RetainedMessages {
     this.refused = 0
   }
 
-  /** @param {Retained} message  An empty payload takes the last one away [MQTT-3.3.1-10]. */
+  /**
+   * An empty payload takes the last one away [MQTT-3.3.1-10].
+   *
+   * @param {Retained} message
+   * @returns {boolean}  False if there is no room: then nothing is retained on its topic, rather
+   *   than what is true no more [MQTT-3.3.1-7].
+   */
   store({ topic, payload, qos, delivery }) {
-    const before = this.#byTopic.get(topic)?.bytes ?? 0
+    const before = this.#byTopic.get(topic)
+    if (before) this.#drop(before)
+    if (payload.length === 0) return true
     const passOnBytes = delivery?.passOn.length ?? 0
-    const wholeBytes = RETAINED_BYTES + 2 * topic.length + payload.length + passOnBytes
-    const bytes = payload.length === 0 ? 0 : wholeBytes
-    this.#share.give(before)
-    if (bytes > 0 && !this.#share.take(bytes)) {
-      this.#share.add(before)
+    const levelBytes = LEVEL_BYTES * topic.split('/').length
+    const bytes = RETAINED_BYTES + levelBytes + 2 * topic.length + payload.length + passOnBytes
+    if (!this.#take(topic, bytes)) {
       this.refused++
-      return
+      return false
     }
-    // A copy: it must not keep alive the whole chunk in which it came.
-    const message = { topic, payload: copyOf(payload), qos, delivery }
-    if (bytes > 0) this.#byTopic.set(topic, { message, bytes })
-    else this.#byTopic.delete(topic)
-  }
-
-  /** @param {string} filter  @returns {Generator<Retained>} */
-  *matching(filter) {
-    for (const [topic, { message, bytes }] of this.#byTopic) {
-      if (!matchesTopic(filter, topic)) continue
-      const { delivery } = message
-      // [MQTT5 3.3.2-5]
-      if (delivery && delivery.expiresMs <= this.#clockMs()) this.#drop(topic, bytes)
-      else yield message
-    }
+    this.#byTopic.set(topic, { message: ownBytes({ topic, payload, qos, delivery }), bytes })
+    return true
   }
 
   /** @param {string} topic  @param {number} bytes */
-  #drop(topic, bytes) {
+  #take(topic, bytes) {
+    const share = this.#share
+    const isTooMuch = share.bytes + bytes > share.bytesMax * CLIENTS_PART
+    return (!isTooMuch || isDesiredTopic(topic)) && share.take(bytes)
+  }
+
+  /**
+   * Those that match, and nothing now and then: there may be many that do not.
+   *
+   * @param {string} filter
+   * @returns {Generator<Retained | undefined>}
+   */
+  *matching(filter) {
+    for (const found of this.#byTopic.match(filter)) {
+      if (found && this.#isOver(found.message)) this.#drop(found)
+      else yield found?.message
+    }
+  }
+
+  /** [MQTT5 3.3.2-5] @param {Retained} message */
+  #isOver({ delivery }) {
+    return delivery !== undefined && delivery.expiresMs <= this.#clockMs()
+  }
+
+  /** @param {{ message: Retained, bytes: number }} found */
+  #drop({ message, bytes }) {
     this.#share.give(bytes)
-    this.#byTopic.delete(topic)
+    this.#byTopic.delete(message.topic)
   }
 }

@@ -3,6 +3,7 @@
  * come and been stored before it is given to anybody here.
  */
 
+import { setImmediate } from 'node:timers/promises'
 import { Framer, TYPE } from '../frame.js'
 import { expiresMs, PACKET_BYTES_MAX } from '../v5/dialect.js'
 import { REASON } from '../v5/reason.js'
@@ -14,6 +15,9 @@ import { PendingWill } from './wills.js'
 import { wireOf } from './wire.js'
 
 const NO_BYTES = Buffer.alloc(0)
+
+/** Filters that are subscribed to in one turn. */
+const FILTERS_PER_TURN = 256
 
 /** What a packet takes besides topic and payload, about. */
 const PACKET_BYTES = 16
@@ -41,8 +45,6 @@ const PACKET_BYTES = 16
  * @property {Subscriber} subscriber
  * @property {import('./wire.js').Wire} wire
  * @property {Terms['will']} will
- * @property {number} waiting  Requests whose answer is not known yet, or that are behind one.
- * @property {Promise<void>} asked  Settles when they are answered.
  */
 
 export class Router {
@@ -64,7 +66,8 @@ export class Router {
   /**
    * @param {object} parts
    * @param {import('./offline-queues.js').OfflineQueues} parts.queues
-   * @param {(filter: string) => Iterable<import('./retained.js').Retained>} parts.retainedFor
+   * @param {(filter: string) => Iterable<import('./retained.js').Retained | undefined>
+   *   } parts.retainedFor
    * @param {(message: Heard) => void} parts.publish  To subscribers of any version.
    * @param {() => number} parts.clockMs  By the clock that only goes forward.
    */
@@ -98,15 +101,16 @@ export class Router {
       subscriber,
       wire: wireOf(terms.version),
       will: terms.will,
-      waiting: 0,
-      asked: Promise.resolve(),
     }
     this.#visits.set(name, visit)
     const framer = new Framer(PACKET_BYTES_MAX)
     port.on('data', (packet) => {
       framer.push(packet)
       while (framer.next()) this.#take(visit, framer)
+      // The chunk in which it came must not be kept.
+      framer.compact()
     })
+    port.on('taken', () => subscriber.hasTaken())
     port.on('end', () => port.destroy())
     port.on('close', () => this.#leave(visit, false))
     subscriber.opened(port.connection, terms)
@@ -189,14 +193,13 @@ export class Router {
       port.destroy()
     } else if (type === TYPE.subscribe) {
       const asked = wire.parseSubscribe(buffer, bodyStart, packetEnd)
-      const codes = asked.filters.map(({ filter }) => port.connection.subscribe(filter))
-      inTurn(visit, codes, (answers) => this.#subscribe(visit, asked, answers))
+      void this.#subscribe(visit, asked)
     } else if (type === TYPE.unsubscribe) {
       const { packetId, filters } = wire.parseUnsubscribe(buffer, bodyStart, packetEnd)
-      inTurn(visit, [], () => {
-        const were = filters.map((filter) => this.#remove(subscriber, filter))
-        subscriber.write(wire.unsuback(packetId, were))
-      })
+      const were = filters.map((filter) => this.#remove(subscriber, filter))
+      port.connection.unsubscribe(filters)
+      subscriber.write(wire.unsuback(packetId, were))
+      port.connection.answered()
     } else {
       const { packetId, code } = wire.parseAcknowledgement(buffer, bodyStart, packetEnd)
       subscriber.acknowledged(type, packetId, code)
@@ -204,33 +207,47 @@ export class Router {
   }
 
   /**
+   * At once, unless there are many, or a process has to be asked.
+   *
    * @param {Visit} visit
    * @param {ReturnType<import('./wire.js').Wire['parseSubscribe']>} asked
-   * @param {number[]} codes  Whether it may: a reason for each filter.
    */
-  #subscribe(visit, { packetId, id, filters }, codes) {
-    const { subscriber, wire } = visit
-    if (this.#visits.get(subscriber.name) !== visit || subscriber.isOver) return
+  async #subscribe(visit, { packetId, id, filters }) {
+    const { subscriber, wire, port } = visit
+    /** @type {number[]} */
+    const granted = []
     /** @type {{ filter: Filter, subscription: Subscription, isNew: boolean }[]} */
     const added = []
-    const granted = filters.map((filter, at) => {
-      if (codes[at] !== REASON.success) return codes[at]
-      added.push(this.#add(subscriber, filter, id))
-      return filter.qos
-    })
+    while (granted.length < filters.length) {
+      if (granted.length > 0) await setImmediate()
+      const some = filters.slice(granted.length, granted.length + FILTERS_PER_TURN)
+      const said = port.connection.subscribe(some.map(({ filter }) => filter))
+      const codes = said instanceof Promise ? await said : said
+      if (this.#visits.get(subscriber.name) !== visit || subscriber.isOver) return
+      for (const [at, filter] of some.entries()) {
+        const isGranted = codes[at] === REASON.success
+        if (isGranted) added.push(this.#add(subscriber, filter, id))
+        granted.push(isGranted ? filter.qos : codes[at])
+      }
+    }
     subscriber.write(wire.suback(packetId, granted))
     for (const { filter, subscription, isNew } of added) {
       const isWished = filter.retainHandling === 0 || (filter.retainHandling === 1 && isNew)
       // [MQTT-3.3.1-9], [MQTT-3.3.1-10]
       if (isWished && !subscription.group) {
-        subscriber.deliverRetained(this.#retained(subscription))
+        subscriber.deliverRetained(filter.filter, this.#retained(subscription))
       }
     }
+    port.connection.answered()
   }
 
-  /** @param {Subscription} subscription  @returns {Iterator<Item>} */
+  /** @param {Subscription} subscription  @returns {Iterator<Item | undefined>} */
   *#retained({ pattern, qos, noLocal, id, subscriber }) {
     for (const message of this.#retainedFor(pattern)) {
+      if (!message) {
+        yield undefined
+        continue
+      }
       const { delivery } = message
       if (noLocal && delivery?.from === subscriber.name) continue
       const wish = { qos: min(qos, message.qos), retain: true, ids: id > 0 ? [id] : [] }
@@ -261,6 +278,8 @@ export class Router {
     const subscription = subscriber.subscriptions.get(filter)
     if (!subscription) return false
     subscriber.subscriptions.delete(filter)
+    // [MQTT-3.10.4-2]
+    subscriber.dropRetained(filter)
     const { group, pattern } = subscription
     group?.remove(subscription)
     if (!group || group.isEmpty) this.#tree.remove(pattern, group ?? subscription)
@@ -331,26 +350,6 @@ export class Router {
     for (const will of this.#wills.values()) will.drop()
     this.#wills.clear()
   }
-}
-
-/**
- * Does what a client asks for after what it asked for before: at once, where nothing is waited for.
- *
- * @param {Visit} visit
- * @param {(number | Promise<number>)[]} codes
- * @param {(codes: number[]) => void} act
- */
-function inTurn(visit, codes, act) {
-  if (visit.waiting === 0 && codes.every((code) => typeof code === 'number')) {
-    act(/** @type {number[]} */ (codes))
-    return
-  }
-  visit.waiting++
-  visit.asked = visit.asked.then(async () => {
-    const answers = await Promise.all(codes)
-    visit.waiting--
-    act(answers)
-  })
 }
 
 /** @param {number} a  @param {number} b */

@@ -24,6 +24,9 @@ const IN_FLIGHT_MAX = 32_768
 /** As many it has where there is no memory left for more. */
 const IN_FLIGHT_MIN = 16
 
+/** Bytes that wait for a client; with more of them it gets nothing that can wait, too. */
+const OUTGOING_BYTES_MAX = 2 ** 20
+
 /** Retained messages that are sent in one turn. */
 const RETAINED_PER_TURN = 64
 
@@ -85,11 +88,13 @@ export class Subscriber {
   #lastPacketId = 0
   /** Whether something may wait in the queue. */
   #mayWait = false
-  /** Retained messages that are still to be sent. @type {Iterator<Item>[]} */
-  #retained = []
+  /** Retained messages that are still to be sent, by filter. */
+  /** @type {Map<string, Iterator<Item | undefined>>} */
+  #retained = new Map()
   #isRetainedDue = false
   /** @type {Buffer[]} */
   #out = []
+  #outBytes = 0
 
   /**
    * @param {string} name
@@ -110,6 +115,11 @@ export class Subscriber {
   get #hasRoom() {
     const { size } = this.#inFlight
     return size < this.#receiveMax && (size < IN_FLIGHT_MIN || !this.#queues.share.isFull)
+  }
+
+  /** Whether it has yet to take what was sent. */
+  get #isBehind() {
+    return this.#outBytes + (this.served?.outgoingBytes ?? 0) > OUTGOING_BYTES_MAX
   }
 
   /** Its client has connected. @param {Served} served  @param {Terms} terms */
@@ -139,8 +149,9 @@ export class Subscriber {
     this.#queues.share.give(this.#inFlight.size * IN_FLIGHT_BYTES)
     this.#inFlight.clear()
     this.#toResend.clear()
-    this.#retained = []
+    this.#retained.clear()
     this.#out = []
+    this.#outBytes = 0
   }
 
   /** @returns {Item[]} */
@@ -172,15 +183,28 @@ export class Subscriber {
     return this.#queues.addOne(this.name, shared, () => {
       // The chunk in which it came must not be kept with it.
       shared.payload ??= copyOf(item.payload)
+      shared.passOn ??= copyOf(item.passOn)
       item.payload = shared.payload
+      item.passOn = shared.passOn
       return /** @type {any} */ (item)
     })
   }
 
-  /** Gives it retained messages, as it can take them. @param {Iterator<Item>} items */
-  deliverRetained(items) {
-    this.#retained.push(items)
-    this.#pumpRetained()
+  /**
+   * Gives it the retained messages of a subscription, as it can take them, in place of those of the
+   * same filter that it was to get before.
+   *
+   * @param {string} filter
+   * @param {Iterator<Item | undefined>} items  Undefined: a step without a message.
+   */
+  deliverRetained(filter, items) {
+    this.#retained.set(filter, items)
+    this.#pumpRetainedSoon()
+  }
+
+  /** It is subscribed to this no more. @param {string} filter */
+  dropRetained(filter) {
+    this.#retained.delete(filter)
   }
 
   /** Sends a message, now. @param {Item} item  @returns {number}  Its packet id. */
@@ -226,12 +250,14 @@ export class Subscriber {
 
   /** Sends bytes with others of this turn. @param {Buffer} bytes */
   write(bytes) {
+    this.#outBytes += bytes.length
     if (this.#out.push(bytes) === 1) queueMicrotask(() => this.#flush())
   }
 
   #flush() {
     const out = this.#out
     this.#out = []
+    this.#outBytes = 0
     if (out.length > 0) this.served?.send(out.length === 1 ? out[0] : Buffer.concat(out))
   }
 
@@ -270,9 +296,14 @@ export class Subscriber {
     }
   }
 
+  /** Its client has taken bytes. */
+  hasTaken() {
+    if (this.#mayWait || this.#retained.size > 0) this.#pump()
+  }
+
   /** Sends what waits, as far as the client takes it. */
   #pump() {
-    while (this.#mayWait && this.served && this.#hasRoom) {
+    while (this.#mayWait && this.served && this.#hasRoom && !this.#isBehind) {
       const item = this.#items().find(({ cmd, messageId }) => {
         return cmd === 'publish' && (messageId === undefined || !this.#inFlight.has(messageId))
       })
@@ -284,25 +315,29 @@ export class Subscriber {
       const isSent = this.#inFlight.has(packetId)
       if (isSent && !this.isKept && !item.group) this.#queues.remove(this.name, packetId)
     }
-    if (this.#retained.length > 0) this.#pumpRetained()
+    this.#pumpRetainedSoon()
   }
 
+  #pumpRetainedSoon() {
+    if (this.#isRetainedDue || this.#retained.size === 0) return
+    this.#isRetainedDue = true
+    setImmediate(() => {
+      this.#isRetainedDue = false
+      this.#pumpRetained()
+    })
+  }
+
+  /** A few steps: there may be many topics, and none of them meant. */
   #pumpRetained() {
-    if (this.#isRetainedDue) return
-    for (let count = 0; this.#retained.length > 0; count++) {
-      if (!this.isReady) return
-      if (count === RETAINED_PER_TURN) {
-        this.#isRetainedDue = true
-        setImmediate(() => {
-          this.#isRetainedDue = false
-          this.#pumpRetained()
-        })
-        return
-      }
-      const { value: item, done } = this.#retained[0].next()
-      if (done) this.#retained.shift()
-      else if (item.qos === 0) this.#write(item, 0, false)
-      else this.deliver(item, this.#queues.sharedOf(item))
+    for (let count = 0; count < RETAINED_PER_TURN; count++) {
+      const [first] = this.#retained
+      if (!first || !this.isReady || this.#isBehind) return
+      const [filter, items] = first
+      const { value: item, done } = items.next()
+      if (done) this.#retained.delete(filter)
+      else if (item?.qos === 0) this.#write(item, 0, false)
+      else if (item) this.deliver(item, this.#queues.sharedOf(item))
     }
+    this.#pumpRetainedSoon()
   }
 }

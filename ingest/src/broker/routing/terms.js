@@ -1,9 +1,12 @@
 /** What a CONNECT asks for, in our terms. */
 
+import { copyOf } from '../frame.js'
 import { PACKET_BYTES_MAX, RECEIVE_MAX } from '../v5/dialect.js'
 
 /** @typedef {import('../entrance/connect-packet.js').Connect} Connect */
 /** @typedef {import('../session.js').Session} Session */
+
+const NO_BYTES = Buffer.alloc(0)
 
 /** Of a client that leaves nothing behind. */
 export const PLAIN_TERMS = Object.freeze({ clean: true, isKept: false, will: undefined })
@@ -37,12 +40,12 @@ export function brokerTerms(session, { will, properties }) {
     packetBytesMax: properties.packetBytesMax ?? PACKET_BYTES_MAX,
     will: will && {
       topic: will.topic,
-      payload: Buffer.from(will.payload),
+      payload: copyOf(will.payload),
       qos: will.qos,
       retain: will.retain,
       delayMs: (will.properties?.willDelayS ?? 0) * 1_000,
       expiryS: will.properties?.messageExpiryS,
-      passOn: will.properties?.passOn ?? Buffer.alloc(0),
+      passOn: copyOf(will.properties?.passOn ?? NO_BYTES),
     },
   }
 }
@@ -57,6 +60,6 @@ export function sentTerms({ will, ...terms }) {
 /** @param {any} sent  @returns {import('./subscriber.js').Terms} */
 export function receivedTerms({ will, ...terms }) {
   if (!will) return { ...terms, will: undefined }
-  const payload = Buffer.from(will.payload, 'base64')
-  return { ...terms, will: { ...will, payload, passOn: Buffer.from(will.passOn, 'base64') } }
+  const [payload, passOn] = [will.payload, will.passOn].map((one) => Buffer.from(one, 'base64'))
+  return { ...terms, will: { ...will, payload: copyOf(payload), passOn: copyOf(passOn) } }
 }

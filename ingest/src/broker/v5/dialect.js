@@ -212,9 +212,7 @@ export class Dialect {
         parseSubscribe5(buffer, start, end)
         return
       case TYPE.unsubscribe:
-        for (const filter of parseUnsubscribe5(buffer, start, end).filters) {
-          this.#session.unsubscribe(filter)
-        }
+        parseUnsubscribe5(buffer, start, end)
         return
       case TYPE.puback:
       case TYPE.pubrec:

@@ -8,6 +8,7 @@ declare module 'nodemailer' {
     text: string
     messageId: string
     headers: Record<string, string>
+    signal?: AbortSignal
   }
 
   export interface Transport {

@@ -5,6 +5,9 @@ import { cut } from '@sandglass/common/text'
 /** How long the server may be silent, in milliseconds. */
 const SILENCE_MS_MAX = 10_000
 
+/** How long it may take until it has a mail, however much it says meanwhile, in milliseconds. */
+const TAKEN_MS_MAX = 30_000
+
 /** Longest subject, in characters: the sentence is in the text as a whole. */
 const SUBJECT_LENGTH_MAX = 120
 
@@ -21,7 +24,7 @@ const SUBJECT_LENGTH_MAX = 120
  * that gets it twice can know.
  *
  * @param {import('@sandglass/common/rules/receiver').Receiver} receiver
- * @param {import('./store.js').Notification} notification
+ * @param {import('../rules/store.js').Notification} notification
  * @param {string} from
  */
 function mailOf({ to = [] }, { id, change, body }, from) {
@@ -50,9 +53,10 @@ function mailOf({ to = [] }, { id, change, body }, from) {
 
 /**
  * @param {MailOptions} options
+ * @param {number} [takenMsMax]
  * @returns {import('./sender.js').Carrier}
  */
-export function mailCarrier({ url, from, username, password }) {
+export function mailCarrier({ url, from, username, password }, takenMsMax = TAKEN_MS_MAX) {
   const { protocol, hostname: host, port } = new URL(url)
   const isTls = protocol === 'smtps:'
   /** @type {import('nodemailer').Transport | undefined} */
@@ -76,7 +80,15 @@ export function mailCarrier({ url, from, username, password }) {
           disableUrlAccess: true,
         })
       }
-      await transport.sendMail(mailOf(receiver, notification, from))
+      // Each mail has a connection of its own, which the signal closes.
+      const signal = AbortSignal.timeout(takenMsMax)
+      const mail = { ...mailOf(receiver, notification, from), signal }
+      await transport.sendMail(mail).catch((error) => {
+        const seconds = takenMsMax / 1000
+        throw signal.aborted
+          ? new Error(`the mail server has not taken it within ${seconds} seconds`)
+          : error
+      })
     },
   }
 }

@@ -1,12 +1,13 @@
 // Notifications are told until they are taken: pauses, order, refusals, and the ways to receivers.
 import { createServer } from 'node:http'
 import { afterEach, describe, expect, test } from '@jest/globals'
+import { notificationId } from '@sandglass/common/rules/alert'
 import { newSecret } from '@sandglass/common/rules/receiver'
 import { notificationBody } from '@sandglass/common/rules/text'
 import pino from 'pino'
 import { SMTPServer } from 'smtp-server'
-import { carriersOf } from '../src/rules/carriers.js'
-import { Refused, Sender } from '../src/rules/sender.js'
+import { carriersOf } from '../src/notify/carriers.js'
+import { Refused, Sender } from '../src/notify/sender.js'
 import { until } from './support/ingest.js'
 
 const logger = pino({ level: 'silent' })
@@ -35,6 +36,16 @@ const notification = (id, more) => ({
   ...more,
 })
 
+/** Of one change of a series. @param {number} n  @param {Record<string, any>} [more] */
+const ofSeries = (n, { sensor = 's', rule = 'r', ...more } = {}) =>
+  notification(`${sensor} ${n}`, {
+    alertId: `${sensor} ${rule} ${n}`,
+    createdMs: n,
+    change: 'test',
+    body: JSON.stringify({ data: { rule: { id: rule }, sensor: { id: sensor } } }),
+    ...more,
+  })
+
 /** A queue in memory, and a clock that a test moves. */
 class Life {
   nowMs = 0
@@ -44,8 +55,12 @@ class Life {
   sent = []
   /** @type {any[]} */
   told = []
-  /** @type {(what: any) => void} */
+  /** @type {(what: any) => void | Promise<void>} */
   answer = () => {}
+  /** Those to which the reading of the queue has not come. @type {Set<string>} */
+  unread = new Set()
+  /** Receivers. */
+  receivers = ['duty', 'night']
   /** Whether it takes no deletion. */
   isFull = false
   /** @type {Sender} */
@@ -60,10 +75,16 @@ class Life {
     const life = this
     const store = {
       versions: async () => new Map([[0, life.nowMs]]),
-      async notifications(/** @type {number} */ shard) {
-        return shard === 0 ? [...life.rows.values()] : []
+      async *notifications(/** @type {number} */ shard) {
+        for (const row of [...life.rows.values()]) {
+          if (shard === 0 && !life.unread.has(row.id)) yield row
+        }
       },
-      receivers: async () => new Map(['duty', 'night'].map((id) => [id, { id, kind: 'test' }])),
+      async notification(/** @type {number} */ _, /** @type {string} */ id) {
+        const row = life.rows.get(id)
+        return row && { ...row, writtenUs: 0 }
+      },
+      receivers: async () => new Map(life.receivers.map((id) => [id, { id, kind: 'test' }])),
       async forget(/** @type {number} */ _, /** @type {string} */ id) {
         if (life.isFull) throw new Error('no space')
         life.rows.delete(id)
@@ -74,7 +95,7 @@ class Life {
     const carrier = {
       async send(/** @type {any} */ _, /** @type {any} */ what) {
         life.sent.push({ id: what.id, atMs: life.nowMs })
-        life.answer(what)
+        await life.answer(what)
       },
     }
     this.sender = new Sender({
@@ -88,9 +109,22 @@ class Life {
     return this.sender
   }
 
+  /** @type {{ atMs: number, end: () => void }[]} */
+  #timers = []
+
+  /** Until the clock of this life has gone on. @param {number} ms */
+  sleep(ms) {
+    const atMs = this.nowMs + ms
+    return new Promise((resolve) => this.#timers.push({ atMs, end: () => resolve(undefined) }))
+  }
+
   /** @param {number} untilMs  @param {number} [stepMs] */
   async pass(untilMs, stepMs = 500) {
-    for (; this.nowMs < untilMs; this.nowMs += stepMs) await this.sender.turn().catch(() => {})
+    for (; this.nowMs < untilMs; this.nowMs += stepMs) {
+      for (const { atMs, end } of this.#timers) if (atMs <= this.nowMs) end()
+      this.#timers = this.#timers.filter(({ atMs }) => atMs > this.nowMs)
+      await this.sender.turn().catch(() => {})
+    }
   }
 }
 
@@ -146,6 +180,53 @@ describe('a notification', () => {
     expect(ids.indexOf('ended')).toBe(ids.length - 1)
   })
 
+  test('that ends an alert waits for what began it, although that was not read yet', async () => {
+    const life = new Life()
+    const id = notificationId(ALERT, 'fired', 'duty')
+    life.rows.set('ended', notification('ended', { change: 'resolved' }))
+    life.rows.set(id, notification(id))
+    life.unread.add(id)
+    await life.pass(2_000)
+    expect(life.sent.map((one) => one.id)).toEqual([id, 'ended'])
+    expect(life.rows.size).toBe(0)
+  })
+
+  test('is among the first, however many of another sensor or rule wait before it', async () => {
+    const life = new Life()
+    for (let n = 0; n < 1_000; n++) life.rows.set(`${n}`, ofSeries(n, { id: `${n}` }))
+    life.rows.set('sensor', ofSeries(1_000, { sensor: 'other', id: 'sensor' }))
+    life.rows.set('rule', ofSeries(1_000, { rule: 'other', id: 'rule' }))
+    await life.sender.turn()
+    await until(() => life.rows.size === 0)
+    const ids = life.sent.map(({ id }) => id)
+    expect(ids.slice(0, 4)).toEqual(expect.arrayContaining(['sensor', 'rule']))
+    // Of one series the oldest is told first, and no lane waits for the next turn.
+    expect(ids.filter((id) => Number(id) >= 0)).toEqual(
+      Array.from({ length: 1_000 }, (_, n) => `${n}`),
+    )
+  })
+
+  test('that is gone from the table meanwhile is not told', async () => {
+    const life = new Life()
+    for (let n = 0; n < 6; n++) life.rows.set(`${n}`, ofSeries(n, { id: `${n}` }))
+    life.answer = () => {
+      life.rows.delete('5')
+    }
+    await life.pass(2_000)
+    expect(life.sent.map(({ id }) => id)).toEqual(['0', '1', '2', '3', '4'])
+    expect(life.sender.waiting).toBe(0)
+  })
+
+  test('that is refused over and over does not hurry', async () => {
+    const life = new Life()
+    for (let n = 0; n < 1_000; n++) life.rows.set(`${n}`, ofSeries(n, { id: `${n}` }))
+    life.answer = () => {
+      throw new Refused('it answers 404')
+    }
+    await life.pass(2_000)
+    expect(life.sent).toHaveLength(16)
+  })
+
   test('that was taken is not told again while its row cannot be deleted', async () => {
     const life = new Life()
     life.rows.set('one', notification('one'))
@@ -167,6 +248,60 @@ describe('a notification', () => {
     expect(life.sender.counts.givenUp).toBe(1)
     expect(life.told[0][3]).toMatchObject({ state: 'given up', error: 'ECONNREFUSED' })
   }, 60_000)
+})
+
+describe('a receiver is told at once', () => {
+  /** @param {Life} life  @param {string} id  @param {number} n */
+  const addTo = (life, id, n) => {
+    const row = ofSeries(n, { id: `${id} ${n}`, receiverId: id, createdMs: life.nowMs })
+    life.rows.set(row.id, row)
+  }
+  /** @param {Life} life  @param {string} id */
+  const sentTo = ({ sent }, id) => sent.filter((one) => one.id.startsWith(`${id} `))
+
+  test('while notifications to others are on their way for ever', async () => {
+    const life = new Life()
+    const slow = Array.from({ length: 8 }, (_, n) => `slow${n}`)
+    life.receivers = [...slow, 'live']
+    for (const id of slow) for (let n = 0; n < 8; n++) addTo(life, id, n)
+    life.answer = ({ receiverId }) => {
+      if (receiverId !== 'live') return new Promise(() => {})
+    }
+    await life.pass(11_000)
+    for (let n = 0; n < 20; n++) {
+      addTo(life, 'live', n)
+      await life.pass(life.nowMs + 1_000)
+    }
+    expect(sentTo(life, 'live').map(({ atMs }) => atMs)).toEqual(
+      Array.from({ length: 20 }, (_, n) => 11_000 + n * 1_000),
+    )
+    // Who is slow is not asked for more.
+    expect(life.sent).toHaveLength(32 + 20)
+  })
+
+  test('while two hundred others, with older ones, answer nothing within ten seconds', async () => {
+    const life = new Life()
+    const dead = Array.from({ length: 200 }, (_, n) => `dead${n}`)
+    life.receivers = [...dead, 'live']
+    life.answer = async ({ receiverId }) => {
+      if (receiverId === 'live') return
+      await life.sleep(10_000)
+      throw new Error('no answer within 10 seconds')
+    }
+    for (const id of dead) for (let n = 0; n < 8; n++) addTo(life, id, n)
+    // Until each of them has failed once.
+    await life.pass(150_000)
+    const fromMs = life.nowMs
+    for (let n = 0; n < 100; n++) {
+      addTo(life, 'live', n)
+      await life.pass(life.nowMs + 1_000)
+    }
+    expect(sentTo(life, 'live').map(({ atMs }) => atMs)).toEqual(
+      Array.from({ length: 100 }, (_, n) => fromMs + n * 1_000),
+    )
+    // And these are asked in turn, none is left out.
+    for (const id of dead) expect(sentTo(life, id).length).toBeGreaterThan(1)
+  }, 30_000)
 })
 
 describe('a webhook', () => {
