@@ -16,7 +16,12 @@ import { LINE_TOPIC_DEFAULT, Topics } from '@sandglass/common/topics'
 import Fastify, { LogController } from 'fastify'
 import { bodyShare, limitBodyMemory } from './body-memory.js'
 import { Catalog } from './catalog.js'
-import { answerClientError, endFailedHandshakes, serverOptions } from './connections.js'
+import {
+  answerClientError,
+  closeWaitingAnswers,
+  endFailedHandshakes,
+  serverOptions,
+} from './connections.js'
 import { Decoders } from './decoders.js'
 import { SeriesDownsampler } from './downsample/reader.js'
 import { guard, TRANSFERS } from './guard.js'
@@ -123,7 +128,7 @@ export async function buildApp(parts) {
     clientErrorHandler: (error, socket) => answerClientError(error, socket, metrics),
   })
   endFailedHandshakes(app.server, metrics)
-  pace.watchServer(app.server, new Map([['/v1/import', IMPORT_BYTES_PER_S_MIN]]))
+  watchRequests(app, pace)
   measure(app, metrics)
   guard(app, parts)
   limitBodyMemory(app, bodies, limits.bodyBytesMax)
@@ -186,6 +191,16 @@ function decodersOf(app, { store, topics = new Topics(), lineTopic = LINE_TOPIC_
   app.addHook('onClose', async () => evaluator.stop())
   const decoders = new Decoders({ store: store.decoders, evaluator, topics, lineTopic })
   return { topics, lineTopic, decoders }
+}
+
+/** @param {FastifyInstance} app  @param {Pace} pace */
+function watchRequests(app, pace) {
+  closeWaitingAnswers(app.server)
+  pace.watchServer(app.server)
+  // By its route: a client may spell the path of one in many ways.
+  app.addHook('onRequest', async ({ raw, routeOptions }) => {
+    if (routeOptions.url === '/v1/import') pace.hasten(raw, IMPORT_BYTES_PER_S_MIN)
+  })
 }
 
 /** @param {FastifyInstance} app  @param {import('./metrics.js').Metrics} metrics */

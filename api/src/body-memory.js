@@ -5,6 +5,7 @@
 
 import { MemoryShare } from '@sandglass/common/memory-share'
 import { Problem } from '@sandglass/common/problem'
+import { grantOf } from './auth.js'
 
 /** What a byte of a body costs: as it comes, joined, understood, and handed on. */
 const FACTOR = 4
@@ -15,6 +16,9 @@ const BODIES_MIN = 8
 /** Room for all bodies together where they are small, in bytes. */
 const BYTES_MIN = 64 * 2 ** 20
 
+/** What of the room one key may take: whoever sends slowly with it leaves the rest to others. */
+const KEY_PART_MAX = 1 / 2
+
 /** Routes that never hold more of a body than a record. */
 const STREAMED = new Set(['/v1/import'])
 
@@ -24,30 +28,104 @@ export function bodyShare(bodyBytesMax) {
 }
 
 /**
+ * @typedef {object} Lease  What a request has taken.
+ * @property {number} bytes
+ * @property {string | undefined} keyId  With which it was asked.
+ * @property {boolean} isHeld  A handler works with the body.
+ * @property {boolean} isOver  The answer has left, or the client has.
+ */
+
+/**
+ * To be called after the hooks that ask for a key: who has none gets no room.
+ *
  * @param {import('fastify').FastifyInstance} app
  * @param {MemoryShare} share
- * @param {number} bodyBytesMax
+ * @param {number} bodyBytesMax  Of routes that say nothing else.
  */
 export function limitBodyMemory(app, share, bodyBytesMax) {
-  /** What requests have taken, in bytes. @type {WeakMap<object, number>} */
-  const taken = new WeakMap()
+  /** By request. @type {WeakMap<object, Lease>} */
+  const leases = new WeakMap()
+  const keys = new KeyParts(KEY_PART_MAX * share.bytesMax)
 
-  app.addHook('onRequest', async (request) => {
-    if (STREAMED.has(request.routeOptions.url ?? '')) return
-    const bytes = FACTOR * bodyBytes(request.headers, bodyBytesMax)
+  app.addHook('preParsing', async (request, reply) => {
+    const { url, bodyLimit = bodyBytesMax } = request.routeOptions
+    const bytes = STREAMED.has(url ?? '') ? 0 : FACTOR * bodyBytes(request.headers, bodyLimit)
+    if (bytes === 0) return
+    const keyId = grantOf(request)?.keyId
+    take(bytes, keyId)
+    const lease = { bytes, keyId, isHeld: false, isOver: false }
+    leases.set(request, lease)
+    reply.raw.once('close', () => {
+      lease.isOver = true
+      giveBack(lease)
+    })
+  })
+  app.addHook('preHandler', async (request) => {
+    const lease = leases.get(request)
+    if (lease) lease.isHeld = true
+  })
+  app.addHook('onSend', async (request) => {
+    const lease = leases.get(request)
+    if (!lease) return
+    lease.isHeld = false
+    giveBack(lease)
+  })
+
+  /** @param {number} bytes  @param {string | undefined} keyId  @throws {Problem} */
+  function take(bytes, keyId) {
+    if (!keys.hasRoom(keyId, bytes)) {
+      share.refused += 1
+      throw new Problem(
+        'too-many-bodies',
+        'too many bodies arrive at once with this key: send fewer together, or try again in a moment',
+      )
+    }
     if (!share.take(bytes)) {
       throw new Problem('too-many-bodies', 'too many bodies arrive at once: try again in a moment')
     }
-    taken.set(request, bytes)
-  })
-
-  /** @param {object} request */
-  const giveBack = async (request) => {
-    share.give(taken.get(request) ?? 0)
-    taken.delete(request)
+    keys.add(keyId, bytes)
   }
-  app.addHook('onResponse', giveBack)
-  app.addHook('onRequestAbort', giveBack)
+
+  /**
+   * Not while a handler still works with the body of a client that has left, else one that leaves
+   * and comes again would have it held over and over.
+   *
+   * @param {Lease} lease
+   */
+  function giveBack(lease) {
+    if (lease.isHeld || !lease.isOver) return
+    share.give(lease.bytes)
+    keys.add(lease.keyId, -lease.bytes)
+    lease.bytes = 0
+  }
+}
+
+/**
+ * What each key has taken. Where none is asked for all clients are alike, and what is open to those
+ * without one takes next to nothing: neither is counted.
+ */
+class KeyParts {
+  #bytesMax
+  /** By key, without those that have nothing. @type {Map<string, number>} */
+  #bytes = new Map()
+
+  /** @param {number} bytesMax  Of one key. */
+  constructor(bytesMax) {
+    this.#bytesMax = bytesMax
+  }
+
+  /** @param {string | undefined} keyId  @param {number} bytes */
+  hasRoom(keyId, bytes) {
+    return keyId === undefined || (this.#bytes.get(keyId) ?? 0) + bytes <= this.#bytesMax
+  }
+
+  /** @param {string | undefined} keyId  @param {number} bytes  Negative: they are given back. */
+  add(keyId, bytes) {
+    if (keyId === undefined) return
+    const held = (this.#bytes.get(keyId) ?? 0) + bytes
+    if (held > 0) this.#bytes.set(keyId, held)
+    else this.#bytes.delete(keyId)
+  }
 }
 
 /**

@@ -110,9 +110,10 @@ export class Catalog {
    * @param {Filter} filter
    * @param {Position | undefined} after  Where the page before ended.
    * @param {number} limit
-   * @returns {Promise<{ sensors: Sensor[], total: number, next: Position | undefined,
-   *   asOfMs: number }>}  `next` where there are more; `total` of all pages; `asOfMs`: when what
-   *   they follow from was read, in milliseconds since the Unix epoch.
+   * @returns {Promise<{ sensors: Listed[], total: number, next: Position | undefined,
+   *   asOfMs: number, positionOf: (one: Listed) => Position }>}  `next` where there are more;
+   *   `total` of all pages; `asOfMs`: when what they follow from was read, in milliseconds since
+   *   the Unix epoch.
    */
   async list(filter, after, limit) {
     const { sort = 'name', order = 'asc', silentS } = filter
@@ -135,12 +136,15 @@ export class Catalog {
         : all.filter(fits)
     const last = after && { ...after, key: naturalKey(after.name) }
     const page = pageOf(found, by, { last, limit, isDescending: order === 'desc' })
+    /** @param {Listed} one  @returns {Position} */
+    const positionOf = (one) => ({ name: one.name, id: one.id, by: by(one) })
     const end = page.isLast ? undefined : page.sensors[limit - 1]
     return {
       sensors: page.sensors,
       total: found.length,
       asOfMs: Math.min(atMs, heardCopy?.atMs ?? atMs),
-      next: end && { name: end.name, id: end.id, by: by(end) },
+      next: end && positionOf(end),
+      positionOf,
     }
   }
 

@@ -4,6 +4,7 @@ import { PROBLEM_TYPE, Problem } from '@sandglass/common/problem'
 
 /** @typedef {import('./metrics.js').Metrics} Metrics */
 /** @typedef {import('node:net').Socket} Socket */
+/** @typedef {import('node:http').ServerResponse} ServerResponse */
 
 /** How long a client may take for the handshake of TLS, in milliseconds. */
 const HANDSHAKE_MS_MAX = 10_000
@@ -32,6 +33,33 @@ export function endFailedHandshakes(server, metrics) {
   server.on('tlsClientError', (_error, socket) => {
     metrics.cut.inc({ reason: 'tls' })
     socket.destroy()
+  })
+}
+
+/**
+ * Has every answer hear when its connection is gone. Node tells that only the one that is being
+ * sent: those that wait behind it, as a client may send requests without waiting for answers, would
+ * keep for ever what is given back when they close.
+ *
+ * @param {import('node:http').Server} server
+ */
+export function closeWaitingAnswers(server) {
+  /** Those that are not over, by connection. @type {WeakMap<Socket, Set<ServerResponse>>} */
+  const answersOf = new WeakMap()
+  server.prependListener('request', ({ socket }, answer) => {
+    const answers = answersOf.get(socket) ?? new Set()
+    answers.add(answer)
+    answer.once('close', () => answers.delete(answer))
+    if (answersOf.has(socket)) return
+    answersOf.set(socket, answers)
+    socket.once('close', () => {
+      for (const waiting of answers) {
+        // The one that is being sent has its connection still, and hears it from Node.
+        if (waiting.socket !== null) continue
+        waiting.destroy()
+        waiting.emit('close')
+      }
+    })
   })
 }
 

@@ -9,8 +9,8 @@
  *
  * It is a keyset position and holds nothing of a server, so it survives restarts, new rows and a
  * move to another cluster, which a driver's paging state does not. The checksum tells a cursor that
- * was cut or mistyped from one that is meant; it is no secret, and whatever a forged one asks could
- * have been asked in the open.
+ * was cut or mistyped from one that is meant. It is no secret, and anybody can forge one: each list
+ * holds what a cursor asks to what could have been asked in the open.
  */
 
 import { createHash } from 'node:crypto'
@@ -54,12 +54,49 @@ export function decodeCursor(kind, text) {
     bytes.toString('base64url') === text &&
     bytes.length > CHECKSUM_BYTES &&
     checksum(json).equals(bytes.subarray(0, CHECKSUM_BYTES))
-  if (!intact) {
-    throw invalid('cursor', 'is broken: give it exactly as it came in `next`, or leave it out')
-  }
-  const [cursorKind, question, position] = JSON.parse(json)
+  if (!intact) throw broken()
+  const parts = parse(json)
+  if (!Array.isArray(parts)) throw broken()
+  const [cursorKind, question, position] = parts
   if (cursorKind !== kind) throw foreign(`the list of ${cursorKind}`)
+  if (!areFields(question) || !areFields(position)) throw broken()
   return { question, position }
+}
+
+/**
+ * What a field of a cursor holds as JSON.
+ *
+ * @template T
+ * @param {Fields[number]} field
+ * @param {import('ajv').ValidateFunction<T>} check  Of what could be asked in the open.
+ * @returns {T}
+ * @throws {import('@sandglass/common/problem').Problem}
+ */
+export function fieldOf(field, check) {
+  const value = parse(String(field))
+  if (!check(value)) throw broken()
+  return value
+}
+
+/** @param {string} json  @returns {unknown} */
+function parse(json) {
+  try {
+    return JSON.parse(json)
+  } catch {
+    throw broken()
+  }
+}
+
+/** @param {unknown} value  @returns {value is Fields} */
+function areFields(value) {
+  const isField = (/** @type {unknown} */ one) =>
+    one === null || typeof one === 'string' || typeof one === 'number'
+  return Array.isArray(value) && value.every(isField)
+}
+
+/** The refusal of a cursor that we never gave. */
+export function broken() {
+  return invalid('cursor', 'is broken: give it exactly as it came in `next`, or leave it out')
 }
 
 /**

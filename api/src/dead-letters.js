@@ -10,6 +10,7 @@
  * fewer letters than were asked for, and the next one goes on where it stopped looking.
  */
 
+import { isUtf8 } from 'node:buffer'
 import { EXPRESSION_FORMAT, readEnvelope } from '@sandglass/common/expressions/envelope'
 import { deadLetterDay } from '@sandglass/common/measurement'
 import { PayloadError } from '@sandglass/common/payload'
@@ -58,7 +59,7 @@ import cassandra from 'cassandra-driver'
 /** How long one request looks for letters and reads payloads, in milliseconds. */
 export const PAGE_MS_MAX = 700
 
-/** Payloads of one page, in bytes, beside its first letter's. */
+/** Letters of one page as they are sent, in bytes, beside its first one. */
 export const PAGE_BYTES_MAX = 4 * 2 ** 20
 
 /** Rows of a shard that are read at a time: what is read first, and the most. */
@@ -99,7 +100,7 @@ export async function readDeadLetters(store, page) {
     for (const [index, payload] of payloads.entries()) {
       // It was deleted in between.
       if (payload === undefined) continue
-      bytes += payload.length
+      bytes += sentBytes(some[index], payload)
       if (bytes > PAGE_BYTES_MAX && letters.length > 0) {
         return { letters, next: positionOf(heads[at + index - 1]) }
       }
@@ -267,6 +268,24 @@ export function arrivedIn(payload, format) {
     if (error instanceof PayloadError) return { payload, decoder: null }
     throw error
   }
+}
+
+/**
+ * About what a letter takes in an answer: JSON has six bytes for one that it escapes.
+ *
+ * @param {LetterHead} head
+ * @param {Buffer} kept
+ */
+function sentBytes({ topic, client, reason, format }, kept) {
+  // The column is signed.
+  const { payload } = arrivedIn(kept, format === undefined ? undefined : format & 0xff)
+  const text = payload.toString(encodingOf(payload))
+  return Buffer.byteLength(JSON.stringify([topic, client, reason, text]))
+}
+
+/** In which a payload is sent. @param {Buffer} payload  @returns {'utf8' | 'base64'} */
+export function encodingOf(payload) {
+  return isUtf8(payload) ? 'utf8' : 'base64'
 }
 
 /**

@@ -1,7 +1,12 @@
 /** Deletions of measurements: what is asked for, what would go, and how they are shown. */
 
 import { randomBytes } from 'node:crypto'
-import { DELETION_COLUMNS, deletionOfRow } from '@sandglass/common/deletion'
+import {
+  DELETION_COLUMNS,
+  deletionOfRow,
+  openStampUs,
+  openStatement,
+} from '@sandglass/common/deletion'
 import { invalid, Problem } from '@sandglass/common/problem'
 import { DAY_MS, HOUR_MS, startOf } from '@sandglass/common/rollup'
 import { CLASS_NAMES, GC_GRACE_S, measurementTable } from '@sandglass/common/schema'
@@ -9,7 +14,7 @@ import { spans } from '@sandglass/common/spans'
 import cassandra from 'cassandra-driver'
 import { occupied } from './ranges.js'
 
-const { TimeUuid } = cassandra.types
+const { Long, TimeUuid } = cassandra.types
 
 /** @typedef {import('@sandglass/common/deletion').Deletion} Deletion */
 /** @typedef {import('@sandglass/common/schema').Layout} Layout */
@@ -17,7 +22,7 @@ const { TimeUuid } = cassandra.types
 /** @typedef {import('./store.js').Store} Store */
 /** @typedef {Pick<Deletion, 'metrics' | 'fromMs' | 'toMs' | 'isWhole'>} Asked */
 /** @typedef {{ phase: string, metric?: string, atMs?: number, goneMs?: number,
- *   updatedMs: number }} State  As ingest stores it. */
+ *   waitsFor?: 'broker', updatedMs: number }} State  As ingest stores it. */
 /** @typedef {Deletion & { state: State | undefined }} StoredDeletion */
 /** @typedef {(query: string, parameters: unknown[]) =>
  *   Promise<import('cassandra-driver').types.Row[]>} Ask */
@@ -66,7 +71,10 @@ export function deletionQuestions(keyspace, ask) {
     },
 
     /** @param {Deletion} deletion */
-    async askDeletion({ sensorId, id, metrics, fromMs, toMs, isWhole = false }) {
+    async askDeletion({ sensorId, id, askedMs, metrics, fromMs, toMs, isWhole = false }) {
+      // The list first: ingest finds only what is listed.
+      const stamp = Long.fromNumber(openStampUs({ askedMs }))
+      await ask(openStatement(keyspace), [sensorId, id, stamp])
       await ask(
         `INSERT INTO ${keyspace}.deletion (sensor_id, id, metrics, from_ts, to_ts, whole)
          VALUES (?, ?, ?, ?, ?, ?)`,
@@ -147,6 +155,7 @@ export function presentDeletion({ id, askedMs, metrics, fromMs, toMs, isWhole, s
     asked: askedMs,
     at: state?.metric === undefined ? null : { metric: state.metric, until: state.atMs ?? null },
     gone: state?.goneMs ?? null,
+    waits_for: state?.waitsFor ?? null,
     forgettable: state?.goneMs === undefined ? null : state.goneMs + GC_GRACE_S * 1000,
     updated: state?.updatedMs ?? null,
   }

@@ -5,7 +5,8 @@
 
 import { setTimeout as delay } from 'node:timers/promises'
 import { Problem } from '@sandglass/common/problem'
-import { LATE_MS, rowBytes } from './live.js'
+import { LATE_MS } from './live.js'
+import { rowBytes } from './merge.js'
 import { encodeWatermark, seriesHash, Told } from './watermark.js'
 
 /** Most rows of one event, and about how many bytes of them: one long row is an event, too. */
@@ -112,7 +113,7 @@ export class Follower {
   async #catchUp(sensor) {
     const { store, metrics, signal } = this.#parts
     if (this.#quietBeforeMs > -Infinity) {
-      const latest = await this.#patiently(() => store.latest(sensor.id))
+      const latest = await this.#patiently(() => store.latestTimes(sensor.id))
       for (const { metric, t } of latest) {
         const isBefore = t < this.#watermark.sinceMs
         if (isBefore) this.#toldOf(sensor, metric).floor = { t, seq: SEQ_LAST }

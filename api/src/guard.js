@@ -1,6 +1,5 @@
 /** What every request passes before its route is asked: where it is from, and whose key it has. */
 
-import { KEY_BELIEVED_MS } from '@sandglass/common/key-store'
 import { foreignRequest } from '@sandglass/common/origin'
 import { Problem } from '@sandglass/common/problem'
 import { authorize } from './auth.js'
@@ -8,6 +7,9 @@ import { databaseAway } from './store.js'
 
 /** Routes whose answers last as long as a client, or its file. @type {ReadonlySet<string>} */
 export const TRANSFERS = new Set(['/v1/stream', '/v1/export', '/v1/import'])
+
+/** How often the key of what lasts is looked at, in milliseconds: mostly from memory. */
+const KEY_LOOK_MS = 500
 
 /** What a page of ours may load and do. */
 export const CONTENT_POLICY =
@@ -40,6 +42,9 @@ export function guard(app, { isDatabaseUp, isLoopback, keys, requireKeys }) {
     const route = request.routeOptions.url
     if (requireKeys) {
       await authorize(keys, request, route ?? request.url)
+      // Whoever went while the key was looked up is served nothing: what is given back when an
+      // answer closes would never be, as this one has closed already.
+      if (reply.raw.destroyed) return reply.hijack()
       if (route !== undefined && TRANSFERS.has(route)) stayAuthorized(keys, request, reply, route)
     }
     if (NEEDS_DATABASE.test(route ?? '') && !isDatabaseUp()) throw databaseAway()
@@ -61,6 +66,6 @@ function stayAuthorized(keys, request, reply, route) {
       const isRefused = error instanceof Problem && (error.status === 401 || error.status === 403)
       if (isRefused) reply.raw.destroy()
     })
-  }, KEY_BELIEVED_MS)
+  }, KEY_LOOK_MS)
   reply.raw.once('close', () => clearInterval(timer))
 }

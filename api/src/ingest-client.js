@@ -10,6 +10,9 @@ const STORE_MS_MAX = 30_000
 /** Headers of a request that ingest needs to understand its body. */
 const HEADERS = ['content-type', 'content-encoding']
 
+/** Ingest never sends anybody elsewhere: who does is not ingest, and is not followed. */
+const redirect = 'error'
+
 /**
  * @typedef {object} Answer
  * @property {number} status
@@ -36,7 +39,7 @@ export function createIngestClient(ingestUrl) {
     async stats() {
       return away(async () => {
         const signal = AbortSignal.timeout(STATS_MS_MAX)
-        const response = await fetch(new URL('/stats', ingestUrl), { signal })
+        const response = await fetch(new URL('/stats', ingestUrl), { signal, redirect })
         if (!response.ok) throw new Error(`status ${response.status}`)
         return /** @type {Record<string, unknown>} */ (await response.json())
       })
@@ -46,6 +49,7 @@ export function createIngestClient(ingestUrl) {
       return away(async () => {
         const response = await fetch(new URL(url, ingestUrl), {
           method: 'POST',
+          redirect,
           signal: AbortSignal.timeout(STORE_MS_MAX),
           headers: Object.fromEntries([
             [CLIENT_HEADER, client],

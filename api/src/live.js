@@ -9,6 +9,7 @@
  */
 
 import { spans } from '@sandglass/common/spans'
+import { rowBytes } from './merge.js'
 import { CLOCK_AHEAD_MS } from './ranges.js'
 import { SeriesReader } from './series-reader.js'
 import { Told } from './watermark.js'
@@ -31,11 +32,8 @@ export const LATE_MS = 10_000
 const ROWS_AT_ONCE = 500
 const ROWS_MAX = 5_000
 
-/** About how many bytes of one series one turn reads. */
+/** About how many bytes of one sensor one turn reads. */
 const BYTES_MAX = 8 * 1024 * 1024
-
-/** What a row takes besides its text, in bytes. */
-const ROW_BYTES = 200
 
 /** Most partitions that are read to find what a clock that is off has sent. */
 const SPANS_MAX = 8
@@ -50,23 +48,18 @@ const SPANS_MAX = 8
 
 /** @typedef {{ metrics: ReadonlySet<string> | undefined, tell: Listener }} Watcher */
 
-/**
- * Reads rows of a part of a partition.
- *
- * @typedef {(metric: string, span: import('@sandglass/common/spans').Span,
- *   order: import('@sandglass/common/spans').Order, rowsMax: number) => Promise<Row[]>} Read
- */
+/** @typedef {import('./series-reader.js').ReadSpan} Read  Throws {@link Spent}. */
 
-/** About what a row takes of memory, in bytes. @param {Row} row */
-export function rowBytes({ value }) {
-  return typeof value === 'string' ? ROW_BYTES + 2 * value.length : ROW_BYTES
-}
+/** This turn has read as much as it may: the next one reads on. */
+class Spent extends Error {}
 
 /** One series: which of its rows have been told. */
 class WatchedSeries {
   #told = new Told()
   /** The event time in `latest` that has been told. @type {number | undefined} */
   #latestMs
+  /** Event time of the newest row that was read in order. @type {number | undefined} */
+  #readMs
 
   /** @param {string} metric */
   constructor(metric) {
@@ -81,16 +74,20 @@ class WatchedSeries {
    */
   async poll(layouts, read, near, latestMs) {
     const jump = this.#jump(near, latestMs)
-    const [{ rows, isLarge }, newest] = await Promise.all([
+    const [rows, newest] = await Promise.all([
       this.#readOn(layouts, read, near),
       jump ? this.#readNewest(layouts, read, jump) : [],
     ])
-    const fresh = [...rows, ...newest].filter((row) => this.#told.add(row))
+    const fresh = [...rows, ...(newest ?? [])].filter((row) => this.#told.add(row))
     this.#told.advance(near.fromMs)
-    // Else the next read would begin, and end, with the same rows.
-    if (isLarge) this.#told.advance(rows[rows.length - 1].t)
-    this.#latestMs = latestMs ?? this.#latestMs
+    this.#readMs = rows.at(-1)?.t ?? this.#readMs
+    if (newest) this.#latestMs = latestMs ?? this.#latestMs
     return fresh
+  }
+
+  /** What was read is not read again, though rows before it may still become visible. */
+  settle() {
+    if (this.#readMs !== undefined) this.#told.advance(this.#readMs + 1)
   }
 
   /**
@@ -122,18 +119,19 @@ class WatchedSeries {
     })
     /** @type {Row[]} */
     const rows = []
-    let bytes = 0
-    while (rows.length < ROWS_MAX && bytes < BYTES_MAX && source.examined < Infinity) {
-      await source.fill()
-      for (; source.head; source.advance()) {
-        rows.push(source.head)
-        bytes += rowBytes(source.head)
-      }
+    while (rows.length < ROWS_MAX && source.examined < Infinity) {
+      if (!(await unlessSpent(source.fill().then(() => true)))) break
+      for (; source.head; source.advance()) rows.push(source.head)
     }
-    return { rows, isLarge: bytes >= BYTES_MAX }
+    return rows
   }
 
-  /** @param {Layout[]} layouts  @param {Read} read  @param {Range} jump */
+  /**
+   * @param {Layout[]} layouts
+   * @param {Read} read
+   * @param {Range} jump
+   * @returns {Promise<Row[] | undefined>}  Undefined if it is to be read in another turn.
+   */
   async #readNewest(layouts, read, jump) {
     /** @type {Row[]} */
     const rows = []
@@ -142,9 +140,22 @@ class WatchedSeries {
       const rowsMax = ROWS_AT_ONCE - rows.length
       if (rowsMax === 0 || spansRead === SPANS_MAX) break
       spansRead += 1
-      rows.push(...(await read(this.metric, span, 'desc', rowsMax)))
+      const answer = await unlessSpent(read(this.metric, span, 'desc', rowsMax))
+      if (!answer) return undefined
+      rows.push(...answer.rows)
+      if (!answer.isAll) break
     }
     return rows
+  }
+}
+
+/** @template T  @param {Promise<T>} work  @returns {Promise<T | undefined>} */
+async function unlessSpent(work) {
+  try {
+    return await work
+  } catch (error) {
+    if (error instanceof Spent) return undefined
+    throw error
   }
 }
 
@@ -211,7 +222,7 @@ class WatchedSensor {
     /** @type {Map<string, number>} */
     const latest = new Map()
     if (clockMs - this.#latestReadMs >= LATEST_MS) {
-      for (const { metric, t } of await gate.run(() => store.latest(this.#id))) {
+      for (const { metric, t } of await gate.run(() => store.latestTimes(this.#id))) {
         latest.set(metric, t)
       }
       this.#metrics = [...latest.keys()]
@@ -220,9 +231,15 @@ class WatchedSensor {
     this.#chooseSeries()
     const nowMs = now()
     const near = { fromMs: this.#readMs - LATE_MS, toMs: nowMs + CLOCK_AHEAD_MS }
+    let bytes = 0
     /** @type {Read} */
-    const read = (metric, span, order, rowsMax) =>
-      gate.run(() => store.rows(this.#id, metric, span, order, rowsMax))
+    const read = (metric, part, order, rowsMax) =>
+      gate.run(async () => {
+        if (bytes > BYTES_MAX) throw new Spent()
+        const answer = await store.rows(this.#id, metric, part, order, rowsMax)
+        bytes += answer.rows.reduce((sum, row) => sum + rowBytes(row), 0)
+        return answer
+      })
     const polls = [...this.#series.values()].map((series) =>
       series.poll(layouts, read, near, latest.get(series.metric)),
     )
@@ -232,7 +249,12 @@ class WatchedSensor {
     this.#tell(rows, near.fromMs)
     const failed = answers.find(({ status }) => status === 'rejected')
     if (failed) throw /** @type {PromiseRejectedResult} */ (failed).reason
-    this.#readMs = nowMs
+    if (bytes <= BYTES_MAX) {
+      this.#readMs = nowMs
+      return
+    }
+    // Else the next turn would read the same rows, and never come to those of other series.
+    for (const series of this.#series.values()) series.settle()
   }
 
   /** @param {Row[]} rows  @param {number} sinceMs */

@@ -6,11 +6,13 @@
 import { invalid, Problem } from '@sandglass/common/problem'
 import { Semaphore } from '@sandglass/common/semaphore'
 import { spans } from '@sandglass/common/spans'
-import { decodeCursor, encodeCursor, foreign } from './cursor.js'
-import { mergePage } from './merge.js'
+import { broken, decodeCursor, encodeCursor, fieldOf, foreign } from './cursor.js'
+import { mergePage, rowBytes } from './merge.js'
 import { occupied } from './ranges.js'
+import * as schemas from './schemas.js'
 import { SeriesReader } from './series-reader.js'
 import { parseTime, TIME_MS_MAX } from './time.js'
+import { checkOf } from './validator.js'
 
 /** @typedef {import('./merge.js').Row} Row */
 /** @typedef {import('@sandglass/common/spans').Order} Order */
@@ -45,8 +47,23 @@ import { parseTime, TIME_MS_MAX } from './time.js'
 
 const KIND = 'measurements'
 
+/** What a cursor may ask for: what could be asked without one. */
+const areMetrics = /** @type {import('ajv').ValidateFunction<string[]>} */ (
+  checkOf({ ...schemas.metrics, uniqueItems: true })
+)
+const isTime = /** @type {import('ajv').ValidateFunction<number>} */ (checkOf(schemas.timeMs))
+const isOrder = /** @type {import('ajv').ValidateFunction<Order>} */ (
+  checkOf({ type: 'string', enum: ['asc', 'desc'] })
+)
+
 /** Most partitions that one page looks at before it is cut short; the cursor goes on from there. */
 export const SPANS_MAX = 4_096
+
+/** About how much one page holds in memory, in bytes: it ends early where texts are long. */
+export const PAGE_BYTES_MAX = 4 * 2 ** 20
+
+/** Rows of one answer once more has been read for a page than it holds. */
+const ROWS_WHEN_LARGE = 2
 
 /** How long one page is read before it is cut short, in milliseconds: half of the deadline. */
 export const READ_MS_MAX = 900
@@ -79,10 +96,10 @@ export function parseQuestion(sensorId, { metric, from, to, order, cursor }) {
   if (id !== sensorId) throw foreign('another sensor')
   const question = {
     sensorId,
-    metrics: metrics === null ? undefined : JSON.parse(String(metrics)),
-    fromMs: fromMs === null ? undefined : Number(fromMs),
-    toMs: toMs === null ? undefined : Number(toMs),
-    order: /** @type {Order} */ (itsOrder),
+    metrics: metrics === null ? undefined : fieldOf(metrics, areMetrics).sort(),
+    fromMs: timeIn(fromMs),
+    toMs: timeIn(toMs),
+    order: orderIn(itsOrder),
   }
   const same =
     (asked.metrics === undefined || JSON.stringify(asked.metrics) === metrics) &&
@@ -90,14 +107,31 @@ export function parseQuestion(sensorId, { metric, from, to, order, cursor }) {
     (asked.toMs === undefined || asked.toMs === question.toMs) &&
     (order === undefined || order === itsOrder)
   if (!same) throw foreign('another metric, from, to or order')
-  const [t, afterMetric, seq] = decoded.position
-  const after = { t: Number(t), metric: orUndefined(afterMetric), seq: orUndefined(seq) }
-  return { question, after: /** @type {Position} */ (after) }
+  return { question, after: positionIn(decoded.position) }
 }
 
-/** @param {string | number | null} value */
-function orUndefined(value) {
-  return value === null ? undefined : value
+/** @typedef {import('./cursor.js').Fields} Fields */
+
+/** @param {Fields} position  @returns {Position}  @throws {Problem} */
+function positionIn([t, metric, seq]) {
+  if (!Number.isSafeInteger(t)) throw broken()
+  // After a whole millisecond.
+  if (metric === null && seq === null) return { t: Number(t), metric: undefined, seq: undefined }
+  if (typeof metric !== 'string' || !Number.isSafeInteger(seq)) throw broken()
+  return { t: Number(t), metric, seq: Number(seq) }
+}
+
+/** @param {Fields[number]} field  @throws {Problem} */
+function timeIn(field) {
+  if (field === null) return undefined
+  if (!isTime(field)) throw broken()
+  return field
+}
+
+/** @param {Fields[number]} field  @throws {Problem} */
+function orderIn(field) {
+  if (!isOrder(field)) throw broken()
+  return field
 }
 
 /**
@@ -151,13 +185,13 @@ export class MeasurementReader {
    * @param {Position} [page.after]
    * @param {number} page.limit
    * @param {AbortSignal} page.signal  Aborted when nobody waits for the answer any more.
-   * @param {{ spansMax?: number, readMsMax?: number }} [budget]
+   * @param {{ spansMax?: number, readMsMax?: number, bytesMax?: number }} [budget]
    * @returns {Promise<{ rows: Row[], next: Position | undefined }>}
    * @throws {Problem}  If there is no such sensor.
    */
   async read(question, { after, limit, signal }, budget = {}) {
     const { sensorId, order } = question
-    const { spansMax = SPANS_MAX, readMsMax = READ_MS_MAX } = budget
+    const { spansMax = SPANS_MAX, readMsMax = READ_MS_MAX, bytesMax = PAGE_BYTES_MAX } = budget
     const [isKnown, layouts, series] = await Promise.all([
       this.#store.isKnown(sensorId),
       this.#store.layouts(sensorId),
@@ -168,16 +202,22 @@ export class MeasurementReader {
 
     const startMs = performance.now()
     let spansRead = 0
+    let bytesRead = 0
     const requestGate = new Semaphore(QUERIES_AT_ONCE_MAX)
     /** @type {import('./series-reader.js').ReadSpan} */
-    const read = (metric, span, _order, rowsMax) => {
+    const read = (metric, part, _order, rowsMax) => {
       spansRead += 1
-      const query = () => this.#store.rows(sensorId, metric, span, order, rowsMax)
+      const query = async () => {
+        const count = bytesRead > bytesMax ? Math.min(rowsMax, ROWS_WHEN_LARGE) : rowsMax
+        const answer = await this.#store.rows(sensorId, metric, part, order, count)
+        bytesRead += answer.rows.reduce((sum, row) => sum + rowBytes(row), 0)
+        return answer
+      }
       return requestGate.run(() => this.#gate.run(query, signal), signal)
     }
     const sources = this.#sources(question, { layouts, series, after, limit, read })
     const startPlace = after ? place(order, after.t) : -Infinity
-    const page = await mergePage(sources, limit, (rowCount, examined) => {
+    const page = await mergePage(sources, { rowsMax: limit, bytesMax }, (rowCount, examined) => {
       signal.throwIfAborted()
       // Without any progress the next page would begin where this one did.
       if (rowCount === 0 && examined <= startPlace) return true

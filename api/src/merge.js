@@ -22,6 +22,16 @@
  * @property {import('@sandglass/common/measurement').Value | null} value
  */
 
+/** What a row takes besides its text, in bytes. */
+const ROW_BYTES = 200
+
+/** About what a row takes of memory, in bytes. @param {Row} row */
+export function rowBytes({ value }) {
+  return typeof value === 'string' ? ROW_BYTES + 2 * value.length : ROW_BYTES
+}
+
+/** How much a page holds. @typedef {{ rowsMax: number, bytesMax: number }} Limits */
+
 /**
  * @typedef {object} Source  One series, ordered by place and then in the order of reading.
  * @property {string} metric
@@ -35,7 +45,7 @@
 
 /**
  * @typedef {object} MergedPage
- * @property {Row[]} rows  At most `limit`.
+ * @property {Row[]} rows  As many as fit, and at least one if there are any.
  * @property {'full' | 'paused' | 'ended'} state  Whether there are more rows for certain, perhaps,
  *   or none.
  * @property {number} examined  Where `paused`: no row up to this place is missing. A row behind it
@@ -46,19 +56,19 @@
  * Merges until the page is full, the sources end or the budget is spent.
  *
  * @param {readonly Source[]} sources
- * @param {number} limit  Rows of a page, at least 1.
+ * @param {Limits} limits  At least one row.
  * @param {(rowCount: number, examined: number) => boolean} mayGoOn  Asked before each round of
  *   reading but the first, with what has been achieved.
  * @returns {Promise<MergedPage>}
  */
-export async function mergePage(sources, limit, mayGoOn) {
-  /** @type {Row[]} */
-  const rows = []
+export async function mergePage(sources, limits, mayGoOn) {
+  const page = new Page(limits)
+  const { rows } = page
   const heads = new HeadHeap()
   let headless = [...sources]
   for (let round = 0; ; round += 1) {
-    const examined = takeUntil(headless, heads, rows, limit + 1)
-    if (rows.length > limit) return { rows: rows.slice(0, limit), state: 'full', examined }
+    const examined = takeUntil(headless, heads, page)
+    if (page.isOver) return { rows: rows.slice(0, -1), state: 'full', examined }
     headless = headless.filter((source) => source.examined < Infinity)
     if (heads.first === undefined && headless.length === 0) {
       return { rows, state: 'ended', examined: Infinity }
@@ -79,16 +89,15 @@ export async function mergePage(sources, limit, mayGoOn) {
  *
  * @param {Source[]} headless
  * @param {HeadHeap} heads
- * @param {Row[]} rows
- * @param {number} rowsMax
+ * @param {Page} page
  * @returns {number}  The place up to which every source has looked.
  */
-function takeUntil(headless, heads, rows, rowsMax) {
+function takeUntil(headless, heads, page) {
   let examined = headless.reduce((least, source) => Math.min(least, source.examined), Infinity)
-  while (rows.length < rowsMax) {
+  while (!page.isOver) {
     const source = heads.first
     if (!source || source.place > examined) break
-    rows.push(/** @type {Row} */ (source.head))
+    page.add(/** @type {Row} */ (source.head))
     source.advance()
     if (source.head) {
       heads.sinkFirst()
@@ -99,6 +108,28 @@ function takeUntil(headless, heads, rows, rowsMax) {
     }
   }
   return examined
+}
+
+/** Rows until there is one more than fits. */
+class Page {
+  /** @type {Row[]} */
+  rows = []
+  isOver = false
+  #bytes = 0
+  #limits
+
+  /** @param {Limits} limits */
+  constructor(limits) {
+    this.#limits = limits
+  }
+
+  /** @param {Row} row */
+  add(row) {
+    const { rowsMax, bytesMax } = this.#limits
+    const count = this.rows.push(row)
+    this.#bytes += rowBytes(row)
+    this.isOver = count > 1 && (count > rowsMax || this.#bytes > bytesMax)
+  }
 }
 
 /** Sources with a head, the one with the first head on top: a binary heap. */

@@ -5,6 +5,7 @@ import { CODES, PROBLEM_TYPES } from '@sandglass/common/problem'
 import { NAME_LENGTH_MAX } from '@sandglass/common/sensor'
 import { CURSOR_LENGTH_MAX } from './cursor.js'
 import { rewriteSchema } from './rewrites.js'
+import { TIME_MS_MAX } from './time.js'
 
 /** Most tags of a sensor, and the longest key, value, type or unit, in characters. */
 const TAGS_MAX = 64
@@ -140,6 +141,9 @@ export const time = {
 
 /** The same in a body, where it may be a number, too. */
 export const timeInBody = { ...time, type: ['string', 'number'] }
+
+/** One that was understood already, as cursors hold it. */
+export const timeMs = { type: 'integer', minimum: -TIME_MS_MAX, maximum: TIME_MS_MAX }
 
 export const metrics = {
   type: 'array',

@@ -12,14 +12,26 @@
 export const SPANS_AT_ONCE_MAX = 8
 
 /**
- * Reads the first rows of a span, in order, at most `rowsMax`; fewer only if there are no more.
+ * A part of a partition to be read: a span, or what comes after a `seq` in its one millisecond.
+ *
+ * @typedef {Span & { afterSeq?: number }} Part
+ */
+
+/**
+ * The first rows of a part, in order; without any only if there are none.
+ *
+ * @typedef {{ rows: Row[], isAll: boolean }} Answer
+ */
+
+/**
+ * Reads the first rows of a part: at most `rowsMax`, and fewer where they are long.
  *
  * @callback ReadSpan
  * @param {string} metric
- * @param {Span} span
+ * @param {Part} part
  * @param {Order} order
  * @param {number} rowsMax
- * @returns {Promise<Row[]>}
+ * @returns {Promise<Answer>}
  */
 
 /** @implements {Source} */
@@ -27,7 +39,7 @@ export class SeriesReader {
   /** @type {Row[]} */
   #buffer = []
   #next = 0
-  /** Spans that are to be read before those of the iterator. @type {Span[]} */
+  /** Parts that are to be read before the spans of the iterator. @type {Part[]} */
   #again = []
   #spans
   #read
@@ -85,8 +97,8 @@ export class SeriesReader {
     this.#rowsAtOnce = Math.min(2 * this.#rowsAtOnce, this.#rowsAtOnceMax)
     this.#buffer = []
     this.#next = 0
-    for (const [index, rows] of answers.entries()) {
-      if (!this.#accept(batch[index], rows, rowsMax)) {
+    for (const [index, answer] of answers.entries()) {
+      if (!this.#accept(batch[index], answer)) {
         this.#again.push(...batch.slice(index + 1))
         break
       }
@@ -95,30 +107,45 @@ export class SeriesReader {
   }
 
   /**
-   * @param {Span} span
-   * @param {Row[]} rows
-   * @param {number} rowsMax
-   * @returns {boolean}  Whether this was all of the span.
+   * @param {Part} part
+   * @param {Answer} answer
+   * @returns {boolean}  Whether this was all of the part.
    */
-  #accept(span, rows, rowsMax) {
+  #accept(part, { rows, isAll }) {
     const fresh = this.#fresh(rows)
     for (const row of fresh) this.#buffer.push(row)
     this.#spansRead += 1
     this.#rowsRead += fresh.length
-    if (rows.length < rowsMax) {
-      this.#examine(this.#order === 'desc' ? -span.fromMs : span.toMs - 1)
+    if (isAll) {
+      this.#examine(this.#order === 'desc' ? -part.fromMs : part.toMs - 1)
       return true
     }
     const { t, seq } = rows[rows.length - 1]
     if (fresh.length > 0) this.#after = { t, seq }
-    this.#again.unshift(this.#order === 'desc' ? { ...span, toMs: t + 1 } : { ...span, fromMs: t })
+    this.#again.unshift(...this.#rest(part, rows, t))
     this.#examine(this.#sign * t - 1)
-    // More values of one millisecond than are read at once: only a longer answer gets past them.
-    if (fresh.length === 0) {
-      this.#rowsAtOnceMax *= 2
-      this.#rowsAtOnce = this.#rowsAtOnceMax
-    }
     return false
+  }
+
+  /**
+   * What is left of a part: mostly it is read from the last millisecond on, of which a row or two
+   * are known. Where that is most of what was read, it is read on within the millisecond.
+   *
+   * @param {Part} part
+   * @param {Row[]} rows  What was read of it.
+   * @param {number} t  Of the last row.
+   * @returns {Part[]}
+   */
+  #rest(part, rows, t) {
+    const isDescending = this.#order === 'desc'
+    const sameMs = rows.length - rows.findIndex((row) => row.t === t)
+    if (2 * sameMs <= rows.length) {
+      return [isDescending ? { ...part, toMs: t + 1 } : { ...part, fromMs: t }]
+    }
+    const moment = { ...part, fromMs: t, toMs: t + 1, afterSeq: this.#after?.seq }
+    // What comes after its millisecond is to be read already.
+    if (part.afterSeq !== undefined) return [moment]
+    return [moment, isDescending ? { ...part, toMs: t } : { ...part, fromMs: t + 1 }]
   }
 
   /** @param {Row[]} rows */
@@ -143,14 +170,14 @@ export class SeriesReader {
     if (this.head) this.place = this.#sign * this.head.t
   }
 
-  /** As many spans as are expected to hold the rows of one answer. */
+  /** As many as are expected to hold the rows of one answer. @returns {Part[]} */
   #takeSpans() {
     if (this.#again.length > 0) return this.#again.splice(0, 1)
     if (this.#spansRead > 0) {
       const wanted = Math.ceil((this.#rowsAtOnce * this.#spansRead) / Math.max(1, this.#rowsRead))
       this.#spansAtOnce = Math.min(wanted, 2 * this.#spansAtOnce, SPANS_AT_ONCE_MAX)
     }
-    /** @type {Span[]} */
+    /** @type {Part[]} */
     const batch = []
     while (batch.length < this.#spansAtOnce) {
       const { value, done } = this.#spans.next()

@@ -6,26 +6,19 @@
  */
 
 import { DecoderStore } from '@sandglass/common/expressions/decoder-store'
-import { kindOf, rowValue } from '@sandglass/common/measurement'
+import { rowValue } from '@sandglass/common/measurement'
 import { Problem } from '@sandglass/common/problem'
-import {
-  CLASS_NAMES,
-  LAYOUT_COLUMNS,
-  layoutOfRow,
-  measurementTable,
-} from '@sandglass/common/schema'
+import { LAYOUT_COLUMNS, layoutOfRow } from '@sandglass/common/schema'
 import cassandra from 'cassandra-driver'
 import { dashboardQuestions } from './dashboards/store.js'
 import { deletionQuestions } from './deletions.js'
 import { rollupQuestions } from './downsample/store.js'
 import { metadataQuestions } from './metadata/store.js'
+import { rowQuestions, VALUE } from './rows.js'
 import { ruleQuestions } from './rules/store.js'
 
 /** @typedef {import('@sandglass/common/database').Database} Database */
 /** @typedef {import('@sandglass/common/schema').Layout} Layout */
-/** @typedef {import('./merge.js').Row} Row */
-/** @typedef {import('@sandglass/common/spans').Span} Span */
-/** @typedef {import('@sandglass/common/spans').Order} Order */
 
 /**
  * @typedef {object} Sensor
@@ -81,28 +74,22 @@ const SCAN_ROWS = 1_000
 const TABLE_ROWS = 2_000
 
 const SENSOR = 'sensor_id, name, type, unit, tags, hidden, created_at'
-const VALUE = 'v, i, b, s, lat, lon'
 const LETTER_HEAD = 'id, topic, client, reason, received, replayed, format'
 
 /** @param {string} keyspace */
 function statements(keyspace) {
-  /** @param {string} className  @param {string} order */
-  const rows = (className, order) =>
-    `SELECT ts, seq, ${VALUE} FROM ${keyspace}.${measurementTable(className)}
-     WHERE sensor_id = ? AND bucket = ? AND metric = ? AND ts >= ? AND ts <= ?${order} LIMIT ?`
+  const latest = `SELECT metric, ts, kind, ${VALUE}, received FROM ${keyspace}.latest
+                  WHERE sensor_id = ?`
   return {
     sensor: `SELECT ${SENSOR} FROM ${keyspace}.sensor WHERE sensor_id = ?`,
     hidden: `SELECT hidden FROM ${keyspace}.sensor WHERE sensor_id = ?`,
     sensors: `SELECT ${SENSOR} FROM ${keyspace}.sensor`,
     layouts: `SELECT from_ts, ${LAYOUT_COLUMNS} FROM ${keyspace}.layout WHERE sensor_id = ?`,
     series: `SELECT metric, first_ts, last_ts FROM ${keyspace}.series WHERE sensor_id = ?`,
-    latest: `SELECT metric, ts, kind, ${VALUE}, received FROM ${keyspace}.latest
-             WHERE sensor_id = ?`,
+    latest,
+    latestOf: `${latest} AND metric IN ?`,
+    latestTimes: `SELECT metric, ts FROM ${keyspace}.latest WHERE sensor_id = ?`,
     heardTimes: `SELECT sensor_id, ts FROM ${keyspace}.latest`,
-    desc: new Map(CLASS_NAMES.map((name) => [name, rows(name, '')])),
-    asc: new Map(
-      CLASS_NAMES.map((name) => [name, rows(name, ' ORDER BY metric DESC, ts ASC, seq ASC')]),
-    ),
     insertLayout: `INSERT INTO ${keyspace}.layout (sensor_id, from_ts, class, bucket_s)
                    VALUES (?, ?, ?, ?)`,
     insertSensor: `INSERT INTO ${keyspace}.sensor
@@ -167,39 +154,33 @@ export function createStore(database) {
 
     /** By metric. @param {string} sensorId  @returns {Promise<Latest[]>} */
     async latest(sensorId) {
-      return (await ask(cql.latest, [sensorId]))
-        .filter((row) => row.ts !== null)
-        .map((row) => ({
-          metric: row.metric,
-          t: row.ts.getTime(),
-          value: rowValue(/** @type {any} */ (row)),
-          receivedMs: row.received?.getTime(),
-        }))
+      return latestOfRows(await ask(cql.latest, [sensorId]))
     },
 
     /**
-     * The first rows of a series in a part of a partition.
+     * The same, as much of it as the server gives at once.
      *
      * @param {string} sensorId
-     * @param {string} metric
-     * @param {Span} span
-     * @param {Order} order
-     * @param {number} rowsMax
-     * @returns {Promise<Row[]>}  Fewer than `rowsMax` only if there are no more.
+     * @param {string[] | undefined} metrics  Undefined for all.
+     * @param {string} [from]  Where the part before ended.
+     * @returns {Promise<{ rows: Latest[], next: string | undefined }>}
      */
-    async rows(sensorId, metric, { className, bucket, fromMs, toMs }, order, rowsMax) {
-      const query = /** @type {string} */ (cql[order].get(className))
-      const rows = await ask(query, [sensorId, bucket, metric, fromMs, toMs - 1, rowsMax], rowsMax)
-      return rows.map((row) => ({
-        metric,
-        t: row.ts.getTime(),
-        seq: row.seq.toNumber(),
-        kind: kindOf(/** @type {any} */ (row)),
-        value: rowValue(/** @type {any} */ (row)),
-      }))
+    async latestPart(sensorId, metrics, from) {
+      const { rows, pageState } = metrics
+        ? await page(cql.latestOf, [sensorId, metrics], from)
+        : await page(cql.latest, [sensorId], from)
+      return { rows: latestOfRows(rows), next: pageState ?? undefined }
+    },
+
+    /** Event times of the newest values. @param {string} sensorId */
+    async latestTimes(sensorId) {
+      return (await ask(cql.latestTimes, [sensorId]))
+        .filter(({ ts }) => ts !== null)
+        .map(({ metric, ts }) => ({ metric: String(metric), t: Number(ts.getTime()) }))
     },
 
     decoders: new DecoderStore(database.keyspace, (query, params) => ask(query, params)),
+    ...rowQuestions(database.keyspace, (...query) => execute(database, ...query)),
     ...tableQuestions(database, cql),
     ...rollupQuestions(database.keyspace, ask, page),
     ...deletionQuestions(database.keyspace, ask),
@@ -380,6 +361,18 @@ function asker(database) {
     }
     return rows ?? []
   }
+}
+
+/** @param {cassandra.types.Row[]} rows  @returns {Latest[]} */
+function latestOfRows(rows) {
+  return rows
+    .filter((row) => row.ts !== null)
+    .map((row) => ({
+      metric: row.metric,
+      t: row.ts.getTime(),
+      value: rowValue(/** @type {any} */ (row)),
+      receivedMs: row.received?.getTime(),
+    }))
 }
 
 /**

@@ -1,6 +1,6 @@
 /** A page of a list that is had whole: by a text, and by id where texts are the same. */
 
-import { decodeCursor, encodeCursor, foreign } from './cursor.js'
+import { broken, decodeCursor, encodeCursor, foreign } from './cursor.js'
 import * as schemas from './schemas.js'
 
 const LIMIT = 100
@@ -49,13 +49,23 @@ export function pageByText(list, { q, limit, cursor }, { kind, keyOf }) {
   const sorted = list
     .map((item) => ({ item, key: keyOf(item) }))
     .sort((a, b) => compare(a.key, b.key))
-  const after = /** @type {[string, string] | undefined} */ (decoded?.position)
+  const after = decoded && positionIn(decoded.position)
   const first = after ? sorted.findIndex(({ key }) => compare(key, after) > 0) : 0
   const rest = first < 0 ? [] : sorted.slice(first, first + limit + 1)
   const shown = rest.slice(0, limit)
   const last = shown.at(-1)
   const next = rest.length > limit && last ? encodeCursor(kind, question, last.key) : null
   return { items: shown.map(({ item }) => item), next, total: sorted.length }
+}
+
+/**
+ * @param {import('./cursor.js').Fields} position
+ * @returns {[string, string]}
+ * @throws {import('@sandglass/common/problem').Problem}
+ */
+function positionIn([text, id]) {
+  if (typeof text !== 'string' || typeof id !== 'string') throw broken()
+  return [text, id]
 }
 
 /** @param {[string, string]} a  @param {[string, string]} b */

@@ -7,7 +7,7 @@ import { parseTime as parse } from '@sandglass/common/time'
 export const TIME_MS_MAX = 8_640_000_000_000_000
 
 /** A `+` before an offset arrives as a space when a client does not escape it. */
-const SPACED_OFFSET = /([Tt ]\d{2}:\d{2}\S*) (\d{2}:?\d{2})$/
+const SPACED_OFFSET = /([Tt ]\d{2}:\d{2}\S{0,16}) (\d{2}:?\d{2})$/
 
 /**
  * A time, in milliseconds since the Unix epoch: ISO 8601, where a time of day without an offset is

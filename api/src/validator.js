@@ -17,6 +17,16 @@ function withFormats(ajv) {
   return add(ajv)
 }
 
+/**
+ * Whether a value that came by another way than a request's parts fits a schema, as it is.
+ *
+ * @param {Record<string, unknown>} schema
+ * @returns {import('ajv').ValidateFunction<unknown>}
+ */
+export function checkOf(schema) {
+  return ofBodies.compile(schema)
+}
+
 /** @type {import('fastify').FastifySchemaCompiler<any>} */
 export function validatorOf({ schema, httpPart }) {
   return (httpPart === 'body' ? ofBodies : ofText).compile(schema)

@@ -1,6 +1,16 @@
-import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals'
-import { KeysAway, TooManyUnknownKeys } from '@sandglass/common/key-store'
-import { SCOPES } from '@sandglass/common/keys'
+import { request } from 'node:http'
+import {
+  afterAll,
+  afterEach,
+  beforeAll,
+  beforeEach,
+  describe,
+  expect,
+  jest,
+  test,
+} from '@jest/globals'
+import { KeyStore, KeysAway, TooManyUnknownKeys } from '@sandglass/common/key-store'
+import { createKey, SCOPES } from '@sandglass/common/keys'
 import { Registry } from 'prom-client'
 import { buildApp } from '../src/app.js'
 import { keyIn, scopeOf } from '../src/auth.js'
@@ -242,6 +252,87 @@ test('a stream ends when its key is revoked, and not while keys cannot be looked
     jest.useRealTimers()
     await app.close()
   }
+})
+
+describe('what lasts', () => {
+  const PATHS = ['/v1/stream?sensor=s', '/v1/export', '/v1/import?format=csv']
+  /** Keys by id, as the database has them. @type {Map<string, any>} */
+  const rows = new Map()
+  const database = {
+    keyspace: 'k',
+    isUp: true,
+    client: {
+      /** @param {string} _query  @param {any[]} params */
+      execute: async (_query, [id]) => ({ rows: rows.has(id) ? [rows.get(id)] : [] }),
+    },
+  }
+  /** @type {Awaited<ReturnType<typeof buildApp>>} */
+  let app
+  beforeEach(async () => {
+    jest.useFakeTimers({ doNotFake: ['nextTick', 'setImmediate', 'setTimeout', 'queueMicrotask'] })
+    // Nothing of an export is ever there.
+    const store = { ...parts().store, layouts: () => new Promise(() => {}) }
+    app = await buildApp({ ...parts(), store, keys: new KeyStore({ database }) })
+  })
+  afterEach(async () => {
+    jest.useRealTimers()
+    await app.close()
+  })
+
+  /** Begins what lasts with a key; until all of it has begun. @param {any} [about] */
+  async function begin(about) {
+    const { keyId, hash, text } = createKey()
+    rows.set(keyId, { key_id: keyId, hash, name: 'n', scopes: ['read', 'write'], ...about })
+    const { port } = new URL(await app.listen({ port: 0, host: '127.0.0.1' }))
+    /** @type {Set<string>} */
+    const open = new Set()
+    let begun = 0
+    app.server.on('request', ({ url = '' }, response) => {
+      begun++
+      open.add(url)
+      response.once('close', () => open.delete(url))
+    })
+    for (const path of PATHS) {
+      const method = path.includes('import') ? 'POST' : 'GET'
+      const headers = { authorization: `Bearer ${text}`, host: 'localhost' }
+      const asked = request({ port, host: '127.0.0.1', path, method, headers })
+      asked.on('error', () => {})
+      if (method === 'GET') asked.end()
+      else asked.write('sensor,t,x\na,1767225600000,1\n')
+    }
+    await turnUntil(() => begun === PATHS.length)
+    for (let n = 0; n < 20; n++) await turn()
+    return { keyId, open }
+  }
+  const turn = () => new Promise((resolve) => setImmediate(resolve))
+  /** @param {() => boolean} holds */
+  async function turnUntil(holds) {
+    while (!holds()) await turn()
+  }
+  /** @param {number} ms  Of the simulated clock. */
+  async function pass(ms) {
+    for (let passedMs = 0; passedMs < ms; passedMs += 100) {
+      jest.advanceTimersByTime(100)
+      for (let n = 0; n < 10; n++) await turn()
+    }
+  }
+
+  test('ends within ten seconds when its key is revoked', async () => {
+    const { keyId, open } = await begin()
+    await pass(300)
+    expect(open.size).toBe(PATHS.length)
+    rows.delete(keyId)
+    await pass(10_000)
+    expect([...open]).toEqual([])
+  })
+
+  test('ends within a second when its key has expired', async () => {
+    const { open } = await begin({ expires: new Date(Date.now() + 12_300) })
+    await pass(12_200)
+    expect(open.size).toBe(PATHS.length)
+    await pass(1_000)
+    expect([...open]).toEqual([])
+  })
 })
 
 test.each([

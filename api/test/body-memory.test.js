@@ -26,6 +26,7 @@ beforeEach(async () => {
   app.post('/fails', async () => {
     throw new Error('a fault')
   })
+  app.post('/small', { bodyLimit: 1_000 }, async () => 'small')
   app.get('/', async () => 'no body')
   await app.listen({ host: '127.0.0.1', port: 0 })
 })
@@ -45,11 +46,13 @@ async function until(holds) {
 }
 
 /** Sends the head of a request, and a byte of its body. @param {string} header */
-function begin(header) {
+const begin = (header, path = '/slow', body = '1\r\n') => {
   const { port } = /** @type {import('node:net').AddressInfo} */ (app.server.address())
   const socket = connect(port, '127.0.0.1')
   socket.on('error', () => {})
-  socket.write(`POST /slow HTTP/1.1\r\nhost: a\r\ncontent-type: text/x\r\n${header}\r\n\r\n1\r\n`)
+  socket.write(
+    `POST ${path} HTTP/1.1\r\nhost: a\r\ncontent-type: text/x\r\n${header}\r\n\r\n${body}`,
+  )
   return socket
 }
 
@@ -91,6 +94,28 @@ describe('a body', () => {
       await until(() => share.bytes === 0)
     },
   )
+
+  test('takes no more room than its route takes of it', async () => {
+    const socket = begin('transfer-encoding: chunked', '/small')
+    await until(() => share.bytes > 0)
+    expect(share.bytes).toBe(4 * 1_000)
+    socket.destroy()
+    await until(() => share.bytes === 0)
+  })
+
+  test('that is whole keeps its room until it is dealt with, though its client has left', async () => {
+    const connections = () =>
+      new Promise((resolve) => app.server.getConnections((_error, count) => resolve(count)))
+    for (let n = 0; n < 3; n++) {
+      const socket = begin('content-length: 7', '/slow', '{"a":1}')
+      await until(() => ends.length === 1)
+      socket.destroy()
+      while ((await connections()) !== 0) await new Promise((resolve) => setTimeout(resolve, 2))
+      expect(share.bytes).toBe(28)
+      ends.pop()?.()
+      await until(() => share.bytes === 0)
+    }
+  })
 })
 
 test('there is room for eight of the largest, however large that is', () => {

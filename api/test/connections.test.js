@@ -139,6 +139,16 @@ describe('a request that comes too slowly', () => {
     expect(await whole.text()).toContain('"stored":1')
   })
 
+  test.each(['/v1/import', '/v1/%69mport', 'http://localhost/v1/import'])(
+    'as an import is held to the pace of imports, also by the path %s',
+    async (path) => {
+      await start()
+      const heard = await say(`${head(`${path}?format=csv&sensor=s`)}1\r\nt\r\n`).closed
+      expect(heard).toContain('request-too-slow')
+      expect(heard).toContain('less than 8192 bytes a second')
+    },
+  )
+
   test('lasts as long as it likes while it keeps the pace', async () => {
     await start()
     const row = `${JSON.stringify({ sensor: 's', t: 1_767_225_600_000, a: 'x'.repeat(2_000) })}\n`
@@ -174,6 +184,69 @@ describe('a request that comes too slowly', () => {
     open()
     expect(await (await answer).text()).toMatch(/"stored":5000,.*"done":true/)
     expect(await metric('sandglass_api_bodies_cut_total')).toBe(0)
+  })
+})
+
+describe('bodies that come slowly leave room for others', () => {
+  const BODY_BYTES = 1_000_000
+  /** More than there is room for. */
+  const COUNT = 20
+  const scopes = new Set(['read', 'write'])
+  const keys = /** @type {any} */ ({
+    unasked: 0,
+    // What is not known is being looked up.
+    find: (/** @type {string} */ text) =>
+      text.startsWith('good')
+        ? Promise.resolve({ keyId: text, name: text, scopes })
+        : new Promise(() => {}),
+  })
+  const bodyBytes = async () => {
+    const headers = { host: 'localhost', authorization: 'Bearer good-1' }
+    const { body } = await app.inject({ url: '/metrics', headers })
+    return Number(/^sandglass_api_body_bytes (\d+)$/m.exec(body)?.[1])
+  }
+  const store = async (/** @type {string} */ key) => {
+    const headers = { host: 'localhost', authorization: `Bearer ${key}` }
+    const payload = [{ sensor: 's', a: 1 }]
+    return (await app.inject({ method: 'POST', url: '/v1/measurements', headers, payload }))
+      .statusCode
+  }
+  /** Begins as many as there are. @param {string} path  @param {string} [key] */
+  const begin = async (path, key) => {
+    let came = 0
+    app.server.on('request', () => came++)
+    const authorization = key === undefined ? '' : `authorization: Bearer ${key}\r\n`
+    const begun = Array.from({ length: COUNT }, () =>
+      say(
+        `POST ${path} HTTP/1.1\r\nhost: localhost\r\n${authorization}` +
+          `content-type: application/json\r\ncontent-length: ${BODY_BYTES}\r\n\r\n[`,
+      ),
+    )
+    while (came < COUNT) await delay(2)
+    return begun
+  }
+  const startPatient = () => start({ keys, requireKeys: true, limits: LIMITS })
+
+  test.each([
+    ['whose key is looked up', '/v1/measurements', 'unknown'],
+    ['that claim a key, without one', '/v1/claim', undefined],
+  ])('of those %s', async (_, path, key) => {
+    await startPatient()
+    await begin(path, key)
+    expect(await bodyBytes()).toBeLessThan(COUNT * 5_000)
+    expect(await store('good-1')).toBe(200)
+  })
+
+  test('of one key: it has half of it, and is told so', async () => {
+    await startPatient()
+    const begun = await begin('/v1/measurements', 'good-1')
+    // Eight of them fit into half of 64 MiB, at four times their size.
+    while ((await bodyBytes()) < 8 * 4 * BODY_BYTES) await delay(2)
+    expect(await bodyBytes()).toBe(8 * 4 * BODY_BYTES)
+    expect(await store('good-2')).toBe(200)
+    for (const { socket } of begun) socket.destroy()
+    while ((await bodyBytes()) > 0) await delay(2)
+    expect(await store('good-1')).toBe(200)
   })
 })
 

@@ -167,9 +167,10 @@ describe('dead letters', () => {
     const large = LETTERS.slice(0, 300).map((one) => ({ ...one, payload: Buffer.alloc(64 * 1024) }))
     const pages = await pagesOf(createFakeStore({ letters: large }), { limit: 1_000 })
     expect(ids(pages.flat())).toEqual(ids([...large].sort(newestFirst)))
-    const most = Math.max(...pages.map(({ length }) => length * 64 * 1024))
+    // JSON writes a byte of zero in six.
+    const most = Math.max(...pages.map(({ length }) => length * 6 * 64 * 1024))
     expect(most).toBeLessThanOrEqual(PAGE_BYTES_MAX)
-    expect(pages.length).toBe(5)
+    expect(pages.length).toBe(30)
   })
 
   test('a payload larger than a page is a page of its own', async () => {

@@ -163,6 +163,9 @@ test('an expression is tried on a payload before it is saved', async () => {
     items: [],
     refused: [],
     refused_fields: [],
+    item_count: 0,
+    refused_count: 0,
+    refused_field_count: 0,
   })
   const bytes = { encoding: 'base64', payload: 'CGY=', reads: 'bytes' }
   const word = await refusal({ ...bytes, expression: '{"v": ($[0] * 256 + $[1]) / 100}' })

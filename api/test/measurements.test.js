@@ -49,7 +49,7 @@ function inOrder(rows, newestFirst) {
  * @param {MeasurementReader} reader
  * @param {Parameters} parameters
  * @param {() => number} limit
- * @param {{ spansMax?: number }} [budget]
+ * @param {{ spansMax?: number, bytesMax?: number }} [budget]
  */
 async function readAll(reader, parameters, limit, budget) {
   const rows = []
@@ -78,7 +78,7 @@ describe('pages of measurements', () => {
       const random = seeded(seed)
       const content = randomContent(random)
       const reader = new MeasurementReader({
-        store: createFakeStore(content),
+        store: createFakeStore({ ...content, cut: random(2) ? () => random(50) : undefined }),
         gate: new Semaphore(1 + random(8)),
         now: () => random(4_000_000),
       })
@@ -90,7 +90,10 @@ describe('pages of measurements', () => {
         reader,
         { from: iso(fromMs), to: iso(toMs), order, metric },
         random(2) ? () => 1 + random(3) : () => 1 + random(400),
-        random(2) ? { spansMax: 1 + random(5) } : undefined,
+        {
+          spansMax: random(2) ? 1 + random(5) : undefined,
+          bytesMax: random(2) ? random(3_000) : undefined,
+        },
       )
       const expected = content.rows.filter(
         ({ t, metric: name }) =>

@@ -1,5 +1,6 @@
 // The description of the interface, from which programs are generated.
-import { afterAll, beforeAll, describe, expect, test } from '@jest/globals'
+import { gunzipSync } from 'node:zlib'
+import { afterAll, beforeAll, describe, expect, jest, test } from '@jest/globals'
 import { CODES } from '@sandglass/common/problem'
 import { Registry } from 'prom-client'
 import { buildApp } from '../src/app.js'
@@ -108,4 +109,25 @@ describe.each([true, false])('the description (keys are asked for: %p)', (requir
     const types = document.components.schemas.Problem.properties.type.enum
     expect(types).toEqual(Object.keys(CODES).map((code) => `urn:sandglass:problem:${code}`))
   })
+})
+
+test('the description is written once, and packed once', async () => {
+  const app = await build(false)
+  const swagger = jest.spyOn(app, 'swagger')
+  const ask = async (/** @type {Record<string, string>} */ headers) => {
+    const { rawPayload, headers: answered } = await app.inject({
+      url: '/openapi.json',
+      headers: { host: 'localhost', ...headers },
+    })
+    return { rawPayload, encoding: answered['content-encoding'] }
+  }
+  const plain = await ask({})
+  const packed = await ask({ 'accept-encoding': 'deflate, gzip' })
+  expect([plain.encoding, packed.encoding]).toEqual([undefined, 'gzip'])
+  expect(gunzipSync(packed.rawPayload)).toEqual(plain.rawPayload)
+  for (const other of ['gzip;q=0', 'deflate']) {
+    expect((await ask({ 'accept-encoding': other })).encoding).toBeUndefined()
+  }
+  expect(swagger).toHaveBeenCalledTimes(1)
+  await app.close()
 })

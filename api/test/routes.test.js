@@ -228,11 +228,9 @@ describe('the api', () => {
     const deep = '['.repeat(10_000) + ']'.repeat(10_000)
     const headers = { ...HOST, 'content-type': 'application/json' }
     for (const body of [deep, `{"name":${deep}}`, `{"name":"n","tags":{"a":${deep}}}`]) {
-      for (const url of ['/v1/sensors', '/v1/query', '/v1/keys']) {
+      for (const url of ['/v1/sensors', '/v1/query', '/v1/keys', '/v1/decode']) {
         expectProblem(await ask(url, { method: 'POST', headers, body }), 400)
       }
-      const { refused } = (await ask('/v1/decode', { method: 'POST', headers, body })).json()
-      expect(refused).toMatchObject([{ item: 0, reason: expect.any(String) }])
       const imported = await ask('/v1/import?format=ndjson', { method: 'POST', headers, body })
       const last = JSON.parse(imported.body.trimEnd().split('\n').at(-1) ?? '')
       expect(last).toMatchObject({ done: true, refused: [{ line: 1 }] })

@@ -1,7 +1,10 @@
 // Rules, receivers and alerts over HTTP: what is taken, refused, shown and never shown.
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
-import { alertId } from '@sandglass/common/rules/alert'
+import { alertDay, alertId } from '@sandglass/common/rules/alert'
 import { sensorId } from '@sandglass/common/sensor'
+import { encodeCursor } from '../src/cursor.js'
+import { readAlerts } from '../src/rules/alerts.js'
+import { ruleQuestions } from '../src/rules/store.js'
 import { createFakeStore } from './support/fake-store.js'
 import { appOver } from './support/inject.js'
 
@@ -102,6 +105,27 @@ test('a receiver is tested by itself', async () => {
   expect((await send('POST', `/v1/receivers/${unknown}/test`)).status).toBe(404)
 })
 
+test('what is left of a deleted alert hides none that began before it that day', async () => {
+  const dayMs = Date.UTC(2026, 0, 10)
+  const rows = Array.from({ length: 300 }, (_, n) => {
+    const id = alertId({ ruleId: 'r', sensorId: 's', metric: `m${n}` }, dayMs + 300 - n)
+    return { id, at: new Date(dayMs + 300 - n), metric: `m${n}`, about: n === 7 ? null : '{}' }
+  })
+  const questions = ruleQuestions('k', async (query, parameters) => {
+    if (parameters[0] !== alertDay(dayMs)) return []
+    const before = query.includes('(at, id) <') ? Number(parameters[1]) : Number.POSITIVE_INFINITY
+    const rest = rows.filter(({ at }) => at.getTime() < before)
+    return /** @type {any[]} */ (rest.slice(0, Number(parameters.at(-1))))
+  })
+  const { alerts } = await readAlerts(questions, {
+    limit: 10,
+    nowMs: dayMs,
+    isWanted: ({ metric }) => metric === 'm299',
+    signal: AbortSignal.timeout(60_000),
+  })
+  expect(alerts.map(({ metric }) => metric)).toEqual(['m299'])
+})
+
 test('alerts are paged newest first, filtered, acknowledged and silenced', async () => {
   const now = Date.now()
   for (let n = 0; n < 700; n++) {
@@ -165,6 +189,15 @@ test('alerts are paged newest first, filtered, acknowledged and silenced', async
   store.alertDays.length = 0
   await send('GET', `/v1/alerts?from=${now - 3 * 86_400_000}&to=${now}`)
   expect(store.alertDays).toHaveLength(4)
+
+  // Nor of a cursor's that is far ahead those until then.
+  store.alertDays.length = 0
+  const none = [null, null, null, null, now - 86_400_000, null]
+  const ahead = encodeCursor('alerts', none, [8e15, byTime[0].id])
+  expect((await send('GET', `/v1/alerts?from=${now - 86_400_000}&cursor=${ahead}`)).status).toBe(
+    200,
+  )
+  expect(store.alertDays).toHaveLength(3)
 
   const path = `/v1/alerts/${byTime[0].id}`
   const acknowledged = await send('POST', `${path}/acknowledge`, { by: 'Ada', note: 'on my way' })

@@ -3,9 +3,10 @@ import { describe, expect, test } from '@jest/globals'
 import { DAY_MS, HOUR_MS, MARK_TTL_S, SLOT_MS, startOf } from '@sandglass/common/rollup'
 import { Semaphore } from '@sandglass/common/semaphore'
 import { sensorId } from '@sandglass/common/sensor'
-import { READ_MS_MAX, ROWS_MAX, SeriesDownsampler } from '../src/downsample/reader.js'
+import { READ_MS_MAX, ROWS_MAX, SeriesDownsampler, VALUES_MAX } from '../src/downsample/reader.js'
 import { MARK_SLOTS_MAX } from '../src/downsample/sensors.js'
 import { createFakeStore } from './support/fake-store.js'
+import { appOver } from './support/inject.js'
 
 const NOW = Date.UTC(2026, 5, 15, 12, 34, 56)
 const FROM = startOf(NOW - 5 * DAY_MS, DAY_MS)
@@ -208,5 +209,111 @@ describe('marks', () => {
 
   test('that may have expired are as good as none: no rollup is believed', async () => {
     expect(await behind(1, MARK_TTL_S * 1000 + DAY_MS)).toEqual({ slots: 0, resolution: 'raw' })
+  })
+})
+
+describe('the numbers of an answer', () => {
+  const RECENT = startOf(Date.now() - 2 * DAY_MS, DAY_MS)
+  const AGGREGATES = ['avg', 'min', 'max', 'sum', 'count', 'first', 'last', 'p50']
+
+  /**
+   * Asks for so many series of one sensor, of which the first has values in some windows.
+   *
+   * @param {number} series
+   * @param {object} question
+   */
+  async function query(series, question) {
+    const rows = Array.from({ length: 4 }, (_, at) => {
+      return { metric: 'm0', t: RECENT + at * 60_000, seq: 0, value: at }
+    })
+    const store = createFakeStore({ rows })
+    const known = await store.sensor(sensorId('s'))
+    let reads = 0
+    const app = await appOver({
+      ...store,
+      sensor: async (id) => known && { ...known, id },
+      isKnown: async () => true,
+      async numbers(id, metric, span) {
+        reads += 1
+        return store.numbers(id, metric, span)
+      },
+    })
+    const metrics = Array.from({ length: Math.min(50, series) }, (_, at) => `m${at}`)
+    const sensors = Array.from({ length: series / metrics.length }, (_, at) =>
+      at ? `s${at}` : 's',
+    )
+    const times = { from: RECENT, to: RECENT + DAY_MS }
+    const response = await app.inject({
+      method: 'POST',
+      url: '/v1/query',
+      headers: { host: 'localhost' },
+      payload: { sensors, metrics, ...times, ...question },
+    })
+    await app.close()
+    return { response, reads }
+  }
+
+  test.each([
+    ['step', { step: '10s', fill: 'null' }],
+    ['points', { points: 10_000, fill: 'previous' }],
+  ])('are refused before anything is read, where %s makes too many', async (_, more) => {
+    const { response, reads } = await query(50, { ...more, agg: AGGREGATES.join() })
+    expect(response.json()).toMatchObject({
+      status: 400,
+      type: 'urn:sandglass:problem:too-many-rows',
+      detail: expect.stringContaining(String(VALUES_MAX)),
+    })
+    expect(reads).toBe(0)
+  })
+
+  test('are counted by group: what is summed up together is one series', async () => {
+    const more = { step: '10s', fill: 'null', group: 'all' }
+    const { response } = await query(50, { ...more, agg: AGGREGATES.join() })
+    expect(response.statusCode).toBe(200)
+    expect(response.json().groups[0].items).toHaveLength(8_640)
+  })
+
+  test('may be those of 200 series with the windows and aggregates of who says nothing', async () => {
+    const { response } = await query(200, { fill: 'linear' })
+    expect(response.statusCode).toBe(200)
+    const { groups } = response.json()
+    expect(groups).toHaveLength(200)
+    expect(groups[0].items.slice(0, 2)).toEqual([
+      { t: RECENT, avg: 0.5, min: 0, max: 1 },
+      { t: RECENT + 120_000, avg: 2.5, min: 2, max: 3 },
+    ])
+    expect(groups[199].items[719]).toEqual({
+      t: RECENT + DAY_MS - 120_000,
+      avg: null,
+      min: null,
+      max: null,
+    })
+  })
+
+  test('are counted, too, where only windows have an item that have a value', async () => {
+    const fromMs = RECENT + HOUR_MS - 10_000
+    const metrics = Array.from({ length: 12 }, (_, at) => `m${at}`)
+    const app = await appOver({
+      ...createFakeStore(),
+      series: async () =>
+        metrics.map((metric) => ({ metric, firstMs: fromMs, lastMs: fromMs + 10_000 })),
+      async numbers(_id, _metric, span) {
+        const rows = Array.from({ length: span.toMs - span.fromMs }, (_, at) => {
+          return { ts: new Date(span.toMs - 1 - at), v: 1, i: null, b: null }
+        })
+        return { rows, pageState: undefined }
+      },
+    })
+    const agg = AGGREGATES.slice(0, 7).join()
+    const times = { from: fromMs, to: fromMs + 10_000, step: '1ms' }
+    const response = await app.inject({
+      method: 'POST',
+      url: '/v1/query',
+      headers: { host: 'localhost' },
+      payload: { sensors: ['s'], metrics, ...times, agg },
+    })
+    await app.close()
+    expect(response.json()).toMatchObject({ type: 'urn:sandglass:problem:too-many-rows' })
+    expect(response.json().detail).toMatch(/^840000 numbers/)
   })
 })

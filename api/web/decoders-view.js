@@ -36,6 +36,8 @@ const FIELDS = /** @type {const} */ (['name', 'template', 'reads', 'expression']
  * @property {{ sensor: string, metric: string, t: number | null, v: any }[]} items
  * @property {{ reason: string }[]} refused
  * @property {{ field: string, reason: string }[]} refused_fields
+ * @property {number} item_count  Of which `items` has the first.
+ * @property {number} refused_field_count
  */
 
 export class DecodersView {
@@ -225,7 +227,8 @@ function capital(text) {
 }
 
 /** What a message would become. @param {Tried} tried */
-function printTried({ items, refused, refused_fields: fields }) {
+function printTried(tried) {
+  const { items, refused, refused_fields: fields } = tried
   if (refused.length > 0) {
     return [element('p', { class: 'wrong' }, `It would be refused: ${refused[0].reason}`)]
   }
@@ -246,13 +249,23 @@ function printTried({ items, refused, refused_fields: fields }) {
     )
   const heads = ['Sensor', 'Metric', 'Value', 'Time']
   const head = element('tr', {}, ...heads.map((text) => element('th', { scope: 'col' }, text)))
-  const count = items.length === 1 ? 'one measurement' : `${items.length} measurements`
-  const more = items.length > ROWS_MAX ? `, of which ${ROWS_MAX} are shown` : ''
+  const all = tried.item_count
+  const count = all === 1 ? 'one measurement' : `${all} measurements`
+  const more = all > ROWS_MAX ? `, of which ${ROWS_MAX} are shown` : ''
   return [
     element('p', { class: 'right' }, `It would be stored: ${count}${more}.`),
-    ...fields.map(({ field, reason }) =>
-      element('p', { class: 'wrong' }, `Without ${field}: ${reason}`),
-    ),
+    ...fields
+      .slice(0, ROWS_MAX)
+      .map(({ field, reason }) => element('p', { class: 'wrong' }, `Without ${field}: ${reason}`)),
+    ...(tried.refused_field_count > ROWS_MAX
+      ? [
+          element(
+            'p',
+            { class: 'wrong' },
+            `And ${tried.refused_field_count - ROWS_MAX} fields more.`,
+          ),
+        ]
+      : []),
     element(
       'table',
       { class: 'stacked' },

@@ -16,6 +16,12 @@ export const READ_MS_MAX = 5_000
 /** Most windows of one series in an answer. */
 const WINDOWS_MAX = 10_000
 
+/**
+ * Most numbers of an answer, in all windows of all groups: 200 series with the default windows and
+ * five aggregates. That is some 25 MB of JSON.
+ */
+export const VALUES_MAX = 800_000
+
 /** Windows of an answer where nobody says how many. */
 export const POINTS_DEFAULT = 800
 
@@ -33,6 +39,8 @@ const QUERIES_AT_ONCE_MAX = 16
  * @property {number | undefined} stepMs  Where the client chose it, else
  * @property {number} points  most windows.
  * @property {boolean} needsSketch
+ * @property {number} [valuesAWindow]  How many numbers the answer has of each window, where also
+ *   windows are filled in which nothing is.
  */
 
 /**
@@ -117,7 +125,9 @@ export class SeriesDownsampler {
 async function answered(series, scans, question, { budget, nowMs }) {
   const asked = rangeOf(question, scans, nowMs)
   checkWindows(asked, question)
+  checkFilled(asked, question)
   const range = await widened(asked, scans)
+  checkFilled(range, question)
   const { rows } = budget
   /** @type {unknown} */
   let failure
@@ -154,6 +164,27 @@ function checkWindows(range, { stepMs }) {
     'invalid-parameter',
     `step makes more than ${WINDOWS_MAX} windows: ${least}ms is the least for this range`,
     { parameter: 'step' },
+  )
+}
+
+/**
+ * Windows that are filled cost no row: they are counted before anything is read.
+ *
+ * @param {Range} range
+ * @param {Question} question
+ */
+function checkFilled(range, { stepMs, points, valuesAWindow = 0 }) {
+  checkValues(valuesAWindow * windowCount(range, stepMs ?? stepFor(range, points, 1)))
+}
+
+/** @param {number} count  Of the numbers of an answer.  @throws {Problem} */
+export function checkValues(count) {
+  if (count <= VALUES_MAX) return
+  throw new Problem(
+    'too-many-rows',
+    `${count} numbers are too many for one answer, which has at most ${VALUES_MAX} in all ` +
+      'windows of all series: ask for a shorter range, longer windows, or fewer series or ' +
+      'aggregates',
   )
 }
 

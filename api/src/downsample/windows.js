@@ -66,10 +66,28 @@ export class Windows {
    * @returns {Item[]}  Oldest first.
    */
   items(range, names, fill) {
-    const found = [...this.byStart]
-      .sort(([a], [b]) => a - b)
-      .map(([t, aggregate]) => itemOf(t, aggregate, names))
-    return fill === 'none' ? found : filled(found, range, this.stepMs, names, fill)
+    return [...this.each(range, names, fill)]
+  }
+
+  /**
+   * The same, made one by one: there may be very many.
+   *
+   * @param {import('@sandglass/common/spans').Range} range
+   * @param {readonly string[]} names
+   * @param {Fill} fill
+   * @returns {Generator<Item, void, undefined>}
+   */
+  *each(range, names, fill) {
+    const found = this.#found(names)
+    if (fill === 'none') yield* found
+    else yield* filled(found, range, this.stepMs, names, fill)
+  }
+
+  /** @param {readonly string[]} names  @returns {Generator<Item, void, undefined>} */
+  *#found(names) {
+    for (const [t, aggregate] of [...this.byStart].sort(([a], [b]) => a - b)) {
+      yield itemOf(t, aggregate, names)
+    }
   }
 }
 
@@ -93,28 +111,30 @@ function percentile({ sketch, min, max }, name) {
 /**
  * One item for each window of a range.
  *
- * @param {readonly Item[]} found
+ * @param {Iterator<Item, void, undefined>} found
  * @param {import('@sandglass/common/spans').Range} range
  * @param {number} stepMs
  * @param {readonly string[]} names
  * @param {Exclude<Fill, 'none'>} fill
+ * @returns {Generator<Item, void, undefined>}
  */
-function filled(found, { fromMs, toMs }, stepMs, names, fill) {
-  /** @type {Item[]} */
-  const items = []
-  let next = 0
+function* filled(found, { fromMs, toMs }, stepMs, names, fill) {
+  const take = () => found.next().value ?? undefined
+  /** @type {Item | undefined} */
+  let before
+  let after = take()
   for (let t = startOf(fromMs, stepMs); t < toMs; t += stepMs) {
-    if (found[next]?.t === t) {
-      items.push(found[next++])
+    if (after?.t === t) {
+      yield after
+      before = after
+      after = take()
       continue
     }
-    const [before, after] = [found[next - 1], found[next]]
     /** @type {Item} */
     const item = { t }
     for (const name of names) item[name] = between(before, after, t, name, fill)
-    items.push(item)
+    yield item
   }
-  return items
 }
 
 /**

@@ -174,7 +174,7 @@ function numberOf(cell, hasDecimalComma) {
   if (cell === undefined) return undefined
   // Number('') is 0, and so are hexadecimal and other spellings that nobody means here.
   const text = hasDecimalComma ? cell.replace(',', '.') : cell
-  return /^[-+]?(\d+\.?\d*|\.\d+)(e[-+]?\d+)?$/i.test(text) ? Number(text) : Number.NaN
+  return /^[-+]?(\d+(\.\d*)?|\.\d+)(e[-+]?\d+)?$/i.test(text) ? Number(text) : Number.NaN
 }
 
 /** @param {number} line  @param {string} column  @param {string} rule */

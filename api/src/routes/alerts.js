@@ -3,12 +3,13 @@
 import { createHash } from 'node:crypto'
 import { Problem } from '@sandglass/common/problem'
 import { sensorId } from '@sandglass/common/sensor'
-import { decodeCursor, encodeCursor, foreign } from '../cursor.js'
+import { broken, decodeCursor, encodeCursor, foreign } from '../cursor.js'
 import { withinDeadline } from '../deadline.js'
 import { parseRange } from '../measurements.js'
 import { readAlerts } from '../rules/alerts.js'
 import { silenceBody, uuid } from '../rules/schemas.js'
 import * as schemas from '../schemas.js'
+import { checkOf } from '../validator.js'
 import { silencedUntil } from './rules.js'
 import { linkNext } from './sensors.js'
 
@@ -171,6 +172,15 @@ function present({ about, told, ...found }) {
   }
 }
 
+const isTime = /** @type {import('ajv').ValidateFunction<number>} */ (checkOf(schemas.timeMs))
+const isId = /** @type {import('ajv').ValidateFunction<string>} */ (checkOf(uuid))
+
+/** @param {import('../cursor.js').Fields} position  @throws {Problem} */
+function positionIn([firedMs, id]) {
+  if (!isTime(firedMs) || !isId(id)) throw broken()
+  return { firedMs, id }
+}
+
 /** @param {Query} query */
 function filterOf({ state, sensor, rule, acknowledged }) {
   const ids = sensor && new Set(sensor.map(sensorId))
@@ -214,9 +224,8 @@ export default async function alerts(app, { store }) {
         if (decoded && JSON.stringify(decoded.question) !== JSON.stringify(question)) {
           throw foreign('another filter')
         }
-        const position = decoded?.position
         const page = await readAlerts(store, {
-          after: position && { firedMs: Number(position[0]), id: String(position[1]) },
+          after: decoded && positionIn(decoded.position),
           fromMs,
           toMs,
           limit,

@@ -21,6 +21,10 @@ import { linkNext } from './sensors.js'
 /** @typedef {{ Querystring: import('../text-page.js').TextQuery }} List */
 
 const tags = ['keys']
+
+/** Of the body of a claim, which has none: anybody may send one. */
+const CLAIM_BYTES_MAX = 1_024
+
 const time = { type: 'integer', nullable: true, description: 'Milliseconds since 1970.' }
 const params = { type: 'object', properties: { id: { type: 'string', maxLength: 64 } } }
 const scopes = { type: 'array', items: { type: 'string', enum: CLAIM_SCOPES } }
@@ -178,7 +182,7 @@ export default async function claimsRoutes(app, { claims }) {
       }),
   )
 
-  app.post('/v1/claim', { schema: claimSchema }, (request, reply) =>
+  app.post('/v1/claim', { schema: claimSchema, bodyLimit: CLAIM_BYTES_MAX }, (request, reply) =>
     withinDeadline(reply, async () => {
       const text = keyIn(request.headers.authorization)
       if (text === undefined) throw new Problem('no-key', 'send `Authorization: Bearer sgc_…`')

@@ -1,13 +1,13 @@
 /** `/v1/dead-letters`: the messages that could not be stored, and why. */
 
-import { isUtf8 } from 'node:buffer'
 import { adviceOf } from '@sandglass/common/advice/advice'
 import { FORMATS, formatName, formatNamed } from '@sandglass/common/formats/registry'
-import { decodeCursor, encodeCursor, foreign } from '../cursor.js'
-import { arrivedIn, readDeadLetters } from '../dead-letters.js'
+import { decodeCursor, encodeCursor, fieldOf, foreign } from '../cursor.js'
+import { arrivedIn, encodingOf, readDeadLetters } from '../dead-letters.js'
 import { withinDeadline } from '../deadline.js'
 import { parseRange } from '../measurements.js'
 import * as schemas from '../schemas.js'
+import { checkOf } from '../validator.js'
 import { linkNext } from './sensors.js'
 
 /** @typedef {import('../dead-letters.js').LetterFilter} LetterFilter */
@@ -39,7 +39,7 @@ const schema = {
   operationId: 'listDeadLetters',
   summary: 'Messages that could not be stored, newest first',
   description:
-    'A page ends after about a second of reading, or with 4 MiB of payloads: it may have fewer ' +
+    'A page ends after about a second of reading, or with 4 MiB: it may have fewer ' +
     'letters than `limit`, or none, and a `next` that goes on from there.',
   querystring: {
     type: 'object',
@@ -71,6 +71,23 @@ const schema = {
 
 const KIND = 'dead letters'
 const TIME_UUID = new RegExp(schemas.timeUuid.pattern)
+
+/** What a cursor may ask for: what could be asked without one. */
+const isFilter = /** @type {import('ajv').ValidateFunction<LetterFilter>} */ (
+  checkOf({
+    type: 'object',
+    properties: {
+      reason: part('reason'),
+      topic: part('topic'),
+      client: part('client'),
+      format: { type: 'integer', minimum: 0, maximum: 255 },
+      replayed: { type: 'boolean' },
+      fromMs: schemas.timeMs,
+      toMs: schemas.timeMs,
+    },
+    additionalProperties: false,
+  })
+)
 
 /**
  * @param {import('fastify').FastifyInstance} app
@@ -105,12 +122,13 @@ function parseQuery({ reason, topic, client, format: name, replayed, from, to, c
   const asked = { reason, topic, client, format, replayed, ...parseRange({ from, to }) }
   if (cursor === undefined) return { filter: asked, after: undefined }
   const { question, position } = decodeCursor(KIND, cursor)
-  const filter = JSON.parse(String(question[0] ?? '{}'))
+  const filter = fieldOf(question[0], isFilter)
   for (const [key, value] of Object.entries(asked)) {
-    if (value !== undefined && value !== filter[key]) throw foreign('another filter')
+    const its = filter[/** @type {keyof LetterFilter} */ (key)]
+    if (value !== undefined && value !== its) throw foreign('another filter')
   }
   const [day, before] = position
-  const isPlace = Number.isInteger(day) && (before === null || TIME_UUID.test(String(before)))
+  const isPlace = Number.isSafeInteger(day) && (before === null || TIME_UUID.test(String(before)))
   if (!isPlace) throw foreign('no place among dead letters')
   return {
     filter,
@@ -137,7 +155,7 @@ function present({
   // The column is signed, and a number of a later version may be beyond 127.
   const format = stored === undefined ? undefined : stored & 0xff
   const { decoder, payload } = arrivedIn(kept, format)
-  const encoding = isUtf8(payload) ? 'utf8' : 'base64'
+  const encoding = encodingOf(payload)
   return {
     id,
     received: receivedMs,

@@ -45,6 +45,14 @@ export const deletion = {
       properties: { metric: { type: 'string' }, until: time },
     },
     gone: { ...time, description: 'Since then no answer holds it.' },
+    waits_for: {
+      type: 'string',
+      nullable: true,
+      enum: ['broker', null],
+      description:
+        'broker: the MQTT broker is away, and still retains what is desired of the device. All ' +
+        'else goes on; this is cleared when the broker is back.',
+    },
     forgettable: {
       ...time,
       description:

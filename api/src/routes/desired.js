@@ -86,9 +86,12 @@ export default async function desired(app, { store, ingest }) {
     const { id, name } = await known(sensor)
     await store.putDesired(id, name, state)
     const headers = { 'content-type': 'text/plain' }
-    const { status } = await ingest.post('/v1/desired', headers, Buffer.from(id), client)
+    const { status, body } = await ingest.post('/v1/desired', headers, Buffer.from(id), client)
     if (status >= 300) {
-      throw new Problem('ingest-away', 'it is stored, and not published yet: send it again')
+      throw new Problem(
+        'ingest-away',
+        `it is stored, and not published yet: send it again${whyOf(body)}`,
+      )
     }
   }
 
@@ -123,6 +126,16 @@ export default async function desired(app, { store, ingest }) {
         return reply.code(204).send()
       }),
   )
+}
+
+/** What ingest says of it. @param {string} body  A problem, as JSON. */
+function whyOf(body) {
+  try {
+    const { detail } = JSON.parse(body)
+    return typeof detail === 'string' ? `. ${detail}` : ''
+  } catch {
+    return ''
+  }
 }
 
 /** As it is stored and published. @param {Record<string, unknown>} body  @throws {Problem} */

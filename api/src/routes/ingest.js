@@ -1,6 +1,5 @@
 /** Measurements over HTTP, and what they would become; how ingest is. */
 
-import { adviceOf } from '@sandglass/common/advice/advice'
 import {
   bodyFormat,
   FORMAT,
@@ -12,21 +11,19 @@ import {
   REPLAY_MAX,
 } from '@sandglass/common/bodies'
 import { EXPRESSION_FORMAT } from '@sandglass/common/expressions/envelope'
-import { keepBelieved } from '@sandglass/common/formats/believed'
-import { decode, formatNamed, NAMED_FORMATS } from '@sandglass/common/formats/registry'
+import { formatNamed, NAMED_FORMATS } from '@sandglass/common/formats/registry'
 import { PRECISIONS } from '@sandglass/common/line-protocol'
-import { KIND, KIND_NAMES, metricsFault } from '@sandglass/common/measurement'
+import { KIND } from '@sandglass/common/measurement'
 import { PayloadError } from '@sandglass/common/payload'
 import { Problem } from '@sandglass/common/problem'
 import { CLASS_NAMES } from '@sandglass/common/schema'
-import { sensorId } from '@sandglass/common/sensor'
 import { isLineTopic } from '@sandglass/common/topics'
 import { clientOf } from '../auth.js'
-import { arrivedIn } from '../dead-letters.js'
+import { decodeAll, LISTED_MAX } from '../decode.js'
 import * as schemas from '../schemas.js'
+import { Turns } from '../turns.js'
 import { bodyProperties } from './decoders.js'
 
-/** @typedef {import('@sandglass/common/measurement').Measurement} Measurement */
 /** @typedef {import('fastify').FastifyRequest<{ Body: Buffer | undefined }>} Write */
 /** @typedef {import('fastify').FastifyRequest<{ Body: Buffer | undefined,
  *   Querystring: { topic?: string, format?: string, precision?: string, decoder?: string } }>
@@ -34,7 +31,6 @@ import { bodyProperties } from './decoders.js'
 /** @typedef {import('fastify').FastifyRequest<{ Body: { expression: string, topic?: string,
  *   reads: import('@sandglass/common/expressions/decoder').Decoder['reads'], template?: string,
  *   payload: string, encoding: 'utf8' | 'base64' } }>} Try */
-/** @typedef {import('@sandglass/common/formats/types').Place} Place */
 
 const tags = ['ingest']
 const consumes = [...MEDIA_TYPES.keys()]
@@ -186,6 +182,7 @@ const decodeSchema = {
   rawBody: schemas.rawBody([...consumes, 'application/octet-stream'], JSON_BODIES),
   operationId: 'decodePayload',
   summary: 'Says what a payload would become; stores nothing',
+  description: `Each list has its first ${LISTED_MAX}; the counts say how many there are.`,
   querystring: {
     type: 'object',
     properties: {
@@ -224,8 +221,14 @@ const decodeSchema = {
         ),
         refused: advised(refused),
         refused_fields: advised(refusedFields),
+        item_count: { type: 'integer' },
+        refused_count: { type: 'integer' },
+        refused_field_count: { type: 'integer' },
       },
-      required: ['items', 'refused', 'refused_fields'],
+      required: [
+        ...['items', 'refused', 'refused_fields'],
+        ...['item_count', 'refused_count', 'refused_field_count'],
+      ],
     },
     ...schemas.problems,
   },
@@ -280,8 +283,8 @@ export default async function ingest(app, parts) {
 
   /** @param {Write} request  @param {import('fastify').FastifyReply} reply */
   async function forward(request, reply) {
-    const { url, headers, body } = request
-    const answer = await client.post(url, headers, body, clientOf(request))
+    const { headers, body } = request
+    const answer = await client.post(pathOf(request), headers, body, clientOf(request))
     reply.code(answer.status)
     if (answer.retryAfter) reply.header('retry-after', answer.retryAfter)
     if (answer.kept) reply.header(KEPT_HEADER, answer.kept)
@@ -296,23 +299,25 @@ export default async function ingest(app, parts) {
   app.post('/write', hide, forward)
   app.get('/ping', hide, async (_request, reply) => reply.code(204).send())
 
-  app.post('/v1/decode', { schema: decodeSchema }, async (/** @type {Decode} */ request) => {
+  app.post('/v1/decode', { schema: decodeSchema }, async (/** @type {Decode} */ request, reply) => {
+    const turns = turnsUntilGone(reply)
     const { topic, format: name, decoder } = request.query
     const payload = request.body ?? Buffer.alloc(0)
     const isOfTopic = topic !== undefined && name === undefined
     if (decoder !== undefined || isOfTopic) await decoders.refresh()
     if (decoder !== undefined) {
-      return decodeAll([await decoders.ofName(decoder, payload, clientOf(request))])
+      return decodeAll([await decoders.ofName(decoder, payload, clientOf(request))], turns)
     }
-    if (topic === undefined && name === undefined) return decodeAll(itemsOfBody(request, payload))
+    if (topic === undefined && name === undefined)
+      return decodeAll(itemsOfBody(request, payload), turns)
     const format = name === undefined ? formatOf(topic ?? '') : formatNamed(name)?.number
-    if (format === FORMAT.line) return decodeAll(lineItems(payload))
+    if (format === FORMAT.line) return decodeAll(lineItems(payload), turns)
     if (format === EXPRESSION_FORMAT) {
-      return decodeAll([await decoders.ofTopic(topic ?? '', payload, clientOf(request))])
+      return decodeAll([await decoders.ofTopic(topic ?? '', payload, clientOf(request))], turns)
     }
     const number = format ?? FORMAT.topic
     const placeOf = () => (topic === undefined ? NOWHERE : topics.place(topic, number))
-    return decodeAll([{ format: number, payload }], placeOf, topic)
+    return decodeAll([{ format: number, payload }], turns, placeOf, topic)
   })
 
   /** @param {string} topic */
@@ -325,12 +330,39 @@ export default async function ingest(app, parts) {
  * @param {{ decoders: import('../decoders.js').Decoders }} parts
  */
 export async function tries(app, { decoders }) {
-  app.post('/v1/decode/expression', { schema: trySchema }, async (/** @type {Try} */ request) => {
-    const { topic = '', payload, encoding, ...draft } = request.body
-    const original = Buffer.from(payload, encoding)
-    const client = clientOf(request)
-    return decodeAll([await decoders.ofDraft(draft, { topic, original, client })])
-  })
+  app.post(
+    '/v1/decode/expression',
+    { schema: trySchema },
+    async (/** @type {Try} */ request, reply) => {
+      const { topic = '', payload, encoding, ...draft } = request.body
+      const original = Buffer.from(payload, encoding)
+      const client = clientOf(request)
+      const one = await decoders.ofDraft(draft, { topic, original, client })
+      return decodeAll([one], turnsUntilGone(reply))
+    },
+  )
+}
+
+/**
+ * The path of a request as its route has it, with its query. As its client wrote it, it may be an
+ * address in full, of another server: HTTP allows that.
+ *
+ * @param {import('fastify').FastifyRequest<any>} request
+ */
+function pathOf({ url, routeOptions }) {
+  const queryAt = url.indexOf('?')
+  return `${routeOptions.url}${queryAt < 0 ? '' : url.slice(queryAt)}`
+}
+
+/**
+ * Turns of work that ends when its client is gone.
+ *
+ * @param {import('fastify').FastifyReply} reply
+ */
+function turnsUntilGone(reply) {
+  const controller = new AbortController()
+  reply.raw.once('close', () => controller.abort())
+  return new Turns(controller.signal)
 }
 
 /** @param {Decode} request  @param {Buffer} body  @throws {Problem} */
@@ -348,61 +380,4 @@ function itemsOfBody({ headers, query }, body) {
     if (error instanceof PayloadError) throw new Problem('invalid-body', error.message)
     throw error
   }
-}
-
-/**
- * What ingest would make of some items now, as far as they tell.
- *
- * @param {import('@sandglass/common/bodies').Item[]} items
- * @param {() => Place} [placeOf]  Of an MQTT message.
- * @param {string} [topic]  Of that.
- */
-function decodeAll(items, placeOf = () => NOWHERE, topic = '') {
-  const nowMs = Date.now()
-  /** @type {Record<string, unknown>[]} */
-  const decoded = []
-  /** @type {{ item: number, reason: string, advice: string | null }[]} */
-  const faults = []
-  /** @type {{ item: number, field: string, reason: string, advice: string | null }[]} */
-  const fields = []
-  for (const [item, { format, payload }] of items.entries()) {
-    const adviceOn = (/** @type {string} */ reason) =>
-      adviceOf({ reason, topic, format, ...arrivedIn(payload, format) })
-    try {
-      const said = decode(format, placeOf(), payload)
-      keepBelieved(said, { receivedMs: nowMs, firstReceivedMs: nowMs })
-      const { sensor, measurements, refused: lost, units } = said
-      requireFew(measurements)
-      decoded.push(...measurements.map((measurement) => present(sensor, measurement, units)))
-      for (const { field, reason } of lost) {
-        fields.push({ item, field, reason, advice: adviceOn(reason) })
-      }
-    } catch (error) {
-      if (!(error instanceof PayloadError)) throw error
-      faults.push({ item, reason: error.message, advice: adviceOn(error.message) })
-    }
-  }
-  return { items: decoded, refused: faults, refused_fields: fields }
-}
-
-/**
- * What ingest asks of measurements before it knows their sensor.
- *
- * @param {Measurement[]} measurements
- * @throws {PayloadError}
- */
-function requireFew(measurements) {
-  const many = metricsFault(new Set(measurements.map(({ metric }) => metric)).size)
-  if (many !== undefined) throw new PayloadError('value', many)
-}
-
-/**
- * @param {string} sensor
- * @param {Measurement} measurement
- * @param {ReadonlyMap<string, string>} [units]
- */
-function present(sensor, { metric, timeMs, kind, value }, units) {
-  const v = typeof value === 'bigint' ? String(value) : value
-  const about = { t: timeMs ?? null, kind: KIND_NAMES.get(kind), v, unit: units?.get(metric) }
-  return { sensor, id: sensorId(sensor), metric, ...about }
 }

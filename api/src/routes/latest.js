@@ -4,9 +4,11 @@ import { sensorId } from '@sandglass/common/sensor'
 import { withinDeadline } from '../deadline.js'
 import { unknownSensor } from '../measurements.js'
 import * as schemas from '../schemas.js'
+import { Turns } from '../turns.js'
 import { valueJson } from '../value.js'
 import { linkNext, listCursor, listProperties, parseList } from './sensors.js'
 
+/** @typedef {import('../store.js').Store} Store */
 /** @typedef {{ Params: { sensor: string }, Querystring: { metric?: string[] } }} One */
 /** @typedef {import('./sensors.js').ListQuery & { metric?: string[] }} AllQuery */
 
@@ -45,7 +47,9 @@ const allSchema = {
   tags,
   operationId: 'listLatest',
   summary: 'The newest values of many sensors',
-  description: 'Pages are those of `/v1/sensors`: a cursor of one is a cursor of the other.',
+  description:
+    'A cursor of `/v1/sensors` is one of this list, and the other way round. A page ends early, ' +
+    'with a `next`, at the sensor with which it has 4 MiB.',
   querystring: {
     type: 'object',
     properties: {
@@ -66,6 +70,12 @@ const allSchema = {
   },
 }
 
+/** A page ends with the sensor with which it has so many bytes. */
+const PAGE_BYTES_MAX = 4 * 2 ** 20
+
+/** Sensors whose values are read at the same time; the engine answers a mebibyte at once. */
+const SENSORS_AT_ONCE = 32
+
 const JSON_TYPE = 'application/json; charset=utf-8'
 
 /**
@@ -81,17 +91,15 @@ export default async function latest(app, { store, catalog, gate, metadata }) {
     '/v1/sensors/:sensor/latest',
     { schema: oneSchema },
     (/** @type {import('fastify').FastifyRequest<One>} */ request, reply) =>
-      withinDeadline(reply, async () => {
+      withinDeadline(reply, async (signal) => {
+        const { metric } = request.query
         const id = sensorId(request.params.sensor)
-        const [sensor, rows] = await Promise.all([store.sensor(id), store.latest(id)])
+        const [sensor, part] = await Promise.all([store.sensor(id), store.latestPart(id, metric)])
         if (!sensor || sensor.hidden) throw unknownSensor()
-        const known = await metadata.ofSensor(sensor)
-        const wanted = wants(request.query.metric)
+        const items = new Items({ store, metrics: metric, signal })
+        await items.add({ id, start: '{', part, known: await metadata.ofSensor(sensor) })
         reply.type(JSON_TYPE)
-        return `{"items":[${rows
-          .filter(wanted)
-          .map((row) => `{${latestJson(row, known)}}`)
-          .join(',')}]}`
+        return `{"items":[${items.text}]}`
       }),
   )
 
@@ -102,31 +110,80 @@ export default async function latest(app, { store, catalog, gate, metadata }) {
       withinDeadline(reply, async (signal) => {
         const { limit, metric } = request.query
         const { filter, after } = parseList(request.query)
-        const { sensors, next: end, asOfMs } = await catalog.list(filter, after, limit)
-        const answers = await Promise.all(
-          sensors.map((sensor) =>
-            gate.run(
-              () => Promise.all([store.latest(sensor.id), metadata.ofSensor(sensor)]),
-              signal,
-            ),
-          ),
-        )
-        const items = sensors.flatMap(({ id, name }, index) => {
-          const start = `{"sensor":${JSON.stringify(name)},"id":"${id}",`
-          const [rows, known] = answers[index]
-          return rows.filter(wants(metric)).map((row) => `${start}${latestJson(row, known)}}`)
-        })
-        const next = end ? listCursor(filter, end) : null
+        const { sensors, next: end, asOfMs, positionOf } = await catalog.list(filter, after, limit)
+        const items = new Items({ store, metrics: metric, signal })
+        /** @param {import('../store.js').Sensor} sensor */
+        const begin = async (sensor) => {
+          const read = () =>
+            Promise.all([store.latestPart(sensor.id, metric), metadata.ofSensor(sensor)])
+          const [part, known] = await gate.run(read, signal)
+          const start = `{"sensor":${JSON.stringify(sensor.name)},"id":"${sensor.id}",`
+          return { id: sensor.id, start, part, known }
+        }
+        let count = 0
+        while (count < sensors.length && !items.isFull) {
+          const some = sensors.slice(count, count + SENSORS_AT_ONCE)
+          for (const one of await Promise.all(some.map(begin))) {
+            if (items.isFull) break
+            await items.add(one)
+            count += 1
+          }
+        }
+        const last = count < sensors.length ? positionOf(sensors[count - 1]) : end
+        const next = last ? listCursor(filter, last) : null
         linkNext(request, reply, next)
         reply.type(JSON_TYPE)
-        return `{"items":[${items.join(',')}],"next":${JSON.stringify(next)},"as_of":${asOfMs}}`
+        return `{"items":[${items.text}],"next":${JSON.stringify(next)},"as_of":${asOfMs}}`
       }),
   )
 }
 
-/** @param {string[] | undefined} metrics  @returns {(row: { metric: string }) => boolean} */
-function wants(metrics) {
-  return metrics ? ({ metric }) => metrics.includes(metric) : () => true
+/**
+ * A sensor whose values are begun to be read.
+ *
+ * @typedef {object} Begun
+ * @property {string} id
+ * @property {string} start  Of each of its items, as JSON.
+ * @property {Awaited<ReturnType<Store['latestPart']>>} part
+ * @property {import('../metadata/metadata.js').SensorMetadata} known
+ */
+
+/** The items of an answer as JSON, written in short turns. */
+class Items {
+  #store
+  #metrics
+  #turns
+  /** @type {string[]} */
+  #texts = []
+  #bytes = 0
+
+  /** @param {{ store: Store, metrics: string[] | undefined, signal: AbortSignal }} parts */
+  constructor({ store, metrics, signal }) {
+    this.#store = store
+    this.#metrics = metrics
+    this.#turns = new Turns(signal)
+  }
+
+  get isFull() {
+    return this.#bytes >= PAGE_BYTES_MAX
+  }
+
+  get text() {
+    return this.#texts.join(',')
+  }
+
+  /** All values of a sensor; those that it is not begun with are read here. @param {Begun} one */
+  async add({ id, start, part, known }) {
+    for (let at = part; ; at = await this.#store.latestPart(id, this.#metrics, at.next)) {
+      for (const row of at.rows) {
+        const text = `${start}${latestJson(row, known)}}`
+        this.#texts.push(text)
+        this.#bytes += Buffer.byteLength(text)
+        await this.#turns.pause()
+      }
+      if (at.next === undefined) return
+    }
+  }
 }
 
 /**

@@ -6,12 +6,13 @@ import { invalid, Problem } from '@sandglass/common/problem'
 import { CLASS_DEFAULT, CLASS_NAMES, firstLayout, layoutAt } from '@sandglass/common/schema'
 import { isSensorName, SENSOR_NAME_RULE, sensorId } from '@sandglass/common/sensor'
 import { SORTS } from '../catalog.js'
-import { decodeCursor, encodeCursor, foreign } from '../cursor.js'
+import { broken, decodeCursor, encodeCursor, fieldOf, foreign } from '../cursor.js'
 import { withinDeadline } from '../deadline.js'
 import { askFor, dryRun, newDeletion } from '../deletions.js'
 import { unknownSensor } from '../measurements.js'
 import { presentRewrite } from '../rewrites.js'
 import * as schemas from '../schemas.js'
+import { checkOf } from '../validator.js'
 import { deletion, dryRunAnswer } from './deletions.js'
 
 /** @typedef {import('../store.js').Sensor} Sensor */
@@ -73,6 +74,22 @@ export const listProperties = {
   },
   order: { type: 'string', enum: ['asc', 'desc'], description: 'asc if nothing is said.' },
 }
+
+/** What a cursor may ask for: what could be asked without one. */
+const isFilter = /** @type {import('ajv').ValidateFunction<Filter>} */ (
+  checkOf({
+    type: 'object',
+    properties: {
+      q: nameProperty.q,
+      type: filterProperties.type,
+      tags: filterProperties.tag,
+      silentS: listProperties.silent_s,
+      sort: listProperties.sort,
+      order: listProperties.order,
+    },
+    additionalProperties: false,
+  })
+)
 
 const sensorPage = schemas.page(schemas.sensor)
 
@@ -423,14 +440,16 @@ export function parseList({ q, type, tag, silent_s: silentS, sort, order, cursor
   const asked = { q, type, tags: tag && [...tag].sort(), silentS, sort, order }
   if (cursor === undefined) return { filter: asked, after: undefined }
   const { question, position } = decodeCursor(KIND, cursor)
-  const filter = JSON.parse(String(question[0]))
+  const filter = fieldOf(question[0], isFilter)
   for (const [key, value] of Object.entries(asked)) {
-    if (value !== undefined && JSON.stringify(value) !== JSON.stringify(filter[key])) {
+    const its = filter[/** @type {keyof Filter} */ (key)]
+    if (value !== undefined && JSON.stringify(value) !== JSON.stringify(its)) {
       throw foreign('another filter')
     }
   }
   const [name, id, by] = position
-  return { filter, after: { name: String(name), id: String(id), by: by ?? '' } }
+  if (typeof name !== 'string' || typeof id !== 'string') throw broken()
+  return { filter, after: { name, id, by: by ?? '' } }
 }
 
 /**

@@ -4,12 +4,13 @@ import { agreed } from '@sandglass/common/precedence'
 import { invalid, Problem } from '@sandglass/common/problem'
 import { sensorId } from '@sandglass/common/sensor'
 import { withinDeadline } from '../deadline.js'
-import { POINTS_DEFAULT } from '../downsample/reader.js'
+import { checkValues, POINTS_DEFAULT, VALUES_MAX } from '../downsample/reader.js'
 import { parseStep } from '../downsample/step.js'
 import { FILLS, isAggregate, isPercentile, Windows } from '../downsample/windows.js'
 import { parseRange } from '../measurements.js'
 import { told } from '../metadata/metadata.js'
 import * as schemas from '../schemas.js'
+import { listJson, Turns } from '../turns.js'
 import { filterProperties } from './sensors.js'
 
 /** How long an answer may take, in milliseconds. */
@@ -17,6 +18,8 @@ const DEADLINE_MS = 10_000
 
 /** Most series of one answer. */
 const SERIES_MAX = 200
+
+const JSON_TYPE = 'application/json; charset=utf-8'
 
 /** Most aggregates of one answer. */
 const AGGREGATES_MAX = 16
@@ -65,7 +68,9 @@ const optionProperties = {
     type: 'string',
     enum: FILLS,
     default: 'none',
-    description: 'What stands in windows without a value: no item, null, or a made-up value.',
+    description:
+      'What stands in windows without a value: no item, null, or a made-up value. An answer has at ' +
+      `most ${VALUES_MAX} numbers: windows × series or groups × aggregates.`,
   },
 }
 
@@ -189,16 +194,21 @@ export default async function series(app, { store, catalog, downsampler, metadat
         reply,
         async (signal) => {
           const one = { sensorId: sensorId(request.params.sensor), metric: request.query.metric }
+          const { fill } = request.query
           const { question, names } = parseOptions(request.query)
+          const valuesAWindow = fill === 'none' ? 0 : names.length
           const [answer, sensor] = await Promise.all([
-            downsampler.read([one], question, signal),
+            downsampler.read([one], { ...question, valuesAWindow }, signal),
             store.sensor(one.sensorId),
           ])
           const windows = /** @type {Windows} */ (answer.windows.get(one))
-          const items = windows.items(answer.range, names, request.query.fill)
+          checkValues(windows.byStart.size * names.length)
           const known = sensor && (await metadata.ofSensor(sensor)).of(one.metric)
           const { sensorId: id, metric } = one
-          return { sensor: id, metric, ...known, ...about(answer), items }
+          const turns = new Turns(signal)
+          const items = await listJson(windows.each(answer.range, names, fill), turns)
+          reply.type(JSON_TYPE)
+          return withList({ sensor: id, metric, ...known, ...about(answer) }, 'items', items)
         },
         DEADLINE_MS,
       ),
@@ -218,31 +228,18 @@ export default async function series(app, { store, catalog, downsampler, metadat
             [...new Set(metrics)].map((metric) => ({ sensorId: sensor.id, metric, sensor })),
           )
           if (all.length > SERIES_MAX) throw tooManySeries(all.length)
-          const answer = await downsampler.read(all, question, signal)
-          const known = await knownOf(sensors)
-          const groups = [...grouped(all, group)].map(([, { of, members }]) => {
-            const windows = new Windows(answer.stepMs, question.needsSketch)
-            for (const one of members) {
-              windows.merge(/** @type {Windows} */ (answer.windows.get(one)))
-            }
-            return {
-              ...of,
-              series: members.length,
-              ...told(agreed(members.map((one) => known.get(one.sensorId)?.of(one.metric) ?? {}))),
-              items: windows.items(answer.range, names, fill),
-            }
-          })
-          return { ...about(answer), groups }
+          const groups = [...grouped(all, group).values()]
+          const valuesAWindow = fill === 'none' ? 0 : groups.length * names.length
+          const answer = await downsampler.read(all, { ...question, valuesAWindow }, signal)
+          const known = await knownOf(sensors, metadata)
+          const asked = { names, fill, needsSketch: question.needsSketch }
+          const list = await groupsJson(groups, answer, known, asked, new Turns(signal))
+          reply.type(JSON_TYPE)
+          return withList(about(answer), 'groups', list)
         },
         DEADLINE_MS,
       ),
   )
-
-  /** By id. @param {import('../store.js').Sensor[]} sensors */
-  async function knownOf(sensors) {
-    const all = await Promise.all(sensors.map((sensor) => metadata.ofSensor(sensor)))
-    return new Map(sensors.map(({ id }, index) => [id, all[index]]))
-  }
 
   /** @param {Many['Body']} body */
   async function chosen({ sensors: names, type, tag: tags }) {
@@ -265,6 +262,60 @@ export default async function series(app, { store, catalog, downsampler, metadat
     if (next) throw tooManySeries()
     return sensors
   }
+}
+
+/**
+ * What is known of sensors, by id.
+ *
+ * @param {import('../store.js').Sensor[]} sensors
+ * @param {import('../metadata/metadata.js').MetadataReader} metadata
+ */
+async function knownOf(sensors, metadata) {
+  const all = await Promise.all(sensors.map((sensor) => metadata.ofSensor(sensor)))
+  return new Map(sensors.map(({ id }, index) => [id, all[index]]))
+}
+
+/**
+ * What was read, group by group, as a JSON array.
+ *
+ * @param {readonly Group[]} groups
+ * @param {import('../downsample/reader.js').Answer} answer
+ * @param {ReadonlyMap<string, import('../metadata/metadata.js').SensorMetadata>} known  By sensor.
+ * @param {{ names: readonly string[], fill: Options['fill'], needsSketch: boolean }} asked
+ * @param {Turns} turns
+ */
+async function groupsJson(groups, answer, known, { names, fill, needsSketch }, turns) {
+  /** @type {Windows[]} */
+  const sums = []
+  for (const { members } of groups) {
+    const parts = members.map((one) => /** @type {Windows} */ (answer.windows.get(one)))
+    const windows = parts.length === 1 ? parts[0] : new Windows(answer.stepMs, needsSketch)
+    for (const part of parts.length === 1 ? [] : parts) {
+      windows.merge(part)
+      await turns.pause()
+    }
+    sums.push(windows)
+  }
+  checkValues(names.length * sums.reduce((sum, { byStart }) => sum + byStart.size, 0))
+  const texts = []
+  for (const [at, { of, members }] of groups.entries()) {
+    const all = members.map((one) => known.get(one.sensorId)?.of(one.metric) ?? {})
+    const head = { ...of, series: members.length, ...told(agreed(all)) }
+    const items = await listJson(sums[at].each(answer.range, names, fill), turns)
+    texts.push(withList(head, 'items', items))
+  }
+  return `[${texts.join(',')}]`
+}
+
+/**
+ * An object as JSON, with a list that is JSON already.
+ *
+ * @param {Record<string, unknown>} head  Not empty.
+ * @param {string} name  Of the list.
+ * @param {string} list
+ */
+function withList(head, name, list) {
+  return `${JSON.stringify(head).slice(0, -1)},"${name}":${list}}`
 }
 
 /** @param {number} [count] */
@@ -304,13 +355,14 @@ function about({ range, stepMs, resolution }) {
 }
 
 /** @typedef {{ sensorId: string, metric: string, sensor: import('../store.js').Sensor }} Member */
+/** @typedef {{ of: Record<string, string | null>, members: Member[] }} Group */
 
 /**
  * @param {readonly Member[]} all
  * @param {string} by
  */
 function grouped(all, by) {
-  /** @type {Map<string, { of: Record<string, string | null>, members: Member[] }>} */
+  /** @type {Map<string, Group>} */
   const groups = new Map()
   for (const member of all) {
     const of = labels(member, by)

@@ -1,5 +1,6 @@
 /** What the api tells about itself. */
 
+import { gzipSync } from 'node:zlib'
 import * as schemas from '../schemas.js'
 
 const tags = ['service']
@@ -40,5 +41,19 @@ export default async function service(app, { isDatabaseUp, registry }) {
     reply.type(registry.contentType).send(await registry.metrics()),
   )
 
-  app.get('/openapi.json', { schema: { hide: true } }, async () => app.swagger())
+  // Whoever can reach the api may ask for it, and it stays the same: it is written once.
+  /** @type {{ text: string, packed: Buffer } | undefined} */
+  let described
+  app.get('/openapi.json', { schema: { hide: true }, compress: false }, async (request, reply) => {
+    described ??= packedOnce(JSON.stringify(app.swagger()))
+    reply.type('application/json; charset=utf-8').header('vary', 'accept-encoding')
+    const { 'accept-encoding': accepted = '' } = request.headers
+    if (!/\bgzip\b(?!\s{0,9};\s{0,9}q=0)/.test(String(accepted))) return described.text
+    return reply.header('content-encoding', 'gzip').send(described.packed)
+  })
+}
+
+/** @param {string} text */
+function packedOnce(text) {
+  return { text, packed: gzipSync(text) }
 }

@@ -38,7 +38,8 @@ export async function readAlerts(store, page) {
   const today = alertDay(nowMs) + 1
   const isBefore = toMs !== undefined && alertDay(toMs) <= today
   const after = page.after ?? (isBefore ? { firedMs: toMs, id: FIRST_ID } : undefined)
-  const firstDay = after ? alertDay(after.firedMs) : today
+  // A cursor may say any time: days to come have none.
+  const firstDay = Math.min(today, after ? alertDay(after.firedMs) : today)
   const lastDay = Math.max(today - DAYS_MAX, alertDay(fromMs))
   /** @type {Alert[]} */
   const found = []
@@ -52,15 +53,14 @@ export async function readAlerts(store, page) {
       days.map((one) => store.alerts(one, after && one === firstDay ? after : undefined, rowsMax)),
     )
     for (const [at, one] of days.entries()) {
-      let rows = first[at]
+      let { alerts, last } = first[at]
       for (;;) {
         signal.throwIfAborted()
-        for (const alert of rows) {
+        for (const alert of alerts) {
           if (alert.firedMs >= fromMs && isWanted(alert)) found.push(alert)
         }
-        const last = rows.at(-1)
-        if (found.length > limit || rows.length < rowsMax || !last) break
-        rows = await store.alerts(one, { firedMs: last.firedMs, id: last.id }, rowsMax)
+        if (found.length > limit || !last) break
+        ;({ alerts, last } = await store.alerts(one, last, rowsMax))
       }
       if (found.length > limit) break
     }

@@ -22,6 +22,8 @@ const { Long } = cassandra.types
  */
 
 /** @typedef {{ firedMs: number, id: string }} AlertPosition */
+/** @typedef {{ alerts: Alert[], last: AlertPosition | undefined }} AlertPage  More may follow
+ *   `last`, if there is one. */
 
 /** @param {string} keyspace */
 function statements(keyspace) {
@@ -153,13 +155,18 @@ function alertsIn(cql, ask) {
      * @param {number} day  Since the Unix epoch.
      * @param {AlertPosition | undefined} before
      * @param {number} rowsMax
-     * @returns {Promise<Alert[]>}
+     * @returns {Promise<AlertPage>}
      */
     async alerts(day, before, rowsMax) {
       const rows = before
         ? await ask(cql.alertsBefore, [day, before.firedMs, before.id, rowsMax], rowsMax)
         : await ask(cql.alerts, [day, rowsMax], rowsMax)
-      return rows.filter((row) => row.about).map(alertOfRow)
+      const last = rows.length < rowsMax ? undefined : rows[rowsMax - 1]
+      return {
+        // What is told of one that was deleted meanwhile leaves a row without the rest.
+        alerts: rows.filter((row) => row.about).map(alertOfRow),
+        last: last && { firedMs: last.at.getTime(), id: last.id.toString() },
+      }
     },
 
     /** @param {string} id  @returns {Promise<Alert | undefined>} */

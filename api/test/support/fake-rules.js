@@ -62,7 +62,10 @@ export function fakeRules() {
         ({ firedMs, id }) =>
           !before || firedMs < before.firedMs || (firedMs === before.firedMs && id < before.id),
       )
-      return rest.slice(0, rowsMax)
+      return {
+        alerts: rest.slice(0, rowsMax),
+        last: rest.length < rowsMax ? undefined : rest[rowsMax - 1],
+      }
     },
     async alert(id) {
       return alertRows.find((one) => one.id === id)

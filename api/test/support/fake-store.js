@@ -37,6 +37,7 @@ export const DAILY = [{ fromMs: 0, className: '30d', bucketS: 86_400 }]
  * @param {Layout[]} [content.layouts]
  * @param {import('../../src/store.js').DeadLetter[]} [content.letters]
  * @param {Rollups} [content.rollups]
+ * @param {() => number} [content.cut]  By how many rows the server ends an answer early.
  */
 export function createFakeStore({
   name = 's',
@@ -44,6 +45,7 @@ export function createFakeStore({
   layouts = DAILY,
   letters = [],
   rollups = undefined,
+  cut = () => 0,
 } = {}) {
   const id = sensorId(name)
   /** @type {Map<string, import('../../src/store.js').Sensor>} */
@@ -73,24 +75,40 @@ export function createFakeStore({
   /**
    * @param {string} one
    * @param {string} metric
-   * @param {import('@sandglass/common/spans').Span} span
+   * @param {import('../../src/series-reader.js').Part} part
    * @param {import('@sandglass/common/spans').Order} order
    * @param {number} rowsMax
    */
-  async function readRows(one, metric, { className, bucket, fromMs, toMs }, order, rowsMax) {
+  async function readRows(one, metric, part, order, rowsMax) {
+    const { className, bucket, fromMs, toMs, afterSeq } = part
+    const sign = order === 'desc' ? -1 : 1
     const found = rows.filter((row) => {
       const layout = layoutAt(layouts, row.t)
       return (
         one === id &&
         row.metric === metric &&
         row.t >= fromMs &&
-        row.t < toMs &&
+        (afterSeq === undefined
+          ? row.t < toMs
+          : row.t === fromMs && sign * (row.seq - afterSeq) > 0) &&
         layout.className === className &&
         bucketOf(layout.bucketS, row.t) === bucket
       )
     })
-    found.sort((a, b) => a.t - b.t || a.seq - b.seq)
-    return (order === 'desc' ? found.reverse() : found).slice(0, rowsMax)
+    found.sort((a, b) => sign * (a.t - b.t || a.seq - b.seq))
+    const some = found.slice(0, Math.max(1, rowsMax - cut()))
+    return { rows: some, isAll: some.length === found.length && found.length < rowsMax }
+  }
+
+  /** @param {string} one */
+  function latestOf(one) {
+    if (one !== id) return []
+    return extents(rows).map(({ metric, lastMs }) => ({
+      metric,
+      t: lastMs,
+      value: rows.find((row) => row.metric === metric && row.t === lastMs)?.value ?? null,
+      receivedMs: lastMs,
+    }))
   }
 
   /**
@@ -132,19 +150,21 @@ export function createFakeStore({
     },
     layouts: async (one) => (one === id ? layouts : (others.get(one) ?? [])),
     series: async (one) => (one === id ? extents(rows) : []),
-    latest: async (one) =>
-      one === id
-        ? extents(rows).map(({ metric, lastMs }) => ({
-            metric,
-            t: lastMs,
-            value: rows.find((row) => row.metric === metric && row.t === lastMs)?.value ?? null,
-            receivedMs: lastMs,
-          }))
-        : [],
+    latest: async (one) => latestOf(one),
+    // A value at a time.
+    async latestPart(one, metrics, from) {
+      const all = latestOf(one).filter(({ metric }) => metrics?.includes(metric) ?? true)
+      const at = Number(from ?? 0)
+      return {
+        rows: all.slice(at, at + 1),
+        next: at + 1 < all.length ? String(at + 1) : undefined,
+      }
+    },
+    latestTimes: async (one) => latestOf(one).map(({ metric, t }) => ({ metric, t })),
     rows: readRows,
     async numbers(one, metric, span) {
       const found = await readRows(one, metric, span, 'desc', Infinity)
-      return { rows: found.map(numberRow), pageState: undefined }
+      return { rows: found.rows.map(numberRow), pageState: undefined }
     },
     async hours(one, metric, part) {
       return rollupsOf(one, metric, '1h', part).map((row) => {
