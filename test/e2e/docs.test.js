@@ -56,7 +56,7 @@ const RUNS_ON = [
 ]
 
 /** What is renewed every second, by Prometheus every five, or takes a while: one asks again. */
-const ASKED_AGAIN = /^(sleep |promtool query |curl '[^']*\/latest)/
+const ASKED_AGAIN = /^(sleep |promtool query |curl '[^']*\/latest)|\/v1\/sensors\?q=/
 
 /** An answer of the api that is a refusal. */
 const REFUSAL = /"status":[45]\d\d/

@@ -125,7 +125,17 @@ describe('an import', () => {
 
   test('of ingest goes one way: each folder uses only those after it', () => {
     const order = ['external', 'http', 'processes', 'broker', 'decoders', 'spool', 'message']
-    order.push('sparkplug', 'deletion', 'rewrite', 'rules', 'jobs', 'rollup', 'sensors', 'write')
+    order.push(
+      'sparkplug',
+      'deletion',
+      'rewrite',
+      'notify',
+      'rules',
+      'jobs',
+      'rollup',
+      'sensors',
+      'write',
+    )
     const folderOf = (/** @type {string} */ path) => path.split('/')[2]
     const paths = SCRIPTS.filter((path) => /^ingest\/src\/\w+\//.test(path))
     expect([...new Set(paths.map(folderOf))].sort()).toEqual([...order].sort())
