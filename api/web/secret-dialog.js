@@ -18,7 +18,11 @@ export class SecretDialog {
     this.#root = root
     this.#field = /** @type {HTMLInputElement} */ (part(this.#dialog, 'secret'))
     part(this.#dialog, 'copy').addEventListener('click', () => void this.#copy())
-    part(this.#dialog, 'done').addEventListener('click', () => this.#dialog.close())
+    part(this.#dialog, 'done').addEventListener('click', () => {
+      // The event of a dialog that closes comes a moment later: the secret is gone before it.
+      this.#field.value = ''
+      this.#dialog.close()
+    })
     this.#dialog.addEventListener('close', () => {
       this.#field.value = ''
       this.#dialog.remove()

@@ -193,7 +193,9 @@ describeWith(missingPrograms(['chromium']), "a user's path through the page", ()
 
   test('takes all that was measured away as CSV', async () => {
     await page.locator('[data-part="rows"]').getByRole('link', { name: 'boiler' }).click()
-    await page.getByText('91.5').first().waitFor()
+    // Nothing moves on the page once both are there: a click is where the link is.
+    await page.getByText(/windows? of .*, from raw measurements/).waitFor()
+    await page.getByRole('cell', { name: '91.5', exact: true }).waitFor()
     const [download] = await Promise.all([
       page.waitForEvent('download'),
       page.getByRole('link', { name: 'Export CSV' }).click(),
