@@ -1,7 +1,8 @@
 // Single steps of a rewrite: what it waits for, and what it saves.
 import { expect, test } from '@jest/globals'
+import { bucketAt } from '@sandglass/common/schema'
 import { sensorId } from '@sandglass/common/sensor'
-import { Rewrite, timesOf } from '../src/rewrite/rewrite.js'
+import { ANNOUNCED_MS_MAX, Rewrite, timesOf } from '../src/rewrite/rewrite.js'
 import { ModelDatabase, ModelRewriteStore } from './support/model-database.js'
 
 const MINUTE_MS = 60_000
@@ -11,8 +12,12 @@ const ID = sensorId('s')
 const PLACE = { sensorId: ID, className: '7d' }
 const T = NOW - 8 * DAY_MS
 
-/** A sensor of class 7d with one row, which expires in ten minutes, and a wish to keep it. */
-function build() {
+/**
+ * A sensor of class 7d with one row, which expires in ten minutes, and a wish to keep it.
+ *
+ * @param {Partial<import('../src/rewrite/rewrite.js').Times>} [times]
+ */
+function build(times) {
   const clock = { nowMs: NOW - 7 * DAY_MS + 10 * MINUTE_MS }
   const database = new ModelDatabase(clock)
   const bucket = Math.floor(T / 1000 / 21_600) * 21_600
@@ -23,7 +28,7 @@ function build() {
   const startMs = NOW + DAY_MS
   database.setLayout(ID, startMs, { fromMs: startMs, className: 'keep', bucketS: 604_800 }, 1)
   const series = 'INSERT INTO k.series (sensor_id, metric, first_ts, last_ts)'
-  database.keep({ query: series, params: [ID, 'm', T, T, 1] })
+  database.keep({ query: series, params: [ID, 'm', T, T + DAY_MS, 1] })
   const events = { onRequest: async () => {} }
   const store = new ModelRewriteStore(database, () => events.onRequest())
   store.ask(ID, 'keep')
@@ -38,7 +43,7 @@ function build() {
       rest: async () => {},
       counts,
       isStopped: () => false,
-      times: timesOf(),
+      times: { ...timesOf(), ...times },
     })
   const step = async (/** @type {Rewrite} */ rewrite) =>
     rewrite.step(/** @type {any} */ (await store.job(ID)))
@@ -95,4 +100,40 @@ test('who takes over waits for the last request of whoever did it before', async
   await step(other)
   expect(await phase()).toBe('settle')
   expect(layouts()[0].next?.generation).toBeGreaterThan(announced[0].next?.generation ?? 9)
+})
+
+test.each([
+  ['goes on at once finds what goes to both places all the time', 0, [2]],
+  ['comes back after a week does not find again what has expired', 7 * DAY_MS, []],
+])('a rewrite that takes long and %s', async (_, pauseMs, expected) => {
+  const { clock, database, rewriteOf, step, phase, layouts } = build({ sliceRows: 1 })
+  const rewrite = rewriteOf('a')
+  const laterMs = T + DAY_MS
+  const found = () => database.read(ID, layouts()).filter(({ ts }) => ts === laterMs)
+  await step(rewrite)
+  const { next } = layouts()[0]
+  const both = /** @type {const} */ ([
+    [layouts()[0], 7 * 86_400],
+    [next, 0],
+  ])
+  for (const [place, ttlS] of both) {
+    const { className } = /** @type {import('@sandglass/common/schema').Place} */ (place)
+    for (const ts of [T, laterMs]) {
+      const bucket = bucketAt(/** @type {any} */ (place), ts)
+      const row = { metric: 'm', ts, seq: 1, value: 2 }
+      database.setCell({ sensorId: ID, className, bucket }, row, ttlS, clock.nowMs * 1000)
+    }
+  }
+  clock.nowMs += timesOf().settleMs
+  await step(rewrite)
+  clock.nowMs += ANNOUNCED_MS_MAX
+  // One slice is copied whatever it takes: there is progress.
+  await step(rewrite)
+  expect([await phase(), layouts()[0].className]).toEqual(['announce', 'keep'])
+  clock.nowMs += pauseMs
+  for (let turn = 0; turn < 300 && (await phase()) !== 'done'; turn++) {
+    expect(found().map(({ value }) => value)).toEqual(expected)
+    clock.nowMs += Math.max(await step(rewrite), 5 * MINUTE_MS)
+  }
+  expect([await phase(), found().length]).toEqual(['done', expected.length])
 })

@@ -344,8 +344,8 @@ export class Deletion {
    */
   async #dropRollups(sensorId, metric, layouts, range) {
     await this.#clock.ready
-    const todo = [range]
-    for (let part = todo.pop(); part; part = todo.pop()) {
+    const parts = [range]
+    for (let part = parts.pop(); part; part = parts.pop()) {
       const beganMs = this.#now()
       await this.#dropRollupsOnce(sensorId, metric, layouts, part)
       if (this.#isStopped()) throw new Error('the service stops')
@@ -353,7 +353,7 @@ export class Deletion {
       const halves = halvesOf(part)
       // It is tried again after a pause, and other deletions have their turn.
       if (!halves) throw new Error('the database takes too long for the rollups of an hour')
-      todo.push(...halves)
+      parts.push(...halves)
     }
   }
 

@@ -50,6 +50,13 @@ export const SLICE_ROWS = 50_000
 /** A slice that takes longer is begun anew: rows that it copied may have expired since. */
 export const SLICE_MS_MAX = HOUR_MS
 
+/**
+ * So long rows are stored in both places, and until the slice at hand is copied, before that begins
+ * anew, in milliseconds. In the old class they do not expire meanwhile, which they would if it went
+ * on for a week; then readers would miss them, and find them again in the new one.
+ */
+export const ANNOUNCED_MS_MAX = 12 * HOUR_MS
+
 /** Most rows that are copied in a second: live traffic goes first. */
 const ROWS_PER_S_MAX = 5_000
 
@@ -111,6 +118,8 @@ export class Rewrite {
   #state
   /** When the phase began, by the clock that only goes forward. */
   #sinceMs = 0
+  /** When rows began to be stored in both places, by the same clock. */
+  #announcedMs = 0
   /** When the slice was begun of which rows are copied, by both clocks. */
   #slice = /** @type {{ ms: number, wallMs: number } | undefined} */ (undefined)
 
@@ -263,6 +272,7 @@ export class Rewrite {
     }
     Object.assign(state, { generation, stampUs })
     await this.#save(state)
+    this.#announcedMs = this.#now()
     await this.#store.change(this.#sensorId, change, stampUs)
     return this.#enter(state, 'settle')
   }
@@ -292,6 +302,7 @@ export class Rewrite {
     await this.#store.change(this.#sensorId, change, state.stampUs)
     this.#slice = undefined
     state.untilMs = toMs
+    if (this.#now() - this.#announcedMs > ANNOUNCED_MS_MAX) return this.#enter(state, 'announce')
     await this.#save(state)
     return 0
   }
