@@ -176,8 +176,9 @@ spread evenly. The engine, pressed, takes 0.9 µs a message: a third of a core, 
 subscriber all messages also go through one thread, which was not measured.
 
 What decoders, metadata, MQTT 5, deletion for good and alert rules cost a message that uses none of them: commit 8f011ae, before
-them, and fdf02cd, with them, each with its own engine and 500 connections of MQTT 3.1.1 (2026-11-28). At 4,000/s both at
-the same time, beside each other on two cores, for 40 s, six times: all parts took 1.009 to 1.055 times as much CPU, in the
+them, and fdf02cd, with them, each with its own engine and 500 connections of MQTT 3.1.1 (2026-11-28). Both at the same
+time, each by \`npm run bench -- --only ingest-spread --seconds 40 --dry-run\` in its own checkout, with a floor of 4,000
+in place of 10,000 in \`test/bench/benchmarks.js\` of both, six times: all parts took 1.009 to 1.055 times as much CPU, in the
 median 1.033; ingest 1.020 to 1.075, in the median 1.045. By turns, medians of five runs at 10,000/s: 50.0 µs and 49.5 of all
 parts, with single runs of one version between 45 and 54.
 
