@@ -64,11 +64,12 @@ impl<'a> Counters<'a> {
         };
         *last = None;
         let (keys, cks) = many.names(values, context)?;
+        let timestamp_us = plan.timestamp_us(values, context)?;
         for key in keys {
             let rows = self.count(plan, &key, &cks, (values, context))?;
             if !rows.is_empty() {
                 let mut builder = Builder::new(out, plan.table, token(&key), &key);
-                put_rows(&mut builder, &rows, &plan.write(values, context)?);
+                put_rows(&mut builder, &rows, &plan.write(timestamp_us, values, context)?);
                 builder.finish().map_err(|_| too_long())?;
             }
         }

@@ -5,7 +5,7 @@ use crate::{
         error::CqlError,
         execute::{
             context::BindContext,
-            value::{check_composite, check_key, check_not_empty, put_component},
+            value::{check_composite, check_not_empty, put_component},
         },
         prepare::{
             input::BoundValue,
@@ -97,11 +97,17 @@ pub(super) fn partition_keys(
     values: &[Value<'_>],
     context: &BindContext,
 ) -> Result<Vec<(Token, Vec<u8>)>, CqlError> {
+    checked_keys(key_values(choices, values, context)?, choices.len())
+}
+
+/// As [`partition_keys`], before their lengths are checked.
+pub(super) fn key_values(
+    choices: &[Choice],
+    values: &[Value<'_>],
+    context: &BindContext,
+) -> Result<Vec<Vec<u8>>, CqlError> {
     if let [Choice::One(slot)] = choices {
-        let value = slot.find_key(values, context)?;
-        check_not_empty(&value)?;
-        check_key(value.len())?;
-        return Ok(vec![(token(&value), value.into_owned())]);
+        return Ok(vec![slot.find_key(values, context)?.into_owned()]);
     }
     let is_single = choices.len() == 1;
     // Sorted by value, as Cassandra answers: each key goes with its comparable form.
@@ -123,15 +129,27 @@ pub(super) fn partition_keys(
             }
         }
         keys = next;
+        if keys.is_empty() {
+            // As by Cassandra, what follows `IN ()` is not looked at.
+            break;
+        }
     }
     keys.sort();
     keys.dedup();
-    let components = if is_single { 0 } else { choices.len() };
-    for (_, key) in &keys {
+    Ok(keys.into_iter().map(|(_, key)| key).collect())
+}
+
+/// These keys of so many columns with their tokens, if their lengths are those of keys.
+pub(super) fn checked_keys(
+    keys: Vec<Vec<u8>>,
+    columns: usize,
+) -> Result<Vec<(Token, Vec<u8>)>, CqlError> {
+    let components = if columns == 1 { 0 } else { columns };
+    for key in &keys {
         check_not_empty(key)?;
         check_composite(key.len(), components)?;
     }
-    Ok(keys.into_iter().map(|(_, key)| (token(&key), key)).collect())
+    Ok(keys.into_iter().map(|key| (token(&key), key)).collect())
 }
 
 impl KeyRanges {
@@ -178,6 +196,9 @@ impl KeyRanges {
             next.sort();
             next.dedup();
             prefixes = next;
+            if prefixes.is_empty() {
+                break;
+            }
         }
         let mut slices = Vec::with_capacity(prefixes.len());
         let (count, mut bytes) = (prefixes.len(), 0);

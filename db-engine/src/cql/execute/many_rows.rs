@@ -27,11 +27,15 @@ impl WritePlan {
         &self,
         many: &ManyRows,
         given @ Given { values, context, .. }: Given<'_>,
-        write: &Write,
+        timestamp_us: i64,
         out: &mut Vec<u8>,
     ) -> Result<(), CqlError> {
         let keys = partition_keys(&many.partitions, values, context)?;
         let mut ranges = many.ranges.slices(values, context)?;
+        if ranges.is_empty() {
+            return Ok(());
+        }
+        let write = self.write(timestamp_us, values, context)?;
         ranges.retain(|range| is_row(range) || !is_empty(range));
         check_key(many.ranges.longest_prefix(values, context)?)?;
         let key_bytes = keys.iter().map(|(_, key)| key.len()).sum();
@@ -39,7 +43,7 @@ impl WritePlan {
         check_many((keys.len(), key_bytes), (ranges.len(), range_bytes))?;
         let start = out.len();
         for key in &keys {
-            let appended = self.append_partition(key, &ranges, given, write, out);
+            let appended = self.append_partition(key, &ranges, given, &write, out);
             if appended.is_err() {
                 out.truncate(start);
                 return appended;
@@ -157,7 +161,8 @@ impl KeyRanges {
         };
         let mut bytes = 0;
         for choice in &self.prefix {
-            bytes += match choice {
+            let longest = match choice {
+                Choice::WithBefore => continue,
                 Choice::Tuples(tuples) => {
                     let lengths: Result<Vec<usize>, _> = tuples.iter().map(length).collect();
                     lengths?.into_iter().max()
@@ -166,8 +171,12 @@ impl KeyRanges {
                     let items = choice.resolve(values, context)?;
                     items.iter().map(|(_, value)| value.len()).max()
                 }
-            }
-            .unwrap_or_default();
+            };
+            let Some(longest) = longest else {
+                // No row is named: what follows is not looked at.
+                return Ok(0);
+            };
+            bytes += longest;
         }
         Ok(bytes)
     }

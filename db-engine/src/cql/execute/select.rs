@@ -17,14 +17,14 @@ use crate::{
         execute::{
             context::BindContext,
             filter::Filter,
-            keys::{Steps, partition_keys},
+            keys::{Steps, checked_keys, key_values},
             paging::PagingState,
             read::Read,
             value::{check_count, positive},
         },
         prepare::{
             input::{BoundValue, KeyPurpose, Operand, PartKey},
-            plan::{PartitionSet, SelectPlan},
+            plan::{Choice, PartitionSet, SelectPlan},
         },
     },
     types::{Value, comparable},
@@ -61,33 +61,49 @@ impl SelectPlan {
             None if self.distinct => Some(1),
             None => None,
         };
-        let steps = match &self.partitions {
-            PartitionSet::Keys(choices) => {
-                // Cassandra judges the rows' keys first.
-                let mut slices = self.ranges.slices(values, context)?;
-                let keys = partition_keys(choices, values, context)?;
-                if self.reverse {
-                    slices.reverse();
-                }
-                Steps::Keys { keys, slices }
-            }
-            PartitionSet::Tokens { lower, upper } => {
-                tokens(lower.as_ref(), upper.as_ref(), values, context)?
-            }
-        };
+        // Values are judged in Cassandra's order: the selection's, the filter's, and the keys'.
+        let parts = self.parts.iter().map(|key| part_code(key, values, context));
+        let parts = parts.collect::<Result<_, _>>()?;
         let mut filters = Vec::with_capacity(self.conditions.len());
         for condition in &self.conditions {
             filters.push(Filter::bind(condition, values, context)?);
         }
+        let steps = match &self.partitions {
+            PartitionSet::Keys(choices) => self.keys(choices, values, context)?,
+            PartitionSet::Tokens { lower, upper } => {
+                tokens(lower.as_ref(), upper.as_ref(), values, context)?
+            }
+        };
         let page_size = options.page_size.filter(|size| *size > 0 && self.aggregates.is_empty());
-        let parts = self.parts.iter().map(|key| part_code(key, values, context));
-        let parts = parts.collect::<Result<_, _>>()?;
         let mut read = Read::new(self, steps, (filters, parts), page_size, context.now_s());
         read.set_limits(limit, per_partition);
         if let Some(bytes) = options.paging_state {
             read.resume(PagingState::decode(bytes)?)?;
         }
         Ok(read)
+    }
+
+    /// The rows of these partitions. Where no partition or no row is named, Cassandra does not
+    /// look at what comes after.
+    fn keys(
+        &self,
+        choices: &[Choice],
+        values: &[Value<'_>],
+        context: &BindContext,
+    ) -> Result<Steps, CqlError> {
+        let nothing = Steps::Keys { keys: Vec::new(), slices: Vec::new() };
+        let keys = key_values(choices, values, context)?;
+        if keys.is_empty() {
+            return Ok(nothing);
+        }
+        let mut slices = self.ranges.slices(values, context)?;
+        if slices.is_empty() {
+            return Ok(nothing);
+        }
+        if self.reverse {
+            slices.reverse();
+        }
+        Ok(Steps::Keys { keys: checked_keys(keys, choices.len())?, slices })
     }
 }
 

@@ -101,15 +101,17 @@ impl WritePlan {
         build: impl FnOnce(&mut Builder<'_>, Given<'_>, &[u8], &Write) -> Result<(), CqlError>,
     ) -> Result<Option<Token>, CqlError> {
         check_length(out.len())?;
-        let write = self.write(values, context)?;
+        // Values are judged in Cassandra's order.
+        let timestamp_us = self.timestamp_us(values, context)?;
         let given = Given { values, context, places: &scratch.places, lists };
         if let Some(many) = &self.many {
             *last = None;
-            self.append_many(many, given, &write, out)?;
+            self.append_many(many, given, timestamp_us, out)?;
             return Ok(None);
         }
         put_key(&self.partition_key, values, context, &mut scratch.key)?;
         put_clustering(&self.clustering, values, context, &mut scratch.ck)?;
+        let write = self.write(timestamp_us, values, context)?;
         let start = out.len();
         let same =
             last.and_then(|last| Some((last, token_of(out, last, self.table, &scratch.key)?)));
@@ -186,15 +188,26 @@ impl WritePlan {
         self.changes.put(&mut row, (given, known), write)
     }
 
-    pub(super) fn write(
+    /// When it is written, in microseconds since the Unix epoch.
+    #[inline]
+    pub(super) fn timestamp_us(
         &self,
         values: &[Value<'_>],
         context: &BindContext,
+    ) -> Result<i64, CqlError> {
+        match &self.timestamp {
+            None => Ok(context.timestamp_us),
+            Some(slot) => timestamp(slot, values, context),
+        }
+    }
+
+    #[inline]
+    pub(super) fn write(
+        &self,
+        timestamp: i64,
+        values: &[Value<'_>],
+        context: &BindContext,
     ) -> Result<Write, CqlError> {
-        let timestamp = match &self.timestamp {
-            None => context.timestamp_us,
-            Some(slot) => timestamp(slot, values, context)?,
-        };
         let ttl_s = match &self.ttl {
             None => self.default_ttl_s,
             Some(slot) => ttl(slot, values, context)?.unwrap_or(self.default_ttl_s),

@@ -252,17 +252,6 @@ fn of_now(function: &str, arguments: &[Term]) -> Option<(Function, CqlType)> {
     })
 }
 
-/// Refuses a constant limit as early as Cassandra does.
-pub(super) fn check_limit(slot: Option<&BoundValue>) -> Result<(), CqlError> {
-    let Some(BoundValue { operand: Operand::Constant(bytes), .. }) = slot else {
-        return Ok(());
-    };
-    match <[u8; 4]>::try_from(bytes.as_slice()).map(i32::from_be_bytes) {
-        Ok(1..) => Ok(()),
-        _ => invalid("LIMIT must be strictly positive"),
-    }
-}
-
 /// As [`routing`]; of an `IN` with markers, Cassandra names the last one.
 pub(super) fn routing_of(choices: &[Choice]) -> Vec<u16> {
     let is_bound = |slot: &&BoundValue| matches!(slot.operand, Operand::Bound(_));

@@ -5,7 +5,7 @@ use crate::{
         error::{CqlError, invalid},
         parse::ast::{Operator, Select, Target, Term},
         prepare::{
-            binder::{Binder, check_limit, column, routing_of},
+            binder::{Binder, column, routing_of},
             conditions::{FILTERING, Sorter, Where},
             input::BoundValue,
             plan::{Choice, Condition, PartitionSet, Plan, Prepared, SelectPlan},
@@ -101,8 +101,6 @@ fn limits(
     };
     let limit = bound(&select.limit, "[limit]")?;
     let of_partition = bound(&select.per_partition_limit, "[per_partition_limit]")?;
-    check_limit(limit.as_ref())?;
-    check_limit(of_partition.as_ref())?;
     Ok((limit, of_partition))
 }
 

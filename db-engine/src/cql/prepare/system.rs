@@ -5,7 +5,7 @@ use crate::{
         error::{CqlError, invalid},
         parse::ast::{Operator, Select, Target},
         prepare::{
-            binder::{Binder, check_limit, column, routing_of},
+            binder::{Binder, column, routing_of},
             conditions::{FILTERING, choice},
             plan::{Choice, Plan, Prepared, SystemPlan},
             selected::Selected,
@@ -22,6 +22,9 @@ pub(super) fn prepare_system(
     select: &Select,
     selected: Vec<Selected>,
 ) -> Result<Prepared, CqlError> {
+    if select.per_partition_limit.is_some() {
+        return Err(CqlError::unsupported("PER PARTITION LIMIT of a system table is"));
+    }
     let mut binder = Binder::default();
     let mut conditions = Vec::new();
     let mut slots: Vec<(String, Choice)> = Vec::new();
@@ -44,7 +47,6 @@ pub(super) fn prepare_system(
         Some(term) => Some(binder.slot(term, "[limit]", &CqlType::Int)?),
         None => None,
     };
-    check_limit(limit.as_ref())?;
     let key: Option<Vec<u16>> = table
         .partition_key()
         .iter()
