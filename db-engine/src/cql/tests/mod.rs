@@ -78,6 +78,10 @@ impl Database {
                 let bound = plan.bind(&[], &CONTEXT, &mut BindScratch::default(), &mut out);
                 bound.unwrap_err().message
             }
+            Ok(Plan::Select(plan)) => {
+                let options = ReadOptions { page_size: None, paging_state: None };
+                plan.bind(&[], &options, &CONTEXT).unwrap_err().message
+            }
             Ok(_) => panic!("taken: {text}"),
         }
     }
