@@ -50,6 +50,32 @@ const unsigned = (answer) =>
     nan.replace('ff', '7f'),
   )
 
+/** How far apart, beside their size or one, two sums may be that were rounded differently. */
+const ROUNDING = 1e-9
+
+/** Whether all that differs are rounded numbers. @param {Answer} ours  @param {Answer} theirs */
+function isRounding({ columns = [], rows = [] }, theirs) {
+  const number = (/** @type {string | null | undefined} */ hex) => {
+    const bytes = Buffer.from(hex ?? '', 'hex')
+    if (bytes.length === 4) return bytes.readFloatBE()
+    return bytes.length === 8 ? bytes.readDoubleBE() : Number.NaN
+  }
+  const isClose = (/** @type {number} */ a, /** @type {number} */ b) =>
+    Math.abs(a - b) <= ROUNDING * Math.max(1, Math.abs(a), Math.abs(b))
+  return (
+    rows.length === theirs.rows?.length &&
+    rows.every((row, at) =>
+      row.every((value, column) => {
+        const other = theirs.rows?.[at]?.[column]
+        if (value === other) return true
+        return (
+          /^(float|double)$/.test(columns[column]?.[1]) && isClose(number(value), number(other))
+        )
+      }),
+    )
+  )
+}
+
 /** The column whose value does not fit. @param {Answer} answer */
 const subject = (answer) => /(?:for|column) "?([\w ]+?)"?(?: of type|:|$)/.exec(words(answer))?.[1]
 
@@ -308,6 +334,10 @@ export const TOLERATED = [
     is: ({ text }, ours, theirs) =>
       /\b(sum|avg)\(/.test(text) &&
       differingPart(untyped(ours), JSON.parse(unsigned(untyped(theirs)))) === undefined,
+  },
+  {
+    listed: 'what rounding takes from sums and averages of `float` and `double`',
+    is: ({ text }, ours, theirs) => /\b(sum|avg)\(/i.test(text) && isRounding(ours, theirs),
   },
   {
     listed: 'the type of `min` and `max` of a `timeuuid`',

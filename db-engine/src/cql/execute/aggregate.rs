@@ -19,7 +19,12 @@ pub(super) struct Total {
     integer: i128,
     /// Neumaier's compensated sum: the sum and what rounding took from it.
     float: (f64, f64),
+    /// The same of values divided by [`SHRINK`]: as in Cassandra, an average does not overflow.
+    shrunk: (f64, f64),
 }
+
+/// 2^64, more than there are rows.
+const SHRINK: f64 = 18_446_744_073_709_551_616.0;
 
 fn is_float(ty: &CqlType) -> bool {
     matches!(ty, CqlType::Float | CqlType::Double)
@@ -41,7 +46,7 @@ fn float(bytes: &[u8]) -> f64 {
 impl Total {
     pub(super) fn new(aggregate: &Aggregate) -> Self {
         let aggregate = aggregate.clone();
-        Total { aggregate, count: 0, best: None, integer: 0, float: (0.0, 0.0) }
+        Total { aggregate, count: 0, best: None, integer: 0, float: (0.0, 0.0), shrunk: (0.0, 0.0) }
     }
 
     /// # Errors
@@ -91,11 +96,13 @@ impl Total {
     }
 
     fn add_float(&mut self, value: f64) {
-        let (sum, lost) = self.float;
-        let next = sum + value;
-        let small =
-            if sum.abs() >= value.abs() { (sum - next) + value } else { (value - next) + sum };
-        self.float = (next, lost + small);
+        for (total, value) in [(&mut self.float, value), (&mut self.shrunk, value / SHRINK)] {
+            let (sum, lost) = *total;
+            let next = sum + value;
+            let small =
+                if sum.abs() >= value.abs() { (sum - next) + value } else { (value - next) + sum };
+            *total = (next, lost + small);
+        }
     }
 
     /// Appends the result as `[bytes]`.
@@ -116,12 +123,16 @@ impl Total {
     fn number(&self) -> Vec<u8> {
         let average = self.aggregate.kind == Fold::Avg;
         let count = if average { self.count.max(1) } else { 1 };
-        let total =
-            if self.float.0.is_finite() { self.float.0 + self.float.1 } else { self.float.0 };
+        let total = |(sum, lost): (f64, f64)| if sum.is_finite() { sum + lost } else { sum };
+        let average_or_sum = if average && !self.float.0.is_finite() {
+            total(self.shrunk) / count as f64 * SHRINK
+        } else {
+            total(self.float) / count as f64
+        };
         let integer = (self.integer / i128::from(count)).to_be_bytes();
         match self.aggregate.ty {
-            CqlType::Double => (total / count as f64).to_be_bytes().to_vec(),
-            CqlType::Float => ((total / count as f64) as f32).to_be_bytes().to_vec(),
+            CqlType::Double => average_or_sum.to_be_bytes().to_vec(),
+            CqlType::Float => (average_or_sum as f32).to_be_bytes().to_vec(),
             CqlType::Tinyint => integer.get(15..).unwrap_or_default().to_vec(),
             CqlType::Smallint => integer.get(14..).unwrap_or_default().to_vec(),
             CqlType::Int => integer.get(12..).unwrap_or_default().to_vec(),
