@@ -94,6 +94,15 @@ fn add_column(
     if *is_static {
         check_static(!table.clustering().is_empty())?;
     }
+    let dropped = table.dropped.get(name);
+    if let Some(dropped) = dropped.filter(|column| !reads(&declared, column)) {
+        return invalid(format!(
+            "Cannot add a column '{name}' of type {}, incompatible with previously dropped column \
+             '{name}' of type {}",
+            declared.type_name(),
+            dropped.type_name()
+        ));
+    }
     let (is_counter, full_name) =
         (declared.ty == CqlType::Counter, format!("{}.{}", table.keyspace, table.name));
     if is_counter && !table.is_counter() {
@@ -106,17 +115,8 @@ fn add_column(
             "{full_name}: Cannot have a non counter column (\"{name}\") in a counter table"
         )));
     }
-    let dropped = table.dropped.get(name);
     if is_counter && dropped.is_some() {
         return invalid(format!("Cannot re-add previously dropped counter column {name}"));
-    }
-    if let Some(dropped) = dropped.filter(|column| !reads(&declared, column)) {
-        return invalid(format!(
-            "Cannot add a column '{name}' of type {}, incompatible with previously dropped column \
-             '{name}' of type {}",
-            declared.type_name(),
-            dropped.type_name()
-        ));
     }
     if let Some(dropped) = dropped.filter(|column| column.is_static != *is_static) {
         let kind = |is_static| if is_static { "STATIC" } else { "REGULAR" };

@@ -22,6 +22,7 @@ const UNSUPPORTED = Object.entries({
   '(min|max) of type .*duration.* is': '`min` and `max` of durations',
   '(sum|avg) of type .* is': '`sum` and `avg` of what is no number',
   'A function of a function in a selection is': 'a function of a function in a selection',
+  'The function .* in a selection is': '`now()` and its like in a selection',
 })
 
 /** Failures inside Cassandra: of the server, of a read or a write; and what took it too long. */

@@ -79,6 +79,9 @@ impl Parser<'_> {
         }
         if calls && matches!(self.peek(), LexemeKind::Word(_)) {
             let (name, arguments) = self.function_call(|parser| parser.selector(depth + 1))?;
+            if matches!(&*name, "writetime" | "maxwritetime" | "ttl") && arguments.len() != 1 {
+                return Err(CqlError::syntax(format!("{name} is of one column")));
+            }
             return Ok(Selector::Call { name, arguments });
         }
         let column = self.name()?;

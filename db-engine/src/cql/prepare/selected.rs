@@ -60,7 +60,14 @@ pub(super) fn is_function(name: &str) -> bool {
     facet(name).is_some() || NAMES.contains(&name)
 }
 
+/// Functions that are known in place of a value alone.
+const OF_THIS_MOMENT: [&str; 7] =
+    ["now", "uuid", "currenttimestamp", "currentdate", "currenttime", "currenttimeuuid", "todate"];
+
 pub(super) fn unknown_function<T>(name: &str) -> Result<T, CqlError> {
+    if OF_THIS_MOMENT.contains(&name) {
+        return Err(CqlError::unsupported(&format!("The function {name} in a selection is")));
+    }
     invalid(format!("Unknown function '{name}'"))
 }
 

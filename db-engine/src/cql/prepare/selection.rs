@@ -59,7 +59,26 @@ fn asks_for(
 fn check_functions(selector: &Selector) -> Result<(), CqlError> {
     let Selector::Call { name, arguments } = selector else { return Ok(()) };
     arguments.iter().try_for_each(check_functions)?;
-    if is_function(name) { Ok(()) } else { unknown_function(name) }
+    check_call(name, arguments.len())
+}
+
+/// Checks that there is a function of this name, and that it takes so many arguments.
+fn check_call(name: &str, arguments: usize) -> Result<(), CqlError> {
+    match name {
+        "count" if arguments != 1 => invalid(format!(
+            "Invalid number of arguments in call to function system.count: 1 required but \
+             {arguments} provided"
+        )),
+        "min" | "max" if arguments != 1 => {
+            invalid(format!("Invalid number of arguments for function system.{name}(any)"))
+        }
+        "sum" | "avg" if arguments != 1 => invalid(format!(
+            "Invalid call to function {name}, none of its type signatures match: it is of one \
+             number"
+        )),
+        _ if is_function(name) => Ok(()),
+        _ => unknown_function(name),
+    }
 }
 
 fn push_names<'a>(selector: &'a Selector, names: &mut Vec<&'a str>) {
@@ -165,12 +184,8 @@ fn call(table: &Table, name: &str, arguments: &[Selector]) -> Result<Selected, C
         let (source, kind, ty) = (Source::Token, Fold::First, CqlType::Bigint);
         return Ok(Selected { source, kind, ty, spec: spec("system.", CqlType::Bigint) });
     }
-    let [column] = columns.as_slice() else {
-        if matches!(name, "writetime" | "ttl") {
-            return Err(CqlError::syntax(format!("{name} is of one column")));
-        }
-        return invalid(format!("Unknown function '{name}'"));
-    };
+    check_call(name, columns.len())?;
+    let [column] = columns.as_slice() else { return unknown_function(name) };
     if let Some(facet) = facet(name) {
         check_facet(column, name)?;
         let (source, ty) = facet_of(column, facet, Portion::All);
