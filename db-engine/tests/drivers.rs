@@ -68,6 +68,28 @@ const ONLY_SCYLLA: &[&str] = &[
      USING TIMEOUT 30000ms",
 ];
 
+/// How pools of connections find out whether one still works.
+#[test]
+fn what_time_it_is_can_be_asked_of_a_system_table() {
+    let directory = tempdir().expect("a directory");
+    let engine = Engine::start(directory.path(), &["--shards", "1"]);
+    let mut client = Client::connect(engine.cql).expect("it listens");
+    let mut ask = |text: &str| {
+        let answer = client.query(text).expect("an answer");
+        assert_eq!(answer.opcode, op::RESULT, "{text}: {}", answer.message());
+        let (rows, _) = answer.rows();
+        rows.into_iter().flatten().flatten().flatten().collect::<Vec<u8>>()
+    };
+    let (first, second) =
+        (ask("SELECT now() FROM system.local"), ask("SELECT now() FROM system.local"));
+    assert_eq!((first.len(), first[6] >> 4), (16, 1), "a UUID of version 1");
+    assert_ne!(first, second);
+    let mut now_ms = |text: &str| i64::from_be_bytes(ask(text).try_into().expect("eight bytes"));
+    let of_now = now_ms("SELECT toTimestamp(now()) AS t FROM system.local");
+    let current = now_ms("SELECT currentTimestamp() FROM system.local WHERE key = 'local'");
+    assert!((0..60_000).contains(&(current - of_now)), "{of_now} {current}");
+}
+
 #[test]
 fn what_clients_ask_when_they_connect_is_answered_as_text_and_prepared() {
     let directory = tempdir().expect("a directory");

@@ -50,7 +50,7 @@ impl Literal {
             Literal::Null => ("NULL", "null".into()),
             Literal::Text(text) => ("STRING", text.clone()),
             Literal::Integer(text) => ("INTEGER", text.clone()),
-            Literal::Float(text) => ("FLOAT", text.replace("inf", "Infinity")),
+            Literal::Float(text) => ("FLOAT", text.clone()),
             Literal::Boolean(value) => ("BOOLEAN", value.to_string()),
             Literal::Uuid(text) => ("UUID", text.clone()),
             Literal::Hex(text) => ("HEX", format!("0x{text}")),

@@ -176,6 +176,7 @@ impl<'a> Projector<'a> {
                 self.value(inner, out)?;
                 return self.field_of(start, path, out);
             }
+            Source::Moment(_) => return None,
             Source::Token => out.extend_from_slice(&self.row.token.0.to_be_bytes()),
             Source::TimeOf(inner) => {
                 let start = out.len();

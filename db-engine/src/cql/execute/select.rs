@@ -97,7 +97,8 @@ impl SelectPlan {
             return Ok(nothing);
         }
         let mut slices = self.ranges.slices(values, context)?;
-        if slices.is_empty() {
+        // Of partitions that have static rows, rows that are named whole are looked for.
+        if slices.is_empty() && (self.ranges.open || !self.static_rows) {
             return Ok(nothing);
         }
         if self.reverse {

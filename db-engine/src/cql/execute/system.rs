@@ -5,11 +5,12 @@ use crate::{
         error::CqlError,
         execute::{
             context::BindContext,
+            functions::call,
             list_place::ListPlace,
             read::check_result,
             value::{check_count, positive},
         },
-        prepare::plan::SystemPlan,
+        prepare::{input::Operand, plan::SystemPlan, source::SystemSource},
     },
     io::TimeSlice,
     schema::{
@@ -18,7 +19,7 @@ use crate::{
     },
     types::{Value, collection},
 };
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Which rows a statement asks for.
 pub(super) struct Wanted {
@@ -26,6 +27,8 @@ pub(super) struct Wanted {
     conditions: Vec<(usize, BTreeSet<Vec<u8>>)>,
     rows_max: u32,
     now_us: i64,
+    /// What is the same in each row, by its column in the result.
+    moments: BTreeMap<usize, Vec<u8>>,
 }
 
 impl SystemPlan {
@@ -50,7 +53,15 @@ impl SystemPlan {
             None => None,
         };
         let rows_max = limit.and_then(|limit| u32::try_from(limit).ok()).unwrap_or(u32::MAX);
-        Ok(Wanted { conditions, rows_max, now_us: context.now_us })
+        let mut moments = BTreeMap::new();
+        for (at, source) in self.columns.iter().flatten().enumerate() {
+            if let SystemSource::Moment(function) = source
+                && let Some(value) = call(*function, &Operand::Null, values, context)?
+            {
+                moments.insert(at, value);
+            }
+        }
+        Ok(Wanted { conditions, rows_max, now_us: context.now_us, moments })
     }
 
     /// Appends rows until all are there, which it tells, or the time is over.
@@ -93,8 +104,13 @@ impl SystemPlan {
                     if place.rows == wanted.rows_max {
                         return Ok(true);
                     }
-                    for column in columns {
-                        let value = row.get(*column).and_then(Option::as_deref);
+                    for (at, source) in columns.iter().enumerate() {
+                        let value = match source {
+                            SystemSource::Column(column) => {
+                                row.get(*column).and_then(Option::as_deref)
+                            }
+                            SystemSource::Moment(_) => wanted.moments.get(&at).map(Vec::as_slice),
+                        };
                         collection::put_item(out, value);
                     }
                 }

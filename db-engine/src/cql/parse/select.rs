@@ -17,7 +17,12 @@ impl Parser<'_> {
         {
             return Err(CqlError::unsupported("SELECT JSON is"));
         }
-        let mut select = Select { distinct: self.words("distinct"), ..Select::default() };
+        // A column may have that name, too.
+        let is_column = *self.peek_at(1) == LexemeKind::Symbol(",")
+            || self.is_word(1, "from")
+            || self.is_word(1, "as");
+        let distinct = !is_column && self.words("distinct");
+        let mut select = Select { distinct, ..Select::default() };
         if !self.symbol("*") {
             select.selectors = self.list(|parser| {
                 let selector = parser.selector(0)?;

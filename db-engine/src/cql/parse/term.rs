@@ -72,7 +72,7 @@ impl Parser<'_> {
             LexemeKind::Duration(text) => Literal::Duration(text.into()),
             LexemeKind::Symbol("-") if self.is_word(1, "infinity") => {
                 self.skip();
-                Literal::Float("-inf".into())
+                Literal::Float("-Infinity".into())
             }
             LexemeKind::Symbol("(") => return self.tuple(depth),
             LexemeKind::Symbol("[") => return self.list_literal(depth),
@@ -82,7 +82,7 @@ impl Parser<'_> {
                 "true" => Literal::Boolean(true),
                 "false" => Literal::Boolean(false),
                 "nan" => Literal::Float("NaN".into()),
-                "infinity" => Literal::Float("inf".into()),
+                "infinity" => Literal::Float("Infinity".into()),
                 _ => return self.call(depth),
             },
             _ => return Err(self.unexpected()),

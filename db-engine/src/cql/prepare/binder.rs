@@ -201,8 +201,13 @@ impl Binder {
         name: &str,
         ty: &CqlType,
     ) -> Result<Operand, CqlError> {
-        let found =
-            of_now(function, arguments).or_else(|| Function::find(function, arguments.len()));
+        let found = match arguments {
+            [Term::Call { name, arguments }] if name == "now" && arguments.is_empty() => {
+                Function::of_now(function)
+            }
+            _ => None,
+        };
+        let found = found.or_else(|| Function::find(function, arguments.len()));
         let Some((found, gives)) = found else {
             return Err(CqlError::invalid(format!("Unknown function {function} called")));
         };
@@ -234,22 +239,6 @@ fn is_unfit(term: &Term, error: &CqlError) -> bool {
         Term::Call { .. } => begins(&["Type error"]),
         _ => false,
     }
-}
-
-/// `toTimestamp(now())` and its like: a function of this moment.
-fn of_now(function: &str, arguments: &[Term]) -> Option<(Function, CqlType)> {
-    match arguments {
-        [Term::Call { name, arguments }] if name == "now" && arguments.is_empty() => {}
-        _ => return None,
-    }
-    Some(match function {
-        "totimestamp" | "to_timestamp" | "dateof" => (Function::Timestamp, CqlType::Timestamp),
-        "tounixtimestamp" | "to_unix_timestamp" | "unixtimestampof" => {
-            (Function::Timestamp, CqlType::Bigint)
-        }
-        "todate" | "to_date" => (Function::Date, CqlType::Date),
-        _ => return None,
-    })
 }
 
 /// As [`routing`]; of an `IN` with markers, Cassandra names the last one.

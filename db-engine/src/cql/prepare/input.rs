@@ -119,6 +119,18 @@ impl BoundValue {
 }
 
 impl Function {
+    /// What the function of this name makes of `now()`, and its type: `toTimestamp(now())`.
+    pub(in crate::cql) fn of_now(name: &str) -> Option<(Function, CqlType)> {
+        Some(match name {
+            "totimestamp" | "to_timestamp" | "dateof" => (Function::Timestamp, CqlType::Timestamp),
+            "tounixtimestamp" | "to_unix_timestamp" | "unixtimestampof" => {
+                (Function::Timestamp, CqlType::Bigint)
+            }
+            "todate" | "to_date" => (Function::Date, CqlType::Date),
+            _ => return None,
+        })
+    }
+
     /// The function of this name and number of arguments; what it gives; what its argument is.
     pub(in crate::cql) fn find(name: &str, arguments: usize) -> Option<(Function, CqlType)> {
         Some(match (name, arguments) {

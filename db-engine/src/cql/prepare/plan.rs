@@ -6,7 +6,7 @@ use crate::{
         parse::ast::{BatchWord, Describe, Operator},
         prepare::{
             input::{BoundValue, ElementsWrite, PartKey},
-            source::{Aggregate, Source},
+            source::{Aggregate, Source, SystemSource},
         },
     },
     mutation::TableNumber,
@@ -481,8 +481,8 @@ pub struct SystemPlan {
     pub(in crate::cql) table: Arc<Table>,
     /// Indexes of columns, and the values one of which they must have.
     pub(in crate::cql) conditions: Vec<(usize, Choice)>,
-    /// Indexes of the columns of the result; none for `count(*)`.
-    pub(in crate::cql) columns: Option<Vec<usize>>,
+    /// The columns of the result; none for `count(*)`.
+    pub(in crate::cql) columns: Option<Vec<SystemSource>>,
     pub(in crate::cql) limit: Option<BoundValue>,
     pub(in crate::cql) markers: usize,
 }

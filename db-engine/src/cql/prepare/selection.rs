@@ -7,7 +7,7 @@ use crate::{
         prepare::{
             binder::{Binder, column},
             conditions::check_token_arguments,
-            input::{KeyPurpose, PartKey},
+            input::{Function, KeyPurpose, PartKey},
             plan::ColumnSpec,
             selected::{
                 Selected, aggregate, check_facet, facet, facet_of, is_function, unknown_function,
@@ -16,7 +16,7 @@ use crate::{
             source::{Facet, Fold, Portion, Source},
         },
     },
-    schema::{Column, ColumnKind, Table},
+    schema::{Column, ColumnKind, Table, system::is_system},
     types::CqlType,
 };
 
@@ -137,6 +137,9 @@ fn selected(
         }
         Selector::Field(name, fields) => Ok(SelectedField::new(table, name, fields)?.value()),
         Selector::Call { name, arguments } => {
+            if let Some(moment) = moment(name, arguments).filter(|_| is_system(&table.keyspace)) {
+                return Ok(moment);
+            }
             let [argument] = arguments.as_slice() else { return call(table, name, arguments) };
             if let Selector::Element(of, _) | Selector::Slice(of, ..) | Selector::Field(of, _) =
                 argument
@@ -155,6 +158,20 @@ fn selected(
             }
         }
     }
+}
+
+/// `now()`, `toTimestamp(now())` and their like.
+fn moment(name: &str, arguments: &[Selector]) -> Option<Selected> {
+    let (found, of) = match arguments {
+        [] => (Function::find(name, 0), ""),
+        [Selector::Call { name: inner, arguments }] if inner == "now" && arguments.is_empty() => {
+            (Function::of_now(name), "system.now()")
+        }
+        _ => return None,
+    };
+    let (function, ty) = found?;
+    let spec = ColumnSpec { name: format!("system.{name}({of})"), ty: ty.clone() };
+    Some(Selected::new(Source::Moment(function), Fold::First, ty, spec))
 }
 
 fn call(table: &Table, name: &str, arguments: &[Selector]) -> Result<Selected, CqlError> {

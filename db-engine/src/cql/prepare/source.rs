@@ -1,6 +1,7 @@
 //! What a result is made of: parts of a row, alone or summed up.
 
 use crate::{
+    cql::prepare::input::Function,
     schema::{Column, ColumnKind},
     types::CqlType,
 };
@@ -44,6 +45,8 @@ pub(in crate::cql) enum Source {
     Ttl(u16),
     /// The partition's token.
     Token,
+    /// Of this moment, and of no row. System tables alone have it.
+    Moment(Function),
     /// What there is of the elements of a column that is not frozen.
     Elements { column: u16, ty: CqlType, facet: Facet, part: Portion },
     /// A part of a frozen collection of this type.
@@ -55,6 +58,15 @@ pub(in crate::cql) enum Source {
     IfThere(Box<Source>, Box<Source>),
     /// The value of another source as a timestamp in milliseconds: `toTimestamp(timeuuid)`.
     TimeOf(Box<Source>),
+}
+
+/// Where a value of a result from a system table comes from.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::cql) enum SystemSource {
+    /// The column with this index.
+    Column(usize),
+    /// Of this moment.
+    Moment(Function),
 }
 
 impl Source {
@@ -99,7 +111,7 @@ impl Source {
             Source::TimeOf(_) | Source::PartOf(..) | Source::FieldOf(..) | Source::IfThere(..) => {
                 self.innermost().column()
             }
-            Source::Key(_) | Source::Clustering(_) | Source::Token => None,
+            Source::Key(_) | Source::Clustering(_) | Source::Token | Source::Moment(_) => None,
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::{
             conditions::{FILTERING, choice},
             plan::{Choice, Plan, Prepared, SystemPlan},
             selected::Selected,
-            source::{Facet, Fold, Portion, Source},
+            source::{Facet, Fold, Portion, Source, SystemSource},
         },
     },
     schema::{ColumnKind, Table},
@@ -60,7 +60,8 @@ pub(super) fn prepare_system(
         conditions.extend(at(&name).map(|at| (at, choice)));
     }
     let counted = matches!(selected.as_slice(), [one] if one.kind == Fold::CountRows);
-    let index = |item: &Selected| match (&item.source, item.kind) {
+    let source = |item: &Selected| match (&item.source, item.kind) {
+        (Source::Moment(function), Fold::First) => Ok(SystemSource::Moment(*function)),
         (
             Source::Key(_)
             | Source::Clustering(_)
@@ -69,14 +70,15 @@ pub(super) fn prepare_system(
             Fold::First,
         ) => {
             let found = table.columns.iter().position(|column| Source::of(column) == item.source);
-            found.ok_or_else(|| CqlError::invalid("no such column"))
+            let found = found.ok_or_else(|| CqlError::invalid("no such column"))?;
+            Ok(SystemSource::Column(found))
         }
         _ => Err(CqlError::unsupported("A function of a column of a system table is")),
     };
     let columns = if counted {
         None
     } else {
-        Some(selected.iter().map(index).collect::<Result<Vec<_>, _>>()?)
+        Some(selected.iter().map(source).collect::<Result<Vec<_>, _>>()?)
     };
     let bind = binder.finish();
     let markers = bind.len();
