@@ -40,6 +40,8 @@ export class KeysView {
   #context
   #attempt
   #edit
+  /** Whether the key that is being made is for one device. */
+  #isDevices = false
   #secret
   #claims
   #query = new URLSearchParams()
@@ -155,17 +157,22 @@ export class KeysView {
 
   #open() {
     this.#edit.open()
+    this.#isDevices = false
     this.#fit()
   }
 
-  /** A key of one device has only the rights that a device can use. */
+  /** A key of one device has only the rights of devices, and sends measurements if nothing is said. */
   #fit() {
     const isDevices = this.#edit.field('sensor').value.trim() !== ''
+    const box = (/** @type {string} */ name) =>
+      /** @type {HTMLInputElement} */ (this.#edit.field(name))
     for (const name of ['manage', 'admin']) {
-      const box = /** @type {HTMLInputElement} */ (this.#edit.field(name))
-      box.disabled = isDevices
-      if (isDevices) box.checked = false
+      box(name).disabled = isDevices
+      if (isDevices) box(name).checked = false
     }
+    if (isDevices === this.#isDevices) return
+    this.#isDevices = isDevices
+    box('write').checked = isDevices
   }
 
   /** @param {FormData} data */
@@ -189,8 +196,10 @@ export class KeysView {
       signal,
     )
     const device =
-      `Give it to the device as the password of MQTT, with any user name. It publishes to ` +
-      `sensors/${sensor}/METRIC, and nowhere else.`
+      'Give it to the device as the password of MQTT, with any user name. ' +
+      (scopes.includes('write')
+        ? `It publishes to sensors/${sensor}/METRIC, and nowhere else.`
+        : `It may read what was measured of ${sensor}, and send nothing.`)
     const program =
       'Programs send it in the header Authorization, after the word Bearer; MQTT clients as the ' +
       'password. On this page it is entered when it asks for one.'

@@ -131,7 +131,7 @@ describeWith(missingPrograms(['chromium']), "a user's path through the page", ()
       'What it is for': 'boiler room',
       'Only for the device of this sensor; empty: for all sensors': 'boiler',
     })
-    await form().getByLabel('send measurements').check()
+    expect(await form().getByLabel('send measurements').isChecked()).toBe(true)
     expect(await form().getByLabel('manage keys').isDisabled()).toBe(true)
     await button('Make the key').click()
     await heading('The key boiler room').waitFor()

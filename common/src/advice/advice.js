@@ -36,7 +36,7 @@ const AROUND = [
   {
     when: /may not publish here/,
     say: ({ topic }) =>
-      `Give the client a key that may write to this sensor, or have it publish to topics of its own sensor, not ${quote(topic)}.`,
+      `Give the client a key that may send measurements to ${quote(topic)}: a key of one sensor sends to the topics of that one alone.`,
   },
   {
     when: /^the sensor was deleted/,
