@@ -161,7 +161,7 @@ export class KeysView {
     this.#fit()
   }
 
-  /** A key of one device has only the rights of devices, and sends measurements if nothing is said. */
+  /** A key of one device has only the rights of devices; at first it may send measurements. */
   #fit() {
     const isDevices = this.#edit.field('sensor').value.trim() !== ''
     const box = (/** @type {string} */ name) =>
