@@ -3,12 +3,14 @@
 import { element, part } from './dom.js'
 import { RestError } from './rest.js'
 import { formOf, ruleOf } from './rule.js'
+import { TagError } from './tags.js'
 
 /** @typedef {import('./rule.js').Rule} Rule */
 /** @typedef {{ id: string, name: string, kind: string }} Receiver */
 
 const FIELDS = /** @type {const} */ ([
-  ...['name', 'wrong', 'metric', 'sensors', 'type', 'limit', 'clear', 'minutes', 'severity'],
+  ...['name', 'wrong', 'metric', 'sensors', 'type', 'tags'],
+  ...['limit', 'clear', 'minutes', 'severity'],
 ])
 
 export class RuleEdit {
@@ -88,15 +90,15 @@ export class RuleEdit {
     const data = new FormData(this.#form)
     const typed = Object.fromEntries(FIELDS.map((name) => [name, String(data.get(name)).trim()]))
     const form = { ...typed, receivers: data.getAll('receiver').map(String) }
-    const rule = ruleOf(/** @type {import('./rule.js').Form} */ (form), this.#before)
     const id = this.#before?.id
     try {
+      const rule = ruleOf(/** @type {import('./rule.js').Form} */ (form), this.#before)
       if (id === undefined) await rest.send('POST', 'v1/rules', rule, signal)
       else await rest.send('PUT', `v1/rules/${id}`, rule, signal)
       this.#dialog.close()
       this.#onSaved()
     } catch (error) {
-      if (!(error instanceof RestError)) throw error
+      if (!(error instanceof RestError || error instanceof TagError)) throw error
       this.#error.textContent = error.message
     }
   }

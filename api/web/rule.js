@@ -1,6 +1,7 @@
 /** An alert rule in words, and as a form says it. Pure. */
 
 import { printDuration } from './format.js'
+import { parseTags, printTags } from './tags.js'
 
 /** Sensors that are named in words; of more it is said how many. */
 const SENSORS_SHOWN_MAX = 3
@@ -44,6 +45,7 @@ export const WRONGS = /** @type {const} */ ({
  * @property {string} metric
  * @property {string} sensors  With commas between.
  * @property {string} type
+ * @property {string} tags  `key:value`, one a line.
  * @property {string} limit
  * @property {string} clear
  * @property {string} minutes
@@ -85,7 +87,8 @@ function printSensors({ sensors, type, tags = {} }) {
 
 /** What the form shows of a rule. @param {Rule} rule  @returns {Form} */
 export function formOf(rule) {
-  const { name, metric = '', sensors = [], type = '', above, below, clear, for_s: forS = 0 } = rule
+  const { name, metric = '', sensors = [], type = '', tags = {}, for_s: forS = 0 } = rule
+  const { above, below, clear } = rule
   const wrong = wrongOf(rule)
   return {
     name,
@@ -93,6 +96,7 @@ export function formOf(rule) {
     metric,
     sensors: sensors.join(', '),
     type,
+    tags: printTags(tags),
     limit: String(asFall(wrong, above ?? below) ?? ''),
     clear: String(asFall(wrong, clear) ?? ''),
     minutes: forS === 0 ? '' : String(forS / 60),
@@ -124,12 +128,14 @@ function wrongOf({ kind, above }) {
  * @param {Form} form
  * @param {Partial<Rule>} [before]
  * @returns {Rule}
+ * @throws {import('./tags.js').TagError}  A line of the tags is none.
  */
 export function ruleOf(form, before = {}) {
-  const { tags, late_s: lateS, per_s: perS, enabled } = before
+  const { late_s: lateS, per_s: perS, enabled } = before
   const kind = WRONGS[form.wrong]
   const limit = asFall(form.wrong, numberOf(form.limit))
   const isUpper = form.wrong === 'above' || form.wrong === 'rise'
+  const tags = parseTags(form.tags)
   const sensors = form.sensors.split(',').map((name) => name.trim())
   const named = sensors.filter((name) => name !== '')
   const hasLimit = kind === 'threshold' || kind === 'rate'
@@ -139,7 +145,7 @@ export function ruleOf(form, before = {}) {
     metric: form.metric || undefined,
     sensors: named.length > 0 ? named : undefined,
     type: form.type || undefined,
-    tags,
+    tags: Object.keys(tags).length > 0 ? tags : undefined,
     above: hasLimit && isUpper ? limit : undefined,
     below: hasLimit && !isUpper ? limit : undefined,
     clear: hasLimit ? asFall(form.wrong, numberOf(form.clear)) : undefined,

@@ -2,7 +2,7 @@
 
 import { DialogForm, FieldError } from './dialog-form.js'
 import { RestError } from './rest.js'
-import { parseTags, TagError } from './sensor-edit.js'
+import { parseTags, TagError } from './tags.js'
 
 export class SensorNew {
   #context

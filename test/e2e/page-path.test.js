@@ -180,9 +180,10 @@ describeWith(missingPrograms(['chromium']), "a user's path through the page", ()
   test('makes a rule, and sees the alert when it is too hot', async () => {
     await button('New rule').click()
     await fill({ Name: 'too hot', Metric: 'heat', Limit: '80' })
+    await form().getByLabel('Only with all of these tags').fill('site:north')
     await form().getByLabel('duty (webhook)').check()
     await button('Save').click()
-    await page.getByText('heat above 80, any sensor').waitFor()
+    await page.getByText('heat above 80, any sensor (tag site:north)').waitFor()
     // Every process of ingest knows a rule within two seconds.
     await page.waitForTimeout(2_100)
     await device?.publishAsync('sensors/boiler/heat', '91.5', { qos: 1 })

@@ -12,7 +12,7 @@ import {
 } from '../../web/format.js'
 import { Rate } from '../../web/rate.js'
 import { parseJson, RestError } from '../../web/rest.js'
-import { parseTags, printTags, TagError } from '../../web/sensor-edit.js'
+import { parseTags, printTags, TagError } from '../../web/tags.js'
 
 describe('JSON', () => {
   test('keeps all digits of an integer of 64 bits, and leaves every other number a number', () => {

@@ -70,6 +70,7 @@ describe('a rule', () => {
         metric: 'm',
         sensors: ' a , b,',
         type: '',
+        tags: '',
         limit: '5',
         clear: '',
         minutes: '2',
@@ -89,6 +90,11 @@ describe('a rule', () => {
         expect(formOf(rule).wrong).toBe(wrong)
       }
     }
+    expect(ruleOf({ ...formOf(RULES[2][1]), tags: 'site:north\nfloor: 1' }).tags).toEqual({
+      site: 'north',
+      floor: '1',
+    })
+    expect(() => ruleOf({ ...formOf(RULES[2][1]), tags: 'north' })).toThrow(/“north” is no tag/)
     expect(ruleOf({ ...formOf(RULES[2][1]), limit: '7' })).toMatchObject({ below: -7, clear: -1 })
   })
 })
