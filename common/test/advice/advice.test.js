@@ -188,7 +188,7 @@ describe('values', () => {
 describe('what is not in the payload', () => {
   const message = { topic: 'sensors/b/t', format: 0, payload: Buffer.from('1') }
   test.each([
-    ['device-a may not publish here', 'not sensors/b/t.'],
+    ['device-a may not publish here', 'send measurements to sensors/b/t: '],
     ['the sensor was deleted', 'Register the sensor again'],
     ['there are 100000 sensors already, which is the limit', '--sensors-max'],
     ['a sensor has at most 1000 metrics', 'names of metrics'],
