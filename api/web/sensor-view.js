@@ -167,6 +167,10 @@ export class SensorView {
   /** @param {import('./sensor-edit.js').About} about */
   #showAbout(about) {
     this.#about = about
+    // Before it is known what the sensor is they would do nothing.
+    for (const action of ['edit', 'delete', 'edit-metric']) {
+      part(this.element, action).removeAttribute('disabled')
+    }
     const { name, type, unit, tags } = about
     setText(part(this.element, 'name'), name)
     const words = Object.entries(tags).map(([key, value]) => `${key}:${value}`)
