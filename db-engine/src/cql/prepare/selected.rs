@@ -4,6 +4,7 @@ use crate::{
     cql::{
         error::{CqlError, invalid},
         prepare::{
+            input::Function,
             plan::ColumnSpec,
             source::{Aggregate, Facet, Fold, Portion, Source},
         },
@@ -60,12 +61,9 @@ pub(super) fn is_function(name: &str) -> bool {
     facet(name).is_some() || NAMES.contains(&name)
 }
 
-/// Functions that are known in place of a value alone.
-const OF_THIS_MOMENT: [&str; 7] =
-    ["now", "uuid", "currenttimestamp", "currentdate", "currenttime", "currenttimeuuid", "todate"];
-
 pub(super) fn unknown_function<T>(name: &str) -> Result<T, CqlError> {
-    if OF_THIS_MOMENT.contains(&name) {
+    // Known in place of a value alone.
+    if Function::find(name, 0).is_some() || matches!(name, "todate" | "to_date") {
         return Err(CqlError::unsupported(&format!("The function {name} in a selection is")));
     }
     invalid(format!("Unknown function '{name}'"))
