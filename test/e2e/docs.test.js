@@ -4,7 +4,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, expect, test } from '@jest/globals'
-import { isPrinted, stepsOf } from '../support/page.js'
+import { isPrinted, printingCommands, stepsOf } from '../support/page.js'
 import { missingPackages, WHEELS } from '../support/python.js'
 import { describeWith, missingPrograms } from '../support/requirement.js'
 import { ENGINE, GIVEN_DATABASE, SPOOLED_LATE } from '../support/stack.js'
@@ -95,6 +95,13 @@ for (const page of PAGES) {
   test(`${page}: every block is run, or it is known why not`, () => {
     const unknown = steps.filter((step) => step.kind === 'look' && !reasonNotToRun(step))
     expect(unknown.map(title)).toEqual([])
+  })
+
+  test(`${page}: what is printed belongs to one command`, () => {
+    const shared = steps.filter(
+      ({ text, expected }) => expected !== undefined && printingCommands(text).length !== 1,
+    )
+    expect(shared.map(title)).toEqual([])
   })
 
   const done = steps.filter((step) => step.kind !== 'look' && !reasonNotToRun(step))

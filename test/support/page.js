@@ -37,6 +37,26 @@ export function stepsOf(markdown) {
   return steps
 }
 
+/** Commands of which a reader sees nothing, when all goes well. */
+const SILENT =
+  /^$|^(\w+=|cat >|sleep |mosquitto_pub |kill |wait |mv |tar |mkdir |python3 -m venv |\S*pip install --quiet )| > \S+( 2>&1 &)?$/
+
+/**
+ * The commands of a block that print something.
+ *
+ * @param {string} text  Of a block of `sh`.
+ */
+export function printingCommands(text) {
+  return text
+    .replace(/<<'?(\w+)'?\n[\s\S]*?\n\1\n/g, '\n')
+    .replace(/'[^']*'|"[^"]*"/g, 'Q')
+    .replace(/(\\|\|)\n\s*/g, '| ')
+    .replace(/^(for|until) [\s\S]*?\bdone\b/gm, '')
+    .split(/\n|; /)
+    .map((command) => command.trim())
+    .filter((command) => !SILENT.test(command))
+}
+
 /**
  * Whether a program printed what a page says.
  *

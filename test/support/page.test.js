@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals'
-import { isPrinted, stepsOf } from './page.js'
+import { isPrinted, printingCommands, stepsOf } from './page.js'
 
 const fence = '```'
 const page = `# A page
@@ -46,6 +46,20 @@ describe('a page', () => {
 })
 
 describe('what is printed', () => {
+  test.each([
+    ['curl a\n', 1],
+    ['curl a\ncurl b\n', 2],
+    ['sleep 2; curl a\n', 1],
+    ['mosquitto_pub -m 1\ncurl a\n', 1],
+    ['curl a \\\n  -d "x\ny"\n', 1],
+    ['jq . a |\n  curl b\n', 1],
+    ["cat > a <<'END'\ncurl a\nEND\ncurl b\n", 1],
+    ['for x in 1 2; do\n  curl "$x"\ndone\n', 0],
+    ['curl a > b\nnpm start > log 2>&1 &\nx=$(curl c)\n', 0],
+  ])('%j: %i commands print something', (text, count) => {
+    expect(printingCommands(text)).toHaveLength(count)
+  })
+
   test.each([
     ['{"t":17,"v":9.58}', '{"t":…,"v":9.58}', true],
     ['{"t":17,"v":9x58}', '{"t":…,"v":9.58}', false],
