@@ -29,7 +29,7 @@ const SERIES_SHOWN_MAX = 12
  * @property {number} measurements
  * @property {number | null} from
  * @property {number | null} last
- * @property {{ sensor: string, metric: string, measurements: number }[]} series
+ * @property {{ sensor: string, metric: string, kinds: Record<string, number> }[]} series
  * @property {number} in_other_series
  */
 
@@ -80,8 +80,11 @@ export function printPreview(progress) {
   const shown = series.slice(0, SERIES_SHOWN_MAX)
   lines.push(
     ...shown.map(
-      ({ sensor, metric, measurements }) =>
-        `${metric} of ${sensor}: ${count(measurements, 'measurement')}`,
+      // A number that is a text, such as "61,5", is seen here, before it is stored.
+      ({ sensor, metric, kinds }) =>
+        `${metric} of ${sensor}: ${Object.entries(kinds)
+          .map(([kind, many]) => count(many, kind))
+          .join(', ')}`,
     ),
   )
   const more = series.length - shown.length

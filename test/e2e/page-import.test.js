@@ -66,7 +66,7 @@ describeWith(missingPrograms(['chromium']), 'an import on the page', () => {
     await button('Look through it').click()
     await page.getByText('2 of 3 rows can be stored, 1 refused.').waitFor()
     await page.getByText(/^4 measurements, from /).waitFor()
-    await page.getByText('wind of roof: 2 measurements').waitFor()
+    await page.getByText('wind of roof: 2 numbers').waitFor()
     await page.getByText(/^4 measurements of 1 sensor \(1 new\), kept until /).waitFor()
     const refused = page.locator('[data-part="refused-rows"] tr')
     expect(await refused.locator('td').first().textContent()).toBe('3')

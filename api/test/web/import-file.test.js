@@ -41,16 +41,18 @@ describe('a file that is imported', () => {
   })
 
   test('names a dozen series, and how many there are besides', () => {
+    /** @type {Record<string, number>} */
+    const kinds = { number: 1, text: 2 }
     const series = Array.from({ length: 14 }, (_, index) => ({
       sensor: 's',
       metric: `m${index}`,
-      measurements: 1,
+      kinds,
     }))
     const preview = { measurements: 17, from: 0, last: 1, series, in_other_series: 3 }
     const lines = printPreview({ ...progress, preview })
     expect(lines[0]).toMatch(/^17 measurements, from /)
     expect(lines.slice(12)).toEqual([
-      'm11 of s: 1 measurement',
+      'm11 of s: 1 number, 2 texts',
       'and 2 series more',
       '3 measurements of yet other series',
     ])
