@@ -103,7 +103,7 @@ export class Keeping {
       ...(kept.length > 0 && {
         kept: kept.slice(0, KEPT_SHOWN_MAX),
         kept_note:
-          `${kept.length} sensors exist with another class than ${this.#wanted}, and keep it: ` +
+          `${count(kept.length, 'sensor')} had another class than ${this.#wanted}, which stays: ` +
           `PATCH /v1/sensors/{sensor} {"retention": "${this.#wanted}", "rewrite": true} changes that`,
       }),
     }
@@ -114,18 +114,21 @@ export class Keeping {
 function present(className, { sensors, news, measurements }, nowMs) {
   const { ttlS } = retentionClass(className)
   const expiresMs = ttlS > 0 ? nowMs + ttlS * 1000 : null
-  const whose = `${measurements} measurements of ${sensors.size} sensors (${news.size} new)`
+  const whose = `${count(measurements, 'measurement')} of ${count(sensors.size, 'sensor')} (${news.size} new)`
   const until =
     expiresMs === null
-      ? 'are kept for ever'
-      : `expire on ${new Date(expiresMs).toISOString().slice(0, 10)}, ${ttlS / 86_400} days ` +
-        'after they are stored, however long ago they were measured'
+      ? 'for ever'
+      : `until ${new Date(expiresMs).toISOString().slice(0, 10)}: ${ttlS / 86_400} days from being ` +
+        'stored, however long ago measured'
   return {
     retention: className,
     sensors: sensors.size,
     new_sensors: news.size,
     measurements,
     expires: expiresMs,
-    says: `${whose} ${until}`,
+    says: `${whose}, kept ${until}`,
   }
 }
+
+/** @param {number} many  @param {string} noun */
+const count = (many, noun) => `${many} ${noun}${many === 1 ? '' : 's'}`
