@@ -363,7 +363,8 @@ async function serve({ logger, onStop }) {
   onStop('spools that were left', () => Promise.all(left.map(({ spool: one }) => one.close())))
 
   const desired = new DesiredStates({ storage, keyspace, tell: source.retain, logger })
-  source.onReady(() => void desired.publishAll())
+  const connected = new Promise((resolve) => database.once('up', resolve))
+  source.onReady(() => void connected.then(() => desired.publishAll()))
   onStop('desired states', () => desired.stop())
   const { publish, external } = source
   const spools = [...(spool ? [spool] : []), ...left.map(({ spool: one }) => one)]
