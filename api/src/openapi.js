@@ -9,6 +9,7 @@ import swagger from '@fastify/swagger'
 import swaggerUi from '@fastify/swagger-ui'
 import { scopeOf } from './auth.js'
 import { CONTENT_POLICY } from './guard.js'
+import { withLinks } from './links.js'
 import * as schemas from './schemas.js'
 
 /** @typedef {Record<string, any>} Schema */
@@ -85,7 +86,7 @@ export async function describe(app, { requireKeys, web }) {
     transformObject: (document) => {
       if (!('openapiObject' in document)) return document.swaggerObject
       const described = /** @type {Schema} */ (inJsonSchema(document.openapiObject))
-      return withComponents(described)
+      return withLinks(withComponents(described))
     },
   })
   await app.register(swaggerUi, {

@@ -55,6 +55,22 @@ describe.each([true, false])('the description (keys are asked for: %p)', (requir
   })
   afterAll(() => app.close())
 
+  test('leads from what makes a thing to all that is done with it, by its id', () => {
+    const byId = new Map(operations.map((one) => [one.operationId, one]))
+    const of = (/** @type {string} */ id) => byId.get(id)?.responses['201'].links
+    expect(of('createRule')).toEqual(
+      Object.fromEntries(
+        ['getRule', 'replaceRule', 'deleteRule', 'silenceRule', 'testRule'].map((operationId) => [
+          operationId,
+          { operationId, parameters: { 'path.rule': '$response.body#/id' } },
+        ]),
+      ),
+    )
+    expect(Object.keys(of('createReceiver'))).toContain('testReceiver')
+    expect(Object.keys(of('createSensor'))).toContain('listMeasurements')
+    expect(Object.keys(of('createKey'))).toEqual(['revokeKey'])
+  })
+
   test('is OpenAPI 3.1, where null is a type', () => {
     expect(document.openapi).toBe('3.1.0')
     expect(JSON.stringify(document)).not.toContain('"nullable"')
