@@ -12,6 +12,9 @@ const ROW: u8 = 3;
 const ROW_OF_LONG_KEY: u8 = 4;
 const RANGE_DELETION: u8 = 5;
 
+/// Where the key of a partition begins, behind the kind, the token and its length.
+const KEY_AT: u32 = 11;
+
 /// A row in a block, or a deletion.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BlockRow<'a> {
@@ -73,28 +76,56 @@ struct BlockPartition {
     deletion: Option<Deletion>,
 }
 
+/// Which partition a row or deletion is of, and where in the bytes it begins: what a block takes in
+/// memory is not much more than these.
 #[derive(Clone, Copy, Debug)]
 struct BlockEntry {
     partition: u32,
-    content: EntryContent,
+    start: u32,
 }
 
+/// What an entry says.
 #[derive(Clone, Copy, Debug)]
-enum EntryContent {
+enum EntryContent<'a> {
     PartitionDeletion,
-    /// One of the ranges, by its number.
-    Range(u32),
+    Range(RangeDeletion<'a>),
     /// Its clustering key and its cells.
-    Row(Span, Span),
+    Row(&'a [u8], &'a [u8]),
 }
 
-/// A deletion of a range, and the number of its entry.
-#[derive(Clone, Copy, Debug)]
-struct BlockRange {
-    entry: u32,
-    from: Span,
-    to: Span,
-    deletion: Deletion,
+/// The place of an entry among those of its partition.
+type EntryPlace<'a> = (Option<&'a [u8]>, bool);
+
+impl<'a> EntryContent<'a> {
+    /// Takes what comes after this kind, which begins no partition.
+    #[inline]
+    fn take(kind: u8, input: &mut Input<'a>) -> Option<Self> {
+        let ck_bytes = match kind {
+            ROW => usize::from(input.u16()?),
+            ROW_OF_LONG_KEY => input.u32()? as usize,
+            RANGE_DELETION => {
+                let mut bound = || {
+                    let length = input.u32()? as usize;
+                    input.take(length)
+                };
+                let (from, to) = (bound()?, bound()?);
+                let deletion = Deletion { timestamp: input.i64()?, deleted_s: input.i64()? };
+                return Some(Self::Range(RangeDeletion { from, to, deletion }));
+            }
+            _ => return None,
+        };
+        let ck = input.take(ck_bytes)?;
+        let row_bytes = input.u32()? as usize;
+        Some(Self::Row(ck, input.take(row_bytes)?))
+    }
+
+    fn place(self) -> EntryPlace<'a> {
+        match self {
+            Self::PartitionDeletion => (None, false),
+            Self::Range(range) => (Some(range.from), false),
+            Self::Row(ck, _) => (Some(ck), true),
+        }
+    }
 }
 
 /// A block in memory: its rows can be asked for by number.
@@ -103,7 +134,8 @@ pub struct Block {
     bytes: Vec<u8>,
     partitions: Vec<BlockPartition>,
     entries: Vec<BlockEntry>,
-    ranges: Vec<BlockRange>,
+    /// Which entries delete ranges, by their numbers.
+    ranges: Vec<u32>,
 }
 
 impl Block {
@@ -138,76 +170,52 @@ impl Block {
     /// a reader that goes on behind the last row that it gave relies on that.
     fn is_in_order(&self) -> bool {
         let partition = |one: &BlockPartition| (one.token, self.slice(one.key));
-        let entry = |one: &BlockEntry| match one.content {
-            EntryContent::PartitionDeletion => (None, false),
-            EntryContent::Range(number) => (self.range(number as usize).map(|own| own.from), false),
-            EntryContent::Row(ck, _) => (self.slice(ck), true),
-        };
-        let partition_of =
-            |one: &BlockRange| self.entries.get(one.entry as usize).map(|entry| entry.partition);
-        let is_range =
-            |one: &BlockRange| one.from.bytes > 0 && self.slice(one.from) < self.slice(one.to);
-        self.partitions.is_sorted_by(|a, b| partition(a) < partition(b))
-            && self.entries.is_sorted_by(|a, b| a.partition != b.partition || entry(a) < entry(b))
-            && self.ranges.iter().all(is_range)
-            && self.ranges.is_sorted_by(|a, b| {
-                partition_of(a) != partition_of(b) || self.slice(a.to) <= self.slice(b.from)
+        self.partitions.is_sorted_by(|a, b| partition(a) < partition(b)) && {
+            // Which partition the entry before is of, its place there, and where the range ends
+            // that was the last one.
+            let mut before: Option<(u32, EntryPlace<'_>)> = None;
+            let mut end: Option<(u32, &[u8])> = None;
+            self.entries.iter().all(|entry| {
+                let Some(content) = self.content(*entry) else { return false };
+                let (own, place) = (entry.partition, content.place());
+                let is_behind = before.is_none_or(|(other, at)| other != own || at < place);
+                before = Some((own, place));
+                let EntryContent::Range(RangeDeletion { from, to, .. }) = content else {
+                    return is_behind;
+                };
+                let is_apart = end.is_none_or(|(other, end)| other != own || end <= from);
+                end = Some((own, to));
+                is_behind && is_apart && !from.is_empty() && from < to
             })
+        }
     }
 
     fn parse(&mut self) -> Option<()> {
         let mut input = Input(&self.bytes);
-        let whole = self.bytes.len();
-        let span = |rest: &Input<'_>, taken: &[u8]| Span {
-            start: u32::try_from(whole - rest.0.len() - taken.len()).unwrap_or(u32::MAX),
-            bytes: u32::try_from(taken.len()).unwrap_or(u32::MAX),
-        };
-        while let Some(kind) = input.u8() {
-            if kind == ROW || kind == ROW_OF_LONG_KEY {
-                let is_long = kind == ROW_OF_LONG_KEY;
-                let length = if is_long { input.u32()? as usize } else { input.u16()?.into() };
-                let ck = input.take(length)?;
-                let ck = span(&input, ck);
-                let length = input.u32()? as usize;
-                let row = input.take(length)?;
-                RowView::parse(row).ok()?.check().ok()?;
+        loop {
+            let start = u32::try_from(self.bytes.len() - input.0.len()).ok()?;
+            let Some(kind) = input.u8() else { return Some(()) };
+            if kind != PARTITION && kind != DELETED_PARTITION {
                 let partition = u32::try_from(self.partitions.len()).ok()?.checked_sub(1)?;
-                let content = EntryContent::Row(ck, span(&input, row));
-                self.entries.push(BlockEntry { partition, content });
-                continue;
-            }
-            if kind == RANGE_DELETION {
-                let mut bound = || {
-                    let length = input.u32()? as usize;
-                    let taken = input.take(length)?;
-                    Some(span(&input, taken))
-                };
-                let (from, to) = (bound()?, bound()?);
-                let deletion = Deletion { timestamp: input.i64()?, deleted_s: input.i64()? };
-                let partition = u32::try_from(self.partitions.len()).ok()?.checked_sub(1)?;
-                let entry = u32::try_from(self.entries.len()).ok()?;
-                let content = EntryContent::Range(u32::try_from(self.ranges.len()).ok()?);
-                self.entries.push(BlockEntry { partition, content });
-                self.ranges.push(BlockRange { entry, from, to, deletion });
+                match EntryContent::take(kind, &mut input)? {
+                    EntryContent::Row(_, row) => RowView::parse(row).ok()?.check().ok()?,
+                    _ => self.ranges.push(u32::try_from(self.entries.len()).ok()?),
+                }
+                self.entries.push(BlockEntry { partition, start });
                 continue;
             }
             let token = Token(input.i64()?);
-            let length = usize::from(input.u16()?);
-            let key = input.take(length)?;
-            let key = span(&input, key);
-            let deletion = match kind {
-                PARTITION => None,
-                DELETED_PARTITION => {
-                    let partition = u32::try_from(self.partitions.len()).ok()?;
-                    let content = EntryContent::PartitionDeletion;
-                    self.entries.push(BlockEntry { partition, content });
-                    Some(Deletion { timestamp: input.i64()?, deleted_s: input.i64()? })
-                }
-                _ => return None,
-            };
+            let bytes = input.u16()?;
+            let key = Span { start: start + KEY_AT, bytes: bytes.into() };
+            input.take(bytes.into())?;
+            let mut deletion = None;
+            if kind == DELETED_PARTITION {
+                let partition = u32::try_from(self.partitions.len()).ok()?;
+                self.entries.push(BlockEntry { partition, start });
+                deletion = Some(Deletion { timestamp: input.i64()?, deleted_s: input.i64()? });
+            }
             self.partitions.push(BlockPartition { token, key, deletion });
         }
-        Some(())
     }
 
     /// How many rows it has, each deletion counting as one more.
@@ -229,27 +237,30 @@ impl Block {
     pub fn row(&self, number: usize) -> Option<BlockRow<'_>> {
         let entry = self.entries.get(number)?;
         let partition = self.partitions.get(entry.partition as usize)?;
-        let (row, range) = match entry.content {
+        let (row, range) = match self.content(*entry)? {
             EntryContent::PartitionDeletion => (None, None),
-            EntryContent::Range(number) => (None, Some(self.range(number as usize)?)),
-            EntryContent::Row(ck, row) => (Some((self.slice(ck)?, self.slice(row)?)), None),
+            EntryContent::Range(range) => (None, Some(range)),
+            EntryContent::Row(ck, row) => (Some((ck, row)), None),
         };
         let key = self.slice(partition.key)?;
         Some(BlockRow { token: partition.token, key, deletion: partition.deletion, row, range })
     }
 
-    fn range(&self, number: usize) -> Option<RangeDeletion<'_>> {
-        let BlockRange { from, to, deletion, .. } = *self.ranges.get(number)?;
-        Some(RangeDeletion { from: self.slice(from)?, to: self.slice(to)?, deletion })
+    #[inline]
+    fn content(&self, entry: BlockEntry) -> Option<EntryContent<'_>> {
+        let mut input = Input(self.bytes.get(entry.start as usize..)?);
+        match input.u8()? {
+            DELETED_PARTITION => Some(EntryContent::PartitionDeletion),
+            kind => EntryContent::take(kind, &mut input),
+        }
     }
 
     /// The last deletion of a range before the row with this number, if it is of this partition:
     /// no other one before that row reaches as far as the row before it.
     #[must_use]
     pub fn range_before(&self, row: usize, token: Token, key: &[u8]) -> Option<RangeDeletion<'_>> {
-        let behind = self.ranges.partition_point(|range| (range.entry as usize) < row);
-        let number = behind.checked_sub(1)?;
-        let own = self.row(self.ranges.get(number)?.entry as usize)?;
+        let behind = self.ranges.partition_point(|range| (*range as usize) < row);
+        let own = self.row(*self.ranges.get(behind.checked_sub(1)?)? as usize)?;
         own.range.filter(|_| (own.token, own.key) == (token, key))
     }
 
@@ -310,7 +321,7 @@ impl Block {
         self.bytes.capacity()
             + self.partitions.capacity() * size_of::<BlockPartition>()
             + self.entries.capacity() * size_of::<BlockEntry>()
-            + self.ranges.capacity() * size_of::<BlockRange>()
+            + self.ranges.capacity() * size_of::<u32>()
     }
 
     fn slice(&self, span: Span) -> Option<&[u8]> {

@@ -28,6 +28,9 @@ const SAMPLE_EVERY: u32 = 4;
 /// Every so many blocks one is tried as a whole, whatever its sample is like.
 const WHOLE_EVERY: u32 = 32;
 
+/// Such a part of the memory of a block may be left from another one.
+const UNUSED_PART: usize = 8;
+
 /// Memory for a larger block is not kept.
 const KEPT_BYTES_MAX: usize = 256 << 10;
 
@@ -127,12 +130,17 @@ pub(super) fn unpack(
     if stored.len() != BLOCK_HEADER_BYTES + stored_bytes || raw_bytes > RAW_BYTES_MAX {
         return Err(invalid("the lengths of a block disagree"));
     }
+    // In the memory of a much larger one the rest would be held and not used.
+    let is_fitting = (raw_bytes..=raw_bytes + raw_bytes / UNUSED_PART).contains(&out.capacity());
     if stored_bytes == raw_bytes {
+        if !is_fitting {
+            *out = Vec::with_capacity(raw_bytes);
+        }
         out.clear();
         out.extend_from_slice(input.0);
         return Ok(());
     }
-    if out.is_empty() {
+    if !is_fitting {
         *out = vec![0; raw_bytes];
     }
     out.resize(raw_bytes, 0);
@@ -171,6 +179,26 @@ mod tests {
             out.len() < raw.len()
         });
         (is_small.collect(), compressor.tried_bytes - before)
+    }
+
+    #[test]
+    fn a_small_block_does_not_hold_the_memory_of_a_large_one() {
+        let mut random = Random(3);
+        let mut compressor = Compressor::default();
+        for raw in [text(&mut random), noise(&mut random)] {
+            let raw = &raw[..8 << 10];
+            let mut stored = Vec::new();
+            pack(ID, 8, raw, &mut compressor, &mut stored);
+            for capacity in [0, raw.len() - 1, raw.len(), raw.len() * 9 / 8, BLOCK_BYTES] {
+                let mut out = vec![7; capacity];
+                let before = out.as_ptr();
+                unpack(ID, 8, &stored, &mut out).unwrap();
+                assert!(out == raw, "it comes back");
+                let is_fitting = (raw.len()..=raw.len() * 9 / 8).contains(&capacity);
+                assert_eq!(out.as_ptr() == before, is_fitting, "{capacity}");
+                assert!(out.capacity() <= raw.len() * 9 / 8, "{capacity}");
+            }
+        }
     }
 
     #[test]

@@ -182,6 +182,23 @@ fn the_index_holds_no_more_of_long_keys_than_tells_them_apart() {
 }
 
 #[test]
+fn a_block_takes_little_more_memory_than_its_rows() {
+    let (bytes, _) = file(2, 2_000);
+    let (_, index) = open(&bytes).unwrap();
+    let blocks = index.len();
+    assert!(blocks > 2);
+    for number in 0..blocks {
+        let block = block(&bytes, &index, number).unwrap();
+        let kept: usize = (0..block.len())
+            .filter_map(|at| block.row(at)?.row)
+            .map(|(ck, row)| 7 + ck.len() + row.len())
+            .sum();
+        let most = kept + 16 * block.len() + 512;
+        assert!(block.memory_bytes() <= most, "{} > {most}", block.memory_bytes());
+    }
+}
+
+#[test]
 fn every_row_reads_back_in_order() {
     let (bytes, written) = file(3, 2_000);
     let (summary, index) = open(&bytes).unwrap();

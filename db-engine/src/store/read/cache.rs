@@ -1,8 +1,9 @@
 //! Blocks of sstables in memory, bounded in bytes.
 //!
-//! Two generations: what is used moves to the young one; when that has half of the memory, it
-//! becomes the old one and the old one is forgotten. So what stays was used lately, and finding it
-//! costs one or two look-ups and no lists.
+//! What goes is chosen by SIEVE (Zhang et al., NSDI 2024): blocks are in the order in which they
+//! came, and a hand goes from the oldest to the newest and round again. One that was used since it
+//! last passed stays, one that was not makes room. So using a block costs a look-up and a flag, all
+//! of the memory is used, and what is read once goes soon.
 //!
 //! A scan uses each block once, and more of them than there is memory for. What only scans have
 //! used has a part of the memory, and what nothing else needs, so that it drives out nothing else.
@@ -15,6 +16,12 @@ use crate::sstable::{Block, SstableId};
 
 /// Blocks that only scans have used have this part of the memory at least.
 const SCANNED_PART: usize = 8;
+
+/// Blocks that the hand passes at most before one has to go: a turn has no time to pass them all.
+const PASSED_MAX: usize = 64;
+
+/// The largest block whose memory is kept for the next one: it is counted nowhere.
+const SPARE_BYTES_MAX: usize = 64 << 10;
 
 /// Which block of which sstable.
 pub(in crate::store) type BlockId = (SstableId, usize);
@@ -31,9 +38,9 @@ pub(in crate::store) enum CacheUse {
 /// Blocks that were read lately.
 #[derive(Debug, Default)]
 pub(in crate::store) struct Cache {
-    used: Generations,
+    used: Sieve,
     /// By scans alone.
-    scanned: Generations,
+    scanned: Sieve,
     bytes_max: usize,
 }
 
@@ -54,7 +61,7 @@ impl Cache {
 
     /// Leaves to scans what nothing else needs.
     fn share(&mut self) {
-        let others = self.used.bytes();
+        let others = self.used.bytes;
         self.scanned.limit(self.bytes_max - others);
     }
 
@@ -77,83 +84,136 @@ impl Cache {
         self.share();
     }
 
+    /// The memory of a block that went, for the next one.
+    pub fn spare(&mut self) -> Block {
+        let spare = self.used.spare.take().or_else(|| self.scanned.spare.take());
+        spare.unwrap_or_default()
+    }
+
     /// Bytes of all blocks.
     pub fn bytes(&self) -> usize {
-        self.used.bytes() + self.scanned.bytes()
+        self.used.bytes + self.scanned.bytes
     }
 }
 
 #[derive(Debug, Default)]
-struct Generations {
-    young: HashMap<BlockId, Arc<Block>>,
-    old: HashMap<BlockId, Arc<Block>>,
-    young_bytes: usize,
-    old_bytes: usize,
+struct Sieve {
+    places: HashMap<BlockId, usize>,
+    slots: Vec<CachedBlock>,
+    /// Slots without a block.
+    free: Vec<usize>,
+    newest: Option<usize>,
+    oldest: Option<usize>,
+    /// The next one that stays or goes; else the oldest is.
+    hand: Option<usize>,
+    /// Of a block that went.
+    spare: Option<Block>,
+    bytes: usize,
     bytes_max: usize,
 }
 
-impl Generations {
+#[derive(Debug)]
+struct CachedBlock {
+    id: BlockId,
+    /// Nothing in a slot that is free.
+    block: Option<Arc<Block>>,
+    is_used: bool,
+    newer: Option<usize>,
+    older: Option<usize>,
+}
+
+impl Sieve {
     fn limit(&mut self, bytes_max: usize) {
         self.bytes_max = bytes_max;
-        while self.bytes() > bytes_max {
-            self.age();
-        }
-    }
-
-    fn age(&mut self) {
-        self.old = std::mem::take(&mut self.young);
-        self.old_bytes = std::mem::take(&mut self.young_bytes);
+        self.make_room(0);
     }
 
     #[inline]
     fn get(&mut self, id: BlockId) -> Option<Arc<Block>> {
-        if let Some(block) = self.young.get(&id) {
-            return Some(Arc::clone(block));
-        }
-        let block = self.old.remove(&id)?;
-        self.old_bytes -= block.memory_bytes();
-        self.put(id, Arc::clone(&block));
-        Some(block)
+        let slot = &mut self.slots[*self.places.get(&id)?];
+        slot.is_used = true;
+        slot.block.clone()
     }
 
     /// A block, of which it is not noted that it was used.
     fn peek(&self, id: BlockId) -> Option<Arc<Block>> {
-        self.young.get(&id).or_else(|| self.old.get(&id)).cloned()
+        self.slots[*self.places.get(&id)?].block.clone()
     }
 
     fn take(&mut self, id: BlockId) -> Option<Arc<Block>> {
-        if let Some(block) = self.young.remove(&id) {
-            self.young_bytes -= block.memory_bytes();
-            return Some(block);
-        }
-        let block = self.old.remove(&id)?;
-        self.old_bytes -= block.memory_bytes();
-        Some(block)
+        let place = *self.places.get(&id)?;
+        self.remove(place)
     }
 
     fn put(&mut self, id: BlockId, block: Arc<Block>) {
         let bytes = block.memory_bytes();
-        if self.young_bytes + bytes > self.bytes_max / 2 {
-            self.age();
+        if bytes > self.bytes_max / 2 || self.places.contains_key(&id) {
+            return;
         }
-        if bytes <= self.bytes_max / 2 && self.young.insert(id, block).is_none() {
-            self.young_bytes += bytes;
+        self.make_room(bytes);
+        self.bytes += bytes;
+        let block = Some(block);
+        let slot = CachedBlock { id, block, is_used: false, newer: None, older: self.newest };
+        let place = self.free.pop().unwrap_or(self.slots.len());
+        match self.slots.get_mut(place) {
+            Some(free) => *free = slot,
+            None => self.slots.push(slot),
         }
-        // The old ones may be from when there was more room.
-        if self.bytes() > self.bytes_max {
-            self.old.clear();
-            self.old_bytes = 0;
+        match self.newest.replace(place) {
+            Some(older) => self.slots[older].newer = Some(place),
+            None => self.oldest = Some(place),
+        }
+        self.places.insert(id, place);
+    }
+
+    /// Has blocks go until there is room for so many bytes.
+    fn make_room(&mut self, bytes: usize) {
+        while self.bytes + bytes > self.bytes_max
+            && let Some(place) = self.next_to_go()
+        {
+            let block = self.remove(place).and_then(Arc::into_inner);
+            let spare = block.filter(|one| one.memory_bytes() <= SPARE_BYTES_MAX);
+            self.spare = spare.or(self.spare.take());
         }
     }
 
-    fn bytes(&self) -> usize {
-        self.young_bytes + self.old_bytes
+    fn next_to_go(&mut self) -> Option<usize> {
+        let mut place = self.hand.or(self.oldest)?;
+        for _ in 0..PASSED_MAX {
+            let slot = &mut self.slots[place];
+            if !std::mem::take(&mut slot.is_used) {
+                break;
+            }
+            place = slot.newer.or(self.oldest)?;
+        }
+        self.hand = Some(place);
+        Some(place)
+    }
+
+    fn remove(&mut self, place: usize) -> Option<Arc<Block>> {
+        let slot = &mut self.slots[place];
+        let (id, newer, older, block) = (slot.id, slot.newer, slot.older, slot.block.take()?);
+        match newer {
+            Some(newer) => self.slots[newer].older = older,
+            None => self.newest = older,
+        }
+        match older {
+            Some(older) => self.slots[older].newer = newer,
+            None => self.oldest = newer,
+        }
+        if self.hand == Some(place) {
+            self.hand = newer;
+        }
+        self.places.remove(&id);
+        self.free.push(place);
+        self.bytes -= block.memory_bytes();
+        Some(block)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Arc, Block, Cache, CacheUse::*, SstableId};
+    use super::{Arc, Block, Cache, CacheUse::*, PASSED_MAX, SstableId};
     use crate::{
         io::Random,
         mutation::{TableNumber, Token},
@@ -183,6 +243,41 @@ mod tests {
         }
         assert!(cache.get((ID, 1), Again).is_none());
         assert!(cache.get((ID, 99), Again).is_some());
+    }
+
+    #[test]
+    fn one_block_goes_for_one_that_comes_and_leaves_its_memory() {
+        let bytes = block().memory_bytes();
+        let mut cache = Cache::new(bytes * 8);
+        for number in 0..7 {
+            cache.put((ID, number), block(), Again);
+            assert_eq!(cache.bytes(), bytes * (number + 1));
+            assert_eq!(cache.spare().memory_bytes(), 0, "nothing went");
+        }
+        assert!(cache.get((ID, 0), Again).is_some());
+        let held = cache.get((ID, 3), Scan);
+        for (number, gone, spare) in [(7, 1, bytes), (8, 2, bytes), (9, 3, 0), (10, 4, bytes)] {
+            cache.put((ID, number), block(), Again);
+            assert_eq!(cache.bytes(), bytes * 7, "all of the memory is used");
+            assert!(cache.get((ID, gone), Scan).is_none(), "{gone} goes");
+            let left = 7 - (0..7).filter(|one| cache.get((ID, *one), Scan).is_none()).count();
+            assert_eq!(left, 13 - number, "and no other");
+            assert_eq!(cache.spare().memory_bytes(), spare, "3 is held by a read");
+        }
+        assert!(held.is_some());
+    }
+
+    #[test]
+    fn a_block_goes_soon_although_all_were_used() {
+        let block = block();
+        let mut cache = Cache::new(block.memory_bytes() * 8_000);
+        for number in 0..7_000 {
+            cache.put((ID, number), Arc::clone(&block), Again);
+            cache.get((ID, number), Again);
+        }
+        cache.put((ID, 7_000), Arc::clone(&block), Again);
+        let gone: Vec<_> = (0..7_000).filter(|at| cache.get((ID, *at), Scan).is_none()).collect();
+        assert_eq!(gone, [PASSED_MAX]);
     }
 
     #[test]
@@ -247,7 +342,8 @@ mod tests {
             cache.put((ID, number), Arc::clone(&block), Again);
             assert!(cache.bytes() <= bytes_max);
         }
-        assert!(!(0..30).any(|number| cache.get((ID, number), Scan).is_some()));
+        let scanned = (0..30).filter(|number| cache.get((ID, *number), Scan).is_some()).count();
+        assert_eq!(scanned, 8, "an eighth is theirs");
         assert!((180..200).all(|number| cache.get((ID, number), Again).is_some()));
     }
 

@@ -18,7 +18,6 @@ use crate::{
     error::Error,
     io::{Buffer, Completion, Operation, Ticket, TimeSlice},
     mutation::TableNumber,
-    sstable::Block,
 };
 
 /// Microseconds that reads which have waited take in one turn, all together.
@@ -369,7 +368,8 @@ impl Store {
         let id = (block.0.summary.id, block.1);
         let bytes = over.buffer.unwrap_or_default();
         let decoded = match over.result {
-            Ok(_) => Block::decode(id.0, offset, bytes.as_slice())
+            Ok(_) => (self.cache.spare())
+                .decode_next(id.0, offset, bytes.as_slice())
                 .map_err(|error| Error::corrupt(id.0.file_name(), offset, error.to_string())),
             Err(error) => Err(Error::io(id.0.file_name(), error)),
         };
