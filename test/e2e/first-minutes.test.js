@@ -89,7 +89,7 @@ describeWith(missingPrograms(['curl', 'mosquitto_pub']), 'in the first five minu
 
   test('a device is registered, publishes, and is seen in under a second', async () => {
     const registered = await readme.ask('"name"')
-    expect(registered).toMatchObject({ name: 'kitchen' })
+    expect(registered).toMatchObject({ name: 'pantry' })
     const stream = readme.spawn(readme.command('/v1/stream'))
     let seen = ''
     stream.stdout.setEncoding('utf8').on('data', (text) => {
@@ -106,32 +106,32 @@ describeWith(missingPrograms(['curl', 'mosquitto_pub']), 'in the first five minu
     }
     stream.kill()
     expect(Math.min(...tookMs)).toBeLessThan(LIVE_MS_MAX)
-    const { items } = await readme.ask('kitchen/latest')
+    const { items } = await readme.ask('pantry/latest')
     expect(items).toMatchObject([{ metric: 'temperature', v: 21.5 }])
   })
 
   test('rubbish is refused, and why can be read', async () => {
     await readme.run(readme.command("'21,5'"))
     const [letter] = (await readme.ask('/v1/dead-letters?limit=1')).items
-    expect(letter.topic).toBe('sensors/kitchen/temperature')
+    expect(letter.topic).toBe('sensors/pantry/temperature')
     expect(JSON.stringify(letter)).toContain('21,5')
     expect(letter.reason).toMatch(/JSON/)
   })
 
   test('HTTP takes the same, and says what a body would become', async () => {
     expect(await readme.ask('--data-binary')).toMatchObject({ stored: 1 })
-    expect(JSON.stringify(await readme.ask('/v1/decode'))).toContain('kitchen')
+    expect(JSON.stringify(await readme.ask('/v1/decode'))).toContain('pantry')
   })
 
   test('everything can be taken away as CSV', async () => {
-    await readme.run(readme.command('kitchen.csv'))
-    const [header, about, ...lines] = readFileSync(join(demo.directory, 'kitchen.csv'), 'utf8')
+    await readme.run(readme.command('pantry.csv'))
+    const [header, about, ...lines] = readFileSync(join(demo.directory, 'pantry.csv'), 'utf8')
       .trimEnd()
       .split('\n')
     expect(header).toBe('sensor,metric,t,v,kind')
-    expect(about).toMatch(/^kitchen,,,"{""retention"":""30d"".*}",about$/)
+    expect(about).toMatch(/^pantry,,,"{""retention"":""30d"".*}",about$/)
     expect(lines).toHaveLength(LIVE_TRIES + 1)
-    expect(lines.every((line) => /^kitchen,temperature,\S+,21\.5,number$/.test(line))).toBe(true)
+    expect(lines.every((line) => /^pantry,temperature,\S+,21\.5,number$/.test(line))).toBe(true)
   })
 })
 
