@@ -102,10 +102,17 @@ impl History {
         }
     }
 
-    /// Whether all of a write is there for sure.
-    pub fn is_known(&self, write: i32) -> bool {
-        let fate = usize::try_from(write).ok().and_then(|write| self.fates.get(write));
-        matches!(fate, Some(Fate::Happened(since)) if *since != u64::MAX)
+    /// Whether a row that is read has a value that was there for sure: all of its write is known to
+    /// be, or it was read before.
+    pub fn was_there(&self, place: Place, columns: &[u8], values: &[Option<i32>]) -> bool {
+        columns.iter().zip(values).any(|(column, value)| {
+            let write = value.and_then(|value| usize::try_from(value).ok());
+            let fate = write.and_then(|write| self.fates.get(write));
+            let effects = self.cells.get(&(place, *column)).into_iter().flatten();
+            let mut seen = effects.filter(|effect| effect.seen != u64::MAX);
+            matches!(fate, Some(Fate::Happened(since)) if *since != u64::MAX)
+                || seen.any(|effect| Some(effect.write) == write)
+        })
     }
 
     fn effect(&mut self, place: Place, columns: &[u8], effect: Effect) {

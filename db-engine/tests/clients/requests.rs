@@ -395,11 +395,14 @@ impl Simulation {
         for (place, values) in read.found {
             assert!(found.insert(place, values).is_none(), "{place:?} twice in {}", read.text);
         }
-        let mut values = found.values().flatten().flatten();
         let is_whole = read.alone && read.partitions.len() > 1;
         if is_whole && std::mem::take(&mut self.tables[read.table].is_doubtful) {
             // It was to be emptied: all is gone, or nothing.
-            if !values.any(|value| self.history.is_known(*value)) {
+            let mut rows = found.iter();
+            let was_there = |(place, values): (&_, &Vec<_>)| {
+                self.history.was_there(*place, &read.columns, values)
+            };
+            if !rows.any(was_there) {
                 self.history.empty(read.table);
             }
         }
