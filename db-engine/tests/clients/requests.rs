@@ -185,7 +185,7 @@ impl Simulation {
             last = Some(partition);
             statements.push(self.change(*writes.last().unwrap(), place, at));
         }
-        let is_atomic = is_logged || writes.len() == 1;
+        let mut is_atomic = is_logged || writes.len() == 1;
         let depends = self.random.percent(30);
         if depends {
             // The batch then depends on what is there, and changes no more than before.
@@ -193,6 +193,8 @@ impl Simulation {
             let (table, no_items) = (self.random.one_of(usable), vec![0; 4]);
             let id = self.tables[table].ids[4].clone().unwrap();
             statements.push((id, vec![no_items, int(p), int(c)]));
+            // Its shard may take it although another one refuses the rest.
+            is_atomic &= is_logged || last == Some((table, p));
             tables.push(table);
         }
         let asked = Asked::Write { writes, tables, is_atomic, depends };
