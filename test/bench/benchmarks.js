@@ -97,7 +97,7 @@ Nothing on this machine acknowledges durable messages sooner.`,
   },
   {
     name: 'rules',
-    title: 'Alert rules about 10,000 sensors, and none, by turns, while 4,000 messages/s come in',
+    title: 'An alert rule about 10,000 sensors, and none, by turns, while 4,000 messages/s come in',
     run: rules,
   },
   { name: 'reads', title: 'REST reads, while 2,000 messages/s come in', run: reads },
