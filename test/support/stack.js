@@ -39,6 +39,7 @@ export const GIVEN_DATABASE = process.env.CQL_HOSTS
  * @property {PartName[]} [parts]  What to start, in this order. Default: all.
  * @property {Record<string, string>} [engineEnv]  Settings of the engine.
  * @property {Record<string, string>} [ingestEnv]
+ * @property {string[]} [ingestNode]  Node's options for ingest.
  * @property {Record<string, string>} [apiEnv]
  * @property {number} [healthyMsMax]  How long a part may take until it is healthy, in milliseconds.
  * @property {(stack: Stack) => Promise<void>} [prepare]  What is done before the parts start.
@@ -272,7 +273,7 @@ export class Stack {
    * @param {StackOptions} options
    * @returns {import('./part.js').PartOptions}
    */
-  #describe(name, { engineEnv, ingestEnv, apiEnv, healthyMsMax }) {
+  #describe(name, { engineEnv, ingestEnv, ingestNode = [], apiEnv, healthyMsMax }) {
     const { directory, engineHttp, ingestHttp, mqtt, api } = this.#place
     const common = { name, directory, logFile: join(directory, `${name}.log`), healthyMsMax }
     if (name === 'engine') {
@@ -295,7 +296,7 @@ export class Stack {
         'CQL_PASSWORD',
       ),
     }
-    const flags = name === 'api' ? API_FLAGS : INGEST_FLAGS
+    const flags = name === 'api' ? API_FLAGS : [...INGEST_FLAGS, ...ingestNode]
     const args = [...flags, join(ROOT, name, 'src/main.js')]
     const node = { ...common, command: process.execPath, args }
     if (name === 'ingest') {

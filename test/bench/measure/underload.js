@@ -32,14 +32,15 @@ const PARTS = /** @type {const} */ (['engine', 'ingest', 'api'])
  *
  * @param {object} options
  * @param {SteadyLoad} options.load
+ * @param {import('../../support/stack.js').StackOptions} [options.stack]
  * @param {(stack: Stack) => Promise<void>} [options.before]  While there is no load yet.
  * @param {(stack: Stack) => Promise<void>} [options.during]  While there is.
  * @param {(text: string) => void} options.progress
  * @returns {Promise<Measured & { slowLogWrites: number }>}  Writes of the engine's log that took
  *   more than 10 ms.
  */
-export async function underLoad({ load, before, during, progress }) {
-  const stack = await startStack()
+export async function underLoad({ load, stack: options, before, during, progress }) {
+  const stack = await startStack(options)
   try {
     await before?.(stack)
     const measured = await measure(platformOf(stack), {
