@@ -208,9 +208,20 @@ test('alerts are paged newest first, filtered, acknowledged and silenced', async
   })
   expect((await send('GET', '/v1/alerts?acknowledged=true')).body.items).toHaveLength(1)
   const until = String(now + 3_600_000)
-  expect((await send('POST', `${path}/silence`, { until })).status).toBe(200)
+  const silenced = async () => {
+    const items = [
+      ...(await send('GET', '/v1/alerts?limit=7')).body.items,
+      (await send('GET', path)).body,
+    ]
+    return items.filter((one) => one.silenced !== null).map((one) => [one.id, one.silenced])
+  }
+  expect(await silenced()).toEqual([])
+  expect((await send('POST', `${path}/silence`, { until })).body.silenced).toBe(Number(until))
   const { ruleId, sensorId: id, metric } = byTime[0]
   expect(store.silences).toEqual([{ ruleId, sensorId: id, metric, untilMs: Number(until) }])
+  expect(await silenced()).toEqual([1, 2].map(() => [byTime[0].id, Number(until)]))
+  expect((await send('POST', `${path}/silence`, { until: null })).body.silenced).toBeNull()
+  expect(await silenced()).toEqual([])
   const unknown = await send('GET', '/v1/alerts/6f2c4b0e-5a65-4b3e-9a55-0f3a5a3b1c11')
   expect(unknown.status).toBe(404)
 })

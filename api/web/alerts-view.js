@@ -4,7 +4,7 @@
  */
 
 import { element, fromTemplate, keepRoles, link, part, setText } from './dom.js'
-import { printCount, printDuration, printMoment } from './format.js'
+import { printDuration, printMany, printMoment } from './format.js'
 import { ReceiversList } from './receivers-list.js'
 import { attempts, repeat } from './repeat.js'
 import { routeHash, sensorKey } from './route.js'
@@ -36,6 +36,7 @@ const SILENCES_MS = [HOUR_MS, 8 * HOUR_MS, 24 * HOUR_MS]
  * @property {number | null} acknowledged
  * @property {string | null} by
  * @property {string | null} note
+ * @property {number | null} silenced  Until when nobody is told.
  * @property {{ state: string, error: string | null }[]} told
  */
 
@@ -93,7 +94,7 @@ export class AlertsView {
     if (asked !== this.#asked || signal.aborted) return
     const isFiltered = sensor !== '' || open !== ''
     const none = state === '' && !isFiltered ? 'All is well: no alert is firing.' : 'None.'
-    const some = `${printCount(items.length)} alert${items.length === 1 ? '' : 's'}`
+    const some = printMany(items.length, 'alert')
     const more = next ? '; older ones follow' : ''
     setText(part(this.element, 'note'), items.length > 0 || next ? `${some}${more}.` : none)
     link(part(this.element, 'first'), cursor && routeHash('alerts', { state, sensor, open }))
@@ -148,16 +149,23 @@ export class AlertsView {
   }
 
   /** @param {Alert} alert  @param {boolean} isFiring */
-  #actions({ id, text, acknowledged, by, note }, isFiring) {
-    if (acknowledged !== null) {
-      const who = by === null ? 'Acknowledged' : `${by} takes care of it`
-      const said = note === null ? '' : `: ${note}`
-      return [element('p', { class: 'note right' }, `${who}, ${printMoment(acknowledged)}${said}`)]
-    }
-    const acknowledge = element('button', { type: 'button' }, 'Acknowledge')
-    acknowledge.setAttribute('aria-label', `Acknowledge: ${text}`)
-    acknowledge.addEventListener('click', () => this.#send(id, 'acknowledge', {}))
-    if (!isFiring) return [acknowledge]
+  #actions(alert, isFiring) {
+    const care = alert.acknowledged === null ? this.#acknowledge(alert) : careOf(alert)
+    if (!isFiring) return [care]
+    if (alert.silenced === null) return [care, this.#silence(alert)]
+    return [care, ...this.#silenced(alert)]
+  }
+
+  /** @param {Alert} alert */
+  #acknowledge({ id, text }) {
+    const label = `Acknowledge: ${text}`
+    const button = element('button', { type: 'button', 'aria-label': label }, 'Acknowledge')
+    button.addEventListener('click', () => this.#send(id, 'acknowledge', {}))
+    return button
+  }
+
+  /** @param {Alert} alert */
+  #silence({ id, text }) {
     const silence = element(
       'select',
       { 'aria-label': `Tell nobody of this: ${text}` },
@@ -168,7 +176,18 @@ export class AlertsView {
       const until = Date.now() + Number(silence.value)
       this.#send(id, 'silence', { until }, `Nobody is told of it until ${printMoment(until)}.`)
     })
-    return [acknowledge, silence]
+    return silence
+  }
+
+  /** @param {Alert} alert */
+  #silenced({ id, text, silenced }) {
+    const label = `Tell again of this: ${text}`
+    const button = element('button', { type: 'button', 'aria-label': label }, 'Tell again')
+    button.addEventListener('click', () =>
+      this.#send(id, 'silence', { until: null }, 'Receivers are told of it again.'),
+    )
+    const until = `Silenced until ${printMoment(Number(silenced))}.`
+    return [element('p', { class: 'note right' }, until), button]
   }
 
   /**
@@ -182,10 +201,20 @@ export class AlertsView {
     this.#attempt(async () => {
       await rest.send('POST', `v1/alerts/${id}/${action}`, body, signal)
       setText(part(this.element, 'outcome'), outcome)
-      this.#shown = ''
       await this.#load()
     })
   }
+}
+
+/** Who takes care of it. @param {Alert} alert */
+function careOf({ acknowledged, by, note }) {
+  const who = by === null ? 'Acknowledged' : `${by} takes care of it`
+  const said = note === null ? '' : `: ${note}`
+  return element(
+    'p',
+    { class: 'note right' },
+    `${who}, ${printMoment(Number(acknowledged))}${said}`,
+  )
 }
 
 /** @param {Alert} alert  @param {number} resolvedMs */

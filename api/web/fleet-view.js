@@ -6,7 +6,7 @@
  */
 
 import { element, fromTemplate, keepRoles, link, part, setText } from './dom.js'
-import { printAge, printCount, printValue } from './format.js'
+import { printAge, printMany, printValue } from './format.js'
 import { attempt, repeat } from './repeat.js'
 import { routeHash, sensorKey } from './route.js'
 import { fillForm, listenToForm, sensorQuery } from './sensor-filter.js'
@@ -148,7 +148,7 @@ export class FleetView {
     const isEmpty = sensors.length === 0
     part(this.element, 'table').hidden = isEmpty
     part(this.element, 'hint').hidden = !isEmpty || isFiltered || cursor !== undefined
-    const some = `${printCount(total)} sensor${total === 1 ? '' : 's'}`
+    const some = printMany(total, 'sensor')
     const all = isFiltered ? `${some} found` : some
     const span = `${all}; these are ${sensors[0]?.name} to ${sensors.at(-1)?.name}`
     const none = isFiltered ? 'No sensor is like that.' : 'There is no sensor yet.'

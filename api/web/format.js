@@ -20,6 +20,17 @@ export function printCount(count) {
   return COUNT.format(count)
 }
 
+/**
+ * So many of something: `1 sensor`, `2 sensors`.
+ *
+ * @param {number} count
+ * @param {string} word
+ * @param {string} [plural]
+ */
+export function printMany(count, word, plural = `${word}s`) {
+  return `${printCount(count)} ${count === 1 ? word : plural}`
+}
+
 /** @param {number} perS */
 export function printRate(perS) {
   return RATE.format(perS)

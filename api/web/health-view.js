@@ -2,7 +2,7 @@
 
 import { accountsOf } from './accounts.js'
 import { element, fromTemplate, part, setText } from './dom.js'
-import { printBytes, printCount, printDuration, printRate } from './format.js'
+import { printBytes, printCount, printDuration, printMany, printRate } from './format.js'
 import { repeat } from './repeat.js'
 import { RestError } from './rest.js'
 
@@ -104,7 +104,12 @@ export class HealthView {
       element('ul', { class: 'terms', 'aria-label': 'Messages that came' }, ...sides[0]),
       element('p', { class: 'equals' }, '='),
       element('ul', { class: 'terms', 'aria-label': 'What became of them' }, ...sides[1]),
-      element('p', {}, verdict, ` ${printCount(stats.duplicates)} redeliveries were recognised.`),
+      element(
+        'p',
+        {},
+        verdict,
+        ` ${printMany(stats.duplicates, 'redelivery was', 'redeliveries were')} recognised.`,
+      ),
     )
   }
 

@@ -1,6 +1,6 @@
 /** What a file is by its name, and what an import says of it, in words. Pure. */
 
-import { printCount, printMoment } from './format.js'
+import { printCount, printMany, printMoment } from './format.js'
 
 /** Series that are told one by one. */
 const SERIES_SHOWN_MAX = 12
@@ -47,7 +47,7 @@ export function formatOf(name) {
 
 /** What became of the rows, or would. @param {Progress} progress  @param {boolean} isDry */
 export function printOutcome({ rows, stored, refused_rows: refused, done, problem }, isDry) {
-  const taken = `${printCount(stored)} of ${count(rows, 'row')} ${isDry ? 'can be stored' : 'stored'}`
+  const taken = `${printCount(stored)} of ${printMany(rows, 'row')} ${isDry ? 'can be stored' : 'stored'}`
   const wrong = refused === 0 ? '' : `, ${printCount(refused)} refused`
   if (done) return `${taken}${wrong}.`
   const why = problem?.detail ?? 'nobody knows why'
@@ -57,7 +57,7 @@ export function printOutcome({ rows, stored, refused_rows: refused, done, proble
 /** How long what is imported is kept, a line each. @param {Progress} progress */
 export function printKeeping({ retention = [], kept = [] }) {
   const lines = retention.map(({ sensors, new_sensors: news, measurements, expires }) => {
-    const many = `${count(measurements, 'measurement')} of ${count(sensors, 'sensor')}`
+    const many = `${printMany(measurements, 'measurement')} of ${printMany(sensors, 'sensor')}`
     const some = news > 0 ? ` (${printCount(news)} new)` : ''
     const until = expires === null ? 'for ever' : `until ${printMoment(expires)}`
     return `${many}${some}, kept ${until}.`
@@ -75,7 +75,7 @@ export function printPreview(progress) {
   if (!preview || preview.from === null || preview.last === null) return lines
   const { from, last, series, in_other_series: others } = preview
   lines.unshift(
-    `${count(preview.measurements, 'measurement')}, from ${printMoment(from)} to ${printMoment(last)}.`,
+    `${printMany(preview.measurements, 'measurement')}, from ${printMoment(from)} to ${printMoment(last)}.`,
   )
   const shown = series.slice(0, SERIES_SHOWN_MAX)
   lines.push(
@@ -83,17 +83,12 @@ export function printPreview(progress) {
       // A number that is a text, such as "61,5", is seen here, before it is stored.
       ({ sensor, metric, kinds }) =>
         `${metric} of ${sensor}: ${Object.entries(kinds)
-          .map(([kind, many]) => count(many, kind))
+          .map(([kind, many]) => printMany(many, kind))
           .join(', ')}`,
     ),
   )
   const more = series.length - shown.length
-  if (more > 0) lines.push(`and ${count(more, 'series', 'series')} more`)
-  if (others > 0) lines.push(`${count(others, 'measurement')} of yet other series`)
+  if (more > 0) lines.push(`and ${printMany(more, 'series', 'series')} more`)
+  if (others > 0) lines.push(`${printMany(others, 'measurement')} of yet other series`)
   return lines
-}
-
-/** @param {number} many  @param {string} word  @param {string} [plural] */
-function count(many, word, plural = `${word}s`) {
-  return `${printCount(many)} ${many === 1 ? word : plural}`
 }

@@ -1,7 +1,7 @@
 /** Pages of keys and of claim keys: what of them is found, and which are shown, in the address. */
 
 import { link, part, setText } from './dom.js'
-import { printCount } from './format.js'
+import { printMany } from './format.js'
 import { routeHash } from './route.js'
 
 /** @typedef {{ items: { name: string, sensor: string | null }[], next: string | null,
@@ -33,7 +33,7 @@ export function pageQuery(query, list) {
 export function showPages(root, { list, query, page, names, words, none }) {
   const { [list]: cursor, ...others } = Object.fromEntries(query)
   const { next, total } = page
-  const count = `${printCount(total)} ${words[total === 1 ? 0 : 1]}`
+  const count = printMany(total, ...words)
   const all = others.q ? `${count} found` : count
   const span = `${all}; these are ${names[0]} to ${names.at(-1)}`
   const isOne = !cursor && !next

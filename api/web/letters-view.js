@@ -5,7 +5,7 @@
  */
 
 import { element, fromTemplate, keepRoles, link, part, setText } from './dom.js'
-import { printCount, printMoment } from './format.js'
+import { printCount, printMany, printMoment } from './format.js'
 import { printPayload } from './payload.js'
 import { localField } from './range.js'
 import { attempts } from './repeat.js'
@@ -96,7 +96,7 @@ export class LettersView {
       if (!next || letters.length >= PAGE) break
     }
     this.#render(letters)
-    const count = `${printCount(letters.length)} dead letter${letters.length === 1 ? '' : 's'}`
+    const count = printMany(letters.length, 'dead letter')
     const more = next ? '; older ones follow' : ''
     setText(
       part(this.element, 'note'),

@@ -5,7 +5,7 @@
 
 import { element, fromTemplate, keepRoles, part, setText } from './dom.js'
 import { listen, Seen } from './events.js'
-import { printCount, printMoment, printRate, printValue } from './format.js'
+import { printMany, printMoment, printRate, printValue } from './format.js'
 import { LiveCard } from './live-card.js'
 import { LivePicker } from './live-picker.js'
 import { Rate } from './rate.js'
@@ -181,7 +181,7 @@ export class LiveView {
     if (listening === this.#listening) return
     this.#forget()
     this.#listening = listening
-    const some = `${printCount(names.length)} sensor${names.length === 1 ? '' : 's'}`
+    const some = printMany(names.length, 'sensor')
     const none = isTooMany
       ? `More than ${SENSORS_MAX} sensors fit: choose those to hear, or filter them.`
       : 'No sensor is like that.'
@@ -274,7 +274,7 @@ export class LiveView {
   #draw() {
     if (document.hidden) return
     setText(part(this.element, 'rate'), printRate(this.#rate.perS(performance.now())))
-    const paused = `Paused; ${printCount(this.#missed)} values came meanwhile.`
+    const paused = `Paused; ${printMany(this.#missed, 'value')} came meanwhile.`
     setText(part(this.element, 'missed'), this.#isPaused ? paused : '')
     if (this.#isPaused) return
     const nowMs = Date.now()

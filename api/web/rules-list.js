@@ -1,12 +1,13 @@
 /** The alert rules: what each watches, and who is told; made, changed, switched off, deleted. */
 
 import { element, keepRoles, part, setText } from './dom.js'
+import { printMoment } from './format.js'
 import { sureButton } from './removal.js'
 import { attempts } from './repeat.js'
 import { printRule } from './rule.js'
 import { RuleEdit } from './rule-edit.js'
 
-/** @typedef {import('./rule.js').Rule & { id: string }} Rule */
+/** @typedef {import('./rule.js').Rule & { id: string, silenced: number | null }} Rule */
 
 export class RulesList {
   #context
@@ -84,11 +85,27 @@ export class RulesList {
         {},
         element('strong', {}, name),
         element('p', { class: 'note' }, isOn ? (rule.severity ?? '') : 'switched off'),
+        ...this.#silenced(rule),
       ),
       element('td', {}, printRule(rule)),
       element('td', {}, told.length > 0 ? told.join(', ') : 'nobody'),
       element('td', {}, element('div', { class: 'buttons' }, edit, turn, this.#removal(rule))),
     )
+  }
+
+  /** @param {Rule} rule */
+  #silenced({ id, name, silenced }) {
+    if (silenced === null) return []
+    const label = `Tell again of ${name}`
+    const button = element('button', { type: 'button', 'aria-label': label }, 'Tell again')
+    button.addEventListener('click', () => {
+      this.#attempt(async () => {
+        const { rest, signal } = this.#context
+        await rest.send('POST', `v1/rules/${id}/silence`, { until: null }, signal)
+        this.load()
+      })
+    })
+    return [element('p', { class: 'note' }, `Silenced until ${printMoment(silenced)}.`), button]
   }
 
   /** @param {Rule} rule */
@@ -102,7 +119,7 @@ export class RulesList {
     })
   }
 
-  /** @param {Rule & { changed?: number, silenced?: number | null }} rule */
+  /** @param {Rule & { changed?: number }} rule */
   #put({ id, changed: _changed, silenced: _silenced, ...body }) {
     this.#attempt(async () => {
       await this.#context.rest.send('PUT', `v1/rules/${id}`, body, this.#context.signal)

@@ -1,7 +1,7 @@
 /** The dialog in which a sensor is hidden, or deleted for good with all that it measured. */
 
 import { part, setText } from './dom.js'
-import { printCount } from './format.js'
+import { printMany } from './format.js'
 import { RestError, sensorPath } from './rest.js'
 
 export class SensorDelete {
@@ -43,9 +43,8 @@ export class SensorDelete {
       const { rest, signal } = this.#context
       const answer = await rest.open(path, { method: 'DELETE', signal })
       const { rows, complete, items } = await answer.json()
-      const many = `${complete ? '' : 'more than '}${printCount(rows)} measurements`
-      const metrics = `${printCount(items.length)} metric${items.length === 1 ? '' : 's'}`
-      setText(part(this.#dialog, 'delete-count'), `${many} of ${metrics}`)
+      const many = `${complete ? '' : 'more than '}${printMany(rows, 'measurement')}`
+      setText(part(this.#dialog, 'delete-count'), `${many} of ${printMany(items.length, 'metric')}`)
     })
   }
 

@@ -44,6 +44,7 @@ describeWith(missingPrograms(['chromium']), "a user's path through the page", ()
   let ownKey = ''
   /** The one that the page showed. */
   let deviceKey = ''
+  let claimKey = ''
   /** Addresses that the browser asked for. @type {string[]} */
   const asked = []
 
@@ -146,6 +147,25 @@ describeWith(missingPrograms(['chromium']), "a user's path through the page", ()
     expect(await page.content()).not.toContain(deviceKey)
   })
 
+  test('makes a claim key, by which a device gets its own', async () => {
+    await button('New claim key').click()
+    await fill({ 'Sensor whose device may use it': 'boiler' })
+    await button('Make the claim key').click()
+    await heading('The claim key of boiler').waitFor()
+    claimKey = await secretShown()
+    expect(claimKey).toMatch(/^sgc_/)
+    const row = page.locator('[data-part="claim-rows"] tr')
+    await row.getByText(/^Not used yet; good until/).waitFor()
+    const headers = { authorization: `Bearer ${claimKey}` }
+    const claimed = await fetch(`${stack.apiUrl}/v1/claim`, { method: 'POST', headers })
+    expect(claimed.status).toBe(201)
+    await page.reload()
+    await row.getByText(/^A device got its key/).waitFor()
+    await button('Revoke the claim key of boiler').click()
+    await button('Really revoke?').click()
+    await row.waitFor({ state: 'detached' })
+  })
+
   test('the device sends its first values with it, and they are on a chart', async () => {
     device = await connect(deviceKey)
     const nowMs = Date.now()
@@ -153,7 +173,8 @@ describeWith(missingPrograms(['chromium']), "a user's path through the page", ()
     for (const value of values) {
       await device.publishAsync('sensors/boiler/heat', JSON.stringify(value), { qos: 1 })
     }
-    await page.getByRole('link', { name: 'boiler', exact: true }).click()
+    const keys = page.locator('[data-part="key-rows"] tr').filter({ hasText: 'boiler room' })
+    await keys.getByRole('link', { name: 'boiler', exact: true }).click()
     await page.getByRole('link', { name: /heat/ }).waitFor()
     await page.getByText(/windows? of .*, from raw measurements/).waitFor()
     await until('a line is drawn', async () => {
@@ -232,7 +253,7 @@ describeWith(missingPrograms(['chromium']), "a user's path through the page", ()
   })
 
   test('no address and no log has a secret', () => {
-    const secrets = [ownKey, deviceKey, String(receiver.answers.secret)]
+    const secrets = [ownKey, deviceKey, claimKey, String(receiver.answers.secret)]
     const logs = readdirSync(stack.directory).filter((name) => name.endsWith('.log'))
     expect(logs.length).toBeGreaterThanOrEqual(3)
     const texts = [

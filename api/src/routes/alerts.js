@@ -2,6 +2,7 @@
 
 import { createHash } from 'node:crypto'
 import { Problem } from '@sandglass/common/problem'
+import { Semaphore } from '@sandglass/common/semaphore'
 import { sensorId } from '@sandglass/common/sensor'
 import { broken, decodeCursor, encodeCursor, foreign } from '../cursor.js'
 import { withinDeadline } from '../deadline.js'
@@ -26,6 +27,9 @@ const TEXT_LENGTH_MAX = 1_024
 
 /** Most sensors whose alerts are asked for at once: as many as a chart of ours has series. */
 const SENSORS_MAX = 200
+
+/** Of how many alerts of a page it is asked at the same time until when they are silenced. */
+const SILENCES_AT_ONCE_MAX = 16
 
 const time = { type: 'integer', nullable: true, description: 'Milliseconds since 1970.' }
 
@@ -62,6 +66,12 @@ const alert = {
     acknowledged: time,
     by: { type: 'string', nullable: true, description: 'Who acknowledged it.' },
     note: { type: 'string', nullable: true },
+    silenced: {
+      ...time,
+      description:
+        'Until when its rule tells nobody of this sensor and metric; null: that is not ' +
+        'silenced. The rule may be, as a whole.',
+    },
     told: {
       type: 'array',
       description: 'Who was told.',
@@ -148,8 +158,8 @@ const SCHEMAS = {
   },
 }
 
-/** @param {Alert} found */
-function present({ about, told, ...found }) {
+/** @param {Alert} found  @param {number} silencedMs */
+function present({ about, told, ...found }, silencedMs) {
   const { rule: name, kind, severity, sensor, value, text } = about
   return {
     id: found.id,
@@ -165,11 +175,28 @@ function present({ about, told, ...found }) {
     acknowledged: found.acknowledgedMs,
     by: found.acknowledgedBy,
     note: found.note,
+    silenced: silencedMs > Date.now() ? silencedMs : null,
     told: Object.entries(told).map(([to, { at, state, attempts, error = null }]) => {
       const [change, receiver] = to.split(' ')
       return { receiver, change, state, at, attempts, error }
     }),
   }
+}
+
+/**
+ * With what is silenced of each.
+ *
+ * @param {import('../app.js').Parts['store']} store
+ * @param {Alert[]} alerts
+ * @param {AbortSignal} [signal]
+ */
+function presentAll(store, alerts, signal) {
+  const gate = new Semaphore(SILENCES_AT_ONCE_MAX)
+  return Promise.all(
+    alerts.map(async (found) =>
+      present(found, await gate.run(() => store.silencedMs(found), signal)),
+    ),
+  )
 }
 
 const isTime = /** @type {import('ajv').ValidateFunction<number>} */ (checkOf(schemas.timeMs))
@@ -203,6 +230,8 @@ export default async function alerts(app, { store }) {
       throw new Problem('unknown-alert', `there is no alert ${id}`, { parameter: 'alert' })
     return found
   }
+  /** @param {string} id */
+  const presentOne = async (id) => (await presentAll(store, [await known(id)]))[0]
 
   app.get(
     '/v1/alerts',
@@ -237,7 +266,7 @@ export default async function alerts(app, { store }) {
           ? encodeCursor(KIND, question, [page.next.firedMs, page.next.id])
           : null
         linkNext(request, reply, next)
-        return { items: page.alerts.map(present), next }
+        return { items: await presentAll(store, page.alerts, signal), next }
       }),
   )
 
@@ -245,7 +274,7 @@ export default async function alerts(app, { store }) {
     '/v1/alerts/:alert',
     { schema: SCHEMAS.one },
     (/** @type {import('fastify').FastifyRequest<One>} */ request, reply) =>
-      withinDeadline(reply, async () => present(await known(request.params.alert))),
+      withinDeadline(reply, () => presentOne(request.params.alert)),
   )
 
   app.post(
@@ -256,7 +285,7 @@ export default async function alerts(app, { store }) {
         const { id } = await known(request.params.alert)
         const { by = null, note = null } = request.body ?? {}
         await store.acknowledge(id, { atMs: Date.now(), by, note })
-        return present(await known(id))
+        return presentOne(id)
       }),
   )
 
@@ -267,7 +296,7 @@ export default async function alerts(app, { store }) {
       withinDeadline(reply, async () => {
         const found = await known(request.params.alert)
         await store.silenceSeries(found, silencedUntil(request.body.until))
-        return present(found)
+        return presentOne(found.id)
       }),
   )
 }

@@ -39,6 +39,8 @@ function statements(keyspace) {
     silenceRule: `UPDATE ${keyspace}.rule SET silenced = ? WHERE rule_id = ?`,
     silenceSeries: `INSERT INTO ${keyspace}.rule_silence (rule_id, sensor_id, metric, until)
                     VALUES (?, ?, ?, ?) USING TTL ?`,
+    silence: `SELECT until FROM ${keyspace}.rule_silence
+              WHERE rule_id = ? AND sensor_id = ? AND metric = ?`,
     receivers: receiver,
     receiver: `${receiver} WHERE receiver_id = ?`,
     putReceiver: `INSERT INTO ${keyspace}.receiver (receiver_id, body) VALUES (?, ?)`,
@@ -104,6 +106,12 @@ function rulesIn(cql, ask) {
     async silenceSeries({ ruleId, sensorId, metric }, untilMs) {
       const ttlS = Math.max(1, Math.ceil((untilMs - Date.now()) / 1000) + 3_600)
       await ask(cql.silenceSeries, [ruleId, sensorId, metric, untilMs, ttlS])
+    },
+
+    /** Until when, in ms; 0: it never was silenced. @param {Alert} alert */
+    async silencedMs({ ruleId, sensorId, metric }) {
+      const [row] = await ask(cql.silence, [ruleId, sensorId, metric])
+      return Number(row?.until ?? 0)
     },
 
     /**

@@ -42,6 +42,12 @@ export function fakeRules() {
     async silenceSeries({ ruleId, sensorId, metric }, untilMs) {
       silences.push({ ruleId, sensorId, metric, untilMs })
     },
+    async silencedMs({ ruleId, sensorId, metric }) {
+      const of = silences.findLast(
+        (one) => one.ruleId === ruleId && one.sensorId === sensorId && one.metric === metric,
+      )
+      return of?.untilMs ?? 0
+    },
     async receivers() {
       return [...receivers.values()]
     },

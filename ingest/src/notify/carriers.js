@@ -5,6 +5,13 @@ import { mailCarrier } from './mail.js'
 import { mqttCarrier } from './mqtt.js'
 import { webhook } from './webhook.js'
 
+/** @type {import('./sender.js').Carrier} */
+const NO_MAIL = {
+  async send() {
+    throw new Error('ingest knows no mail server: start it with SMTP_URL and MAIL_FROM')
+  },
+}
+
 /**
  * @param {object} parts
  * @param {{ smtpUrl?: string, mailFrom?: string }} parts.options
@@ -14,7 +21,7 @@ import { webhook } from './webhook.js'
  */
 export function carriersOf({ options: { smtpUrl: url, mailFrom: from }, env, publish }) {
   const carriers = { webhook, mqtt: mqttCarrier(publish) }
-  if (url === undefined) return carriers
+  if (url === undefined) return { ...carriers, mail: NO_MAIL }
   if (from === undefined)
     throw new SettingError('--smtp-url needs --mail-from: who mails are from.')
   const { SMTP_USERNAME: username, SMTP_PASSWORD: password } = env

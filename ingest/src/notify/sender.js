@@ -266,7 +266,7 @@ export class Sender {
     }
     try {
       const carrier = this.#carriers[receiver.kind]
-      if (!carrier) throw new Error(`this ingest sends no ${receiver.kind}: see its options`)
+      if (!carrier) throw new Error(`this version of ingest knows no ${receiver.kind}`)
       await carrier.send(receiver, stored, this.#now())
     } catch (error) {
       return this.#failed(chain, one, stored, /** @type {Error} */ (error))
