@@ -144,7 +144,7 @@ export class AlertsView {
         printMoment(fired),
         element('p', { class: 'note' }, resolved === null ? '' : endOf(alert, resolved)),
       ),
-      cell(...this.#actions(alert, isFiring)),
+      cell(element('div', { class: 'buttons' }, ...this.#actions(alert, isFiring))),
     )
   }
 

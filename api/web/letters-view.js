@@ -106,10 +106,18 @@ export class LettersView {
     link(part(this.element, 'next'), next && routeHash('dead-letters', { ...filter, cursor: next }))
   }
 
+  /** In the words of the filter. @param {Letter} letter */
+  #readBy({ format, decoder }) {
+    if (decoder !== null) return `the decoder ${decoder}`
+    const formats = /** @type {HTMLSelectElement} */ (this.element.querySelector('[name=format]'))
+    return [...formats.options].find(({ value }) => value === format)?.text ?? format
+  }
+
   /** @param {Letter[]} letters */
   #render(letters) {
+    const replay = (/** @type {string} */ id) => this.#send([id])
     this.#rows = new Map(
-      letters.map((letter) => [letter.id, new LetterRow(letter, (id) => this.#send([id]))]),
+      letters.map((letter) => [letter.id, new LetterRow(letter, this.#readBy(letter), replay)]),
     )
     part(this.element, 'rows').replaceChildren(
       ...[...this.#rows.values()].map(({ element }) => element),
@@ -206,10 +214,13 @@ class LetterRow {
   #outcome = element('p', { class: 'note' })
   #button = element('button', { type: 'button' }, 'Replay')
 
-  /** @param {Letter} letter  @param {(id: string) => void} onReplay */
-  constructor(letter, onReplay) {
-    const { id, received, topic, client, format, decoder, replayed } = letter
-    const readBy = decoder === null ? format : `decoder ${decoder}`
+  /**
+   * @param {Letter} letter
+   * @param {string | null} readBy  Its format; null: nobody knows.
+   * @param {(id: string) => void} onReplay
+   */
+  constructor(letter, readBy, onReplay) {
+    const { id, received, topic, client, replayed } = letter
     this.#box = element('input', { type: 'checkbox' })
     this.#button.addEventListener('click', () => onReplay(id))
     this.#button.setAttribute('aria-label', `Replay the message on ${topic}`)

@@ -94,6 +94,18 @@ describeWith(missingPrograms(['chromium']), 'the page, for those who act', () =>
     await page.waitForTimeout(2_000)
     await publish(91.5)
     await alerts().getByText('temperature of boiler is 91.5, above 80').waitFor()
+    // Its state is in one line, and within its column.
+    const broken = await alerts()
+      .locator('.pill')
+      .evaluateAll((all) =>
+        all.filter(
+          (one) =>
+            one.getClientRects().length > 1 ||
+            one.getBoundingClientRect().right >
+              /** @type {Element} */ (one.parentElement).getBoundingClientRect().right,
+        ),
+      )
+    expect(broken).toHaveLength(0)
     await page.getByLabel(/^Tell nobody of this/).selectOption({ index: 1 })
     await page.getByText(/^Nobody is told of it until/).waitFor()
     // It is known also where nobody saw the click.
