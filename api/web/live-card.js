@@ -2,25 +2,17 @@
 
 import { element, setText } from './dom.js'
 import { printAge, printValue } from './format.js'
-import { around, color, createPlot, plotWidth } from './plot.js'
+import { LiveLine } from './live-line.js'
+import { LiveStrip } from './live-strip.js'
 import { routeHash } from './route.js'
 
-/** Most points that a chart keeps; of more, the oldest go. */
-const POINTS_MAX = 5_000
-
-/** How far back it shows, in seconds; a chart that is new begins a little before it was made. */
-const SPAN_S = 120
-const LEAD_S = 10
-
-const HEIGHT_PX = 110
-
-/** @typedef {{ t: number, seq?: number, v: unknown }} Item */
+/** How far back it shows, in ms; a chart that is new begins a little before it was made. */
+const SPAN_MS = 120_000
+const LEAD_MS = 10_000
 
 export class LiveCard {
-  /** Seconds and values, oldest first. @type {[number[], (number | null)[]]} */
-  #data = [[], []]
-  /** @type {any} */
-  #plot
+  /** None: of places there is nothing to draw. @type {LiveLine | LiveStrip | undefined} */
+  #chart
   /** @type {{ t: number, v: unknown } | undefined} */
   #newest
   #value = element('span')
@@ -29,8 +21,7 @@ export class LiveCard {
   #known = {}
   #age = element('small')
   #box
-  #isDue = false
-  #madeS = Date.now() / 1_000
+  #madeMs = Date.now()
 
   /** @param {string} sensor  @param {string} metric */
   constructor(sensor, metric) {
@@ -50,33 +41,19 @@ export class LiveCard {
     )
   }
 
-  /** What its values mean. */
-  get known() {
-    return this.#known
-  }
-
-  /** @param {string} metric  @param {import('./format.js').Known} known */
-  tell(metric, known) {
+  /** Says what its values mean. @param {import('./format.js').Known} known */
+  tell(known) {
     this.#known = known
-    setText(this.#title, known.label ?? metric)
+    if (known.label) setText(this.#title, known.label)
   }
 
-  /** @param {Item} item */
-  add({ t, seq = 0, v }) {
-    const [times, values] = this.#data
+  /** @param {import('./live-line.js').Item} item */
+  add(item) {
+    const { t, v } = item
+    this.#chart ??= chartOf(v, this.#box)
+    this.#box.hidden = this.#chart === undefined
     if (t >= (this.#newest?.t ?? t)) this.#newest = { t, v }
-    // The seq tells values of one millisecond apart, well below what is seen; it may be a hash.
-    const second = t / 1_000 + (seq % 1_000) / 1e6
-    const isLast = times.length === 0 || second > times[times.length - 1]
-    const at = isLast ? times.length : find(times, second)
-    if (times[at] === second) return
-    times.splice(at, 0, second)
-    values.splice(at, 0, asNumber(v))
-    if (times.length > POINTS_MAX) {
-      times.shift()
-      values.shift()
-    }
-    this.#isDue = true
+    this.#chart?.add(item)
   }
 
   /** Draws what has come, and moves the time on. @param {number} nowMs */
@@ -85,58 +62,25 @@ export class LiveCard {
       setText(this.#value, printValue(this.#newest.v, this.#known))
       setText(this.#age, printAge(nowMs - this.#newest.t))
     }
-    if (!this.#plot) this.#create()
-    if (this.#isDue) this.#plot.setData(this.#data, false)
-    this.#isDue = false
-    const max = nowMs / 1_000
-    this.#plot.setScale('x', { min: Math.max(max - SPAN_S, this.#madeS - LEAD_S), max })
+    const fromMs = Math.max(nowMs - SPAN_MS, this.#madeMs - LEAD_MS)
+    this.#chart?.draw({ fromMs, toMs: nowMs })
   }
 
-  #create() {
-    const accent = color('--accent')
-    this.#plot = createPlot(
-      {
-        height: HEIGHT_PX,
-        cursor: { show: false },
-        scales: { x: { time: true, auto: false }, y: { range: around } },
-        series: [{}, { stroke: accent, width: 1.75, fill: `${accent}1f`, points: { size: 5 } }],
-      },
-      this.#data,
-      this.#box,
-    )
-  }
-
-  /** Fits the card's width. */
   resize() {
-    this.#plot?.setSize({ width: plotWidth(this.#box), height: HEIGHT_PX })
+    this.#chart?.resize()
   }
 
-  /** Takes the colours of the page anew. */
   recolor() {
-    this.#plot?.destroy()
-    this.#plot = undefined
-    this.#isDue = true
+    this.#chart?.recolor()
   }
 
   destroy() {
-    this.#plot?.destroy()
+    this.#chart?.destroy()
   }
 }
 
-/** Where a time is, or belongs. @param {number[]} times  @param {number} time */
-function find(times, time) {
-  let low = 0
-  let high = times.length
-  while (low < high) {
-    const middle = (low + high) >> 1
-    if (times[middle] < time) low = middle + 1
-    else high = middle
-  }
-  return low
-}
-
-/** What a chart can draw of a value. @param {unknown} v */
-function asNumber(v) {
-  if (typeof v === 'number') return v
-  return typeof v === 'boolean' || typeof v === 'bigint' ? Number(v) : null
+/** @param {unknown} v  @param {HTMLElement} box */
+function chartOf(v, box) {
+  if (typeof v === 'number' || typeof v === 'bigint') return new LiveLine(box)
+  return typeof v === 'object' ? undefined : new LiveStrip(box)
 }

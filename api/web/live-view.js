@@ -37,6 +37,7 @@ const CARDS_MAX = 12
 const ROWS_MAX = 60
 
 /** @typedef {{ sensor: string, metric: string, t: number, seq: number, v: unknown }} Item */
+/** @typedef {import('./format.js').Known} Known */
 
 export class LiveView {
   element = fromTemplate('live')
@@ -55,6 +56,10 @@ export class LiveView {
   #news = []
   /** @type {Map<string, LiveCard>} */
   #cards = new Map()
+  /** What the values of metrics mean, by sensor. @type {Map<string, Map<string, Known>>} */
+  #known = new Map()
+  /** Of how many sensors that is being asked. */
+  #asking = 0
   #isRunning = false
   #picker
 
@@ -193,6 +198,7 @@ export class LiveView {
     this.#streams?.abort()
     this.#each((card) => card.destroy())
     this.#cards.clear()
+    this.#known.clear()
     this.#news = []
     this.#seen = new Seen()
     this.#rate = new Rate(performance.now())
@@ -233,6 +239,7 @@ export class LiveView {
     if (this.#isPaused) this.#missed += 1
     this.#news.unshift(item)
     if (this.#news.length > ROWS_MAX) this.#news.pop()
+    if (!this.#known.has(item.sensor)) void this.#learn(item.sensor)
     this.#card(item)?.add(item)
   }
 
@@ -243,7 +250,7 @@ export class LiveView {
     if (!card && this.#cards.size < CARDS_MAX) {
       card = new LiveCard(sensor, metric)
       this.#cards.set(key, card)
-      void this.#learn(card, sensor, metric)
+      card.tell(this.#known.get(sensor)?.get(metric) ?? {})
       const after = [...this.#cards.keys()].sort().find((other) => other > key)
       const next = after === undefined ? null : this.#cards.get(after)?.element
       part(this.element, 'cards').insertBefore(card.element, next ?? null)
@@ -251,15 +258,22 @@ export class LiveView {
     return card
   }
 
-  /** What the values of a card mean; without an answer they are shown as they are. */
-  /** @param {LiveCard} card  @param {string} sensor  @param {string} metric */
-  async #learn(card, sensor, metric) {
+  /** What its values mean; without an answer they are shown as they are. @param {string} sensor */
+  async #learn(sensor) {
     const { rest, signal } = this.#context
-    const path = `${sensorPath(sensor)}/metrics/${encodeURIComponent(metric)}`
+    const metrics = new Map()
+    this.#known.set(sensor, metrics)
+    this.#asking += 1
     try {
-      card.tell(metric, await rest.get(path, signal))
+      const { items } = await rest.get(`${sensorPath(sensor)}/latest`, signal)
+      for (const item of items) {
+        metrics.set(item.metric, item)
+        this.#cards.get(`${sensor}\n${item.metric}`)?.tell(item)
+      }
     } catch (error) {
       if (!(error instanceof RestError)) throw error
+    } finally {
+      this.#asking -= 1
     }
   }
 
@@ -282,14 +296,14 @@ export class LiveView {
     this.#showNews()
   }
 
-  /** Lines that stay are not made again: the focus may be on one. */
+  /** Lines that stay are not made again, with their unit or not: the focus may be on one. */
   #showNews() {
-    if (this.#news.length === 0) return
+    if (this.#news.length === 0 || this.#asking > 0) return
     const rows = part(this.element, 'rows')
     rows.prepend(
       ...this.#news.map(({ sensor, metric, t, v }) => {
         const href = routeHash('sensors', { metric }, sensor)
-        const known = this.#cards.get(`${sensor}\n${metric}`)?.known
+        const known = this.#known.get(sensor)?.get(metric)
         const cells = [element('a', { href }, sensor), metric, printValue(v, known), printMoment(t)]
         return element('tr', {}, ...cells.map((cell) => element('td', {}, cell)))
       }),

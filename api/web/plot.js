@@ -21,6 +21,11 @@ export const SCALES = ['y', 'right']
 const LEFT = 3
 const RIGHT = 1
 
+/** Least room for the numbers of an axis, what lies around them, and each letter, in pixels. */
+const NUMBERS_PX_MIN = 56
+const NUMBERS_AROUND_PX = 14
+const DIGIT_PX = 7.5
+
 /** How many colours lines have, before they begin again. */
 const COLORS = 8
 
@@ -61,7 +66,7 @@ export function createPlot(options, data, box, symbols = ['']) {
           side: index === 0 ? LEFT : RIGHT,
           grid: index === 0 ? axis.grid : { show: false },
           space: 28,
-          size: 56,
+          size: numbersWidth,
           ...(symbol && unitLabel(symbol)),
         })),
       ],
@@ -70,6 +75,17 @@ export function createPlot(options, data, box, symbols = ['']) {
     data,
     box,
   )
+}
+
+/**
+ * What the longest number of an axis takes: one that is cut is another number.
+ *
+ * @param {any} _plot
+ * @param {string[] | null} texts  As they are shown.
+ */
+function numbersWidth(_plot, texts) {
+  const longest = Math.max(0, ...(texts ?? []).map((text) => text.length))
+  return Math.max(NUMBERS_PX_MIN, Math.ceil(NUMBERS_AROUND_PX + longest * DIGIT_PX))
 }
 
 /** @param {string} symbol */

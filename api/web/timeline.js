@@ -6,19 +6,15 @@
 import { printMark } from './alert-marks.js'
 import { element, svg } from './dom.js'
 import { printDuration, printMoment } from './format.js'
-import { lineColor, plotWidth, printTick } from './plot.js'
-import { timeTicks } from './range.js'
+import { plotWidth } from './plot.js'
 import { listenToDrag, makeReadable } from './reading.js'
-import { barsOf, COLORED_MAX, totalsOf } from './states.js'
+import { stateBars, stateColors, timeLabels } from './state-bars.js'
+import { totalsOf } from './states.js'
 
 /** From top to bottom, in pixels. */
 const ALERTS_PX = 10
 const BARS_PX = 64
 const TICKS_PX = 24
-
-/** Between two marks of the time axis, and for a letter within a bar, in pixels. */
-const TICK_SPACE_PX = 90
-const LETTER_PX = 8
 
 /** States of the legend; of more, how many there are. */
 const LEGEND_MAX = 24
@@ -87,13 +83,6 @@ export class Timeline {
     this.#showLegend()
   }
 
-  /** @param {string} state */
-  #colorOf(state) {
-    const names = totalsOf(this.#drawing?.runs ?? []).map((total) => total.state)
-    const index = names.indexOf(state)
-    return index < COLORED_MAX ? `var(${lineColor(index)})` : 'var(--soft)'
-  }
-
   /** @param {import('./reading.js').Times} times */
   #render(times) {
     const { runs, marks } = /** @type {Drawing} */ (this.#drawing)
@@ -101,44 +90,29 @@ export class Timeline {
     const height = ALERTS_PX + BARS_PX + TICKS_PX
     const { fromMs, toMs } = times
     const xOf = (/** @type {number} */ timeMs) => ((timeMs - fromMs) / (toMs - fromMs)) * width
-    const bars = barsOf(runs, times, width).map((bar) => this.#bar(bar))
+    const bars = stateBars(runs, times, { width, y: ALERTS_PX, height: BARS_PX })
     const alerts = marks.map((mark) => {
       const x = Math.max(0, xOf(mark.fromMs))
       const to = Math.min(width, xOf(mark.toMs ?? Date.now()))
       const box = { class: 'alert', x, y: 0, width: Math.max(2, to - x), height: ALERTS_PX - 3 }
       return svg('rect', box, svg('title', {}, printMark(mark)))
     })
-    const { stepMs, times: ticks } = timeTicks(fromMs, toMs, width / TICK_SPACE_PX)
-    const labels = ticks.map((t) =>
-      svg(
-        'text',
-        { x: xOf(t), y: height - 7, 'text-anchor': 'middle', class: 'tick' },
-        printTick(t / 1_000, stepMs / 1_000),
-      ),
-    )
+    const labels = timeLabels(times, { width, y: height - 7 })
     const size = { width, height, viewBox: `0 0 ${width} ${height}`, 'aria-hidden': 'true' }
     const drawn = svg('svg', size, ...bars, ...alerts, ...labels, this.#selection, this.#cursor)
     this.#box.replaceChildren(drawn)
   }
 
-  /** @param {import('./states.js').Bar} bar */
-  #bar({ state, x, width }) {
-    const fill = state === undefined ? 'var(--line)' : this.#colorOf(state)
-    const rect = svg('rect', { x, y: ALERTS_PX, width: Math.max(1, width), height: BARS_PX })
-    rect.style.fill = fill
-    if (state === undefined || width < state.length * LETTER_PX + 8) return rect
-    const text = { x: x + width / 2, y: ALERTS_PX + BARS_PX / 2 + 4, 'text-anchor': 'middle' }
-    return svg('g', {}, rect, svg('text', { ...text, class: 'state' }, state))
-  }
-
   #showLegend() {
-    const totals = totalsOf(this.#drawing?.runs ?? [])
+    const runs = this.#drawing?.runs ?? []
+    const totals = totalsOf(runs)
+    const colorOf = stateColors(runs)
     const rest = totals.length - LEGEND_MAX
     this.#legend.hidden = totals.length === 0
     this.#legend.replaceChildren(
       ...totals.slice(0, LEGEND_MAX).map(({ state, ms, share }) => {
         const swatch = element('span', { class: 'swatch' })
-        swatch.style.background = this.#colorOf(state)
+        swatch.style.background = colorOf(state)
         const percent = share > 0 && share < 0.01 ? '< 1' : `${Math.round(share * 100)}`
         const long = element('span', { class: 'soft' }, ` ${printDuration(ms)}, ${percent} %`)
         return element('li', {}, swatch, state, long)

@@ -4,6 +4,7 @@ import mqtt from 'mqtt'
 import {
   Browser,
   CONTRAST_MIN,
+  edgePixels,
   faintTexts,
   inkPixels,
   pageWidth,
@@ -381,6 +382,47 @@ describeWith(missingPrograms(['chromium']), 'the page', () => {
       await tabTo(page, '[aria-label="Leave out hall"]')
       await press('Enter')
       await page.getByText('More than 96 sensors fit: choose those to hear').waitFor()
+    })
+
+    test('draws states as strips and numbers whole, and gives each its unit', async () => {
+      // More metrics than there are charts.
+      const levels = Object.fromEntries(Array.from({ length: 16 }, (_, n) => [`level-${n}`, n]))
+      const publish = () => publishAll(stack.apiUrl, [{ sensor: 'depot', ...levels }])
+      await publish()
+      for (const metric of Object.keys(levels)) {
+        const url = `${stack.apiUrl}/v1/sensors/depot/metrics/${metric}`
+        expect((await page.request.put(url, { data: { unit: 'Cel' } })).status()).toBe(200)
+      }
+      await open('#/live?sensor=depot')
+      await page.getByText('Listening to 1 sensor.').waitFor()
+      await until('all have been heard', async () => {
+        await publish()
+        return (await rows().count()) >= 16
+      })
+      const values = await rows().locator('td:nth-child(3)').allTextContents()
+      expect(values.filter((text) => !text.endsWith('°C'))).toEqual([])
+      expect(await page.locator('.card').count()).toBe(12)
+
+      let energy = 1_251_009.463
+      const measure = () => {
+        energy += 0.001
+        return publishAll(stack.apiUrl, [{ sensor: 'meter', energy, state: 'running', on: true }])
+      }
+      await measure()
+      await open('#/live?sensor=meter')
+      await page.getByText('Listening to 1 sensor.').waitFor()
+      const card = (/** @type {string} */ metric) =>
+        page.locator('.card').filter({ has: page.getByText(metric, { exact: true }) })
+      await until('the states are drawn', async () => {
+        await measure()
+        return (
+          (await card('state').locator('svg text.state').allTextContents()).join() === 'running' &&
+          (await card('on').locator('svg text.state').allTextContents()).join() === 'true'
+        )
+      })
+      await card('energy').locator('canvas').waitFor()
+      // A digit that is cut begins at the very edge.
+      expect(await edgePixels(page, '.card canvas')).toBe(0)
     })
   })
 

@@ -152,6 +152,21 @@ export function faintTexts(page, contrastMin) {
 }
 
 /**
+ * Pixels at the left edge of a canvas that are drawn on.
+ *
+ * @param {Page} page
+ * @param {string} selector
+ */
+export function edgePixels(page, selector) {
+  return page.evaluate((canvasSelector) => {
+    const canvas = /** @type {HTMLCanvasElement} */ (document.querySelector(canvasSelector))
+    const context = /** @type {CanvasRenderingContext2D} */ (canvas.getContext('2d'))
+    const { data } = context.getImageData(0, 0, 2, canvas.height)
+    return data.filter((part, at) => at % 4 === 3 && part > 0).length
+  }, selector)
+}
+
+/**
  * Pixels of a canvas in, or near to, a colour of the style sheet.
  *
  * @param {Page} page
