@@ -2,7 +2,12 @@
 
 import { part, setText } from './dom.js'
 import { printMany } from './format.js'
+import { pause } from './repeat.js'
 import { RestError, sensorPath } from './rest.js'
+
+/** How long and how often it is looked whether a sensor is gone, in milliseconds. */
+const GONE_MS_MAX = 10_000
+const GONE_LOOK_MS = 250
 
 export class SensorDelete {
   #context
@@ -57,8 +62,25 @@ export class SensorDelete {
     const query = data.get('how') === 'all' ? '?measurements=true' : ''
     const { rest, signal } = this.#context
     await rest.remove(`${sensorPath(this.#sensor)}${query}`, signal)
+    if (query !== '') await this.#gone()
     this.#dialog.close()
     this.#onDeleted()
+  }
+
+  /** One that is deleted for good is in the fleet until ingest has begun with it. */
+  async #gone() {
+    const { rest, signal } = this.#context
+    const endMs = Date.now() + GONE_MS_MAX
+    while (Date.now() < endMs && !signal.aborted) {
+      try {
+        await rest.get(sensorPath(this.#sensor), signal)
+      } catch (error) {
+        // It is gone; or nobody knows, and it is deleted all the same.
+        if (error instanceof RestError) return
+        throw error
+      }
+      await pause(GONE_LOOK_MS, signal)
+    }
   }
 
   /** @param {() => Promise<void>} action */

@@ -219,6 +219,8 @@ describeWith(missingPrograms(['chromium']), 'the page, for those who act', () =>
     await form().getByLabel('Its name, to confirm').fill('boiler')
     await form().getByRole('button', { name: 'Delete' }).click()
     await page.getByRole('heading', { level: 2, name: 'Fleet' }).waitFor()
+    await page.getByRole('link', { name: 'kettle', exact: true }).waitFor()
+    expect(await page.getByRole('link', { name: 'boiler', exact: true }).count()).toBe(0)
     const url = `${stack.apiUrl}/v1/sensors/boiler/deletions`
     await until('it is deleted', async () => {
       const answer = await page.request.get(url)
