@@ -225,6 +225,8 @@ shard_metrics! {
     failed_compactions counter "compaction_manager_failed_compactions_total"
         "Compactions that found an sstable damaged, which stays as it is.";
     compaction_no_space counter "compaction_manager_no_space_total" "Compactions without space.";
+    compaction_no_memory counter "compaction_manager_no_memory_total"
+        "Compactions without memory for their rows, whose sstables stay as they are.";
     compaction_read_bytes counter "compaction_manager_read_bytes_total" "Bytes compactions read.";
     compaction_written_bytes counter "compaction_manager_written_bytes_total"
         "Bytes of sstables written by compactions.";

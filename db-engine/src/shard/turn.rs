@@ -371,6 +371,7 @@ impl Core {
         metrics.completed_compactions.set(stored.compactions);
         metrics.failed_compactions.set(stored.compactions_failed);
         metrics.compaction_no_space.set(stored.compactions_no_space);
+        metrics.compaction_no_memory.set(stored.compactions_no_memory);
         metrics.compaction_read_bytes.set(stored.compaction_read_bytes);
         metrics.compaction_written_bytes.set(stored.compaction_written_bytes);
         metrics.cache_hits.set(stored.cache_hits);

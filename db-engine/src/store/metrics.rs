@@ -72,6 +72,8 @@ pub struct StoreMetrics {
     pub compactions_failed: u64,
     /// Compactions given up for want of space, to be tried again.
     pub compactions_no_space: u64,
+    /// Compactions given up for good because there is no memory for their rows.
+    pub compactions_no_memory: u64,
     /// Level: 1 while one is being done, else 0.
     pub compactions_running: u64,
     /// Level: bytes of memory that it takes.

@@ -445,6 +445,7 @@ impl Store {
     fn leave_alone(&mut self, sstables: Vec<SstableId>) {
         if !self.compacting.try_fewer() {
             self.compacting.left_alone.extend(sstables);
+            self.metrics.compactions_no_memory += 1;
         }
         self.compacting.current.iter_mut().for_each(|current| current.is_given_up = true);
     }
