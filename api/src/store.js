@@ -8,6 +8,7 @@
 import { DecoderStore } from '@sandglass/common/expressions/decoder-store'
 import { rowValue } from '@sandglass/common/measurement'
 import { Problem } from '@sandglass/common/problem'
+import { openRewriteStampUs, openRewriteStatement } from '@sandglass/common/rewrite'
 import { LAYOUT_COLUMNS, layoutOfRow } from '@sandglass/common/schema'
 import cassandra from 'cassandra-driver'
 import { dashboardQuestions } from './dashboards/store.js'
@@ -96,6 +97,7 @@ function statements(keyspace) {
                    (sensor_id, name, type, unit, tags, hidden, created_at)
                    VALUES (?, ?, ?, ?, ?, ?, ?)`,
     rewrite: `SELECT asked, class, state FROM ${keyspace}.rewrite WHERE sensor_id = ?`,
+    openRewrite: openRewriteStatement(keyspace),
     askRewrite: `INSERT INTO ${keyspace}.rewrite (sensor_id, asked, class) VALUES (?, ?, ?)`,
     updateSensor: `INSERT INTO ${keyspace}.sensor (sensor_id, type, unit, tags)
                    VALUES (?, ?, ?, ?)`,
@@ -233,7 +235,10 @@ function registry(ask, cql) {
 
     /** None calls it off. @param {string} sensorId  @param {string | null} className */
     async askRewrite(sensorId, className) {
-      await ask(cql.askRewrite, [sensorId, Date.now(), className])
+      const askedMs = Date.now()
+      const stamp = cassandra.types.Long.fromNumber(openRewriteStampUs(askedMs))
+      await ask(cql.openRewrite, [sensorId, askedMs, stamp])
+      await ask(cql.askRewrite, [sensorId, askedMs, className])
     },
 
     /** @param {Sensor} sensor */

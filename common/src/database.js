@@ -193,6 +193,7 @@ export class Database extends EventEmitter {
       `SELECT ${METADATA_COLUMNS}, told_unit, era FROM ${this.keyspace}.series LIMIT 1`,
       `SELECT ${METADATA_COLUMNS} FROM ${this.keyspace}.type_metric LIMIT 1`,
       `SELECT version FROM ${this.keyspace}.rule_progress LIMIT 1`,
+      `SELECT asked FROM ${this.keyspace}.rewrite_open LIMIT 1`,
     ]
     for (const query of wanted) await this.client.execute(query, [], { prepare: false })
     const query = `SELECT seq FROM ${this.keyspace}.${measurementTable(CLASS_DEFAULT)} LIMIT 1`

@@ -250,6 +250,9 @@ export function schemaStatements(keyspace, replication) {
       PRIMARY KEY (sensor_id, from_ts))`,
     `CREATE TABLE IF NOT EXISTS ${keyspace}.rewrite (
       sensor_id uuid PRIMARY KEY, asked timestamp, class text, state text)`,
+    `CREATE TABLE IF NOT EXISTS ${keyspace}.rewrite_open (
+      sensor_id uuid, asked timestamp, PRIMARY KEY (sensor_id, asked)
+    ) WITH gc_grace_seconds = ${GC_GRACE_S}`,
     `CREATE TABLE IF NOT EXISTS ${keyspace}.deletion (
       sensor_id uuid, id timeuuid, metrics frozen<list<text>>, from_ts timestamp, to_ts timestamp,
       state text, ${addedTo('deletion')}, PRIMARY KEY (sensor_id, id))`,

@@ -2,6 +2,12 @@
 
 import { kindOf, VALUE_COLUMNS } from '@sandglass/common/measurement'
 import {
+  closeRewriteStampUs,
+  closeRewriteStatement,
+  openRewriteStampUs,
+  openRewriteStatement,
+} from '@sandglass/common/rewrite'
+import {
   bucketAt,
   LAYOUT_COLUMNS,
   layoutOfRow,
@@ -15,6 +21,9 @@ const { Long } = cassandra.types
 
 /** Rows of a page: while one is decoded, nothing else happens. */
 const PAGE_ROWS = 500
+
+/** Open jobs that are read at the same time. */
+const JOBS_AT_ONCE = 32
 
 /** Rows and bytes of one request to write, so that a cluster does not call it too large. */
 const REQUEST_ROWS = 30
@@ -58,6 +67,9 @@ function statements(keyspace) {
   const receipts = RECEIPTS.map((column) => `writetime(${column}) AS w${column}`).join(', ')
   return {
     jobs: `SELECT sensor_id, asked, class, state FROM ${keyspace}.rewrite`,
+    listed: `SELECT sensor_id, asked FROM ${keyspace}.rewrite_open`,
+    open: openRewriteStatement(keyspace),
+    close: closeRewriteStatement(keyspace),
     save: `INSERT INTO ${keyspace}.rewrite (sensor_id, state) VALUES (?, ?)`,
     layouts: `SELECT from_ts, ${LAYOUT_COLUMNS}, writetime(class) AS written
               FROM ${keyspace}.layout WHERE sensor_id = ?`,
@@ -87,9 +99,18 @@ function statements(keyspace) {
   }
 }
 
+/** Whether nothing is left to do. @param {Job} job */
+export function isOver({ askedMs, className, state }) {
+  if (!state) return className === null
+  const isEnd = state.phase === 'done' || state.phase === 'cancelled'
+  return isEnd && state.askedMs === askedMs
+}
+
 export class RewriteStore {
   #storage
   #cql
+  /** Whether those are listed that the version before, which had no list, has left open. */
+  #isListed = false
 
   /**
    * @param {Pick<import('../write/storage.js').Storage, 'read' | 'run' | 'pages'>} storage
@@ -100,12 +121,53 @@ export class RewriteStore {
     this.#cql = statements(keyspace)
   }
 
-  /** @returns {Promise<Job[]>} */
+  /**
+   * Those that are not over. What a rewrite has come to is kept, so it is looked for in a list of
+   * its own. Whoever sees that a listed one is over takes it off: after a crash it is seen again.
+   *
+   * @returns {Promise<Job[]>}
+   */
   async jobs() {
+    if (!this.#isListed) await this.#listAll()
+    this.#isListed = true
     /** @type {Job[]} */
-    const jobs = []
-    for await (const row of this.#storage.pages(this.#cql.jobs)) jobs.push(jobOf(row))
-    return jobs
+    const open = []
+    /** @type {import('cassandra-driver').types.Row[]} */
+    let some = []
+    for await (const row of this.#storage.pages(this.#cql.listed)) {
+      some.push(row)
+      if (some.length < JOBS_AT_ONCE) continue
+      open.push(...(await this.#open(some)))
+      some = []
+    }
+    return [...open, ...(await this.#open(some))]
+  }
+
+  /** @param {any[]} listed */
+  async #open(listed) {
+    const jobs = await Promise.all(
+      listed.map(async ({ sensor_id, asked }) => {
+        const job = await this.job(`${sensor_id}`)
+        const askedMs = asked.getTime()
+        // One that is listed and not there is about to be asked for.
+        if (!job || job.askedMs < askedMs) return undefined
+        // Another was asked for in its place, which has been listed before.
+        if (job.askedMs === askedMs && !isOver(job)) return job
+        const stamp = Long.fromNumber(closeRewriteStampUs(askedMs))
+        await this.#storage.read(this.#cql.close, [stamp, job.sensorId, askedMs])
+        return undefined
+      }),
+    )
+    return jobs.filter((job) => job !== undefined)
+  }
+
+  async #listAll() {
+    for await (const row of this.#storage.pages(this.#cql.jobs)) {
+      const job = jobOf(row)
+      if (isOver(job)) continue
+      const stamp = Long.fromNumber(openRewriteStampUs(job.askedMs))
+      await this.#storage.read(this.#cql.open, [job.sensorId, job.askedMs, stamp])
+    }
   }
 
   /** @param {string} sensorId  @returns {Promise<Job | undefined>} */

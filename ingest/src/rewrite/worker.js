@@ -5,18 +5,12 @@
 
 import { Jobs, sleepMs } from '../jobs/jobs.js'
 import { Rewrite, timesOf } from './rewrite.js'
+import { isOver } from './store.js'
 
 /** How often it is looked what is asked for, in milliseconds. */
 const TURN_MS = 5_000
 
 /** @typedef {import('./store.js').Job} Job */
-
-/** Whether nothing is left to do. @param {Job} job */
-export function isOver({ askedMs, className, state }) {
-  if (!state) return className === null
-  const isEnd = state.phase === 'done' || state.phase === 'cancelled'
-  return isEnd && state.askedMs === askedMs
-}
 
 /** @extends {Jobs<Job>} */
 export class RewriteWorker extends Jobs {
