@@ -77,6 +77,21 @@ test('a rule is made, replaced, silenced and deleted; what is wrong is named', a
   expect((await send('GET', path)).status).toBe(404)
 })
 
+test('a receiver goes once no rule names it', async () => {
+  const { body: receiver } = await send('POST', '/v1/receivers', HOOK)
+  const path = `/v1/receivers/${receiver.id}`
+  const { body: rule } = await send('POST', '/v1/rules', { ...HOT, receivers: [receiver.id] })
+  const refused = await send('DELETE', path)
+  expect([refused.status, refused.body.detail]).toEqual([
+    409,
+    `${HOOK.name} is told by ${HOT.name}: take it out of these rules, or delete them, first`,
+  ])
+  expect((await send('GET', path)).status).toBe(200)
+  expect((await send('DELETE', `/v1/rules/${rule.id}`)).status).toBe(204)
+  expect((await send('DELETE', path)).status).toBe(204)
+  expect((await send('GET', path)).status).toBe(404)
+})
+
 test('a test is put into the queue of each receiver', async () => {
   const { body: receiver } = await send('POST', '/v1/receivers', HOOK)
   const { body: rule } = await send('POST', '/v1/rules', { ...HOT, receivers: [receiver.id] })

@@ -177,7 +177,7 @@ export class ImportView {
     part(this.element, 'again').hidden = isDry || done === true || !problem
     if (done === undefined) {
       const whole = 'It was broken off. What is stored stays; the same file can be imported again.'
-      const dry = 'It was broken off. Nothing was stored.'
+      const dry = 'The file was not looked through to its end. Nothing was stored.'
       setText(part(this.element, 'outcome'), isDry ? dry : whole)
       part(this.element, 'outcome').className = 'wrong'
     }

@@ -281,7 +281,7 @@ export class LiveView {
   #pause(isPaused) {
     this.#isPaused = isPaused
     this.#missed = 0
-    part(this.element, 'pause').setAttribute('aria-pressed', String(isPaused))
+    setText(part(this.element, 'pause'), isPaused ? 'Resume' : 'Pause')
     this.#draw()
   }
 

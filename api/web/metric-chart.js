@@ -2,7 +2,7 @@
 
 import { AlertReader, listMarks, marksOf } from './alert-marks.js'
 import { element, part, setText } from './dom.js'
-import { printCount, printDuration, printMany, printMetric, timeZone } from './format.js'
+import { printCount, printDuration, printMetric, timeZone } from './format.js'
 import { ROWS_MAX, readHistory } from './history.js'
 import { summary } from './lines.js'
 import { placesOf } from './places.js'
@@ -153,7 +153,7 @@ export class MetricChart {
       const parts = totals.map(({ state, ms }) => `${state} ${printDuration(ms)}`)
       const what = runs.length > 0 ? `${parts.join(', ')}.` : 'It is empty.'
       chart.draw({ label: label(what), fromMs, toMs, runs, marks })
-      const some = `${printMany(runs.length, 'state')} one after another`
+      const some = runs.length === 1 ? 'One state' : `${printCount(runs.length)} states in turn`
       const told = 'each lasts until another is measured.'
       return `${runs.length > 0 ? `${some}; ${told}` : 'Nothing in this time.'}${cut(answer)}`
     }

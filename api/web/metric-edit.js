@@ -1,6 +1,7 @@
 /** The dialog in which is said what the numbers of a metric mean: of one sensor, or of its type. */
 
 import { part } from './dom.js'
+import { inWordsOf } from './fault.js'
 import { RestError, sensorPath } from './rest.js'
 
 /** @typedef {import('./format.js').Known} Known */
@@ -9,6 +10,12 @@ import { RestError, sensorPath } from './rest.js'
 /** Fields of the form, which are those of the REST interface. */
 const WORDS = ['label', 'unit']
 const NUMBERS = ['decimals', 'expected_min', 'expected_max']
+
+/** What the form calls those that the api may refuse. */
+const LABELS = new Map([
+  ['expected_min', 'Expected from'],
+  ['expected_max', 'Expected to'],
+])
 
 export class MetricEdit {
   #context
@@ -57,7 +64,7 @@ export class MetricEdit {
     part(this.#dialog, 'metric-name').textContent = metric
     const [, ofType] = this.#owner.options
     ofType.disabled = type === null
-    ofType.textContent = type === null ? 'its type, which it has not' : `all of type ${type}`
+    ofType.textContent = type === null ? 'its type: it has none' : `all of type ${type}`
     this.#owner.value = 'sensor'
     this.#fill()
     this.#dialog.showModal()
@@ -111,7 +118,7 @@ export class MetricEdit {
       this.#onSaved()
     } catch (error) {
       if (!(error instanceof RestError)) throw error
-      this.#error.textContent = error.message
+      this.#error.textContent = inWordsOf(error.message, LABELS)
     }
   }
 }

@@ -1,6 +1,8 @@
 /** The dialog in which an alert rule is made, or changed. */
 
-import { element, part } from './dom.js'
+import { element, part, setText } from './dom.js'
+import { inWordsOf } from './fault.js'
+import { printDuration } from './format.js'
 import { RestError } from './rest.js'
 import { formOf, ruleOf } from './rule.js'
 import { TagError } from './tags.js'
@@ -12,6 +14,16 @@ const FIELDS = /** @type {const} */ ([
   ...['name', 'wrong', 'metric', 'sensors', 'type', 'tags'],
   ...['limit', 'clear', 'minutes', 'severity'],
 ])
+
+/** What the form calls those that the api may refuse. */
+const LABELS = new Map([
+  ['above', 'Limit'],
+  ['below', 'Limit'],
+  ['clear', 'All is well again at'],
+])
+
+/** What a rate is told for, unless a rule says otherwise, in seconds. */
+const PER_S_DEFAULT = 60
 
 export class RuleEdit {
   #context
@@ -80,6 +92,9 @@ export class RuleEdit {
       const label = /** @type {HTMLElement} */ (this.#field(name).closest('label'))
       label.hidden = !hasLimit
     }
+    const perS = this.#before?.per_s ?? PER_S_DEFAULT
+    const per = perS === PER_S_DEFAULT ? ', a minute' : `, in ${printDuration(perS * 1000)}`
+    setText(part(this.#dialog, 'rule-per'), wrong === 'rise' || wrong === 'fall' ? per : '')
     this.#field('limit').required = hasLimit
     this.#field('metric').required = hasLimit
     this.#field('minutes').required = wrong === 'silence'
@@ -99,7 +114,7 @@ export class RuleEdit {
       this.#onSaved()
     } catch (error) {
       if (!(error instanceof RestError || error instanceof TagError)) throw error
-      this.#error.textContent = error.message
+      this.#error.textContent = inWordsOf(error.message, LABELS)
     }
   }
 }

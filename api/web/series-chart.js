@@ -101,7 +101,7 @@ function noteOf(lines, units) {
   if (full.length === 0) return `No numbers in this time. Times are in ${timeZone()}.`
   const windows = [...new Set(full.map(printWindows))].join(', ')
   const [left, right] = units.map((unit) => unit || 'no unit')
-  const axes = right === undefined ? '' : ` ${left} is on the left, ${right} on the right.`
+  const axes = right === undefined ? '' : ` The left axis has ${left}, the right one ${right}.`
   return (
     `Lines are averages, bands go from lowest to highest: ${windows}.${axes} ` +
     `Times are in ${timeZone()}.`

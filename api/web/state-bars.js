@@ -8,8 +8,9 @@ import { barsOf, COLORED_MAX, totalsOf } from './states.js'
 /** Room that a letter within a bar takes, in pixels. */
 const LETTER_PX = 8
 
-/** Between two marks of the time axis, in pixels. */
+/** Between two marks of the time axis, and what half of one takes, in pixels. */
 const TICK_SPACE_PX = 90
+const TICK_HALF_PX = 30
 
 /**
  * The colour of each state of the runs.
@@ -51,7 +52,9 @@ export function timeLabels({ fromMs, toMs }, { width, y }) {
   const { stepMs, times } = timeTicks(fromMs, toMs, width / TICK_SPACE_PX)
   return times.map((t) => {
     const x = ((t - fromMs) / (toMs - fromMs)) * width
-    const at = { x, y, 'text-anchor': 'middle', class: 'tick' }
+    // One at the edge would be cut.
+    const anchor = x < TICK_HALF_PX ? 'start' : x > width - TICK_HALF_PX ? 'end' : 'middle'
+    const at = { x, y, 'text-anchor': anchor, class: 'tick' }
     return svg('text', at, printTick(t / 1_000, stepMs / 1_000))
   })
 }

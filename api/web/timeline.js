@@ -36,7 +36,7 @@ export class Timeline {
   #box
   #readout
   #legend
-  #cursor = svg('line', { class: 'cursor', y1: 0, y2: ALERTS_PX + BARS_PX })
+  #cursor = svg('line', { class: 'cursor', y1: 0, y2: ALERTS_PX + BARS_PX, visibility: 'hidden' })
   #selection = svg('rect', { class: 'selection', y: ALERTS_PX, height: BARS_PX })
 
   /**
@@ -163,6 +163,7 @@ export class Timeline {
       : ''
     this.#readout.textContent = text
     const area = this.#area()
+    this.#cursor.setAttribute('visibility', run ? 'visible' : 'hidden')
     if (!run || !area) return
     const { fromMs, toMs } = area.times
     const at = timeMs ?? Math.max(fromMs, run.fromMs)

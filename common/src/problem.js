@@ -45,6 +45,7 @@ export const CODES = {
   'sensor-exists': { status: 409, title: 'The sensor exists already' },
   'already-claimed': { status: 409, title: 'The claim key was used' },
   'dashboard-changed': { status: 409, title: 'The dashboard was changed meanwhile' },
+  'receiver-in-use': { status: 409, title: 'Alert rules name the receiver' },
   'too-many-changes': { status: 409, title: 'Too many changes do not hold yet' },
   'body-too-large': { status: 413, title: 'The body is too large' },
   'unsupported-media-type': {

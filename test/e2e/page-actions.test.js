@@ -82,7 +82,7 @@ describeWith(missingPrograms(['chromium']), 'the page, for those who act', () =>
     }
     await form().getByLabel('panel (mqtt)').check()
     await form().getByRole('button', { name: 'Save' }).click()
-    await form().getByText('clear must not be higher than above, 80').waitFor()
+    await form().getByText('“All is well again at” must not be higher than “Limit”, 80').waitFor()
     await form().getByLabel('All is well again at').fill('75')
     await form().getByRole('button', { name: 'Save' }).click()
     await rules().getByText('temperature above 80, boiler').waitFor()

@@ -231,7 +231,7 @@ describeWith(missingPrograms(['chromium']), 'charts on the page', () => {
       await part('chart-note')
         .getByText(/bands go from lowest to highest/)
         .waitFor()
-      await part('chart-note').getByText('°C is on the left, % RH on the right.').waitFor()
+      await part('chart-note').getByText('The left axis has °C, the right one % RH.').waitFor()
       await part('chart-note')
         .getByText(/Times are in \w+/)
         .waitFor()
@@ -265,7 +265,7 @@ describeWith(missingPrograms(['chromium']), 'charts on the page', () => {
       await add('pump', 'state')
       await refusal.getByText('state of pump is no number: it has a chart of its own').waitFor()
       await add('nobody', 'x')
-      await page.getByText('no sensor has this name or id').waitFor()
+      await page.getByText('No sensor has this name.').waitFor()
     })
 
     test('are the same again by their address, and come from the chart of a sensor', async () => {

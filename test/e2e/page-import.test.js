@@ -100,7 +100,9 @@ describeWith(missingPrograms(['chromium']), 'an import on the page', () => {
     await choose('long.csv', `t,count\n${rows.join('\n')}\n`)
     await button('Look through it').click()
     await button('Stop').click()
-    await page.getByText('It was broken off. Nothing was stored.').waitFor()
+    await page
+      .getByText('The file was not looked through to its end. Nothing was stored.')
+      .waitFor()
     expect(await page.locator('#state').textContent()).toBe('Live')
     expect(browser.errors).toEqual([])
   })

@@ -289,7 +289,10 @@ describeWith(missingPrograms(['chromium']), 'the page', () => {
         await press('Tab')
       }
       await press('Enter')
-      await page.getByRole('alert').getByText('expected_max must not be below').waitFor()
+      await page
+        .getByRole('alert')
+        .getByText('“Expected to” must not be below “Expected from”')
+        .waitFor()
       await press('Shift+Tab')
       await page.keyboard.type('19')
       await press('Enter')
@@ -338,7 +341,7 @@ describeWith(missingPrograms(['chromium']), 'the page', () => {
 
     test('says that there is none of that name', async () => {
       await open('#/sensors/nobody')
-      await page.getByText('no sensor has this name or id').waitFor()
+      await page.getByText('No sensor has this name.').waitFor()
     })
   })
 

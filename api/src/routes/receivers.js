@@ -126,6 +126,7 @@ const SCHEMAS = {
     tags,
     operationId: 'deleteReceiver',
     summary: 'Deletes a receiver: it is told nothing more',
+    description: 'One that alert rules name is not deleted (409): take it out of them first.',
     params,
     response: { 204: { type: 'null', description: 'It is gone.' }, ...schemas.problems },
   },
@@ -134,6 +135,18 @@ const SCHEMAS = {
 /** @param {import('../rules/store.js').KnownReceiver} known */
 function present({ id, body: said, toldMs: told, failedMs: failed, error }) {
   return { ...withoutSecret({ ...said, id }), told, failed, error }
+}
+
+/** Most rules that are named to who would delete their receiver. */
+const RULES_NAMED_MAX = 5
+
+/** @param {string} name  @param {import('@sandglass/common/rules/rule').Rule[]} rules */
+function inUse(name, rules) {
+  const shown = rules.slice(0, RULES_NAMED_MAX).map((rule) => rule.name)
+  const more = rules.length > shown.length ? [`${rules.length - shown.length} more`] : []
+  const named = [...shown, ...more].join(', ')
+  const detail = `${name} is told by ${named}: take it out of these rules, or delete them, first`
+  return new Problem('receiver-in-use', detail)
 }
 
 /**
@@ -206,7 +219,10 @@ export default async function receivers(app, { store }) {
     { schema: SCHEMAS.remove },
     (/** @type {import('fastify').FastifyRequest<One>} */ request, reply) =>
       withinDeadline(reply, async () => {
-        await store.dropReceiver((await known(request.params.receiver)).id)
+        const { id, body } = await known(request.params.receiver)
+        const rules = (await store.rules()).filter(({ receivers }) => receivers?.includes(id))
+        if (rules.length > 0) throw inUse(body.name, rules)
+        await store.dropReceiver(id)
         return reply.code(204).send()
       }),
   )

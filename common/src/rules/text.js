@@ -39,7 +39,8 @@ export function firedText(rule, sensor, metric, value, limits) {
   const limit = `${isAbove ? 'above' : 'below'} ${shown(isAbove ? upper : lower)}`
   const lasting = forS > 0 ? `, for ${spanText(forS)}` : ''
   if (kind === 'rate') {
-    return `${metric} of ${sensor} changes by ${shown(value)} in ${spanText(perS)}, ${limit}${lasting}`
+    const speed = `${shown(value)} per ${spanText(perS).replace(/^1 /, '')}`
+    return `${metric} of ${sensor} changes by ${speed}, ${limit}${lasting}`
   }
   const outside = kind === 'range' ? `, outside the expected range: ${limit}` : `, ${limit}`
   return `${metric} of ${sensor} is ${shown(value)}${outside}${lasting}`
