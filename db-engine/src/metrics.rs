@@ -225,11 +225,9 @@ shard_metrics! {
     failed_compactions counter "compaction_manager_failed_compactions_total"
         "Compactions that found an sstable damaged, which stays as it is.";
     compaction_no_space counter "compaction_manager_no_space_total" "Compactions without space.";
-    compaction_no_memory counter "compaction_manager_no_memory_total"
-        "Compactions without memory for their rows, whose sstables stay as they are.";
+    compaction_no_memory counter "compaction_manager_no_memory_total" "Those without memory.";
     compaction_read_bytes counter "compaction_manager_read_bytes_total" "Bytes compactions read.";
-    compaction_written_bytes counter "compaction_manager_written_bytes_total"
-        "Bytes of sstables written by compactions.";
+    compaction_written_bytes counter "compaction_manager_written_bytes_total" "Bytes they wrote.";
     cache_hits counter "cache_block_hits_total" "Blocks of sstables found in memory.";
     cache_misses counter "cache_block_misses_total" "Blocks of sstables read from disk.";
     reads_at_once counter "file_reads_at_once_total" "Reads that the page cache has answered.";
