@@ -62,7 +62,7 @@ async function want(state, sensor = 'boiler') {
 
 /** @param {string} who  @param {mqtt.IClientOptions} [options] */
 async function connect(who, options = {}) {
-  const client = await mqtt.connectAsync(stack.mqttUrl, {
+  const client = mqtt.connect(stack.mqttUrl, {
     username: 'x',
     password: keys[who],
     reconnectPeriod: 200,
@@ -78,6 +78,7 @@ async function connect(who, options = {}) {
     const text = payload.toString()
     heard.push({ state: text === '' ? '' : JSON.parse(text), retain, qos })
   })
+  await until(`${who} is connected`, () => client.connected)
   return { client, heard }
 }
 
