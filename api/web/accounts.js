@@ -18,7 +18,7 @@ export function accountsOf(stats) {
   ]
   const become = [
     { name: 'stored', count: stats.stored },
-    { name: 'dead letters', count: stats.deadLettered },
+    { name: 'dead-lettered', count: stats.deadLettered },
     { name: 'in the spool', count: stats.spooled },
     { name: 'held', count: stats.held },
     { name: 'dropped (QoS 0)', count: stats.droppedQos0 },

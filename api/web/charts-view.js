@@ -158,7 +158,7 @@ export class ChartsView {
     const isFirstAlone = only !== undefined && !isLine(only.v)
     if (isFirstAlone || (first && !isLine(found.v))) {
       const alone = isFirstAlone ? printOne(first) : name
-      return `${alone} is no number: it has a chart of its own. Remove what is here first.`
+      return `${alone} is not a number: it has a chart of its own. Remove what is here first.`
     }
     if (!signal.aborted) this.#go([...series, wanted])
     return ''

@@ -121,7 +121,8 @@ export class ClaimsList {
     const days = Number(data.get('days'))
     const expires = days > 0 ? { expires: Date.now() + days * DAY_MS } : {}
     const { claim } = await rest.send('POST', 'v1/claims', { sensor, ...expires }, signal)
-    const about = 'Give it to the device, which gets its own key by it at its first start, once.'
+    const about =
+      'Give it to the device. With it, the device gets a key of its own, once, when it first starts.'
     return () => {
       this.#secret.show({ title: `The claim key of ${sensor}`, secret: claim, about })
       this.#attempt(() => this.load(this.#query))

@@ -69,15 +69,15 @@ export class HealthView {
     const isIngestThere = !(stats instanceof RestError)
     const database = health instanceof RestError ? 'away' : 'up'
     showFigures(part(this.element, 'parts'), [
-      { name: 'Api', value: isApiAway ? 'away' : 'up', isBad: isApiAway },
+      { name: 'API', value: isApiAway ? 'away' : 'up', isBad: isApiAway },
       {
-        name: 'Database, for the api',
+        name: 'Database, seen by the API',
         isBad: database !== 'up',
         value: isApiAway ? 'not known' : database,
       },
       { name: 'Ingest', value: isIngestThere ? 'up' : 'away', isBad: !isIngestThere },
       {
-        name: 'Database, for ingest',
+        name: 'Database, seen by ingest',
         value: isIngestThere ? stats.database : 'not known',
         isBad: !isIngestThere || stats.database !== 'up',
       },

@@ -44,13 +44,21 @@ export function readSeries({ rest, signal }, { sensor, metric, range }) {
   return rest.get(`${sensorPath(sensor)}/series?${query}`, signal)
 }
 
+/** What rollups are of. */
+const SPANS = new Map([
+  ['1m', 'a minute'],
+  ['1h', 'an hour'],
+  ['1d', 'a day'],
+])
+
 /**
  * What the windows of a chart are, and where they come from.
  *
  * @param {{ stepMs: number, resolution: string }} line
  */
 export function printWindows({ stepMs, resolution }) {
-  const read = resolution === 'raw' ? 'raw measurements' : `rollups of ${resolution}`
+  const read =
+    resolution === 'raw' ? 'raw measurements' : `rollups of ${SPANS.get(resolution) ?? resolution}`
   return `windows of ${printDuration(stepMs)}, from ${read}`
 }
 

@@ -63,7 +63,7 @@ export class Platform {
     const { api, database, ingest } = this.#there
     if (api === false) {
       const text = 'The api does not answer. This page goes on as soon as it is back.'
-      return { word: 'Api away', text, mark: 'bad' }
+      return { word: 'API away', text, mark: 'bad' }
     }
     if (database === false) {
       const text =

@@ -19,7 +19,7 @@ const FIELDS = /** @type {const} */ ([
 const LABELS = new Map([
   ['above', 'Limit'],
   ['below', 'Limit'],
-  ['clear', 'All is well again at'],
+  ['clear', 'Back to normal at'],
 ])
 
 /** What a rate is told for, unless a rule says otherwise, in seconds. */

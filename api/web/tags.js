@@ -14,7 +14,7 @@ export function parseTags(text) {
   for (const line of text.split('\n').map((one) => one.trim())) {
     if (line === '') continue
     const at = line.indexOf(':')
-    if (at < 1) throw new TagError(`“${line}” is no tag: write it as key:value.`)
+    if (at < 1) throw new TagError(`“${line}” is not a tag: write it as key:value.`)
     pairs.push([line.slice(0, at).trim(), line.slice(at + 1).trim()])
   }
   return Object.fromEntries(pairs)

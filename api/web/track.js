@@ -138,7 +138,7 @@ export function tellWay(places) {
   const apart = printDistance(distanceM(first, last))
   return (
     `${count}, ${long} in ${printDuration(last.t - first.t)}, from ${first.lat}, ${first.lon} to ` +
-    `${last.lat}, ${last.lon}, ${apart} apart.`
+    `${last.lat}, ${last.lon} (${apart} apart).`
   )
 }
 

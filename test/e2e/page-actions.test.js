@@ -47,7 +47,7 @@ describeWith(missingPrograms(['chromium']), 'the page, for those who act', () =>
     const button = (/** @type {string} */ name) => page.getByRole('button', { name, exact: true })
     await button('New receiver').click()
     await form().getByLabel('Name').fill('panel')
-    await form().getByLabel('It is told by').selectOption('an MQTT message')
+    await form().getByLabel('Notified by').selectOption('an MQTT message')
     expect(await form().getByLabel('Address of the webhook').isVisible()).toBe(false)
     await form().getByLabel('Topic').fill('alerts/panel')
     await button('Save').click()
@@ -56,7 +56,7 @@ describeWith(missingPrograms(['chromium']), 'the page, for those who act', () =>
     await page.getByText('The test has arrived.').waitFor()
     await button('New receiver').click()
     await form().getByLabel('Name').fill('office')
-    await form().getByLabel('It is told by').selectOption('mail')
+    await form().getByLabel('Notified by').selectOption('mail')
     await form().getByLabel('Addresses, one a line').fill('ada@example.com\nbob@example.com')
     await button('Save').click()
     await receivers.getByText('mail to ada@example.com, bob@example.com').waitFor()
@@ -75,15 +75,15 @@ describeWith(missingPrograms(['chromium']), 'the page, for those who act', () =>
     for (const [label, text] of Object.entries({
       Metric: 'temperature',
       Limit: '80',
-      'All is well again at': '85',
-      'Sensors, with commas between; empty: all': 'boiler',
+      'Back to normal at': '85',
+      'Sensors, separated by commas; empty: all': 'boiler',
     })) {
       await form().getByLabel(label, { exact: true }).fill(text)
     }
     await form().getByLabel('panel (mqtt)').check()
     await form().getByRole('button', { name: 'Save' }).click()
-    await form().getByText('“All is well again at” must not be higher than “Limit”, 80').waitFor()
-    await form().getByLabel('All is well again at').fill('75')
+    await form().getByText('“Back to normal at” must not be higher than “Limit”, 80').waitFor()
+    await form().getByLabel('Back to normal at').fill('75')
     await form().getByRole('button', { name: 'Save' }).click()
     await rules().getByText('temperature above 80, boiler').waitFor()
     await rules().getByText('panel', { exact: true }).waitFor()
@@ -157,7 +157,7 @@ describeWith(missingPrograms(['chromium']), 'the page, for those who act', () =>
   test('changes a rule, switches it off and deletes it', async () => {
     await page.setViewportSize({ width: 1280, height: 900 })
     await rules().getByRole('button', { name: 'Edit too hot' }).click()
-    await form().getByLabel('What is wrong').selectOption('nothing comes any more')
+    await form().getByLabel('What is wrong').selectOption('nothing is received any more')
     expect(await form().getByLabel('Limit', { exact: true }).isVisible()).toBe(false)
     await form().getByLabel('For how many minutes').fill('10')
     await form().getByRole('button', { name: 'Save' }).click()

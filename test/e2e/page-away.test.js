@@ -81,7 +81,7 @@ describeWith(missingPrograms(['chromium']), 'the page', () => {
 
     test('says that the api is away, and its live values go on when it is back', async () => {
       await stack.part('api').kill9()
-      await state().getByText('Api away').waitFor()
+      await state().getByText('API away').waitFor()
       await stack.part('api').start()
       await state().getByText('Live').waitFor()
       await goesOn()

@@ -263,7 +263,7 @@ describeWith(missingPrograms(['chromium']), 'charts on the page', () => {
       await add('hall', 'noise')
       await refusal.getByText('hall has no noise, but pressure, temperature.').waitFor()
       await add('pump', 'state')
-      await refusal.getByText('state of pump is no number: it has a chart of its own').waitFor()
+      await refusal.getByText('state of pump is not a number: it has a chart of its own').waitFor()
       await add('nobody', 'x')
       await page.getByText('No sensor has this name.').waitFor()
     })
@@ -299,7 +299,7 @@ describeWith(missingPrograms(['chromium']), 'charts on the page', () => {
       await add('on')
       await page
         .getByRole('alert')
-        .getByText('state of pump is no number: it has a chart of its own. Remove what is here')
+        .getByText('state of pump is not a number: it has a chart of its own. Remove what is here')
         .waitFor()
       expect(query().getAll('series')).toEqual(['pump/state'])
       await page.getByRole('button', { name: 'Remove pump, state' }).click()

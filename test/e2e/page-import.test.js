@@ -61,8 +61,8 @@ describeWith(missingPrograms(['chromium']), 'an import on the page', () => {
   test('is looked through first: what would be stored, and what is refused, and why', async () => {
     const t = Date.now() - DAY_MS
     await choose('roof.csv', `time,wind,rain\n${t},4.5,0.2\nyesterday,5,0\n${t + 1_000},6.25,0\n`)
-    await page.getByLabel('Sensor of lines that name none').fill('roof')
-    await page.getByLabel('Keep what is of new sensors').selectOption('for 90 days')
+    await page.getByLabel('Sensor for lines that name none').fill('roof')
+    await page.getByLabel('Keep measurements of new sensors').selectOption('for 90 days')
     await button('Look through it').click()
     await page.getByText('2 of 3 rows can be stored, 1 refused.').waitFor()
     await page.getByText(/^4 measurements, from /).waitFor()

@@ -67,7 +67,7 @@ describeWith(missingPrograms(['chromium']), "a user's path through the page", ()
 
   /** The secret that a dialog shows, which is closed. */
   async function secretShown() {
-    const field = form().getByLabel('Copy it now: it is shown this once.')
+    const field = form().getByLabel('Copy it now: it is shown only once.')
     const secret = await field.inputValue()
     await button('Done').click()
     const left = await page
@@ -114,7 +114,7 @@ describeWith(missingPrograms(['chromium']), "a user's path through the page", ()
     await name.fill('boiler')
     await form().getByLabel('Tags, one a line').fill('north')
     await button('Register').click()
-    await page.locator('#refusal-of-tags').getByText('“north” is no tag').waitFor()
+    await page.locator('#refusal-of-tags').getByText('“north” is not a tag').waitFor()
     expect(await page.locator('#refusal-of-name').count()).toBe(0)
     await form().getByLabel('Tags, one a line').fill('site:north')
     await form().getByLabel('Measurements are kept').selectOption('for 90 days')

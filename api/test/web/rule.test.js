@@ -94,7 +94,7 @@ describe('a rule', () => {
       site: 'north',
       floor: '1',
     })
-    expect(() => ruleOf({ ...formOf(RULES[2][1]), tags: 'north' })).toThrow(/“north” is no tag/)
+    expect(() => ruleOf({ ...formOf(RULES[2][1]), tags: 'north' })).toThrow(/“north” is not a tag/)
     expect(ruleOf({ ...formOf(RULES[2][1]), limit: '7' })).toMatchObject({ below: -7, clear: -1 })
   })
 })
