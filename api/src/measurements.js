@@ -258,11 +258,7 @@ export class MeasurementReader {
 
 /** The refusal of a sensor that is not there, or was deleted. */
 export function unknownSensor() {
-  return new Problem(
-    'unknown-sensor',
-    'no sensor has this name or id: GET /v1/sensors lists those there are',
-    { parameter: 'sensor' },
-  )
+  return new Problem('unknown-sensor', 'no sensor has this name or id', { parameter: 'sensor' })
 }
 
 /** @param {Order} order  @param {number} t */

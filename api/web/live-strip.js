@@ -3,7 +3,7 @@
 import { svg } from './dom.js'
 import { plotWidth } from './plot.js'
 import { stateBars, timeLabels } from './state-bars.js'
-import { runsOf } from './states.js'
+import { historyFrom, runsOf } from './states.js'
 
 /** Most values that it keeps; of more, the oldest go. */
 const VALUES_MAX = 1_000
@@ -33,8 +33,7 @@ export class LiveStrip {
   /** @param {{ fromMs: number, toMs: number }} range */
   draw(range) {
     const width = plotWidth(this.#box)
-    const history = { rows: this.#rows, before: undefined, isCut: false }
-    const runs = runsOf(history, range, range.toMs)
+    const runs = runsOf(historyFrom(this.#rows, range.fromMs), range, range.toMs)
     const bars = stateBars(runs, range, { width, y: 0, height: BARS_PX })
     const height = BARS_PX + TICKS_PX
     const labels = timeLabels(range, { width, y: height - 7 })

@@ -18,9 +18,6 @@ export class RestError extends Error {
   }
 }
 
-/** What is told here in other words than to programs. */
-const WORDS = new Map([['unknown-sensor', 'No sensor has this name.']])
-
 /** Longest that the page waits for an answer, in milliseconds: a bit more than the api itself. */
 const ANSWER_MS_MAX = 12_000
 
@@ -125,8 +122,7 @@ export class Rest {
       const code = String(problem.type ?? '')
         .split(':')
         .at(-1)
-      const detail =
-        WORDS.get(code ?? '') ?? problem.detail ?? `The api answers with status ${response.status}.`
+      const detail = problem.detail ?? `The api answers with status ${response.status}.`
       if (response.status !== 401) {
         throw new RestError(response.status, String(code), detail, problem.parameter)
       }

@@ -4,7 +4,7 @@ import { element, part, setText } from './dom.js'
 import { inWordsOf } from './fault.js'
 import { printDuration } from './format.js'
 import { RestError } from './rest.js'
-import { formOf, ruleOf } from './rule.js'
+import { formOf, PER_S_DEFAULT, ruleOf } from './rule.js'
 import { TagError } from './tags.js'
 
 /** @typedef {import('./rule.js').Rule} Rule */
@@ -21,9 +21,6 @@ const LABELS = new Map([
   ['below', 'Limit'],
   ['clear', 'Back to normal at'],
 ])
-
-/** What a rate is told for, unless a rule says otherwise, in seconds. */
-const PER_S_DEFAULT = 60
 
 export class RuleEdit {
   #context

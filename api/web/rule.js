@@ -53,6 +53,9 @@ export const WRONGS = /** @type {const} */ ({
  * @property {string[]} receivers  Ids.
  */
 
+/** What a rate is told for, unless a rule says otherwise, in seconds. */
+export const PER_S_DEFAULT = 60
+
 /** What a rule finds wrong, in a sentence. @param {Rule} rule */
 export function printRule(rule) {
   const { kind, for_s: forS = 0 } = rule
@@ -61,7 +64,7 @@ export function printRule(rule) {
 }
 
 /** @param {Rule} rule */
-function printWrong({ kind, metric, above, below, per_s: perS = 60, for_s: forS = 0 }) {
+function printWrong({ kind, metric, above, below, per_s: perS = PER_S_DEFAULT, for_s: forS = 0 }) {
   const limit = above ?? below ?? 0
   if (kind === 'threshold') return `${metric} ${above === undefined ? 'below' : 'above'} ${limit}`
   if (kind === 'range') return `${metric ?? 'any metric'} out of its expected range`

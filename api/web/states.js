@@ -45,6 +45,18 @@ export function runsOf({ rows, before }, { fromMs, toMs }, nowMs) {
 }
 
 /**
+ * Of values as they came, those that hold in a range: what was before it lasts into it.
+ *
+ * @param {readonly { t: number, v: any }[]} rows  Oldest first.
+ * @param {number} fromMs
+ * @returns {import('./history.js').History}
+ */
+export function historyFrom(rows, fromMs) {
+  const at = rows.findLastIndex(({ t }) => t < fromMs)
+  return { rows: rows.slice(at + 1), before: rows[at], isCut: false }
+}
+
+/**
  * What is drawn of the runs.
  *
  * @param {readonly Run[]} runs

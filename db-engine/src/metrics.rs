@@ -213,8 +213,7 @@ shard_metrics! {
     memtable_rows gauge "memtables_rows" "Rows that no sstable has yet.";
     memtable_flushes counter "memtables_flushes_total" "Memtables written to sstables.";
     flush_bytes counter "memtables_flushed_bytes_total" "Bytes of sstables written by these.";
-    failed_flushes counter "memtables_failed_flushes_total"
-        "Flushes that found no space and were tried again.";
+    failed_flushes counter "memtables_failed_flushes_total" "Flushes without space, tried again.";
     sstables gauge "sstables_count" "Sstables that are read from.";
     sstable_bytes gauge "sstables_disk_bytes" "Bytes of sstables on disk.";
     sstables_expired counter "sstables_expired_total" "Sstables removed because all had expired.";
@@ -225,9 +224,10 @@ shard_metrics! {
     failed_compactions counter "compaction_manager_failed_compactions_total"
         "Compactions that found an sstable damaged, which stays as it is.";
     compaction_no_space counter "compaction_manager_no_space_total" "Compactions without space.";
-    compaction_no_memory counter "compaction_manager_no_memory_total" "Those without memory.";
+    compaction_no_memory counter "compaction_manager_no_memory_total" "Compactions without memory.";
     compaction_read_bytes counter "compaction_manager_read_bytes_total" "Bytes compactions read.";
-    compaction_written_bytes counter "compaction_manager_written_bytes_total" "Bytes they wrote.";
+    compaction_written_bytes counter "compaction_manager_written_bytes_total"
+        "Bytes of sstables written by compactions.";
     cache_hits counter "cache_block_hits_total" "Blocks of sstables found in memory.";
     cache_misses counter "cache_block_misses_total" "Blocks of sstables read from disk.";
     reads_at_once counter "file_reads_at_once_total" "Reads that the page cache has answered.";

@@ -265,7 +265,7 @@ describeWith(missingPrograms(['chromium']), 'charts on the page', () => {
       await add('pump', 'state')
       await refusal.getByText('state of pump is not a number: it has a chart of its own').waitFor()
       await add('nobody', 'x')
-      await page.getByText('No sensor has this name.').waitFor()
+      await page.getByText('no sensor has this name or id').waitFor()
     })
 
     test('are the same again by their address, and come from the chart of a sensor', async () => {

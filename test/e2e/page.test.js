@@ -341,7 +341,7 @@ describeWith(missingPrograms(['chromium']), 'the page', () => {
 
     test('says that there is none of that name', async () => {
       await open('#/sensors/nobody')
-      await page.getByText('No sensor has this name.').waitFor()
+      await page.getByText('no sensor has this name or id').waitFor()
     })
   })
 

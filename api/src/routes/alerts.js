@@ -28,7 +28,7 @@ const TEXT_LENGTH_MAX = 1_024
 /** Most sensors whose alerts are asked for at once: as many as a chart of ours has series. */
 const SENSORS_MAX = 200
 
-/** Of how many alerts of a page it is asked at the same time until when they are silenced. */
+/** Of how many series it is asked at the same time until when they are silenced. */
 const SILENCES_AT_ONCE_MAX = 16
 
 const time = { type: 'integer', nullable: true, description: 'Milliseconds since 1970.' }
@@ -184,7 +184,7 @@ function present({ about, told, ...found }, silencedMs) {
 }
 
 /**
- * With what is silenced of each.
+ * With what is silenced of each. It is asked once for a series, of which there may be many alerts.
  *
  * @param {import('../app.js').Parts['store']} store
  * @param {Alert[]} alerts
@@ -192,10 +192,15 @@ function present({ about, told, ...found }, silencedMs) {
  */
 function presentAll(store, alerts, signal) {
   const gate = new Semaphore(SILENCES_AT_ONCE_MAX)
+  /** @type {Map<string, Promise<number>>} */
+  const silenced = new Map()
   return Promise.all(
-    alerts.map(async (found) =>
-      present(found, await gate.run(() => store.silencedMs(found), signal)),
-    ),
+    alerts.map(async (found) => {
+      const key = `${found.ruleId} ${found.sensorId} ${found.metric}`
+      const silencedMs = silenced.get(key) ?? gate.run(() => store.silencedMs(found), signal)
+      silenced.set(key, silencedMs)
+      return present(found, await silencedMs)
+    }),
   )
 }
 

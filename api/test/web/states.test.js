@@ -1,5 +1,5 @@
 import { describe, expect, test } from '@jest/globals'
-import { barsOf, runsOf, totalsOf } from '../../web/states.js'
+import { barsOf, historyFrom, runsOf, totalsOf } from '../../web/states.js'
 
 const RANGE = { fromMs: 1_000, toMs: 11_000 }
 const NOW_MS = 9_000
@@ -24,6 +24,16 @@ describe('states', () => {
       { state: 'on', fromMs: 3_000, toMs: 9_000 },
     ])
     expect(runsOf({ rows: [], before: undefined, isCut: false }, RANGE, NOW_MS)).toEqual([])
+  })
+
+  test('that began before the range are drawn from its begin', () => {
+    const rows = [10, 500, 3_000].map((t, n) => ({ t, v: `s${n}` }))
+    expect(runsOf(historyFrom(rows, RANGE.fromMs), RANGE, NOW_MS)).toEqual([
+      { state: 's1', fromMs: 1_000, toMs: 3_000 },
+      { state: 's2', fromMs: 3_000, toMs: 9_000 },
+    ])
+    const late = runsOf(historyFrom(rows.slice(2), RANGE.fromMs), RANGE, NOW_MS)
+    expect(late).toEqual([{ state: 's2', fromMs: 3_000, toMs: 9_000 }])
   })
 
   test('fill a time that is over, and go on where a clock is ahead', () => {

@@ -2,9 +2,13 @@
 
 /** @typedef {import('./rule.js').Rule} Rule */
 
-/** Shown in a sentence: no more digits than say something. @param {number} value */
+/**
+ * Shown in a sentence: six digits, and three decimals in any case.
+ *
+ * @param {number} value
+ */
 function shown(value) {
-  return String(Number(value.toPrecision(6)))
+  return String(Number(Math.abs(value) < 1_000 ? value.toPrecision(6) : value.toFixed(3)))
 }
 
 /** Seconds as people say them. @param {number} s */

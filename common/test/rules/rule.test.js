@@ -117,6 +117,14 @@ test('an alert is told in a sentence', () => {
   expect(firedText(rule, 'boiler', 'heat', 81.23456789, limits)).toBe(
     'heat of boiler is 81.2346, above 80, for 10 minutes',
   )
+  const high = { ...limits, upper: 1_234_560 }
+  expect(firedText({ ...rule, for_s: 0 }, 'meter', 'energy', 1_234_567.891, high)).toBe(
+    'energy of meter is 1234567.891, above 1234560',
+  )
+  const rate = { ...rule, kind: 'rate', per_s: 60, for_s: 0 }
+  expect(firedText(rate, 'boiler', 'heat', 95.5, limits)).toBe(
+    'heat of boiler changes by 95.5 per minute, above 80',
+  )
   expect(firedText({ ...rule, kind: 'range', for_s: 0 }, 'b', 'heat', 0, limits)).toBe(
     'heat of b is 0, outside the expected range: below 1',
   )
