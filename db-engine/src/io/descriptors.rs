@@ -11,7 +11,13 @@ use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
+use super::removal::Removal;
 use crate::{error::is_no_descriptor, metrics::ProcessMetrics};
+
+/// Removed files have such a part of the descriptors at most, and so many, while their space is
+/// given back.
+const REMOVED_PART: usize = 8;
+const REMOVED_MAX: usize = 32;
 
 /// A file that may have a descriptor.
 #[derive(Debug)]
@@ -64,6 +70,8 @@ pub struct Descriptors {
     most: usize,
     /// Files with a descriptor, in the order in which they are asked to give it up.
     open: Mutex<VecDeque<Arc<NamedFile>>>,
+    /// It has a few of them for itself.
+    pub(super) removal: Removal,
     metrics: Arc<ProcessMetrics>,
 }
 
@@ -71,7 +79,10 @@ impl Descriptors {
     /// At most this many; a few more while all others have writes that are not synced.
     #[must_use]
     pub fn new(most: usize, metrics: Arc<ProcessMetrics>) -> Self {
-        Self { most: most.max(1), open: Mutex::default(), metrics }
+        let removed = (most / REMOVED_PART).min(REMOVED_MAX);
+        let removal = Removal::new(removed, Arc::clone(&metrics));
+        let most = most.saturating_sub(removed + 1).max(1);
+        Self { most, open: Mutex::default(), removal, metrics }
     }
 
     /// Opens a file for reading and writing.

@@ -44,6 +44,9 @@ struct Helper {
     thread: Option<JoinHandle<()>>,
 }
 
+/// A helper writes so much at once, which takes some 50 microseconds, unless it is to be durable.
+const PIECE_BYTES: usize = 64 << 10;
+
 /// Which helper does it.
 #[derive(Clone, Copy)]
 enum QueueKind {
@@ -60,11 +63,13 @@ enum Job {
     OpenDurable(String),
     Fill(Arc<NamedFile>, u64, usize),
     Read(Arc<NamedFile>, u64, usize, Buffer),
-    Write(Arc<NamedFile>, u64, Buffer),
+    /// Whether it is durable when it is done, too.
+    Write(Arc<NamedFile>, u64, Buffer, bool),
     Sync(Arc<NamedFile>),
     Close(Option<Arc<NamedFile>>),
     Rename(String, String),
-    Remove(String),
+    /// Whether it is still open here, too.
+    Remove(String, bool),
     List,
     SyncDirectory,
     FreeSpace,
@@ -129,7 +134,7 @@ impl DiskFiles {
             }
             Operation::Write { file, offset, buffer, durable } => {
                 let kind = if durable { QueueKind::Log } else { QueueKind::Other };
-                (kind, Job::Write(self.file(file), offset, buffer))
+                (kind, Job::Write(self.file(file), offset, buffer, durable))
             }
             Operation::Sync { file } => (QueueKind::Other, Job::Sync(self.file(file))),
             Operation::Close { file } => {
@@ -140,7 +145,8 @@ impl DiskFiles {
             Operation::Remove { name } => {
                 // Reads that were asked for before may have to open the file once more.
                 let is_open = self.files.iter().flatten().any(|file| file.is_named(&name));
-                (if is_open { QueueKind::Read } else { QueueKind::Other }, Job::Remove(name))
+                let kind = if is_open { QueueKind::Read } else { QueueKind::Other };
+                (kind, Job::Remove(name, is_open))
             }
             Operation::List => (QueueKind::Other, Job::List),
             Operation::SyncDirectory => (QueueKind::Other, Job::SyncDirectory),
@@ -264,9 +270,10 @@ fn work(place: &HelperContext, job: Job) -> (io::Result<Gave>, Option<Buffer>) {
             let result = file.and_then(|file| read(&file, offset, bytes, &mut buffer));
             return (result.map(|()| Gave::Outcome(Outcome::Read)), Some(buffer));
         }
-        Job::Write(file, offset, buffer) => {
+        Job::Write(file, offset, buffer, durable) => {
             let file = descriptors.get_to_write(&file);
-            let result = file.and_then(|file| file.write_all_at(buffer.as_slice(), offset));
+            let piece_bytes = if durable { usize::MAX } else { PIECE_BYTES };
+            let result = file.and_then(|file| write(&file, offset, buffer.as_slice(), piece_bytes));
             return (result.map(done), Some(buffer));
         }
         Job::Sync(file) => descriptors.sync(&file).map(done),
@@ -275,7 +282,8 @@ fn work(place: &HelperContext, job: Job) -> (io::Result<Gave>, Option<Buffer>) {
             Ok(done(()))
         }
         Job::Rename(from, to) => fs::rename(directory.join(from), directory.join(to)).map(done),
-        Job::Remove(name) => fs::remove_file(directory.join(name)).map(done),
+        Job::Remove(name, true) => fs::remove_file(directory.join(name)).map(done),
+        Job::Remove(name, false) => descriptors.removal.remove(&directory.join(name)).map(done),
         Job::List => descriptors
             .opening(|| list(directory))
             .map(|names| Gave::Outcome(Outcome::Names(names))),
@@ -320,6 +328,20 @@ fn open_durable(path: &Path) -> io::Result<Gave> {
     let (file, _) = open_direct(path)?;
     let bytes = file.metadata()?.len();
     Ok(Gave::Opened(NamedFile::pinned(path.to_path_buf(), file), bytes))
+}
+
+/// Writes some bytes, a piece at a time. In between whoever waits for this core has it: the shard
+/// that woke this helper, often.
+fn write(file: &File, mut offset: u64, bytes: &[u8], piece_bytes: usize) -> io::Result<()> {
+    let mut pieces = bytes.chunks(piece_bytes).peekable();
+    while let Some(piece) = pieces.next() {
+        file.write_all_at(piece, offset)?;
+        offset += piece.len() as u64;
+        if pieces.peek().is_some() {
+            thread::yield_now();
+        }
+    }
+    Ok(())
 }
 
 /// Zeros, and not only reserved space: a write into an unwritten extent changes metadata, and that
@@ -386,7 +408,7 @@ fn lock(path: &Path) -> io::Result<Gave> {
     }
 }
 
-fn sync_directory(directory: &Path) -> io::Result<()> {
+pub(super) fn sync_directory(directory: &Path) -> io::Result<()> {
     File::open(directory)?.sync_all()
 }
 

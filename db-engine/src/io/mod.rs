@@ -11,6 +11,7 @@ mod clock;
 mod descriptors;
 mod page_cache;
 mod random;
+mod removal;
 mod time_slice;
 mod touch;
 pub mod disk;

@@ -97,3 +97,37 @@ fn a_lock_keeps_others_out_until_it_is_dropped() {
     drop(first);
     run(&mut second, lock()).result.unwrap();
 }
+
+#[test]
+fn what_is_removed_while_it_is_open_is_read_to_its_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let metrics = Arc::new(crate::metrics::ProcessMetrics::default());
+    let descriptors = Arc::new(Descriptors::new(8, Arc::clone(&metrics)));
+    let mut files = DiskFiles::open(folder.path(), &descriptors, &ring()).unwrap();
+    let bytes: usize = 6 << 20;
+    for is_closed in [false, true] {
+        let file = opened(&run(&mut files, Operation::Create { name: "large".into() }));
+        let write =
+            Operation::Write { file, offset: 0, buffer: buffer(&vec![7; bytes]), durable: false };
+        run(&mut files, write).result.unwrap();
+        if is_closed {
+            run(&mut files, Operation::Close { file }).result.unwrap();
+        }
+        run(&mut files, Operation::Remove { name: "large".into() }).result.unwrap();
+        let names = run(&mut files, Operation::List).result.unwrap();
+        assert_eq!(names, Outcome::Names(Vec::new()));
+        if is_closed {
+            // It was handed over before the removal was answered.
+            let begun = std::time::Instant::now();
+            while metrics.removed_bytes.get() > 0 {
+                assert!(begun.elapsed().as_secs() < 60);
+                thread::yield_now();
+            }
+        } else {
+            assert_eq!(metrics.removed_bytes.get(), 0);
+            let read = Operation::Read { file, offset: 0, bytes, buffer: Buffer::default() };
+            assert_eq!(run(&mut files, read).buffer.unwrap().as_slice(), vec![7; bytes]);
+            run(&mut files, Operation::Close { file }).result.unwrap();
+        }
+    }
+}

@@ -49,7 +49,7 @@ const BUSY_TURN_US: u64 = 250;
 
 /// Bytes of a file after which it is put on the device: the device takes long for more at once, and
 /// flushes and the log wait behind.
-const SYNC_BYTES: u64 = 8 << 20;
+const SYNC_BYTES: u64 = 2 << 20;
 
 /// A compaction may take so many bytes of memory, or half of what there is for blocks.
 const MEMORY_BYTES: usize = 1 << 20;
