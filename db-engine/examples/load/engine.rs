@@ -119,7 +119,8 @@ impl Engine {
         while quiet < QUIET_LOOKS && Instant::now() < until {
             let metrics = self.get("/metrics");
             let compactions = sum_of(&metrics, "sandglass_db_compaction_manager_compactions");
-            quiet = if compactions > 0.0 { 0 } else { quiet + 1 };
+            let removed = sum_of(&metrics, "sandglass_db_removed_files_bytes");
+            quiet = if compactions + removed > 0.0 { 0 } else { quiet + 1 };
             sleep(LOOK_EVERY);
         }
     }

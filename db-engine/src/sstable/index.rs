@@ -2,16 +2,22 @@
 
 use std::{io, ops::Bound};
 
+use crc32fast::Hasher;
+
 use super::{
     FOOTER_BYTES, SstableId, Summary,
     block::{invalid, length_u16, length_u32},
     checksum,
     clustering_span::ClusteringSpan,
+    hasher_of,
     summary::SUMMARY_BYTES,
     token_filter::TokenFilter,
     tombstone_times::TombstoneTimes,
 };
-use crate::mutation::{Input, Token};
+use crate::{
+    io::TimeSlice,
+    mutation::{Input, Token},
+};
 
 const MAGIC: [u8; 8] = *b"SANDSST5";
 
@@ -282,37 +288,125 @@ pub fn read_footer(id: SstableId, file_bytes: u64, bytes: &[u8]) -> io::Result<F
 ///
 /// [`io::ErrorKind::InvalidData`] if the bytes are not that index.
 pub fn read_index(footer: &Footer, bytes: &[u8]) -> io::Result<Index> {
-    let sum = checksum(footer.summary.id, footer.index.offset, bytes);
-    if bytes.len() != footer.index.bytes as usize || sum != footer.index_checksum {
-        return Err(invalid("the checksum of the index is wrong"));
+    let index = IndexReader::new(*footer).step(bytes, &mut TimeSlice::endless())?;
+    index.ok_or_else(|| invalid("the index has no end"))
+}
+
+/// Bytes of which the checksum is added up at once.
+const SUMMED_BYTES: usize = 64 << 10;
+
+/// Reads the index that a footer tells of, as much of it at a time as there is time for.
+#[derive(Debug)]
+pub struct IndexReader {
+    footer: Footer,
+    hasher: Hasher,
+    /// How far the checksum is added up, and how far the bytes are read.
+    summed: usize,
+    at: usize,
+    index: Index,
+}
+
+impl IndexReader {
+    /// Of this footer.
+    #[must_use]
+    pub fn new(footer: Footer) -> Self {
+        let hasher = hasher_of(footer.summary.id, footer.index.offset);
+        let index =
+            Index { entries: Vec::new(), keys: Vec::new(), contents: None, tombstones: None };
+        Self { footer, hasher, summed: 0, at: 0, index }
     }
-    let mut input = Input(bytes);
-    let malformed = || invalid("the index is malformed");
-    let most = bytes.len() / ENTRY_BYTES_MIN;
-    let mut index = Index {
-        entries: Vec::with_capacity(most.min(footer.blocks as usize)),
-        keys: Vec::new(),
-        contents: None,
-        tombstones: None,
-    };
-    for _ in 0..footer.blocks {
-        index.read_entry(&mut input, footer.version == 1).ok_or_else(malformed)?;
-    }
-    if footer.version >= 4 {
-        let span = ClusteringSpan::decode(&mut input).ok_or_else(malformed)?;
-        if footer.version >= 5 {
-            let times = TombstoneTimes::decode(&mut input).ok_or_else(malformed)?;
-            index.tombstones = Some(times);
+
+    /// Goes on until the time is over; gives the index once it is whole. The bytes are the same
+    /// each time.
+    ///
+    /// # Errors
+    ///
+    /// [`io::ErrorKind::InvalidData`] if the bytes are not that index.
+    pub fn step(&mut self, bytes: &[u8], time: &mut TimeSlice<'_>) -> io::Result<Option<Index>> {
+        if !self.sum_up(bytes, time)? {
+            return Ok(None);
         }
-        let filter = TokenFilter::decode(&mut input).ok_or_else(malformed)?;
-        index.contents = Some((span, filter));
+        let mut input = Input(bytes.get(self.at..).unwrap_or_default());
+        let is_whole = self.read(&mut input, time)?;
+        self.at = bytes.len() - input.0.len();
+        if !is_whole {
+            return Ok(None);
+        }
+        let empty = Self::new(self.footer).index;
+        let mut index = std::mem::replace(&mut self.index, empty);
+        index.keys.shrink_to_fit();
+        index.contents.iter_mut().for_each(|(_, filter)| filter.shrink());
+        Ok(Some(index))
     }
-    if !index.entries.is_sorted_by(|a, b| index.place(a) <= index.place(b)) {
-        return Err(invalid("the index is not in order"));
+
+    /// Checks the checksum, before anything is believed; returns whether that is done.
+    fn sum_up(&mut self, bytes: &[u8], time: &mut TimeSlice<'_>) -> io::Result<bool> {
+        let wrong = || invalid("the checksum of the index is wrong");
+        if bytes.len() != self.footer.index.bytes as usize {
+            return Err(wrong());
+        }
+        while let Some(rest) = bytes.get(self.summed..).filter(|rest| !rest.is_empty()) {
+            if time.is_over() {
+                return Ok(false);
+            }
+            let piece = rest.get(..SUMMED_BYTES).unwrap_or(rest);
+            self.hasher.update(piece);
+            self.summed += piece.len();
+            // It is many times as fast as other work on as many bytes.
+            time.count(piece.len() / 16);
+        }
+        if self.hasher.clone().finalize() == self.footer.index_checksum {
+            Ok(true)
+        } else {
+            Err(wrong())
+        }
     }
-    if !input.0.is_empty() {
-        return Err(invalid("the index has another number of blocks"));
+
+    /// Reads some more; returns whether that was all.
+    fn read(&mut self, input: &mut Input<'_>, time: &mut TimeSlice<'_>) -> io::Result<bool> {
+        let malformed = || invalid("the index is malformed");
+        let Self { footer, index, .. } = self;
+        let blocks = footer.blocks as usize;
+        if index.entries.is_empty() {
+            index.entries.reserve_exact(blocks.min(input.0.len() / ENTRY_BYTES_MIN));
+        }
+        while index.entries.len() < blocks {
+            if time.is_over() {
+                return Ok(false);
+            }
+            let before = input.0.len();
+            index.read_entry(input, footer.version == 1).ok_or_else(malformed)?;
+            if let [.., last, entry] = &index.entries[..]
+                && index.place(last) > index.place(entry)
+            {
+                return Err(invalid("the index is not in order"));
+            }
+            time.count(before - input.0.len());
+        }
+        if footer.version >= 4 {
+            if index.contents.is_none() {
+                let span = ClusteringSpan::decode(input).ok_or_else(malformed)?;
+                if footer.version >= 5 {
+                    let times = TombstoneTimes::decode(input).ok_or_else(malformed)?;
+                    index.tombstones = Some(times);
+                }
+                index.contents = Some((span, TokenFilter::default()));
+            }
+            let filter = index.contents.as_mut().map(|(_, filter)| filter);
+            let Some(filter) = filter else { return Err(malformed()) };
+            while !input.0.is_empty() {
+                if time.is_over() {
+                    return Ok(false);
+                }
+                let before = input.0.len();
+                filter.read_part(input).ok_or_else(malformed)?;
+                time.count(before - input.0.len());
+            }
+        }
+        if input.0.is_empty() {
+            Ok(true)
+        } else {
+            Err(invalid("the index has another number of blocks"))
+        }
     }
-    index.keys.shrink_to_fit();
-    Ok(index)
 }

@@ -20,7 +20,7 @@ mod writer;
 
 pub(crate) use block::invalid;
 pub use block::{Block, BlockRow};
-pub use index::{Footer, Index, Location, read_footer, read_index};
+pub use index::{Footer, Index, IndexReader, Location, read_footer, read_index};
 pub use index_room::IndexRoom;
 pub(crate) use summary::SUMMARY_BYTES;
 pub use summary::{SstableId, Summary};
@@ -39,11 +39,17 @@ const BLOCK_HEADER_BYTES: usize = 12;
 /// The checksum of bytes at a place: of what file, and where in it, so that bytes which a device
 /// wrote to the wrong place are not taken for what belongs there.
 fn checksum(id: SstableId, offset: u64, bytes: &[u8]) -> u32 {
+    let mut hasher = hasher_of(id, offset);
+    hasher.update(bytes);
+    hasher.finalize()
+}
+
+/// What begins such a checksum.
+fn hasher_of(id: SstableId, offset: u64) -> crc32fast::Hasher {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(&id.to_bytes());
     hasher.update(&offset.to_le_bytes());
-    hasher.update(bytes);
-    hasher.finalize()
+    hasher
 }
 
 #[cfg(test)]

@@ -1,3 +1,4 @@
+mod bit_by_bit;
 mod contents;
 mod ranges;
 

@@ -98,28 +98,31 @@ impl TokenFilter {
             + self.blocks.capacity() * size_of::<FilterBlock>()
     }
 
-    /// Reads a filter, which fills the rest of the input.
-    pub fn decode(input: &mut Input<'_>) -> Option<Self> {
-        let mut filter = Self::default();
-        filter.blocks.reserve_exact(input.0.len() / size_of::<FilterBlock>());
-        while !input.0.is_empty() {
-            let token = Token(input.i64()?);
-            let blocks = input.u32()?;
-            if blocks == 0 || filter.parts.last().is_some_and(|(last, _)| *last >= token) {
-                return None;
-            }
-            filter.parts.push((token, filter.blocks.len()));
-            for _ in 0..blocks {
-                let mut block = FilterBlock::default();
-                for word in &mut block.0 {
-                    *word = input.u32()?;
-                }
-                filter.blocks.push(block);
-            }
+    /// Reads the next part of a filter, which fills the rest of the input.
+    pub fn read_part(&mut self, input: &mut Input<'_>) -> Option<()> {
+        if self.parts.is_empty() {
+            self.blocks.reserve_exact(input.0.len() / size_of::<FilterBlock>());
         }
-        filter.parts.shrink_to_fit();
-        filter.blocks.shrink_to_fit();
-        Some(filter)
+        let token = Token(input.i64()?);
+        let blocks = input.u32()?;
+        if blocks == 0 || self.parts.last().is_some_and(|(last, _)| *last >= token) {
+            return None;
+        }
+        self.parts.push((token, self.blocks.len()));
+        for _ in 0..blocks {
+            let mut block = FilterBlock::default();
+            for word in &mut block.0 {
+                *word = input.u32()?;
+            }
+            self.blocks.push(block);
+        }
+        Some(())
+    }
+
+    /// Gives back what memory is left over, once all parts are read.
+    pub fn shrink(&mut self) {
+        self.parts.shrink_to_fit();
+        self.blocks.shrink_to_fit();
     }
 }
 
@@ -182,7 +185,12 @@ mod tests {
         }
         let mut bytes = Vec::new();
         writer.finish(&mut bytes);
-        TokenFilter::decode(&mut Input(&bytes)).unwrap()
+        let (mut filter, mut input) = (TokenFilter::default(), Input(&bytes));
+        while !input.0.is_empty() {
+            filter.read_part(&mut input).unwrap();
+        }
+        filter.shrink();
+        filter
     }
 
     fn tokens(count: u32) -> Vec<Token> {

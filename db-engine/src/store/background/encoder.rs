@@ -9,7 +9,7 @@ use std::{collections::BTreeMap, io, ops::Bound, sync::Arc};
 
 use super::{
     super::{StoreConfig, TableData},
-    windows::{FileNumbers, Output, PartitionStart, WindowWriter, WindowWriters},
+    windows::{FileNumbers, Finished, Output, PartitionStart, WindowWriter, WindowWriters},
 };
 use crate::{
     io::{Buffer, TimeSlice},
@@ -192,11 +192,14 @@ impl Encoder {
     /// Ends the files of the table at hand, until the time is over; returns whether that was all.
     fn finish_files(&mut self, slice: &mut TimeSlice<'_>) -> io::Result<bool> {
         while !slice.is_over() {
-            let Some(output) = self.writers.finish_one(&mut self.spare)? else {
-                self.rows_are_done = false;
-                return Ok(true);
-            };
-            self.outputs.push(output);
+            match self.writers.finish_one(&mut self.spare, slice)? {
+                Finished::File(output) => self.outputs.push(output),
+                Finished::NotYet => return Ok(false),
+                Finished::Nothing => {
+                    self.rows_are_done = false;
+                    return Ok(true);
+                }
+            }
             slice.look();
         }
         Ok(false)

@@ -13,7 +13,7 @@ pub(super) use self::{
     encoder::{Encoded, Encoder},
     flush::Filling,
     script::Script,
-    windows::{FileNumbers, Output, WindowWriters, windows_of},
+    windows::{FileNumbers, Finished, Output, WindowWriters, windows_of},
 };
 use super::{Fatal, Store, table::Sstable, turn::InFlight};
 use crate::{

@@ -3,6 +3,7 @@
 use std::{
     collections::{BTreeMap, btree_map::Entry},
     io,
+    ops::Range,
     sync::{
         Arc,
         atomic::{AtomicU32, Ordering::Relaxed},
@@ -10,10 +11,10 @@ use std::{
 };
 
 use crate::{
-    io::{Buffer, FileId},
+    io::{Buffer, FileId, TimeSlice},
     mutation::{Deletion, TableNumber, Token},
     sstable::{
-        FOOTER_BYTES, Index, IndexRoom, SstableId, Summary, Writer, read_footer, read_index,
+        FOOTER_BYTES, Index, IndexReader, IndexRoom, SstableId, Summary, Writer, read_footer,
     },
     store::StoreConfig,
 };
@@ -21,6 +22,9 @@ use crate::{
 /// The most files that one table is split into. What is older than that many windows, which real
 /// devices do not send at once, shares a file.
 const WINDOWS_MAX: usize = 100;
+
+/// Bytes of the end of a file that are copied at once.
+const COPIED_BYTES: usize = 16 << 10;
 
 /// How many files these are written to, at most, when they are split by windows of this length.
 pub(in crate::store) fn windows_of<'a>(
@@ -106,6 +110,8 @@ pub(in crate::store) struct WindowWriters {
     owner: (u32, u16),
     numbers: FileNumbers,
     pub open: BTreeMap<i64, WindowWriter>,
+    /// The one that is being ended.
+    ending: Option<Box<Ending>>,
     pub piece_bytes: usize,
     block_bytes: usize,
     /// For the indexes of small blocks, of all files that it writes.
@@ -123,8 +129,8 @@ impl WindowWriters {
         written_s: i64,
     ) -> Self {
         let (piece_bytes, block_bytes) = (config.flush_write_bytes, config.block_bytes);
-        let (open, index_room) = (BTreeMap::new(), IndexRoom::default());
-        Self { owner, numbers, open, piece_bytes, block_bytes, index_room, written_s }
+        let (open, ending, index_room) = (BTreeMap::new(), None, IndexRoom::default());
+        Self { owner, numbers, open, ending, piece_bytes, block_bytes, index_room, written_s }
     }
 
     /// The writer of the file that takes rows of this window.
@@ -149,26 +155,98 @@ impl WindowWriters {
         }
     }
 
-    /// Ends one of the files; `None` if there is none.
+    /// Ends one of the files, as much of that as there is time for.
     ///
     /// # Errors
     ///
     /// If what was written does not read back: a bug, but better found here than in a year.
-    pub fn finish_one(&mut self, spare: &mut Vec<Buffer>) -> io::Result<Option<Output>> {
-        let Some((_, mut open)) = self.open.pop_first() else { return Ok(None) };
-        let (summary, tail) = open.writer.finish();
-        let index = Arc::new(open_index(&summary, &tail)?);
-        append(&mut open.pieces, &tail, self.piece_bytes, spare);
-        Ok(Some(Output { summary, index, pieces: open.pieces, file: None }))
+    pub fn finish_one(
+        &mut self,
+        spare: &mut Vec<Buffer>,
+        time: &mut TimeSlice<'_>,
+    ) -> io::Result<Finished> {
+        let mut ending = match self.ending.take() {
+            Some(ending) => ending,
+            None => match self.open.pop_first() {
+                Some((_, open)) => Box::new(Ending::of(open)?),
+                None => return Ok(Finished::Nothing),
+            },
+        };
+        let output = ending.step(self.piece_bytes, spare, time)?;
+        Ok(output.map_or_else(
+            || {
+                self.ending = Some(ending);
+                Finished::NotYet
+            },
+            Finished::File,
+        ))
+    }
+
+    /// Bytes of memory that what is not written yet takes, about.
+    pub fn bytes(&self) -> usize {
+        let open = self.open.values().flat_map(|open| &open.pieces);
+        let ending = self.ending.iter();
+        let rest: usize = ending.clone().map(|ending| ending.tail.len() - ending.copied).sum();
+        let pieces = open.chain(ending.flat_map(|ending| &ending.pieces));
+        pieces.map(Buffer::memory_bytes).sum::<usize>() + rest
     }
 }
 
-/// The index of a file of which this is the end.
-fn open_index(summary: &Summary, tail: &[u8]) -> io::Result<Index> {
-    let at = tail.len().saturating_sub(FOOTER_BYTES);
-    let footer = read_footer(summary.id, summary.bytes, tail.get(at..).unwrap_or_default())?;
-    let start = at.saturating_sub(footer.index.bytes as usize);
-    read_index(&footer, tail.get(start..at).unwrap_or_default())
+/// What came of ending a file.
+#[derive(Debug)]
+pub(in crate::store) enum Finished {
+    /// There is none.
+    Nothing,
+    /// The time is over.
+    NotYet,
+    /// It is whole, but for what was taken of it before.
+    File(Output),
+}
+
+/// A file whose blocks are all there. Its index is read back before the file counts.
+#[derive(Debug)]
+struct Ending {
+    summary: Summary,
+    pieces: Vec<Buffer>,
+    /// The end of the file, and how much of it is in pieces.
+    tail: Vec<u8>,
+    copied: usize,
+    /// Where the index is in it.
+    index: Range<usize>,
+    reader: IndexReader,
+}
+
+impl Ending {
+    fn of(open: WindowWriter) -> io::Result<Self> {
+        let (summary, tail) = open.writer.finish();
+        let at = tail.len().saturating_sub(FOOTER_BYTES);
+        let footer = read_footer(summary.id, summary.bytes, tail.get(at..).unwrap_or_default())?;
+        let index = at.saturating_sub(footer.index.bytes as usize)..at;
+        let (pieces, reader) = (open.pieces, IndexReader::new(footer));
+        Ok(Self { summary, pieces, tail, copied: 0, index, reader })
+    }
+
+    /// Goes on; gives the file once that is all.
+    fn step(
+        &mut self,
+        piece_bytes: usize,
+        spare: &mut Vec<Buffer>,
+        time: &mut TimeSlice<'_>,
+    ) -> io::Result<Option<Output>> {
+        while let Some(rest) = self.tail.get(self.copied..).filter(|rest| !rest.is_empty()) {
+            if time.is_over() {
+                return Ok(None);
+            }
+            let some = rest.get(..COPIED_BYTES).unwrap_or(rest);
+            append(&mut self.pieces, some, piece_bytes, spare);
+            self.copied += some.len();
+            time.count(some.len());
+        }
+        let bytes = self.tail.get(self.index.clone()).unwrap_or_default();
+        let Some(index) = self.reader.step(bytes, time)? else { return Ok(None) };
+        let (summary, index) = (self.summary, Arc::new(index));
+        Ok(Some(Output { summary, index, pieces: std::mem::take(&mut self.pieces), file: None }))
+    }
 }
 
 /// Puts bytes at the end of a file, of which every piece but the last is full.
@@ -186,5 +264,56 @@ fn append(pieces: &mut Vec<Buffer>, mut bytes: &[u8], piece_bytes: usize, spare:
             piece.extend(now);
         }
         bytes = later;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{io::ManualClock, mutation::RowTimes};
+
+    const ROW: [u8; 11] = [1, 9, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+
+    /// Two files of so many partitions, ended in slices of so many microseconds, each look at the
+    /// clock taking one; and how many slices that took.
+    fn ended(us: u64) -> (Vec<Output>, usize) {
+        let config = StoreConfig::default();
+        let mut writers = WindowWriters::new((1, 0), FileNumbers::default(), &config, 100);
+        let times = RowTimes { count: 1, timestamps: (9, 9), gone_s: (i64::MAX, i64::MAX) };
+        for window in [3, 4] {
+            let open = writers.writer(TableNumber(7), window);
+            for number in 0..20_000 {
+                open.begin(number, (Token(number.cast_signed()), &number.to_be_bytes(), None));
+                open.writer.row_of_times(b"ck", &ROW, &times);
+                open.take_output(1 << 20, &mut Vec::new());
+            }
+        }
+        let clock = ManualClock::ticking(0, 1);
+        let (mut outputs, mut slices) = (Vec::new(), 0);
+        loop {
+            slices += 1;
+            let mut time = TimeSlice::new(&clock, us);
+            match writers.finish_one(&mut Vec::new(), &mut time).unwrap() {
+                Finished::File(output) => outputs.push(output),
+                Finished::NotYet => assert!(writers.bytes() > 0, "what it holds counts"),
+                Finished::Nothing => return (outputs, slices),
+            }
+        }
+    }
+
+    #[test]
+    fn a_file_that_is_ended_bit_by_bit_is_the_same() {
+        let ((at_once, slices), (bit_by_bit, many)) = (ended(1_000_000_000), ended(0));
+        assert_eq!(slices, 3, "each file, and none");
+        assert!(many > 50, "{many}");
+        assert_eq!(at_once.len(), 2);
+        for (a, b) in at_once.iter().zip(&bit_by_bit) {
+            assert_eq!(a.summary, b.summary);
+            assert_eq!(format!("{:?}", a.index), format!("{:?}", b.index));
+            let bytes = |output: &Output| {
+                output.pieces.iter().map(|piece| piece.as_slice().to_vec()).collect::<Vec<_>>()
+            };
+            assert_eq!(bytes(a), bytes(b));
+        }
     }
 }

@@ -15,7 +15,7 @@ use crate::{
         newest_forgotten, shadow, token::shard_of,
     },
     schema::DroppedCells,
-    store::background::{Output, WindowWriters},
+    store::background::{Finished, Output, WindowWriters},
 };
 
 /// Bytes of rows that are held back at most, but for the last of them.
@@ -122,9 +122,9 @@ impl Combiner {
     /// Bytes that it takes in memory, about.
     pub fn bytes(&self) -> usize {
         let inputs: usize = self.inputs.iter().map(InputFile::bytes).sum();
-        let pieces = self.writers.open.values().flat_map(|open| &open.pieces).chain(&self.spare);
+        let spare: usize = self.spare.iter().map(Buffer::memory_bytes).sum();
         let held = self.partition.as_ref().map_or(0, |partition| partition.held_bytes);
-        inputs + pieces.map(Buffer::memory_bytes).sum::<usize>() + held + self.row.capacity()
+        inputs + self.writers.bytes() + spare + held + self.row.capacity()
     }
 
     /// Combines some more.
@@ -281,7 +281,7 @@ impl Combiner {
         self.end_partition();
         let shard = shard_of(token, self.shards);
         if std::mem::replace(&mut self.shard, shard) != shard {
-            while let Some(output) = self.finish_one()? {
+            while let Finished::File(output) = self.finish_one(&mut TimeSlice::endless())? {
                 self.ended.push(output);
             }
         }
@@ -427,8 +427,8 @@ impl Combiner {
         open.take_output(piece_bytes, &mut self.spare);
     }
 
-    /// Ends one of the sstables; `None` if there is none.
-    pub fn finish_one(&mut self) -> io::Result<Option<Output>> {
-        self.writers.finish_one(&mut self.spare)
+    /// Ends one of the sstables, as much of that as there is time for.
+    pub fn finish_one(&mut self, time: &mut TimeSlice<'_>) -> io::Result<Finished> {
+        self.writers.finish_one(&mut self.spare, time)
     }
 }

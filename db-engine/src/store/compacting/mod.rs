@@ -33,7 +33,7 @@ use self::{
 pub use self::{handover::SplitSstable, major::CompactionLeft};
 use super::{
     Fatal, Store,
-    background::{NO_SPACE_PAUSE_US, Output, Script, Task, WindowWriters, windows_of},
+    background::{Finished, NO_SPACE_PAUSE_US, Output, Script, Task, WindowWriters, windows_of},
     turn::InFlight,
 };
 use crate::{
@@ -47,8 +47,7 @@ use crate::{
 const TURN_US: u64 = 1_000;
 const BUSY_TURN_US: u64 = 250;
 
-/// Bytes of a file after which it is put on the device: the device takes long for more at once, and
-/// flushes and the log wait behind.
+/// Bytes of a file after which it is put on the device: flushes and the log wait behind that.
 const SYNC_BYTES: u64 = 2 << 20;
 
 /// A compaction may take so many bytes of memory, or half of what there is for blocks.
@@ -143,9 +142,10 @@ impl Compaction {
                     if let Some(operation) = self.next_write() {
                         return Ok(vec![operation]);
                     }
-                    match self.combiner.finish_one()? {
-                        Some(output) => self.finished.push(output),
-                        None => self.stage = CompactionStage::Sync(0),
+                    match self.combiner.finish_one(time)? {
+                        Finished::File(output) => self.finished.push(output),
+                        Finished::NotYet => return Ok(Vec::new()),
+                        Finished::Nothing => self.stage = CompactionStage::Sync(0),
                     }
                 }
                 CompactionStage::Sync(number) => {
