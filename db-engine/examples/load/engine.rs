@@ -112,7 +112,8 @@ impl Engine {
         std::fs::read_dir(format!("/proc/{}/fd", self.child.id())).expect("Linux").count()
     }
 
-    /// Waits until nothing is compacted for a while: what one step has left is no cost of the next.
+    /// Waits until nothing is compacted, and no space given back, for a while: what one step has left
+    /// is no cost of the next.
     pub fn settle(&self) {
         let until = Instant::now() + SETTLED_BY;
         let mut quiet = 0;
@@ -165,7 +166,7 @@ impl Engine {
 fn sum_of(metrics: &str, name: &str) -> f64 {
     let lines = metrics
         .lines()
-        .filter(|line| line.strip_prefix(name).is_some_and(|rest| rest.starts_with('{')));
+        .filter(|line| line.strip_prefix(name).is_some_and(|rest| rest.starts_with(['{', ' '])));
     lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
 }
 
