@@ -301,7 +301,7 @@ describe('a receiver is told at once', () => {
     )
     // And these are asked in turn, none is left out.
     for (const id of dead) expect(sentTo(life, id).length).toBeGreaterThan(1)
-  }, 30_000)
+  }, 120_000)
 })
 
 describe('a webhook', () => {
