@@ -303,7 +303,7 @@ impl Errands {
                 Err(RecvTimeoutError::Disconnected) => break,
             }
         }
-        if left.len() < self.boxes.len() || left.values().any(|left| left.sstables > 0) {
+        if left.len() < self.boxes.len() || left.values().any(|left| !left.is_over()) {
             return Err(STOPPING.to_owned());
         }
         let after = self.table_accounts(names, teller)?;
@@ -372,11 +372,15 @@ impl Errands {
 
 /// How much is left of a compaction, in all shards.
 fn progress<'a>(left: impl Iterator<Item = &'a CompactionLeft>) -> String {
-    let (mut sstables, mut bytes, mut waits) = (0, 0, false);
+    let (mut sstables, mut bytes, mut leaving, mut waits) = (0, 0, 0, false);
     for of_shard in left {
         sstables += of_shard.sstables;
         bytes += of_shard.bytes;
+        leaving += of_shard.leaving;
         waits |= of_shard.waits_for_space && of_shard.sstables > 0;
+    }
+    if sstables == 0 {
+        return format!("{leaving} sstables that were replaced are still to be removed");
     }
     let mib = bytes >> 20;
     let waits = if waits { "; it waits until there is room on the disk" } else { "" };

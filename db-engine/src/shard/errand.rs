@@ -24,7 +24,7 @@ pub enum Errand {
 pub struct CompactionTold {
     /// The shard.
     pub shard: u16,
-    /// What is left. Nothing more is told once no sstable is.
+    /// What is left. Nothing more is told once it is over.
     pub left: CompactionLeft,
 }
 
@@ -70,7 +70,7 @@ impl Core {
                 {
                     return false;
                 }
-                left.sstables > 0
+                !left.is_over()
             }
         });
     }

@@ -29,6 +29,8 @@ pub(super) enum InFlight {
     TakeOver(SstableId, usize),
     /// A block of an sstable for reads, and the memory that it is read into.
     Block { block: MissingBlock, offset: u64, reads: Vec<u64>, held: Charge },
+    /// The file of an sstable that does not count any more goes.
+    Leaving(SstableId),
     /// Nobody waits for it.
     Tidying,
 }
@@ -128,6 +130,10 @@ impl Store {
     fn complete(&mut self, job: InFlight, over: Completion) -> Result<(), Fatal> {
         match job {
             InFlight::Tidying => Ok(()),
+            InFlight::Leaving(id) => {
+                self.compacting.leaving.remove(&id);
+                Ok(())
+            }
             InFlight::LogBlock { submitted_us } => {
                 let number = self.log.current_segment();
                 let segment = SegmentId { epoch: self.epoch, shard: self.shard, number };

@@ -247,13 +247,15 @@ impl Store {
             *is_removed |= removed.remove(&sstable.summary.id);
         }
         for id in removed {
-            self.remove_file(id);
+            self.submit(Operation::Remove { name: id.file_name() }, InFlight::Tidying);
         }
         self.close_unused();
     }
 
-    fn remove_file(&mut self, id: SstableId) {
-        self.submit(Operation::Remove { name: id.file_name() }, InFlight::Tidying);
+    /// Removes a file of a table: a compaction that was asked for is not over before it is gone.
+    pub(super) fn remove_file(&mut self, id: SstableId, table: TableNumber) {
+        self.compacting.leaving.insert(id, table);
+        self.submit(Operation::Remove { name: id.file_name() }, InFlight::Leaving(id));
     }
 
     /// Closes sstables that are not used any more, and removes the files of those that are
@@ -264,7 +266,7 @@ impl Store {
         for (sstable, is_removed) in free {
             self.close(sstable.file);
             if is_removed && sstable.let_go() {
-                self.remove_file(sstable.summary.id);
+                self.remove_file(sstable.summary.id, sstable.summary.table);
             }
         }
     }

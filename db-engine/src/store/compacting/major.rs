@@ -198,8 +198,19 @@ pub struct CompactionLeft {
     pub left_alone: usize,
     /// Tables whose windows were not merged together, for want of memory or space.
     pub apart: usize,
+    /// Sstables that were replaced, and whose files are still there: they are being read, or are
+    /// about to go.
+    pub leaving: usize,
     /// Whether it waits until there is room on the disk.
     pub waits_for_space: bool,
+}
+
+impl CompactionLeft {
+    /// Whether nothing is left to be done: what was replaced is in no file any more.
+    #[must_use]
+    pub const fn is_over(&self) -> bool {
+        self.sstables == 0 && self.leaving == 0
+    }
 }
 
 impl Store {
@@ -220,7 +231,11 @@ impl Store {
     pub fn compaction_left(&self, tables: &[TableNumber]) -> CompactionLeft {
         let pause_until_us = self.compacting.pause_until_us;
         let waits_for_space = self.clock.elapsed_us() < pause_until_us;
-        let mut all = CompactionLeft { waits_for_space, ..CompactionLeft::default() };
+        let unused = self.unused.iter().filter(|(_, is_removed)| *is_removed);
+        let unused = unused.map(|(sstable, _)| &sstable.summary.table);
+        let leaving = unused.chain(self.compacting.leaving.values());
+        let leaving = leaving.filter(|table| tables.contains(table)).count();
+        let mut all = CompactionLeft { leaving, waits_for_space, ..CompactionLeft::default() };
         for number in tables {
             all.apart += usize::from(self.compacting.major.apart.contains(number));
             let Some(state) = self.compacting.major.tables.get(number) else { continue };

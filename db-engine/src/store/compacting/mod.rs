@@ -249,6 +249,8 @@ pub(super) struct Compacting {
     pub share: u64,
     /// What the operator asked for.
     pub major: Major,
+    /// Files that are being removed, and their tables.
+    pub leaving: BTreeMap<SstableId, TableNumber>,
     /// What other shards have made of sstables is being opened.
     taken_over: Vec<TakeOver>,
 }
@@ -467,7 +469,7 @@ impl Store {
         let Some(current) = self.compacting.current.take() else { return };
         for (id, CreatedFile { file, .. }) in current.created {
             self.close(file);
-            self.submit(Operation::Remove { name: id.file_name() }, InFlight::Tidying);
+            self.remove_file(id, current.table);
         }
         self.compacting.is_due = true;
     }

@@ -234,6 +234,43 @@ fn windows_with_large_rows_are_merged_as_many_as_there_is_memory_for() {
     }
 }
 
+/// Until then somebody who had a value deleted would find it in them.
+#[test]
+fn a_compaction_is_over_when_the_files_that_it_replaced_are_gone() {
+    for is_pinned in [false, true] {
+        let mut machine = Machine::new();
+        let mut store = machine.open();
+        for ck in 0..2 {
+            machine.write(&mut store, b"boiler", ck, b"v", 0);
+            flush(&mut store);
+        }
+        let mut pinned = is_pinned.then(|| store.pin(&[TABLE]));
+        let replaced: Vec<_> = machine.disk.contents().into_keys().collect();
+        let replaced = replaced.iter().filter(|name| name.starts_with("sst-"));
+        let replaced: Vec<_> = replaced.collect();
+        assert_eq!(replaced.len(), 2);
+        store.compact_tables(&[TABLE]);
+        let mut most_leaving = 0;
+        for turns in 0.. {
+            store.poll(&mut Vec::new()).unwrap();
+            let left = store.compaction_left(&[TABLE]);
+            if left.is_over() {
+                break;
+            }
+            most_leaving = most_leaving.max(left.leaving);
+            if turns == 1_000 {
+                assert_eq!((left.sstables, left.leaving), (0, 2), "they are being read");
+                pinned.take().expect("nobody reads them");
+            }
+            store.turn_end();
+        }
+        assert_eq!(most_leaving, 2);
+        assert!(pinned.is_none(), "they were still being read");
+        let contents = machine.disk.contents();
+        assert!(!replaced.iter().any(|name| contents.contains_key(*name)));
+    }
+}
+
 /// A snapshot links the files meanwhile.
 #[test]
 fn the_file_of_what_is_pinned_stays_until_it_is_let_go_whatever_becomes_of_the_table() {
