@@ -333,7 +333,7 @@ function letters() {
 /** Names of the sstables in whose bytes some letters are. @param {string} text */
 function sstablesWith(text) {
   const directory = join(stack.directory, 'data')
-  // LZ4 refers to four bytes that were there before: what is beside a text, and a letter at its end.
+  // LZ4 refers to four bytes that were there before: what is beside a text, and one end of it.
   const middle = text.slice(4, -4)
   for (;;) {
     const names = readdirSync(directory).filter((name) => name.startsWith('sst-'))

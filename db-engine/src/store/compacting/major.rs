@@ -206,7 +206,7 @@ pub struct CompactionLeft {
 }
 
 impl CompactionLeft {
-    /// Whether nothing is left to be done: what was replaced is in no file any more.
+    /// Whether nothing is left to be done, and the files of what was replaced are gone.
     #[must_use]
     pub const fn is_over(&self) -> bool {
         self.sstables == 0 && self.leaving == 0
