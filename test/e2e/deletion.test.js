@@ -296,7 +296,7 @@ test('a page that was open goes on, without what was deleted', async () => {
   expect(next.items.map((/** @type {any} */ { t }) => t)).toEqual(left)
 })
 
-test('after a compaction no file holds the value, though it was deleted in a later window', async () => {
+test('after a compaction no sstable has the value, and after a start no log', async () => {
   const client = await stack.client()
   const { rows: tables } = await client.execute(
     'SELECT keyspace_name, table_name FROM system_schema.tables',
@@ -316,31 +316,37 @@ test('after a compaction no file holds the value, though it was deleted in a lat
     { sensor: SENSOR, metric: 'note', t: t + 1, v: kept },
   ])
   await compact()
-  expect(sstablesWith(secret)).toHaveLength(1)
+  expect(filesWith('sst-', secret)).toHaveLength(1)
   // By more than a window.
   await workedOff()
   const { location } = await ask(queryOf(['note'], t, t + 1))
   await done(String(location))
   await compact()
-  expect(sstablesWith(kept)).toHaveLength(1)
-  expect(sstablesWith(secret)).toEqual([])
+  expect(filesWith('sst-', kept)).toHaveLength(1)
+  expect(filesWith('sst-', secret)).toEqual([])
+  expect(filesWith('log-', secret)).not.toEqual([])
+  await stack.databaseAway()
+  await stack.databaseBack()
+  await until('no log has it', () => filesWith('log-', secret).length === 0)
+  expect(filesWith('sst-', secret)).toEqual([])
 })
 
 function letters() {
   return Array.from({ length: 24 }, () => String.fromCharCode(65 + randomInt(26))).join('')
 }
 
-/** Names of the sstables in whose bytes some letters are. @param {string} text */
-function sstablesWith(text) {
+/** Names of the engine's files of a kind in which a text is. */
+/** @param {'sst-' | 'log-'} kind  @param {string} text */
+function filesWith(kind, text) {
   const directory = join(stack.directory, 'data')
   // LZ4 refers to four bytes that were there before: what is beside a text, and one end of it.
   const middle = text.slice(4, -4)
   for (;;) {
-    const names = readdirSync(directory).filter((name) => name.startsWith('sst-'))
+    const names = readdirSync(directory).filter((name) => name.startsWith(kind))
     try {
       return names.filter((name) => readFileSync(join(directory, name)).includes(middle))
     } catch (error) {
-      // A compaction that nobody asked for has replaced it since, perhaps by one not listed yet.
+      // It was replaced meanwhile, perhaps by one that is not listed yet.
       if (/** @type {NodeJS.ErrnoException} */ (error).code !== 'ENOENT') throw error
     }
   }

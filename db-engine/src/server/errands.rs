@@ -379,7 +379,7 @@ fn progress<'a>(left: impl Iterator<Item = &'a CompactionLeft>) -> String {
         leaving += of_shard.leaving;
         waits |= of_shard.waits_for_space && of_shard.sstables > 0;
     }
-    if sstables == 0 {
+    if sstables == 0 && leaving > 0 {
         return format!("{leaving} sstables that were replaced are still to be removed");
     }
     let mib = bytes >> 20;
