@@ -11,6 +11,9 @@ use super::arena::{Arena, RecordOffset};
 /// The most entries of a leaf: inserting moves less than a kilobyte on average.
 const LEAF_ENTRIES_MAX: usize = 64;
 
+/// Entries that a leaf has memory for from the beginning: what a vector of one grows to.
+const LEAF_ENTRIES_MIN: usize = 4;
+
 /// A deletion may stop after the rows of so many leaves, which take some 50 microseconds.
 const PIECE_LEAVES: usize = 8;
 
@@ -35,6 +38,14 @@ struct Leaf {
     entries: Vec<LeafEntry>,
 }
 
+/// Leaves in order. Most partitions of a memtable have one: it needs no memory of its own, and no
+/// look there to find a row.
+#[derive(Debug)]
+enum Leaves {
+    One(Option<Leaf>),
+    Many(VecDeque<Leaf>),
+}
+
 /// An entry by its leaf and its number there. One past the last of a leaf stands for the first of
 /// the next.
 type LeafPosition = (usize, usize);
@@ -45,7 +56,7 @@ pub(super) type LeafSpan = (LeafPosition, LeafPosition);
 /// Rows in order of their clustering keys. No leaf is empty.
 #[derive(Debug, Default)]
 pub(super) struct Rows {
-    leaves: VecDeque<Leaf>,
+    leaves: Leaves,
     /// Rows that deletions have looked at.
     #[cfg(test)]
     pub looked_at: usize,
@@ -85,7 +96,7 @@ impl Rows {
             order => order.is_lt(),
         };
         let last = self.leaves.len().saturating_sub(1);
-        if self.leaves.back().is_some_and(is_not_after) {
+        if self.leaves.get(last).is_some_and(is_not_after) {
             return last;
         }
         if !self.leaves.get(1).is_some_and(is_not_after) {
@@ -109,7 +120,7 @@ impl Rows {
         let entry = LeafEntry { prefix: slot.prefix, place };
         let leaves = self.leaves.len();
         let Some(leaf) = self.leaves.get_mut(number) else {
-            self.leaves.push_back(Leaf::of(vec![entry], oldest));
+            self.leaves.insert(number, Leaf::of_one(entry, oldest));
             return;
         };
         if slot.place.is_some() {
@@ -117,9 +128,9 @@ impl Rows {
         } else if leaf.entries.len() < LEAF_ENTRIES_MAX {
             leaf.insert(at, entry);
         } else if at == LEAF_ENTRIES_MAX && number + 1 == leaves {
-            self.leaves.push_back(Leaf::of(vec![entry], oldest));
+            self.leaves.insert(leaves, Leaf::of_one(entry, oldest));
         } else if at == 0 && number == 0 {
-            self.leaves.push_front(Leaf::of(vec![entry], oldest));
+            self.leaves.insert(0, Leaf::of_one(entry, oldest));
         } else {
             let mut right = Leaf::of(leaf.entries.split_off(LEAF_ENTRIES_MAX / 2), leaf.oldest);
             match at.checked_sub(LEAF_ENTRIES_MAX / 2) {
@@ -180,7 +191,7 @@ impl Rows {
     ) {
         let mut is_one_empty = false;
         for number in self.leaves_of(span) {
-            let leaf = &mut self.leaves[number];
+            let Some(leaf) = self.leaves.get_mut(number) else { break };
             if leaf.oldest > timestamp {
                 continue;
             }
@@ -206,7 +217,7 @@ impl Rows {
             is_one_empty |= leaf.entries.is_empty();
         }
         if is_one_empty {
-            self.leaves.retain(|leaf| !leaf.entries.is_empty());
+            self.leaves.remove_empty();
         }
     }
 
@@ -219,8 +230,8 @@ impl Rows {
     ) -> impl DoubleEndedIterator<Item = RecordOffset> + use<'_> {
         let span = self.span(arena, from, to);
         self.leaves_of(span).flat_map(move |number| {
-            let leaf = &self.leaves[number];
-            let entries = leaf.entries.get(leaf.entries_of(number, span));
+            let leaf = self.leaves.get(number);
+            let entries = leaf.and_then(|leaf| leaf.entries.get(leaf.entries_of(number, span)));
             entries.unwrap_or_default().iter().map(|entry| entry.place)
         })
     }
@@ -231,9 +242,71 @@ impl Rows {
     }
 }
 
+impl Leaves {
+    fn len(&self) -> usize {
+        match self {
+            Self::One(leaf) => usize::from(leaf.is_some()),
+            Self::Many(leaves) => leaves.len(),
+        }
+    }
+
+    fn get(&self, number: usize) -> Option<&Leaf> {
+        match self {
+            Self::One(leaf) => leaf.as_ref().filter(|_| number == 0),
+            Self::Many(leaves) => leaves.get(number),
+        }
+    }
+
+    fn get_mut(&mut self, number: usize) -> Option<&mut Leaf> {
+        match self {
+            Self::One(leaf) => leaf.as_mut().filter(|_| number == 0),
+            Self::Many(leaves) => leaves.get_mut(number),
+        }
+    }
+
+    fn partition_point(&self, is_before: impl Fn(&Leaf) -> bool) -> usize {
+        match self {
+            Self::One(leaf) => usize::from(leaf.as_ref().is_some_and(is_before)),
+            Self::Many(leaves) => leaves.partition_point(is_before),
+        }
+    }
+
+    /// At either end in constant time.
+    fn insert(&mut self, number: usize, leaf: Leaf) {
+        match self {
+            Self::One(one @ None) => *one = Some(leaf),
+            Self::One(one) => {
+                let mut leaves: VecDeque<Leaf> = one.take().into_iter().collect();
+                leaves.insert(number, leaf);
+                *self = Self::Many(leaves);
+            }
+            Self::Many(leaves) => leaves.insert(number, leaf),
+        }
+    }
+
+    fn remove_empty(&mut self) {
+        match self {
+            Self::One(one) => *one = one.take().filter(|leaf| !leaf.entries.is_empty()),
+            Self::Many(leaves) => leaves.retain(|leaf| !leaf.entries.is_empty()),
+        }
+    }
+}
+
+impl Default for Leaves {
+    fn default() -> Self {
+        Self::One(None)
+    }
+}
+
 impl Leaf {
     fn of(entries: Vec<LeafEntry>, oldest: i64) -> Self {
         Self { first: entries[0].prefix, oldest, entries }
+    }
+
+    fn of_one(entry: LeafEntry, oldest: i64) -> Self {
+        let mut entries = Vec::with_capacity(LEAF_ENTRIES_MIN);
+        entries.push(entry);
+        Self::of(entries, oldest)
     }
 
     /// Which of the entries of this leaf, by its number, are of a span.
