@@ -173,7 +173,8 @@ describe('a run of a fleet', () => {
     const timeline = new Timeline(clock, { startMs: 0, speed: 1 })
     const plan = planOf({ rate: 0, connections: 1 }, { startMs: 0 })
     const done = runFleet({ plan, links: [link], timeline, clock, signal: stop.signal })
-    await new Promise((resolve) => setTimeout(resolve, 20))
+    do await new Promise((resolve) => setTimeout(resolve, 20))
+    while (client.sent.length < 3)
     expect(client.sent).toHaveLength(3)
     stop.abort()
     await done
