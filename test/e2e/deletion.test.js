@@ -335,8 +335,12 @@ function letters() {
   return Array.from({ length: 24 }, () => String.fromCharCode(65 + randomInt(26))).join('')
 }
 
-/** Names of the engine's files of a kind in which a text is. */
-/** @param {'sst-' | 'log-'} kind  @param {string} text */
+/**
+ * Names of the engine's files of a kind in which a text is.
+ *
+ * @param {'sst-' | 'log-'} kind
+ * @param {string} text
+ */
 function filesWith(kind, text) {
   const directory = join(stack.directory, 'data')
   // LZ4 refers to four bytes that were there before: what is beside a text, and one end of it.
