@@ -1,10 +1,4 @@
-import {
-  Batcher,
-  CLUSTER_LIMITS,
-  companyMs,
-  rateAfter,
-  SANDGLASS_LIMITS,
-} from '../src/write/batcher.js'
+import { Batcher, CLUSTER_LIMITS, SANDGLASS_LIMITS } from '../src/write/batcher.js'
 import { Row } from '../src/write/row.js'
 
 /** Lets everything that is ready happen. */
@@ -96,9 +90,9 @@ describe('batcher', () => {
       await turns()
     }
 
-    /** Ten rows a millisecond for a tenth of a second, of which none is left. */
+    /** Ten rows a millisecond for more than a second, of which none is left. */
     const comeFast = async () => {
-      for (let count = 0; count < 100; count++) await come('a'.repeat(40), 4)
+      for (let count = 0; count < 300; count++) await come('a'.repeat(40), 4)
       naps = []
       requests = []
     }
@@ -112,28 +106,79 @@ describe('batcher', () => {
       expect(batcher.isIdle).toBe(true)
     })
 
-    test('a row that waited for a free request waits so much less', async () => {
+    describe('with a request on its way', () => {
       /** @type {(() => void)[]} */
-      const ends = []
-      batcher = new Batcher({
-        writer: { write: (some) => new Promise((end) => ends.push(end) && note(some)) },
-        limits: { ...SANDGLASS_LIMITS, requestsMax: 1 },
-        now: () => nowMs,
-        nap: (ms) => naps.push(ms),
-      })
-      const note = (/** @type {Row[]} */ some) => void requests.push(...shape([some]))
-      for (let count = 0; count < 100; count++) {
-        await come('a'.repeat(40), 4)
-        ends.pop()?.()
+      let ends = []
+      const answer = async () => {
+        ends.shift()?.()
+        await turns()
       }
-      await turns()
-      naps = []
-      await come('a'.repeat(40), 0.25)
-      await come('b', 0)
-      nowMs += 0.75
-      ends.pop()?.()
-      await turns()
-      expect(naps[0]).toBe(0.25)
+
+      beforeEach(async () => {
+        ends = []
+        batcher = new Batcher({
+          writer: {
+            write: (some) => {
+              requests.push(...shape([some]))
+              return new Promise((end) => ends.push(end))
+            },
+          },
+          limits: SANDGLASS_LIMITS,
+          now: () => nowMs,
+          nap: (ms) => {
+            nowMs += ms
+            naps.push(ms)
+          },
+        })
+        for (let count = 0; count < 300; count++) {
+          await come('a'.repeat(40), 4)
+          await answer()
+        }
+        naps = []
+        requests = []
+      })
+
+      test('a row that waited for a free request waits so much less', async () => {
+        await come('a'.repeat(40), 0.25)
+        await come('b', 0)
+        nowMs += 0.75
+        await answer()
+        expect(naps).toEqual([0.25])
+      })
+
+      test('a few rows wait for the answer, and four do not', async () => {
+        await come('a', 1)
+        for (const partitions of ['b', 'cd']) await come(partitions, 1)
+        expect(requests).toEqual(['a'])
+        await come('e', 1)
+        expect(requests).toEqual(['a', 'bcde'])
+        await come('fghij', 1)
+        expect(requests).toHaveLength(2)
+        await answer()
+        expect(requests).toEqual(['a', 'bcde', 'fghij'])
+      })
+
+      test('a row goes once the answer is there, if no other ever comes', async () => {
+        await come('a', 1)
+        await come('b', 1)
+        expect(requests).toEqual(['a'])
+        await answer()
+        expect(requests).toEqual(['a', 'b'])
+      })
+
+      test('where none waits, a row goes beside it', async () => {
+        await come('a', 2_000)
+        await come('b', 1)
+        expect(requests).toEqual(['a', 'b'])
+      })
+
+      test('on a cluster a row of another partition waits for nothing', async () => {
+        batcher.limits = CLUSTER_LIMITS
+        await come('a', 1)
+        await come('b', 1)
+        await come('a', 1)
+        expect(requests).toEqual(['a', 'b'])
+      })
     })
 
     test('enough of them wait for no more', async () => {
@@ -151,61 +196,20 @@ describe('batcher', () => {
       expect(requests).toEqual(['a'])
     })
 
-    test('after a nap in which nobody came none waits until rows come fast again', async () => {
-      await comeFast()
-      for (let count = 0; count < 6; count++) await come('abcdef', 0.5)
-      expect(naps).toEqual([1])
-      expect(requests).toEqual(Array(6).fill('abcdef'))
-      await comeFast()
-      await come('a', 0.25)
-      expect(naps).toEqual([1])
+    test('a client that waits for its acknowledgement is hardly delayed', async () => {
+      for (let count = 0; count < 20_000; count++) await come('a', 1)
+      expect(naps.length).toBeGreaterThan(0)
+      expect(nowMs).toBeLessThan(20_000 * 1.2)
     })
 
-    test('after one in which somebody came it is worth waiting again', async () => {
-      await comeFast()
-      comesMeanwhile = ['b', 'd']
-      await come('a', 0.25)
-      await come('c', 0.25)
-      expect(naps).toEqual([1, 1])
-      expect(requests).toEqual(['ab', 'cd'])
-    })
-
-    test('where rows come slowly none waits, and soon after a fast while neither', async () => {
+    test('where rows come slowly none waits, nor the first after a pause', async () => {
       await come('a', 10)
       await come('b', 0.25)
-      expect(requests).toEqual(['a', 'b'])
       await comeFast()
-      await come('c', 100)
+      await come('c', 2_000)
       await come('d', 10)
       expect(requests).toEqual(['c', 'd'])
+      expect(naps).toEqual([])
     })
-  })
-})
-
-describe('companyMs', () => {
-  test.each([
-    [{ rows: 1, waitedMs: 0, rowsPerMs: 10 }, 1, 1],
-    [{ rows: 5, waitedMs: 0.75, rowsPerMs: 10 }, 1, 0.25],
-    [{ rows: 10, waitedMs: 1, rowsPerMs: 10 }, 1, 0],
-    [{ rows: 10, waitedMs: 7, rowsPerMs: 10 }, 1, 0],
-    [{ rows: 1, waitedMs: 0, rowsPerMs: 0.1 }, 1, 0],
-    [{ rows: 1, waitedMs: 0, rowsPerMs: 3.9 }, 1, 0],
-    [{ rows: 1, waitedMs: 0, rowsPerMs: 4 }, 1, 1],
-    [{ rows: 32, waitedMs: 0, rowsPerMs: 50 }, 1, 0],
-    [{ rows: 1, waitedMs: 0, rowsPerMs: 50 }, 0, 0],
-  ])('%j, at most %d ms: %d ms', (queue, msMax, ms) => {
-    expect(companyMs(queue, msMax)).toBe(ms)
-  })
-})
-
-describe('rateAfter', () => {
-  test('a long time says the rate by itself', () => {
-    expect(rateAfter(50, 1, 1_000)).toBeCloseTo(0.001)
-  })
-
-  test('a short time changes it a little, and no time not at all', () => {
-    expect(rateAfter(10, 0, 2)).toBe(9)
-    expect(rateAfter(0, 10, 1)).toBe(0.5)
-    expect(rateAfter(10, 5, 0)).toBe(10)
   })
 })

@@ -1,20 +1,18 @@
 /**
  * Gathers rows into requests. A request holds what arrived while those before it were on their way,
- * and where rows come so fast that more will be there within a millisecond, it waits for them: the
- * whole thread sleeps, and then reads all sockets at once (ADR 0063). When little happens every row
+ * and where more rows are likely to come within a millisecond, it waits for them: the whole thread
+ * sleeps, and then reads all sockets at once (ADRs 0052 and 0063). When little happens every row
  * goes out at once.
  */
 
+import { Company } from './company.js'
 import { RowQueue } from './row-queue.js'
-
-/** Rows that must be expected within the wait, so that it is worth it. */
-const COMPANY_ROWS_MIN = 4
 
 /** Rows that have company enough: more would hardly make a row cheaper. */
 const COMPANY_ROWS_ENOUGH = 32
 
-/** Over what time the rate of rows is averaged, in milliseconds. */
-const RATE_MS = 20
+/** Where rows wait for others, it takes so many for a request beside one in flight. */
+const ROWS_MIN_BESIDE = 4
 
 /**
  * How requests may look.
@@ -65,32 +63,6 @@ const nap = (ms) => void Atomics.wait(NEVER_WOKEN, 0, 0, ms)
 /** @typedef {import('./row.js').Row} Row */
 
 /**
- * How much longer rows wait for others to share their request, in milliseconds.
- *
- * @param {object} queue
- * @param {number} queue.rows  That wait.
- * @param {number} queue.waitedMs  How long the first of them has waited.
- * @param {number} queue.rowsPerMs  How fast rows came lately.
- * @param {number} msMax  Longest that they wait in all.
- */
-export function companyMs({ rows, waitedMs, rowsPerMs }, msMax) {
-  if (rows >= COMPANY_ROWS_ENOUGH || rowsPerMs * msMax < COMPANY_ROWS_MIN) return 0
-  return Math.max(0, msMax - waitedMs)
-}
-
-/**
- * How fast rows come, once some more have.
- *
- * @param {number} rowsPerMs  How fast they came before.
- * @param {number} rows  How many have come since.
- * @param {number} ms  In which time.
- */
-export function rateAfter(rowsPerMs, rows, ms) {
-  const weight = Math.min(1, ms / RATE_MS)
-  return ms > 0 ? rowsPerMs + weight * (rows / ms - rowsPerMs) : rowsPerMs
-}
-
-/**
  * @typedef {object} RowWriter
  * @property {(rows: Row[]) => Promise<void>} write  Resolves when each row is durable or
  *   was refused for good; never rejects.
@@ -107,12 +79,7 @@ export class Batcher {
   #sinceMs = 0
   #inFlight = 0
   #isScheduled = false
-  /** Rows that were there before the nap in which others should have come; 0 without one. */
-  #rowsBeforeNap = 0
-  /** Rows that have come since the rate was last looked at, and when that was. */
-  #rowsCame = 0
-  #ratedMs
-  #rowsPerMs = 0
+  #company
 
   /**
    * @param {object} parts
@@ -130,7 +97,7 @@ export class Batcher {
     this.#onRequest = onRequest
     this.#now = now
     this.#nap = sleep
-    this.#ratedMs = now()
+    this.#company = new Company(now())
   }
 
   get limits() {
@@ -159,7 +126,7 @@ export class Batcher {
   add(row) {
     if (this.#queue.length === 0) this.#sinceMs = this.#now()
     this.#queue.push(row)
-    this.#rowsCame++
+    this.#company.noteRow()
     this.#schedule()
   }
 
@@ -168,8 +135,18 @@ export class Batcher {
     for (const row of this.#queue.drop(isUseless)) row.series?.landed(row.timeMs)
   }
 
+  /** Whether rows wait for others. */
+  get #waits() {
+    return this.#company.isWorthIt && this.#limits.companyMsMax > 0
+  }
+
   get #canSend() {
-    return this.#queue.isReady && this.#inFlight < this.#limits.requestsMax
+    const rowsMin = this.#inFlight > 0 && this.#waits ? ROWS_MIN_BESIDE : 1
+    return (
+      this.#queue.isReady &&
+      this.#inFlight < this.#limits.requestsMax &&
+      this.#queue.length >= rowsMin
+    )
   }
 
   #schedule() {
@@ -183,24 +160,18 @@ export class Batcher {
   }
 
   #sendOrNap() {
-    if (!this.#canSend) return
-    const rows = this.#queue.length
     const nowMs = this.#now()
-    const waitedMs = nowMs - this.#sinceMs
-    // Those who would come wait for us: clients that send when the last one is acknowledged.
-    if (rows === this.#rowsBeforeNap) this.#rowsPerMs = 0
-    const rowsPerMs = rateAfter(this.#rowsPerMs, this.#rowsCame, nowMs - this.#ratedMs)
-    const ms = companyMs({ rows, waitedMs, rowsPerMs }, this.#limits.companyMsMax)
-    if (ms === 0) return this.#send()
-    // A short nap to which nobody comes says nothing.
-    this.#rowsBeforeNap = rowsPerMs * ms >= COMPANY_ROWS_MIN ? rows : 0
-    this.#nap(ms)
+    this.#company.look(nowMs)
+    if (!this.#canSend) return
+    const leftMs = this.#limits.companyMsMax - (nowMs - this.#sinceMs)
+    if (!this.#waits || leftMs <= 0 || this.#queue.length >= COMPANY_ROWS_ENOUGH) {
+      return this.#send()
+    }
+    this.#nap(leftMs)
     this.#schedule()
   }
 
   #send() {
-    this.#rowsBeforeNap = 0
-    this.#noteRate()
     const free = this.#limits.requestsMax - this.#inFlight
     for (const { rows, lane } of this.#queue.take(this.#limits, free)) {
       this.#inFlight++
@@ -211,12 +182,5 @@ export class Batcher {
         this.#schedule()
       })
     }
-  }
-
-  #noteRate() {
-    const nowMs = this.#now()
-    this.#rowsPerMs = rateAfter(this.#rowsPerMs, this.#rowsCame, nowMs - this.#ratedMs)
-    this.#rowsCame = 0
-    this.#ratedMs = nowMs
   }
 }

@@ -40,6 +40,9 @@ const PAGE_ROWS = 5_000
  */
 const TEXTS_PAGE_ROWS = 16
 
+/** A larger row alone is left to the driver: bytes of ours that grow are copied several times. */
+const LARGE_ROW_BYTES = 64 * 1024
+
 const COUNTED_LAST = Long.fromNumber(COUNTED_MAX)
 
 /** @typedef {import('@sandglass/common/schema').Layout} Layout */
@@ -177,10 +180,12 @@ export class Storage {
    */
   async insert(rows) {
     const options = { prepare: true, logged: false, isIdempotent: true }
+    const { isSandglass } = this.#database
+    const [{ query, params, bytes }] = rows
     try {
-      if (rows.length === 1) {
-        await this.#client.execute(rows[0].query, rows[0].params, options)
-      } else if (this.#database.isSandglass) {
+      if (rows.length === 1 && (!isSandglass || bytes > LARGE_ROW_BYTES)) {
+        await this.#client.execute(query, params, options)
+      } else if (isSandglass) {
         await sendRows(this.#client, rows)
       } else {
         const statements = /** @type {{ query: string, params: any[] }[]} */ ([...rows])
