@@ -1,3 +1,4 @@
+import { jest } from '@jest/globals'
 import { Batcher, CLUSTER_LIMITS, SANDGLASS_LIMITS } from '../src/write/batcher.js'
 import { Row } from '../src/write/row.js'
 
@@ -179,6 +180,24 @@ describe('batcher', () => {
         await come('a', 1)
         expect(requests).toEqual(['a', 'b'])
       })
+    })
+
+    test('the thread sleeps once for a request, even where its clock stands still', async () => {
+      await comeFast()
+      const sleep = jest.spyOn(Atomics, 'wait')
+      try {
+        batcher = new Batcher({
+          writer: { write: async (some) => void requests.push(...shape([some])) },
+          limits: SANDGLASS_LIMITS,
+          now: () => nowMs,
+        })
+        await comeFast()
+        await come('a', 0.25)
+        expect(sleep.mock.calls.map(([, , , ms]) => ms)).toEqual([1])
+        expect(requests).toEqual(['a'])
+      } finally {
+        sleep.mockRestore()
+      }
     })
 
     test('enough of them wait for no more', async () => {

@@ -137,6 +137,7 @@ async function open() {
     client.packets.length = 0
   }
   return {
+    batcher,
     counts,
     clients,
     stats: () => stats(measured),
@@ -226,6 +227,7 @@ test('everything of an hour without the database is stored once, and lives as lo
   expect(await ingest.ageS()).toBe(0)
   await real(() => !readdirSync(directory).some((name) => name.startsWith('spool-')))
 
+  await real(() => ingest.batcher.isIdle)
   expect(storage.rowsOf('dead_letter')).toHaveLength(poison)
   expect(storedRows()).toEqual(sent.map(placeOf).sort())
   expectLifetimes(goneMs, backMs, doneMs)

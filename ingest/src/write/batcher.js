@@ -79,6 +79,8 @@ export class Batcher {
   #sinceMs = 0
   #inFlight = 0
   #isScheduled = false
+  /** Whether the thread slept for the rows that wait. */
+  #hasNapped = false
   #company
 
   /**
@@ -163,15 +165,16 @@ export class Batcher {
     const nowMs = this.#now()
     this.#company.look(nowMs)
     if (!this.#canSend) return
-    const leftMs = this.#limits.companyMsMax - (nowMs - this.#sinceMs)
-    if (!this.#waits || leftMs <= 0 || this.#queue.length >= COMPANY_ROWS_ENOUGH) {
-      return this.#send()
-    }
+    const leftMs = this.#limits.companyMsMax - Math.max(0, nowMs - this.#sinceMs)
+    const hasCompany = this.#hasNapped || this.#queue.length >= COMPANY_ROWS_ENOUGH
+    if (!this.#waits || hasCompany || leftMs <= 0) return this.#send()
+    this.#hasNapped = true
     this.#nap(leftMs)
     this.#schedule()
   }
 
   #send() {
+    this.#hasNapped = false
     const free = this.#limits.requestsMax - this.#inFlight
     for (const { rows, lane } of this.#queue.take(this.#limits, free)) {
       this.#inFlight++
