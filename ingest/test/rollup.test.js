@@ -267,6 +267,27 @@ describe('when the clock steps', () => {
     expect(model.faults()).toEqual([])
   })
 
+  test('back, a row on its way is marked again by a process that did not look for a while', async () => {
+    const { model, process } = await alone(T)
+    const message = process.publish('s', T - DAY_MS, 1)
+    while (process.requests === 0) await tick()
+    // It sends no beat: the others take its part of the work.
+    const other = model.process('b')
+    for (let minutes = 0; minutes < 10; minutes++) {
+      model.pass(MINUTE_MS)
+      await other.turn()
+    }
+    model.step(-30 * MINUTE_MS)
+    while (!message.isSettled) {
+      await tick()
+      process.land()
+    }
+    expect(model.lies()).toEqual([])
+    model.pass(2 * HOUR_MS)
+    await other.turn()
+    expect(model.faults()).toEqual([])
+  })
+
   test('back by a month, nothing is believed until all is computed anew', async () => {
     const { model, process } = await alone(T, 'keep')
     await store(process, 's', T - HOUR_MS, 1)

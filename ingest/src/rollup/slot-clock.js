@@ -50,8 +50,13 @@ export class SlotClock {
   /** The wall clock, which may step back. */
   wallNow() {
     const wallMs = this.#wallNow()
-    const offsetMs = wallMs - this.#steadyNow()
-    if (offsetMs < this.#offsetMs - STEP_MS_MIN) this.stepsBack++
+    const steadyMs = this.#steadyNow()
+    const offsetMs = wallMs - steadyMs
+    if (offsetMs < this.#offsetMs - STEP_MS_MIN) {
+      this.stepsBack++
+      // It may have come so far before, and other processes went by it, although we did not look.
+      this.#heldMs = Math.max(this.#heldMs, steadyMs + this.#offsetMs)
+    }
     this.#offsetMs = offsetMs
     return wallMs
   }
