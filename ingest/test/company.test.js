@@ -30,6 +30,12 @@ describe('company', () => {
     }
   })
 
+  test('rows that come fast wait from the first moment on, and all the time', () => {
+    const company = new Company(0)
+    expect(waited(company, { fromMs: 0, toMs: 1_000 }, () => 10)).toBeGreaterThan(0.9)
+    expect(waited(company, { fromMs: 1_000, toMs: 600_000 }, () => 10)).toBeGreaterThan(0.999)
+  })
+
   test('they do however unevenly they come', () => {
     const uneven = (/** @type {boolean} */ _, /** @type {number} */ ms) => (ms % 300 < 20 ? 15 : 0)
     expect(waited(new Company(0), MINUTE, uneven)).toBeGreaterThan(0.9)

@@ -12,6 +12,13 @@ const ROWS_PER_MS_MIN = 0.5
 /** Over which time the rate is counted, in milliseconds: many devices send once a second. */
 const PERIOD_MS = 1_000
 
+/** Where so many come, each moment without waiting is dear: it is as short as tells the rate. */
+const FAST_ROWS_PER_MS = 4
+const FAST_MS = 50
+
+/** Unless so many times as many come then as when rows wait. */
+const MORE_MAX = 1.3
+
 /** If less than such a part of the rows come when rows wait, clients wait for us. */
 const PART_MIN = 0.75
 
@@ -29,6 +36,8 @@ export class Company {
   #rows = 0
   #sinceMs
   #periodMs = PERIOD_MS
+  /** Rows a millisecond that came when they waited last. */
+  #waitedRowsPerMs = Number.POSITIVE_INFINITY
   /** How long the next time will last in which none waits, and in which rows wait. */
   #aloneMs = ALONE_MS_MIN
   #waitingMs = WAITING_MS_MIN
@@ -54,8 +63,8 @@ export class Company {
   /** Decides anew if it is time. To be called whenever rows could be sent. @param {number} nowMs */
   look(nowMs) {
     const ms = nowMs - this.#sinceMs
-    if (ms < this.#periodMs) return
     const rowsPerMs = this.#rows / ms
+    if (ms < this.#periodMs && !(ms >= FAST_MS && this.#isSteadilyFast(rowsPerMs))) return
     if (this.#isWorthIt) this.#judgeWaiting(rowsPerMs, nowMs)
     else if (rowsPerMs >= ROWS_PER_MS_MIN) this.#wait(rowsPerMs, nowMs)
     else this.#beAlone(PERIOD_MS)
@@ -63,8 +72,15 @@ export class Company {
     this.#sinceMs = nowMs
   }
 
+  /** Whether there is no need to find out more. @param {number} rowsPerMs */
+  #isSteadilyFast(rowsPerMs) {
+    const isFast = !this.#isWorthIt && rowsPerMs >= FAST_ROWS_PER_MS
+    return isFast && rowsPerMs <= MORE_MAX * this.#waitedRowsPerMs
+  }
+
   /** @param {number} rowsPerMs  That came while rows waited.  @param {number} nowMs */
   #judgeWaiting(rowsPerMs, nowMs) {
+    this.#waitedRowsPerMs = rowsPerMs
     if (rowsPerMs < PART_MIN * this.#rowsPerMs) {
       this.#beAlone(this.#aloneMs)
       this.#aloneMs = Math.min(2 * this.#aloneMs, ALONE_MS_MAX)
