@@ -377,7 +377,6 @@ fn open_direct(path: &Path) -> io::Result<(File, bool)> {
 }
 
 fn read(file: &File, offset: u64, bytes: usize, buffer: &mut Buffer) -> io::Result<()> {
-    buffer.clear();
     buffer.resize(bytes);
     let mut filled = 0;
     while filled < bytes {

@@ -20,13 +20,13 @@ const SAVED_PART_MIN: usize = 16;
 const SAMPLE_PART: usize = 8;
 const SAMPLE_BYTES_MIN: usize = 2 << 10;
 
-/// After so many blocks in a row that did not get smaller, of which a sample of each was tried, one
-/// is tried of every few.
-const SAMPLED: u32 = 8;
-const SAMPLE_EVERY: u32 = 4;
+/// After so many bytes in a row that did not get smaller, of which a sample of each block was tried,
+/// one is tried of so many more.
+const SAMPLED_BYTES: usize = 256 << 10;
+const SAMPLE_EVERY_BYTES: usize = 128 << 10;
 
-/// Every so many blocks one is tried as a whole, whatever its sample is like.
-const WHOLE_EVERY: u32 = 32;
+/// After so many bytes a block is tried as a whole, whatever its sample is like.
+const WHOLE_EVERY_BYTES: usize = 1 << 20;
 
 /// Such a part of the memory of a block may be left from another one.
 const UNUSED_PART: usize = 8;
@@ -40,8 +40,12 @@ pub(super) struct Compressor {
     table: CompressTable,
     /// For what comes out of it.
     room: Vec<u8>,
-    /// How many blocks in a row did not get smaller.
-    plain: u32,
+    /// Bytes of blocks in a row that did not get smaller.
+    plain_bytes: usize,
+    /// How many of them came before the last sample, and before the last block that was tried as a
+    /// whole.
+    sampled_at: usize,
+    tried_at: usize,
     #[cfg(test)]
     tried_bytes: usize,
 }
@@ -58,11 +62,20 @@ impl Compressor {
     /// Where one block does not get smaller, the next hardly will: then only a sample of it is
     /// tried, so that data which cannot be compressed costs little and what can be is noticed.
     fn compressed(&mut self, raw: &[u8]) -> Option<&[u8]> {
-        let is_sampled = self.plain <= SAMPLED || self.plain.is_multiple_of(SAMPLE_EVERY);
-        let is_likely = self.plain.is_multiple_of(WHOLE_EVERY)
-            || (is_sampled && self.try_compress(sample(raw)).is_some());
+        let plain = self.plain_bytes;
+        let is_sampled = plain <= SAMPLED_BYTES || plain - self.sampled_at >= SAMPLE_EVERY_BYTES;
+        let is_tried = plain == 0 || plain - self.tried_at >= WHOLE_EVERY_BYTES;
+        if is_tried {
+            self.tried_at = plain;
+        } else if is_sampled {
+            self.sampled_at = plain;
+        }
+        let is_likely = is_tried || (is_sampled && self.try_compress(sample(raw)).is_some());
         let stored = if is_likely { self.try_compress(raw) } else { None };
-        self.plain = if stored.is_some() { 0 } else { self.plain.wrapping_add(1) };
+        match stored {
+            Some(_) => (self.plain_bytes, self.sampled_at, self.tried_at) = (0, 0, 0),
+            None => self.plain_bytes = plain.saturating_add(raw.len()),
+        }
         self.room.get(..stored?)
     }
 
@@ -217,6 +230,23 @@ mod tests {
         let by_turns: Vec<_> = noise.into_iter().zip(text).flat_map(|(a, b)| [a, b]).collect();
         let (small, _) = packed(&mut compressor, &by_turns);
         assert!(small.chunks(2).all(|pair| pair == [false, true]));
+    }
+
+    #[test]
+    fn small_blocks_are_tried_no_more_than_as_many_bytes_in_large_ones() {
+        let mut random = Random(4);
+        let mut compressor = Compressor::default();
+        let blocks = |of: fn(&mut Random) -> Vec<u8>, random: &mut Random| -> Vec<_> {
+            let large = (0..65).map(|_| of(random));
+            large
+                .flat_map(|raw| raw.chunks(4 << 10).map(<[u8]>::to_vec).collect::<Vec<_>>())
+                .collect()
+        };
+        let (small, tried) = packed(&mut compressor, &blocks(noise, &mut random));
+        assert!(small.iter().all(|is_small| !is_small));
+        assert!(tried < 64 * BLOCK_BYTES / 8, "{tried} bytes");
+        let (small, _) = packed(&mut compressor, &blocks(text, &mut random));
+        assert!(small[32..].iter().all(|is_small| *is_small), "all but the first few");
     }
 
     /// Whose repetitions are too far apart to be in a sample.
