@@ -29,6 +29,7 @@ use self::{
     handover::TakeOver,
     inputs::InputFile,
     major::Major,
+    share::Bursts,
 };
 pub use self::{handover::SplitSstable, major::CompactionLeft};
 use super::{
@@ -43,9 +44,8 @@ use crate::{
     sstable::SstableId,
 };
 
-/// Microseconds of a turn that combining takes, and while reads wait for time.
-const TURN_US: u64 = 1_000;
-const BUSY_TURN_US: u64 = 250;
+/// Microseconds of a turn that combining takes: a request that comes meanwhile waits so long.
+const TURN_US: u64 = 200;
 
 /// Bytes of a file after which it is put on the device: flushes and the log wait behind that.
 const SYNC_BYTES: u64 = 2 << 20;
@@ -105,8 +105,7 @@ pub(super) struct Compaction {
     is_given_up: bool,
     created: BTreeMap<SstableId, CreatedFile>,
     finished: Vec<Output>,
-    /// Nothing is combined before this moment.
-    next_us: u64,
+    bursts: Bursts,
     /// Thousandths of the time that it may take at least.
     share_min: u64,
 }
@@ -261,7 +260,7 @@ impl Store {
         match &self.compacting.current {
             Some(current) if current.in_flight > 0 => None,
             Some(current) if current.is_ready() => matches!(self.task, Task::Idle).then_some(0),
-            Some(current) => Some(current.next_us),
+            Some(current) => Some(current.bursts.next_us),
             None if self.may_choose() => Some(self.compacting.pause_until_us),
             None => self.rewrite_due_us(),
         }
@@ -329,7 +328,7 @@ impl Store {
             is_given_up: false,
             created: BTreeMap::new(),
             finished: Vec::new(),
-            next_us: 0,
+            bursts: Bursts::default(),
             share_min,
         });
     }
@@ -354,15 +353,13 @@ impl Store {
         if current.is_given_up || self.closing || !self.tables.contains_key(&current.table) {
             return self.give_compaction_up();
         }
-        if now_us < current.next_us || current.is_ready() {
+        if now_us < current.bursts.next_us || current.is_ready() {
             return;
         }
-        let slice_us = if self.reads.is_ready() { BUSY_TURN_US } else { TURN_US };
-        let mut time = TimeSlice::new(&*self.clock, slice_us);
+        let mut time = TimeSlice::new(&*self.clock, TURN_US);
         let result = current.step(&mut time);
-        let took_us = self.clock.elapsed_us() - now_us;
         let share = self.compacting.share.max(current.share_min).max(1);
-        current.next_us = now_us + took_us.saturating_mul(1_000) / share;
+        current.bursts.took(now_us, self.clock.elapsed_us(), share);
         let operations = result.unwrap_or_else(|error| {
             let unreadable = current.combiner.order.unreadable;
             let inputs = current.inputs.iter().enumerate();

@@ -12,6 +12,33 @@ use super::super::Store;
 /// Backlogs, in the memory for rows, and the thousandths of the time for them: ScyllaDB's points.
 const POINTS: [(f64, f64); 3] = [(0.0, 50.0), (1.5, 100.0), (30.0, 1_000.0)];
 
+/// Microseconds of turns in a row, after which a compaction pauses for its share of the time: to
+/// sleep after each of them would cost more than the work that it does in one.
+const BURST_US: u64 = 1_000;
+
+/// The turns of a compaction, between which requests are served, and its pauses.
+#[derive(Default)]
+pub(super) struct Bursts {
+    /// Nothing is combined before this moment.
+    pub next_us: u64,
+    /// When the first of the turns since the last pause began, and the microseconds of all of them.
+    turns: (u64, u64),
+}
+
+impl Bursts {
+    /// Takes note of a turn, and of the thousandths of the time that it may take.
+    pub fn took(&mut self, from_us: u64, to_us: u64, share: u64) {
+        let (began_us, took_us) = &mut self.turns;
+        if *took_us == 0 {
+            *began_us = from_us;
+        }
+        *took_us += to_us - from_us;
+        if *took_us >= BURST_US {
+            self.next_us = *began_us + std::mem::take(took_us).saturating_mul(1_000) / share;
+        }
+    }
+}
+
 impl Store {
     /// Finds out how much of the time compaction may take.
     pub(in crate::store) fn note_backlog(&mut self) {
@@ -60,7 +87,28 @@ fn whole(bytes: f64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::{backlog, share_of, whole};
+    use super::{BURST_US, Bursts, backlog, share_of, whole};
+
+    #[test]
+    fn turns_follow_each_other_until_a_pause_makes_up_for_them() {
+        for share in [50, 500, 1_000] {
+            let (mut bursts, mut now_us, mut worked_us) = (Bursts::default(), 7, 0);
+            for turn in 0..1_000 {
+                now_us = bursts.next_us.max(now_us + turn % 3);
+                bursts.took(now_us, now_us + 200, share);
+                (now_us, worked_us) = (now_us + 200, worked_us + 200);
+                assert_eq!(bursts.next_us > now_us, share < 1_000 && turn % 5 == 4, "{turn}");
+            }
+            let part = worked_us * 1_000 / (bursts.next_us.max(now_us) - 7);
+            assert!((share * 99 / 100..=share).contains(&part), "{part} of {share}");
+        }
+        let mut bursts = Bursts::default();
+        bursts.took(100, 100 + BURST_US - 1, 500);
+        assert_eq!(bursts.next_us, 0);
+        // It waited for a disk meanwhile: that was pause enough.
+        bursts.took(9_000, 9_001, 500);
+        assert_eq!(bursts.next_us, 100 + 2 * BURST_US);
+    }
 
     #[test]
     fn the_share_grows_with_what_is_behind() {
