@@ -20,8 +20,8 @@ const SAVED_PART_MIN: usize = 16;
 const SAMPLE_PART: usize = 8;
 const SAMPLE_BYTES_MIN: usize = 2 << 10;
 
-/// After so many bytes in a row that did not get smaller, of which a sample of each block was tried,
-/// one is tried of so many more.
+/// After so many bytes in a row that did not get smaller, of which a sample of each block was
+/// tried, one is tried of so many more.
 const SAMPLED_BYTES: usize = 256 << 10;
 const SAMPLE_EVERY_BYTES: usize = 128 << 10;
 
