@@ -66,16 +66,21 @@ export class DecodersView {
     })
   }
 
-  show() {
-    this.#load()
+  /** @param {URLSearchParams} query  May name a decoder, and a dead letter to try it on. */
+  show(query) {
+    this.#load(query.get('decoder'))
     this.#attempt(async () => {
       const { rest, signal } = this.#context
-      const { items } = await rest.get(`v1/dead-letters?limit=${LETTERS}`, signal)
-      if (!signal.aborted) this.#offer(items)
+      const asked = new URLSearchParams({ limit: String(LETTERS) })
+      const to = query.get('to')
+      if (to) asked.set('to', to)
+      const { items } = await rest.get(`v1/dead-letters?${asked}`, signal)
+      if (!signal.aborted) this.#offer(items, query.get('letter'))
     })
   }
 
-  #load() {
+  /** @param {string | null} [opened]  The name of a decoder that is to be edited. */
+  #load(opened = null) {
     this.#attempt(async () => {
       const { rest, signal } = this.#context
       const { items } = await rest.get('v1/decoders', signal)
@@ -86,6 +91,8 @@ export class DecodersView {
       part(this.element, 'table').hidden = items.length === 0
       keepRoles(this.element)
       setText(part(this.element, 'note'), items.length === 0 ? 'There are no decoders yet.' : '')
+      const decoder = items.find((/** @type {Decoder} */ { name }) => name === opened)
+      if (decoder) this.#open(decoder)
     })
   }
 
@@ -120,10 +127,7 @@ export class DecodersView {
   #open(decoder) {
     const values = decoder ?? { name: '', template: '', reads: 'json', expression: '' }
     for (const name of FIELDS) this.#field(name).value = values[name]
-    /** @type {HTMLInputElement} */ const name = this.#field('name')
-    // Under another name it would be another one.
-    name.readOnly = decoder !== undefined
-    setText(part(this.element, 'title'), decoder ? `Edit ${decoder.name}` : 'New decoder')
+    this.#head(decoder?.name)
     this.#tell('', '')
     part(this.element, 'result').replaceChildren()
     const first = this.#field(decoder ? 'expression' : 'name')
@@ -131,13 +135,20 @@ export class DecodersView {
     first.scrollIntoView({ block: 'center' })
   }
 
+  /** Says which one is edited. @param {string | undefined} name  None: a new one. */
+  #head(name) {
+    // Under another name it would be another one.
+    this.#field('name').readOnly = name !== undefined
+    setText(part(this.element, 'title'), name === undefined ? 'New decoder' : `Edit ${name}`)
+  }
+
   /** @param {string} name */
   #field(name) {
     return /** @type {HTMLInputElement} */ (this.#form.elements.namedItem(name))
   }
 
-  /** @param {Letter[]} letters */
-  #offer(letters) {
+  /** @param {Letter[]} letters  @param {string | null} chosen  The id of one of them. */
+  #offer(letters, chosen) {
     this.#letters = letters.filter(({ payload }) => payload.length < PAYLOAD_LENGTH_MAX)
     const select = this.#field('letter')
     const [none] = select.querySelectorAll('option')
@@ -147,6 +158,9 @@ export class DecodersView {
         element('option', { value: id }, `${topic}, ${printMoment(received)}`),
       ),
     )
+    if (!chosen) return
+    select.value = chosen
+    this.#take()
   }
 
   /** Takes a dead letter for the message. */
@@ -191,6 +205,7 @@ export class DecodersView {
       const { name, ...body } = this.#values()
       await rest.send('PUT', `v1/decoders/${encodeURIComponent(name)}`, body, signal)
       this.#tell('', `${name} is saved, and used within two seconds.`)
+      this.#head(name)
       this.#load()
     })
   }

@@ -270,11 +270,13 @@ function cell(...children) {
 }
 
 /** @param {Letter} letter */
-function advice({ advice: text, decoder }) {
+function advice({ id, received, advice: text, decoder }) {
   if (text === null) return []
-  const decoders = element('a', { href: routeHash('decoders') }, 'Decoders')
-  const where = decoder === null ? [] : [' ', decoders]
-  return [element('p', { class: 'advice' }, text, ...where)]
+  if (decoder === null) return [element('p', { class: 'advice' }, text)]
+  // The decoders offer the newest letters: up to this one.
+  const chosen = { decoder, letter: id, to: String(received + 1) }
+  const link = element('a', { href: routeHash('decoders', chosen) }, `Try it in ${decoder}`)
+  return [element('p', { class: 'advice' }, text, ' ', link)]
 }
 
 /** @param {Letter} letter */

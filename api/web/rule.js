@@ -58,9 +58,11 @@ export const PER_S_DEFAULT = 60
 
 /** What a rule finds wrong, in a sentence. @param {Rule} rule */
 export function printRule(rule) {
-  const { kind, for_s: forS = 0 } = rule
+  const { kind, for_s: forS = 0, clear } = rule
   const lasts = kind === 'silence' || forS === 0 ? '' : ` for ${printDuration(forS * 1_000)}`
-  return `${printWrong(rule)}${lasts}, ${printSensors(rule)}`
+  const normal = asFall(wrongOf(rule), clear)
+  const ends = normal === undefined ? '' : `, back to normal at ${normal}`
+  return `${printWrong(rule)}${lasts}${ends}, ${printSensors(rule)}`
 }
 
 /** @param {Rule} rule */

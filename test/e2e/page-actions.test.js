@@ -85,7 +85,7 @@ describeWith(missingPrograms(['chromium']), 'the page, for those who act', () =>
     await form().getByText('“Back to normal at” must not be higher than “Limit”, 80').waitFor()
     await form().getByLabel('Back to normal at').fill('75')
     await form().getByRole('button', { name: 'Save' }).click()
-    await rules().getByText('temperature above 80, boiler').waitFor()
+    await rules().getByText('temperature above 80, back to normal at 75, boiler').waitFor()
     await rules().getByText('panel', { exact: true }).waitFor()
     expect(await ruleNow()).toMatchObject({ above: 80, clear: 75, sensors: ['boiler'] })
   })

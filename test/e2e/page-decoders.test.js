@@ -62,20 +62,38 @@ describeWith(missingPrograms(['chromium']), 'the page, for a format of one’s o
     await shoot('tried')
     await page.getByRole('button', { name: 'Save' }).click()
     await page.getByText('plant is saved, and used within two seconds.').waitFor()
+    await page.getByRole('heading', { name: 'Edit plant' }).waitFor()
     await page.locator('[data-part="rows"]').getByText('plant/{area}/{sensor}').waitFor()
     expect(await decoders()).toMatchObject([{ name: 'plant', template: 'plant/{area}/{sensor}' }])
   })
 
-  test('tries a message that was refused, and shows what is wrong with it', async () => {
+  test('is opened from a dead letter, with the message', async () => {
     await until('it is refused by the decoder', async () => {
       await device.publishAsync('plant/hall/boiler', '{"heat": "215"}', { qos: 1 })
       return (await letters()).length > 0
     })
-    await page.reload()
+    // One that came later is not the one that is meant.
+    await device.publishAsync('plant/hall/boiler', '{"heat": "217"}', { qos: 1 })
+    await page.goto(`${stack.apiUrl}/#/dead-letters`)
+    const letter = page.locator('main tbody tr').filter({ hasText: '"215"' }).first()
+    await letter.getByRole('link', { name: 'Try it in plant' }).click()
+    await page.getByRole('heading', { name: 'Edit plant' }).waitFor()
+    const [expression, topic, payload] = ['Expression', 'Topic', 'Payload'].map((label) =>
+      page.getByLabel(label, { exact: true }),
+    )
+    await until('its message is there', async () => (await payload.inputValue()) !== '')
+    expect(await payload.inputValue()).toBe('{"heat": "215"}')
+    expect(await topic.inputValue()).toBe('plant/hall/boiler')
+    expect(await expression.inputValue()).toBe('{"t": at, "heat": heat / 10}')
+  })
+
+  test('tries a message that was refused, and shows what is wrong with it', async () => {
+    await page.goto('about:blank')
+    await page.goto(`${stack.apiUrl}/#/decoders`)
     await page.getByRole('button', { name: 'Edit plant' }).click()
     const select = page.getByLabel('A message that was refused')
     await select.selectOption({ index: 1 })
-    expect(await page.getByLabel('Payload', { exact: true }).inputValue()).toBe('{"heat": "215"}')
+    expect(await page.getByLabel('Payload', { exact: true }).inputValue()).toBe('{"heat": "217"}')
     await page.getByRole('button', { name: 'Try it' }).click()
     await page.getByText(/^It would be refused: the expression fails/).waitFor()
     await page

@@ -9,7 +9,7 @@ import { formOf, printRule, ruleOf, WRONGS } from '../../web/rule.js'
 /** @type {[string, Rule][]} */
 const RULES = [
   [
-    'temperature above 80 for 5 min, boiler',
+    'temperature above 80 for 5 min, back to normal at 75, boiler',
     {
       name: 'hot',
       kind: 'threshold',
@@ -33,7 +33,7 @@ const RULES = [
     },
   ],
   [
-    'level falls by more than 3 in 60 min, a, b, c and 1 more',
+    'level falls by more than 3 in 60 min, back to normal at 1, a, b, c and 1 more',
     {
       name: 'leak',
       kind: 'rate',
