@@ -48,10 +48,16 @@ beforeAll(async () => {
 })
 afterAll(() => stack?.end())
 
-/** @param {string} path  @returns {Promise<{ status: number, body: any }>} */
+/**
+ * Of a busy machine a list of so many is asked again, as a client does that hears to try later.
+ *
+ * @param {string} path
+ * @returns {Promise<{ status: number, body: any }>}
+ */
 async function get(path) {
   const response = await fetch(`${stack.apiUrl}${path}`)
-  return { status: response.status, body: await response.json() }
+  const body = await response.json()
+  return response.status === 503 ? get(path) : { status: response.status, body }
 }
 
 /** All pages. @param {string} path */
