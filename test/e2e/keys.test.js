@@ -65,7 +65,8 @@ async function all(path) {
   const items = []
   let cursor = ''
   do {
-    const { body } = await get(`${path}${cursor && `&cursor=${cursor}`}`)
+    const { status, body } = await get(`${path}${cursor && `&cursor=${cursor}`}`)
+    if (status !== 200) throw new Error(JSON.stringify(body))
     items.push(...body.items)
     cursor = body.next
   } while (cursor)
