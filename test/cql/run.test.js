@@ -43,7 +43,7 @@ async function run(text, keyspace) {
   let sizes = []
   for (const step of parseScript(text)) {
     const directive = step.text.match(/^-- (wait|pages) (.*)/)
-    if (directive?.[1] === 'wait') await pause(Number(directive[2]))
+    if (directive?.[1] === 'wait') await pause(waitMs(directive[2]))
     else if (directive) sizes = directive[2].split(' ').map(Number)
     else {
       const wanted = sandglass && step.differing.length > 0 ? step.differing : step.expected
@@ -58,6 +58,15 @@ async function run(text, keyspace) {
     }
   }
   return { wrong, answers }
+}
+
+/**
+ * So many milliseconds, or until the next second has begun: a time to live ends with one.
+ *
+ * @param {string} what
+ */
+function waitMs(what) {
+  return what === 'second' ? 1_010 - (Date.now() % 1_000) : Number(what)
 }
 
 /** @param {string} text  @param {Map<number, string[]>} answers */

@@ -5,6 +5,7 @@
 //     --! 2200 Undefined …        or the refusal: its code and words (of a syntax error, the code)
 //     --~ 2200 … not supported …  what Sandglass says instead, where it differs from Cassandra
 //     -- wait 2100                milliseconds to wait before the next statement
+//     -- wait second              until the next second has begun
 //     -- pages 1 2 3              page sizes in which each further read is repeated
 //
 // Of what DESCRIBE answers the options that Sandglass does not have are left out.
