@@ -32,31 +32,34 @@ export class Lanes {
   #pauses = new Map()
 
   /**
-   * Tells of a receiver whether one more may go to it now.
+   * Tells of each receiver whether one more may go to it now. It is asked once about each, and
+   * counts those that it lets go: many may wait, and lanes are counted once for all of them.
    *
    * @param {number} nowMs
    * @returns {(receiverId: string) => boolean}
    */
   free(nowMs) {
     const slow = new Set()
+    /** @type {Map<string, number>} */
+    const own = new Map()
+    for (const { receiverId } of [...this.#taken, ...this.#resting]) {
+      own.set(receiverId, (own.get(receiverId) ?? 0) + 1)
+    }
     for (const { receiverId, sinceMs } of this.#taken) {
       if (nowMs - sinceMs > SLOW_MS) slow.add(receiverId)
     }
     const isTroubled = (/** @type {string} */ id) => slow.has(id) || this.#pauses.has(id)
+    let troubled = 0
+    for (const { receiverId } of this.#taken) if (isTroubled(receiverId)) troubled++
     return (receiverId) => {
       const pause = this.#pauses.get(receiverId)
       if (pause && nowMs < pause.untilMs) return false
-      let own = 0
-      let troubled = 0
-      for (const lane of this.#taken) {
-        if (lane.receiverId === receiverId) own++
-        if (isTroubled(lane.receiverId)) troubled++
-      }
-      for (const lane of this.#resting) if (lane.receiverId === receiverId) own++
       const counted = this.#taken.size - Math.max(0, troubled - TROUBLED_AT_ONCE)
       if (counted >= AT_ONCE || this.#taken.size >= ALL_AT_ONCE) return false
-      if (isTroubled(receiverId)) return own === 0 && troubled < TROUBLED_AT_ONCE
-      return own < RECEIVER_AT_ONCE
+      if (!isTroubled(receiverId)) return (own.get(receiverId) ?? 0) < RECEIVER_AT_ONCE
+      if (own.has(receiverId) || troubled >= TROUBLED_AT_ONCE) return false
+      troubled++
+      return true
     }
   }
 
