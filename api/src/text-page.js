@@ -46,16 +46,15 @@ export function pageByText(list, { q, limit, cursor }, { kind, keyOf }) {
   const question = [q ?? null]
   const decoded = cursor === undefined ? undefined : decodeCursor(kind, cursor)
   if (decoded && decoded.question[0] !== question[0]) throw foreign('another text')
-  const sorted = list
-    .map((item) => ({ item, key: keyOf(item) }))
-    .sort((a, b) => compare(a.key, b.key))
   const after = decoded && positionIn(decoded.position)
-  const first = after ? sorted.findIndex(({ key }) => compare(key, after) > 0) : 0
-  const rest = first < 0 ? [] : sorted.slice(first, first + limit + 1)
+  const rest = list
+    .map((item) => ({ item, key: keyOf(item) }))
+    .filter(({ key }) => !after || compare(key, after) > 0)
+    .sort((a, b) => compare(a.key, b.key))
   const shown = rest.slice(0, limit)
   const last = shown.at(-1)
   const next = rest.length > limit && last ? encodeCursor(kind, question, last.key) : null
-  return { items: shown.map(({ item }) => item), next, total: sorted.length }
+  return { items: shown.map(({ item }) => item), next, total: list.length }
 }
 
 /**

@@ -128,7 +128,9 @@ program
   .description('lists all keys, without their secrets')
   .action(() =>
     withKeys(program.opts(), async (keys) => {
-      for (const grant of await keys.list()) console.log(line(grant))
+      const all = await keys.list()
+      all.sort((a, b) => (a.name < b.name ? -1 : 1))
+      for (const { grant } of all) console.log(line(grant()))
     }),
   )
 program

@@ -28,6 +28,13 @@ const WARN_MS = 60_000
 /** @typedef {import('./keys.js').Grant} Grant */
 /** @typedef {{ hash: Buffer, grant: Grant, readMs: number }} Known */
 
+/**
+ * One of a list. Every device may have a key, and few are shown at a time: what it may do is told
+ * of those only.
+ *
+ * @typedef {{ keyId: string, name: string, grant: () => Grant }} Listed
+ */
+
 /** Thrown where the database cannot say whether there is such a key. */
 export class KeysAway extends Error {
   name = 'KeysAway'
@@ -140,10 +147,10 @@ export class KeyStore {
     return { keyId, text }
   }
 
-  /** Every key. @returns {Promise<Grant[]>} */
+  /** Every key, in no order. @returns {Promise<Listed[]>} */
   async list() {
-    const rows = await this.#ask(`SELECT ${COLUMNS} FROM $.credential`, [])
-    return rows.map((row) => toKnown(row).grant).sort((a, b) => (a.name < b.name ? -1 : 1))
+    const rows = await this.#ask(`SELECT ${GRANT_COLUMNS} FROM $.credential`, [])
+    return rows.map((row) => ({ keyId: row.key_id, name: nameIn(row), grant: () => toGrant(row) }))
   }
 
   /** Takes a key back; it may work for some seconds more. @param {string} keyId */
@@ -230,7 +237,8 @@ export class KeyStore {
   }
 }
 
-const COLUMNS = 'key_id, hash, name, scopes, sensor_id, expires'
+const GRANT_COLUMNS = 'key_id, name, scopes, sensor_id, expires'
+const COLUMNS = `${GRANT_COLUMNS}, hash`
 
 /** @param {Map<string, unknown>} map  @param {number} sizeMax */
 function forgetOldest(map, sizeMax) {
@@ -241,14 +249,21 @@ function forgetOldest(map, sizeMax) {
 
 /** @param {any} row */
 function toKnown(row) {
+  return { hash: row.hash, grant: toGrant(row) }
+}
+
+/** @param {any} row  @returns {Grant} */
+function toGrant(row) {
   return {
-    hash: row.hash,
-    grant: {
-      keyId: row.key_id,
-      name: row.name ?? '',
-      scopes: new Set(row.scopes ?? []),
-      sensorId: row.sensor_id?.toString(),
-      expiresMs: row.expires?.getTime(),
-    },
+    keyId: row.key_id,
+    name: nameIn(row),
+    scopes: new Set(row.scopes ?? []),
+    sensorId: row.sensor_id?.toString(),
+    expiresMs: row.expires?.getTime(),
   }
+}
+
+/** @param {any} row  @returns {string} */
+function nameIn(row) {
+  return row.name ?? ''
 }

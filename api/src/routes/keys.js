@@ -132,18 +132,18 @@ export default async function keysRoutes(app, { keys, store, gate, requireKeys }
         const { q = '' } = request.query
         const ofSensor = isSensorName(q) ? sensorId(q) : undefined
         const found = (await keys.list()).filter(
-          ({ name, sensorId: sensor }) =>
-            name.includes(q) || (sensor !== undefined && sensor === ofSensor),
+          ({ name, grant }) =>
+            name.includes(q) || (ofSensor !== undefined && grant().sensorId === ofSensor),
         )
         const { items, ...page } = pageByText(found, request.query, {
           kind: 'keys',
           keyOf: ({ name, keyId }) => [name, keyId],
         })
         linkNext(request, reply, page.next)
-        const named = items.map(async (grant) => ({
-          ...present(grant),
-          sensor_name: await nameOf(grant.sensorId, signal),
-        }))
+        const named = items.map(async (item) => {
+          const grant = item.grant()
+          return { ...present(grant), sensor_name: await nameOf(grant.sensorId, signal) }
+        })
         return { items: await Promise.all(named), ...page }
       }),
   )
