@@ -40,7 +40,7 @@ test('an Arrow export says what the NDJSON export says, in batches of a limited 
   const store = createFakeStore({ rows: many })
   const response = await inject(store, '/v1/export?sensor=s&format=arrow')
   expect(response.headers['content-type']).toBe(FORMATS.arrow.type)
-  expect(response.headers['content-disposition']).toContain('sandglass.arrows')
+  expect(response.headers['content-disposition']).toBe('attachment; filename="s.arrows"')
   const reader = RecordBatchReader.from(response.rawPayload)
   const sizes = [...reader].map(({ numRows }) => numRows)
   expect(Math.max(...sizes)).toBeLessThanOrEqual(5_000)

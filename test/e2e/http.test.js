@@ -76,7 +76,7 @@ describe('over HTTP', () => {
       )
       expect((await post('/v1/measurements', `[${odd.join()}]`, json)).status).toBe(200)
       const response = await fetch(`${stack.apiUrl}/v1/export?sensor=table&format=${format}`)
-      expect(response.headers.get('content-disposition')).toContain(`sandglass.${format}`)
+      expect(response.headers.get('content-disposition')).toContain(`table.${format}`)
       const text = (await response.text()).replaceAll(/^table|"table"/gm, (name) =>
         name.replace('table', `again-${format}`),
       )

@@ -242,7 +242,7 @@ describeWith(missingPrograms(['chromium']), 'the page', () => {
       const downloading = page.waitForEvent('download')
       await page.getByRole('link', { name: 'Export CSV' }).click()
       const download = await downloading
-      expect(download.suggestedFilename()).toMatch(/\.csv$/)
+      expect(download.suggestedFilename()).toMatch(/^kitchen_temperature_from-.*\.csv$/)
       const stream = await download.createReadStream()
       const lines = Buffer.concat(await stream.toArray())
         .toString()

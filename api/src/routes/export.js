@@ -6,6 +6,7 @@ import { sensorId } from '@sandglass/common/sensor'
 import { aboutOf } from '../about.js'
 import { withinDeadline } from '../deadline.js'
 import { exported, FORMATS, TIMES } from '../export.js'
+import { attachment } from '../file-name.js'
 import { parseRange, unknownSensor } from '../measurements.js'
 import * as schemas from '../schemas.js'
 import { filterProperties } from './sensors.js'
@@ -106,9 +107,7 @@ export default async function exports(app, { store, catalog, reader, metadata })
         running -= 1
         controller.abort()
       })
-      const sensors = names
-        ? await withinDeadline(reply, () => named(names))
-        : fitting({ type, tags })
+      const chosen = names && (await withinDeadline(reply, () => named(names)))
       const format = FORMATS[name]
       const aboutSensor = async (/** @type {import('../store.js').Sensor} */ sensor) => {
         const [layouts, known] = await Promise.all([
@@ -122,7 +121,7 @@ export default async function exports(app, { store, catalog, reader, metadata })
       }
       const parts = {
         format,
-        sensors,
+        sensors: chosen ?? fitting({ type, tags }),
         hasUnit: request.query.unit,
         times: request.query.times,
         aboutOf: aboutSensor,
@@ -131,7 +130,8 @@ export default async function exports(app, { store, catalog, reader, metadata })
         signal: controller.signal,
       }
       reply.type(format.type)
-      reply.header('content-disposition', `attachment; filename="sandglass.${format.ending}"`)
+      const about = { sensors: (chosen ?? []).map((sensor) => sensor.name), ...question }
+      reply.header('content-disposition', attachment(about, format.ending))
       return reply.send(Readable.from(exported(parts)))
     },
   )
