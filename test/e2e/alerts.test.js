@@ -113,6 +113,7 @@ test('a value above the limit is told, and that it is right again, once each', a
   })
   const t = Date.now()
   await publish('boiler', 70, t)
+  await send('PATCH', '/v1/sensors/boiler', { unit: 'Cel' })
   await publish('boiler', 91, t + 1)
   await told('boiler', ['fired'])
   await publish('boiler', 78, t + 2)
@@ -130,7 +131,7 @@ test('a value above the limit is told, and that it is right again, once each', a
     state: 'resolved',
     rule: { id: rule.id, name: 'too hot', kind: 'threshold', severity: 'warning' },
     value: 91,
-    text: 'heat of boiler is 91, above 80',
+    text: 'heat of boiler is 91 °C, above 80 °C',
     fired: t + 1,
     resolved: t + 4,
     why: 'values',

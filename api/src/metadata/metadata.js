@@ -4,8 +4,8 @@
  */
 
 import { effective, isUnsaid } from '@sandglass/common/precedence'
+import { symbolOf } from '@sandglass/common/symbols'
 import { Cache } from './cache.js'
-import { symbolOf } from './symbols.js'
 
 /** How old what is told may be, in milliseconds. */
 export const AGE_MS_MAX = 10_000

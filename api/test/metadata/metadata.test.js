@@ -2,9 +2,9 @@
 import { describe, expect, test } from '@jest/globals'
 import { agreed, effective } from '@sandglass/common/precedence'
 import { sensorId } from '@sandglass/common/sensor'
+import { symbolOf } from '@sandglass/common/symbols'
 import { Cache } from '../../src/metadata/cache.js'
 import { AGE_MS_MAX, MetadataReader } from '../../src/metadata/metadata.js'
-import { symbolOf } from '../../src/metadata/symbols.js'
 import { createFakeStore } from '../support/fake-store.js'
 
 describe('what holds', () => {

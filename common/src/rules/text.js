@@ -27,12 +27,14 @@ export function spanText(s) {
  * What a rule found, in a sentence.
  *
  * @param {Rule} rule
- * @param {string} sensor  Its name.
- * @param {string} metric
+ * @param {object} series
+ * @param {string} series.sensor  Its name.
+ * @param {string} series.metric
+ * @param {string} [series.symbol]  Of the unit.
  * @param {number} value  NaN of silence.
  * @param {import('./check.js').Limits | undefined} limits
  */
-export function firedText(rule, sensor, metric, value, limits) {
+export function firedText(rule, { sensor, metric, symbol }, value, limits) {
   const { kind, for_s: forS = 0, per_s: perS = 0 } = rule
   if (kind === 'silence') {
     const what = metric === '' ? sensor : `${metric} of ${sensor}`
@@ -40,14 +42,15 @@ export function firedText(rule, sensor, metric, value, limits) {
   }
   const { lower = 0, upper = 0 } = limits ?? {}
   const isAbove = value > upper
-  const limit = `${isAbove ? 'above' : 'below'} ${shown(isAbove ? upper : lower)}`
+  const print = (/** @type {number} */ one) => shown(one) + (symbol ? ` ${symbol}` : '')
+  const limit = `${isAbove ? 'above' : 'below'} ${print(isAbove ? upper : lower)}`
   const lasting = forS > 0 ? `, for ${spanText(forS)}` : ''
   if (kind === 'rate') {
-    const speed = `${shown(value)} per ${spanText(perS).replace(/^1 /, '')}`
+    const speed = `${print(value)} per ${spanText(perS).replace(/^1 /, '')}`
     return `${metric} of ${sensor} changes by ${speed}, ${limit}${lasting}`
   }
   const outside = kind === 'range' ? `, outside the expected range: ${limit}` : `, ${limit}`
-  return `${metric} of ${sensor} is ${shown(value)}${outside}${lasting}`
+  return `${metric} of ${sensor} is ${print(value)}${outside}${lasting}`
 }
 
 /** @param {Pick<Rule, 'kind'>} rule  @param {string} sensor  @param {string} metric */

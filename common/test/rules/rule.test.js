@@ -114,22 +114,33 @@ test('the id of an alert follows from what it is about, and tells its time', () 
 test('an alert is told in a sentence', () => {
   const rule = /** @type {any} */ ({ ...HOT, for_s: 600 })
   const limits = { lower: 1, upper: 80, lowerClear: 1, upperClear: 80 }
-  expect(firedText(rule, 'boiler', 'heat', 81.23456789, limits)).toBe(
+  expect(firedText(rule, { sensor: 'boiler', metric: 'heat' }, 81.23456789, limits)).toBe(
     'heat of boiler is 81.2346, above 80, for 10 minutes',
   )
   const high = { ...limits, upper: 1_234_560 }
-  expect(firedText({ ...rule, for_s: 0 }, 'meter', 'energy', 1_234_567.891, high)).toBe(
-    'energy of meter is 1234567.891, above 1234560',
-  )
+  expect(
+    firedText({ ...rule, for_s: 0 }, { sensor: 'meter', metric: 'energy' }, 1_234_567.891, high),
+  ).toBe('energy of meter is 1234567.891, above 1234560')
+  expect(
+    firedText({ ...rule, for_s: 0 }, { sensor: 'b', metric: 'heat', symbol: '°C' }, 81.5, limits),
+  ).toBe('heat of b is 81.5 °C, above 80 °C')
   const rate = { ...rule, kind: 'rate', per_s: 60, for_s: 0 }
-  expect(firedText(rate, 'boiler', 'heat', 95.5, limits)).toBe(
+  expect(firedText(rate, { sensor: 'boiler', metric: 'heat' }, 95.5, limits)).toBe(
     'heat of boiler changes by 95.5 per minute, above 80',
   )
-  expect(firedText({ ...rule, kind: 'range', for_s: 0 }, 'b', 'heat', 0, limits)).toBe(
-    'heat of b is 0, outside the expected range: below 1',
+  expect(firedText(rate, { sensor: 'b', metric: 'heat', symbol: '°C' }, 95.5, limits)).toBe(
+    'heat of b changes by 95.5 °C per minute, above 80 °C',
   )
   expect(
-    firedText({ ...rule, kind: 'silence', for_s: 3_600 }, 'b', '', Number.NaN, undefined),
+    firedText({ ...rule, kind: 'range', for_s: 0 }, { sensor: 'b', metric: 'heat' }, 0, limits),
+  ).toBe('heat of b is 0, outside the expected range: below 1')
+  expect(
+    firedText(
+      { ...rule, kind: 'silence', for_s: 3_600 },
+      { sensor: 'b', metric: '' },
+      Number.NaN,
+      undefined,
+    ),
   ).toBe('b has been silent for 1 hour')
   expect([spanText(1), spanText(90), spanText(172_800)]).toEqual([
     '1 second',

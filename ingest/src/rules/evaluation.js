@@ -68,6 +68,7 @@ const READ_AGAIN_MAX = 1_000
  * @property {State} state
  * @property {Change[]} changes
  * @property {Limits | undefined} limits
+ * @property {string} [symbol]  Of the unit of the series.
  * @property {string | null} why  An alert ends: null if by its values.
  * @property {boolean} [wasChanged]  Changes of it are written already.
  * @property {boolean} [isSilent]  Whether the sensor is, by what `latest` says.
@@ -192,6 +193,7 @@ export class Evaluation {
       return limits ? [startOf(rule, limits, stateOf(rule.id, metric))] : []
     })
     if (judged.length === 0) return []
+    const symbol = known.symbol(metric)
     // What is before all that counted cannot count, however late it is marked.
     const sinceMs = Math.max(fromMs, Math.min(...judged.map(({ start }) => start.atMs)))
     const earlier = await this.#store.values.before(sensorId, metric, known, sinceMs)
@@ -200,7 +202,16 @@ export class Evaluation {
       const subject = { ruleId: rule.id, sensorId, metric }
       const terms = termsOf(rule, limits, start, earlier)
       /** @type {Outcome} */
-      const outcome = { rule, subject, before, state: start, changes: [], limits, why: null }
+      const outcome = {
+        rule,
+        subject,
+        before,
+        state: start,
+        changes: [],
+        limits,
+        symbol,
+        why: null,
+      }
       return { terms, outcome, parts: 0 }
     })
     let readCount = 0
@@ -310,7 +321,9 @@ export class Evaluation {
    * @param {Statement[]} statements
    * @returns {boolean}  Whether receivers know, or will, that it fires.
    */
-  #tell({ rule, subject, before, state, changes, limits, why }, sensor, isSilenced, statements) {
+  #tell(outcome, sensor, isSilenced, statements) {
+    const { rule, subject, before, state, changes, limits, symbol, why } = outcome
+    const { metric } = subject
     let isTold = before.isTold
     const all = [...changes]
     // It was silenced when it began to fire, and still fires.
@@ -321,8 +334,8 @@ export class Evaluation {
     for (const { change, timeMs, value: found, firedMs } of all) {
       const id = alertId(subject, firedMs)
       const value = Number.isNaN(found) ? null : found
-      const fired = firedText(rule, sensor, subject.metric, found, limits)
-      const text = change === 'fired' ? fired : resolvedText(rule, sensor, subject.metric)
+      const fired = firedText(rule, { sensor, metric, symbol }, found, limits)
+      const text = change === 'fired' ? fired : resolvedText(rule, sensor, metric)
       if (change === 'fired') {
         const { name, kind, severity = 'warning' } = rule
         const about = { rule: name, kind, severity, sensor, value, text }

@@ -12,6 +12,7 @@ import { stateOfText, stateText } from '@sandglass/common/rules/machine'
 import { RULE_COLUMNS, ruleOfRow } from '@sandglass/common/rules/rule'
 import { RULE_SLOT_MS, STATE_OK_TTL_S } from '@sandglass/common/rules/tables'
 import { LAYOUT_COLUMNS, layoutOfRow } from '@sandglass/common/schema'
+import { symbolOf } from '@sandglass/common/symbols'
 import cassandra from 'cassandra-driver'
 import { StoredValues } from './values.js'
 
@@ -55,6 +56,7 @@ const NOTIFICATIONS_AT_ONCE = 500
  * @property {Layout[]} layouts
  * @property {Map<string, number>} lastMs  Newest event time of each metric, and a little later.
  * @property {(metric: string) => import('@sandglass/common/rules/check').Expected} expected
+ * @property {(metric: string) => string} symbol  Of the unit; empty if there is none.
  */
 
 /**
@@ -224,6 +226,13 @@ export class RuleStore {
     const ofType = row.type ? await this.#read(this.#cql.ofType, [row.type]) : []
     const byMetric = new Map(series.map((one) => [one.metric, one]))
     const byType = new Map(ofType.map((one) => [one.metric, metadataOf(one)]))
+    /** @param {string} metric */
+    function saidOf(metric) {
+      const said = byMetric.get(metric)
+      const device = said?.told_unit ?? undefined
+      const parts = { sensor: said && metadataOf(said), type: byType.get(metric), device }
+      return effective(parts, row.unit ?? undefined)
+    }
     return {
       name: row.name ?? sensorId,
       isHidden: row.hidden === true,
@@ -234,17 +243,10 @@ export class RuleStore {
         series.filter((one) => one.last_ts).map((one) => [one.metric, one.last_ts.getTime()]),
       ),
       expected(metric) {
-        const said = byMetric.get(metric)
-        const { expected_min: min, expected_max: max } = effective(
-          {
-            sensor: said && metadataOf(said),
-            type: byType.get(metric),
-            device: said?.told_unit ?? undefined,
-          },
-          row.unit ?? undefined,
-        )
+        const { expected_min: min, expected_max: max } = saidOf(metric)
         return { min, max }
       },
+      symbol: (metric) => symbolOf(saidOf(metric).unit ?? ''),
     }
   }
 

@@ -214,6 +214,7 @@ export class RuleWorld {
         layouts: [],
         lastMs: new Map([['m', world.nowMs]]),
         expected: () => ({ min: undefined, max: undefined }),
+        symbol: () => '°C',
       }),
       async *sensors() {
         for (const id of world.samples.keys()) yield { id, words: { type: undefined, tags: {} } }
