@@ -1,9 +1,11 @@
+import { fileURLToPath } from 'node:url'
+
 /** @param {string} name  A workspace; its unit tests are in `<name>/test`. */
 const unit = (name) => ({
   displayName: name,
   rootDir: `./${name}`,
   testMatch: ['<rootDir>/test/**/*.test.js'],
-  testEnvironment: 'node',
+  testEnvironment: fileURLToPath(new URL('test/support/environment.js', import.meta.url)),
   transform: {},
 })
 
