@@ -34,7 +34,7 @@ export class RuleEdit {
   /**
    * @param {import('./page.js').Context} context
    * @param {HTMLElement} root
-   * @param {() => void} onSaved
+   * @param {(remark: string) => void} onSaved
    */
   constructor(context, root, onSaved) {
     this.#context = context
@@ -108,10 +108,33 @@ export class RuleEdit {
       if (id === undefined) await rest.send('POST', 'v1/rules', rule, signal)
       else await rest.send('PUT', `v1/rules/${id}`, rule, signal)
       this.#dialog.close()
-      this.#onSaved()
+      this.#onSaved(await this.#remarkOn(rule))
     } catch (error) {
       if (!(error instanceof RestError || error instanceof TagError)) throw error
       this.#error.textContent = inWordsOf(error.message, LABELS)
     }
+  }
+
+  /**
+   * Says which of its sensors there are not. A rule may be there before its sensor is; that a name
+   * is mistyped shows nowhere else.
+   *
+   * @param {Partial<Rule>} rule
+   */
+  async #remarkOn({ sensors = [] }) {
+    const { rest, signal } = this.#context
+    const unknown = await Promise.all(
+      sensors.map(async (name) => {
+        try {
+          await rest.get(`v1/sensors/${encodeURIComponent(name)}`, signal)
+          return []
+        } catch (error) {
+          if (!(error instanceof RestError)) throw error
+          return error.status === 404 ? [name] : []
+        }
+      }),
+    )
+    const names = unknown.flat().join(', ')
+    return names && `Saved. No sensor has this name yet: ${names}.`
   }
 }

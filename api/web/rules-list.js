@@ -25,13 +25,14 @@ export class RulesList {
     this.#context = context
     this.#attempt = attempts(context, part(root, 'rules-note'))
     this.#root = root
-    this.#edit = new RuleEdit(context, root, () => this.load())
+    this.#edit = new RuleEdit(context, root, (remark) => this.load(remark))
     part(root, 'new-rule').addEventListener('click', () => {
       this.#edit.open(undefined, this.#receivers)
     })
   }
 
-  load() {
+  /** @param {string} [remark]  On what was saved. */
+  load(remark = '') {
     this.#attempt(async () => {
       const { rest, signal } = this.#context
       const [rules, receivers] = await Promise.all([
@@ -40,7 +41,7 @@ export class RulesList {
       ])
       if (signal.aborted) return
       this.#receivers = receivers
-      this.#render(rules.items)
+      this.#render(rules.items, remark)
     })
   }
 
@@ -55,13 +56,13 @@ export class RulesList {
     }
   }
 
-  /** @param {Rule[]} rules */
-  #render(rules) {
+  /** @param {Rule[]} rules  @param {string} remark */
+  #render(rules, remark) {
     part(this.#root, 'rule-rows').replaceChildren(...rules.map((rule) => this.#row(rule)))
     part(this.#root, 'rules-table').hidden = rules.length === 0
     keepRoles(this.#root)
     const none = 'There are no rules yet. A rule watches values, and tells you when they are wrong.'
-    setText(part(this.#root, 'rules-note'), rules.length === 0 ? none : '')
+    setText(part(this.#root, 'rules-note'), rules.length === 0 ? none : remark)
   }
 
   /** @param {Rule} rule */

@@ -90,6 +90,20 @@ describeWith(missingPrograms(['chromium']), 'the page, for those who act', () =>
     expect(await ruleNow()).toMatchObject({ above: 80, clear: 75, sensors: ['boiler'] })
   })
 
+  test('says of a rule which of its sensors there are not', async () => {
+    const sensors = form().getByLabel('Sensors, separated by commas; empty: all')
+    const remark = page.getByText('Saved. No sensor has this name yet: biler-2.')
+    await page.getByRole('button', { name: 'Edit too hot' }).click()
+    await sensors.fill('boiler, biler-2')
+    await form().getByRole('button', { name: 'Save' }).click()
+    await remark.waitFor()
+    await page.getByRole('button', { name: 'Edit too hot' }).click()
+    await sensors.fill('boiler')
+    await form().getByRole('button', { name: 'Save' }).click()
+    await remark.waitFor({ state: 'detached' })
+    expect(await ruleNow()).toMatchObject({ sensors: ['boiler'] })
+  })
+
   test('shows an alert that is taken care of and silenced, and ends', async () => {
     await page.waitForTimeout(2_000)
     await publish(91.5)
@@ -182,7 +196,9 @@ describeWith(missingPrograms(['chromium']), 'the page, for those who act', () =>
     await page.getByText('There are no rules yet.').waitFor()
     expect(await ruleNow()).toBeUndefined()
     expect(browser.errors).toEqual([])
-    expect(browser.refusals.every((one) => one.startsWith('400 '))).toBe(true)
+    // That there is no such sensor was asked, and said.
+    const others = browser.refusals.filter((one) => !one.startsWith('400 '))
+    expect(others).toEqual([`404 ${stack.apiUrl}/v1/sensors/biler-2`])
   })
 
   test('hides a sensor, whose measurements stay until it is brought back', async () => {
