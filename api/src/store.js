@@ -84,6 +84,7 @@ function statements(keyspace) {
   return {
     sensor: `SELECT ${SENSOR} FROM ${keyspace}.sensor WHERE sensor_id = ?`,
     hidden: `SELECT hidden FROM ${keyspace}.sensor WHERE sensor_id = ?`,
+    names: `SELECT sensor_id, name FROM ${keyspace}.sensor WHERE sensor_id IN ?`,
     sensors: `SELECT ${SENSOR} FROM ${keyspace}.sensor`,
     layouts: `SELECT from_ts, ${LAYOUT_COLUMNS} FROM ${keyspace}.layout WHERE sensor_id = ?`,
     series: `SELECT metric, first_ts, last_ts FROM ${keyspace}.series WHERE sensor_id = ?`,
@@ -130,6 +131,17 @@ export function createStore(database) {
     async sensor(sensorId) {
       const [row] = await ask(cql.sensor, [sensorId])
       return row && toSensor(row)
+    },
+
+    /**
+     * What some sensors are called, by id; without those that were never heard of.
+     *
+     * @param {readonly string[]} sensorIds
+     * @returns {Promise<Map<string, string>>}
+     */
+    async names(sensorIds) {
+      const sensors = (await ask(cql.names, [sensorIds])).map(toSensor)
+      return new Map(sensors.map(({ id, name }) => [id, name]))
     },
 
     /** Whether there is such a sensor, and it is not hidden. @param {string} sensorId */

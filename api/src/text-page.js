@@ -67,8 +67,13 @@ function positionIn([text, id]) {
   return [text, id]
 }
 
-/** @param {[string, string]} a  @param {[string, string]} b */
-function compare([text, id], [otherText, otherId]) {
+/**
+ * The order of such a list.
+ *
+ * @param {[string, string]} a
+ * @param {[string, string]} b
+ */
+export function compare([text, id], [otherText, otherId]) {
   if (text !== otherText) return text < otherText ? -1 : 1
   if (id === otherId) return 0
   return id < otherId ? -1 : 1

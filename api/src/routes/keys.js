@@ -5,8 +5,9 @@ import { invalid, Problem } from '@sandglass/common/problem'
 import { isSensorName, SENSOR_NAME_RULE, sensorId } from '@sandglass/common/sensor'
 import { grantOf } from '../auth.js'
 import { withinDeadline } from '../deadline.js'
+import { Recent } from '../recent.js'
 import * as schemas from '../schemas.js'
-import { pageByText, textPage, textQuery } from '../text-page.js'
+import { compare, pageByText, textPage, textQuery } from '../text-page.js'
 import { parseTime } from '../time.js'
 import { linkNext } from './sensors.js'
 
@@ -18,6 +19,9 @@ import { linkNext } from './sensors.js'
 /** @typedef {{ Querystring: import('../text-page.js').TextQuery }} List */
 
 const tags = ['keys']
+
+/** Sensors whose names are asked for at once. */
+const NAMES_AT_ONCE = 100
 
 const key = {
   type: 'object',
@@ -113,10 +117,19 @@ const deleteSchema = {
  * }} parts
  */
 export default async function keysRoutes(app, { keys, store, gate, requireKeys }) {
-  /** @param {string | undefined} id  @param {AbortSignal} signal */
-  async function nameOf(id, signal) {
-    if (id === undefined) return null
-    return (await gate.run(() => store.sensor(id), signal))?.name ?? null
+  /** In order, which makes each page cheap. */
+  const all = new Recent(async () =>
+    (await keys.list()).sort((a, b) => compare(keyOf(a), keyOf(b))),
+  )
+
+  /** @param {readonly string[]} ids  @param {AbortSignal} signal */
+  async function namesOf(ids, signal) {
+    const parts = []
+    for (let at = 0; at < ids.length; at += NAMES_AT_ONCE) {
+      const some = ids.slice(at, at + NAMES_AT_ONCE)
+      parts.push(gate.run(() => store.names(some), signal))
+    }
+    return new Map((await Promise.all(parts)).flatMap((names) => [...names]))
   }
 
   app.get('/v1/access', { schema: accessSchema }, async (request) => {
@@ -131,20 +144,25 @@ export default async function keysRoutes(app, { keys, store, gate, requireKeys }
       withinDeadline(reply, async (signal) => {
         const { q = '' } = request.query
         const ofSensor = isSensorName(q) ? sensorId(q) : undefined
-        const found = (await keys.list()).filter(
+        const found = (await all.get()).filter(
           ({ name, grant }) =>
             name.includes(q) || (ofSensor !== undefined && grant().sensorId === ofSensor),
         )
         const { items, ...page } = pageByText(found, request.query, {
           kind: 'keys',
-          keyOf: ({ name, keyId }) => [name, keyId],
+          keyOf,
         })
         linkNext(request, reply, page.next)
-        const named = items.map(async (item) => {
-          const grant = item.grant()
-          return { ...present(grant), sensor_name: await nameOf(grant.sensorId, signal) }
-        })
-        return { items: await Promise.all(named), ...page }
+        const shown = items.map(({ grant }) => present(grant()))
+        const names = await namesOf(
+          shown.flatMap(({ sensor }) => sensor ?? []),
+          signal,
+        )
+        const named = shown.map((one) => ({
+          ...one,
+          sensor_name: (one.sensor && names.get(one.sensor)) ?? null,
+        }))
+        return { items: named, ...page }
       }),
   )
 
@@ -165,6 +183,7 @@ export default async function keysRoutes(app, { keys, store, gate, requireKeys }
           expiresMs,
           sensorId: sensor === undefined ? undefined : sensorId(sensor),
         })
+        all.forget()
         return reply.code(201).header('cache-control', 'no-store').send({ id: keyId, key: text })
       }),
   )
@@ -175,11 +194,16 @@ export default async function keysRoutes(app, { keys, store, gate, requireKeys }
     (/** @type {import('fastify').FastifyRequest<{ Params: { id: string } }>} */ request, reply) =>
       withinDeadline(reply, async () => {
         const { id } = request.params
-        if (await keys.revoke(id)) return reply.code(204).send()
+        const isGone = await keys.revoke(id)
+        all.forget()
+        if (isGone) return reply.code(204).send()
         throw new Problem('unknown-key', `there is no key ${id}`, { parameter: 'id' })
       }),
   )
 }
+
+/** @param {{ name: string, keyId: string }} key  @returns {[string, string]} */
+const keyOf = ({ name, keyId }) => [name, keyId]
 
 /** @param {import('@sandglass/common/keys').Grant} grant */
 function present({ keyId, name, scopes, sensorId: sensor, expiresMs }) {

@@ -137,6 +137,8 @@ export function createFakeStore({
       () => sensors.keys(),
     ),
     sensor: async (one) => sensors.get(one),
+    names: async (ids) =>
+      new Map([...sensors].flatMap(([one, { name }]) => (ids.includes(one) ? [[one, name]] : []))),
     rewrite: async (one) => rewrites.get(one),
     askRewrite: async (one, className) => {
       rewrites.set(one, { askedMs: Date.now(), className, state: undefined })
