@@ -3,7 +3,7 @@
  * follows from how long it takes to read, so that reading takes a small share of the time.
  */
 
-/** It may be this many times as old as it took to read, and not older than that, in milliseconds. */
+/** It may be this many times as old as it took to read, and at most this old in milliseconds. */
 const AGE_PER_READ = 10
 const AGE_MS_MAX = 10_000
 
