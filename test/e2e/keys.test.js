@@ -102,6 +102,18 @@ test('a cursor of another question is refused', async () => {
   expect([claims.status, claims.body.parameter]).toEqual([400, 'cursor'])
 })
 
+test('a key that was made is found at once, and one that was taken back is not', async () => {
+  const found = async () => (await get('/v1/keys?q=just made')).body.total
+  expect(await found()).toBe(0)
+  const headers = { 'content-type': 'application/json' }
+  const body = JSON.stringify({ name: 'just made', scopes: ['read'] })
+  const made = await fetch(`${stack.apiUrl}/v1/keys`, { method: 'POST', headers, body })
+  const { id } = await made.json()
+  expect(await found()).toBe(1)
+  await fetch(`${stack.apiUrl}/v1/keys/${id}`, { method: 'DELETE' })
+  expect(await found()).toBe(0)
+})
+
 test('claim keys are listed by sensor, page by page, and found by it', async () => {
   const items = await all('/v1/claims?limit=2')
   expect(items.map(({ sensor }) => sensor)).toEqual(['a', 'b', 'c'])

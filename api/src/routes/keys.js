@@ -117,10 +117,7 @@ const deleteSchema = {
  * }} parts
  */
 export default async function keysRoutes(app, { keys, store, gate, requireKeys }) {
-  /** In order, which makes each page cheap. */
-  const all = new Recent(async () =>
-    (await keys.list()).sort((a, b) => compare(keyOf(a), keyOf(b))),
-  )
+  const all = listOf(keys)
 
   /** @param {readonly string[]} ids  @param {AbortSignal} signal */
   async function namesOf(ids, signal) {
@@ -144,7 +141,7 @@ export default async function keysRoutes(app, { keys, store, gate, requireKeys }
       withinDeadline(reply, async (signal) => {
         const { q = '' } = request.query
         const ofSensor = isSensorName(q) ? sensorId(q) : undefined
-        const found = (await all.get()).filter(
+        const found = (await all()).filter(
           ({ name, grant }) =>
             name.includes(q) || (ofSensor !== undefined && grant().sensorId === ofSensor),
         )
@@ -183,7 +180,6 @@ export default async function keysRoutes(app, { keys, store, gate, requireKeys }
           expiresMs,
           sensorId: sensor === undefined ? undefined : sensorId(sensor),
         })
-        all.forget()
         return reply.code(201).header('cache-control', 'no-store').send({ id: keyId, key: text })
       }),
   )
@@ -194,12 +190,27 @@ export default async function keysRoutes(app, { keys, store, gate, requireKeys }
     (/** @type {import('fastify').FastifyRequest<{ Params: { id: string } }>} */ request, reply) =>
       withinDeadline(reply, async () => {
         const { id } = request.params
-        const isGone = await keys.revoke(id)
-        all.forget()
-        if (isGone) return reply.code(204).send()
+        if (await keys.revoke(id)) return reply.code(204).send()
         throw new Problem('unknown-key', `there is no key ${id}`, { parameter: 'id' })
       }),
   )
+}
+
+/**
+ * All keys, in order, which makes each page cheap; whoever made one here finds it.
+ *
+ * @param {import('@sandglass/common/key-store').KeyStore} keys
+ */
+function listOf(keys) {
+  const recent = new Recent(async () =>
+    (await keys.list()).sort((a, b) => compare(keyOf(a), keyOf(b))),
+  )
+  let seen = keys.changes
+  return () => {
+    if (keys.changes !== seen) recent.forget()
+    seen = keys.changes
+    return recent.get()
+  }
 }
 
 /** @param {{ name: string, keyId: string }} key  @returns {[string, string]} */
