@@ -296,18 +296,17 @@ describe('a receiver is told at once', () => {
       onTheWay--
       throw new Error('no answer within 10 seconds')
     }
-    // One more than go to a receiver at once.
-    for (const id of dead) for (let n = 0; n < 5; n++) addTo(life, id, n)
+    for (const id of dead) for (let n = 0; n < 8; n++) addTo(life, id, n)
     // Until each of them has failed once.
-    await life.pass(150_000, 2_000)
+    await life.pass(150_000, 1_000)
     const fromMs = life.nowMs
     atOnce.length = 0
-    for (let n = 0; n < 60; n++) {
+    for (let n = 0; n < 100; n++) {
       addTo(life, 'live', n)
-      await life.pass(life.nowMs + 2_000, 2_000)
+      await life.pass(life.nowMs + 1_000, 1_000)
     }
     expect(sentTo(life, 'live').map(({ atMs }) => atMs)).toEqual(
-      Array.from({ length: 60 }, (_, n) => fromMs + n * 2_000),
+      Array.from({ length: 100 }, (_, n) => fromMs + n * 1_000),
     )
     // And these are asked in turn, none is left out, in half of the lanes.
     expect(Math.max(...atOnce)).toBe(16)

@@ -1,7 +1,7 @@
 /**
  * Where tests run: jest's own environment of Node, with globals that are plain properties. Jest's
- * are answered by an interceptor and a proxy of JavaScript, so that each `Math` or `Buffer` of the
- * code that is tested costs about a microsecond: of what some tests took, nine tenths.
+ * are answered by an interceptor and a proxy of JavaScript, at each `Math` or `Buffer` of the code
+ * that is tested: of what the simulator's plans took, nine tenths.
  */
 
 import vm from 'node:vm'
