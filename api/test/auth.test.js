@@ -42,7 +42,6 @@ const keys = {
     return KEYS[text]
   },
   list: async () => Object.values(KEYS).map((one) => ({ ...one, grant: () => one })),
-  changes: 0,
   create: async () => ({ keyId: 'id', text: 'sg_id_secret' }),
   revoke: async (/** @type {string} */ id) => id === 'id',
 }

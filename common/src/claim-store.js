@@ -45,7 +45,7 @@ export class ClaimRefused extends Error {
 
 /** @typedef {import('./key-store.js').KeyDatabase} KeyDatabase */
 
-const COLUMNS = 'claim_id, hash, name, sensor_id, sensor, scopes, expires, key_id, claimed'
+const COLUMNS = 'claim_id, name, sensor_id, sensor, scopes, expires, key_id, claimed'
 
 export class ClaimStore {
   #database
@@ -198,7 +198,7 @@ export class ClaimStore {
 
   /** @param {string} claimId */
   async #read(claimId) {
-    const query = `SELECT ${COLUMNS} FROM $.claim WHERE claim_id = ?`
+    const query = `SELECT ${COLUMNS}, hash FROM $.claim WHERE claim_id = ?`
     const [row] = await this.#ask(query, [claimId], { consistency: localSerial })
     return row
   }

@@ -72,9 +72,6 @@ export class KeyStore {
   /** Keys that were not looked up because too many before them were unknown. */
   unasked = 0
 
-  /** Keys that were made or taken back here. */
-  changes = 0
-
   /**
    * @param {object} parts
    * @param {KeyDatabase} parts.database
@@ -147,7 +144,6 @@ export class KeyStore {
     await this.#ask(`INSERT INTO $.credential (${columns}) VALUES (?, ?, ?, ?, ?, ?, ?)`, [
       ...[keyId, hash, name, [...scopes], sensorId ?? null, expiresMs ?? null, this.#now()],
     ])
-    this.changes++
     return { keyId, text }
   }
 
@@ -162,7 +158,6 @@ export class KeyStore {
     const [row] = await this.#ask('SELECT key_id FROM $.credential WHERE key_id = ?', [keyId])
     if (row) await this.#ask('DELETE FROM $.credential WHERE key_id = ?', [keyId])
     this.#known.delete(keyId)
-    this.changes++
     return row !== undefined
   }
 

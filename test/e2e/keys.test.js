@@ -18,6 +18,8 @@ const nameOf = (/** @type {number} */ n) => `device ${String(n).padStart(5, '0')
 
 /** @type {import('../support/stack.js').Stack} */
 let stack
+/** As the command has them: another process than the api. @type {KeyStore} */
+let keys
 
 beforeAll(async () => {
   stack = await startStack()
@@ -35,7 +37,7 @@ beforeAll(async () => {
     { concurrencyLevel: 64 },
   )
   const database = /** @type {any} */ ({ client, keyspace: stack.keyspace, isUp: true })
-  const keys = new KeyStore({ database })
+  keys = new KeyStore({ database })
   // It sorts before all others.
   await keys.create({
     name: 'a person',
@@ -102,13 +104,18 @@ test('a cursor of another question is refused', async () => {
   expect([claims.status, claims.body.parameter]).toEqual([400, 'cursor'])
 })
 
-test('a key that was made is found at once, and one that was taken back is not', async () => {
+test('a key that was made is found at once, by whomever, and one that was taken back is not', async () => {
   const found = async () => (await get('/v1/keys?q=just made')).body.total
   expect(await found()).toBe(0)
   const headers = { 'content-type': 'application/json' }
   const body = JSON.stringify({ name: 'just made', scopes: ['read'] })
   const made = await fetch(`${stack.apiUrl}/v1/keys`, { method: 'POST', headers, body })
   const { id } = await made.json()
+  expect(await found()).toBe(1)
+  const about = { scopes: new Set(['read']), sensorId: undefined, expiresMs: undefined }
+  const { keyId } = await keys.create({ name: 'just made, too', ...about })
+  expect(await found()).toBe(2)
+  await keys.revoke(keyId)
   expect(await found()).toBe(1)
   await fetch(`${stack.apiUrl}/v1/keys/${id}`, { method: 'DELETE' })
   expect(await found()).toBe(0)

@@ -6,6 +6,7 @@ import { invalid, Problem, RETRY_AFTER_S } from '@sandglass/common/problem'
 import { isSensorName, SENSOR_NAME_RULE, sensorId } from '@sandglass/common/sensor'
 import { keyIn } from '../auth.js'
 import { withinDeadline } from '../deadline.js'
+import { PagedList } from '../paged-list.js'
 import * as schemas from '../schemas.js'
 import { explain as awayOr } from '../store.js'
 import { pageByText, textPage, textQuery } from '../text-page.js'
@@ -131,18 +132,20 @@ function unknownClaim(id) {
  * @param {{ claims: import('@sandglass/common/claim-store').ClaimStore }} parts
  */
 export default async function claimsRoutes(app, { claims }) {
+  const all = new PagedList(() => claims.list(), keyOf)
+
   app.get(
     '/v1/claims',
     { schema: listSchema },
     (/** @type {import('fastify').FastifyRequest<List>} */ request, reply) =>
       withinDeadline(reply, async () => {
         const { q = '' } = request.query
-        const found = (await claims.list()).filter(
+        const found = (await all.for(request.query)).filter(
           ({ name, sensor }) => name.includes(q) || sensor.includes(q),
         )
         const { items, ...page } = pageByText(found, request.query, {
           kind: 'claims',
-          keyOf: ({ sensor, claimId }) => [sensor, claimId],
+          keyOf,
         })
         linkNext(request, reply, page.next)
         return { items: items.map(present), ...page }
@@ -202,6 +205,9 @@ function aboutOf({ sensor, name = sensor, scopes: wanted, expires }) {
   if (!isSensorName(sensor)) throw invalid('sensor', SENSOR_NAME_RULE)
   return { name, sensor, sensorId: sensorId(sensor), scopes: new Set(wanted), expiresMs }
 }
+
+/** @param {{ sensor: string, claimId: string }} claim  @returns {[string, string]} */
+const keyOf = ({ sensor, claimId }) => [sensor, claimId]
 
 /** @param {import('@sandglass/common/claim-store').Claim} claim */
 function present({ claimId, name, sensor, scopes: its, expiresMs, claimedMs, keyId }) {

@@ -5,9 +5,9 @@ import { invalid, Problem } from '@sandglass/common/problem'
 import { isSensorName, SENSOR_NAME_RULE, sensorId } from '@sandglass/common/sensor'
 import { grantOf } from '../auth.js'
 import { withinDeadline } from '../deadline.js'
-import { Recent } from '../recent.js'
+import { PagedList } from '../paged-list.js'
 import * as schemas from '../schemas.js'
-import { compare, pageByText, textPage, textQuery } from '../text-page.js'
+import { pageByText, textPage, textQuery } from '../text-page.js'
 import { parseTime } from '../time.js'
 import { linkNext } from './sensors.js'
 
@@ -117,7 +117,7 @@ const deleteSchema = {
  * }} parts
  */
 export default async function keysRoutes(app, { keys, store, gate, requireKeys }) {
-  const all = listOf(keys)
+  const all = new PagedList(() => keys.list(), keyOf)
 
   /** @param {readonly string[]} ids  @param {AbortSignal} signal */
   async function namesOf(ids, signal) {
@@ -141,7 +141,7 @@ export default async function keysRoutes(app, { keys, store, gate, requireKeys }
       withinDeadline(reply, async (signal) => {
         const { q = '' } = request.query
         const ofSensor = isSensorName(q) ? sensorId(q) : undefined
-        const found = (await all()).filter(
+        const found = (await all.for(request.query)).filter(
           ({ name, grant }) =>
             name.includes(q) || (ofSensor !== undefined && grant().sensorId === ofSensor),
         )
@@ -194,23 +194,6 @@ export default async function keysRoutes(app, { keys, store, gate, requireKeys }
         throw new Problem('unknown-key', `there is no key ${id}`, { parameter: 'id' })
       }),
   )
-}
-
-/**
- * All keys, in order, which makes each page cheap; whoever made one here finds it.
- *
- * @param {import('@sandglass/common/key-store').KeyStore} keys
- */
-function listOf(keys) {
-  const recent = new Recent(async () =>
-    (await keys.list()).sort((a, b) => compare(keyOf(a), keyOf(b))),
-  )
-  let seen = keys.changes
-  return () => {
-    if (keys.changes !== seen) recent.forget()
-    seen = keys.changes
-    return recent.get()
-  }
 }
 
 /** @param {{ name: string, keyId: string }} key  @returns {[string, string]} */
