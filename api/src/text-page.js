@@ -34,7 +34,7 @@ export function textPage(item) {
 
 /**
  * @template T
- * @param {readonly T[]} list  Those that fit what was asked, in any order.
+ * @param {readonly T[]} list  Those that fit what was asked, in order of their keys.
  * @param {TextQuery} query
  * @param {object} parts
  * @param {string} parts.kind  Of its cursors.
@@ -47,14 +47,11 @@ export function pageByText(list, { q, limit, cursor }, { kind, keyOf }) {
   const decoded = cursor === undefined ? undefined : decodeCursor(kind, cursor)
   if (decoded && decoded.question[0] !== question[0]) throw foreign('another text')
   const after = decoded && positionIn(decoded.position)
-  const rest = list
-    .map((item) => ({ item, key: keyOf(item) }))
-    .filter(({ key }) => !after || compare(key, after) > 0)
-    .sort((a, b) => compare(a.key, b.key))
-  const shown = rest.slice(0, limit)
-  const last = shown.at(-1)
-  const next = rest.length > limit && last ? encodeCursor(kind, question, last.key) : null
-  return { items: shown.map(({ item }) => item), next, total: list.length }
+  const rest = after ? list.filter((item) => compare(keyOf(item), after) > 0) : list
+  const items = rest.slice(0, limit)
+  const last = items.at(-1)
+  const next = rest.length > limit && last ? encodeCursor(kind, question, keyOf(last)) : null
+  return { items, next, total: list.length }
 }
 
 /**

@@ -84,6 +84,9 @@ function claimLine({ claimId, name, sensor, expiresMs, keyId, claimedMs }) {
   return [claimId, `for ${sensor}`, until, state, name].join('  ')
 }
 
+/** @param {{ name: string }} a  @param {{ name: string }} b */
+const byName = (a, b) => (a.name < b.name ? -1 : 1)
+
 /** @param {string} id */
 function reportUnknownClaim(id) {
   console.error(`there is no claim key ${id}: npm run keys -- claims shows those there are`)
@@ -128,9 +131,7 @@ program
   .description('lists all keys, without their secrets')
   .action(() =>
     withKeys(program.opts(), async (keys) => {
-      const all = await keys.list()
-      all.sort((a, b) => (a.name < b.name ? -1 : 1))
-      for (const { grant } of all) console.log(line(grant()))
+      for (const { grant } of (await keys.list()).sort(byName)) console.log(line(grant()))
     }),
   )
 program
@@ -165,7 +166,7 @@ program
   .description('lists all claim keys, without their secrets')
   .action(() =>
     withKeys(program.opts(), async (_keys, claims) => {
-      for (const claim of await claims.list()) console.log(claimLine(claim))
+      for (const claim of (await claims.list()).sort(byName)) console.log(claimLine(claim))
     }),
   )
 program

@@ -92,10 +92,10 @@ export class ClaimStore {
     return { claimId, text }
   }
 
-  /** Every claim key. @returns {Promise<Claim[]>} */
+  /** Every claim key, in no order. @returns {Promise<Claim[]>} */
   async list() {
     const rows = await this.#ask(`SELECT ${COLUMNS} FROM $.claim`, [])
-    return rows.map(toClaim).sort((a, b) => (a.name < b.name ? -1 : 1))
+    return rows.map(toClaim)
   }
 
   /**

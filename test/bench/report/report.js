@@ -195,7 +195,8 @@ waited for a core. The cores are idle half of the time, but a thread that comput
 up to 5 ms. V8 has four helpers in each of the three processes of Node (the generator is one); when one
 collects its old generation, for 70 ms every 20 s, they take both cores. A collection of ingest's young
 generation, twice a second, took 3 to 5 ms besides, with helpers (docs/adr/0053); one takes 2 on a slower machine since what dies
-young is made young (docs/adr/0089). Log writes of more than 10 ms were 4 to 6 in a run of 30 to 60 s and came from the same waiting (docs/adr/0039); with short slices there was one in 30 s. The
+young is made young (docs/adr/0089). Log writes of more than 10 ms were 4 to 6 in a run of 30 to 60 s
+and came from the same waiting (docs/adr/0039); with short slices there was one in 30 s. The
 device alone has such outliers, too: of 67,500 durable writes in 45 s, 1,500 a second and nothing beside
 them, two took 20 ms, with a median of 0.16 ms and a p99 of 0.28 ms; of 62,800 in another minute none took
 10 ms. Traced at 10,000 messages a second beside compilers (\`perf record\` of \`pwrite64\`, \`block_rq_issue\`,
