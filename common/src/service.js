@@ -14,13 +14,9 @@ export const API_FLAGS = ['--max-semi-space-size=64', '--no-allocation-site-pret
 
 /**
  * The same for ingest, of which nearly all dies young. Where few are left to copy, one thread is
- * done before helpers have a core (docs/adr/0053), and so one thread of V8 helps (docs/adr/0090).
+ * done before helpers have a core (docs/adr/0053).
  */
-export const INGEST_FLAGS = [
-  '--no-allocation-site-pretenuring',
-  '--no-parallel-scavenge',
-  '--v8-pool-size=1',
-]
+export const INGEST_FLAGS = ['--no-allocation-site-pretenuring', '--no-parallel-scavenge']
 
 /** Longest that an orderly stop may take, in milliseconds; then the process ends with code 1. */
 const STOP_MS_MAX = 15_000

@@ -192,9 +192,9 @@ due to PUBACK the median is 2.6 ms, of which rows wait one for company and ackno
 that sleeps meanwhile (docs/adr/0063). The p99 was 7.9 and 11.5 ms on a quiet machine (2026-11-22), with 30 µs of
 CPU of ingest and 9.5 of the engine a message, and 6.1 ms at 100 messages a second; nearly all of the slow ones
 waited for a core. The cores are idle half of the time, but a thread that computes keeps others waiting for
-up to 5 ms. V8 had four helpers in each of the three processes of Node (the generator is one); when one
-collected its old generation, for 70 ms every 20 s, they took both cores. Since ingest has one helper and the
-generator none, the p99 is 6 to 7 ms (docs/adr/0090). A collection of ingest's young
+up to 5 ms. V8 has four helpers in each process of Node; when one collects its old generation, they take both cores.
+That was mostly the generator, for 10 to 30 ms every 4 to 9 s (2026-11-29, samples of both cores laid beside the moments in which
+messages took more than 6 ms), and once the api after it idled. The generator now collects alone, and seldom. A collection of ingest's young
 generation, twice a second, took 3 to 5 ms besides, with helpers (docs/adr/0053); one takes 2 on a slower machine since what dies
 young is made young (docs/adr/0089). Log writes of more than 10 ms were 4 to 6 in a run of 30 to 60 s
 and came from the same waiting (docs/adr/0039); with short slices there was one in 30 s. The
