@@ -193,8 +193,9 @@ that sleeps meanwhile (docs/adr/0063). The p99 was 7.9 and 11.5 ms on a quiet ma
 CPU of ingest and 9.5 of the engine a message, and 6.1 ms at 100 messages a second; nearly all of the slow ones
 waited for a core. The cores are idle half of the time, but a thread that computes keeps others waiting for
 up to 5 ms. V8 has four helpers in each process of Node; when one collects its old generation, they take both cores.
-That was mostly the generator, for 10 to 30 ms every 4 to 9 s (2026-11-29, samples of both cores laid beside the moments in which
-messages took more than 6 ms), and once the api after it idled. The generator now collects alone, and seldom. A collection of ingest's young
+The generator did so every 2 to 14 s, for some 15 ms, and the api three times after it had idled, for 20 to 30 ms each (2026-11-29, samples
+of both cores laid beside the moments in which messages took more than 6 ms). The generator now collects alone: by turns, three runs of 30 s
+each, the p99 was 7.7, 12.0 and 7.2 ms before, and 7.6, 6.1 and 7.7 with it. A collection of ingest's young
 generation, twice a second, took 3 to 5 ms besides, with helpers (docs/adr/0053); one takes 2 on a slower machine since what dies
 young is made young (docs/adr/0089). Log writes of more than 10 ms were 4 to 6 in a run of 30 to 60 s
 and came from the same waiting (docs/adr/0039); with short slices there was one in 30 s. The
