@@ -1,23 +1,22 @@
 //! A memtable: the rows of one table of one shard that are not in an sstable yet.
 //!
-//! Rows in order in each partition, and a hash map of partitions by their token, which is a hash
-//! already. A row is kept as it was encoded; writing it again merges the two cell by cell, at once
-//! or, if the row is much larger than what is written, when it is read (`layers.rs`). So the
-//! memtable is exact: it holds what the same writes, in any order, always give. `oracle.rs` says
-//! the same in the fewest words, and tests compare the two.
+//! Partitions by key and in order of their tokens (`partitions.rs`), and in each of them rows in
+//! order (`rows.rs`). A row is kept as it was encoded; writing it again merges the two cell by
+//! cell, at once or, if the row is much larger than what is written, when it is read (`layers.rs`).
+//! So the memtable is exact: it holds what the same writes, in any order, always give. `oracle.rs`
+//! says the same in the fewest words, and tests compare the two.
 
 mod arena;
 mod layers;
 #[cfg(test)]
 mod oracle;
+mod partitions;
 mod ranges;
 mod rows;
 #[cfg(test)]
 mod tests;
 
-use std::{collections::BTreeMap, ops::Bound, sync::Arc};
-
-use hashbrown::HashTable;
+use std::{ops::Bound, sync::Arc};
 
 pub use self::{
     arena::Pool,
@@ -26,6 +25,7 @@ pub use self::{
 use self::{
     arena::{Arena, HEADER_BYTES, RecordOffset},
     layers::Layers,
+    partitions::{Partition, PartitionMap},
     ranges::RangeDeletions,
     rows::{ENTRY_BYTES, Rows},
 };
@@ -46,20 +46,6 @@ const LARGE_ROW_BYTES: usize = 64 << 10;
 /// A deletion of a range may stop after so many ranges that it meets, which take some 80
 /// microseconds.
 const PIECE_RANGES: usize = 64;
-
-/// Bytes that a partition takes besides its key and rows.
-const PARTITION_BYTES: usize = 218;
-
-#[derive(Debug)]
-struct Partition {
-    token: Token,
-    key: Arc<[u8]>,
-    /// No row holds anything that this covers.
-    deletion: Option<Deletion>,
-    /// Nor anything that one of these covers, if it has a clustering key.
-    ranges: Option<Box<RangeDeletions>>,
-    rows: Rows,
-}
 
 /// One partition of a memtable.
 #[derive(Clone, Copy, Debug)]
@@ -90,12 +76,7 @@ pub struct Unapplied {
 pub struct Memtable {
     arena: Arena,
     layers: Layers,
-    partitions: Vec<Partition>,
-    by_token: HashTable<u32>,
-    /// Places in `partitions`, ascending by token and key. Kept in order all the time: sorting
-    /// some hundred thousand of them when a scan or a flush needs them would take tens of
-    /// milliseconds at once.
-    by_place: BTreeMap<(Token, Arc<[u8]>), u32>,
+    partitions: PartitionMap,
     bytes: usize,
     rows: usize,
     timestamp_min: Option<i64>,
@@ -130,7 +111,9 @@ impl Memtable {
         pool: &mut Pool,
         time: &mut TimeSlice<'_>,
     ) -> bool {
-        let place = self.place_or_insert(mutation.token(), mutation.key());
+        let (token, key) = (mutation.token(), mutation.key());
+        let (place, bytes) = self.partitions.find_or_insert(token, key);
+        self.bytes += bytes;
         let mut items = mutation.last_items(left.items_bytes.unwrap_or(usize::MAX));
         loop {
             let items_bytes = items.bytes();
@@ -166,45 +149,22 @@ impl Memtable {
     #[cold]
     fn make_room(
         &mut self,
-        place: usize,
+        place: u32,
         ck: &[u8],
         row: &[u8],
         pool: &mut Pool,
         time: &mut TimeSlice<'_>,
     ) -> bool {
-        if self.partitions[place].rows.find(&self.arena, ck).place.is_some() {
+        if self.partitions.get(place).rows.find(&self.arena, ck).place.is_some() {
             // It is merged with what is there.
             return touch(&mut self.scratch, row.len(), time);
         }
         pool.make_room(Arena::record_bytes(ck, row), time)
     }
 
-    fn place_or_insert(&mut self, token: Token, key: &[u8]) -> usize {
-        let partitions = &self.partitions;
-        let hash = token.0.cast_unsigned();
-        let is_it = |place: &u32| {
-            let partition = &partitions[*place as usize];
-            partition.token == token && *partition.key == *key
-        };
-        if let Some(place) = self.by_token.find(hash, is_it) {
-            return *place as usize;
-        }
-        let place = self.partitions.len();
-        let number = u32::try_from(place).expect("memory ends before that");
-        let hash_of = |place: &u32| partitions[*place as usize].token.0.cast_unsigned();
-        self.by_token.insert_unique(hash, number, hash_of);
-        let bytes = key.len();
-        let key: Arc<[u8]> = key.into();
-        self.by_place.insert((token, Arc::clone(&key)), number);
-        let rows = Rows::default();
-        self.partitions.push(Partition { token, key, deletion: None, ranges: None, rows });
-        self.bytes += PARTITION_BYTES + bytes;
-        place
-    }
-
-    fn apply_row(&mut self, place: usize, ck: &[u8], row: &[u8], pool: &mut Pool) {
+    fn apply_row(&mut self, place: u32, ck: &[u8], row: &[u8], pool: &mut Pool) {
         let Self { arena, layers, partitions, scratch, .. } = self;
-        let partition = &mut partitions[place];
+        let partition = partitions.get_mut(place);
         let Ok(view) = RowView::parse(row) else {
             debug_assert!(false, "rows are checked where they enter");
             return;
@@ -254,12 +214,12 @@ impl Memtable {
     /// go on, if the time is over before.
     fn delete_partition(
         &mut self,
-        place: usize,
+        place: u32,
         deletion: Deletion,
         from: Option<&[u8]>,
         with: (&mut Pool, &mut TimeSlice<'_>),
     ) -> Option<Vec<u8>> {
-        let partition = &mut self.partitions[place];
+        let partition = self.partitions.get_mut(place);
         partition.deletion = partition.deletion.max(Some(deletion));
         let from = from.map_or(Bound::Unbounded, Bound::Included);
         self.hide(place, (from, Bound::Unbounded), deletion.timestamp, with)
@@ -268,7 +228,7 @@ impl Memtable {
     /// As [`Self::delete_partition`], of a range.
     fn delete_range(
         &mut self,
-        place: usize,
+        place: u32,
         range: RangeDeletion<'_>,
         from: Option<&[u8]>,
         (pool, time): (&mut Pool, &mut TimeSlice<'_>),
@@ -277,7 +237,7 @@ impl Memtable {
         let mut next = from.map(<[u8]>::to_vec);
         loop {
             let from = next.as_deref().unwrap_or(range.from);
-            let ranges = self.partitions[place].ranges.get_or_insert_default();
+            let ranges = self.partitions.get_mut(place).ranges.get_or_insert_default();
             let before = ranges.bytes();
             let rest = ranges.add_some(RangeDeletion { from, ..range }, PIECE_RANGES);
             self.bytes = self.bytes + ranges.bytes() - before;
@@ -299,13 +259,13 @@ impl Memtable {
     /// the key from which it is to go on, if the time is over before.
     fn hide(
         &mut self,
-        place: usize,
+        place: u32,
         (from, to): (Bound<&[u8]>, Bound<&[u8]>),
         timestamp: i64,
         (pool, time): (&mut Pool, &mut TimeSlice<'_>),
     ) -> Option<Vec<u8>> {
         let Self { arena, layers, partitions, scratch, bytes, rows, .. } = self;
-        let partition = &mut partitions[place];
+        let partition = partitions.get_mut(place);
         self.timestamp_min = Some(self.timestamp_min.unwrap_or(timestamp).min(timestamp));
         let mut next: Option<Vec<u8>> = None;
         loop {
@@ -350,12 +310,7 @@ impl Memtable {
     pub fn recycle(&mut self, pool: &mut Pool, slice: &mut TimeSlice<'_>) -> bool {
         pool.put(std::mem::take(&mut self.arena));
         while !slice.is_over() {
-            let ranges = self.partitions.last_mut().and_then(|last| last.ranges.as_mut());
-            let has_more = ranges.is_some_and(|ranges| ranges.pop())
-                || self.partitions.pop().is_some()
-                || self.by_place.pop_last().is_some()
-                || self.layers.free_some();
-            if !has_more {
+            if !self.partitions.free_some() && !self.layers.free_some() {
                 return true;
             }
             slice.count(0);
@@ -373,12 +328,8 @@ impl Memtable {
     /// The partition with this key.
     #[must_use]
     pub fn partition(&self, token: Token, key: &[u8]) -> Option<PartitionView<'_>> {
-        let is_it = |place: &u32| {
-            let partition = &self.partitions[*place as usize];
-            partition.token == token && *partition.key == *key
-        };
-        let place = self.by_token.find(token.0.cast_unsigned(), is_it)?;
-        Some(self.view(&self.partitions[*place as usize]))
+        let place = self.partitions.find(token, key)?;
+        Some(self.view(self.partitions.get(place)))
     }
 
     /// Whether a range of rows is deleted in any partition.
@@ -399,9 +350,7 @@ impl Memtable {
         token: Token,
         key: &[u8],
     ) -> impl Iterator<Item = PartitionView<'a>> + use<'a> {
-        let from = (token, Arc::from(key));
-        let places = self.by_place.range(from..).map(|(_, place)| *place as usize);
-        places.map(|place| self.view(&self.partitions[place]))
+        self.partitions.from(token, key).map(|partition| self.view(partition))
     }
 
     /// Bytes that it takes in memory, about.

@@ -1,17 +1,20 @@
 //! The rows of one partition, in order: leaves of a few dozen entries.
 //!
-//! An entry has the first bytes of its clustering key beside the place of the record, so that most
-//! comparisons need nothing else. Readings come in the order of time, at one end of the partition;
-//! there a leaf is begun rather than split, which leaves full ones behind.
+//! An entry has the first bytes of its clustering key and its length beside the place of the
+//! record: comparing keys that are no longer needs nothing else, nor do most others. Readings come
+//! in the order of time, at one end of the partition; there a leaf is begun rather than split, which
+//! leaves full ones behind.
 
 use std::{cmp::Ordering, collections::VecDeque, ops::Bound};
+
+use smallvec::{SmallVec, smallvec};
 
 use super::arena::{Arena, RecordOffset};
 
 /// The most entries of a leaf: inserting moves less than a kilobyte on average.
 const LEAF_ENTRIES_MAX: usize = 64;
 
-/// Entries that a leaf has memory for from the beginning: what a vector of one grows to.
+/// Entries that a leaf has memory for once it has more than the one that it holds itself.
 const LEAF_ENTRIES_MIN: usize = 4;
 
 /// A deletion may stop after the rows of so many leaves, which take some 50 microseconds.
@@ -20,8 +23,13 @@ const PIECE_LEAVES: usize = 8;
 /// Bytes that a row takes in its leaf, about.
 pub(super) const ENTRY_BYTES: usize = 32;
 
-/// The first sixteen bytes of a clustering key, more than a moment takes; zeros if it is shorter.
+/// The first bytes of a clustering key, more than a moment takes, or zeros behind its end; then its
+/// length, or one more than those bytes if it is longer. Prefixes are in the order of their keys,
+/// and keys of equal ones are equal unless they are longer.
 type Prefix = (u64, u64);
+
+/// Bytes of a clustering key that a [`Prefix`] has.
+const PREFIX_BYTES: usize = 15;
 
 #[derive(Clone, Copy, Debug)]
 struct LeafEntry {
@@ -35,7 +43,8 @@ struct Leaf {
     first: Prefix,
     /// No row of it has anything older: a deletion of what is looks at none of them.
     oldest: i64,
-    entries: Vec<LeafEntry>,
+    /// The only row of a partition is found without another look.
+    entries: SmallVec<[LeafEntry; 1]>,
 }
 
 /// Leaves in order. Most partitions of a memtable have one: it needs no memory of its own, and no
@@ -92,7 +101,7 @@ impl Rows {
     /// The last leaf that begins with this key or before it; the first, if none does.
     fn leaf_of(&self, arena: &Arena, prefix: Prefix, ck: &[u8]) -> usize {
         let is_not_after = |leaf: &Leaf| match leaf.first.cmp(&prefix) {
-            Ordering::Equal => arena.ck(leaf.entries[0].place) <= ck,
+            Ordering::Equal => order(arena, &leaf.entries[0], prefix, ck).is_le(),
             order => order.is_lt(),
         };
         let last = self.leaves.len().saturating_sub(1);
@@ -132,7 +141,8 @@ impl Rows {
         } else if at == 0 && number == 0 {
             self.leaves.insert(0, Leaf::of_one(entry, oldest));
         } else {
-            let mut right = Leaf::of(leaf.entries.split_off(LEAF_ENTRIES_MAX / 2), leaf.oldest);
+            let upper = leaf.entries.drain(LEAF_ENTRIES_MAX / 2..).collect();
+            let mut right = Leaf::of(upper, leaf.oldest);
             match at.checked_sub(LEAF_ENTRIES_MAX / 2) {
                 Some(at) => right.insert(at, entry),
                 None => leaf.insert(at, entry),
@@ -143,6 +153,12 @@ impl Rows {
 
     /// The rows between two clustering keys: the first, and the one behind the last.
     pub fn span(&self, arena: &Arena, from: Bound<&[u8]>, to: Bound<&[u8]>) -> LeafSpan {
+        if let (Bound::Included(from), Bound::Included(to)) = (from, to)
+            && from == to
+        {
+            let Slot { position, place, .. } = self.find(arena, from);
+            return (position, (position.0, position.1 + usize::from(place.is_some())));
+        }
         let start = match from {
             Bound::Unbounded => (0, 0),
             Bound::Included(ck) => self.find(arena, ck).position,
@@ -299,14 +315,12 @@ impl Default for Leaves {
 }
 
 impl Leaf {
-    fn of(entries: Vec<LeafEntry>, oldest: i64) -> Self {
+    fn of(entries: SmallVec<[LeafEntry; 1]>, oldest: i64) -> Self {
         Self { first: entries[0].prefix, oldest, entries }
     }
 
     fn of_one(entry: LeafEntry, oldest: i64) -> Self {
-        let mut entries = Vec::with_capacity(LEAF_ENTRIES_MIN);
-        entries.push(entry);
-        Self::of(entries, oldest)
+        Self::of(smallvec![entry], oldest)
     }
 
     /// Which of the entries of this leaf, by its number, are of a span.
@@ -316,6 +330,9 @@ impl Leaf {
     }
 
     fn insert(&mut self, at: usize, entry: LeafEntry) {
+        if !self.entries.spilled() {
+            self.entries.reserve_exact(LEAF_ENTRIES_MIN - self.entries.len());
+        }
         self.entries.insert(at, entry);
         self.first = self.entries[0].prefix;
     }
@@ -324,14 +341,24 @@ impl Leaf {
 /// Compares an entry to a clustering key.
 #[inline]
 fn order(arena: &Arena, entry: &LeafEntry, prefix: Prefix, ck: &[u8]) -> Ordering {
-    entry.prefix.cmp(&prefix).then_with(|| arena.ck(entry.place).cmp(ck))
+    let order = entry.prefix.cmp(&prefix);
+    if order.is_ne() || ck.len() <= PREFIX_BYTES {
+        return order;
+    }
+    arena.ck(entry.place).cmp(ck)
 }
 
+#[inline]
 fn prefix(ck: &[u8]) -> Prefix {
-    let mut bytes = [0; 16];
-    let length = ck.len().min(16);
-    bytes[..length].copy_from_slice(&ck[..length]);
-    let (high, low) = bytes.split_at(8);
-    let number = |half: &[u8]| u64::from_be_bytes(half.try_into().expect("eight bytes"));
-    (number(high), number(low))
+    let length = u64::try_from(ck.len().min(PREFIX_BYTES + 1)).expect("it is small");
+    let Some((high, rest)) = ck.split_first_chunk() else { return (big_endian(ck), length) };
+    let low = &rest[..rest.len().min(PREFIX_BYTES - high.len())];
+    (u64::from_be_bytes(*high), big_endian(low) | length)
+}
+
+/// The number that up to eight bytes are, with zeros behind them.
+#[inline]
+fn big_endian(bytes: &[u8]) -> u64 {
+    let shifts = (0..u64::BITS).step_by(8).rev();
+    bytes.iter().zip(shifts).map(|(byte, shift)| u64::from(*byte) << shift).sum()
 }

@@ -249,7 +249,7 @@ fn deletions_look_at_what_they_take_from() {
             builder.row(&number.to_be_bytes(), &ahead, false).cell(1, b"ahead");
         });
     }
-    let looked_at = |memtable: &Memtable| memtable.partitions[0].rows.looked_at;
+    let looked_at = |memtable: &Memtable| memtable.partitions.get(0).rows.looked_at;
     let delete = |builder: &mut Builder<'_>, write: &Write| {
         if write.timestamp % 2 == 0 {
             builder.delete_partition(write);
