@@ -2,8 +2,8 @@
 //!
 //! An entry has the first bytes of its clustering key and its length beside the place of the
 //! record: comparing keys that are no longer needs nothing else, nor do most others. Readings come
-//! in the order of time, at one end of the partition; there a leaf is begun rather than split, which
-//! leaves full ones behind.
+//! in the order of time, at one end of the partition; there a leaf is begun rather than split,
+//! which leaves full ones behind.
 
 use std::{cmp::Ordering, collections::VecDeque, ops::Bound};
 
