@@ -203,7 +203,7 @@ impl LogBlock {
             // Memory is touched as it is filled: that takes longer than filling it.
             let end = bytes.min(at + sectors_at_once.max(1) * SECTOR_BYTES);
             if out.len() < end || end == bytes {
-                out.resize(end);
+                out.resize_for_writing(end);
             }
             block.write(&mut out.as_mut_slice()[at..end], at / SECTOR_BYTES, &mut parts);
             if end == bytes {

@@ -377,7 +377,7 @@ fn open_direct(path: &Path) -> io::Result<(File, bool)> {
 }
 
 fn read(file: &File, offset: u64, bytes: usize, buffer: &mut Buffer) -> io::Result<()> {
-    buffer.resize(bytes);
+    buffer.resize_for_writing(bytes);
     let mut filled = 0;
     while filled < bytes {
         match file.read_at(&mut buffer.as_mut_slice()[filled..], offset + filled as u64) {
