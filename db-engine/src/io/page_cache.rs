@@ -66,7 +66,7 @@ impl PageCacheReads {
         if !self.is_supported || bytes > self.bytes_left || i64::try_from(offset).is_err() {
             return false;
         }
-        buffer.resize(bytes);
+        buffer.resize_for_writing(bytes);
         let attempt = Attempt::of((self.read)(file, buffer.as_mut_slice(), offset), bytes);
         self.is_supported = attempt != Attempt::Unsupported;
         if attempt == Attempt::Done {

@@ -28,6 +28,8 @@ pub fn merge(a: &[u8], b: &[u8], out: &mut Vec<u8>) {
     if a.replaces(&b) {
         return out.extend_from_slice(bytes_of_a);
     }
+    // So that it need not grow cell by cell.
+    out.reserve(bytes_of_a.len().max(bytes_of_b.len()));
     let deletion = a.deletion().max(b.deletion());
     let hidden = deletion.map(|deletion| deletion.timestamp);
     let marker = match (a.marker(), b.marker()) {

@@ -345,9 +345,11 @@ impl Page {
         let same = self.spans.last().filter(|last| {
             last.token == token && self.bytes.get(last.key.0..last.key.1) == Some(key)
         });
-        let key = match same {
-            Some(last) => last.key,
-            None => self.append(key),
+        let key = if let Some(last) = same {
+            last.key
+        } else {
+            self.bytes.reserve(key.len() + ck.len() + row.len());
+            self.append(key)
         };
         let (ck, row) = (self.append(ck), self.append(row));
         self.spans.push(RowSpan { token, key, ck, row });

@@ -31,6 +31,8 @@ pub(super) const PAGE_BYTES: usize = 1 << 20;
 const RESULT_BYTES_MAX: usize = 64 << 20;
 /// Rows looked at in vain, after which a page ends: so a client hears of its read now and then.
 const FILTERED_ROWS_MAX: u64 = 10_000;
+/// Bytes of room that a result gets at once as a page comes, so that it need not grow cell by cell.
+const ROOM_BYTES_MAX: usize = 4 << 10;
 
 /// Bytes of a read besides its keys and values.
 const READ_OWN_BYTES: usize = 600;
@@ -238,6 +240,7 @@ impl Read {
         out: &mut Vec<u8>,
     ) -> Result<(), CqlError> {
         let start = *self.start.get_or_insert(out.len());
+        out.reserve(page.bytes().min(ROOM_BYTES_MAX));
         let is_judged = !page.is_unjudged();
         for row in page.rows() {
             if !self.take(plan, (row, is_judged), start, out)? {

@@ -276,7 +276,7 @@ impl DiskCursor {
     }
 
     /// Bytes of the block that it holds.
-    pub fn bytes(&self) -> usize {
-        size_of::<Self>() + self.block.as_ref().map_or(0, |block| block.memory_bytes())
+    pub fn block_bytes(&self) -> usize {
+        self.block.as_ref().map_or(0, |block| block.memory_bytes())
     }
 }

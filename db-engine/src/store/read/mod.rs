@@ -8,6 +8,7 @@
 pub(super) mod cache;
 mod cursor;
 mod deletions;
+mod idle;
 mod merge;
 mod pending;
 mod scratch;

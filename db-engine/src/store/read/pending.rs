@@ -10,13 +10,14 @@ use super::{
     },
     MissingBlock, Progress,
     cache::{BlockId, CacheUse},
+    idle::IdleMemory,
     merge::Merge,
     suspended::SuspendedReads,
 };
 use crate::{
     budget::{Budget, Charge, Share},
     error::Error,
-    io::{Buffer, Completion, Operation, Ticket, TimeSlice},
+    io::{Completion, Operation, Ticket, TimeSlice},
     mutation::TableNumber,
 };
 
@@ -29,8 +30,7 @@ pub(in crate::store) struct Reads {
     own: RangeInclusive<i64>,
     /// Where the bytes that reads hold while they wait are counted.
     budget: Arc<Budget>,
-    /// What the next read that is answered at once can use the memory of.
-    idle: Option<Box<Merge>>,
+    idle: IdleMemory,
     /// Reads that wait to be asked for their next page.
     pub suspended: SuspendedReads,
     /// Reads that wait, by number.
@@ -87,7 +87,7 @@ impl Reads {
         Self {
             own,
             budget: Arc::default(),
-            idle: None,
+            idle: IdleMemory::default(),
             suspended: SuspendedReads::default(),
             waiting: HashMap::new(),
             begun: 0,
@@ -179,13 +179,12 @@ impl Store {
         page: &mut Page,
         time: &mut TimeSlice<'_>,
     ) -> std::result::Result<bool, Refused> {
-        let (mut merge, progress) = self.try_read(request, page, time)?;
+        let (merge, progress) = self.try_read(request, page, time)?;
         let is_complete = matches!(progress, Progress::Complete);
         if is_complete {
             self.read_over(merge, request, page);
         } else {
-            merge.clear();
-            self.reads.idle = Some(merge);
+            self.reads.idle.keep_merge(merge);
         }
         Ok(is_complete)
     }
@@ -218,16 +217,15 @@ impl Store {
                 return merge;
             }
         }
-        self.reads.idle.take().unwrap_or_default()
+        self.reads.idle.merge()
     }
 
     /// A page is complete. What read it is kept for the next one, or its memory for another read.
     fn read_over(&mut self, merge: Box<Merge>, request: &ReadRequest, page: &Page) {
         self.metrics.rows_returned += page.len() as u64;
         let now_us = if page.more() { self.clock.elapsed_us() } else { 0 };
-        if let Some(mut merge) = self.reads.suspended.put(merge, request, page, now_us) {
-            merge.clear();
-            self.reads.idle = Some(merge);
+        if let Some(merge) = self.reads.suspended.put(merge, request, page, now_us) {
+            self.reads.idle.keep_merge(merge);
         }
     }
 
@@ -328,7 +326,7 @@ impl Store {
             let (offset, bytes) = (location.offset, location.bytes as usize);
             let mut held = Charge::new(&self.reads.budget, Share::Answers);
             held.set(bytes);
-            let buffer = Buffer::with_capacity(bytes);
+            let buffer = self.reads.idle.buffer(bytes);
             let operation = Operation::Read { file: sstable.file, offset, bytes, buffer };
             self.metrics.cache_misses += 1;
             let block = (sstable, block);
@@ -373,7 +371,8 @@ impl Store {
                 .map_err(|error| Error::corrupt(id.0.file_name(), offset, error.to_string())),
             Err(error) => Err(Error::io(id.0.file_name(), error)),
         };
-        drop((bytes, held));
+        self.reads.idle.keep_buffer(bytes);
+        drop(held);
         match decoded.map(Arc::new).map_err(Arc::new) {
             Ok(block) => {
                 let uses = reads.iter().filter_map(|read| match self.reads.waiting.get(read) {

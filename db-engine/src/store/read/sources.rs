@@ -107,8 +107,11 @@ impl ReadSources {
 
     /// Bytes of all blocks that are held.
     pub fn bytes(&self) -> usize {
-        let far = (self.far.capacity() + self.reached.capacity()) * size_of::<Arc<Sstable>>();
-        far + self.arrived_bytes + self.disks.iter().map(DiskCursor::bytes).sum::<usize>()
+        let sstables = self.far.capacity() + self.reached.capacity() + self.flushed.capacity();
+        let numbers = self.by_row.capacity() * size_of::<usize>();
+        let cursors = self.disks.capacity() * size_of::<DiskCursor>();
+        let blocks = self.disks.iter().map(DiskCursor::block_bytes).sum::<usize>();
+        sstables * size_of::<Arc<Sstable>>() + numbers + cursors + blocks + self.arrived_bytes
     }
 
     /// Takes note of what was flushed since the last time.
