@@ -87,6 +87,7 @@ impl Rows {
         let Some(Leaf { entries, .. }) = self.leaves.get(leaf) else {
             return Slot { position: (leaf, 0), prefix, place: None };
         };
+        let entries = entries.as_slice();
         let found = match entries.last() {
             // Most keys come after all others, or before them where the order is descending.
             Some(last) if order(arena, last, prefix, ck).is_lt() => Err(entries.len()),
@@ -334,7 +335,9 @@ impl Leaf {
             self.entries.reserve_exact(LEAF_ENTRIES_MIN - self.entries.len());
         }
         self.entries.insert(at, entry);
-        self.first = self.entries[0].prefix;
+        if at == 0 {
+            self.first = entry.prefix;
+        }
     }
 }
 
@@ -359,6 +362,5 @@ fn prefix(ck: &[u8]) -> Prefix {
 /// The number that up to eight bytes are, with zeros behind them.
 #[inline]
 fn big_endian(bytes: &[u8]) -> u64 {
-    let shifts = (0..u64::BITS).step_by(8).rev();
-    bytes.iter().zip(shifts).map(|(byte, shift)| u64::from(*byte) << shift).sum()
+    bytes.iter().rev().fold(0, |number, byte| number >> 8 | u64::from(*byte) << 56)
 }
