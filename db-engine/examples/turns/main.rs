@@ -12,6 +12,7 @@
 mod wire;
 
 mod requests;
+mod same_token;
 
 use clap::Parser;
 use std::{

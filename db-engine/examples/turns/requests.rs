@@ -1,5 +1,6 @@
 //! The requests: of each kind the one of four megabytes or less that costs most.
 
+use crate::same_token::key;
 use crate::wire::client::{Client, batch, execute, long_string, op, text_batch};
 
 /// Bytes of a literal: with its statement it is under the limit of a text.
@@ -11,15 +12,16 @@ type Make = fn(&mut Client) -> (u8, Vec<u8>);
 /// Bytes of a value: with its frame it is under the limit of a write.
 const BYTES: usize = 4_000_000;
 
-pub const SCHEMA: [&str; 2] = [
+pub const SCHEMA: [&str; 3] = [
     "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
     "CREATE TABLE k.t (p int PRIMARY KEY, b blob, a ascii, t text, \
      fl frozen<list<int>>, ft frozen<list<text>>, fs frozen<set<int>>, \
      fm frozen<map<int, int>>, fd frozen<list<frozen<set<int>>>>, ff frozen<set<text>>, \
      l list<int>, s set<int>, m map<int, int>)",
+    "CREATE TABLE k.one (p blob PRIMARY KEY, v int)",
 ];
 
-pub const ALL: [(&str, Make); 28] = [
+pub const ALL: [(&str, Make); 29] = [
     ("a blob", |client| bound(client, "b", &[7; BYTES])),
     ("an ascii text", |client| bound(client, "a", &[b'a'; BYTES])),
     ("a text in ASCII", |client| bound(client, "t", &[b'a'; BYTES])),
@@ -77,6 +79,20 @@ pub const ALL: [(&str, Make); 28] = [
         let id = client.prepare("UPDATE k.t SET t = ? WHERE p = ? IF EXISTS");
         let row = |_| vec![b"measurement".to_vec(), 7i32.to_be_bytes().to_vec()];
         (op::BATCH, batch(1, &id, &(0..1_000).map(row).collect::<Vec<_>>()))
+    }),
+    ("a batch of 1,000 of 60,000 keys of one token", |client| {
+        let id = client.prepare("INSERT INTO k.one (p, v) VALUES (?, ?)");
+        let rows = |first: u64| {
+            let row = |number| vec![key(number).to_vec(), 7i32.to_be_bytes().to_vec()];
+            batch(1, &id, &(first..first + 1_000).map(row).collect::<Vec<_>>())
+        };
+        for thousand in 0..60 {
+            assert_eq!(
+                client.ask(op::BATCH, &rows(thousand * 1_000)).expect("it serves").opcode,
+                op::RESULT
+            );
+        }
+        (op::BATCH, rows(59_000))
     }),
     ("a query with a text", |_| query(&format!("'{}'", "a".repeat(TEXT_BYTES)), "t")),
     ("a statement of 1 MB that is prepared", |_| {

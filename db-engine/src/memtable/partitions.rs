@@ -296,6 +296,21 @@ mod tests {
     }
 
     #[test]
+    fn more_partitions_move_none_but_those_of_the_first_piece_while_it_grows() {
+        let mut map = PartitionMap::default();
+        let mut places = Vec::new();
+        for number in 0..i64::from(COUNT) {
+            let (place, _) = map.find_or_insert(Token(number), b"key");
+            places.push(std::ptr::from_ref(map.get(place)));
+        }
+        let first = CHUNK_PARTITIONS as usize;
+        for (place, before) in (0..COUNT).zip(&places).skip(first) {
+            assert!(std::ptr::eq(map.get(place), *before), "{place}");
+        }
+        assert!(places.len() > 4 * first);
+    }
+
+    #[test]
     fn keys_that_were_made_to_have_one_token_are_found_by_halving() {
         let all = || (0..COUNT).map(|number| (5, number.to_be_bytes().to_vec()));
         let map = map_of(all());

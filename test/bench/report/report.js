@@ -142,19 +142,6 @@ What static columns, deleted ranges and elements cost those who use none of them
 Both engines by turns in one run, on a busy machine: CPU of a row in a batch of 50 is 1.00 times what it was, and
 0.91 times with 50 sensors (medians of 8 rounds; single rounds 0.81 to 1.28).
 
-The same with the Node driver and 64 requests in flight, which makes longer turns (callgrind; runs differ by up to 3 %): the engine of
-80613bd, the one of 1b7fa4a, which compacts and writes sectors of 512 bytes, each with its checksum, and the one of
-2026-11-29 (ADRs 0090 and 0091):
-
-| | 80613bd | 1b7fa4a | 2026-11-29 |
-|---|---:|---:|---:|
-| a new row, in a batch of 50 of one sensor | 2,410 | 2,580 | 2,570 |
-| a new row, in a batch of 50 sensors | 2,900 | 3,110 | 3,140 |
-| a write of 1 KB | 4,800 | 6,200 | 5,470 |
-| a row of 1 KB read by its key | 9,030 | 9,600 | 9,140 |
-
-In CPU the last two were the same within the noise of that day's machine.
-
 The p99 of \`latest\` is over its 3 ms where that of a request that asks nothing is over 3 ms, too: five
 processes share two cores, and a request waits for its turn in one of them. Its median is 1.2 ms.
 
