@@ -59,6 +59,7 @@ pub struct SectorsOfBlock {
     sectors: u16,
     bytes: u32,
     hasher: crc32fast::Hasher,
+    identity: [u8; 4],
 }
 
 impl SectorsOfBlock {
@@ -70,8 +71,8 @@ impl SectorsOfBlock {
     pub fn new(segment: SegmentId, sequence: u64, sectors: usize, entry_bytes: usize) -> Self {
         let sectors = u16::try_from(sectors).expect("blocks are limited to less");
         let bytes = u32::try_from(entry_bytes).expect("blocks are limited to less");
-        let hasher = crc32fast::Hasher::new_with_initial(identity_checksum(segment));
-        Self { number: segment.number, sequence, sectors, bytes, hasher }
+        let (hasher, identity) = (crc32fast::Hasher::new(), bytes_with(identity_checksum(segment)));
+        Self { number: segment.number, sequence, sectors, bytes, hasher, identity }
     }
 
     /// Writes sectors over all of `out`, whatever was in it: the one of this number and those after
@@ -84,6 +85,8 @@ impl SectorsOfBlock {
     ) {
         for (index, sector) in (first..).zip(out.chunks_exact_mut(SECTOR_BYTES)) {
             let index = u16::try_from(index).expect("there are fewer");
+            // A whole sector is checked sooner than all of it but four bytes.
+            sector[..4].copy_from_slice(&self.identity);
             sector[4..8].copy_from_slice(&self.number.to_le_bytes());
             sector[8..16].copy_from_slice(&self.sequence.to_le_bytes());
             sector[16..18].copy_from_slice(&index.to_le_bytes());
@@ -94,8 +97,11 @@ impl SectorsOfBlock {
             if !padding.is_empty() {
                 padding.fill(0);
             }
+        }
+        // Reading at once what was just written would wait until it is in the cache.
+        for sector in out.chunks_exact_mut(SECTOR_BYTES) {
             let mut hasher = self.hasher.clone();
-            hasher.update(&sector[4..]);
+            hasher.update(sector);
             sector[..4].copy_from_slice(&hasher.finalize().to_le_bytes());
         }
     }
@@ -195,4 +201,44 @@ fn identity_checksum(segment: SegmentId) -> u32 {
     hasher.update(&segment.epoch.to_le_bytes());
     hasher.update(&segment.shard.to_le_bytes());
     hasher.finalize()
+}
+
+/// The four bytes that have this CRC-32: whatever follows them, its checksum is as if it went on
+/// from this one. They are found by going back through the 32 steps of the register.
+fn bytes_with(checksum: u32) -> [u8; 4] {
+    const POLYNOMIAL: u32 = 0xEDB8_8320;
+    let before = (0..32).fold(!checksum, |register, _| {
+        let is_divided = register >> 31;
+        ((register ^ (POLYNOMIAL * is_divided)) << 1) | is_divided
+    });
+    (!before).to_le_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::{SECTOR_BYTES, Sector, SegmentId, bytes_with, read_sector, write_sectors};
+
+    proptest! {
+        #[test]
+        fn a_checksum_goes_on_from_its_bytes_as_from_itself(checksum: u32, rest: [u8; 32]) {
+            let mut from_itself = crc32fast::Hasher::new_with_initial(checksum);
+            from_itself.update(&rest);
+            let bytes = bytes_with(checksum);
+            prop_assert_eq!(crc32fast::hash(&bytes), checksum);
+            let from_bytes = crc32fast::hash(&[&bytes[..], &rest].concat());
+            prop_assert_eq!(from_bytes, from_itself.finalize());
+        }
+
+        #[test]
+        fn a_sector_is_one_of_its_log_and_of_no_other(epoch: u32, shard: u16, other: u32) {
+            let of = |epoch| SegmentId { epoch, shard, number: 7 };
+            let mut sector = [9; SECTOR_BYTES];
+            write_sectors(&mut sector, of(epoch), 3, b"entries");
+            prop_assert!(matches!(read_sector(&sector, of(epoch)), Sector::Written(_, b"entries")));
+            prop_assume!(other != epoch);
+            prop_assert_eq!(read_sector(&sector, of(other)), Sector::Damaged);
+        }
+    }
 }

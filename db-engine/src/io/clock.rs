@@ -5,7 +5,7 @@ use std::{
         OnceLock,
         atomic::{AtomicI64, AtomicU64, Ordering},
     },
-    time::{Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 /// Tells the time.
@@ -32,16 +32,21 @@ impl Clock for SystemClock {
     fn now_us(&self) -> i64 {
         let now = SystemTime::now();
         match now.duration_since(UNIX_EPOCH) {
-            Ok(since) => i64::try_from(since.as_micros()).unwrap_or(i64::MAX),
-            Err(before) => i64::try_from(before.duration().as_micros()).map_or(i64::MIN, |us| -us),
+            Ok(since) => microseconds(since),
+            Err(before) => -microseconds(before.duration()),
         }
     }
 
     fn elapsed_us(&self) -> u64 {
         static FIRST_ASKED: OnceLock<Instant> = OnceLock::new();
-        let elapsed = FIRST_ASKED.get_or_init(Instant::now).elapsed();
-        u64::try_from(elapsed.as_micros()).unwrap_or(u64::MAX)
+        microseconds(FIRST_ASKED.get_or_init(Instant::now).elapsed()).unsigned_abs()
     }
+}
+
+/// How many are in it; `as_micros` takes longer, for it computes with 128 bits.
+fn microseconds(duration: Duration) -> i64 {
+    let seconds = i64::try_from(duration.as_secs()).unwrap_or(i64::MAX);
+    seconds.saturating_mul(1_000_000).saturating_add(duration.subsec_micros().into())
 }
 
 /// A clock that stands still until it is moved: for simulations.
