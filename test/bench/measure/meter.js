@@ -1,5 +1,5 @@
 // What the platform's processes use between two moments.
-import { cpuUs, machineCpuUs, pssBytes } from './usage.js'
+import { cpuUs, machineCpuUs, pssBytes, residentBytes } from './usage.js'
 
 /** How often memory is read, in milliseconds; the largest sum counts. */
 const MEMORY_MS = 1000
@@ -16,8 +16,8 @@ export class Meter {
   /** @type {Record<string, number>} */
   #cpuUsBefore = {}
   /** @type {Record<string, number>} */
-  #pss = {}
-  #pssMax = 0
+  #resident = {}
+  #residentMax = 0
   #machineUs = 0
   #beginMs = 0
   /** @type {NodeJS.Timeout | undefined} */
@@ -52,11 +52,12 @@ export class Meter {
     ])
     const ours = used.reduce((sum, [, us]) => sum + Number(us), 0)
     const otherCores = Math.max(0, machineUs - ours) / passedUs
+    const pssBytes = this.#pssWhenLargest()
     return {
       cpuUs: Object.fromEntries(used),
       otherCores,
-      pssBytes: this.#pss,
-      pssBytesMax: this.#pssMax,
+      pssBytes,
+      pssBytesMax: Object.values(pssBytes).reduce((total, bytes) => total + bytes, 0),
     }
   }
 
@@ -64,11 +65,26 @@ export class Meter {
     return Object.fromEntries(Object.entries(this.pids).map(([name, pid]) => [name, cpuUs(pid)]))
   }
 
+  /**
+   * What of a process is shared is looked at only now that nothing is measured: the kernel takes
+   * milliseconds for it, in which messages would wait.
+   */
+  #pssWhenLargest() {
+    return Object.fromEntries(
+      Object.entries(this.#resident).map(([name, resident]) => {
+        const pid = this.pids[name]
+        return [name, resident - (residentBytes(pid) - pssBytes(pid))]
+      }),
+    )
+  }
+
   #sample() {
-    const pss = Object.fromEntries(this.platform.map((name) => [name, pssBytes(this.pids[name])]))
-    const sum = Object.values(pss).reduce((total, bytes) => total + bytes, 0)
-    if (sum <= this.#pssMax) return
-    this.#pssMax = sum
-    this.#pss = pss
+    const resident = Object.fromEntries(
+      this.platform.map((name) => [name, residentBytes(this.pids[name])]),
+    )
+    const sum = Object.values(resident).reduce((total, bytes) => total + bytes, 0)
+    if (sum <= this.#residentMax) return
+    this.#residentMax = sum
+    this.#resident = resident
   }
 }

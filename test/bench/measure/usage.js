@@ -31,6 +31,17 @@ export function pssBytes(pid) {
   return field(`/proc/${pid}/smaps_rollup`, 'Pss') * 1024
 }
 
+/**
+ * Resident memory of a process, shared pages in full. The kernel keeps count of it, whereas it
+ * looks at each page for `pssBytes`.
+ *
+ * @param {number} pid
+ * @returns {number}  Bytes.
+ */
+export function residentBytes(pid) {
+  return field(`/proc/${pid}/status`, 'VmRSS') * 1024
+}
+
 /** Length of the ticks in which /proc/stat counts, in microseconds. */
 const TICK_US = 10_000
 
