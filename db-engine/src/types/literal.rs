@@ -200,10 +200,13 @@ fn encode_items(
     column: &str,
     kind: &str,
 ) -> Result<Vec<u8>, TypeError> {
-    let mut bytes = 0;
-    let item = |item| bounded(encode_item(ty, item, column, (kind, "value"))?, &mut bytes);
-    let items: Vec<_> = items.iter().map(item).collect::<Result<_, _>>()?;
-    Ok(collection::list(&items))
+    let (mut out, mut bytes) = (Vec::new(), 0);
+    collection::put_count(&mut out, items.len());
+    for item in items {
+        let item = bounded(encode_item(ty, item, column, (kind, "value"))?, &mut bytes)?;
+        collection::put_item(&mut out, Some(&item));
+    }
+    Ok(out)
 }
 
 fn encode_pairs(
@@ -212,15 +215,15 @@ fn encode_pairs(
     pairs: &[(Literal, Literal)],
     column: &str,
 ) -> Result<Vec<u8>, TypeError> {
-    let mut bytes = 0;
-    let pair = |(k, v): &(Literal, Literal)| {
-        Ok((
-            bounded(encode_item(key, k, column, ("map", "key"))?, &mut bytes)?,
-            bounded(encode_item(value, v, column, ("map", "value"))?, &mut bytes)?,
-        ))
-    };
-    let pairs: Vec<_> = pairs.iter().map(pair).collect::<Result<_, TypeError>>()?;
-    Ok(collection::map(&pairs))
+    let (mut out, mut bytes) = (Vec::new(), 0);
+    collection::put_count(&mut out, pairs.len());
+    for (k, v) in pairs {
+        for (ty, item, part) in [(key, k, "key"), (value, v, "value")] {
+            let item = bounded(encode_item(ty, item, column, ("map", part))?, &mut bytes)?;
+            collection::put_item(&mut out, Some(&item));
+        }
+    }
+    Ok(out)
 }
 
 fn encode_fields(

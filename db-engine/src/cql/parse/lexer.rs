@@ -132,7 +132,7 @@ fn token<'a>(text: &str, at: usize, rest: &'a str) -> Result<(LexemeKind<'a>, us
         return Ok((LexemeKind::Uuid(head(length)), length));
     }
     if let Some(after) = rest.strip_prefix("0x").or_else(|| rest.strip_prefix("0X")) {
-        let length = run(after, |byte| byte.is_ascii_hexdigit());
+        let length = long_run(after, |byte| byte.is_ascii_hexdigit());
         return Ok((LexemeKind::Hex(after.get(..length).unwrap_or_default()), length + 2));
     }
     if first.is_ascii_digit() || (first == '-' && rest.get(1..).is_some_and(starts_with_digit)) {
@@ -179,6 +179,14 @@ fn starts_with_digit(text: &str) -> bool {
 /// Length of what the text begins with that is of these bytes, which are ASCII.
 fn run(text: &str, is: impl Fn(u8) -> bool) -> usize {
     text.bytes().position(|byte| !is(byte)).unwrap_or(text.len())
+}
+
+/// The same of what may be long: looks at many bytes at once.
+fn long_run(text: &str, is: impl Fn(u8) -> bool) -> usize {
+    let (pieces, _) = text.as_bytes().as_chunks::<64>();
+    let is_all = |piece: &&[u8; 64]| piece.iter().fold(true, |all, byte| all & is(*byte));
+    let whole = 64 * pieces.iter().take_while(is_all).count();
+    whole + text.get(whole..).map_or(0, |rest| run(rest, is))
 }
 
 fn unterminated(text: &str, at: usize, quote: &str) -> CqlError {
@@ -292,6 +300,22 @@ mod tests {
             LexemeKind::End,
         ];
         assert_eq!(kinds(text), expected);
+    }
+
+    #[test]
+    fn a_long_constant_of_hex_digits_ends_with_the_last_of_them() {
+        for length in 0..200 {
+            let digits = "0aF".chars().cycle().take(length).collect::<String>();
+            for end in ["", "g", " ", ")", "é"] {
+                let text = format!("0x{digits}{end}");
+                let first = tokens(&text).map(|found| found[0].kind.clone());
+                if end == "é" {
+                    assert!(first.is_err(), "{text}");
+                } else {
+                    assert_eq!(first.unwrap(), LexemeKind::Hex(&digits), "{text}");
+                }
+            }
+        }
     }
 
     #[test]
