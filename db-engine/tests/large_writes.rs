@@ -116,6 +116,33 @@ fn each_step_of_a_large_write_takes_many_turns() {
 }
 
 #[test]
+fn a_long_text_is_parsed_in_one_turn_and_bound_in_another() {
+    // A look at the clock takes all of a turn's time for requests.
+    let mut crowd = Crowd::looking(1, 1, 1_000);
+    crowd.run(
+        "CREATE KEYSPACE ks WITH replication = \
+         {'class': 'SimpleStrategy', 'replication_factor': 1}",
+    );
+    crowd.run("CREATE TABLE ks.t (k int PRIMARY KEY, v text)");
+    let long = format!("INSERT INTO ks.t (k, v) VALUES (1, '{}')", "a".repeat(100_000));
+    crowd.ask(WRITER, &long);
+    crowd.send(WRITER);
+    let (mut parsed, mut bound) = (Vec::new(), Vec::new());
+    let before = (crowd.engine.metrics(0).unprepared.get(), crowd.engine.metrics(0).writes.get());
+    for turn in 0..100 {
+        crowd.turn();
+        let metrics = crowd.engine.metrics(0);
+        parsed.extend((metrics.unprepared.get() > before.0).then_some(turn));
+        bound.extend((metrics.writes.get() > before.1).then_some(turn));
+        if !crowd.answers(WRITER).is_empty() {
+            assert!(parsed[0] < bound[0], "parsed in turn {}, bound in {}", parsed[0], bound[0]);
+            return;
+        }
+    }
+    panic!("not answered");
+}
+
+#[test]
 fn large_parts_of_a_batch_reach_their_shards_whole() {
     for kind in [0, 1] {
         let mut crowd = crowd(2);

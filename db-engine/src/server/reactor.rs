@@ -206,6 +206,8 @@ impl Reactor {
     /// turn, so that a turn is short however many of them there are.
     fn serve(&mut self) {
         let clock = self.shard.clock();
+        // Those that are not done in this turn have had their share of it.
+        let waiting = self.busy.len();
         let mut time = TimeSlice::new(&*clock, REQUESTS_US);
         let share_us = share_of(self.fresh.len());
         while !time.is_whole_over() {
@@ -213,12 +215,12 @@ impl Reactor {
             time.begin_part(share_us);
             self.read(index, &mut time);
         }
-        if self.busy.is_empty() {
+        if waiting == 0 {
             return;
         }
         let mut time = TimeSlice::new(&*clock, REQUESTS_US);
-        let share_us = share_of(self.busy.len());
-        for _ in 0..self.busy.len() {
+        let share_us = share_of(waiting);
+        for _ in 0..waiting {
             let Some(index) = self.busy.pop_front() else { return };
             time.begin_part(share_us);
             self.read(index, &mut time);

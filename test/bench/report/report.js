@@ -197,7 +197,17 @@ The generator did so every 2 to 14 s, for some 15 ms, and the api three times af
 of both cores laid beside the moments in which messages took more than 6 ms). The generator now collects alone: by turns, three runs of 30 s
 each, the p99 was 7.7, 12.0 and 7.2 ms before, and 7.6, 6.1 and 7.7 with it. A collection of ingest's young
 generation, twice a second, took 3 to 5 ms besides, with helpers (docs/adr/0053); one takes 2 on a slower machine since what dies
-young is made young (docs/adr/0089). Log writes of more than 10 ms were 4 to 6 in a run of 30 to 60 s
+young is made young (docs/adr/0089).
+
+At 100 messages a second V8 compiles ingest for the first 20 s, in its helpers, for 2 to 5 ms at a time. Of eight messages that
+took more than 2.5 ms then, five had been acknowledged after 1.2 to 1.7 ms, and the generator, on the core of a helper, waited
+for that while the other core was idle; in two the log's thread waited like that, and in one ingest's, for the generator's helper
+(2026-11-30, \`sched_switch\` of both cores). Besides, all memory was looked at once a second, which took 4 ms and kept one message in a
+hundred waiting: now the kernel's own count is read. On that machine, whose median was 1.3 ms in place of 0.7,
+runs of 30 s had a p99 of 4.4 to 5.0 ms with and without that, as the first seconds decide; from 17 s on it was 2.7 with it.
+A lower priority for ingest's helpers, and slices of 0.1 ms for its thread, made no difference that was larger than that between runs.
+
+Log writes of more than 10 ms were 4 to 6 in a run of 30 to 60 s
 and came from the same waiting (docs/adr/0039); with short slices there was one in 30 s. The
 device alone has such outliers, too: of 67,500 durable writes in 45 s, 1,500 a second and nothing beside
 them, two took 20 ms, with a median of 0.16 ms and a p99 of 0.28 ms; of 62,800 in another minute none took
