@@ -110,7 +110,8 @@ Made by \`npm run bench\` from [benchmarks.csv](benchmarks.csv), which holds eve
 the newest of each benchmark. Everything runs on one machine: engine, ingest, api and the load
 generator share its cores. Times of messages run from when a message was due, so a stall counts for
 all that wait. CPU is what the kernel charged the process (\`schedstat\`), memory is proportional set
-size (\`smaps_rollup\`). Where other programs kept cores busy meanwhile, the page says how many: what
+size (\`smaps_rollup\`; before commit 4553c6c read each second, since then what is resident each second less what is
+shared at the end). Where other programs kept cores busy meanwhile, the page says how many: what
 was measured beside a compiler is a lower bound and no verdict. Those who attack the engine run at the lowest
 priority: in reality they compute on other machines.
 `
