@@ -117,17 +117,20 @@ fn flip_sign(out: &mut [u8], at: usize) {
 }
 
 fn put_escaped(bytes: &[u8], out: &mut Vec<u8>) {
-    let mut rest = bytes;
-    // Most have no zero, which is seen many bytes at a time.
-    while rest.contains(&0)
-        && let Some(at) = rest.iter().position(|byte| *byte == 0)
-    {
-        let (before, after) = rest.split_at(at + 1);
-        out.extend_from_slice(before);
-        out.push(0xFF);
-        rest = after;
+    out.reserve(bytes.len() + 2);
+    for piece in bytes.chunks(64) {
+        // Most have no zero, which is seen many bytes at a time.
+        if !piece.contains(&0) {
+            out.extend_from_slice(piece);
+            continue;
+        }
+        for byte in piece {
+            out.push(*byte);
+            if *byte == 0 {
+                out.push(0xFF);
+            }
+        }
     }
-    out.extend_from_slice(rest);
     out.extend_from_slice(&[END, END]);
 }
 

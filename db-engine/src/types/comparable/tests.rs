@@ -237,6 +237,25 @@ fn a_field_missing_from_a_tuple_is_null_and_comes_first() {
 }
 
 #[test]
+fn a_zero_is_escaped_wherever_it_is_in_a_long_value() {
+    for length in 0..200 {
+        for zero in 0..length {
+            let mut value = vec![7; length];
+            value[zero] = 0;
+            let mut expected = vec![PRESENT];
+            expected.extend_from_slice(&value[..=zero]);
+            expected.push(0xFF);
+            expected.extend_from_slice(&value[zero + 1..]);
+            expected.extend_from_slice(&[END, END]);
+            assert_eq!(coded(&CqlType::Blob, false, &value), expected, "{zero} of {length}");
+        }
+        let zeros = coded(&CqlType::Blob, false, &vec![0; length]);
+        let pairs = usize::from(length > 0) + 2 * length + 2 * usize::from(length > 0);
+        assert_eq!(zeros.len(), pairs.max(1), "{length} zeros");
+    }
+}
+
+#[test]
 fn what_begins_with_a_prefix_lies_below_the_prefix_and_above() {
     for descending in [false, true] {
         let prefix = coded(&CqlType::Text, descending, b"a");

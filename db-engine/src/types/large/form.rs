@@ -161,12 +161,16 @@ pub(super) async fn in_order<'a>(
         left -= number;
         let run = if is_deep { &formed } else { bytes.get(start..read).unwrap_or_default() };
         ordered.clear();
-        if is_deep && number == 1 {
-            // It may be nearly all of the value.
-            std::mem::swap(&mut ordered, &mut formed);
-            kept += 1;
-        } else {
+        if number > 1 {
             kept += put_in_order((key, which), value.is_some(), (run, number), &mut ordered)?;
+        } else {
+            // It may be nearly all of the value.
+            kept += 1;
+            if is_deep {
+                std::mem::swap(&mut ordered, &mut formed);
+            } else {
+                ordered = copied(run, pace).await;
+            }
         }
         pace.worked(read - start).await;
         let end = put_back(&mut bytes, written, &ordered, pace).await;
@@ -250,6 +254,7 @@ impl RunMerge<'_> {
         let mut before: Option<RunHead> = None;
         for (number, run) in runs.iter().enumerate() {
             let mut head = self.head(number, run)?;
+            pace.worked(head.order.len()).await;
             if before.is_some_and(|before| before.order >= head.order) {
                 return Ok(false);
             }
@@ -266,7 +271,10 @@ impl RunMerge<'_> {
                 pace.worked(0).await;
             }
             let last = head.item.start;
-            self.go_to(&mut head, last)?;
+            if last > run.start {
+                self.go_to(&mut head, last)?;
+                pace.worked(head.order.len()).await;
+            }
             before = Some(head);
         }
         Ok(true)
@@ -275,8 +283,10 @@ impl RunMerge<'_> {
     async fn merged(&self, runs: Vec<Range<usize>>, pace: &Pace) -> Result<Vec<u8>, TypeError> {
         let mut heads = BinaryHeap::with_capacity(runs.len());
         for (number, run) in runs.iter().enumerate() {
-            heads.push(self.head(number, run)?);
-            pace.worked(0).await;
+            let head = self.head(number, run)?;
+            let bytes = head.order.len();
+            heads.push(head);
+            pace.worked(bytes).await;
         }
         let mut out = Vec::with_capacity(self.bytes.len());
         out.extend_from_slice(&[0; COUNT_BYTES]);

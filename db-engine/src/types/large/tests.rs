@@ -99,6 +99,37 @@ fn each_step_is_cut() {
 }
 
 #[test]
+fn keys_longer_than_a_piece_are_put_in_order_and_looked_at_one_by_one() {
+    let (text, random) = (|| Box::new(CqlType::Text), &mut Random(11));
+    for count in 0..40 {
+        let keys: Vec<_> = (0..count)
+            .map(|_| {
+                let length = usize::try_from(random.below(3 * PIECE_BYTES as u64)).unwrap();
+                random.below(3).to_string().repeat(length)
+            })
+            .collect();
+        let values = (0..count).map(|number: usize| number.to_string());
+        let pairs: Vec<_> = keys.iter().zip(values).collect();
+        let (set, pairs) = (list(&keys), map(&pairs));
+        for (ty, given) in [(CqlType::Set(text()), &set), (CqlType::Map(text(), text()), &pairs)] {
+            let (whole, _) = bit_by_bit(&ty, Purpose::Whole, given);
+            let expected = canonical(&ty, given).unwrap();
+            assert_eq!(whole.stored().unwrap().unwrap(), &*expected, "{keys:?}");
+        }
+    }
+    let turns = |first: &str, second: &str| {
+        let keys = [first, second].map(|letter| letter.repeat(100 * PIECE_BYTES));
+        bit_by_bit(&CqlType::Set(text()), Purpose::Whole, &list(&keys)).1
+    };
+    // They are copied twice. To see whether they are in order each is looked at, and once more if
+    // they are not, and there is a pause after each.
+    let copying = 2 * 2 * 100 * PIECE_BYTES / COPY_BYTES;
+    let (in_order, in_disorder) = (turns("a", "b"), turns("b", "a"));
+    assert!(in_order >= copying + 14, "{in_order} turns");
+    assert!(in_disorder >= copying + 18, "{in_disorder} turns");
+}
+
+#[test]
 fn a_value_inside_of_another_one_is_cut() {
     let number = |at: u32| (at.wrapping_mul(0x9E37_79B1) >> 1).to_be_bytes();
     let items: Vec<_> = (0..1_000).map(number).collect();
