@@ -205,8 +205,9 @@ took more than 2.5 ms then, five had been acknowledged after 1.2 to 1.7 ms, and 
 for that while the other core was idle; in two the log's thread waited like that, and in one ingest's, for the generator's helper
 (2026-11-30, \`sched_switch\` of both cores). Besides, all memory was looked at once a second, which took 4 ms and kept one message in a
 hundred waiting: now the kernel's own count is read. On that machine, whose median was 1.3 ms in place of 0.7,
-runs of 30 s had a p99 of 4.4 to 5.0 ms with and without that, as the first seconds decide; from 17 s on it was 2.7 with it.
-A lower priority for ingest's helpers, and slices of 0.1 ms for its thread, made no difference that was larger than that between runs.
+runs of 30 s (\`--only ingest-100\`) had a p99 of 4.4 to 5.0 ms with and without that, as the first seconds decide.
+A lower priority for ingest's helpers, and slices of 0.1 ms for its thread, each set from outside while it ran, made no difference
+that was larger than that between runs.
 
 Log writes of more than 10 ms were 4 to 6 in a run of 30 to 60 s
 and came from the same waiting (docs/adr/0039); with short slices there was one in 30 s. The
