@@ -86,25 +86,42 @@ impl Store {
     fn apply_entries(&mut self, applying: &mut Applying, time: &mut TimeSlice<'_>) -> bool {
         let Applying { block, end, since_us, place } = applying;
         let unflushed = Unflushed { segment: end.segment, since_us: *since_us };
-        while let Some((entry, next)) = block.entry_at(place.entry) {
-            let done = match entry.kind {
-                EntryKind::IntentDone { .. } | EntryKind::Continued => None,
-                EntryKind::Intent { .. } => Some(Done::Intent as fn(Tag) -> Done),
+        // Writes are answered many at once: each answer alone is built in memory and copied from
+        // there, which waits until all that was written before is in the processor's cache.
+        let mut writes = 0;
+        let is_whole = loop {
+            let Some((entry, next)) = block.entry_at(place.entry) else { break true };
+            match entry.kind {
+                EntryKind::IntentDone { .. } | EntryKind::Continued => {}
+                EntryKind::Intent { .. } => {
+                    self.answer(block.tags(), &mut place.answered, writes, Done::Write);
+                    self.answer(block.tags(), &mut place.answered, 1, Done::Intent);
+                    writes = 0;
+                }
                 EntryKind::Write => {
                     if !self.apply_mutations(entry.mutations, place, unflushed, time) {
-                        return false;
+                        break false;
                     }
-                    Some(Done::Write as fn(Tag) -> Done)
+                    writes += 1;
                 }
-            };
-            if let Some(done) = done {
-                let tag = block.tags().get(place.answered);
-                self.done.extend(tag.map(|tag| done(Tag(*tag))));
-                place.answered += 1;
             }
             (place.entry, place.mutation) = (next, 0);
-        }
-        true
+        };
+        self.answer(block.tags(), &mut place.answered, writes, Done::Write);
+        is_whole
+    }
+
+    /// Answers so many of those whose tags these are, from the first that is not answered.
+    fn answer(
+        &mut self,
+        tags: &[u128],
+        answered: &mut usize,
+        count: usize,
+        done: impl Fn(Tag) -> Done,
+    ) {
+        let tags = tags.iter().skip(*answered).take(count);
+        self.done.extend(tags.map(|tag| done(Tag(*tag))));
+        *answered += count;
     }
 
     /// Applies mutations from the one at hand on; returns whether all are applied.
