@@ -47,14 +47,15 @@ import { RuleStore } from './rules/store.js'
 import { RuleWorker } from './rules/worker.js'
 import { BucketWidths, SAMPLE_MS } from './sensors/bucket-widths.js'
 import { DesiredStates } from './sensors/desired.js'
+import { LATEST_SLOT_MS } from './sensors/latest.js'
 import { repairLatest } from './sensors/repair-latest.js'
 import { runFirst } from './several.js'
 import { inside, outside } from './source.js'
 import { SANDGLASS_LIMITS } from './write/batcher.js'
 import { Storage } from './write/storage.js'
 
-/** How often values whose turn has come are written to `latest`, in milliseconds. */
-const LATEST_MS = 250
+/** How often what is remembered for a while is looked at, in milliseconds. */
+const AGE_MS = 250
 
 /** Connections that come in in a turn of the event loop, where many wait: ADR 0067. */
 const DOORS = 16
@@ -378,14 +379,15 @@ async function serve({ logger, onStop }) {
   await http.listen(options.ingestHttp)
 
   const mqtt = await source.start()
-  const timer = setInterval(() => {
-    measurements.writeLatest()
+  const ageTimer = setInterval(() => {
     registry.age()
     places.age()
     counts.age()
-  }, LATEST_MS)
+  }, AGE_MS)
+  const latestTimer = setInterval(() => measurements.writeLatest(), LATEST_SLOT_MS)
   onStop('latest', async () => {
-    clearInterval(timer)
+    clearInterval(latestTimer)
+    clearInterval(ageTimer)
     await measurements.finishLatest(STOP_HOLD_MS_MAX)
   })
   const diversionTimer = setInterval(

@@ -1,6 +1,6 @@
 import { KIND } from '@sandglass/common/measurement'
 import { Histogram } from '../src/histogram.js'
-import { Latest } from '../src/sensors/latest.js'
+import { LATEST_SLOT_MS, Latest } from '../src/sensors/latest.js'
 import { Sensor, Series } from '../src/sensors/series.js'
 import { GENERATION_MS_MAX, GENERATION_TIMES_MAX, NONE_LEFT, Recent } from '../src/write/recent.js'
 import { COUNTED_MAX, hashedSeq, microsecondOf } from '../src/write/seq.js'
@@ -118,6 +118,63 @@ describe('latest', () => {
     expect(latest.takeDue()).toEqual([])
     nowMs = 3_000
     expect([note(6), note(8)]).toEqual([false, true])
+  })
+
+  test('a thousand series are written some at a time, each of them at most once a second', () => {
+    let nowMs = 5
+    const latest = new Latest({ now: () => nowMs })
+    const all = Array.from({ length: 1_000 }, series)
+    /** @type {Map<Series, number>} */
+    const writtenMs = new Map()
+    /** @type {number[]} */
+    const together = []
+    const wrote = (/** @type {Series} */ one) => {
+      expect(nowMs - (writtenMs.get(one) ?? Number.NEGATIVE_INFINITY)).toBeGreaterThanOrEqual(1_000)
+      writtenMs.set(one, nowMs)
+    }
+    const run = (/** @type {number} */ toMs) => {
+      for (; nowMs < toMs; nowMs += 5) {
+        for (const one of all) {
+          const what = { timeMs: nowMs, seq: 0, receivedMs: nowMs, kind: KIND.number, value: nowMs }
+          if (latest.note(one, what)) wrote(one)
+        }
+        if (nowMs % LATEST_SLOT_MS > 0) continue
+        const due = latest.takeDue()
+        together.push(due.length)
+        for (const one of due) {
+          wrote(one)
+          expect(one.newest?.value).toBe(nowMs)
+        }
+      }
+    }
+    // All come at once, and go on to do so unless they are spread.
+    run(10_000)
+    expect(Math.max(...together)).toBeLessThanOrEqual(50)
+    for (const one of all) expect(nowMs - (writtenMs.get(one) ?? 0)).toBeLessThanOrEqual(1_100)
+    expect(latest.takeAll()).toHaveLength(all.length)
+    expect(latest.takeAll()).toEqual([])
+  })
+
+  test('what waits for its turn longer than a second waits for half of one more at most', () => {
+    let nowMs = 0
+    const latest = new Latest({ now: () => nowMs })
+    const all = Array.from({ length: 5_000 }, series)
+    const note = (/** @type {number} */ count, /** @type {number} */ timeMs) => {
+      for (const one of all.slice(0, count)) {
+        latest.note(one, { timeMs, seq: 0, receivedMs: 1e12, kind: KIND.number, value: timeMs })
+      }
+    }
+    note(5_000, 1)
+    note(5_000, 2)
+    let left = all.length
+    for (nowMs = 1_000; nowMs < 1_500; nowMs += LATEST_SLOT_MS) left -= latest.takeDue().length
+    expect(left).toBe(0)
+    expect(latest.takeDue()).toEqual([])
+    nowMs = 3_000
+    note(1_000, 3)
+    note(1_000, 4)
+    nowMs = 4_000
+    expect(latest.takeDue()).toHaveLength(50)
   })
 })
 

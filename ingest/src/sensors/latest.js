@@ -10,6 +10,20 @@ import { Newest } from './series.js'
 /** Shortest time between two writes of one series, in milliseconds. */
 export const LATEST_MS_MIN = 1_000
 
+/**
+ * Values whose turn comes within so many milliseconds are written together. Where thousands of
+ * series are written each second, messages hardly wait for the few that come at once.
+ */
+export const LATEST_SLOT_MS = 25
+
+/**
+ * Of those that wait, so many are written together at most: a part that is twice what comes in a
+ * slot as a rule. Those whose turn came while the process was busy are spread over some slots, and
+ * come one after the other from then on.
+ */
+const TOGETHER_PART = (2 * LATEST_SLOT_MS) / LATEST_MS_MIN
+const TOGETHER_MIN = 32
+
 /** @typedef {import('./series.js').Series} Series */
 /** @typedef {import('@sandglass/common/measurement').Value} Value */
 
@@ -27,8 +41,11 @@ export function latestTimestampUs(timeMs, seq, receivedMs) {
 
 export class Latest {
   #now
-  /** Series whose newest value is not written, by turn. @type {Series[]} */
-  #due = []
+  /** Series whose newest value is not written, by slots of time. @type {Map<number, Series[]>} */
+  #due = new Map()
+  #waiting = 0
+  /** How many were taken last, if others had to wait then: no fewer are taken until none has to. */
+  #mostBefore = 0
 
   /** @param {{ now?: () => number }} [parts]  A clock that only goes forward, in milliseconds. */
   constructor({ now = () => performance.now() } = {}) {
@@ -43,8 +60,19 @@ export class Latest {
    */
   note(series, { timeMs, seq, receivedMs, kind, value }) {
     const timestampUs = latestTimestampUs(timeMs, seq, receivedMs)
-    if (series.newest && series.newest.timestampUs > timestampUs) return false
-    series.newest = new Newest(timeMs, receivedMs, kind, value, timestampUs)
+    const { newest } = series
+    if (newest && newest.timestampUs > timestampUs) return false
+    if (newest) {
+      // An object for each would often live until the next one comes, and so be made old by the
+      // garbage collector.
+      newest.timeMs = timeMs
+      newest.receivedMs = receivedMs
+      newest.kind = kind
+      newest.value = value
+      newest.timestampUs = timestampUs
+    } else {
+      series.newest = new Newest(timeMs, receivedMs, kind, value, timestampUs)
+    }
     if (series.isLatestDue) return false
     const nowMs = this.#now()
     if (nowMs - series.latestWrittenMs >= LATEST_MS_MIN) {
@@ -52,30 +80,48 @@ export class Latest {
       return true
     }
     series.isLatestDue = true
-    this.#due.push(series)
+    const slot = Math.ceil((series.latestWrittenMs + LATEST_MS_MIN) / LATEST_SLOT_MS)
+    const others = this.#due.get(slot)
+    if (others) others.push(series)
+    else this.#due.set(slot, [series])
+    this.#waiting++
     return false
   }
 
-  /** The series whose turn has come; the caller writes their newest values. */
+  /** Series whose turn has come; the caller writes their newest values. */
   takeDue() {
     const nowMs = this.#now()
-    /** @type {Series[]} */
-    const ready = []
-    this.#due = this.#due.filter((series) => {
-      if (nowMs - series.latestWrittenMs < LATEST_MS_MIN) return true
-      series.isLatestDue = false
-      series.latestWrittenMs = nowMs
-      ready.push(series)
-      return false
-    })
-    return ready
+    const part = Math.ceil(this.#waiting * TOGETHER_PART)
+    const most = Math.max(TOGETHER_MIN, part, this.#mostBefore)
+    const taken = this.#take(Math.floor(nowMs / LATEST_SLOT_MS), most, nowMs)
+    this.#mostBefore = taken.length === most ? most : 0
+    return taken
   }
 
   /** All series that still have something to write, whether it is their turn or not. */
   takeAll() {
-    const all = this.#due
-    this.#due = []
-    for (const series of all) series.isLatestDue = false
-    return all
+    return this.#take(Number.POSITIVE_INFINITY, this.#waiting, this.#now())
+  }
+
+  /**
+   * @param {number} last  Slot up to which series are taken.
+   * @param {number} most  How many.
+   * @param {number} nowMs
+   */
+  #take(last, most, nowMs) {
+    /** @type {Series[]} */
+    const taken = []
+    for (const [slot, due] of this.#due) {
+      if (taken.length === most) break
+      if (slot > last) continue
+      for (const series of due.splice(0, most - taken.length)) {
+        series.isLatestDue = false
+        series.latestWrittenMs = nowMs
+        taken.push(series)
+      }
+      if (due.length === 0) this.#due.delete(slot)
+    }
+    this.#waiting -= taken.length
+    return taken
   }
 }
