@@ -81,11 +81,12 @@ export function buildIngest(parts) {
   })
   const batcher = batcherOf(writer, counts)
   const write = (/** @type {Row} */ row) => batcher.add(row)
+  const latest = new Latest()
   const measurements = new MeasurementWriter({
     registry,
     rows,
     places,
-    latest: new Latest(),
+    latest,
     dirtyHours,
     write,
     isWritten: () => batcher.isIdle,
@@ -119,6 +120,7 @@ export function buildIngest(parts) {
     places,
     past,
     registry,
+    latest,
     measurements,
     writer,
     batcher,

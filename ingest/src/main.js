@@ -320,6 +320,28 @@ function decoderReader(storage, keyspace) {
   return new DecoderStore(keyspace, (query, params) => storage.read(query, params))
 }
 
+/**
+ * Writes newest values when their turn has come, while any wait for it; gives what ends that.
+ *
+ * @param {Pick<ReturnType<typeof buildIngest>, 'latest' | 'measurements'>} parts
+ */
+function keepLatest({ latest, measurements }) {
+  /** @type {NodeJS.Timeout | undefined} */
+  let timer
+  const wait = () => {
+    timer = setTimeout(write, LATEST_SLOT_MS)
+  }
+  const write = () => {
+    measurements.writeLatest()
+    if (latest.isWaiting) wait()
+  }
+  latest.onWaiting = wait
+  return () => {
+    latest.onWaiting = () => {}
+    clearTimeout(timer)
+  }
+}
+
 /** Refuses settings that contradict each other. @throws {SettingError} */
 function requireFit() {
   if (options.mqttUrl && options.ingestProcesses > 1) {
@@ -378,15 +400,15 @@ async function serve({ logger, onStop }) {
   onStop('http', () => http.close())
   await http.listen(options.ingestHttp)
 
+  const leaveLatest = keepLatest(parts)
   const mqtt = await source.start()
   const ageTimer = setInterval(() => {
     registry.age()
     places.age()
     counts.age()
   }, AGE_MS)
-  const latestTimer = setInterval(() => measurements.writeLatest(), LATEST_SLOT_MS)
   onStop('latest', async () => {
-    clearInterval(latestTimer)
+    leaveLatest()
     clearInterval(ageTimer)
     await measurements.finishLatest(STOP_HOLD_MS_MAX)
   })

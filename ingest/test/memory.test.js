@@ -155,6 +155,27 @@ describe('latest', () => {
     expect(latest.takeAll()).toEqual([])
   })
 
+  test('it is told when one begins to wait, so that nobody looks while none does', () => {
+    let nowMs = 0
+    const latest = new Latest({ now: () => nowMs })
+    let told = 0
+    latest.onWaiting = () => {
+      told++
+    }
+    const [one, other] = [series(), series()]
+    const note = (/** @type {Series} */ which) =>
+      latest.note(which, { timeMs: 1, seq: 0, receivedMs: 1e12, kind: KIND.number, value: 1 })
+    for (const which of [one, other]) note(which)
+    expect([told, latest.isWaiting]).toEqual([0, false])
+    for (const which of [one, other, one]) note(which)
+    expect([told, latest.isWaiting]).toEqual([1, true])
+    nowMs = 1_000
+    expect(latest.takeDue()).toEqual([one, other])
+    expect([told, latest.isWaiting]).toEqual([1, false])
+    note(one)
+    expect([told, latest.isWaiting]).toEqual([2, true])
+  })
+
   test('what waits for its turn longer than a second waits for half of one more at most', () => {
     let nowMs = 0
     const latest = new Latest({ now: () => nowMs })

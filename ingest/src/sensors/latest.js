@@ -44,6 +44,8 @@ export class Latest {
   /** Series whose newest value is not written, by slots of time. @type {Map<number, Series[]>} */
   #due = new Map()
   #waiting = 0
+  /** Called when a series begins to wait while no other does. */
+  onWaiting = () => {}
   /** How many were taken last, if others had to wait then: no fewer are taken until none has to. */
   #mostBefore = 0
 
@@ -85,7 +87,13 @@ export class Latest {
     if (others) others.push(series)
     else this.#due.set(slot, [series])
     this.#waiting++
+    if (this.#waiting === 1) this.onWaiting()
     return false
+  }
+
+  /** Whether any series waits for its turn. */
+  get isWaiting() {
+    return this.#waiting > 0
   }
 
   /** Series whose turn has come; the caller writes their newest values. */
