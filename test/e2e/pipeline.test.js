@@ -11,6 +11,7 @@ const T = Date.UTC(2024, 4, 1, 12)
 /** A published reading is live in less than this, in milliseconds. */
 const LIVE_MS_MAX = 1000
 const PACKET_BYTES_MAX = 256 * 1024
+const QOS_1 = /** @type {const} */ ({ qos: 1 })
 
 describe('a reading on its way', () => {
   /** @type {import('../support/stack.js').Stack} */
@@ -51,6 +52,14 @@ describe('a reading on its way', () => {
     expect(performance.now() - publishedMs).toBeLessThan(LIVE_MS_MAX)
     const listed = await getJson(`${stack.apiUrl}/v1/sensors`)
     expect(JSON.stringify(listed)).toContain(id)
+  })
+
+  test('that follows another at once is the latest soon, too', async () => {
+    const url = `${stack.apiUrl}/v1/sensors/${sensorId('quick')}/latest`
+    for (const last of ['71.5', '72.5', '73.5']) {
+      for (const value of ['70.5', last]) await client.publishAsync('sensors/quick/m', value, QOS_1)
+      await until('the last value', async () => (await (await fetch(url)).text()).includes(last))
+    }
   })
 
   test.each([
