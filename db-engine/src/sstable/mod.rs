@@ -12,6 +12,7 @@ mod block;
 mod clustering_span;
 mod index;
 mod index_room;
+mod joined_lz4;
 mod packing;
 mod summary;
 mod token_filter;

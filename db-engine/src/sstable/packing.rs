@@ -4,7 +4,7 @@ use std::io;
 
 use lz4_flex::block::{CompressTable, compress_into_with_table, get_maximum_output_size};
 
-use super::{BLOCK_HEADER_BYTES, SstableId, block::invalid, checksum};
+use super::{BLOCK_HEADER_BYTES, SstableId, block::invalid, checksum, joined_lz4::JoinedLz4};
 use crate::mutation::Input;
 
 /// A larger block is not believed, however its checksum. Many writes make one row as large as a
@@ -35,11 +35,13 @@ const UNUSED_PART: usize = 8;
 const KEPT_BYTES_MAX: usize = 256 << 10;
 
 /// What compresses blocks, one after the other.
-#[derive(Default)]
 pub(super) struct Compressor {
+    /// A longer block is compressed in pieces of so many bytes.
+    piece_bytes: usize,
     table: CompressTable,
     /// For what comes out of it.
     room: Vec<u8>,
+    trial: Trial,
     /// Bytes of blocks in a row that did not get smaller.
     plain_bytes: usize,
     /// How many of them came before the last sample, and before the last block that was tried as a
@@ -50,6 +52,14 @@ pub(super) struct Compressor {
     tried_bytes: usize,
 }
 
+/// How far the block at hand is.
+enum Trial {
+    NotBegun,
+    Joining(JoinedLz4),
+    /// How long it is in `room`, if that is worth it.
+    Done(Option<usize>),
+}
+
 impl std::fmt::Debug for Compressor {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str("Compressor")
@@ -57,11 +67,64 @@ impl std::fmt::Debug for Compressor {
 }
 
 impl Compressor {
+    /// Compresses blocks that are longer than this in pieces of so many bytes.
+    pub fn new(piece_bytes: usize) -> Self {
+        Self {
+            piece_bytes: piece_bytes.max(1),
+            table: CompressTable::default(),
+            room: Vec::new(),
+            trial: Trial::NotBegun,
+            plain_bytes: 0,
+            sampled_at: 0,
+            tried_at: 0,
+            #[cfg(test)]
+            tried_bytes: 0,
+        }
+    }
+
+    /// Whether a block of so many bytes is compressed in pieces.
+    pub fn is_long(&self, raw_bytes: usize) -> bool {
+        raw_bytes > self.piece_bytes
+    }
+
     /// The compressed bytes of a block; `None` if it is to be stored as it is.
     ///
     /// Where one block does not get smaller, the next hardly will: then only a sample of it is
     /// tried, so that data which cannot be compressed costs little and what can be is noticed.
     fn compressed(&mut self, raw: &[u8]) -> Option<&[u8]> {
+        while !self.is_done() {
+            self.go_on(raw);
+        }
+        let Trial::Done(stored) = std::mem::replace(&mut self.trial, Trial::NotBegun) else {
+            return None;
+        };
+        match stored {
+            Some(_) => (self.plain_bytes, self.sampled_at, self.tried_at) = (0, 0, 0),
+            None => self.plain_bytes = self.plain_bytes.saturating_add(raw.len()),
+        }
+        self.room.get(..stored?)
+    }
+
+    /// Whether the block at hand is as small as it gets.
+    pub fn is_done(&self) -> bool {
+        matches!(self.trial, Trial::Done(_))
+    }
+
+    /// Goes on with a block, which stays the same until it is packed: by one piece, if it is long.
+    pub fn go_on(&mut self, raw: &[u8]) {
+        self.trial = match std::mem::replace(&mut self.trial, Trial::NotBegun) {
+            Trial::NotBegun if !self.is_likely(raw) => Trial::Done(None),
+            Trial::NotBegun if self.is_long(raw.len()) => {
+                Trial::Joining(JoinedLz4::with_capacity(raw.len()))
+            }
+            Trial::NotBegun => Trial::Done(self.try_compress(raw)),
+            Trial::Joining(joined) => self.join(joined, raw),
+            done @ Trial::Done(_) => done,
+        };
+    }
+
+    /// Whether it is worth trying to compress a block.
+    fn is_likely(&mut self, raw: &[u8]) -> bool {
         let plain = self.plain_bytes;
         let is_sampled = plain <= SAMPLED_BYTES || plain - self.sampled_at >= SAMPLE_EVERY_BYTES;
         let is_tried = plain == 0 || plain - self.tried_at >= WHOLE_EVERY_BYTES;
@@ -70,17 +133,33 @@ impl Compressor {
         } else if is_sampled {
             self.sampled_at = plain;
         }
-        let is_likely = is_tried || (is_sampled && self.try_compress(sample(raw)).is_some());
-        let stored = if is_likely { self.try_compress(raw) } else { None };
-        match stored {
-            Some(_) => (self.plain_bytes, self.sampled_at, self.tried_at) = (0, 0, 0),
-            None => self.plain_bytes = plain.saturating_add(raw.len()),
+        is_tried || (is_sampled && self.try_compress(sample(raw, self.piece_bytes)).is_some())
+    }
+
+    /// Compresses one more piece of a block.
+    fn join(&mut self, mut joined: JoinedLz4, raw: &[u8]) -> Trial {
+        let rest = raw.get(joined.end()..).unwrap_or_default();
+        let piece = rest.get(..self.piece_bytes).unwrap_or(rest);
+        let bytes = self.compress(piece);
+        let compressed = bytes.and_then(|bytes| self.room.get(..bytes)).unwrap_or_default();
+        joined.join(raw, piece.len(), compressed).expect("it was compressed here");
+        if !is_worth_it(raw.len(), joined.bytes()) {
+            return Trial::Done(None);
         }
-        self.room.get(..stored?)
+        if joined.end() < raw.len() {
+            return Trial::Joining(joined);
+        }
+        self.room = joined.finish(raw);
+        let stored = self.room.len();
+        Trial::Done(is_worth_it(raw.len(), stored).then_some(stored))
     }
 
     /// Compresses into `room`. Gives how long it is, if that is worth it.
     fn try_compress(&mut self, raw: &[u8]) -> Option<usize> {
+        self.compress(raw).filter(|stored| is_worth_it(raw.len(), *stored))
+    }
+
+    fn compress(&mut self, raw: &[u8]) -> Option<usize> {
         #[cfg(test)]
         {
             self.tried_bytes += raw.len();
@@ -89,14 +168,18 @@ impl Compressor {
         if self.room.len() < bytes_max || self.room.len() > bytes_max.max(KEPT_BYTES_MAX) {
             self.room = vec![0; bytes_max];
         }
-        let stored = compress_into_with_table(raw, &mut self.room, &mut self.table).ok()?;
-        (stored < raw.len() - raw.len() / SAVED_PART_MIN).then_some(stored)
+        compress_into_with_table(raw, &mut self.room, &mut self.table).ok()
     }
 }
 
-/// The middle of a block: it begins with the key of a partition, which is not like the rest.
-fn sample(raw: &[u8]) -> &[u8] {
-    let bytes = (raw.len() / SAMPLE_PART).max(SAMPLE_BYTES_MIN).min(raw.len());
+fn is_worth_it(raw_bytes: usize, stored_bytes: usize) -> bool {
+    stored_bytes < raw_bytes - raw_bytes / SAVED_PART_MIN
+}
+
+/// So many bytes at most of the middle of a block: it begins with the key of a partition, which is
+/// not like the rest.
+fn sample(raw: &[u8], bytes_max: usize) -> &[u8] {
+    let bytes = (raw.len() / SAMPLE_PART).min(bytes_max).max(SAMPLE_BYTES_MIN).min(raw.len());
     raw.get((raw.len() - bytes) / 2..).and_then(|rest| rest.get(..bytes)).unwrap_or(raw)
 }
 
@@ -197,7 +280,7 @@ mod tests {
     #[test]
     fn a_small_block_does_not_hold_the_memory_of_a_large_one() {
         let mut random = Random(3);
-        let mut compressor = Compressor::default();
+        let mut compressor = Compressor::new(BLOCK_BYTES);
         for raw in [text(&mut random), noise(&mut random)] {
             let raw = &raw[..8 << 10];
             let mut stored = Vec::new();
@@ -217,7 +300,7 @@ mod tests {
     #[test]
     fn what_does_not_get_smaller_is_hardly_tried_and_what_does_is_noticed() {
         let mut random = Random(1);
-        let mut compressor = Compressor::default();
+        let mut compressor = Compressor::new(BLOCK_BYTES);
         let blocks = |of: fn(&mut Random) -> Vec<u8>, random: &mut Random| -> Vec<_> {
             (0..65).map(|_| of(random)).collect()
         };
@@ -235,7 +318,7 @@ mod tests {
     #[test]
     fn small_blocks_are_tried_no_more_than_as_many_bytes_in_large_ones() {
         let mut random = Random(4);
-        let mut compressor = Compressor::default();
+        let mut compressor = Compressor::new(BLOCK_BYTES);
         let blocks = |of: fn(&mut Random) -> Vec<u8>, random: &mut Random| -> Vec<_> {
             let large = (0..65).map(|_| of(random));
             large
@@ -253,7 +336,7 @@ mod tests {
     #[test]
     fn what_a_sample_does_not_show_is_found_a_little_later() {
         let mut random = Random(2);
-        let mut compressor = Compressor::default();
+        let mut compressor = Compressor::new(BLOCK_BYTES);
         assert_eq!(packed(&mut compressor, &[noise(&mut random)]).0, [false]);
         let half = &noise(&mut random)[..BLOCK_BYTES / 2];
         let (small, _) = packed(&mut compressor, &vec![[half, half].concat(); 60]);

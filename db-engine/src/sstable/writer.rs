@@ -10,7 +10,10 @@ use super::{
     token_filter::TokenFilterWriter,
     tombstone_times::TombstoneTimesWriter,
 };
-use crate::mutation::{Deletion, RangeDeletion, RowTimes, RowView, TableNumber, Token};
+use crate::{
+    io::TimeSlice,
+    mutation::{Deletion, RangeDeletion, RowTimes, RowView, TableNumber, Token},
+};
 use std::ops::Range;
 
 /// Where rows are large, a block is closed after such a part of the bytes of others.
@@ -18,6 +21,9 @@ const SMALL_BLOCK_PART: usize = 4;
 
 /// Rows are large in a block in which they have such a part of its bytes on average.
 const LARGE_ROW_PART: usize = 64;
+
+/// A block of more than so many times the bytes of others takes long to close.
+const LONG_BLOCK_TIMES: usize = 4;
 
 /// Turns rows and deletions, given in order, into the bytes of one sstable.
 ///
@@ -82,7 +88,7 @@ impl Writer {
             block_bytes: BLOCK_BYTES,
             index_room: IndexRoom::default(),
             entries: 0,
-            compressor: Compressor::default(),
+            compressor: Compressor::new(BLOCK_BYTES * LONG_BLOCK_TIMES),
             index: Vec::new(),
             blocks: 0,
             token: Token(i64::MIN),
@@ -102,7 +108,8 @@ impl Writer {
     /// Closes blocks after so many bytes, before compression.
     #[must_use]
     pub fn with_block_bytes(self, block_bytes: usize) -> Self {
-        Self { block_bytes, ..self }
+        let compressor = Compressor::new(block_bytes.saturating_mul(LONG_BLOCK_TIMES));
+        Self { block_bytes, compressor, ..self }
     }
 
     /// Closes blocks sooner where rows are large, as long as there is room for their index: who
@@ -165,12 +172,12 @@ impl Writer {
         let end = self.raw.len() - row.len() - size_of::<u32>();
         self.last_ck = end - ck.len()..end;
         self.summary.rows += 1;
+        self.note_timestamps(times.timestamps, times.gone_s.1);
         if times.gone_s.0 == times.gone_s.1 {
-            self.note_timestamps(times.timestamps, times.gone_s.1);
             self.tombstones.note(times.gone_s.1, times.count);
         } else {
             let view = RowView::parse(row).expect("rows are checked where they enter");
-            view.each_time(|timestamp, gone_s| self.note_times(timestamp, gone_s));
+            view.each_time(|_, gone_s| self.tombstones.note(gone_s, 1));
         }
     }
 
@@ -212,7 +219,8 @@ impl Writer {
 
     /// Takes note of where the partition at hand ends: its last entry is not in a block before.
     fn note_last_entry(&mut self) {
-        self.clustering.note_last(self.raw.get(self.last_ck.clone()).unwrap_or_default());
+        let last_ck = self.raw.get(self.last_ck.clone()).unwrap_or_default();
+        self.clustering.note_last(if self.raw.is_empty() { &self.before } else { last_ck });
     }
 
     /// Something was written at this time, of which readers see nothing from this second on.
@@ -230,13 +238,42 @@ impl Writer {
         summary.expires_s = summary.expires_s.max(gone_s);
     }
 
+    /// Whether the block at hand takes long to close.
+    #[inline]
+    #[must_use]
+    pub fn has_long_block(&self) -> bool {
+        self.compressor.is_long(self.raw.len())
+    }
+
+    /// Goes on with closing a long block, if there is one, until the time is over. Gives whether
+    /// none is left. Without this the next entry closes it at once.
+    #[inline]
+    pub fn close_long_block(&mut self, time: &mut TimeSlice<'_>) -> bool {
+        while self.has_long_block() {
+            if time.is_over() {
+                return false;
+            }
+            if self.compressor.is_done() {
+                self.close_block();
+            } else {
+                self.compressor.go_on(&self.raw);
+            }
+            time.look();
+        }
+        true
+    }
+
     fn close_full_block(&mut self) {
+        if self.is_block_full() {
+            self.close_block();
+        }
+    }
+
+    fn is_block_full(&self) -> bool {
         let bytes = self.raw.len();
         let is_large = bytes >= self.entries * (self.block_bytes / LARGE_ROW_PART);
         let is_small = is_large && self.entries > 0 && !self.index_room.is_used_up();
-        if bytes >= self.block_bytes / if is_small { SMALL_BLOCK_PART } else { 1 } {
-            self.close_block();
-        }
+        bytes >= self.block_bytes / if is_small { SMALL_BLOCK_PART } else { 1 }
     }
 
     fn close_block(&mut self) {

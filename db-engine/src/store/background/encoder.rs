@@ -114,6 +114,9 @@ impl Encoder {
         if self.rows_are_done {
             return true;
         }
+        if !self.writers.close_long_blocks(spare, slice) || slice.is_over() {
+            return false;
+        }
         let TableSettings { window_us, ref dropped, .. } = *settings;
         let at = self.at.take();
         let (token, key) = at.as_ref().map_or((Token(i64::MIN), &[][..]), |at| (at.0, &at.1));
@@ -163,6 +166,7 @@ impl Encoder {
                         open.begin(number, start(partition));
                         open.writer.row_of_times(ck, &row, &times);
                         open.take_output(piece_bytes, spare);
+                        open.close_long_block(piece_bytes, spare, slice);
                     }
                     (ck, true)
                 } else {

@@ -101,6 +101,26 @@ impl WindowWriter {
         }
         is_ready
     }
+
+    /// Goes on with closing a long block, if there is one, until the time is over; returns whether
+    /// none is left.
+    #[inline]
+    pub fn close_long_block(
+        &mut self,
+        piece_bytes: usize,
+        spare: &mut Vec<Buffer>,
+        time: &mut TimeSlice<'_>,
+    ) -> bool {
+        if !self.writer.close_long_block(time) {
+            return false;
+        }
+        if self.writer.output().is_empty() {
+            return true;
+        }
+        let is_taken = !time.is_over() && self.take_output(piece_bytes, spare);
+        time.look();
+        is_taken
+    }
 }
 
 /// The sstables of one table that are being written, by window.
@@ -153,6 +173,12 @@ impl WindowWriters {
                 place.insert(WindowWriter { id, writer, pieces: Vec::new(), partition: None })
             }
         }
+    }
+
+    /// Goes on with closing long blocks, until the time is over; returns whether none is left.
+    pub fn close_long_blocks(&mut self, spare: &mut Vec<Buffer>, time: &mut TimeSlice<'_>) -> bool {
+        let piece_bytes = self.piece_bytes;
+        self.open.values_mut().all(|open| open.close_long_block(piece_bytes, spare, time))
     }
 
     /// Ends one of the files, as much of that as there is time for.

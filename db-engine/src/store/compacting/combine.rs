@@ -146,6 +146,9 @@ impl Combiner {
             self.order.sort(&self.inputs);
             // Until one of them is at the end of its block.
             loop {
+                if !self.writers.close_long_blocks(&mut self.spare, time) {
+                    return Ok(Combined::TimeIsOver);
+                }
                 let piece_bytes = self.writers.piece_bytes;
                 let is_full = |piece: &Buffer| piece.len() >= piece_bytes;
                 let mut open = self.writers.open.values();
@@ -226,7 +229,7 @@ impl Combiner {
             open.begin(own.number, (own.token, &own.key, None));
             open.writer.row_of_times(ck, row, &times);
             time.count(ck.len() + row.len());
-            if open.take_output(piece_bytes, spare) {
+            if open.take_output(piece_bytes, spare) || open.writer.has_long_block() {
                 return copied + 1;
             }
         }
