@@ -21,7 +21,7 @@ pub const SCHEMA: [&str; 3] = [
     "CREATE TABLE k.one (p blob PRIMARY KEY, v int)",
 ];
 
-pub const ALL: [(&str, Make); 29] = [
+pub const ALL: [(&str, Make); 34] = [
     ("a blob", |client| bound(client, "b", &[7; BYTES])),
     ("an ascii text", |client| bound(client, "a", &[b'a'; BYTES])),
     ("a text in ASCII", |client| bound(client, "t", &[b'a'; BYTES])),
@@ -57,6 +57,24 @@ pub const ALL: [(&str, Make); 29] = [
     ("a map of 180,000 elements in disorder", |client| {
         bound(client, "m", &pairs(180_000, shuffled))
     }),
+    ("60,000 elements in disorder added to as many", |client| {
+        added(client, &items(60_000, shuffled), "UPDATE k.t SET s = s + ? WHERE p = ?")
+    }),
+    ("one element added to a set of 250,000", |client| {
+        let set = items(250_000, shuffled);
+        let (opcode, body) = bound(client, "s", &set);
+        assert_eq!(client.ask(opcode, &body).expect("it serves").opcode, op::RESULT);
+        added(client, &items(1, ascending), "UPDATE k.t SET s = s + ? WHERE p = ?")
+    }),
+    ("a read of a set of 250,000 elements", |client| read(client, "s", &items(250_000, shuffled))),
+    ("a read of times in a set of 4,000, 1,000 times", |client| {
+        let (opcode, body) = bound(client, "s", &items(4_000, shuffled));
+        assert_eq!(client.ask(opcode, &body).expect("it serves").opcode, op::RESULT);
+        let times = vec!["maxwritetime(s)"; 1_000].join(", ");
+        let id = client.prepare(&format!("SELECT {times} FROM k.t WHERE p = ?"));
+        (op::EXECUTE, execute(&id, &[&1i32.to_be_bytes()]))
+    }),
+    ("a read of a blob", |client| read(client, "b", &[7; BYTES])),
     ("a frozen set of two texts of 2 MB", |client| {
         let mut set = 2u32.to_be_bytes().to_vec();
         for letter in [b'b', b'a'] {
@@ -155,6 +173,19 @@ fn listed(open: char, close: char) -> String {
 fn bound(client: &mut Client, column: &str, value: &[u8]) -> (u8, Vec<u8>) {
     let id = client.prepare(&format!("INSERT INTO k.t (p, {column}) VALUES (?, ?)"));
     (op::EXECUTE, execute(&id, &[&1i32.to_be_bytes(), value]))
+}
+
+fn added(client: &mut Client, value: &[u8], update: &str) -> (u8, Vec<u8>) {
+    let id = client.prepare(update);
+    (op::EXECUTE, execute(&id, &[value, &1i32.to_be_bytes()]))
+}
+
+/// Reads what was written.
+fn read(client: &mut Client, column: &str, value: &[u8]) -> (u8, Vec<u8>) {
+    let (opcode, body) = bound(client, column, value);
+    assert_eq!(client.ask(opcode, &body).expect("it serves").opcode, op::RESULT);
+    let id = client.prepare(&format!("SELECT {column} FROM k.t WHERE p = ?"));
+    (op::EXECUTE, execute(&id, &[&1i32.to_be_bytes()]))
 }
 
 fn query(value: &str, column: &str) -> (u8, Vec<u8>) {

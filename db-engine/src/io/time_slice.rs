@@ -8,6 +8,10 @@ const UNITS_PER_LOOK: u32 = 32;
 /// Bytes that count as one more unit of work.
 const BYTES_PER_UNIT: usize = 256;
 
+/// Bytes that are copied into new memory in a microsecond: so long ago work began that moved more
+/// of them before the first look at the clock.
+const BYTES_PER_US: usize = 2 << 10;
+
 /// A share of time. The work that was given it counts units, about a row each, and stops soon
 /// after [`Self::is_over`] becomes true.
 ///
@@ -33,8 +37,10 @@ impl Deadline {
         Self { us, until_us: None, is_over: false }
     }
 
-    fn look(&mut self, now_us: u64) {
-        let until_us = *self.until_us.get_or_insert(now_us.saturating_add(self.us));
+    /// Looks at the clock after work that took so long, if this is the first look.
+    fn look(&mut self, now_us: u64, took_us: u64) {
+        let began_us = now_us.saturating_sub(took_us);
+        let until_us = *self.until_us.get_or_insert(began_us.saturating_add(self.us));
         self.is_over |= now_us >= until_us;
     }
 }
@@ -71,17 +77,21 @@ impl<'a> TimeSlice<'a> {
         let units = u32::try_from(bytes / BYTES_PER_UNIT).unwrap_or(u32::MAX).saturating_add(1);
         self.units_to_look = self.units_to_look.saturating_sub(units);
         if self.units_to_look == 0 {
-            self.look();
+            self.look_after((bytes / BYTES_PER_US) as u64);
         }
     }
 
     /// Looks at the clock.
     pub fn look(&mut self) {
+        self.look_after(0);
+    }
+
+    fn look_after(&mut self, took_us: u64) {
         self.units_to_look = UNITS_PER_LOOK;
         let Some(clock) = self.clock else { return };
         let now_us = clock.elapsed_us();
-        self.whole.look(now_us);
-        self.part.look(now_us);
+        self.whole.look(now_us, took_us);
+        self.part.look(now_us, took_us);
     }
 
     /// Whether the time of the work at hand was used up at the last look.
@@ -120,6 +130,19 @@ mod tests {
         assert!(units(10, 0) < units(20, 0));
         assert!(units(10, 1 << 20) <= 11, "a look after each unit of a megabyte");
         assert!(units(10, 1 << 20) < units(10, 0));
+    }
+
+    #[test]
+    fn what_moved_many_bytes_before_the_first_look_began_before_it() {
+        for (mib, is_over) in [(1, false), (3, true)] {
+            let clock = ManualClock::at(0);
+            clock.advance(10_000);
+            let mut slice = TimeSlice::new(&clock, 1_000);
+            slice.count(mib << 20);
+            assert_eq!(slice.is_over(), is_over, "{mib} MiB");
+            slice.count(3 << 20);
+            assert_eq!(slice.is_over(), is_over, "later looks tell what they see");
+        }
     }
 
     #[test]

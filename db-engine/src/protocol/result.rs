@@ -91,19 +91,46 @@ impl Columns {
     }
 }
 
-/// Appends rows whose cells are already encoded one after the other in `cells`.
-///
-/// `skip_metadata`: the client knows the columns from when it prepared the statement.
-pub fn rows(
-    out: &mut Vec<u8>,
-    stream: i16,
-    columns: &Columns,
-    skip_metadata: bool,
-    paging_state: Option<&[u8]>,
-    count: u32,
-    cells: &[u8],
-) -> usize {
-    out.reserve(HEADER_BYTES + 32 + columns.specs.len() + cells.len());
+/// What rows begin with.
+#[derive(Debug, Clone, Copy)]
+pub struct RowsHead<'a> {
+    /// The stream of the request.
+    pub stream: i16,
+    /// Their columns.
+    pub columns: &'a Columns,
+    /// The client knows the columns from when it prepared the statement.
+    pub skip_metadata: bool,
+    /// Where to go on, if there are more.
+    pub paging_state: Option<&'a [u8]>,
+    /// How many rows there are.
+    pub count: u32,
+}
+
+/// Appends rows whose cells are already encoded one after the other. Gives where they begin.
+pub fn rows(out: &mut Vec<u8>, head: &RowsHead<'_>, cells: &[u8]) -> usize {
+    out.reserve(HEADER_BYTES + 32 + head.columns.specs.len() + cells.len());
+    let at = put_head(out, head);
+    out.extend_from_slice(cells);
+    response::end(out, at);
+    at
+}
+
+/// The same, with many cells: if nothing is before them, their memory becomes that of `out`, whose
+/// own is given for it.
+pub fn rows_of_many_cells(out: &mut Vec<u8>, head: &RowsHead<'_>, cells: &mut Vec<u8>) -> usize {
+    if !out.is_empty() {
+        return rows(out, head, cells);
+    }
+    let mut begin = Vec::new();
+    let at = put_head(&mut begin, head);
+    cells.splice(..0, begin);
+    std::mem::swap(out, cells);
+    response::end(out, at);
+    at
+}
+
+fn put_head(out: &mut Vec<u8>, head: &RowsHead<'_>) -> usize {
+    let RowsHead { stream, columns, skip_metadata, paging_state, count } = *head;
     let at = response::begin(out, stream, opcode::RESULT);
     put_int(out, ROWS);
     let shape = if skip_metadata { flag::NO_METADATA } else { columns.flags() };
@@ -117,8 +144,6 @@ pub fn rows(
         out.extend_from_slice(&columns.specs);
     }
     out.extend_from_slice(&count.to_be_bytes());
-    out.extend_from_slice(cells);
-    response::end(out, at);
     at
 }
 
@@ -166,8 +191,11 @@ mod tests {
 
     #[test]
     fn rows_say_their_columns_unless_the_client_knows_them() {
+        let columns = columns();
+        let (skip_metadata, paging_state) = (false, None);
+        let head = RowsHead { stream: 1, columns: &columns, skip_metadata, paging_state, count: 1 };
         let mut out = Vec::new();
-        rows(&mut out, 1, &columns(), false, None, 1, &[0xFF; 8]);
+        rows(&mut out, &head, &[0xFF; 8]);
         let mut body = BodyReader::new(&out[9..]);
         assert_eq!([body.int(), body.int(), body.int()], [Ok(2), Ok(1), Ok(2)]);
         assert_eq!([body.string(), body.string()], [Ok("ks"), Ok("t")]);
@@ -176,11 +204,28 @@ mod tests {
         assert_eq!((body.int(), body.rest()), (Ok(1), &[0xFF; 8][..]));
 
         out.clear();
-        rows(&mut out, 1, &columns(), true, Some(b"next"), 0, &[]);
+        let head = RowsHead { skip_metadata: true, paging_state: Some(b"next"), count: 0, ..head };
+        rows(&mut out, &head, &[]);
         let mut body = BodyReader::new(&out[9..]);
         assert_eq!([body.int(), body.int(), body.int()], [Ok(2), Ok(6), Ok(2)]);
         assert_eq!(body.bytes(), Ok(Some(&b"next"[..])));
         assert_eq!((body.int(), body.rest()), (Ok(0), &[][..]));
+    }
+
+    #[test]
+    fn many_cells_are_answered_with_like_few() {
+        let columns = columns();
+        let (skip_metadata, paging_state) = (false, Some(&b"next"[..]));
+        let head = RowsHead { stream: 7, columns: &columns, skip_metadata, paging_state, count: 2 };
+        for before in [&b""[..], b"an answer"] {
+            let (mut few, mut many) = (before.to_vec(), before.to_vec());
+            let mut cells = vec![0xFF; 1_000];
+            let at = rows(&mut few, &head, &cells);
+            let memory = cells.as_ptr_range();
+            assert_eq!(rows_of_many_cells(&mut many, &head, &mut cells), at);
+            assert_eq!(many, few);
+            assert_eq!(cells.as_ptr_range() == memory, !before.is_empty(), "it was given away");
+        }
     }
 
     #[test]

@@ -212,11 +212,12 @@ impl Connection {
         }
     }
 
-    /// Sends what there is to send with one call. Returns whether it sent anything at all, for
-    /// the counters; what the socket does not take waits until it is writable again.
-    pub fn send(&mut self) -> usize {
+    /// Sends what there is to send, so many bytes at most, with one call. Returns how many it sent;
+    /// if they are fewer, what is left waits until the socket is writable again.
+    pub fn send(&mut self, bytes_max: usize) -> usize {
+        let end = self.session.out.len().min(self.sent.saturating_add(bytes_max));
         let sent = loop {
-            match self.stream.write(&self.session.out[self.sent..]) {
+            match self.stream.write(&self.session.out[self.sent..end]) {
                 Ok(sent) => break sent,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == ErrorKind::WouldBlock => return 0,

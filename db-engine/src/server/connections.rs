@@ -85,6 +85,12 @@ impl Connections {
         }
     }
 
+    /// Whether any was touched.
+    #[must_use]
+    pub fn has_touched(&self) -> bool {
+        !self.dirty.is_empty()
+    }
+
     /// Takes the list of those that were touched, in exchange for an empty one.
     pub fn touched(&mut self, empty: Vec<u32>) -> Vec<u32> {
         debug_assert!(empty.is_empty(), "who is in the list is marked as such");

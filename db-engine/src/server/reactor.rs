@@ -25,6 +25,11 @@ const REQUESTS_US: u64 = 1_000;
 /// The least that a client is given of them when it is its turn.
 const CLIENT_US: u64 = 100;
 
+/// Bytes that are sent in a turn, and of one connection: the kernel takes a millisecond or two for
+/// a few megabytes.
+const SENT_BYTES_MAX: usize = 1 << 20;
+const CONNECTION_SENT_BYTES_MAX: usize = 256 << 10;
+
 /// Bytes of the buffer that all connections are read into.
 const SHARED_BYTES: usize = 64 << 10;
 
@@ -120,7 +125,8 @@ impl Reactor {
             let left = Duration::from_micros(until_us.saturating_sub(self.shard.turn_us()));
             timeout = Some(timeout.map_or(left, |timeout| timeout.min(left)));
         }
-        let is_behind = !(self.fresh.is_empty() && self.busy.is_empty());
+        let has_requests = !(self.fresh.is_empty() && self.busy.is_empty());
+        let is_behind = has_requests || self.connections.has_touched();
         if is_behind || !self.shard.lie_down() {
             timeout = Some(Duration::ZERO);
         }
@@ -326,17 +332,28 @@ impl Reactor {
         }
     }
 
-    /// One send for each connection that has answers, and what follows from it.
+    /// One send for each connection that has answers, and what follows from it. Those who have
+    /// more than is sent at once, and those for whom nothing is left of the turn, come next time.
     fn send(&mut self) {
         let metrics = self.shard.metrics_handle();
         let now_us = self.shard.turn_us();
         let mut touched = self.connections.touched(std::mem::take(&mut self.spare));
+        let (mut left, mut unfinished) = (SENT_BYTES_MAX, Vec::new());
         for index in touched.drain(..) {
             let Some(connection) = self.connections.get(index) else { continue };
             connection.dirty = false;
             if connection.output_bytes() > 0 {
+                if left == 0 {
+                    self.connections.touch(index);
+                    continue;
+                }
                 metrics.sends.add(1);
-                let sent = connection.send();
+                let bytes_max = left.min(CONNECTION_SENT_BYTES_MAX);
+                let sent = connection.send(bytes_max);
+                left -= sent;
+                if sent == bytes_max {
+                    unfinished.push(index);
+                }
                 metrics.sent_bytes.add(sent as u64);
                 connection.stalled_since_us = match connection.stalled_since_us {
                     _ if connection.output_bytes() == 0 => None,
@@ -365,6 +382,9 @@ impl Reactor {
                     self.busy.push_back(index);
                 }
             }
+        }
+        for index in unfinished {
+            self.connections.touch(index);
         }
         self.spare = touched;
         metrics.connections.set(u64::from(self.connections.open()));

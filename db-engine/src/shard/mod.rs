@@ -21,6 +21,7 @@ mod read;
 mod reading;
 mod room;
 mod round_robin;
+mod rows_answer;
 pub mod session;
 pub mod shared;
 mod slab;

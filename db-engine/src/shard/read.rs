@@ -21,10 +21,7 @@ use crate::{
     budget::{Charge, Share},
     cql::{Plan, Read, SelectPlan},
     io::TimeSlice,
-    protocol::{
-        code, compression,
-        result::{self, Columns},
-    },
+    protocol::{code, result::RowsHead},
     store::{Page, ReadRequest, Tag},
 };
 use std::sync::Arc;
@@ -66,7 +63,7 @@ pub(super) enum Resume<'a, 'c> {
     /// With the rows that come next, as long as there is time.
     Step(&'a mut TimeSlice<'c>),
     /// With a page that it has waited for, or why there is none.
-    Accept(Result<&'a Page, &'a str>),
+    Accept(Result<&'a mut Page, &'a str>),
 }
 
 impl Core {
@@ -145,8 +142,14 @@ impl Core {
             Ok(ReadStep::Over) => {
                 self.reads.remove(slot);
                 let (count, state) = rows.finish(&mut cells);
-                let (columns, state) = (&statement.columns, state.as_deref());
-                self.put_rows(session, stream, columns, skip_metadata, state, count, &cells);
+                let begin = RowsHead {
+                    stream,
+                    columns: &statement.columns,
+                    skip_metadata,
+                    paging_state: state.as_deref(),
+                    count,
+                };
+                self.put_rows(session, &begin, &mut cells);
                 self.keep_cells(cells);
                 self.metrics.served.add(1);
                 self.metrics.read_latency.record(0);
@@ -214,14 +217,6 @@ impl Core {
         }
     }
 
-    /// Keeps memory for the next result. A large one gives its memory back.
-    #[inline]
-    pub(super) fn keep_cells(&mut self, cells: Vec<u8>) {
-        if cells.capacity() <= PAGE_BYTES {
-            self.cells = cells;
-        }
-    }
-
     /// Counts what a client could ask for in a way that costs less.
     #[inline]
     fn count_burdens(&self, plan: &SelectPlan, request: &Binding<'_>) {
@@ -277,14 +272,17 @@ impl Core {
         time: &mut TimeSlice<'_>,
     ) -> Result<ReadStep, Failure> {
         loop {
+            if !read.go_on(plan, self.shards, cells, time)? {
+                return waiter.map(|_| ReadStep::Paused).ok_or_else(too_many_wait);
+            }
             let Some((owner, request)) = read.next(self.shards) else { return Ok(ReadStep::Over) };
             let Some(slot) = waiter else {
                 let is_here = owner == self.shard && !time.is_over();
                 if !is_here || !self.store.read_at_once(&request, &mut self.page, time)? {
                     return Err(too_many_wait());
                 }
-                read.accept(plan, &self.page, self.shards, cells)?;
                 time.count(self.page.bytes());
+                read.accept(plan, &mut self.page, self.shards, cells, time)?;
                 continue;
             };
             if time.is_over() {
@@ -297,7 +295,7 @@ impl Core {
                 return Ok(ReadStep::Waiting);
             }
             match self.store.read(tag, &request, &mut self.page, time) {
-                Ok(true) => read.accept(plan, &self.page, self.shards, cells)?,
+                Ok(true) => {}
                 Ok(false) => {
                     self.trace(address, |_| {
                         "Waiting for blocks of sstables, or for more time".to_owned()
@@ -306,8 +304,13 @@ impl Core {
                 }
                 Err(error) => return Err(failed(&error.to_string())),
             }
-            time.count(self.page.bytes());
             self.trace(address, |core| page_activity(&core.page));
+            let is_large = self.page.is_large();
+            time.count(self.page.bytes());
+            read.accept(plan, &mut self.page, self.shards, cells, time)?;
+            if is_large && time.is_over() {
+                return Ok(ReadStep::Paused);
+            }
         }
     }
 
@@ -338,7 +341,7 @@ impl Core {
         &mut self,
         sessions: &mut dyn Sessions,
         slot: SlabKey,
-        page: Result<&Page, &str>,
+        page: Result<&mut Page, &str>,
     ) {
         if let Some(reading) = self.reads.get(slot).and_then(Option::take) {
             self.proceed(sessions, slot, reading, Resume::Accept(page));
@@ -374,8 +377,11 @@ impl Core {
                 let (RowMaker::Store(read), Plan::Select(plan)) = (&mut reading.rows, plan) else {
                     unreachable!("a list waits for no page");
                 };
-                let accepted = read.accept(plan, page, shards, cells);
-                let is_over = read.next(shards).is_none();
+                let is_large = page.is_large();
+                let mut time = TimeSlice::new(&*self.clock, READ_US);
+                let accepted = read.accept(plan, page, shards, cells, &mut time);
+                let goes_on = is_large || read.has_unfinished();
+                let is_over = !goes_on && read.next(shards).is_none();
                 let step = if is_over { ReadStep::Over } else { ReadStep::Paused };
                 accepted.map(|()| step).map_err(Failure::from)
             }
@@ -418,56 +424,6 @@ impl Core {
             return Err(Failure::new(code::OVERLOADED, what));
         }
         Ok(())
-    }
-
-    fn read_over(
-        &mut self,
-        sessions: &mut dyn Sessions,
-        statement: &PreparedStatement,
-        mut reading: Reading,
-    ) {
-        let address = reading.address;
-        let (count, state) = reading.rows.finish(&mut reading.cells);
-        self.serving -= 1;
-        self.metrics.served.add(1);
-        self.metrics.read_latency.record(self.age_us(address));
-        if let Some(session) = sessions.answer(address.place) {
-            session.in_flight -= 1;
-            session.reads -= 1;
-            let at = session.out.len();
-            self.put_rows(
-                session,
-                address.stream,
-                &statement.columns,
-                reading.skip_metadata,
-                state.as_deref(),
-                count,
-                &reading.cells,
-            );
-            self.end_trace(address, &mut session.out, at);
-        }
-    }
-
-    /// Appends a page of rows to a session's output.
-    #[allow(clippy::too_many_arguments)] // all of them are parts of one message
-    pub(super) fn put_rows(
-        &mut self,
-        session: &mut Session,
-        stream: i16,
-        columns: &Columns,
-        skip_metadata: bool,
-        paging_state: Option<&[u8]>,
-        count: u32,
-        cells: &[u8],
-    ) {
-        self.metrics.rows_read.add(u64::from(count));
-        let is_traced = self.is_traced(self.address(session, stream));
-        let out = &mut session.out;
-        let at = result::rows(out, stream, columns, skip_metadata, paging_state, count, cells);
-        // The identifier of a trace is put in later, before what would be compressed.
-        if session.compressed && !is_traced {
-            compression::compress(out, at, &mut self.lz4);
-        }
     }
 
     /// Another shard asks for a page of ours.

@@ -55,7 +55,11 @@ impl Reading {
 
     /// Tells the budget what it holds now, if it was begun.
     pub(super) fn settle(&mut self) {
-        let bytes = self.bytes() + self.cells.capacity();
+        let page_bytes = match &self.rows {
+            RowMaker::Store(read) => read.unfinished_bytes(),
+            RowMaker::Schema(_) => 0,
+        };
+        let bytes = self.bytes() + self.cells.capacity() + page_bytes;
         if let Some(answers) = &mut self.answers {
             answers.set(bytes);
         }

@@ -206,11 +206,11 @@ impl Core {
         &mut self,
         sessions: &mut dyn Sessions,
         waiter: Waiter,
-        page: Result<Box<Page>, String>,
+        mut page: Result<Box<Page>, String>,
     ) {
         match waiter {
             Waiter::Read(slot) => {
-                self.read_done(sessions, slot, page.as_deref().map_err(String::as_str));
+                self.read_done(sessions, slot, page.as_deref_mut().map_err(|error| error.as_str()));
             }
             Waiter::Dependent(slot) => self.dependent_read(sessions, slot, page),
             Waiter::Client(_) | Waiter::Parts(_) => {}

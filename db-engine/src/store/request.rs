@@ -248,6 +248,12 @@ pub struct ReadCost {
     pub rows_scanned: u64,
 }
 
+/// Copying so many bytes into new memory takes some hundred microseconds.
+const LARGE_PAGE_BYTES: usize = 512 << 10;
+
+/// Copying a shorter row costs less than the memory for the next one.
+const TAKEN_BYTES_MIN: usize = 64 << 10;
+
 /// Rows that were read, in the order of reading. Its memory can be used again.
 #[derive(Clone, Debug, Default)]
 pub struct Page {
@@ -291,6 +297,12 @@ impl Page {
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.bytes.len()
+    }
+
+    /// Whether copying it takes long.
+    #[must_use]
+    pub fn is_large(&self) -> bool {
+        self.bytes.len() >= LARGE_PAGE_BYTES
     }
 
     /// Its rows.
@@ -352,6 +364,18 @@ impl Page {
             self.append(key)
         };
         let (ck, row) = (self.append(ck), self.append(row));
+        self.spans.push(RowSpan { token, key, ck, row });
+    }
+
+    /// Appends a row. If it is large and the first, it is taken without being copied, in exchange
+    /// for other memory.
+    pub(super) fn push_taken(&mut self, token: Token, key: &[u8], ck: &[u8], row: &mut Vec<u8>) {
+        if row.len() < TAKEN_BYTES_MIN || !self.bytes.is_empty() {
+            return self.push(token, key, ck, row);
+        }
+        std::mem::swap(&mut self.bytes, row);
+        let row = (0, self.bytes.len());
+        let (key, ck) = (self.append(key), self.append(ck));
         self.spans.push(RowSpan { token, key, ck, row });
     }
 

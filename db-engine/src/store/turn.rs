@@ -40,6 +40,7 @@ impl Store {
     /// applied, and background work goes on by a little.
     pub fn turn_end(&mut self) {
         let now_us = self.clock.elapsed_us();
+        self.reads.turn_end();
         if self.applying.is_none()
             && let Some(submitted) = self.next_log_block()
         {

@@ -67,7 +67,7 @@ pub(super) struct Projector<'a> {
 }
 
 /// Bytes of values that take about as long as one cell.
-const UNIT_BYTES: usize = 256;
+pub(super) const UNIT_BYTES: usize = 256;
 /// Most work for one row, of which nothing can be cut: below a second.
 const WORK_MAX: usize = 8 << 20;
 

@@ -1,5 +1,7 @@
 //! A read under way: which step is next, how much is still wanted, what came out so far.
 
+mod accept;
+
 use crate::{
     cql::{
         error::CqlError,
@@ -9,15 +11,11 @@ use crate::{
             keys::{KEY_BYTES, Steps},
             paging::PagingState,
             partition::PartitionRead,
-            project::Projector,
         },
         prepare::plan::SelectPlan,
     },
-    mutation::{
-        RowView, Token,
-        token::{range_of, shard_of},
-    },
-    store::{Page, PageRow, Partitions, Position, ReadRequest, RowFilter},
+    mutation::token::{range_of, shard_of},
+    store::{Page, Partitions, Position, ReadRequest, RowFilter},
     types::comparable,
 };
 use std::{ops::RangeBounds, sync::Arc};
@@ -31,9 +29,6 @@ pub(super) const PAGE_BYTES: usize = 1 << 20;
 const RESULT_BYTES_MAX: usize = 64 << 20;
 /// Rows looked at in vain, after which a page ends: so a client hears of its read now and then.
 const FILTERED_ROWS_MAX: u64 = 10_000;
-/// Bytes of room that a result gets at once as a page comes, so that it need not grow cell by cell.
-const ROOM_BYTES_MAX: usize = 4 << 10;
-
 /// Bytes of a read besides its keys and values.
 const READ_OWN_BYTES: usize = 600;
 
@@ -73,6 +68,20 @@ pub struct Read {
     paused: Option<Position>,
     totals: Vec<Total>,
     scratch: Vec<u8>,
+    /// A page that is not wholly taken in, and how far it is.
+    unfinished: Option<Box<Page>>,
+    place: PagePlace,
+}
+
+/// How far the page at hand is taken in.
+#[derive(Clone, Copy, Debug, Default)]
+struct PagePlace {
+    /// So many of its rows.
+    rows: usize,
+    /// And so many columns of the next one, or of the static row that is given alone.
+    columns: usize,
+    /// The work that these were.
+    work: usize,
 }
 
 impl Read {
@@ -115,6 +124,8 @@ impl Read {
             paused: None,
             totals: plan.aggregates.iter().map(Total::new).collect(),
             scratch: Vec::new(),
+            unfinished: None,
+            place: PagePlace::default(),
         }
     }
 
@@ -228,185 +239,9 @@ impl Read {
         Some((shard, request))
     }
 
-    /// Takes in what the shard found for [`Read::next`] and appends the rows of the result.
-    ///
-    /// # Errors
-    /// If the result would be too large, or a value cannot be compared.
-    pub fn accept(
-        &mut self,
-        plan: &SelectPlan,
-        page: &Page,
-        shards: u16,
-        out: &mut Vec<u8>,
-    ) -> Result<(), CqlError> {
-        let start = *self.start.get_or_insert(out.len());
-        out.reserve(page.bytes().min(ROOM_BYTES_MAX));
-        let is_judged = !page.is_unjudged();
-        for row in page.rows() {
-            if !self.take(plan, (row, is_judged), start, out)? {
-                return Ok(());
-            }
-        }
-        self.filtered += page.dead();
-        let Some(position) = page.position() else {
-            if self.end_partition(plan, start, out)? {
-                self.advance(shards);
-            }
-            return Ok(());
-        };
-        if !self.enter(plan, (position.token, &position.key), start, out)? {
-            return Ok(());
-        }
-        // Behind a partition its static row is not read again.
-        if position.ck == self.end() && !self.end_partition(plan, start, out)? {
-            return Ok(());
-        }
-        let position = self.beyond(position.clone());
-        let tired = self.filtered >= FILTERED_ROWS_MAX || out.len() - start >= PAGE_BYTES;
-        let next_key = self.next_key().filter(|_| self.is_full(&position.key));
-        if next_key.is_some_and(|number| number >= self.steps.keys()) {
-            self.over = true;
-        } else if self.page_left.is_some() && tired {
-            self.paused = Some(position);
-        } else if let Some(number) = next_key {
-            self.skip_to(number);
-        } else {
-            self.after = Some(position);
-        }
-        Ok(())
-    }
-
-    /// Looks at one row of a result that begins at `start`; false when no more are wanted.
-    fn take(
-        &mut self,
-        plan: &SelectPlan,
-        (row, is_judged): (PageRow<'_>, bool),
-        start: usize,
-        out: &mut Vec<u8>,
-    ) -> Result<bool, CqlError> {
-        if !self.enter(plan, (row.token, row.key), start, out)? {
-            return Ok(false);
-        }
-        if let Some(partition) = &mut self.partition
-            && self.static_rows
-            && row.ck.is_empty()
-        {
-            let projector = Projector::new(plan.shape(self.now_s, &self.parts), row);
-            let is_live = projector.is_some_and(|projector| projector.is_live());
-            partition.static_row = is_live.then(|| row.row.to_vec());
-            return Ok(true);
-        }
-        self.give(plan, (row, is_judged), row.ck, start, out)
-    }
-
-    /// Takes note of the partition of what comes next, after the one before has given all;
-    /// false when no more rows are wanted.
-    #[inline]
-    fn enter(
-        &mut self,
-        plan: &SelectPlan,
-        (token, key): (Token, &[u8]),
-        start: usize,
-        out: &mut Vec<u8>,
-    ) -> Result<bool, CqlError> {
-        if !self.static_rows && self.per_partition == u64::MAX {
-            return Ok(true);
-        }
-        if self.partition.as_ref().is_some_and(|partition| partition.key == key) {
-            return Ok(true);
-        }
-        let is_more_wanted = self.end_partition(plan, start, out)?;
-        if is_more_wanted {
-            self.partition = Some(PartitionRead::new(token, key, self.per_partition));
-        }
-        Ok(is_more_wanted)
-    }
-
-    /// Gives the static columns of the partition at hand as a row if it has given no other; false
-    /// when no more rows are wanted.
-    #[cold]
-    fn end_partition(
-        &mut self,
-        plan: &SelectPlan,
-        start: usize,
-        out: &mut Vec<u8>,
-    ) -> Result<bool, CqlError> {
-        let Some(partition) = &mut self.partition else { return Ok(true) };
-        if partition.has_given || !plan.gives_static_alone {
-            return Ok(true);
-        }
-        let Some(row) = partition.static_row.take() else { return Ok(true) };
-        let key = partition.key.clone();
-        let row = PageRow { token: partition.token, key: &key, ck: &[], row: &row };
-        self.give(plan, (row, false), self.end(), start, out)
-    }
-
     /// The place behind all rows of a partition.
     fn end(&self) -> &'static [u8] {
         if self.reverse { &[] } else { &[comparable::ABOVE] }
-    }
-
-    /// Appends a row to the result if it is wanted, which may be known; false when no more are.
-    /// `place` is where to go on behind it.
-    #[inline] // Into what takes a row: it is done with every one.
-    fn give(
-        &mut self,
-        plan: &SelectPlan,
-        (row, is_judged): (PageRow<'_>, bool),
-        place: &[u8],
-        start: usize,
-        out: &mut Vec<u8>,
-    ) -> Result<bool, CqlError> {
-        let Ok(view) = RowView::parse(row.row) else { return Ok(true) };
-        let parts = self.conditions.as_ref().map_or(&self.parts, |conditions| &conditions.parts);
-        let mut projector = Projector::of(plan.shape(self.now_s, parts), row, view);
-        if let Some(bytes) = self.partition.as_ref().and_then(|one| one.static_row.as_deref()) {
-            projector.add_static(PageRow { ck: &[], row: bytes, ..row });
-        }
-        let scratch = &mut self.scratch;
-        if let Some(conditions) = self.conditions.as_ref().filter(|_| !is_judged)
-            && !conditions.are_met(&mut projector, scratch)?
-        {
-            self.filtered += 1;
-            return Ok(true);
-        }
-        if self.totals.is_empty() {
-            for source in &plan.sources {
-                projector.put(source, out);
-                projector.check_work()?;
-                // A statement may ask for the same large value many times.
-                if out.len() - start > self.bytes_max {
-                    return Err(CqlError::result_too_large());
-                }
-            }
-            self.rows += 1;
-        } else {
-            for total in &mut self.totals {
-                total.add(&mut projector, scratch)?;
-                projector.check_work()?;
-            }
-        }
-        if let Some(partition) = &mut self.partition {
-            partition.left = partition.left.saturating_sub(1);
-            partition.has_given = true;
-        }
-        if !self.totals.is_empty() {
-            return Ok(true);
-        }
-        self.limit_left -= 1;
-        if self.limit_left == 0 {
-            self.over = true;
-            return Ok(false);
-        }
-        if let Some(left) = &mut self.page_left {
-            *left -= 1;
-            if *left == 0 || out.len() - start >= PAGE_BYTES {
-                let (key, ck) = (row.key.to_vec(), place.to_vec());
-                self.paused = Some(Position { token: row.token, key, ck });
-                return Ok(false);
-            }
-        }
-        Ok(true)
     }
 
     /// Whether a partition has given as many rows as are wanted of one.

@@ -6,7 +6,7 @@
 //! ```text
 //! while let Some((shard, request)) = read.next(plan, shards) {
 //!     … the shard reads a page …
-//!     read.accept(plan, &page, &mut out)?;      // appends rows
+//!     read.accept(plan, &mut page, &mut out)?;  // appends rows
 //! }
 //! let (rows, paging_state) = read.finish(plan, &mut out);
 //! ```

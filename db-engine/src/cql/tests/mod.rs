@@ -144,8 +144,12 @@ impl Database {
         let Plan::Select(plan) = &prepared.plan else { panic!("no read: {text}") };
         let mut read = plan.bind(&[], options, &CONTEXT).unwrap();
         let mut out = Vec::new();
+        // A row is taken in bit by bit if that is much work.
+        let clock = ManualClock::ticking(0, 1);
         while let Some((_, request)) = read.next(3) {
-            read.accept(plan, &self.page(&request), 3, &mut out)?;
+            let mut time = TimeSlice::new(&clock, 0);
+            read.accept(plan, &mut self.page(&request), 3, &mut out, &mut time)?;
+            while !read.go_on(plan, 3, &mut out, &mut TimeSlice::new(&clock, 0))? {}
         }
         let (count, state) = read.finish(&mut out);
         let mut items = Elements(&out);

@@ -1,7 +1,10 @@
 //! Static columns: one value for all rows of a partition, and a row of its own if there is none.
 
 use super::{CONTEXT, Database, Page, Plan, ReadOptions, ResultRows, int, prepared};
-use crate::{io::Random, mutation::token::token};
+use crate::{
+    io::{Random, TimeSlice},
+    mutation::token::token,
+};
 use std::{cell::RefCell, collections::BTreeMap};
 
 const TABLE: &str = "CREATE TABLE t (p int, c int, s int STATIC, u int STATIC, v int, x int, \
@@ -169,15 +172,15 @@ fn static_columns_alone_are_given_where_a_page_ends_behind_dead_rows() {
     page.push(*token, key, &[], row);
     (0..10_000).for_each(|_| page.add_dead());
     page.cut(*token, key, &[0xFF]);
-    let read_page = |page: &Page, paging_state: Option<&[u8]>| {
+    let read_page = |page: &mut Page, paging_state: Option<&[u8]>| {
         let options = ReadOptions { page_size: Some(5), paging_state };
         let (mut read, mut out) = (plan.bind(&[], &options, &CONTEXT).unwrap(), Vec::new());
         assert!(read.next(1).is_some());
-        read.accept(plan, page, 1, &mut out).unwrap();
+        read.accept(plan, page, 1, &mut out, &mut TimeSlice::endless()).unwrap();
         assert!(read.next(1).is_none());
         read.finish(&mut out)
     };
-    let (count, state) = read_page(&page, None);
+    let (count, state) = read_page(&mut page, None);
     assert_eq!(count, 1);
-    assert_eq!(read_page(&Page::default(), Some(&state.unwrap())), (0, None));
+    assert_eq!(read_page(&mut Page::default(), Some(&state.unwrap())), (0, None));
 }

@@ -31,7 +31,10 @@ use crate::{
     cql::{self, BatchWord, NotApplied, RowName, applied_column},
     io::TimeSlice,
     mutation::token::shard_of,
-    protocol::{Consistency, code, result},
+    protocol::{
+        Consistency, code,
+        result::{self, RowsHead},
+    },
     store::{Page, Refused},
 };
 use std::{
@@ -391,8 +394,14 @@ impl Core {
                 self.metrics.write_latency.record(self.age_us(address));
                 let columns = write.columns(&told.columns);
                 self.answer(sessions, address, |out| {
-                    let (count, cells) = (told.count, &told.cells);
-                    result::rows(out, address.stream, &columns, false, None, count, cells);
+                    let head = RowsHead {
+                        stream: address.stream,
+                        columns: &columns,
+                        skip_metadata: false,
+                        paging_state: None,
+                        count: told.count,
+                    };
+                    result::rows(out, &head, &told.cells);
                 });
             }
             Ok(None) => {

@@ -224,6 +224,7 @@ impl Merge {
             if time.is_over() && !self.is_over(&memory) {
                 return Progress::TimeIsOver;
             }
+            let mut row_bytes = 0;
             match self.step(&slice, &mut memory, find) {
                 MergeStep::End => {
                     if request.newest {
@@ -244,15 +245,15 @@ impl Merge {
                 MergeStep::Range => {}
                 MergeStep::Row(versions) => {
                     page.cost.rows_scanned += versions;
+                    row_bytes = self.last.row.len();
                     if self.finish_row(&slice, request, &ranged, page, time) {
                         self.leave_partition((table, request), own, &mut memory, find);
                         time.count(CURSOR_COST_BYTES * self.sources.disks.len());
                     }
                 }
             }
-            let bytes = self.last.key.len() + self.last.row.len();
             let compared = usize::BITS - self.sources.disks.len().leading_zeros();
-            time.count(bytes + CURSOR_COST_BYTES * compared as usize);
+            time.count(self.last.key.len() + row_bytes + CURSOR_COST_BYTES * compared as usize);
         }
     }
 
@@ -335,7 +336,6 @@ impl Merge {
                 seen.add_range(range);
             }
         }
-        let versions = at_row.len() as u64;
         for number in at_row.iter().take_while(|number| **number < memtables) {
             memory[*number].iter_mut().for_each(MemoryCursor::advance);
         }
@@ -343,7 +343,7 @@ impl Merge {
         match rank {
             0 => MergeStep::Deletion,
             1 => MergeStep::Range,
-            _ => MergeStep::Row(versions),
+            _ => MergeStep::Row(at_row.len() as u64),
         }
     }
 
@@ -430,7 +430,7 @@ impl Merge {
             page.add_dead();
             return false;
         }
-        page.push(token, &last.key, &last.ck, &last.row);
+        page.push_taken(token, &last.key, &last.ck, &mut last.row);
         if request.partition_rows_max == usize::MAX {
             return false;
         }

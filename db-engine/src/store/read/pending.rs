@@ -40,6 +40,8 @@ pub(in crate::store) struct Reads {
     fresh: VecDeque<u64>,
     /// Reads that have used up a share of time and have more to do.
     long: VecDeque<u64>,
+    /// Reads that have made a large page in this turn: it is for the next one.
+    made: Vec<u64>,
     /// Blocks that are being read from disk.
     fetching: HashMap<BlockId, Ticket>,
     /// Blocks that have come and are not decoded yet.
@@ -66,6 +68,11 @@ fn cache_use(request: &ReadRequest) -> CacheUse {
     }
 }
 
+/// Whether a page is to be taken in another turn than it was made.
+fn is_for_later(page: &Page, time: &TimeSlice<'_>) -> bool {
+    page.is_large() && time.is_over()
+}
+
 /// A read that waits.
 struct PendingRead {
     tag: Tag,
@@ -77,6 +84,8 @@ struct PendingRead {
     held_bytes: usize,
     /// How many blocks must come before it can go on.
     missing: usize,
+    /// The page is complete.
+    is_made: bool,
     /// Since when it waits, in microseconds.
     since_us: u64,
 }
@@ -93,6 +102,7 @@ impl Reads {
             begun: 0,
             fresh: VecDeque::new(),
             long: VecDeque::new(),
+            made: Vec::new(),
             fetching: HashMap::new(),
             arrived: HashMap::new(),
             arrivals: VecDeque::new(),
@@ -126,6 +136,11 @@ impl Reads {
         self.waiting.is_empty()
     }
 
+    /// A turn is over: pages that were made in it may be taken.
+    pub fn turn_end(&mut self) {
+        self.long.extend(self.made.drain(..));
+    }
+
     /// Whether one of them can go on.
     pub fn is_ready(&self) -> bool {
         !self.fresh.is_empty() || !self.long.is_empty() || !self.arrived.is_empty()
@@ -147,7 +162,8 @@ impl Store {
         time: &mut TimeSlice<'_>,
     ) -> std::result::Result<bool, Refused> {
         let (merge, progress) = self.try_read(request, page, time)?;
-        if matches!(progress, Progress::Complete) {
+        let is_made = matches!(progress, Progress::Complete);
+        if is_made && !is_for_later(page, time) {
             self.read_over(merge, request, page);
             return Ok(true);
         }
@@ -162,7 +178,7 @@ impl Store {
         let since_us = self.clock.elapsed_us();
         let (held_bytes, missing) = (0, 0);
         let pending =
-            PendingRead { tag, request, page, merge, held, held_bytes, missing, since_us };
+            PendingRead { tag, request, page, merge, held, held_bytes, missing, is_made, since_us };
         self.wait(self.reads.begun, pending, progress);
         Ok(false)
     }
@@ -274,9 +290,14 @@ impl Store {
                 self.reads.waiting.insert(number, pending);
                 self.fetch(number, missing);
             }
-            Progress::Complete | Progress::TimeIsOver => {
+            Progress::TimeIsOver => {
                 self.reads.waiting.insert(number, pending);
                 self.reads.long.push_back(number);
+            }
+            Progress::Complete => {
+                pending.is_made = true;
+                self.reads.waiting.insert(number, pending);
+                self.reads.made.push(number);
             }
         }
     }
@@ -413,9 +434,12 @@ impl Store {
         let now_us = self.clock.elapsed_us();
         pending.page.cost.waited_us += now_us - pending.since_us;
         pending.since_us = now_us;
-        let PendingRead { tag, request, page, merge, .. } = &mut pending;
-        match self.run(merge, request, page, time) {
-            Ok(Progress::Complete) => {
+        let PendingRead { tag, request, page, merge, is_made, .. } = &mut pending;
+        let was_made = *is_made;
+        let progress =
+            if was_made { Ok(Progress::Complete) } else { self.run(merge, request, page, time) };
+        match progress {
+            Ok(Progress::Complete) if was_made || !is_for_later(page, time) => {
                 let PendingRead { tag, request, page, merge, .. } = pending;
                 self.read_over(merge, &request, &page);
                 self.done.push(Done::Read(tag, Box::new(page)));

@@ -1,0 +1,146 @@
+//! A row of megabytes is read, answered with and flushed bit by bit, and so is one of which
+//! thousands of parts are asked for; others are served meanwhile.
+#![allow(clippy::unwrap_used)]
+
+mod simulated;
+mod whole;
+mod wire;
+
+use whole::crowd::Crowd;
+use wire::client::{execute, op};
+
+/// Bytes of a value: half as many as a connection may have of answers that are not taken.
+const VALUE_BYTES: usize = 2 << 20;
+
+/// What a turn may send, of all connections and of one.
+const SENT_BYTES_MAX: usize = 1 << 20;
+const CONNECTION_SENT_BYTES_MAX: usize = 256 << 10;
+
+fn crowd(count: usize, look_us: u64) -> Crowd {
+    let mut crowd = Crowd::looking(1, count, look_us);
+    crowd.run(
+        "CREATE KEYSPACE ks WITH replication = \
+         {'class': 'SimpleStrategy', 'replication_factor': 1}",
+    );
+    crowd.run(
+        "CREATE TABLE ks.t (k int, c int, v blob, s set<int>, u set<int> STATIC, \
+               PRIMARY KEY (k, c))",
+    );
+    crowd
+}
+
+fn prepare(crowd: &mut Crowd, text: &str) -> Vec<u8> {
+    let last = crowd.clients.len() - 1;
+    crowd.clients[last].ask(op::PREPARE, &wire::client::long_string(text), ());
+    crowd.send(last);
+    let answer = crowd.wait(last, 1).0.remove(0);
+    let length = u16::from_be_bytes([answer.body[4], answer.body[5]]);
+    answer.body[6..6 + usize::from(length)].to_vec()
+}
+
+fn value(seed: usize) -> Vec<u8> {
+    (0..VALUE_BYTES).map(|place| u8::try_from((place * seed / 7) % 251).unwrap()).collect()
+}
+
+fn write(crowd: &mut Crowd, value: &[u8]) {
+    let insert = prepare(crowd, "INSERT INTO ks.t (k, c, v) VALUES (1, 1, ?)");
+    let last = crowd.clients.len() - 1;
+    crowd.clients[last].ask(op::EXECUTE, &execute(&insert, &[value]), ());
+    crowd.send(last);
+    crowd.wait(last, 1);
+}
+
+#[test]
+fn many_large_answers_are_sent_a_piece_each_turn_and_nobody_is_left_out() {
+    const READERS: usize = 40;
+    let mut crowd = crowd(READERS + 1, 20);
+    write(&mut crowd, &value(5));
+    for reader in 0..READERS {
+        crowd.ask(reader, "SELECT v FROM ks.t WHERE k = 1");
+        crowd.send(reader);
+    }
+    let metrics = |crowd: &Crowd| crowd.engine.metrics(0).sent_bytes.get();
+    let (mut answered, mut turns, mut sending) = ([None; READERS], 0_u32, 0_u32);
+    while answered.contains(&None) {
+        let before = metrics(&crowd);
+        crowd.turn();
+        turns += 1;
+        let sent = usize::try_from(metrics(&crowd) - before).unwrap();
+        assert!(sent <= SENT_BYTES_MAX, "{sent} bytes in a turn");
+        sending += u32::from(sent > 0);
+        for (reader, answered) in answered.iter_mut().enumerate() {
+            if let Some(answer) = crowd.answers(reader).pop() {
+                assert!(answer.rows().0 == [[Some(value(5))]], "what was written is read");
+                *answered = Some(turns);
+            }
+        }
+    }
+    let all_bytes = READERS * VALUE_BYTES;
+    assert!(sending as usize >= all_bytes / SENT_BYTES_MAX, "{sending} turns");
+    // They are sent to by turns. If the first ones came first each time, half of them would have
+    // all of theirs when half of all was sent.
+    let middle = answered[READERS / 2].unwrap();
+    assert!(middle > turns * 3 / 4, "{answered:?}");
+}
+
+/// Reads, while another client asks for little. Gives the row, how many turns it took, and in how
+/// many turns at most the other one had no answer.
+fn read(crowd: &mut Crowd, text: &str) -> (Vec<Option<Vec<u8>>>, u32, u32) {
+    const READER: usize = 0;
+    const OTHER: usize = 1;
+    crowd.ask(READER, text);
+    crowd.send(READER);
+    let (mut turns, mut waiting, mut longest) = (0, 0, 0);
+    loop {
+        if waiting == 0 {
+            crowd.ask(OTHER, "SELECT cluster_name FROM system.local");
+            crowd.send(OTHER);
+        }
+        crowd.turn();
+        turns += 1;
+        waiting = if crowd.answers(OTHER).is_empty() { waiting + 1 } else { 0 };
+        longest = longest.max(waiting);
+        if let Some(answer) = crowd.answers(READER).pop() {
+            return (answer.rows().0.remove(0), turns, longest);
+        }
+    }
+}
+
+#[test]
+fn a_large_row_is_read_in_one_turn_and_answered_with_in_others() {
+    let mut crowd = crowd(3, 100);
+    let pieces = u32::try_from(VALUE_BYTES / CONNECTION_SENT_BYTES_MAX).unwrap();
+    for seed in [5, 9] {
+        write(&mut crowd, &value(seed));
+        let (row, turns, longest) = read(&mut crowd, "SELECT v FROM ks.t WHERE k = 1");
+        assert!(row == [Some(value(seed))], "what was written is read");
+        // One in which the row is read, and one in which it is taken in.
+        assert!(turns > pieces + 1, "{turns}");
+        assert!(longest < 2, "another client waits for {longest} turns");
+    }
+}
+
+#[test]
+fn a_row_of_which_many_parts_are_asked_for_is_taken_in_a_few_each_turn() {
+    let mut crowd = crowd(3, 100);
+    let numbers = |first: i32| {
+        let all: Vec<_> = (first..first + 500).map(|number| number.to_string()).collect();
+        all.join(", ")
+    };
+    crowd.run(&format!("INSERT INTO ks.t (k, c, s) VALUES (1, 1, {{{}}})", numbers(0)));
+    crowd.run(&format!("INSERT INTO ks.t (k, u) VALUES (2, {{{}}})", numbers(7)));
+    let times = |what: &str| vec![what; 100].join(", ");
+    let parts = [("s[498]", 498_i32, 1), ("u[505]", 505, 2)];
+    for (part, expected, key) in parts {
+        let text = format!("SELECT {} FROM ks.t WHERE k = {key}", times(part));
+        let (row, turns, longest) = read(&mut crowd, &text);
+        assert!(row == vec![Some(expected.to_be_bytes().to_vec()); 100], "{row:?}");
+        assert!(turns > 10, "{turns} turns");
+        assert!(longest < 2, "another client waits for {longest} turns");
+    }
+    // Of many rows one number comes: each of these functions is one more column.
+    let text = format!("SELECT {} FROM ks.t WHERE k = 1", times("count(s)"));
+    let (row, turns, longest) = read(&mut crowd, &text);
+    assert!(row == vec![Some(1_i64.to_be_bytes().to_vec()); 100], "{row:?}");
+    assert!(turns > 10 && longest < 2, "{turns} turns, {longest}");
+}
