@@ -30,7 +30,12 @@ pub(super) fn copies(ty: &CqlType) -> usize {
     let is_deep = match ty {
         CqlType::Set(item) => item.needs_sorting(),
         CqlType::Map(key, value) => key.needs_sorting() || value.needs_sorting(),
-        _ => return 3,
+        // One item may be nearly all of it. Of a smaller one, half of it at most, there are as many
+        // beside the value.
+        CqlType::List(item) => return copies(item).max(2),
+        CqlType::Tuple(types) => return types.iter().map(copies).fold(2, usize::max),
+        CqlType::Udt(of) => return of.types().map(copies).fold(2, usize::max),
+        _ => return 1,
     };
     if is_deep { 4 } else { 2 }
 }
@@ -70,12 +75,48 @@ async fn in_place<'a>(
         if read == bytes.len() {
             break;
         }
+        let mut items = Elements(bytes.get(read..).unwrap_or_default());
+        let item_bytes = items.item().map_err(broken)?.map_or(0, <[u8]>::len);
+        if item_bytes > bytes.len() / 2 && item_bytes >= PIECE_BYTES && ty.needs_sorting() {
+            let item = read + COUNT_BYTES..bytes.len() - items.0.len();
+            (bytes, read) = most_formed(ty, bytes, written, item, pace).await?;
+            written = read;
+            continue;
+        }
+        // Memory for a large item is not kept for the next one.
+        formed = if formed.capacity() > 2 * PIECE_BYTES { Vec::new() } else { formed };
         formed.clear();
         read = put_formed(ty, &bytes, read, &mut formed, pace).await?;
         written = put_back(&mut bytes, written, &formed, pace).await;
     }
     bytes.truncate(written);
     Ok(bytes)
+}
+
+/// Forms an item that is most of a value in the memory of that, and puts it behind what was written
+/// before; gives the value, and the place behind the item.
+async fn most_formed(
+    ty: &CqlType,
+    mut bytes: Vec<u8>,
+    written: usize,
+    item: Range<usize>,
+    pace: &Pace,
+) -> Result<(Vec<u8>, usize), TypeError> {
+    let mut front = copied(bytes.get(..written).unwrap_or_default(), pace).await;
+    let behind = copied(bytes.get(item.end..).unwrap_or_default(), pace).await;
+    bytes.truncate(item.end);
+    bytes.drain(..item.start);
+    pace.worked(bytes.len()).await;
+    let mut bytes = form(ty, bytes, pace).await?;
+    put_count(&mut front, bytes.len());
+    bytes.splice(..0, front);
+    pace.worked(bytes.len()).await;
+    let end = bytes.len();
+    for piece in behind.chunks(COPY_BYTES) {
+        bytes.extend_from_slice(piece);
+        pace.worked(piece.len()).await;
+    }
+    Ok((bytes, end))
 }
 
 /// Appends the item at `read` as it is stored, with its length; gives the place behind it.

@@ -142,6 +142,33 @@ fn a_value_inside_of_another_one_is_cut() {
     assert_eq!(inside.checked().unwrap(), list(&[stored]));
 }
 
+/// Of three items, one is mostly more than half of the value.
+#[test]
+fn items_that_are_most_of_a_value_are_formed_wherever_they_are() {
+    let number = |at: u32| (at.wrapping_mul(0x9E37_79B1) >> 1).to_be_bytes();
+    let set = CqlType::Set(Box::new(CqlType::Int));
+    let types = [
+        CqlType::List(Box::new(set.clone())),
+        CqlType::Tuple(vec![set.clone(), set.clone(), set.clone()]),
+    ];
+    let counts = [0, 1, 9, 60, 61, 500];
+    for (first, second, third) in
+        counts.iter().flat_map(|a| counts.iter().flat_map(|b| counts.map(|c| (*a, *b, c))))
+    {
+        let sets = [first, second, third].map(|count| {
+            // Each number is there twice, so that what is formed is shorter.
+            list(&(0..count).chain(0..count / 2).map(number).collect::<Vec<_>>())
+        });
+        let listed = list(&sets);
+        for (ty, given) in types.iter().zip([&listed[..], &listed[4..]]) {
+            let (whole, _) = bit_by_bit(ty, Purpose::Whole, given);
+            let expected = canonical(ty, given).unwrap();
+            let stored = whole.stored().unwrap().unwrap();
+            assert!(stored == &*expected, "{ty}: {first}, {second} and {third}");
+        }
+    }
+}
+
 #[test]
 fn what_it_takes_is_known_before() {
     let int = || Box::new(CqlType::Int);
@@ -150,6 +177,9 @@ fn what_it_takes_is_known_before() {
     assert_eq!(memory(CqlType::List(int()), Purpose::Whole), 1_000);
     assert_eq!(memory(set(), Purpose::AsGiven), 1_000);
     assert_eq!(memory(set(), Purpose::Whole), 2_000);
-    assert_eq!(memory(CqlType::List(Box::new(set())), Purpose::Whole), 3_000);
-    assert_eq!(memory(CqlType::Set(Box::new(set())), Purpose::Whole), 4_000);
+    let (sets, deep) = (|| Box::new(set()), || CqlType::Set(Box::new(set())));
+    assert_eq!(memory(CqlType::List(sets()), Purpose::Whole), 2_000);
+    assert_eq!(memory(CqlType::Tuple(vec![CqlType::Int, set()]), Purpose::Whole), 2_000);
+    assert_eq!(memory(deep(), Purpose::Whole), 4_000);
+    assert_eq!(memory(CqlType::List(Box::new(deep())), Purpose::Whole), 4_000);
 }

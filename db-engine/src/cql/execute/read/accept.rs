@@ -249,32 +249,33 @@ impl Read {
             return Ok(Taken::More);
         }
         let mut work = RowWork { before: self.place.work, counted: 0 };
+        let (done, all) = (self.place.columns, self.totals.len().max(plan.sources.len()));
+        let pause = |columns, work: &RowWork| PagePlace { columns, work: work.all(), ..self.place };
         if self.totals.is_empty() {
-            for source in plan.sources.iter().skip(self.place.columns) {
+            for (number, source) in (1..).zip(&plan.sources).skip(done) {
                 projector.put(source, out);
                 // A statement may ask for the same large value many times.
                 if out.len() - start > self.bytes_max {
                     return Err(CqlError::result_too_large());
                 }
-                self.place.columns += 1;
-                if work.is_over(&projector, time)? && self.place.columns < plan.sources.len() {
-                    self.place.work = work.all();
+                if work.is_over(&projector, time)? && number < all {
+                    self.place = pause(number, &work);
                     return Ok(Taken::TimeIsOver);
                 }
             }
             self.rows += 1;
         } else {
-            let count = self.totals.len();
-            for total in self.totals.iter_mut().skip(self.place.columns) {
+            for (number, total) in (1..).zip(&mut self.totals).skip(done) {
                 total.add(&mut projector, scratch)?;
-                self.place.columns += 1;
-                if work.is_over(&projector, time)? && self.place.columns < count {
-                    self.place.work = work.all();
+                if work.is_over(&projector, time)? && number < all {
+                    self.place = pause(number, &work);
                     return Ok(Taken::TimeIsOver);
                 }
             }
         }
-        (self.place.columns, self.place.work) = (0, 0);
+        if done > 0 {
+            self.place = PagePlace { rows: self.place.rows, ..PagePlace::default() };
+        }
         if let Some(partition) = &mut self.partition {
             partition.left = partition.left.saturating_sub(1);
             partition.has_given = true;
@@ -316,13 +317,14 @@ impl RowWork {
         time: &mut TimeSlice<'_>,
     ) -> Result<bool, CqlError> {
         let work = projector.work();
+        if work - self.counted < WORK_TO_LOOK { Ok(false) } else { self.count(work, time) }
+    }
+
+    #[cold]
+    fn count(&mut self, work: usize, time: &mut TimeSlice<'_>) -> Result<bool, CqlError> {
         check_work(self.before + work)?;
-        let more = work - self.counted;
-        if more < WORK_TO_LOOK {
-            return Ok(false);
-        }
+        time.count((work - self.counted) * UNIT_BYTES);
         self.counted = work;
-        time.count(more * UNIT_BYTES);
         Ok(time.is_over())
     }
 
