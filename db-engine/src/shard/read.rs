@@ -305,12 +305,8 @@ impl Core {
                 Err(error) => return Err(failed(&error.to_string())),
             }
             self.trace(address, |core| page_activity(&core.page));
-            let is_large = self.page.is_large();
             time.count(self.page.bytes());
             read.accept(plan, &mut self.page, self.shards, cells, time)?;
-            if is_large && time.is_over() {
-                return Ok(ReadStep::Paused);
-            }
         }
     }
 
