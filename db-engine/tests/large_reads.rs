@@ -6,6 +6,7 @@ mod simulated;
 mod whole;
 mod wire;
 
+use sandglass_db::budget::Share;
 use whole::crowd::Crowd;
 use wire::client::{execute, op};
 
@@ -121,6 +122,26 @@ fn a_large_row_is_read_in_one_turn_and_answered_with_in_others() {
         assert!(turns >= pieces + 3, "{turns}");
         assert!(longest < 2, "another client waits for {longest} turns");
     }
+}
+
+#[test]
+fn a_large_page_that_waits_to_be_taken_in_counts_as_memory_of_answers() {
+    let mut crowd = crowd(3, 100);
+    write(&mut crowd, &value(5));
+    let taken = |crowd: &Crowd| {
+        let taken = crowd.engine.metrics(0).memory.taken(Share::Answers);
+        usize::try_from(taken).unwrap()
+    };
+    crowd.ask(0, "SELECT v FROM ks.t WHERE k = 1");
+    crowd.send(0);
+    // It is made in this turn. Without it, a read that has begun takes 2 MiB.
+    crowd.turn();
+    assert!(taken(&crowd) >= VALUE_BYTES + (2 << 20), "{}", taken(&crowd));
+    while crowd.answers(0).is_empty() {
+        crowd.turn();
+    }
+    crowd.turn();
+    assert!(taken(&crowd) < 1_000, "{} are left", taken(&crowd));
 }
 
 #[test]

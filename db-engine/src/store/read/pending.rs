@@ -79,7 +79,7 @@ struct PendingRead {
     request: ReadRequest,
     page: Page,
     merge: Box<Merge>,
-    /// What it holds beside the page.
+    /// What it holds, its page not counted before that is complete.
     held: Charge,
     held_bytes: usize,
     /// How many blocks must come before it can go on.
@@ -162,8 +162,7 @@ impl Store {
         time: &mut TimeSlice<'_>,
     ) -> std::result::Result<bool, Refused> {
         let (merge, progress) = self.try_read(request, page, time)?;
-        let is_made = matches!(progress, Progress::Complete);
-        if is_made && !is_for_later(page, time) {
+        if matches!(progress, Progress::Complete) && !is_for_later(page, time) {
             self.read_over(merge, request, page);
             return Ok(true);
         }
@@ -176,7 +175,7 @@ impl Store {
         let (request, page) = (request.clone(), std::mem::take(page));
         let held = Charge::new(&self.reads.budget, Share::Answers);
         let since_us = self.clock.elapsed_us();
-        let (held_bytes, missing) = (0, 0);
+        let (held_bytes, missing, is_made) = (0, 0, false);
         let pending =
             PendingRead { tag, request, page, merge, held, held_bytes, missing, is_made, since_us };
         self.wait(self.reads.begun, pending, progress);
@@ -282,7 +281,9 @@ impl Store {
 
     /// Keeps a read until it can go on.
     fn wait(&mut self, number: u64, mut pending: PendingRead, progress: Progress) {
-        pending.held_bytes = size_of::<PendingRead>() + pending.merge.bytes();
+        pending.is_made = matches!(progress, Progress::Complete);
+        let page_bytes = if pending.is_made { pending.page.bytes() } else { 0 };
+        pending.held_bytes = size_of::<PendingRead>() + pending.merge.bytes() + page_bytes;
         pending.held.set(pending.held_bytes);
         match progress {
             Progress::Missing(missing) => {
@@ -295,7 +296,6 @@ impl Store {
                 self.reads.long.push_back(number);
             }
             Progress::Complete => {
-                pending.is_made = true;
                 self.reads.waiting.insert(number, pending);
                 self.reads.made.push(number);
             }
@@ -316,13 +316,17 @@ impl Store {
         let mut long_left = self.reads.long.len().max(1);
         while !turn.is_over() {
             let Some(number) = self.reads.fresh.pop_front() else { break };
-            self.resume(number, &mut TimeSlice::new(&*clock, read_us));
+            if self.resume(number, &mut TimeSlice::new(&*clock, read_us)) {
+                break;
+            }
             turn.look();
         }
         // One of the long ones goes on however many fresh ones there are.
         while long_left > 0 {
             let Some(number) = self.reads.long.pop_front() else { return };
-            self.resume(number, &mut TimeSlice::new(&*clock, read_us));
+            if self.resume(number, &mut TimeSlice::new(&*clock, read_us)) {
+                return;
+            }
             turn.look();
             long_left = if turn.is_over() { 0 } else { long_left - 1 };
         }
@@ -428,9 +432,10 @@ impl Store {
         }
     }
 
-    /// Goes on with a read that does not wait any more.
-    fn resume(&mut self, number: u64, time: &mut TimeSlice<'_>) {
-        let Some(mut pending) = self.reads.waiting.remove(&number) else { return };
+    /// Goes on with a read that does not wait any more. Gives whether its page is there and large:
+    /// then taking it in is enough for a turn.
+    fn resume(&mut self, number: u64, time: &mut TimeSlice<'_>) -> bool {
+        let Some(mut pending) = self.reads.waiting.remove(&number) else { return false };
         let now_us = self.clock.elapsed_us();
         pending.page.cost.waited_us += now_us - pending.since_us;
         pending.since_us = now_us;
@@ -442,11 +447,14 @@ impl Store {
             Ok(Progress::Complete) if was_made || !is_for_later(page, time) => {
                 let PendingRead { tag, request, page, merge, .. } = pending;
                 self.read_over(merge, &request, &page);
+                let is_large = page.is_large();
                 self.done.push(Done::Read(tag, Box::new(page)));
+                return is_large;
             }
             Ok(progress) => self.wait(number, pending, progress),
             // The table was dropped while it was read: it has no rows.
             Err(_) => self.done.push(Done::Read(*tag, Box::default())),
         }
+        false
     }
 }
