@@ -68,7 +68,7 @@ pub(super) struct Projector<'a> {
 
 /// Bytes of values that take about as long as one cell.
 pub(super) const UNIT_BYTES: usize = 256;
-/// Most work for one row, of which nothing can be cut: below a second.
+/// Most work for one row: below a second. Conditions are judged at once, all else is cut.
 const WORK_MAX: usize = 8 << 20;
 
 const NULL: [u8; 4] = (-1i32).to_be_bytes();
@@ -295,7 +295,7 @@ impl<'a> Projector<'a> {
     }
 }
 
-/// Refuses what takes too long, and cannot be cut.
+/// Refuses what takes too long.
 #[inline]
 pub(super) fn check_work(work: usize) -> Result<(), CqlError> {
     if work <= WORK_MAX {

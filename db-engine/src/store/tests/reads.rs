@@ -127,13 +127,16 @@ fn a_scan_holds_the_blocks_that_it_stands_on_and_no_others() {
         store.charge_reads_to(&budget);
         for _ in 0..2 {
             machine.begin(&mut store, &ReadRequest { reverse, ..partition(b"boiler") });
-            let (mut held, mut turns) = (0, 0);
+            let (mut held, mut turns) = (Vec::new(), 0);
             let page = (0..20 * BLOCKS).find_map(|_| {
-                held = held.max(budget.taken(Share::Answers));
+                held.push(budget.taken(Share::Answers));
                 turns += 1;
                 turn(&mut store)
             });
             let page = page.expect("it ends");
+            // In the last turn it holds the page, too.
+            *held.last_mut().unwrap() -= page.bytes() as u64;
+            let held = held.into_iter().max().unwrap();
             assert!(turns >= 2 * BLOCKS, "it waits after each row: {turns}");
             assert_eq!(page.len(), 2 * BLOCKS as usize);
             // Of each sstable the block at hand, which is a row and a half, and the next one.
