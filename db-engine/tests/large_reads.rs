@@ -89,24 +89,9 @@ fn many_large_answers_are_sent_a_piece_each_turn_and_nobody_is_left_out() {
 /// Reads, while another client asks for little. Gives the row, how many turns it took, and in how
 /// many turns at most the other one had no answer.
 fn read(crowd: &mut Crowd, text: &str) -> (Vec<Option<Vec<u8>>>, u32, u32) {
-    const READER: usize = 0;
-    const OTHER: usize = 1;
-    crowd.ask(READER, text);
-    crowd.send(READER);
-    let (mut turns, mut waiting, mut longest) = (0, 0, 0);
-    loop {
-        if waiting == 0 {
-            crowd.ask(OTHER, "SELECT cluster_name FROM system.local");
-            crowd.send(OTHER);
-        }
-        crowd.turn();
-        turns += 1;
-        waiting = if crowd.answers(OTHER).is_empty() { waiting + 1 } else { 0 };
-        longest = longest.max(waiting);
-        if let Some(answer) = crowd.answers(READER).pop() {
-            return (answer.rows().0.remove(0), turns, longest);
-        }
-    }
+    crowd.ask(0, text);
+    let (answer, turns, longest) = crowd.answer_beside(0, 1, |_, _| {});
+    (answer.rows().0.remove(0), turns, longest)
 }
 
 #[test]

@@ -72,21 +72,9 @@ fn query(text: &str, value: &[u8]) -> Vec<u8> {
 /// Takes turns until the writer has its answer; in each of them, or the one after, another client
 /// is answered.
 fn write(crowd: &mut Crowd) -> (Answer, u32) {
-    crowd.send(WRITER);
-    let (mut turns, mut waiting) = (0, 0);
-    loop {
-        if waiting == 0 {
-            crowd.ask(OTHER, "SELECT cluster_name FROM system.local");
-            crowd.send(OTHER);
-        }
-        crowd.turn();
-        turns += 1;
-        waiting = if crowd.answers(OTHER).is_empty() { waiting + 1 } else { 0 };
-        assert!(waiting < 2, "another client waits for {waiting} turns, after {turns}");
-        if let Some(answer) = crowd.answers(WRITER).pop() {
-            return (answer, turns);
-        }
-    }
+    let (answer, turns, longest) = crowd.answer_beside(WRITER, OTHER, |_, _| {});
+    assert!(longest < 2, "another client waits for {longest} turns, of {turns}");
+    (answer, turns)
 }
 
 fn requests_bytes(crowd: &Crowd) -> u64 {

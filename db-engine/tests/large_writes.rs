@@ -57,29 +57,19 @@ struct Turns {
 /// Takes turns until the writer has its answer. In each of them, or the one after, another client
 /// is answered.
 fn write(crowd: &mut Crowd) -> (Answer, Turns) {
-    crowd.send(WRITER);
     let frames = |crowd: &Crowd| crowd.engine.metrics(0).frames.get();
     let blocks = |crowd: &Crowd| crowd.engine.metrics(0).log_blocks.get();
     let (frames_before, blocks_before) = (frames(crowd), blocks(crowd));
-    let (mut turns, mut asked, mut waiting) = (Turns::default(), 0, 0);
-    loop {
-        if waiting == 0 {
-            crowd.ask(OTHER, "SELECT cluster_name FROM system.local");
-            crowd.send(OTHER);
-            asked += 1;
-        }
-        crowd.turn();
-        waiting = if crowd.answers(OTHER).is_empty() { waiting + 1 } else { 0 };
-        assert!(waiting < 2, "another client waits for {waiting} turns, {turns:?}");
+    let mut turns = Turns::default();
+    let (answer, _, longest) = crowd.answer_beside(WRITER, OTHER, |crowd, asked| {
         match (frames(crowd) - frames_before > asked, blocks(crowd) > blocks_before) {
             (false, _) => turns.received += 1,
             (true, false) => turns.logged += 1,
             (true, true) => turns.applied += 1,
         }
-        if let Some(answer) = crowd.answers(WRITER).pop() {
-            return (answer, turns);
-        }
-    }
+    });
+    assert!(longest < 2, "another client waits for {longest} turns, {turns:?}");
+    (answer, turns)
 }
 
 #[test]

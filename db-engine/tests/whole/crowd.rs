@@ -113,6 +113,34 @@ impl Crowd {
         answer
     }
 
+    /// Takes turns until a client has an answer, while another one asks for little again and again.
+    /// After each turn it tells how often that one has asked. Gives the answer, how many turns it
+    /// took, and for how many in a row at most the other one had none.
+    pub fn answer_beside(
+        &mut self,
+        client: usize,
+        other: usize,
+        mut turned: impl FnMut(&Self, u64),
+    ) -> (Answer, u32, u32) {
+        self.send(client);
+        let (mut turns, mut asked, mut waiting, mut longest) = (0, 0, 0, 0);
+        loop {
+            if waiting == 0 {
+                self.ask(other, "SELECT cluster_name FROM system.local");
+                self.send(other);
+                asked += 1;
+            }
+            self.turn();
+            turns += 1;
+            waiting = if self.answers(other).is_empty() { waiting + 1 } else { 0 };
+            longest = longest.max(waiting);
+            turned(self, asked);
+            if let Some(answer) = self.answers(client).pop() {
+                return (answer, turns, longest);
+            }
+        }
+    }
+
     /// Takes turns until a client has an answer; gives it, how many turns that took, and the
     /// longest of them in time.
     pub fn turns_until_answer(&mut self, client: usize) -> (Answer, u32, u64) {

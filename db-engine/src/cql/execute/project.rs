@@ -68,7 +68,7 @@ pub(super) struct Projector<'a> {
 
 /// Bytes of values that take about as long as one cell.
 pub(super) const UNIT_BYTES: usize = 256;
-/// Most work for one row: below a second. Conditions are judged at once, all else is cut.
+/// Most work for one row: below a second. It is cut between columns, and not between conditions.
 const WORK_MAX: usize = 8 << 20;
 
 const NULL: [u8; 4] = (-1i32).to_be_bytes();
