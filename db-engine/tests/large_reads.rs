@@ -1,12 +1,15 @@
-//! A row of megabytes is read, answered with and flushed bit by bit, and so is one of which
-//! thousands of parts are asked for; others are served meanwhile.
+//! A row of megabytes is read, searched, answered with and flushed bit by bit, and so is one of
+//! which thousands of parts are asked for; others are served meanwhile.
 #![allow(clippy::unwrap_used)]
 
 mod simulated;
 mod whole;
 mod wire;
 
-use sandglass_db::budget::Share;
+use sandglass_db::{
+    budget::Share,
+    types::collection::{list, map},
+};
 use whole::crowd::Crowd;
 use wire::client::{execute, op};
 
@@ -25,6 +28,7 @@ fn crowd(count: usize, look_us: u64) -> Crowd {
     );
     crowd.run(
         "CREATE TABLE ks.t (k int, c int, v blob, s set<int>, u set<int> STATIC, \
+               m map<int, int>, f frozen<set<int>>, g frozen<map<int, int>>, \
                PRIMARY KEY (k, c))",
     );
     crowd
@@ -44,11 +48,15 @@ fn value(seed: usize) -> Vec<u8> {
 }
 
 fn write(crowd: &mut Crowd, value: &[u8]) {
-    let insert = prepare(crowd, "INSERT INTO ks.t (k, c, v) VALUES (1, 1, ?)");
+    write_as(crowd, "INSERT INTO ks.t (k, c, v) VALUES (1, 1, ?)", value);
+}
+
+fn write_as(crowd: &mut Crowd, text: &str, value: &[u8]) {
+    let insert = prepare(crowd, text);
     let last = crowd.clients.len() - 1;
     crowd.clients[last].ask(op::EXECUTE, &execute(&insert, &[value]), ());
     crowd.send(last);
-    crowd.wait(last, 1);
+    assert_eq!(crowd.wait(last, 1).0.remove(0).opcode, op::RESULT);
 }
 
 #[test]
@@ -152,4 +160,59 @@ fn a_row_of_which_many_parts_are_asked_for_is_taken_in_a_few_each_turn() {
     let (row, turns, longest) = read(&mut crowd, &text);
     assert!(row == vec![Some(1_i64.to_be_bytes().to_vec()); 100], "{row:?}");
     assert!(turns > 10 && longest < 2, "{turns} turns, {longest}");
+}
+
+/// Writes as many numbers to each of the collections; in maps, each with its half.
+fn write_collections(crowd: &mut Crowd, count: i32) {
+    let numbers: Vec<_> = (0..count).map(i32::to_be_bytes).collect();
+    let halves: Vec<_> =
+        (0..count).map(|number| (number.to_be_bytes(), (number / 2).to_be_bytes())).collect();
+    for column in ["s", "f"] {
+        let text = format!("INSERT INTO ks.t (k, c, {column}) VALUES (1, 1, ?)");
+        write_as(crowd, &text, &list(&numbers));
+    }
+    for column in ["m", "g"] {
+        let text = format!("INSERT INTO ks.t (k, c, {column}) VALUES (1, 1, ?)");
+        write_as(crowd, &text, &map(&halves));
+    }
+    write_as(crowd, "INSERT INTO ks.t (k, u) VALUES (1, ?)", &list(&numbers));
+}
+
+/// Every way to ask whether a number is in one of them, and in values of maps its half.
+fn searches(number: i32) -> Vec<String> {
+    let whole = ["s CONTAINS", "f CONTAINS", "u CONTAINS", "m CONTAINS KEY", "g CONTAINS KEY"];
+    let halved = ["m CONTAINS", "g CONTAINS"];
+    let whole = whole.iter().map(|what| format!("{what} {number}"));
+    whole.chain(halved.iter().map(|what| format!("{what} {}", number / 2))).collect()
+}
+
+/// Reads how many rows meet conditions, in more turns than a few and with nobody waiting.
+fn count_in_many_turns(crowd: &mut Crowd, conditions: &str, expected: i64) {
+    let text = format!("SELECT count(*) FROM ks.t WHERE k = 1 AND {conditions} ALLOW FILTERING");
+    let (row, turns, longest) = read(crowd, &text);
+    assert!(row == [Some(expected.to_be_bytes().to_vec())], "{row:?} {conditions}");
+    assert!(turns > 10, "{turns} turns: {conditions}");
+    assert!(longest < 2, "another client waits for {longest} turns: {conditions}");
+}
+
+#[test]
+fn a_row_that_thousands_of_conditions_are_on_is_judged_by_a_few_each_turn() {
+    let mut crowd = crowd(3, 100);
+    write_collections(&mut crowd, 500);
+    for (search, missing) in searches(499).into_iter().zip(searches(500)) {
+        count_in_many_turns(&mut crowd, &vec![&*search; 100].join(" AND "), 1);
+        let last_is_not_met = format!("{} AND {missing}", vec![&*search; 99].join(" AND "));
+        count_in_many_turns(&mut crowd, &last_is_not_met, 0);
+    }
+}
+
+#[test]
+fn a_long_collection_is_searched_in_many_turns() {
+    let mut crowd = crowd(3, 100);
+    write_collections(&mut crowd, 10_000);
+    for (number, expected) in [(9_999, 1), (10_001, 0)] {
+        for search in searches(number) {
+            count_in_many_turns(&mut crowd, &search, expected);
+        }
+    }
 }

@@ -21,7 +21,7 @@ pub const SCHEMA: [&str; 3] = [
     "CREATE TABLE k.one (p blob PRIMARY KEY, v int)",
 ];
 
-pub const ALL: [(&str, Make); 34] = [
+pub const ALL: [(&str, Make); 38] = [
     ("a blob", |client| bound(client, "b", &[7; BYTES])),
     ("an ascii text", |client| bound(client, "a", &[b'a'; BYTES])),
     ("a text in ASCII", |client| bound(client, "t", &[b'a'; BYTES])),
@@ -74,6 +74,18 @@ pub const ALL: [(&str, Make); 34] = [
         let id = client.prepare(&format!("SELECT {times} FROM k.t WHERE p = ?"));
         (op::EXECUTE, execute(&id, &[&1i32.to_be_bytes()]))
     }),
+    ("a read by 1,000 conditions on a set of 4,000", |client| {
+        found(client, ("s", &items(4_000, ascending)), &vec!["s CONTAINS 3999"; 1_000])
+    }),
+    ("a read by 1,000 conditions on such a frozen one", |client| {
+        found(client, ("fs", &items(4_000, ascending)), &vec!["fs CONTAINS 3999"; 1_000])
+    }),
+    ("a read by a condition on a set of 250,000", |client| {
+        found(client, ("s", &items(250_000, ascending)), &["s CONTAINS 249999"])
+    }),
+    ("a read by a condition on such a frozen one", |client| {
+        found(client, ("fs", &items(250_000, ascending)), &["fs CONTAINS 249999"])
+    }),
     ("a read of a blob", |client| read(client, "b", &[7; BYTES])),
     ("a frozen set of two texts of 2 MB", |client| {
         let mut set = 2u32.to_be_bytes().to_vec();
@@ -89,11 +101,13 @@ pub const ALL: [(&str, Make); 34] = [
         (op::EXECUTE, execute(&id, &[&[7; BYTES / 2], &7i32.to_be_bytes()]))
     }),
     ("a conditional batch of 4 frozen sets", |client| {
+        client.run("INSERT INTO k.t (p) VALUES (7)");
         let id = client.prepare("UPDATE k.t SET fs = ? WHERE p = ? IF EXISTS");
         let row = || vec![items(60_000, shuffled), 7i32.to_be_bytes().to_vec()];
         (op::BATCH, batch(1, &id, &(0..4).map(|_| row()).collect::<Vec<_>>()))
     }),
     ("a conditional batch of 1,000 rows", |client| {
+        client.run("INSERT INTO k.t (p) VALUES (7)");
         let id = client.prepare("UPDATE k.t SET t = ? WHERE p = ? IF EXISTS");
         let row = |_| vec![b"measurement".to_vec(), 7i32.to_be_bytes().to_vec()];
         (op::BATCH, batch(1, &id, &(0..1_000).map(row).collect::<Vec<_>>()))
@@ -185,6 +199,20 @@ fn read(client: &mut Client, column: &str, value: &[u8]) -> (u8, Vec<u8>) {
     let (opcode, body) = bound(client, column, value);
     assert_eq!(client.ask(opcode, &body).expect("it serves").opcode, op::RESULT);
     let id = client.prepare(&format!("SELECT {column} FROM k.t WHERE p = ?"));
+    (op::EXECUTE, execute(&id, &[&1i32.to_be_bytes()]))
+}
+
+/// Finds the row that was written by conditions, all of which it meets.
+fn found(
+    client: &mut Client,
+    (column, value): (&str, &[u8]),
+    conditions: &[&str],
+) -> (u8, Vec<u8>) {
+    let (opcode, body) = bound(client, column, value);
+    assert_eq!(client.ask(opcode, &body).expect("it serves").opcode, op::RESULT);
+    let conditions = conditions.join(" AND ");
+    let id =
+        client.prepare(&format!("SELECT p FROM k.t WHERE p = ? AND {conditions} ALLOW FILTERING"));
     (op::EXECUTE, execute(&id, &[&1i32.to_be_bytes()]))
 }
 

@@ -41,7 +41,7 @@ pub mod token;
 
 pub use build::{Builder, RowBuilder, TooLong, put_element};
 pub use merge::{Forgettable, forget, merge, newest_forgotten, shadow, without};
-pub use row::{Cell, CellView, Cells, Content, Deletion, Liveness, RowTimes, RowView};
+pub use row::{Cell, CellView, Cells, CellsPlace, Content, Deletion, Liveness, RowTimes, RowView};
 pub use token::Token;
 
 /// The longest partition key, in bytes: what a `u16` can count. The values of a clustering key have

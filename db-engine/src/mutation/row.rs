@@ -227,6 +227,14 @@ impl<'a> RowView<'a> {
         Cells { input: Input(self.cells), base: self.base, left: self.count }
     }
 
+    /// The cells behind a [place](Cells::place) among those of the same row.
+    #[must_use]
+    pub fn cells_behind(&self, place: CellsPlace) -> Cells<'a> {
+        let start = self.cells.len().saturating_sub(place.left_bytes);
+        let input = Input(self.cells.get(start..).unwrap_or_default());
+        Cells { input, base: self.base, left: place.left }
+    }
+
     /// A column's cell as a reader sees it at this time, if it does. A column of elements has none.
     #[must_use]
     pub fn cell(&self, column: u16, now_s: i64) -> Option<CellView<'a>> {
@@ -344,6 +352,21 @@ pub struct Cells<'a> {
     input: Input<'a>,
     base: Liveness,
     left: u32,
+}
+
+/// How far the cells of a row are read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CellsPlace {
+    left: u32,
+    left_bytes: usize,
+}
+
+impl Cells<'_> {
+    /// Where the next cell is.
+    #[must_use]
+    pub fn place(&self) -> CellsPlace {
+        CellsPlace { left: self.left, left_bytes: self.input.0.len() }
+    }
 }
 
 impl<'a> Iterator for Cells<'a> {

@@ -14,21 +14,21 @@ mod open;
 mod read;
 mod report;
 mod request;
+mod row_filter;
 mod table;
 mod turn;
 mod verify;
 
-use std::{collections::BTreeMap, sync::Arc};
-
 use hashbrown::HashMap;
+use std::{collections::BTreeMap, sync::Arc};
 
 pub use compacting::{CompactionLeft, SplitSstable};
 pub use metrics::StoreMetrics;
 pub use report::{PinnedSstable, TableReport};
 pub use request::{
-    Done, Fatal, Page, PageRow, Partitions, Position, ReadCost, ReadRequest, Refused, RowFilter,
-    Tag,
+    Done, Fatal, Page, PageRow, Partitions, Position, ReadCost, ReadRequest, Refused, Tag,
 };
+pub use row_filter::{JudgedPlace, Judgement, RowFilter, SearchPlace};
 pub use table::TableCounts;
 pub use verify::{StoppedDirectory, Verified};
 

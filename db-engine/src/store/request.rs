@@ -2,10 +2,9 @@
 
 use std::{ops::Bound, sync::Arc};
 
-use super::SplitSstable;
+use super::{RowFilter, SplitSstable};
 use crate::{
     error::Error,
-    io::TimeSlice,
     mutation::{TableNumber, Token},
 };
 
@@ -112,19 +111,6 @@ pub struct Position {
     ///
     /// [`ABOVE`]: crate::types::comparable::ABOVE
     pub ck: Vec<u8>,
-}
-
-/// Decides which of the rows that are live count for a read.
-pub trait RowFilter: std::fmt::Debug + Send + Sync {
-    /// Whether a row counts, whose partition has this static row. `None` if that cannot be told.
-    /// Its work is counted as `time`; what is in `scratch` does not matter.
-    fn counts(
-        &self,
-        row: PageRow<'_>,
-        static_row: Option<PageRow<'_>>,
-        scratch: &mut Vec<u8>,
-        time: &mut TimeSlice<'_>,
-    ) -> Option<bool>;
 }
 
 /// Rows to be read from one table of one shard.

@@ -6,6 +6,7 @@ use crate::{
         execute::{
             context::BindContext,
             project::{Projector, Shape},
+            row_work::RowWork,
         },
         parse::ast::Operator,
         prepare::{
@@ -16,10 +17,10 @@ use crate::{
     },
     io::TimeSlice,
     schema::CountedColumn,
-    store::{PageRow, RowFilter},
-    types::{CqlType, Value, collection::Elements, comparable},
+    store::{JudgedPlace, Judgement, PageRow, RowFilter, SearchPlace},
+    types::{CqlType, Value, comparable},
 };
-use std::sync::Arc;
+use std::{cmp::Ordering, sync::Arc};
 
 /// Bytes that take as long as a unit of a projector's work.
 const WORK_BYTES: usize = 64;
@@ -47,44 +48,71 @@ impl RowConditions {
         Self { filters, parts, single_key: plan.single_key, clustering, counted, now_s }
     }
 
+    /// Whether a row meets them, of which so much is known; `None` if the time is over before that
+    /// is told.
+    ///
     /// # Errors
     /// If a value cannot be compared, or it takes too long.
     pub fn are_met(
         &self,
         projector: &mut Projector<'_>,
+        place: &mut JudgedPlace,
         scratch: &mut Vec<u8>,
-    ) -> Result<bool, CqlError> {
-        if !projector.is_live() {
-            return Ok(false);
+        time: &mut TimeSlice<'_>,
+    ) -> Result<Option<bool>, CqlError> {
+        let is_new = place.met == 0 && place.search.is_none();
+        if is_new && !projector.is_live() {
+            return Ok(Some(false));
         }
-        for filter in &self.filters {
-            if !filter.matches(projector, scratch)? {
-                return Ok(false);
+        let mut work = RowWork::after(place.work, projector);
+        let met = self.go_on(projector, place, scratch, (&mut work, time));
+        time.count(WORK_BYTES * work.uncounted(projector));
+        place.work = work.all(projector);
+        met
+    }
+
+    fn go_on(
+        &self,
+        projector: &mut Projector<'_>,
+        place: &mut JudgedPlace,
+        scratch: &mut Vec<u8>,
+        (work, time): (&mut RowWork, &mut TimeSlice<'_>),
+    ) -> Result<Option<bool>, CqlError> {
+        for filter in self.filters.iter().skip(place.met) {
+            let search = &mut place.search;
+            match filter.is_met(projector, search, scratch, (work, time))? {
+                Some(true) => place.met += 1,
+                no_or_unknown => return Ok(no_or_unknown),
             }
-            projector.check_work()?;
+            if work.is_over(projector, time)? && place.met < self.filters.len() {
+                return Ok(None);
+            }
         }
-        Ok(true)
+        Ok(Some(true))
     }
 }
 
 impl RowFilter for RowConditions {
-    fn counts(
+    fn judge(
         &self,
         row: PageRow<'_>,
         static_row: Option<PageRow<'_>>,
+        place: &mut JudgedPlace,
         scratch: &mut Vec<u8>,
         time: &mut TimeSlice<'_>,
-    ) -> Option<bool> {
+    ) -> Judgement {
         let Self { single_key, now_s, .. } = *self;
         let (clustering, counted) = (&*self.clustering, self.counted.as_deref());
         let shape = Shape { single_key, clustering, counted, parts: &self.parts, now_s };
-        let mut projector = Projector::new(shape, row)?;
+        let Some(mut projector) = Projector::new(shape, row) else { return Judgement::Unknown };
         if let Some(row) = static_row {
             projector.add_static(row);
         }
-        let are_met = self.are_met(&mut projector, scratch);
-        time.count(WORK_BYTES * projector.work());
-        are_met.ok()
+        match self.are_met(&mut projector, place, scratch, time) {
+            Ok(Some(met)) => Judgement::Counts(met),
+            Ok(None) => Judgement::TimeIsOver,
+            Err(_) => Judgement::Unknown,
+        }
     }
 }
 
@@ -95,7 +123,7 @@ pub(super) struct Filter {
     pub operator: Operator,
     /// Whether the source is a map, of which each value has its key before it.
     pub is_map: bool,
-    /// The values, in the form in which they compare.
+    /// The values, in the form in which they compare, and in order.
     pub codes: Vec<Vec<u8>>,
     pub ty: CqlType,
 }
@@ -112,6 +140,7 @@ impl Filter {
             comparable::encode(&slot.ty, false, &value, &mut code)?;
             codes.push(code);
         }
+        codes.sort_unstable();
         let ty = match &condition.choice {
             Choice::One(slot) | Choice::List(_, slot) => slot.ty.clone(),
             Choice::Several(slots) => match slots.first() {
@@ -124,54 +153,41 @@ impl Filter {
         Ok(Self { source: condition.source.clone(), operator, is_map, codes, ty })
     }
 
-    pub(super) fn matches(
+    /// Whether a row meets it, of which a collection is searched from this place on; `None` if the
+    /// time is over before that is known.
+    fn is_met(
         &self,
         projector: &mut Projector<'_>,
+        place: &mut Option<SearchPlace>,
         scratch: &mut Vec<u8>,
-    ) -> Result<bool, CqlError> {
-        scratch.clear();
-        if projector.value(&self.source, scratch).is_none() {
-            return Ok(false);
-        }
+        effort: (&mut RowWork, &mut TimeSlice<'_>),
+    ) -> Result<Option<bool>, CqlError> {
         if matches!(self.operator, Operator::Contains | Operator::ContainsKey) {
-            return self.is_contained(scratch);
+            return self.is_contained(projector, place, scratch, effort);
         }
-        let end = scratch.len();
-        let value = scratch.clone();
-        comparable::encode(&self.ty, false, &value, scratch).map_err(CqlError::incomparable)?;
-        let code = scratch.get(end..).unwrap_or_default();
-        Ok(self.codes.iter().any(|wanted| {
-            let wanted = wanted.as_slice();
-            match self.operator {
-                Operator::Eq | Operator::In => code == wanted,
-                Operator::Lt => code < wanted,
-                Operator::Le => code <= wanted,
-                Operator::Gt => code > wanted,
-                Operator::Ge => code >= wanted,
-                Operator::Ne => code != wanted,
-                Operator::Contains | Operator::ContainsKey => false,
-            }
+        let Some(value) = projector.value_in_place(&self.source, scratch) else {
+            return Ok(Some(false));
+        };
+        let mut code = Vec::new();
+        comparable::encode(&self.ty, false, value, &mut code).map_err(CqlError::incomparable)?;
+        projector.count_code(&code);
+        let is_by = |order: fn(Ordering) -> bool| {
+            self.codes.iter().any(|wanted| order(code.as_slice().cmp(wanted)))
+        };
+        Ok(Some(match self.operator {
+            Operator::Eq | Operator::In => self.has(&code),
+            Operator::Lt => is_by(Ordering::is_lt),
+            Operator::Le => is_by(Ordering::is_le),
+            Operator::Gt => is_by(Ordering::is_gt),
+            Operator::Ge => is_by(Ordering::is_ge),
+            Operator::Ne => is_by(Ordering::is_ne),
+            Operator::Contains | Operator::ContainsKey => false,
         }))
     }
 
-    /// Whether one of the values is in this collection.
-    fn is_contained(&self, collection: &[u8]) -> Result<bool, CqlError> {
-        let broken = |_| CqlError::invalid("Not enough bytes to read a collection");
-        let (mut items, mut code) = (Elements(collection), Vec::new());
-        for _ in 0..items.count().map_err(broken)? {
-            let mut item = items.item().map_err(broken)?;
-            if self.is_map {
-                let value = items.item().map_err(broken)?;
-                item = if self.operator == Operator::Contains { value } else { item };
-            }
-            code.clear();
-            comparable::encode(&self.ty, false, item.unwrap_or_default(), &mut code)
-                .map_err(CqlError::incomparable)?;
-            if self.codes.contains(&code) {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+    /// Whether one of the values has this code.
+    pub(super) fn has(&self, code: &[u8]) -> bool {
+        self.codes.binary_search_by(|wanted| wanted.as_slice().cmp(code)).is_ok()
     }
 }
 

@@ -24,6 +24,8 @@ mod project;
 mod read;
 mod requirement;
 mod row_names;
+mod row_work;
+mod search;
 mod select;
 mod system;
 mod timeuuid;

@@ -8,7 +8,7 @@ use crate::{
             source::{Portion, Source},
         },
     },
-    mutation::{Cell, RowView},
+    mutation::{Cell, Cells, CellsPlace, RowView},
     schema::CountedColumn,
     store::PageRow,
     types::{CqlType, collection::Elements, comparable},
@@ -54,7 +54,7 @@ pub(super) struct Projector<'a> {
     pub(super) shape: Shape<'a>,
     row: PageRow<'a>,
     view: RowView<'a>,
-    cells: crate::mutation::Cells<'a>,
+    cells: Cells<'a>,
     peeked: Option<Cell<'a>>,
     /// Whether that is the last one, behind which a column was looked for.
     at_end: bool,
@@ -68,8 +68,35 @@ pub(super) struct Projector<'a> {
 
 /// Bytes of values that take about as long as one cell.
 pub(super) const UNIT_BYTES: usize = 256;
-/// Most work for one row: below a second. It is cut between columns, and not between conditions.
+/// Bytes of a code that take as long to be made.
+const CODE_UNIT_BYTES: usize = 16;
+/// Most work for one row: below a second.
 const WORK_MAX: usize = 8 << 20;
+
+/// The cells of a column, one after the other.
+pub(super) struct ColumnCells<'a> {
+    column: u16,
+    first: Option<Cell<'a>>,
+    rest: Cells<'a>,
+    is_static: bool,
+}
+
+impl ColumnCells<'_> {
+    /// Where the next one is, and whether that is the static row, once one was read.
+    pub(super) fn place(&self) -> (CellsPlace, bool) {
+        (self.rest.place(), self.is_static)
+    }
+}
+
+impl<'a> Iterator for ColumnCells<'a> {
+    type Item = Cell<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Cell<'a>> {
+        let next = self.first.take().or_else(|| self.rest.next())?;
+        (next.column == self.column).then_some(next)
+    }
+}
 
 const NULL: [u8; 4] = (-1i32).to_be_bytes();
 
@@ -253,11 +280,10 @@ impl<'a> Projector<'a> {
         self.work.set(self.work.get() + 1 + bytes / UNIT_BYTES);
     }
 
-    /// Refuses a row that takes too long: a statement may ask for parts of a large collection, or
-    /// count a large value, thousands of times.
+    /// Counts the making of a code as work.
     #[inline]
-    pub(super) fn check_work(&self) -> Result<(), CqlError> {
-        check_work(self.work())
+    pub(super) fn count_code(&self, code: &[u8]) {
+        self.work.set(self.work.get() + code.len() / CODE_UNIT_BYTES);
     }
 
     /// How much was looked at.
@@ -265,14 +291,52 @@ impl<'a> Projector<'a> {
         self.work.get() + self.static_row.as_ref().map_or(0, |row| row.work.get())
     }
 
+    /// A value of a plain column, where it is in the row; or else it is copied to `scratch`.
+    pub(super) fn value_in_place<'s>(
+        &mut self,
+        source: &Source,
+        scratch: &'s mut Vec<u8>,
+    ) -> Option<&'s [u8]>
+    where
+        'a: 's,
+    {
+        if let Source::Cell(column) = source {
+            let own = self.cell_value(*column);
+            return own.or_else(|| self.static_row.as_mut()?.cell_value(*column));
+        }
+        scratch.clear();
+        self.value(source, scratch)?;
+        Some(scratch)
+    }
+
+    fn cell_value(&mut self, column: u16) -> Option<&'a [u8]> {
+        let now_s = self.shape.now_s;
+        self.count(0);
+        Some(self.cell(column)?.view(now_s)?.value)
+    }
+
     /// All cells of a column.
-    pub(super) fn cells_of(
+    pub(super) fn cells_of(&mut self, column: u16) -> Option<ColumnCells<'a>> {
+        let first = *self.find(column)?;
+        Some(ColumnCells { column, first: Some(first), rest: self.cells.clone(), is_static: false })
+    }
+
+    /// All cells of a column of this row or the static one, or those behind a place.
+    pub(super) fn cells_behind(
         &mut self,
         column: u16,
-    ) -> Option<impl Iterator<Item = Cell<'a>> + use<'a>> {
-        let first = *self.find(column)?;
-        let all = std::iter::once(first).chain(self.cells.clone());
-        Some(all.take_while(move |cell| cell.column == column))
+        place: Option<(CellsPlace, bool)>,
+    ) -> Option<ColumnCells<'a>> {
+        let Some((place, is_static)) = place else {
+            let own = self.cells_of(column);
+            return own.or_else(|| {
+                let cells = self.static_row.as_mut()?.cells_of(column)?;
+                Some(ColumnCells { is_static: true, ..cells })
+            });
+        };
+        let row = if is_static { self.static_row.as_deref()? } else { self };
+        let rest = row.view.cells_behind(place);
+        Some(ColumnCells { column, first: None, rest, is_static })
     }
 
     fn find(&mut self, column: u16) -> Option<&Cell<'a>> {
@@ -295,7 +359,8 @@ impl<'a> Projector<'a> {
     }
 }
 
-/// Refuses what takes too long.
+/// Refuses a row that takes too long: a statement may ask for parts of a large collection, or count
+/// a large value, thousands of times.
 #[inline]
 pub(super) fn check_work(work: usize) -> Result<(), CqlError> {
     if work <= WORK_MAX {

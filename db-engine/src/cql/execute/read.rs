@@ -15,7 +15,7 @@ use crate::{
         prepare::plan::SelectPlan,
     },
     mutation::token::{range_of, shard_of},
-    store::{Page, Partitions, Position, ReadRequest, RowFilter},
+    store::{JudgedPlace, Page, Partitions, Position, ReadRequest, RowFilter},
     types::comparable,
 };
 use std::{ops::RangeBounds, sync::Arc};
@@ -78,10 +78,22 @@ pub struct Read {
 struct PagePlace {
     /// So many of its rows.
     rows: usize,
-    /// And so many columns of the next one, or of the static row that is given alone.
+    /// How far the next one, or the static row that is given alone, is judged, and its work.
+    judged: JudgedPlace,
+    /// And so many of its columns.
     columns: usize,
-    /// The work that these were.
-    work: usize,
+}
+
+impl PagePlace {
+    /// Where so many columns of a row are taken in, after so much work.
+    fn pause(&mut self, columns: usize, work: usize) {
+        (self.columns, self.judged.work) = (columns, work);
+    }
+
+    /// No row is begun.
+    fn leave_row(&mut self) {
+        *self = Self { rows: self.rows, ..Self::default() };
+    }
 }
 
 impl Read {

@@ -2,9 +2,9 @@
 
 use super::Database;
 use crate::{
-    io::TimeSlice,
+    io::{ManualClock, TimeSlice},
     mutation::{RowView, Token},
-    store::{Page, PageRow, Partitions, ReadRequest},
+    store::{JudgedPlace, Judgement, Page, PageRow, Partitions, ReadRequest},
 };
 use std::{cmp::Ordering, ops::RangeBounds};
 
@@ -96,11 +96,19 @@ impl Database {
         let of_static = of_static.filter(|_| request.static_rows);
         let of_static = of_static.map(|row| PageRow { token, key, ck: &[], row });
         let row = PageRow { token, key, ck, row };
-        let counts = filter.counts(row, of_static, &mut Vec::new(), &mut TimeSlice::endless());
-        if counts.is_none() {
+        let (clock, mut place) = (ManualClock::at(0), JudgedPlace::default());
+        let judgement = loop {
+            // It pauses wherever it may.
+            let mut time = TimeSlice::new(&clock, 0);
+            match filter.judge(row, of_static, &mut place, &mut Vec::new(), &mut time) {
+                Judgement::TimeIsOver => {}
+                judgement => break judgement,
+            }
+        };
+        if judgement == Judgement::Unknown {
             page.note_unjudged();
         }
-        counts != Some(false)
+        judgement != Judgement::Counts(false)
     }
 
     fn stops(&self) -> bool {

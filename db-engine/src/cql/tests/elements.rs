@@ -260,6 +260,23 @@ fn many_elements_are_limited_by_their_bytes() {
 }
 
 #[test]
+fn what_it_takes_to_compare_a_large_value_counts() {
+    let mut database = Database::new(&["CREATE TABLE t (k int PRIMARY KEY, f frozen<set<blob>>)"]);
+    // The last element is found behind a large one.
+    let value = list(&[vec![7; 1 << 20], vec![255]]);
+    database.write("INSERT INTO t (k, f) VALUES (1, ?)", &[Value::Bytes(&value)]).unwrap();
+    let options = ReadOptions { page_size: None, paging_state: None };
+    let read = |conditions: usize| {
+        let conditions = vec!["f CONTAINS 0xff"; conditions].join(" AND ");
+        let text = format!("SELECT k FROM t WHERE {conditions} ALLOW FILTERING");
+        database.try_read(&text, &options).map(|(rows, _)| rows.len())
+    };
+    assert_eq!(read(100).unwrap(), 1);
+    let refused = read(200).unwrap_err().message;
+    assert!(refused.contains("too long to be read"), "{refused}");
+}
+
+#[test]
 fn elements_of_a_dropped_column_do_not_count() {
     let mut database = database();
     database.run(&["UPDATE t SET m = {'a': 1} WHERE k = 1"]);

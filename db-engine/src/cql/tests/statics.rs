@@ -184,3 +184,17 @@ fn static_columns_alone_are_given_where_a_page_ends_behind_dead_rows() {
     assert_eq!(count, 1);
     assert_eq!(read_page(&mut Page::default(), Some(&state.unwrap())), (0, None));
 }
+
+/// Rows that are judged by their keys alone are no work, and each is judged all the same.
+#[test]
+fn static_rows_given_alone_are_judged_by_their_keys_one_by_one() {
+    let mut database = Database::new(&["CREATE TABLE t (a int, b int, c int, s int STATIC, \
+         PRIMARY KEY ((a, b), c))"]);
+    for number in 0..20 {
+        let text = format!("UPDATE t SET s = {number} WHERE a = {number} AND b = {}", number % 2);
+        database.write(&text, &[]).unwrap();
+    }
+    let mut odd = database.ints("SELECT s FROM t WHERE b = 1 ALLOW FILTERING");
+    odd.sort_unstable();
+    assert_eq!(odd, (0..20).filter(|number| number % 2 == 1).collect::<Vec<_>>());
+}

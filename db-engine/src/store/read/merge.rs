@@ -1,13 +1,16 @@
 //! Merging: all versions of a row become one, in the order of reading.
 
+mod finish;
+
 use std::{
     cmp::Ordering,
     ops::{Bound, RangeInclusive},
     sync::Arc,
 };
 
+use self::finish::DoneWith;
 use super::{
-    super::{Page, PageRow, Partitions, Position, ReadRequest, table::TableData},
+    super::{JudgedPlace, Page, Partitions, Position, ReadRequest, table::TableData},
     DEAD_ROWS_MAX, FindBlock, MissingBlock, Progress,
     cache::BlockId,
     cursor::MemoryCursor,
@@ -19,7 +22,7 @@ use super::{
 use crate::{
     io::TimeSlice,
     memtable::Memtable,
-    mutation::{RowView, Token},
+    mutation::Token,
     sstable::{Block, BlockRow},
     types::comparable::ABOVE,
 };
@@ -62,6 +65,8 @@ pub(super) struct Merge {
     passed: Option<Vec<u8>>,
     /// How many more rows of the partition at hand count; `None` before the first that does.
     partition_left: Option<usize>,
+    /// How far the last row is judged, if the time was over before that was done.
+    judged: Option<JudgedPlace>,
     /// Which cursors are at the row that is being merged: those of memtables are counted first.
     at_row: Vec<usize>,
 }
@@ -75,7 +80,7 @@ impl Merge {
         (self.statics, self.partition_left) = (None, None);
         self.first_static.iter_mut().for_each(|first| first.clear());
         self.last.clear();
-        self.passed = None;
+        (self.passed, self.judged) = (None, None);
     }
 
     /// Bytes that it holds.
@@ -210,7 +215,10 @@ impl Merge {
             let is_full = page.len() - self.statics.unwrap_or(0) >= request.rows_max
                 || (page.bytes() >= request.bytes_max && !page.is_empty())
                 || page.dead() >= DEAD_ROWS_MAX;
-            if is_full && let Some((token, key, ck)) = self.last.place() {
+            if is_full
+                && self.judged.is_none()
+                && let Some((token, key, ck)) = self.last.place()
+            {
                 let is_static = request.static_rows && ck.is_empty();
                 if self.is_over(&memory) {
                     return Progress::Complete;
@@ -225,7 +233,11 @@ impl Merge {
                 return Progress::TimeIsOver;
             }
             let mut row_bytes = 0;
-            match self.step(&slice, &mut memory, find) {
+            let step = match self.judged {
+                Some(_) => MergeStep::Row(0),
+                None => self.step(&slice, &mut memory, find),
+            };
+            match step {
                 MergeStep::End => {
                     if request.newest {
                         self.note_deletion(request, &ranged, page);
@@ -246,9 +258,13 @@ impl Merge {
                 MergeStep::Row(versions) => {
                     page.cost.rows_scanned += versions;
                     row_bytes = self.last.row.len();
-                    if self.finish_row(&slice, request, &ranged, page, time) {
-                        self.leave_partition((table, request), own, &mut memory, find);
-                        time.count(CURSOR_COST_BYTES * self.sources.disks.len());
+                    match self.finish_row(&slice, request, &ranged, page, time) {
+                        DoneWith::Row => {}
+                        DoneWith::Partition => {
+                            self.leave_partition((table, request), own, &mut memory, find);
+                            time.count(CURSOR_COST_BYTES * self.sources.disks.len());
+                        }
+                        DoneWith::Nothing => return Progress::TimeIsOver,
                     }
                 }
             }
@@ -388,77 +404,6 @@ impl Merge {
         }
         sources.leave_partition(at_row, &slice, seen, find);
     }
-
-    /// Takes the row that was merged into the page, if it is live and counts. The one without a
-    /// clustering key may be a static row: that is not counted. True if no more are wanted of its
-    /// partition.
-    fn finish_row(
-        &mut self,
-        slice: &Slice<'_>,
-        request: &ReadRequest,
-        ranged: &[Option<&Memtable>; 2],
-        page: &mut Page,
-        time: &mut TimeSlice<'_>,
-    ) -> bool {
-        let Self { last, seen, statics, partition_left, .. } = self;
-        let Some(token) = last.token else { return false };
-        let in_memory = ranged.iter().flatten();
-        let in_memory = in_memory.filter_map(|one| one.range_deletion(token, &last.key, &last.ck));
-        let deletion = seen.of_row(&last.ck, slice.reverse).max(in_memory.max());
-        if request.newest {
-            let row = RowView::parse(&last.row).ok();
-            let spans = row.iter().filter_map(RowView::timestamp_span);
-            spans.for_each(|(_, newest)| page.note_timestamp(newest));
-        }
-        if let Some(deletion) = deletion {
-            if request.newest {
-                page.note_timestamp(deletion.timestamp);
-            }
-            last.hide(deletion);
-        }
-        let is_static = request.static_rows && last.ck.is_empty();
-        let is_live = RowView::parse(&last.row).is_ok_and(|row| row.is_live(slice.now_s));
-        if is_static {
-            if is_live {
-                page.push(token, &last.key, &last.ck, &last.row);
-                page.note_static_row();
-                *statics = statics.map(|count| count + 1);
-            }
-            return false;
-        }
-        if !is_live || !counts(request, last, page, time) {
-            page.add_dead();
-            return false;
-        }
-        page.push_taken(token, &last.key, &last.ck, &mut last.row);
-        if request.partition_rows_max == usize::MAX {
-            return false;
-        }
-        let left = partition_left.get_or_insert_with(|| {
-            let goes_on = request.after.as_ref().is_some_and(|after| after.key == last.key);
-            if goes_on { request.partition_rows_left } else { request.partition_rows_max }
-        });
-        *left = left.saturating_sub(1);
-        *left == 0
-    }
-}
-
-/// Whether the row that was merged, which is live, counts.
-#[inline]
-fn counts(
-    request: &ReadRequest,
-    last: &mut Scratch,
-    page: &mut Page,
-    time: &mut TimeSlice<'_>,
-) -> bool {
-    let (Some(filter), Some(token)) = (&request.filter, last.token) else { return true };
-    let Scratch { key, ck, row, other, .. } = last;
-    let row = PageRow { token, key, ck, row };
-    let counts = filter.counts(row, page.static_row_of(key), other, time);
-    if counts.is_none() {
-        page.note_unjudged();
-    }
-    counts != Some(false)
 }
 
 /// Takes note of a deleted range that the read comes past, and forgets those that end before it:

@@ -2,7 +2,7 @@
 //! bounded in bytes and time, and never stands for what does not count any more.
 
 use super::*;
-use crate::store::{PageRow, ReadCost, RowFilter};
+use crate::store::{JudgedPlace, Judgement, PageRow, ReadCost, RowFilter};
 
 /// A store with this many sstables, of which each has rows 7 and `100 + number`.
 fn with_sstables(machine: &mut Machine, count: u32) -> Store {
@@ -215,14 +215,20 @@ fn a_partition_that_is_written_in_front_of_what_was_looked_at_is_there() {
 struct EveryFifth;
 
 impl RowFilter for EveryFifth {
-    fn counts(
+    fn judge(
         &self,
         row: PageRow<'_>,
         _: Option<PageRow<'_>>,
+        place: &mut JudgedPlace,
         _: &mut Vec<u8>,
         _: &mut TimeSlice<'_>,
-    ) -> Option<bool> {
-        Some(row.ck.last().is_some_and(|last| last % 5 == 0))
+    ) -> Judgement {
+        // Each row takes it two turns.
+        if place.met == 0 {
+            place.met = 1;
+            return Judgement::TimeIsOver;
+        }
+        Judgement::Counts(row.ck.last().is_some_and(|last| last % 5 == 0))
     }
 }
 

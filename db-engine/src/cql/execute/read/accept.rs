@@ -1,15 +1,16 @@
 //! Rows that the store has found become rows of the result.
 //!
 //! A statement may ask for parts of a large collection thousands of times: where a row is much
-//! work, it is taken in a column at a time, and others are served in between.
+//! work, it is judged bit by bit and taken in a column at a time, and others are served in between.
 
 use crate::{
     cql::{
         error::CqlError,
         execute::{
             partition::PartitionRead,
-            project::{Projector, UNIT_BYTES, check_work},
+            project::Projector,
             read::{FILTERED_ROWS_MAX, PAGE_BYTES, PagePlace, Read},
+            row_work::RowWork,
         },
         prepare::plan::SelectPlan,
     },
@@ -20,10 +21,6 @@ use crate::{
 
 /// Bytes of room that a result gets at once as a page comes, so that it need not grow cell by cell.
 const ROOM_BYTES_MAX: usize = 4 << 10;
-
-/// Less work on a column than this, in units of the projector, is not worth a look at the clock.
-/// Tests make do with little work.
-const WORK_TO_LOOK: usize = if cfg!(test) { 1 } else { 64 };
 
 /// What taking a row comes to.
 enum Taken {
@@ -243,14 +240,20 @@ impl Read {
         let scratch = &mut self.scratch;
         if let Some(conditions) = self.conditions.as_ref().filter(|_| !is_judged)
             && self.place.columns == 0
-            && !conditions.are_met(&mut projector, scratch)?
         {
-            self.filtered += 1;
-            return Ok(Taken::More);
+            let judged = &mut self.place.judged;
+            match conditions.are_met(&mut projector, judged, scratch, time)? {
+                Some(true) => {}
+                Some(false) => {
+                    self.filtered += 1;
+                    self.place.leave_row();
+                    return Ok(Taken::More);
+                }
+                None => return Ok(Taken::TimeIsOver),
+            }
         }
-        let mut work = RowWork { before: self.place.work, counted: 0 };
+        let mut work = RowWork::after(self.place.judged.work, &projector);
         let (done, all) = (self.place.columns, self.totals.len().max(plan.sources.len()));
-        let pause = |columns, work: &RowWork| PagePlace { columns, work: work.all(), ..self.place };
         if self.totals.is_empty() {
             for (number, source) in (1..).zip(&plan.sources).skip(done) {
                 projector.put(source, out);
@@ -259,7 +262,7 @@ impl Read {
                     return Err(CqlError::result_too_large());
                 }
                 if work.is_over(&projector, time)? && number < all {
-                    self.place = pause(number, &work);
+                    self.place.pause(number, work.all(&projector));
                     return Ok(Taken::TimeIsOver);
                 }
             }
@@ -268,13 +271,13 @@ impl Read {
             for (number, total) in (1..).zip(&mut self.totals).skip(done) {
                 total.add(&mut projector, scratch)?;
                 if work.is_over(&projector, time)? && number < all {
-                    self.place = pause(number, &work);
+                    self.place.pause(number, work.all(&projector));
                     return Ok(Taken::TimeIsOver);
                 }
             }
         }
-        if done > 0 {
-            self.place = PagePlace { rows: self.place.rows, ..PagePlace::default() };
+        if done > 0 || !is_judged {
+            self.place.leave_row();
         }
         if let Some(partition) = &mut self.partition {
             partition.left = partition.left.saturating_sub(1);
@@ -297,38 +300,5 @@ impl Read {
             }
         }
         Ok(Taken::More)
-    }
-}
-
-/// The work on a row.
-struct RowWork {
-    /// What was done with projectors before this one.
-    before: usize,
-    /// How much of that of this one was counted.
-    counted: usize,
-}
-
-impl RowWork {
-    /// Counts what was done, if it is much; whether the time is over.
-    #[inline]
-    fn is_over(
-        &mut self,
-        projector: &Projector<'_>,
-        time: &mut TimeSlice<'_>,
-    ) -> Result<bool, CqlError> {
-        let work = projector.work();
-        if work - self.counted < WORK_TO_LOOK { Ok(false) } else { self.count(work, time) }
-    }
-
-    #[cold]
-    fn count(&mut self, work: usize, time: &mut TimeSlice<'_>) -> Result<bool, CqlError> {
-        check_work(self.before + work)?;
-        time.count((work - self.counted) * UNIT_BYTES);
-        self.counted = work;
-        Ok(time.is_over())
-    }
-
-    fn all(&self) -> usize {
-        self.before + self.counted
     }
 }
