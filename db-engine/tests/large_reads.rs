@@ -216,3 +216,29 @@ fn a_long_collection_is_searched_in_many_turns() {
         }
     }
 }
+
+#[test]
+fn the_elements_of_a_large_collection_become_a_value_in_many_turns() {
+    let mut crowd = crowd(3, 100);
+    write_collections(&mut crowd, 10_000);
+    let numbers: Vec<_> = (0..10_000i32).map(i32::to_be_bytes).collect();
+    let halves: Vec<_> =
+        (0..10_000i32).map(|number| (number.to_be_bytes(), (number / 2).to_be_bytes())).collect();
+    let nulls = [&10_000i32.to_be_bytes()[..], &vec![255; 40_000]].concat();
+    for (what, expected) in [
+        ("s", list(&numbers)),
+        ("u", list(&numbers)),
+        ("m", map(&halves)),
+        ("m[5000..]", map(&halves[5_000..])),
+        ("s[..6000]", list(&numbers[..=6_000])),
+        ("ttl(s)", nulls),
+    ] {
+        let (row, turns, longest) =
+            read(&mut crowd, &format!("SELECT {what}, c, {what} FROM ks.t WHERE k = 1"));
+        let expected = Some(expected);
+        let expected = [expected.clone(), Some(1i32.to_be_bytes().to_vec()), expected];
+        assert!(row == expected, "{what}");
+        assert!(turns > 10, "{what}: {turns} turns");
+        assert!(longest < 2, "{what}: another client waits for {longest} turns");
+    }
+}

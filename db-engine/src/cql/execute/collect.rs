@@ -2,10 +2,15 @@
 
 use crate::{
     cql::{
-        execute::project::Projector,
+        error::CqlError,
+        execute::{
+            project::{NULL, Projector, put_length},
+            row_work::RowWork,
+        },
         prepare::source::{Facet, Portion, Source},
     },
-    mutation::{Cell, CellView},
+    io::TimeSlice,
+    mutation::{Cell, CellView, CellsPlace},
     types::{
         CqlType,
         collection::{self, Elements},
@@ -60,6 +65,19 @@ impl<'o> Collected<'o> {
         Self { out, start, count: 0 }
     }
 
+    /// Appends what is asked of an element.
+    fn add(
+        &mut self,
+        (facet, ty): (Facet, &CqlType),
+        (cell, view, now_s): (&Cell<'_>, &CellView<'_>, i64),
+    ) {
+        if let (CqlType::Map(key, _), Facet::Value) = (ty, facet) {
+            self.item(|out| comparable::decode(key, false, &mut cell.path?, out));
+        }
+        self.item(|out| put_facet(facet, ty, (cell, view, now_s), out));
+        self.count += 1;
+    }
+
     /// Appends a part with its length before it; a null if there is none.
     fn item(&mut self, put: impl FnOnce(&mut Vec<u8>) -> Option<()>) {
         let start = self.out.len();
@@ -90,6 +108,18 @@ impl<'o> Collected<'o> {
         place.copy_from_slice(&self.count.to_be_bytes());
         Some(())
     }
+}
+
+/// How far the elements of a collection are collected.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct CollectedPlace {
+    /// Where the value begins in the result, with its length.
+    start: usize,
+    /// How many there are.
+    count: i32,
+    /// The next cell, and whether that is of the static row.
+    next: CellsPlace,
+    is_static: bool,
 }
 
 /// Appends what is asked of one element of a list, set or map.
@@ -149,13 +179,67 @@ impl Projector<'_> {
         }
         let mut collected = Collected::new(out);
         for (cell, view) in found {
-            if let (CqlType::Map(key, _), Facet::Value) = (ty, facet) {
-                collected.item(|out| comparable::decode(key, false, &mut cell.path?, out));
-            }
-            collected.item(|out| put_facet(facet, ty, (&cell, &view, shape.now_s), out));
-            collected.count += 1;
+            collected.add((facet, ty), (&cell, &view, shape.now_s));
         }
         collected.finish()
+    }
+
+    /// Appends what is asked of elements as [`Projector::put`] does. If many are asked for, that is
+    /// done bit by bit, from a place on: false if the time is over before the last one.
+    ///
+    /// # Errors
+    /// If the row takes too long.
+    #[inline(never)] // It is rare, and not to be in the way of plain values.
+    pub(super) fn put_elements(
+        &mut self,
+        source: &Source,
+        place: &mut Option<CollectedPlace>,
+        out: &mut Vec<u8>,
+        (work, time): (&mut RowWork, &mut TimeSlice<'_>),
+    ) -> Result<bool, CqlError> {
+        let many = match source {
+            Source::Elements { column, ty, facet, part }
+                if !matches!(ty, CqlType::Udt(_)) && *facet != Facet::MaxWriteTime =>
+            {
+                let keys = Keys::of(*part, self.shape.parts).filter(|keys| !keys.is_one());
+                keys.map(|keys| (*column, ty, *facet, keys))
+            }
+            _ => None,
+        };
+        let Some((column, ty, facet, keys)) = many else {
+            self.put(source, out);
+            return Ok(true);
+        };
+        let (start, count, behind) = match place.take() {
+            Some(place) => (place.start, place.count, Some((place.next, place.is_static))),
+            None => (out.len(), 0, None),
+        };
+        if behind.is_none() {
+            out.extend_from_slice(&NULL);
+            out.extend_from_slice(&[0; 4]);
+        }
+        let shape = self.shape;
+        let mut collected = Collected { out, start: start + 4, count };
+        if let Some(mut cells) = self.cells_behind(column, behind) {
+            while let Some(cell) = cells.next() {
+                self.count(0);
+                let is_asked_for = cell.path.is_some_and(|path| keys.has(path));
+                let view = cell.view(shape.now_s).filter(|_| is_asked_for && shape.counts(&cell));
+                if let Some(view) = view {
+                    self.count(view.value.len());
+                    collected.add((facet, ty), (&cell, &view, shape.now_s));
+                }
+                if work.is_over(self, time)? {
+                    let ((next, is_static), count) = (cells.place(), collected.count);
+                    *place = Some(CollectedPlace { start, count, next, is_static });
+                    return Ok(false);
+                }
+            }
+        }
+        if collected.finish().is_some() {
+            put_length(out, start);
+        }
+        Ok(true)
     }
 
     /// Appends what is asked of the fields of a column; none if none has a value.

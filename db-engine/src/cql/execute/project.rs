@@ -98,7 +98,8 @@ impl<'a> Iterator for ColumnCells<'a> {
     }
 }
 
-const NULL: [u8; 4] = (-1i32).to_be_bytes();
+/// The length of what is not there.
+pub(super) const NULL: [u8; 4] = (-1i32).to_be_bytes();
 
 impl<'a> Projector<'a> {
     /// None if the row cannot be read, which storage has made sure of.
@@ -136,10 +137,7 @@ impl<'a> Projector<'a> {
         let start = out.len();
         out.extend_from_slice(&NULL);
         if self.value(source, out).is_some() {
-            let length = i32::try_from(out.len() - start - 4).unwrap_or(i32::MAX);
-            if let Some(place) = out.get_mut(start..start + 4) {
-                place.copy_from_slice(&length.to_be_bytes());
-            }
+            put_length(out, start);
         } else {
             out.truncate(start + 4);
         }
@@ -356,6 +354,15 @@ impl<'a> Projector<'a> {
             self.peeked = Some(next);
         }
         self.peeked.as_ref().filter(|cell| cell.column == column)
+    }
+}
+
+/// Puts the length of the last value, which begins here, in its place before it.
+#[inline]
+pub(super) fn put_length(out: &mut [u8], start: usize) {
+    let length = i32::try_from(out.len() - start - 4).unwrap_or(i32::MAX);
+    if let Some(place) = out.get_mut(start..start + 4) {
+        place.copy_from_slice(&length.to_be_bytes());
     }
 }
 

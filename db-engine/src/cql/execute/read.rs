@@ -7,6 +7,7 @@ use crate::{
         error::CqlError,
         execute::{
             aggregate::Total,
+            collect::CollectedPlace,
             filter::{Filter, RowConditions},
             keys::{KEY_BYTES, Steps},
             paging::PagingState,
@@ -82,6 +83,8 @@ struct PagePlace {
     judged: JudgedPlace,
     /// And so many of its columns.
     columns: usize,
+    /// How far the elements of the next of them are.
+    collected: Option<CollectedPlace>,
 }
 
 impl PagePlace {

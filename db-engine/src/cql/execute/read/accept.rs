@@ -1,7 +1,7 @@
 //! Rows that the store has found become rows of the result.
 //!
 //! A statement may ask for parts of a large collection thousands of times: where a row is much
-//! work, it is judged bit by bit and taken in a column at a time, and others are served in between.
+//! work, it is judged and taken in bit by bit, and others are served in between.
 
 use crate::{
     cql::{
@@ -12,7 +12,7 @@ use crate::{
             read::{FILTERED_ROWS_MAX, PAGE_BYTES, PagePlace, Read},
             row_work::RowWork,
         },
-        prepare::plan::SelectPlan,
+        prepare::{plan::SelectPlan, source::Source},
     },
     io::TimeSlice,
     mutation::{RowView, Token},
@@ -256,17 +256,26 @@ impl Read {
         let (done, all) = (self.place.columns, self.totals.len().max(plan.sources.len()));
         if self.totals.is_empty() {
             for (number, source) in (1..).zip(&plan.sources).skip(done) {
-                projector.put(source, out);
+                let is_put = if matches!(source, Source::Elements { .. }) {
+                    let collected = &mut self.place.collected;
+                    projector.put_elements(source, collected, out, (&mut work, time))?
+                } else {
+                    projector.put(source, out);
+                    true
+                };
                 // A statement may ask for the same large value many times.
                 if out.len() - start > self.bytes_max {
                     return Err(CqlError::result_too_large());
+                }
+                if !is_put {
+                    self.place.pause(number - 1, work.all(&projector));
+                    return Ok(Taken::TimeIsOver);
                 }
                 if work.is_over(&projector, time)? && number < all {
                     self.place.pause(number, work.all(&projector));
                     return Ok(Taken::TimeIsOver);
                 }
             }
-            self.rows += 1;
         } else {
             for (number, total) in (1..).zip(&mut self.totals).skip(done) {
                 total.add(&mut projector, scratch)?;
@@ -276,29 +285,36 @@ impl Read {
                 }
             }
         }
-        if done > 0 || !is_judged {
+        if done > 0 || self.place.judged.work > 0 || !is_judged {
             self.place.leave_row();
         }
+        Ok(self.count_given(row, place, out.len() - start))
+    }
+
+    /// A row was given, and the result has so many bytes.
+    #[inline]
+    fn count_given(&mut self, row: PageRow<'_>, place: &[u8], result_bytes: usize) -> Taken {
         if let Some(partition) = &mut self.partition {
             partition.left = partition.left.saturating_sub(1);
             partition.has_given = true;
         }
         if !self.totals.is_empty() {
-            return Ok(Taken::More);
+            return Taken::More;
         }
+        self.rows += 1;
         self.limit_left -= 1;
         if self.limit_left == 0 {
             self.over = true;
-            return Ok(Taken::Enough);
+            return Taken::Enough;
         }
         if let Some(left) = &mut self.page_left {
             *left -= 1;
-            if *left == 0 || out.len() - start >= PAGE_BYTES {
+            if *left == 0 || result_bytes >= PAGE_BYTES {
                 let (key, ck) = (row.key.to_vec(), place.to_vec());
                 self.paused = Some(Position { token: row.token, key, ck });
-                return Ok(Taken::Enough);
+                return Taken::Enough;
             }
         }
-        Ok(Taken::More)
+        Taken::More
     }
 }
