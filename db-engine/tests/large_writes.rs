@@ -6,6 +6,7 @@ mod simulated;
 mod whole;
 mod wire;
 
+use sandglass_db::types::collection::list;
 use whole::crowd::Crowd;
 use wire::client::{Answer, batch, execute, op, string};
 
@@ -25,7 +26,7 @@ fn crowd(shards: u16) -> Crowd {
         "CREATE KEYSPACE ks WITH replication = \
          {'class': 'SimpleStrategy', 'replication_factor': 1}",
     );
-    crowd.run("CREATE TABLE ks.t (k int PRIMARY KEY, v text)");
+    crowd.run("CREATE TABLE ks.t (k int PRIMARY KEY, v text, s set<int>)");
     crowd
 }
 
@@ -102,6 +103,24 @@ fn each_step_of_a_large_write_takes_many_turns() {
             let rows = crowd.run("SELECT v FROM ks.t WHERE k = 1").rows().0;
             assert!(rows == [[Some(value)]], "what was written is read");
         }
+    }
+}
+
+#[test]
+fn a_large_set_is_merged_with_the_one_that_is_there_in_many_turns() {
+    const ELEMENTS: i32 = 20_000;
+    let mut crowd = crowd(1);
+    let insert = prepare(&mut crowd, "INSERT INTO ks.t (k, s) VALUES (1, ?)");
+    for first in [0, 7, ELEMENTS / 2] {
+        let numbers: Vec<_> = (first..first + ELEMENTS).map(i32::to_be_bytes).collect();
+        let set = list(&numbers);
+        crowd.clients[WRITER].ask(op::EXECUTE, &execute(&insert, &[&set]), ());
+        let (answer, turns) = write(&mut crowd);
+        assert_eq!(answer.kind(), 1);
+        // Into new memory it is copied; with what is there it is merged element by element.
+        assert!(first == 0 || turns.applied >= 100, "{turns:?}");
+        let rows = crowd.run("SELECT s FROM ks.t WHERE k = 1").rows().0;
+        assert!(rows == [[Some(set)]], "what was written is read");
     }
 }
 

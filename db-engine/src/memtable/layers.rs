@@ -33,6 +33,12 @@ pub(super) struct Layers {
 }
 
 impl Layers {
+    /// Whether a write to a row is merged with its record, and nothing else.
+    pub fn is_for_record(&self, place: RecordOffset, record: &[u8], write: &[u8]) -> bool {
+        record.len() <= SMALL_ROW_BYTES
+            || (!self.of_records.contains_key(&place) && is_too_large(write, record))
+    }
+
     /// Writes to a row. True if `out` is now what the record is to be, without layers.
     pub fn write(
         &mut self,

@@ -31,7 +31,9 @@ use self::{
 };
 use crate::{
     io::{TimeSlice, touch},
-    mutation::{Deletion, Item, MutationView, RangeDeletion, RowView, Token, shadow},
+    mutation::{
+        Deletion, Item, MergePlace, MutationView, RangeDeletion, RowView, Token, merge_some, shadow,
+    },
 };
 
 /// Bytes that a row takes besides its keys and values.
@@ -40,8 +42,9 @@ const ROW_BYTES: usize = HEADER_BYTES + ENTRY_BYTES;
 /// Memory for merging that is kept. A large row gives its memory back.
 const SCRATCH_BYTES_KEPT: usize = 1 << 20;
 
-/// Memory for larger rows is touched before they are put into it.
-const LARGE_ROW_BYTES: usize = 64 << 10;
+/// Memory for larger rows is touched before they are put into it, and they are merged bit by bit.
+/// Tests make do with little.
+const LARGE_ROW_BYTES: usize = if cfg!(test) { 64 } else { 64 << 10 };
 
 /// A deletion of a range may stop after so many ranges that it meets, which take some 80
 /// microseconds.
@@ -69,6 +72,15 @@ pub struct Unapplied {
     items_bytes: Option<usize>,
     /// The first row from which a deletion, which is the first of them, has yet to take.
     hidden_to: Option<Vec<u8>>,
+    /// How far a large row, which is the first of them, is merged with the one that is there.
+    merging: Option<Merging>,
+}
+
+/// The merging of a row in the memory for that.
+#[derive(Debug)]
+enum Merging {
+    Under(MergePlace),
+    Done,
 }
 
 /// Rows of one table, by partition and clustering key.
@@ -125,11 +137,14 @@ impl Memtable {
             let from = left.hidden_to.as_deref();
             left.hidden_to = match item {
                 Item::Row { ck, row } => {
-                    if row.len() > LARGE_ROW_BYTES && !self.make_room(place, ck, row, pool, time) {
+                    let merging = &mut left.merging;
+                    if row.len() > LARGE_ROW_BYTES
+                        && !self.prepare(place, (ck, row), merging, (pool, time))
+                    {
                         left.items_bytes = Some(items_bytes);
                         return false;
                     }
-                    self.apply_row(place, ck, row, pool);
+                    self.apply_row(place, ck, row, merging.take().is_some(), pool);
                     time.count(row.len());
                     continue;
                 }
@@ -145,24 +160,48 @@ impl Memtable {
         }
     }
 
-    /// Touches the memory that a large row is to be put into; returns whether that is done.
+    /// Touches the memory that a large row is to be put into, and merges it with the one that is
+    /// there; returns whether that is done.
     #[cold]
-    fn make_room(
+    fn prepare(
         &mut self,
         place: u32,
-        ck: &[u8],
-        row: &[u8],
-        pool: &mut Pool,
-        time: &mut TimeSlice<'_>,
+        (ck, row): (&[u8], &[u8]),
+        merging: &mut Option<Merging>,
+        (pool, time): (&mut Pool, &mut TimeSlice<'_>),
     ) -> bool {
-        if self.partitions.get(place).rows.find(&self.arena, ck).place.is_some() {
-            // It is merged with what is there.
-            return touch(&mut self.scratch, row.len(), time);
-        }
-        pool.make_room(Arena::record_bytes(ck, row), time)
+        let Self { arena, layers, partitions, scratch, .. } = self;
+        let partition = partitions.get(place);
+        let Some(found) = partition.rows.find(arena, ck).place else {
+            return pool.make_room(Arena::record_bytes(ck, row), time);
+        };
+        let record = arena.get(found).1;
+        let mut at = match merging.take() {
+            Some(Merging::Under(at)) => Some(at),
+            Some(Merging::Done) => {
+                *merging = Some(Merging::Done);
+                return true;
+            }
+            None => {
+                if !touch(scratch, row.len(), time) {
+                    return false;
+                }
+                scratch.clear();
+                if partition.deletion_of(ck).is_some() || !layers.is_for_record(found, record, row)
+                {
+                    // What is deleted comes out of it first, or it becomes a layer.
+                    return true;
+                }
+                None
+            }
+        };
+        let is_merged = merge_some(record, row, &mut at, scratch, time);
+        *merging = Some(at.map_or(Merging::Done, Merging::Under));
+        is_merged
     }
 
-    fn apply_row(&mut self, place: u32, ck: &[u8], row: &[u8], pool: &mut Pool) {
+    /// Applies a row, which may be merged with the one that is there already.
+    fn apply_row(&mut self, place: u32, ck: &[u8], row: &[u8], is_merged: bool, pool: &mut Pool) {
         let Self { arena, layers, partitions, scratch, .. } = self;
         let partition = partitions.get_mut(place);
         let Ok(view) = RowView::parse(row) else {
@@ -171,9 +210,8 @@ impl Memtable {
         };
         let (oldest, newest) = view.timestamp_span().unzip();
         self.timestamp_max = self.timestamp_max.max(newest);
-        let range = partition.ranges.as_ref().and_then(|ranges| ranges.covering(ck));
-        let deletion = partition.deletion.max(range);
-        let hidden = deletion.filter(|deletion| oldest <= Some(deletion.timestamp));
+        let hidden =
+            partition.deletion_of(ck).filter(|deletion| oldest <= Some(deletion.timestamp));
         let mut left = Vec::new();
         let row = match hidden {
             Some(deletion) => {
@@ -197,8 +235,10 @@ impl Memtable {
             return;
         };
         partition.rows.note(&slot, oldest);
-        scratch.clear();
-        if layers.write((found, arena.get(found).1), row, scratch) {
+        if !is_merged {
+            scratch.clear();
+        }
+        if is_merged || layers.write((found, arena.get(found).1), row, scratch) {
             let replaced = arena.replace(found, scratch, pool);
             if replaced.more_bytes > 0 {
                 partition.rows.set(&slot, replaced.place, oldest);

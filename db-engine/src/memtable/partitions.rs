@@ -33,6 +33,14 @@ pub(super) struct Partition {
     pub rows: Rows,
 }
 
+impl Partition {
+    /// What is deleted at a clustering key, by the partition's deletion or that of a range.
+    pub fn deletion_of(&self, ck: &[u8]) -> Option<Deletion> {
+        let range = self.ranges.as_ref().and_then(|ranges| ranges.covering(ck));
+        self.deletion.max(range)
+    }
+}
+
 /// Where the first partition of a token is, beside a hash of that: a table that grows looks at no
 /// partition.
 #[derive(Clone, Copy, Debug)]

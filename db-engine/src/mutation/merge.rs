@@ -9,34 +9,91 @@
 //!
 //! The result is canonical: equal cells give equal bytes, whatever they were merged from.
 
-use std::{cmp::Ordering, iter::Peekable};
+use std::cmp::Ordering;
 
 use super::row::{
-    CELL_PATH, CELL_TIMESTAMP, CELL_TOMBSTONE, CELL_TTL, Cell, Cells, Content, DELETION, Deletion,
-    Liveness, MANY, MARKER, RowView, TTL,
+    CELL_PATH, CELL_TIMESTAMP, CELL_TOMBSTONE, CELL_TTL, Cell, Cells, CellsPlace, Content,
+    DELETION, Deletion, Liveness, MANY, MARKER, RowView, TTL,
 };
+use crate::io::TimeSlice;
 
 /// Appends to `out` the row that results from two versions of it.
 ///
 /// Bytes that are no rows count as empty ones: rows are checked where they enter.
 pub fn merge(a: &[u8], b: &[u8], out: &mut Vec<u8>) {
+    merge_some(a, b, &mut None, out, &mut TimeSlice::endless());
+}
+
+/// How far two rows are merged.
+#[derive(Clone, Debug)]
+pub struct MergePlace {
+    encoding: RowEncoding,
+    /// The next cell of each.
+    next: (CellsPlace, CellsPlace),
+    visible: Visible,
+}
+
+impl MergePlace {
+    /// Writes all but the cells.
+    fn begin(a: &RowView<'_>, b: &RowView<'_>, out: &mut Vec<u8>) -> Self {
+        let deletion = a.deletion().max(b.deletion());
+        let visible = Visible::behind(deletion.map(|deletion| deletion.timestamp));
+        let marker = match (a.marker(), b.marker()) {
+            (Some(a), Some(b)) => Some(if liveness_order(&a, &b).is_ge() { a } else { b }),
+            (a, b) => a.or(b),
+        };
+        let cells = MergedCells::of(a.cells(), b.cells());
+        let next = cells.place();
+        Self {
+            encoding: RowEncoding::begin(marker, deletion, (visible, cells), out),
+            next,
+            visible,
+        }
+    }
+}
+
+/// As [`merge`], as far as there is time for: false if that is not all. The rows must be the same
+/// until it is, and what is in `out`.
+pub fn merge_some(
+    a: &[u8],
+    b: &[u8],
+    place: &mut Option<MergePlace>,
+    out: &mut Vec<u8>,
+    time: &mut TimeSlice<'_>,
+) -> bool {
     let (bytes_of_a, bytes_of_b) = (a, b);
     let (a, b) = (view(a), view(b));
-    if b.replaces(&a) {
-        return out.extend_from_slice(bytes_of_b);
-    }
-    if a.replaces(&b) {
-        return out.extend_from_slice(bytes_of_a);
-    }
-    // So that it need not grow cell by cell.
-    out.reserve(bytes_of_a.len().max(bytes_of_b.len()));
-    let deletion = a.deletion().max(b.deletion());
-    let hidden = deletion.map(|deletion| deletion.timestamp);
-    let marker = match (a.marker(), b.marker()) {
-        (Some(a), Some(b)) => Some(if liveness_order(&a, &b).is_ge() { a } else { b }),
-        (a, b) => a.or(b),
+    let begun = match place.take() {
+        None if b.replaces(&a) => {
+            out.extend_from_slice(bytes_of_b);
+            return true;
+        }
+        None if a.replaces(&b) => {
+            out.extend_from_slice(bytes_of_a);
+            return true;
+        }
+        None => {
+            // So that it need not grow cell by cell.
+            out.reserve(bytes_of_a.len().max(bytes_of_b.len()));
+            MergePlace::begin(&a, &b, out)
+        }
+        Some(begun) => begun,
     };
-    encode(marker, deletion, hidden, MergedCells::of(a.cells(), b.cells()), out);
+    let MergePlace { mut encoding, next, mut visible } = begun;
+    let mut cells = MergedCells::of(a.cells_behind(next.0), b.cells_behind(next.1));
+    while let Some(cell) = cells.next() {
+        let before = out.len();
+        if visible.has(&cell) {
+            encoding.add(&cell, out);
+        }
+        time.count(out.len() - before);
+        if time.is_over() {
+            *place = Some(MergePlace { encoding, next: cells.place(), visible });
+            return false;
+        }
+    }
+    encoding.finish(out);
+    true
 }
 
 /// Appends to `out` what is left of a row once everything in it up to this timestamp is deleted.
@@ -89,7 +146,8 @@ pub fn forget(row: &[u8], what: Forgettable, out: &mut Vec<u8>) {
     let marker = row.marker().filter(|marker| !what.covers_liveness(*marker));
     let deletion = row.deletion().filter(|deletion| !what.covers(*deletion));
     // What a cell hides is hidden before it goes.
-    let visible = Visible { cells: row.cells(), hidden, collection: None };
+    let mut visible = Visible::behind(hidden);
+    let visible = row.cells().filter(move |cell| visible.has(cell));
     encode(marker, deletion, hidden, visible.filter(|cell| !what.covers_cell(cell)), out);
 }
 
@@ -133,66 +191,91 @@ fn cell_order(a: &Cell, b: &Cell) -> Ordering {
     })
 }
 
+/// Cells, of which the next one is looked at ahead.
+#[derive(Clone)]
+struct CellsAhead<'a> {
+    next: Option<Cell<'a>>,
+    /// Where that is.
+    place: CellsPlace,
+    rest: Cells<'a>,
+}
+
+impl<'a> CellsAhead<'a> {
+    fn of(mut rest: Cells<'a>) -> Self {
+        let place = rest.place();
+        Self { next: rest.next(), place, rest }
+    }
+
+    #[inline]
+    fn take(&mut self) -> Option<Cell<'a>> {
+        self.place = self.rest.place();
+        std::mem::replace(&mut self.next, self.rest.next())
+    }
+}
+
 /// The winning cell of each column or element of two rows.
 #[derive(Clone)]
 struct MergedCells<'a> {
-    a: Peekable<Cells<'a>>,
-    b: Peekable<Cells<'a>>,
+    a: CellsAhead<'a>,
+    b: CellsAhead<'a>,
 }
 
 impl<'a> MergedCells<'a> {
     fn of(a: Cells<'a>, b: Cells<'a>) -> Self {
-        Self { a: a.peekable(), b: b.peekable() }
+        Self { a: CellsAhead::of(a), b: CellsAhead::of(b) }
+    }
+
+    /// Where the next cell of each is.
+    fn place(&self) -> (CellsPlace, CellsPlace) {
+        (self.a.place, self.b.place)
     }
 }
 
 impl<'a> Iterator for MergedCells<'a> {
     type Item = Cell<'a>;
 
+    #[inline]
     fn next(&mut self) -> Option<Cell<'a>> {
-        let (Some(a), Some(b)) = (self.a.peek(), self.b.peek()) else {
-            return self.a.next().or_else(|| self.b.next());
+        let (Some(a), Some(b)) = (&self.a.next, &self.b.next) else {
+            return self.a.take().or_else(|| self.b.take());
         };
         match a.place().cmp(&b.place()) {
-            Ordering::Less => self.a.next(),
-            Ordering::Greater => self.b.next(),
+            Ordering::Less => self.a.take(),
+            Ordering::Greater => self.b.take(),
             Ordering::Equal => {
-                let (a, b) = (self.a.next()?, self.b.next()?);
+                let (a, b) = (self.a.take()?, self.b.take()?);
                 Some(if cell_order(&a, &b).is_ge() { a } else { b })
             }
         }
     }
 }
 
-/// The cells that nothing hides.
-#[derive(Clone)]
-struct Visible<I> {
-    cells: I,
+/// Tells of the cells of a row, one after the other, whether nothing hides them.
+#[derive(Clone, Copy, Debug)]
+struct Visible {
     /// Everything up to this timestamp is deleted.
     hidden: Option<i64>,
     /// A column of which everything up to a timestamp is deleted.
     collection: Option<(u16, i64)>,
 }
 
-impl<'a, I: Iterator<Item = Cell<'a>>> Iterator for Visible<I> {
-    type Item = Cell<'a>;
+impl Visible {
+    fn behind(hidden: Option<i64>) -> Self {
+        Self { hidden, collection: None }
+    }
 
-    fn next(&mut self) -> Option<Cell<'a>> {
-        loop {
-            let cell = self.cells.next()?;
-            let timestamp = cell.liveness.timestamp;
-            if self.hidden.is_some_and(|hidden| timestamp <= hidden) {
-                continue;
-            }
-            if cell.path.is_none() {
-                self.collection = Some((cell.column, timestamp));
-                return Some(cell);
-            }
-            let of_column = self.collection.filter(|(column, _)| *column == cell.column);
-            if of_column.is_none_or(|(_, deleted)| timestamp > deleted) {
-                return Some(cell);
-            }
+    #[inline]
+    fn has(&mut self, cell: &Cell<'_>) -> bool {
+        let timestamp = cell.liveness.timestamp;
+        if self.hidden.is_some_and(|hidden| timestamp <= hidden) {
+            return false;
         }
+        if cell.path.is_none() {
+            self.collection = Some((cell.column, timestamp));
+            return true;
+        }
+        let of_column = self.collection.filter(|(column, _)| *column == cell.column);
+        of_column.is_none_or(|(_, deleted)| timestamp > deleted)
     }
 }
 
@@ -204,40 +287,75 @@ fn encode<'a>(
     cells: impl Iterator<Item = Cell<'a>> + Clone,
     out: &mut Vec<u8>,
 ) {
-    let stays = |liveness: &Liveness| hidden.is_none_or(|hidden| liveness.timestamp > hidden);
-    let marker = marker.filter(stays);
-    let cells = Visible { cells, hidden, collection: None };
-    let first = || cells.clone().next().map(|cell| cell.liveness);
-    let base = marker.or_else(first).unwrap_or(Liveness::forever(0));
+    let mut visible = Visible::behind(hidden);
+    let mut encoding = RowEncoding::begin(marker, deletion, (visible, cells.clone()), out);
+    for cell in cells.filter(|cell| visible.has(cell)) {
+        encoding.add(&cell, out);
+    }
+    encoding.finish(out);
+}
 
-    let start = out.len();
-    let mut flags = 0;
-    flags |= if marker.is_some() { MARKER } else { 0 };
-    flags |= if base.ttl_s != 0 { TTL } else { 0 };
-    flags |= if deletion.is_some() { DELETION } else { 0 };
-    out.push(flags);
-    out.extend_from_slice(&base.timestamp.to_le_bytes());
-    if base.ttl_s != 0 {
-        out.extend_from_slice(&base.ttl_s.to_le_bytes());
-        out.extend_from_slice(&base.expires_s.to_le_bytes());
-    }
-    if let Some(deletion) = deletion {
-        out.extend_from_slice(&deletion.timestamp.to_le_bytes());
-        out.extend_from_slice(&deletion.deleted_s.to_le_bytes());
+/// A row that is written cell by cell.
+#[derive(Clone, Debug)]
+struct RowEncoding {
+    /// What cells have that say nothing else.
+    base: Liveness,
+    /// Where the row begins.
+    start: usize,
+    /// Where the number of its cells is.
+    count_at: usize,
+    count: u32,
+}
+
+impl RowEncoding {
+    /// Writes all but the cells, of which the first that is visible is looked at.
+    fn begin<'a>(
+        marker: Option<Liveness>,
+        deletion: Option<Deletion>,
+        (mut visible, mut cells): (Visible, impl Iterator<Item = Cell<'a>>),
+        out: &mut Vec<u8>,
+    ) -> Self {
+        let stays =
+            |liveness: &Liveness| visible.hidden.is_none_or(|hidden| liveness.timestamp > hidden);
+        let marker = marker.filter(stays);
+        let first = || cells.find(|cell| visible.has(cell)).map(|cell| cell.liveness);
+        let base = marker.or_else(first).unwrap_or(Liveness::forever(0));
+
+        let start = out.len();
+        let mut flags = 0;
+        flags |= if marker.is_some() { MARKER } else { 0 };
+        flags |= if base.ttl_s != 0 { TTL } else { 0 };
+        flags |= if deletion.is_some() { DELETION } else { 0 };
+        out.push(flags);
+        out.extend_from_slice(&base.timestamp.to_le_bytes());
+        if base.ttl_s != 0 {
+            out.extend_from_slice(&base.ttl_s.to_le_bytes());
+            out.extend_from_slice(&base.expires_s.to_le_bytes());
+        }
+        if let Some(deletion) = deletion {
+            out.extend_from_slice(&deletion.timestamp.to_le_bytes());
+            out.extend_from_slice(&deletion.deleted_s.to_le_bytes());
+        }
+        let count_at = out.len();
+        out.extend_from_slice(&[0; 2]);
+        Self { base, start, count_at, count: 0 }
     }
 
-    let count_at = out.len();
-    out.extend_from_slice(&[0; 2]);
-    let mut count = 0_u32;
-    for cell in cells {
-        encode_cell(&cell, &base, out);
-        count += 1;
+    #[inline]
+    fn add(&mut self, cell: &Cell<'_>, out: &mut Vec<u8>) {
+        encode_cell(cell, &self.base, out);
+        self.count += 1;
     }
-    if let Ok(count) = u16::try_from(count) {
-        out[count_at..count_at + 2].copy_from_slice(&count.to_le_bytes());
-    } else {
-        out[start] |= MANY;
-        out.splice(count_at..count_at + 2, count.to_le_bytes());
+
+    /// Writes how many cells there are.
+    fn finish(self, out: &mut Vec<u8>) {
+        let Self { start, count_at, count, .. } = self;
+        if let Ok(count) = u16::try_from(count) {
+            out[count_at..count_at + 2].copy_from_slice(&count.to_le_bytes());
+        } else {
+            out[start] |= MANY;
+            out.splice(count_at..count_at + 2, count.to_le_bytes());
+        }
     }
 }
 

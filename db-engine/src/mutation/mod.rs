@@ -40,7 +40,9 @@ mod row;
 pub mod token;
 
 pub use build::{Builder, RowBuilder, TooLong, put_element};
-pub use merge::{Forgettable, forget, merge, newest_forgotten, shadow, without};
+pub use merge::{
+    Forgettable, MergePlace, forget, merge, merge_some, newest_forgotten, shadow, without,
+};
 pub use row::{Cell, CellView, Cells, CellsPlace, Content, Deletion, Liveness, RowTimes, RowView};
 pub use token::Token;
 

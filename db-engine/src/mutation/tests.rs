@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::io::{ManualClock, TimeSlice};
 
 const TABLE: TableNumber = TableNumber(7);
 
@@ -51,6 +52,9 @@ fn merged(a: &[u8], b: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     merge(a, b, &mut out);
     RowView::parse(&out).unwrap().check().unwrap();
+    let (clock, mut place, mut bit_by_bit) = (ManualClock::at(0), None, Vec::new());
+    while !merge_some(a, b, &mut place, &mut bit_by_bit, &mut TimeSlice::new(&clock, 0)) {}
+    assert_eq!(bit_by_bit, out, "it is the same bit by bit");
     out
 }
 
