@@ -73,14 +73,7 @@ pub struct Unapplied {
     /// The first row from which a deletion, which is the first of them, has yet to take.
     hidden_to: Option<Vec<u8>>,
     /// How far a large row, which is the first of them, is merged with the one that is there.
-    merging: Option<Merging>,
-}
-
-/// The merging of a row in the memory for that.
-#[derive(Debug)]
-enum Merging {
-    Under(MergePlace),
-    Done,
+    merging: Option<MergePlace>,
 }
 
 /// Rows of one table, by partition and clustering key.
@@ -137,14 +130,16 @@ impl Memtable {
             let from = left.hidden_to.as_deref();
             left.hidden_to = match item {
                 Item::Row { ck, row } => {
-                    let merging = &mut left.merging;
-                    if row.len() > LARGE_ROW_BYTES
-                        && !self.prepare(place, (ck, row), merging, (pool, time))
-                    {
+                    let prepared = if row.len() > LARGE_ROW_BYTES {
+                        self.prepare(place, (ck, row), &mut left.merging, (pool, time))
+                    } else {
+                        Some(false)
+                    };
+                    let Some(is_merged) = prepared else {
                         left.items_bytes = Some(items_bytes);
                         return false;
-                    }
-                    self.apply_row(place, ck, row, merging.take().is_some(), pool);
+                    };
+                    self.apply_row(place, ck, row, is_merged, pool);
                     time.count(row.len());
                     continue;
                 }
@@ -161,43 +156,32 @@ impl Memtable {
     }
 
     /// Touches the memory that a large row is to be put into, and merges it with the one that is
-    /// there; returns whether that is done.
+    /// there. Returns whether it is merged; `None` if the time is over before all is done.
     #[cold]
     fn prepare(
         &mut self,
         place: u32,
         (ck, row): (&[u8], &[u8]),
-        merging: &mut Option<Merging>,
+        merging: &mut Option<MergePlace>,
         (pool, time): (&mut Pool, &mut TimeSlice<'_>),
-    ) -> bool {
+    ) -> Option<bool> {
         let Self { arena, layers, partitions, scratch, .. } = self;
         let partition = partitions.get(place);
         let Some(found) = partition.rows.find(arena, ck).place else {
-            return pool.make_room(Arena::record_bytes(ck, row), time);
+            return pool.make_room(Arena::record_bytes(ck, row), time).then_some(false);
         };
         let record = arena.get(found).1;
-        let mut at = match merging.take() {
-            Some(Merging::Under(at)) => Some(at),
-            Some(Merging::Done) => {
-                *merging = Some(Merging::Done);
-                return true;
+        if merging.is_none() {
+            if !touch(scratch, row.len(), time) {
+                return None;
             }
-            None => {
-                if !touch(scratch, row.len(), time) {
-                    return false;
-                }
-                scratch.clear();
-                if partition.deletion_of(ck).is_some() || !layers.is_for_record(found, record, row)
-                {
-                    // What is deleted comes out of it first, or it becomes a layer.
-                    return true;
-                }
-                None
+            scratch.clear();
+            // What is deleted comes out of it first, and a layer is not merged.
+            if partition.deletion_of(ck).is_some() || !layers.is_for_record(found, record, row) {
+                return Some(false);
             }
-        };
-        let is_merged = merge_some(record, row, &mut at, scratch, time);
-        *merging = Some(at.map_or(Merging::Done, Merging::Under));
-        is_merged
+        }
+        merge_some(record, row, merging, scratch, time).then_some(true)
     }
 
     /// Applies a row, which may be merged with the one that is there already.
