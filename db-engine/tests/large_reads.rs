@@ -242,3 +242,22 @@ fn the_elements_of_a_large_collection_become_a_value_in_many_turns() {
         assert!(longest < 2, "{what}: another client waits for {longest} turns");
     }
 }
+
+/// What is too much work is so for each row.
+#[test]
+fn many_rows_that_are_much_work_each_are_read() {
+    const ROWS: i32 = 9;
+    // A look at the clock takes little time, so that there are few turns.
+    let mut crowd = crowd(3, 1);
+    let numbers: Vec<_> = (0..10_000i32).map(i32::to_be_bytes).collect();
+    for c in 0..ROWS {
+        let text = format!("INSERT INTO ks.t (k, c, s) VALUES (1, {c}, ?)");
+        write_as(&mut crowd, &text, &list(&numbers));
+    }
+    // A million looks at elements each, of eight millions that one may take.
+    let times = vec!["s[3..4]"; 100].join(", ");
+    crowd.ask(0, &format!("SELECT {times} FROM ks.t WHERE k = 1"));
+    let rows = crowd.answer_beside(0, 1, |_, _| {}).0.rows().0;
+    assert_eq!(rows.len(), usize::try_from(ROWS).unwrap());
+    assert!(rows.into_iter().flatten().all(|part| part == Some(list(&numbers[3..=4]))));
+}

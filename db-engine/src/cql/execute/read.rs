@@ -79,24 +79,19 @@ pub struct Read {
 struct PagePlace {
     /// So many of its rows.
     rows: usize,
-    /// How far the next one, or the static row that is given alone, is judged, and its work.
+    /// And so much of the next one, or of the static row that is given alone, if it is begun.
+    within_row: Option<RowPlace>,
+}
+
+/// How far a row is taken in.
+#[derive(Clone, Copy, Debug, Default)]
+struct RowPlace {
+    /// How far it is judged, and its work.
     judged: JudgedPlace,
-    /// And so many of its columns.
+    /// So many of its columns are taken in.
     columns: usize,
     /// How far the elements of the next of them are.
     collected: Option<CollectedPlace>,
-}
-
-impl PagePlace {
-    /// Where so many columns of a row are taken in, after so much work.
-    fn pause(&mut self, columns: usize, work: usize) {
-        (self.columns, self.judged.work) = (columns, work);
-    }
-
-    /// No row is begun.
-    fn leave_row(&mut self) {
-        *self = Self { rows: self.rows, ..Self::default() };
-    }
 }
 
 impl Read {

@@ -178,3 +178,15 @@ fn the_entries_of_a_map_by_which_rows_descend_are_no_entries() {
         assert_eq!(database.refused(text), refused);
     }
 }
+
+#[test]
+fn a_filter_by_in_takes_values_in_any_order() {
+    let mut database =
+        Database::new(&["CREATE TABLE t (p int, c int, d int, PRIMARY KEY (p, c, d))"]);
+    for number in 0..8 {
+        let text = format!("INSERT INTO t (p, c, d) VALUES (1, {number}, {})", 7 - number);
+        database.write(&text, &[]).unwrap();
+    }
+    let found = database.ints("SELECT d FROM t WHERE d IN (5, -1, 0, 6, 3, 5) ALLOW FILTERING");
+    assert_eq!(found, [6, 5, 3, 0]);
+}

@@ -9,7 +9,7 @@ use crate::{
         execute::{
             partition::PartitionRead,
             project::Projector,
-            read::{FILTERED_ROWS_MAX, PAGE_BYTES, PagePlace, Read},
+            read::{FILTERED_ROWS_MAX, PAGE_BYTES, PagePlace, Read, RowPlace},
             row_work::RowWork,
         },
         prepare::{plan::SelectPlan, source::Source},
@@ -237,28 +237,26 @@ impl Read {
         if let Some(bytes) = self.partition.as_ref().and_then(|one| one.static_row.as_deref()) {
             projector.add_static(PageRow { ck: &[], row: bytes, ..row });
         }
-        let scratch = &mut self.scratch;
+        let (scratch, mut at) =
+            (&mut self.scratch, self.place.within_row.take().unwrap_or_default());
         if let Some(conditions) = self.conditions.as_ref().filter(|_| !is_judged)
-            && self.place.columns == 0
+            && at.columns == 0
         {
-            let judged = &mut self.place.judged;
-            match conditions.are_met(&mut projector, judged, scratch, time)? {
+            match conditions.are_met(&mut projector, &mut at.judged, scratch, time)? {
                 Some(true) => {}
                 Some(false) => {
                     self.filtered += 1;
-                    self.place.leave_row();
                     return Ok(Taken::More);
                 }
-                None => return Ok(Taken::TimeIsOver),
+                None => return Ok(self.pause(at)),
             }
         }
-        let mut work = RowWork::after(self.place.judged.work, &projector);
-        let (done, all) = (self.place.columns, self.totals.len().max(plan.sources.len()));
+        let mut work = RowWork::after(at.judged.work, &projector);
         if self.totals.is_empty() {
-            for (number, source) in (1..).zip(&plan.sources).skip(done) {
+            for source in plan.sources.iter().skip(at.columns) {
                 let is_put = if matches!(source, Source::Elements { .. }) {
-                    let collected = &mut self.place.collected;
-                    projector.put_elements(source, collected, out, (&mut work, time))?
+                    let effort = (&mut work, &mut *time);
+                    projector.put_elements(source, &mut at.collected, out, effort)?
                 } else {
                     projector.put(source, out);
                     true
@@ -267,28 +265,31 @@ impl Read {
                 if out.len() - start > self.bytes_max {
                     return Err(CqlError::result_too_large());
                 }
-                if !is_put {
-                    self.place.pause(number - 1, work.all(&projector));
-                    return Ok(Taken::TimeIsOver);
-                }
-                if work.is_over(&projector, time)? && number < all {
-                    self.place.pause(number, work.all(&projector));
-                    return Ok(Taken::TimeIsOver);
+                at.columns += usize::from(is_put);
+                if !is_put || (work.is_over(&projector, time)? && at.columns < plan.sources.len()) {
+                    at.judged.work = work.all(&projector);
+                    return Ok(self.pause(at));
                 }
             }
         } else {
-            for (number, total) in (1..).zip(&mut self.totals).skip(done) {
+            let all = self.totals.len();
+            for total in self.totals.iter_mut().skip(at.columns) {
                 total.add(&mut projector, scratch)?;
-                if work.is_over(&projector, time)? && number < all {
-                    self.place.pause(number, work.all(&projector));
-                    return Ok(Taken::TimeIsOver);
+                at.columns += 1;
+                if work.is_over(&projector, time)? && at.columns < all {
+                    at.judged.work = work.all(&projector);
+                    return Ok(self.pause(at));
                 }
             }
         }
-        if done > 0 || self.place.judged.work > 0 || !is_judged {
-            self.place.leave_row();
-        }
         Ok(self.count_given(row, place, out.len() - start))
+    }
+
+    /// The time is over here, within a row.
+    #[cold]
+    fn pause(&mut self, at: RowPlace) -> Taken {
+        self.place.within_row = Some(at);
+        Taken::TimeIsOver
     }
 
     /// A row was given, and the result has so many bytes.
