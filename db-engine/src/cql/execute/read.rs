@@ -80,12 +80,12 @@ struct PagePlace {
     /// So many of its rows.
     rows: usize,
     /// And so much of the next one, or of the static row that is given alone, if it is begun.
-    within_row: Option<RowPlace>,
+    within_row: Option<PlaceInRow>,
 }
 
 /// How far a row is taken in.
 #[derive(Clone, Copy, Debug, Default)]
-struct RowPlace {
+struct PlaceInRow {
     /// How far it is judged, and its work.
     judged: JudgedPlace,
     /// So many of its columns are taken in.

@@ -9,7 +9,7 @@ use crate::{
         execute::{
             partition::PartitionRead,
             project::Projector,
-            read::{FILTERED_ROWS_MAX, PAGE_BYTES, PagePlace, Read, RowPlace},
+            read::{FILTERED_ROWS_MAX, PAGE_BYTES, PagePlace, PlaceInRow, Read},
             row_work::RowWork,
         },
         prepare::{plan::SelectPlan, source::Source},
@@ -287,7 +287,7 @@ impl Read {
 
     /// The time is over here, within a row.
     #[cold]
-    fn pause(&mut self, at: RowPlace) -> Taken {
+    fn pause(&mut self, at: PlaceInRow) -> Taken {
         self.place.within_row = Some(at);
         Taken::TimeIsOver
     }
