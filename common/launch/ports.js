@@ -68,7 +68,7 @@ function holderOf(port) {
   for (const pid of readdirSync('/proc').filter((entry) => /^\d+$/.test(entry))) {
     try {
       const descriptors = readdirSync(`/proc/${pid}/fd`)
-      if (descriptors.some((fd) => inodes.has(readlinkSync(`/proc/${pid}/fd/${fd}`)))) {
+      if (descriptors.some((fd) => inodes.has(targetOf(`/proc/${pid}/fd/${fd}`)))) {
         return `process ${pid} (${readFileSync(`/proc/${pid}/comm`, 'utf8').trim()})`
       }
     } catch {
@@ -76,6 +76,15 @@ function holderOf(port) {
     }
   }
   return undefined
+}
+
+/** What a descriptor is of; nothing if it was closed meanwhile. @param {string} path */
+function targetOf(path) {
+  try {
+    return readlinkSync(path)
+  } catch {
+    return ''
+  }
 }
 
 /**

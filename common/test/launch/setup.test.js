@@ -1,5 +1,14 @@
 import { spawnSync } from 'node:child_process'
-import { chmodSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import {
+  chmodSync,
+  closeSync,
+  mkdirSync,
+  mkdtempSync,
+  openSync,
+  rmSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -88,6 +97,18 @@ describe('ports', () => {
     await expect(check).rejects.toThrow(
       'choose another with --mqtt-listen HOST:PORT (or MQTT_LISTEN)',
     )
+    server.close()
+  })
+
+  test('tell who has them if a descriptor of that one closes meanwhile', async () => {
+    // Descriptors are listed through the lowest one that is free, which is closed then.
+    const lower = openSync('/dev/null', 'r')
+    const server = createServer()
+    await new Promise((resolve) => server.listen(0, '127.0.0.1', () => resolve(undefined)))
+    closeSync(lower)
+    const { port } = /** @type {import('node:net').AddressInfo} */ (server.address())
+    const check = checkPorts([{ ...listener, address: { host: '127.0.0.1', port } }])
+    await expect(check).rejects.toThrow(`is taken by process ${process.pid} (`)
     server.close()
   })
 
