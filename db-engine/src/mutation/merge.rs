@@ -25,7 +25,7 @@ pub fn merge(a: &[u8], b: &[u8], out: &mut Vec<u8>) {
 }
 
 /// How far two rows are merged.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct MergePlace {
     encoding: RowEncoding,
     /// The next cell of each.
@@ -42,13 +42,9 @@ impl MergePlace {
             (Some(a), Some(b)) => Some(if liveness_order(&a, &b).is_ge() { a } else { b }),
             (a, b) => a.or(b),
         };
-        let cells = MergedCells::of(a.cells(), b.cells());
-        let next = cells.place();
-        Self {
-            encoding: RowEncoding::begin(marker, deletion, (visible, cells), out),
-            next,
-            visible,
-        }
+        let first = || MergedCells::of(a.cells(), b.cells());
+        let encoding = RowEncoding::begin(marker, deletion, (visible, first), out);
+        Self { encoding, next: (a.cells().place(), b.cells().place()), visible }
     }
 }
 
@@ -192,7 +188,6 @@ fn cell_order(a: &Cell, b: &Cell) -> Ordering {
 }
 
 /// Cells, of which the next one is looked at ahead.
-#[derive(Clone)]
 struct CellsAhead<'a> {
     next: Option<Cell<'a>>,
     /// Where that is.
@@ -214,7 +209,6 @@ impl<'a> CellsAhead<'a> {
 }
 
 /// The winning cell of each column or element of two rows.
-#[derive(Clone)]
 struct MergedCells<'a> {
     a: CellsAhead<'a>,
     b: CellsAhead<'a>,
@@ -288,7 +282,7 @@ fn encode<'a>(
     out: &mut Vec<u8>,
 ) {
     let mut visible = Visible::behind(hidden);
-    let mut encoding = RowEncoding::begin(marker, deletion, (visible, cells.clone()), out);
+    let mut encoding = RowEncoding::begin(marker, deletion, (visible, || cells.clone()), out);
     for cell in cells.filter(|cell| visible.has(cell)) {
         encoding.add(&cell, out);
     }
@@ -296,7 +290,7 @@ fn encode<'a>(
 }
 
 /// A row that is written cell by cell.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct RowEncoding {
     /// What cells have that say nothing else.
     base: Liveness,
@@ -308,17 +302,17 @@ struct RowEncoding {
 }
 
 impl RowEncoding {
-    /// Writes all but the cells, of which the first that is visible is looked at.
-    fn begin<'a>(
+    /// Writes all but the cells. Without a marker the first that is visible of them is looked at.
+    fn begin<'a, I: Iterator<Item = Cell<'a>>>(
         marker: Option<Liveness>,
         deletion: Option<Deletion>,
-        (mut visible, mut cells): (Visible, impl Iterator<Item = Cell<'a>>),
+        (mut visible, cells): (Visible, impl FnOnce() -> I),
         out: &mut Vec<u8>,
     ) -> Self {
         let stays =
             |liveness: &Liveness| visible.hidden.is_none_or(|hidden| liveness.timestamp > hidden);
         let marker = marker.filter(stays);
-        let first = || cells.find(|cell| visible.has(cell)).map(|cell| cell.liveness);
+        let first = || cells().find(|cell| visible.has(cell)).map(|cell| cell.liveness);
         let base = marker.or_else(first).unwrap_or(Liveness::forever(0));
 
         let start = out.len();
