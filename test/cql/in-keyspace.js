@@ -45,7 +45,7 @@ export function inKeyspace(name, statements = []) {
       if (!stack.ours) return
       await stack.databaseAway()
       await stack.databaseBack()
-      client = await stack.clientAgain()
+      client = await stack.client()
       await client.execute(`USE ${keyspace}`)
     },
 

@@ -51,10 +51,9 @@ test.each(['a stop', 'a flush and a kill'])(
     const stack = await startStack({ parts: ['engine'], engineEnv })
     const again = async () => {
       if (!isKilled) return restart(stack)
-      const engine = stack.part('engine')
-      await engine.kill9()
-      await engine.start()
-      return stack.clientAgain()
+      await stack.databaseAway()
+      await stack.databaseBack()
+      return stack.client()
     }
     try {
       let client = await stack.client()

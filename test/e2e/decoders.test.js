@@ -215,7 +215,6 @@ describe('formats of your own', () => {
     await stack.readable()
     await fetch(`${stack.apiUrl}/v1/decoders/kept`, { method: 'DELETE' })
     await stack.emptied()
-    await stack.clientAgain()
     await heard()
     const rows = await rowsOf('k', count + 1)
     expect(rows).toEqual(

@@ -27,7 +27,7 @@ function seeded(seed) {
 /** @param {Stack} stack  @param {Ledger} ledger */
 async function expectStored(stack, ledger) {
   await stack.emptied()
-  const report = await storedOf(await stack.clientAgain(), stack.keyspace, ledger)
+  const report = await storedOf(await stack.client(), stack.keyspace, ledger)
   expect({ SEED, ...report }).toMatchObject({ SEED, lost: [], doubled: [], foreign: [] })
   expect(unaccounted(await stack.stats())).toBe(0)
 }

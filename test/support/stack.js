@@ -169,10 +169,17 @@ export class Stack {
     else await this.part('engine').kill9()
   }
 
-  /** Brings it back; resolves once it serves. */
+  /**
+   * Brings it back; resolves once it serves. The next client is a new one: the driver connects
+   * again by two timers, and if that of its control connection is the first one, it takes the host
+   * for a new one, to which there is no connection yet, although a statement was answered just
+   * before.
+   */
   async databaseBack() {
-    if (this.#link) this.#link.mend()
-    else await this.part('engine').start()
+    if (this.#link) return this.#link.mend()
+    await this.part('engine').start()
+    await this.#client?.shutdown()
+    this.#client = undefined
   }
 
   /** Resolves once the api reads from the database: after an outage it may take a moment. */
@@ -200,7 +207,7 @@ export class Stack {
     return this.#place.directory
   }
 
-  /** A connection of the test's own to the database. */
+  /** A connection of the test's own to the database, until that is away. */
   async client() {
     if (this.#client) return this.#client
     const client = new cassandra.Client({
@@ -214,17 +221,6 @@ export class Stack {
     await client.connect()
     this.#client = client
     return client
-  }
-
-  /**
-   * A client in the place of the one before, after a restart of the database. The driver connects
-   * again by two timers. If that of its control connection is the first one, it takes the host for
-   * a new one, to which there is no connection yet, although a statement was answered just before.
-   */
-  async clientAgain() {
-    await this.#client?.shutdown()
-    this.#client = undefined
-    return this.client()
   }
 
   /** What ingest counts of messages since it started. */

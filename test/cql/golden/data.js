@@ -133,8 +133,7 @@ export async function readAll(client) {
  * @param {import('../../support/stack.js').Stack} stack
  */
 export async function restart(stack) {
-  const engine = stack.part('engine')
-  await engine.stop()
-  await engine.start()
-  return stack.clientAgain()
+  await stack.part('engine').stop()
+  await stack.databaseBack()
+  return stack.client()
 }
