@@ -21,7 +21,7 @@ pub const SCHEMA: [&str; 3] = [
     "CREATE TABLE k.one (p blob PRIMARY KEY, v int)",
 ];
 
-pub const ALL: [(&str, Make); 38] = [
+pub const ALL: [(&str, Make); 39] = [
     ("a blob", |client| bound(client, "b", &[7; BYTES])),
     ("an ascii text", |client| bound(client, "a", &[b'a'; BYTES])),
     ("a text in ASCII", |client| bound(client, "t", &[b'a'; BYTES])),
@@ -67,6 +67,11 @@ pub const ALL: [(&str, Make); 38] = [
         added(client, &items(1, ascending), "UPDATE k.t SET s = s + ? WHERE p = ?")
     }),
     ("a read of a set of 250,000 elements", |client| read(client, "s", &items(250_000, shuffled))),
+    ("a read of such a set that has grown by one", |client| {
+        let read = read(client, "s", &items(250_000, shuffled));
+        client.run("UPDATE k.t SET s = s + {-1} WHERE p = 1");
+        read
+    }),
     ("a read of times in a set of 4,000, 1,000 times", |client| {
         let (opcode, body) = bound(client, "s", &items(4_000, shuffled));
         assert_eq!(client.ask(opcode, &body).expect("it serves").opcode, op::RESULT);

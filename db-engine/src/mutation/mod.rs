@@ -36,6 +36,7 @@
 
 mod build;
 mod merge;
+mod merged_row;
 mod row;
 pub mod token;
 
@@ -43,6 +44,7 @@ pub use build::{Builder, RowBuilder, TooLong, put_element};
 pub use merge::{
     Forgettable, MergePlace, forget, merge, merge_some, newest_forgotten, shadow, without,
 };
+pub use merged_row::MergedRow;
 pub use row::{Cell, CellView, Cells, CellsPlace, Content, Deletion, Liveness, RowTimes, RowView};
 pub use token::Token;
 

@@ -2,6 +2,7 @@ mod block_sizes;
 mod caching;
 mod compactions;
 mod forgotten;
+mod large_rows;
 mod many_ranges;
 mod newest;
 mod on_demand;

@@ -5,7 +5,7 @@
 //! then the log has everything; so a flush that finds the disk full throws away what it wrote and
 //! begins again later. What was dropped with its column is left out.
 
-use std::{collections::BTreeMap, io, ops::Bound, sync::Arc};
+use std::{borrow::Cow, collections::BTreeMap, io, ops::Bound, sync::Arc};
 
 use super::{
     super::{StoreConfig, TableData},
@@ -13,15 +13,18 @@ use super::{
 };
 use crate::{
     io::{Buffer, TimeSlice},
-    memtable::{Memtable, PartitionView},
-    mutation::{RowView, TableNumber, Token},
+    memtable::{Memtable, PartitionView, RowVersions},
+    mutation::{MergedRow, RowView, TableNumber, Token},
     schema::TableSettings,
     sstable::IndexRoom,
 };
 
 /// Where the last entry of a partition is that was encoded, and whether that was a row. In the same
-/// place the deletion of a range comes before the row.
+/// place the deletion of a range comes before the row. The empty place is before all entries.
 type LastEncoded = (Vec<u8>, bool);
+
+/// A partition, and the last of it that was encoded; `None` before it was begun.
+type EncodedPlace = (Token, Vec<u8>, Option<LastEncoded>);
 
 /// Turns frozen memtables into the bytes of sstables, a piece at a time.
 #[derive(Debug)]
@@ -30,7 +33,9 @@ pub(in crate::store) struct Encoder {
     /// Partitions of the table at hand that were begun.
     partition: u64,
     /// The partition to go on with, and the last of it that was encoded.
-    at: Option<(Token, Vec<u8>, Option<LastEncoded>)>,
+    at: Option<EncodedPlace>,
+    /// The row of which the versions are merged.
+    merged: MergedRow,
     /// All rows of the table at hand are encoded, and its files are to be ended.
     rows_are_done: bool,
     writers: WindowWriters,
@@ -68,6 +73,7 @@ impl Encoder {
             sources,
             partition: 0,
             at: None,
+            merged: MergedRow::default(),
             rows_are_done: false,
             writers: WindowWriters::new(owner, numbers, config, written_s),
             spare,
@@ -134,6 +140,7 @@ impl Encoder {
                 self.writer((table, window_us), deletion.timestamp).begin(number, start(partition));
             }
             slice.count(partition.key.len());
+            let mut last = done.map_or((&[][..], false), |(ck, is_row)| (&**ck, *is_row));
             let (from_row, from_range) = match done.take() {
                 None => (Bound::Unbounded, Bound::Unbounded),
                 Some((ck, true)) => (Bound::Excluded(&**ck), Bound::Excluded(&**ck)),
@@ -143,44 +150,75 @@ impl Encoder {
             let mut ranges = partition.ranges(from_range).peekable();
             loop {
                 let next = rows.peek().map(|row| row.ck);
-                let last = if let Some(range) =
-                    ranges.next_if(|range| next.is_none_or(|ck| range.from <= ck))
+                if let Some(range) = ranges.next_if(|range| next.is_none_or(|ck| range.from <= ck))
                 {
                     let open = self.writer((table, window_us), range.deletion.timestamp);
                     open.begin(number, start(partition));
                     open.writer.range(range);
                     open.take_output(piece_bytes, spare);
                     slice.count(range.from.len() + range.to.len());
-                    (range.from, false)
+                    last = (range.from, false);
                 } else if let Some(versions) = rows.next() {
-                    let (ck, row) = (versions.ck, versions.merged());
+                    let ck = versions.ck;
+                    let Some(row) = self.merge(versions, slice) else {
+                        self.at = Some(place_behind(partition, last));
+                        return false;
+                    };
                     slice.count(ck.len() + row.len());
                     let row = match dropped {
                         None => Some(row),
                         Some(dropped) => dropped.cut(row),
                     };
                     if let Some(row) = row {
-                        let times = RowView::parse(&row).map(|row| row.times()).unwrap_or_default();
-                        let newest = if times.count == 0 { 0 } else { times.timestamps.1 };
-                        let open = self.writer((table, window_us), newest);
-                        open.begin(number, start(partition));
-                        open.writer.row_of_times(ck, &row, &times);
-                        open.take_output(piece_bytes, spare);
-                        open.close_long_block(piece_bytes, spare, slice);
+                        let place = (number, start(partition), ck);
+                        self.write_row((table, window_us), place, &row, (slice, spare));
                     }
-                    (ck, true)
+                    last = (ck, true);
                 } else {
                     break;
-                };
+                }
                 if slice.is_over() {
-                    let (token, key) = (partition.token, partition.key.to_vec());
-                    self.at = Some((token, key, Some((last.0.to_vec(), last.1))));
+                    self.at = Some(place_behind(partition, last));
                     return false;
                 }
             }
         }
         self.rows_are_done = true;
         true
+    }
+
+    /// The row that all versions make; `None` if the time is over before.
+    fn merge<'v>(
+        &mut self,
+        versions: RowVersions<'v>,
+        slice: &mut TimeSlice<'_>,
+    ) -> Option<Cow<'v, [u8]>> {
+        if versions.layers.is_empty() {
+            return Some(Cow::Borrowed(versions.record));
+        }
+        if !self.merged.add_all(versions.iter(), slice) {
+            return None;
+        }
+        self.merged.begin();
+        Some(Cow::Owned(std::mem::take(&mut self.merged.row)))
+    }
+
+    /// Writes a row of the partition with this number into the file that takes it.
+    fn write_row(
+        &mut self,
+        target: (TableNumber, Option<i64>),
+        (number, partition, ck): (u64, PartitionStart<'_>, &[u8]),
+        row: &[u8],
+        (slice, spare): (&mut TimeSlice<'_>, &mut Vec<Buffer>),
+    ) {
+        let times = RowView::parse(row).map(|row| row.times()).unwrap_or_default();
+        let newest = if times.count == 0 { 0 } else { times.timestamps.1 };
+        let piece_bytes = self.writers.piece_bytes;
+        let open = self.writer(target, newest);
+        open.begin(number, partition);
+        open.writer.row_of_times(ck, row, &times);
+        open.take_output(piece_bytes, spare);
+        open.close_long_block(piece_bytes, spare, slice);
     }
 
     /// The writer of the file that takes rows of this timestamp.
@@ -208,6 +246,11 @@ impl Encoder {
         }
         Ok(false)
     }
+}
+
+/// Where to go on behind what was encoded last of a partition.
+fn place_behind(partition: PartitionView<'_>, last: (&[u8], bool)) -> EncodedPlace {
+    (partition.token, partition.key.to_vec(), Some((last.0.to_vec(), last.1)))
 }
 
 fn start(partition: PartitionView<'_>) -> PartitionStart<'_> {

@@ -136,7 +136,8 @@ impl Store {
         let written = (&self.config, self.clock.now_s());
         let encoder = Encoder::new(owner, numbers, &self.tables, written, spare)
             .with_index_room(self.index_room(self.index_bytes));
-        self.task = Task::Encode(encoder, Committed { sequence: self.applied.sequence, tables });
+        self.task =
+            Task::Encode(Box::new(encoder), Committed { sequence: self.applied.sequence, tables });
     }
 
     /// What indexes of small blocks may take beside others of so many bytes: blocks that are cached

@@ -35,7 +35,7 @@ pub(in crate::store) enum Task {
     #[default]
     Idle,
     /// Memtables are being encoded, a piece each turn.
-    Encode(Encoder, Committed),
+    Encode(Box<Encoder>, Committed),
     /// Files are being written.
     Write(Script),
     /// Nothing before this moment: the disk was full.

@@ -11,7 +11,7 @@ use super::{inputs::InputFile, order::InputOrder};
 use crate::{
     io::{Buffer, Operation, TimeSlice},
     mutation::{
-        Deletion, Forgettable, RangeDeletion, RowView, TableNumber, Token, forget, merge,
+        Deletion, Forgettable, MergedRow, RangeDeletion, RowView, TableNumber, Token, forget,
         newest_forgotten, shadow, token::shard_of,
     },
     schema::DroppedCells,
@@ -85,8 +85,8 @@ pub(super) struct Combiner {
     partition: Option<OpenPartition>,
     partitions: u64,
     pub order: InputOrder,
-    row: Vec<u8>,
-    other: Vec<u8>,
+    /// The row of which the versions are merged.
+    merged: MergedRow,
     spare_key: Vec<u8>,
 }
 
@@ -113,8 +113,7 @@ impl Combiner {
             partition: None,
             partitions: 0,
             order: InputOrder::default(),
-            row: Vec::new(),
-            other: Vec::new(),
+            merged: MergedRow::default(),
             spare_key: Vec::new(),
         }
     }
@@ -124,7 +123,7 @@ impl Combiner {
         let inputs: usize = self.inputs.iter().map(InputFile::bytes).sum();
         let spare: usize = self.spare.iter().map(Buffer::memory_bytes).sum();
         let held = self.partition.as_ref().map_or(0, |partition| partition.held_bytes);
-        inputs + self.writers.bytes() + spare + held + self.row.capacity()
+        inputs + self.writers.bytes() + spare + held + self.merged.row.capacity()
     }
 
     /// Combines some more.
@@ -167,7 +166,9 @@ impl Combiner {
                 self.enter_partition()?;
                 let mut entries = self.copy_run(time);
                 if entries == 0 {
-                    self.combine_next(time);
+                    if !self.combine_next(time) {
+                        return Ok(Combined::TimeIsOver);
+                    }
                     entries = 1;
                 }
                 if self.order.advance(&mut self.inputs, entries)? {
@@ -236,43 +237,38 @@ impl Combiner {
         end - start
     }
 
-    /// Combines the entries that were found.
-    fn combine_next(&mut self, time: &mut TimeSlice<'_>) {
+    /// Combines the entries that were found, as far as there is time for: false if that is not all.
+    fn combine_next(&mut self, time: &mut TimeSlice<'_>) -> bool {
         let first = self.order.at_next().next().and_then(|first| self.inputs[first].peek());
-        let Some(first) = first else { return };
+        let Some(first) = first else { return true };
         if first.rank() == 0 {
             time.count(first.key.len());
-            return;
+            return true;
         }
-        let ck = first.ck().to_vec();
+        let (ck, is_row) = (first.ck().to_vec(), first.row.is_some());
         self.go_to(&ck);
-        let mut is_row = false;
-        for number in self.order.at_next() {
-            let Some(entry) = self.inputs[number].peek() else { continue };
-            if let Some(RangeDeletion { to, deletion, .. }) = entry.range {
-                let Some(own) = &mut self.partition else { continue };
-                // A block repeats the rest of a range that goes on in it.
-                if !own.active.iter().any(|(end, other)| end == to && *other == deletion) {
-                    own.active.push((to.to_vec(), deletion));
-                }
-            } else if let Some((_, version)) = entry.row {
-                if is_row {
-                    self.other.clear();
-                    merge(&self.row, version, &mut self.other);
-                    std::mem::swap(&mut self.row, &mut self.other);
-                } else {
-                    self.row.clear();
-                    self.row.extend_from_slice(version);
-                }
-                is_row = true;
+        let Self { inputs, order, partition, merged, .. } = self;
+        let entries = order.at_next().filter_map(|number| inputs[number].peek());
+        if is_row {
+            let versions = entries.filter_map(|entry| Some(entry.row?.1));
+            if !merged.add_all(versions, time) {
+                return false;
+            }
+            merged.begin();
+            time.count(ck.len() + merged.row.len());
+            self.take_row(ck);
+            return true;
+        }
+        for RangeDeletion { to, deletion, .. } in entries.filter_map(|entry| entry.range) {
+            let Some(own) = partition else { continue };
+            // A block repeats the rest of a range that goes on in it.
+            if !own.active.iter().any(|(end, other)| end == to && *other == deletion) {
+                own.active.push((to.to_vec(), deletion));
             }
         }
-        time.count(ck.len() + self.row.len());
-        if is_row {
-            self.take_row(ck);
-        } else {
-            self.open_range(&ck);
-        }
+        time.count(ck.len());
+        self.open_range(&ck);
+        true
     }
 
     fn begin_partition(
@@ -375,27 +371,29 @@ impl Combiner {
         let Some(own) = &self.partition else { return };
         let ranges = own.active.iter().map(|(_, deletion)| *deletion);
         if let Some(deletion) = ranges.chain(own.deletion).max() {
-            self.other.clear();
-            shadow(&self.row, deletion.timestamp, &mut self.other);
-            std::mem::swap(&mut self.row, &mut self.other);
+            let MergedRow { row, other, .. } = &mut self.merged;
+            other.clear();
+            shadow(row, deletion.timestamp, other);
+            std::mem::swap(row, other);
         }
         if let Some(dropped) = &self.dropped {
-            match dropped.cut(Cow::Borrowed(&self.row)) {
+            match dropped.cut(Cow::Borrowed(&self.merged.row)) {
                 None => return,
                 Some(Cow::Borrowed(_)) => {}
-                Some(Cow::Owned(rest)) => self.row = rest,
+                Some(Cow::Owned(rest)) => self.merged.row = rest,
             }
         }
-        if let Some(newest) = newest_forgotten(&self.row, self.forgettable) {
+        if let Some(newest) = newest_forgotten(&self.merged.row, self.forgettable) {
             self.forgotten_us = self.forgotten_us.max(Some(newest));
-            self.other.clear();
-            forget(&self.row, self.forgettable, &mut self.other);
-            std::mem::swap(&mut self.row, &mut self.other);
+            let MergedRow { row, other, .. } = &mut self.merged;
+            other.clear();
+            forget(row, self.forgettable, other);
+            std::mem::swap(row, other);
         }
-        if RowView::parse(&self.row).is_ok_and(|row| row.is_empty()) {
+        if RowView::parse(&self.merged.row).is_ok_and(|row| row.is_empty()) {
             return;
         }
-        let row = std::mem::take(&mut self.row);
+        let row = std::mem::take(&mut self.merged.row);
         let Some(own) = &mut self.partition else { return };
         if let Some((_, deletion)) = &own.open {
             let deletion = *deletion;
@@ -409,7 +407,7 @@ impl Combiner {
             own.held.push((ck, row));
         } else {
             self.write_row(&ck, &row);
-            self.row = row;
+            self.merged.row = row;
         }
     }
 

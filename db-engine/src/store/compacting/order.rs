@@ -13,7 +13,8 @@ use crate::mutation::Token;
 #[derive(Default)]
 pub(super) struct InputOrder {
     /// Those that stand on an entry, in the order of these, with the token of each: mostly that
-    /// tells already which comes first.
+    /// tells already which comes first. Those of one entry are in the order of their numbers, so
+    /// that its versions are in the same order whenever they are looked at.
     all: Vec<(Token, usize)>,
     /// How many of them, the first ones, stand on the next entry.
     next: usize,
@@ -34,7 +35,7 @@ impl InputOrder {
             let head = input.peek()?;
             Some((head.token, number))
         }));
-        all.sort_by(|a, b| order(inputs, *a, *b));
+        all.sort_by(|a, b| order(inputs, *a, *b).then_with(|| a.1.cmp(&b.1)));
         (*next, *run_end) = (0, None);
     }
 
@@ -43,7 +44,7 @@ impl InputOrder {
         self.all.iter().map(|(_, number)| *number)
     }
 
-    /// Those that stand on the next entry.
+    /// Those that stand on the next entry, in the order of their numbers.
     pub fn at_next(&self) -> impl Iterator<Item = usize> {
         self.all().take(self.next)
     }
@@ -96,7 +97,8 @@ impl InputOrder {
         self.moved.clear();
         self.moved.extend(self.all.drain(..self.next));
         for one in &self.moved {
-            let place = self.all.partition_point(|other| order(inputs, *other, *one).is_lt());
+            let order = |other| order(inputs, other, *one).then_with(|| other.1.cmp(&one.1));
+            let place = self.all.partition_point(|other| order(*other).is_lt());
             self.all.insert(place, *one);
         }
         Ok(false)

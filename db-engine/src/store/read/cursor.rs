@@ -7,6 +7,7 @@ use super::{
     FindBlock,
     cache::BlockId,
     deletions::SeenDeletions,
+    scratch::KeptVersion,
     slice::{PartitionSpan, Slice},
 };
 use crate::{
@@ -187,6 +188,12 @@ impl DiskCursor {
     #[inline]
     pub fn peek(&self, reverse: bool) -> Option<BlockRow<'_>> {
         self.block.as_ref()?.row(if reverse { self.row.checked_sub(1)? } else { self.row })
+    }
+
+    /// Keeps that row, while others are read.
+    pub fn keep(&self, reverse: bool) -> KeptVersion {
+        let block = self.block.as_ref().map(Arc::clone).unwrap_or_default();
+        KeptVersion::InBlock(block, if reverse { self.row - 1 } else { self.row })
     }
 
     /// Steps over the row that it stands on. False once there is nothing more for it to stand on.

@@ -15,7 +15,7 @@ use super::{
     cache::BlockId,
     cursor::MemoryCursor,
     deletions::SeenDeletions,
-    scratch::{Scratch, replace},
+    scratch::{KeptVersion, Scratch, replace},
     slice::{PartitionSpan, Slice, first_static_row},
     sources::{ASKED_MAX, ReadSources},
 };
@@ -212,11 +212,13 @@ impl Merge {
         }
         let slice = Slice::of(request, own, None, None, None);
         loop {
+            // Of a row that is merged, or judged, bit by bit.
+            let is_at_hand = self.judged.is_some() || self.last.is_unmerged();
             let is_full = page.len() - self.statics.unwrap_or(0) >= request.rows_max
                 || (page.bytes() >= request.bytes_max && !page.is_empty())
                 || page.dead() >= DEAD_ROWS_MAX;
             if is_full
-                && self.judged.is_none()
+                && !is_at_hand
                 && let Some((token, key, ck)) = self.last.place()
             {
                 let is_static = request.static_rows && ck.is_empty();
@@ -233,10 +235,8 @@ impl Merge {
                 return Progress::TimeIsOver;
             }
             let mut row_bytes = 0;
-            let step = match self.judged {
-                Some(_) => MergeStep::Row(0),
-                None => self.step(&slice, &mut memory, find),
-            };
+            let step =
+                if is_at_hand { MergeStep::Row(0) } else { self.step(&slice, &mut memory, find) };
             match step {
                 MergeStep::End => {
                     if request.newest {
@@ -257,8 +257,11 @@ impl Merge {
                 MergeStep::Range => {}
                 MergeStep::Row(versions) => {
                     page.cost.rows_scanned += versions;
-                    row_bytes = self.last.row.len();
-                    match self.finish_row(&slice, request, &ranged, page, time) {
+                    if !is_at_hand {
+                        self.note_hidden(&slice, &ranged);
+                    }
+                    row_bytes = self.last.merged.row.len();
+                    match self.finish_row(&slice, request, page, time) {
                         DoneWith::Row => {}
                         DoneWith::Partition => {
                             self.leave_partition((table, request), own, &mut memory, find);
@@ -286,7 +289,8 @@ impl Merge {
             || self.sources.disks.iter().any(|disk| disk.peek(false).is_none_or(is_own))
     }
 
-    /// Merges all versions of the next row.
+    /// Comes to the next row, and merges its versions. Of large ones some are kept, to be merged bit
+    /// by bit.
     fn step(
         &mut self,
         slice: &Slice<'_>,
@@ -333,8 +337,6 @@ impl Merge {
         let rank = next.rank();
         pass(passed, seen, &next, slice.reverse);
         last.come_to(&next);
-        let mut is_first = true;
-        let mut add = |version: &[u8]| last.add(version, std::mem::take(&mut is_first));
         for (nth, number) in at_row.iter().enumerate() {
             let in_memory = memory.get(*number).and_then(Option::as_ref);
             let row = match in_memory {
@@ -345,8 +347,13 @@ impl Merge {
             let Some(row) = row else { continue };
             // The small ones first: so merging copies little.
             let layers = in_memory.map_or(&[][..], MemoryCursor::layers);
-            layers.iter().rev().for_each(|layer| add(layer));
-            row.row.iter().for_each(|(_, record)| add(record));
+            layers.iter().rev().for_each(|layer| last.add(layer, || KeptVersion::of(layer)));
+            if let Some((_, record)) = row.row {
+                last.add(record, || match in_memory {
+                    Some(_) => KeptVersion::of(record),
+                    None => disks[number - memtables].keep(slice.reverse),
+                });
+            }
             seen.add_partition(row.deletion);
             if let Some(range) = row.range {
                 seen.add_range(range);

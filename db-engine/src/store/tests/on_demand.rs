@@ -29,17 +29,17 @@ fn flush(store: &mut Store) {
     panic!("it is not flushed");
 }
 
-/// Asks for a compaction and waits until nothing is left of it.
-pub(super) fn compact(machine: &Machine, store: &mut Store) {
+/// Asks for a compaction and waits until nothing is left of it. Gives how many turns that takes.
+pub(super) fn compact(machine: &Machine, store: &mut Store) -> u32 {
     store.compact_tables(&[TABLE]);
-    for _ in 0..100_000 {
+    for turns in 0..100_000 {
         store.poll(&mut Vec::new()).unwrap();
         if store.compaction_left(&[TABLE]).sstables == 0 {
             // The files of the inputs go, and it has nothing to do any more.
             (0..20).for_each(|_| turn(store));
             let is_due = |us| us <= machine.clock.elapsed_us();
             assert!(!store.deadline_us().is_some_and(is_due), "it comes to rest");
-            return;
+            return turns;
         }
         store.turn_end();
     }

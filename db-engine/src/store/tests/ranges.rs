@@ -436,27 +436,32 @@ fn a_flush_that_is_cut_by_time_writes_the_same() {
         }
         table.flushing = Some(std::mem::take(&mut table.active).freeze());
         let tables = BTreeMap::from([(TABLE, table)]);
-        let written = |time: fn(&ManualClock) -> TimeSlice<'_>| {
-            let mut encoder = Encoder::new(
-                (1, 0),
-                FileNumbers::default(),
-                &tables,
-                (&run.machine.config, 0),
-                Vec::new(),
-            );
-            for steps in 0.. {
-                if let Some(encoded) = encoder.step(&mut time(&run.machine.clock)).unwrap() {
-                    let outputs = encoded.outputs.into_iter();
-                    let bytes = |piece: &Buffer| piece.as_slice().to_vec();
-                    let files = outputs.map(|one| one.pieces.iter().flat_map(bytes).collect());
-                    return (steps, files.collect::<Vec<Vec<u8>>>());
-                }
-            }
-            unreachable!("it ends")
-        };
-        let (at_once, whole) = written(|_| TimeSlice::endless());
-        let (steps, cut) = written(|clock| TimeSlice::new(clock, 0));
-        assert!(at_once == 0 && steps > 20, "{steps} steps");
-        assert!(cut == whole, "seed {seed}");
+        let steps = steps_of_cut_flush(&run.machine, &tables);
+        assert!(steps > 20, "{steps} steps");
     }
+}
+
+/// Has memtables flushed by one unit of work each step; gives how many steps that takes. What is
+/// written is the same as at once.
+pub(super) fn steps_of_cut_flush(
+    machine: &Machine,
+    tables: &BTreeMap<TableNumber, TableData>,
+) -> u32 {
+    let written = |time: fn(&ManualClock) -> TimeSlice<'_>| {
+        let files = FileNumbers::default();
+        let mut encoder = Encoder::new((1, 0), files, tables, (&machine.config, 0), Vec::new());
+        for steps in 0.. {
+            if let Some(encoded) = encoder.step(&mut time(&machine.clock)).unwrap() {
+                let outputs = encoded.outputs.into_iter();
+                let bytes = |piece: &Buffer| piece.as_slice().to_vec();
+                let files = outputs.map(|one| one.pieces.iter().flat_map(bytes).collect());
+                return (steps, files.collect::<Vec<Vec<u8>>>());
+            }
+        }
+        unreachable!("it ends")
+    };
+    let (at_once, whole) = written(|_| TimeSlice::endless());
+    let (steps, cut) = written(|clock| TimeSlice::new(clock, 0));
+    assert!(at_once == 0 && cut == whole, "after {steps} steps");
+    steps
 }

@@ -22,7 +22,7 @@ impl Machine {
     }
 
     /// Begins a read that cannot be answered at once.
-    fn begin(&self, store: &mut Store, request: &ReadRequest) {
+    pub(super) fn begin(&self, store: &mut Store, request: &ReadRequest) {
         let request = ReadRequest { now_s: self.clock.now_us() / 1_000_000, ..request.clone() };
         let mut time = TimeSlice::new(&*self.clock, 0);
         let answered = store.read(Tag(0), &request, &mut Page::default(), &mut time).unwrap();
@@ -31,7 +31,7 @@ impl Machine {
 }
 
 /// One turn; the page if it has come.
-fn turn(store: &mut Store) -> Option<Page> {
+pub(super) fn turn(store: &mut Store) -> Option<Page> {
     let mut done = Vec::new();
     store.turn_end();
     store.poll(&mut done).unwrap();

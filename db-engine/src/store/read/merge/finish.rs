@@ -1,10 +1,10 @@
-//! A row that was merged is taken into the page, if it is live and counts.
+//! A row is merged to its end, and taken into the page if it is live and counts.
 
 use super::Merge;
 use crate::{
     io::TimeSlice,
     memtable::Memtable,
-    mutation::{RowView, Token},
+    mutation::{MergedRow, RowView, Token},
     store::{
         Judgement, Page, PageRow, ReadRequest,
         read::{scratch::Scratch, slice::Slice},
@@ -17,23 +17,35 @@ pub(super) enum DoneWith {
     Row,
     /// And its partition: no more rows are wanted of it.
     Partition,
-    /// Not even the row: the time is over before it is judged.
+    /// Not even the row: the time is over before it is merged and judged.
     Nothing,
 }
 
 impl Merge {
-    /// Takes the row that was merged into the page, if it is live and counts. The one without a
-    /// clustering key may be a static row: that is not counted.
+    /// Takes note of what deletes the row that is come to: as of now, like its versions.
+    #[inline]
+    pub(super) fn note_hidden(&mut self, slice: &Slice<'_>, ranged: &[Option<&Memtable>; 2]) {
+        let Self { last, seen, .. } = self;
+        let Some(token) = last.token else { return };
+        let in_memory = ranged.iter().flatten();
+        let in_memory = in_memory.filter_map(|one| one.range_deletion(token, &last.key, &last.ck));
+        last.deletion = seen.of_row(&last.ck, slice.reverse).max(in_memory.max());
+    }
+
+    /// Merges the row to its end, and takes it into the page if it is live and counts. The one
+    /// without a clustering key may be a static row: that is not counted.
     pub(super) fn finish_row(
         &mut self,
         slice: &Slice<'_>,
         request: &ReadRequest,
-        ranged: &[Option<&Memtable>; 2],
         page: &mut Page,
         time: &mut TimeSlice<'_>,
     ) -> DoneWith {
+        if !self.last.merge_some(time) {
+            return DoneWith::Nothing;
+        }
         let Some(token) = self.last.token else { return DoneWith::Row };
-        if self.judged.is_none() && !self.is_to_be_judged(token, (slice, request), ranged, page) {
+        if self.judged.is_none() && !self.is_to_be_judged(token, (slice, request), page) {
             return DoneWith::Row;
         }
         match self.judge(token, request, page, time) {
@@ -46,7 +58,7 @@ impl Merge {
             Judgement::TimeIsOver => return DoneWith::Nothing,
         }
         let Self { last, partition_left, .. } = self;
-        page.push_taken(token, &last.key, &last.ck, &mut last.row);
+        page.push_taken(token, &last.key, &last.ck, &mut last.merged.row);
         if request.partition_rows_max == usize::MAX {
             return DoneWith::Row;
         }
@@ -64,26 +76,22 @@ impl Merge {
         &mut self,
         token: Token,
         (slice, request): (&Slice<'_>, &ReadRequest),
-        ranged: &[Option<&Memtable>; 2],
         page: &mut Page,
     ) -> bool {
-        let Self { last, seen, statics, .. } = self;
-        let in_memory = ranged.iter().flatten();
-        let in_memory = in_memory.filter_map(|one| one.range_deletion(token, &last.key, &last.ck));
-        let deletion = seen.of_row(&last.ck, slice.reverse).max(in_memory.max());
+        let Self { last, statics, .. } = self;
         if request.newest {
-            let row = RowView::parse(&last.row).ok();
+            let row = RowView::parse(&last.merged.row).ok();
             let spans = row.iter().filter_map(RowView::timestamp_span);
             spans.for_each(|(_, newest)| page.note_timestamp(newest));
         }
-        if let Some(deletion) = deletion {
+        if let Some(deletion) = last.deletion {
             if request.newest {
                 page.note_timestamp(deletion.timestamp);
             }
             last.hide(deletion);
         }
         let is_static = request.static_rows && last.ck.is_empty();
-        let is_live = RowView::parse(&last.row).is_ok_and(|row| row.is_live(slice.now_s));
+        let is_live = RowView::parse(&last.merged.row).is_ok_and(|row| row.is_live(slice.now_s));
         if !is_static {
             if !is_live {
                 page.add_dead();
@@ -91,7 +99,7 @@ impl Merge {
             return is_live;
         }
         if is_live {
-            page.push(token, &last.key, &last.ck, &last.row);
+            page.push(token, &last.key, &last.ck, &last.merged.row);
             page.note_static_row();
             *statics = statics.map(|count| count + 1);
         }
@@ -108,7 +116,7 @@ impl Merge {
         time: &mut TimeSlice<'_>,
     ) -> Judgement {
         let Some(filter) = &request.filter else { return Judgement::Counts(true) };
-        let Scratch { key, ck, row, other, .. } = &mut self.last;
+        let Scratch { key, ck, merged: MergedRow { row, other, .. }, .. } = &mut self.last;
         let row = PageRow { token, key, ck, row };
         let mut place = self.judged.take().unwrap_or_default();
         let judgement = filter.judge(row, page.static_row_of(key), &mut place, other, time);
