@@ -1,11 +1,14 @@
 //! Rows of several large versions, which are merged bit by bit.
 
 use super::{
-    Machine, ReadRequest, TABLE, Tag, everything, flush_and_close, on_demand::compact, partition,
-    ranges::steps_of_cut_flush, reads::turn,
+    Machine, ReadRequest, TABLE, Tag, everything, flush_and_close,
+    on_demand::compact,
+    partition,
+    ranges::steps_of_cut_flush,
+    reads::{row, turn},
 };
 use crate::{
-    io::{Clock as _, ManualClock},
+    io::{Clock as _, ManualClock, TimeSlice},
     memtable::Pool,
     mutation::{Builder, Cell, Content, MutationView, RowView, Write, token},
     store::{Page, Store, TableData},
@@ -125,6 +128,27 @@ fn a_row_of_many_versions_is_read_as_it_was_at_one_moment() {
                 assert!(!writes || found[0] > 10 && found[1] > 0, "{found:?}");
             }
         }
+    }
+}
+
+#[test]
+fn a_read_that_is_given_up_while_it_merges_leaves_nothing_to_the_next_one() {
+    let mut machine = Machine::new();
+    let mut store = machine.open();
+    for columns in [0..COLUMNS, 50..52] {
+        machine.write_columns(&mut store, columns, b'a');
+    }
+    let mut read = |ck, is_given_up| {
+        let mut time = TimeSlice::new(&*machine.clock, 0);
+        if is_given_up {
+            assert!(!store.read_at_once(&row(CK), &mut Page::default(), &mut time).unwrap());
+        }
+        let page = machine.read(&mut store, &row(ck));
+        assert_eq!(page.len(), 1);
+        page.rows().map(|row| (row.ck.to_vec(), row.row.to_vec())).next().unwrap()
+    };
+    for ck in [6, CK, 8] {
+        assert!(read(ck, false) == read(ck, true), "row {ck}");
     }
 }
 

@@ -42,7 +42,7 @@ pub(super) fn turn(store: &mut Store) -> Option<Page> {
     })
 }
 
-fn row(ck: u32) -> ReadRequest {
+pub(super) fn row(ck: u32) -> ReadRequest {
     let ck = Bound::Included(ck.to_be_bytes().to_vec());
     ReadRequest { from: ck.clone(), to: ck, ..partition(b"boiler") }
 }
