@@ -126,7 +126,7 @@ impl Combiner {
         inputs + self.writers.bytes() + spare + held + self.merged.row.capacity()
     }
 
-    /// Combines some more.
+    /// Combines some more of what was decoded.
     ///
     /// # Errors
     ///
@@ -176,6 +176,23 @@ impl Combiner {
                 }
             }
         }
+    }
+
+    /// Decodes a block that was read; false if there is none.
+    ///
+    /// # Errors
+    ///
+    /// If the input is not what was written.
+    pub fn decode_one(&mut self, time: &mut TimeSlice<'_>) -> io::Result<bool> {
+        let mut inputs = self.inputs.iter_mut().enumerate();
+        let Some((number, input)) = inputs.find(|(_, input)| input.is_undecoded()) else {
+            return Ok(false);
+        };
+        self.order.unreadable = Some(number);
+        input.take_block()?;
+        self.order.unreadable = None;
+        time.count(input.bytes());
+        Ok(true)
     }
 
     /// Sees that the partition of the next entry is at hand.

@@ -74,9 +74,10 @@ impl InputFile {
         Ok(())
     }
 
-    /// What must be read so that it stands on an entry, unless it does or is at the end.
+    /// What must be read so that it stands on an entry, unless it does, is at the end, or has yet
+    /// to decode what was read.
     pub fn missing(&mut self) -> Option<Operation> {
-        if self.block.is_some() {
+        if self.block.is_some() || self.is_undecoded() {
             return None;
         }
         let first = self.sstable.index.location(self.next_block)?;
@@ -94,20 +95,24 @@ impl InputFile {
         Some(Operation::Read { file, offset, bytes, buffer })
     }
 
-    /// Takes what was read.
-    ///
-    /// # Errors
-    ///
-    /// If it is not what was written there.
-    pub fn take(&mut self, read: Buffer) -> io::Result<()> {
+    /// Whether the block that it needs was read and is yet to be decoded.
+    pub fn is_undecoded(&self) -> bool {
+        self.block.is_none() && self.read_blocks.contains(&self.next_block)
+    }
+
+    /// Takes what was read. It is decoded by [`Self::take_block`].
+    pub fn take(&mut self, read: Buffer) {
         self.read = read;
-        self.take_block()
     }
 
     /// Has the next block with an entry at hand, if it was read. A partition key as long as a block
     /// is alone in one.
-    fn take_block(&mut self) -> io::Result<()> {
-        while self.block.is_none() && self.read_blocks.contains(&self.next_block) {
+    ///
+    /// # Errors
+    ///
+    /// If it is not what was written there.
+    pub fn take_block(&mut self) -> io::Result<()> {
+        while self.is_undecoded() {
             let Some(location) = self.sstable.index.location(self.next_block) else { break };
             let start = usize::try_from(location.offset - self.read_offset).unwrap_or(usize::MAX);
             let stored = self.read.as_slice().get(start..).unwrap_or_default();

@@ -123,6 +123,12 @@ impl Compaction {
                     if let Some(operation) = self.next_write() {
                         return Ok(vec![operation]);
                     }
+                    if self.combiner.decode_one(time)? {
+                        if time.is_over() || !self.too_large(&[]).is_empty() {
+                            return Ok(Vec::new());
+                        }
+                        continue;
+                    }
                     let combined = self.combiner.step(time)?;
                     self.finished.append(&mut self.combiner.ended);
                     match combined {
@@ -396,7 +402,7 @@ impl Store {
                     return Ok(());
                 }
                 let Some(input) = current.combiner.inputs.get_mut(number) else { return Ok(()) };
-                if let Err(error) = result.and_then(|_| input.take(bytes)) {
+                if let Err(error) = result {
                     let id = input.sstable.summary.id;
                     let error = Error::io(id.file_name(), error);
                     log::error!(error:% = error; "a compaction has failed");
@@ -405,10 +411,7 @@ impl Store {
                     current.is_given_up = true;
                     return Ok(());
                 }
-                let too_large = current.too_large(&[]);
-                if !too_large.is_empty() {
-                    self.leave_alone(too_large);
-                }
+                input.take(bytes);
                 return Ok(());
             }
             (_, Ok(outcome)) => outcome,

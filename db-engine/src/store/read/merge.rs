@@ -289,8 +289,8 @@ impl Merge {
             || self.sources.disks.iter().any(|disk| disk.peek(false).is_none_or(is_own))
     }
 
-    /// Comes to the next row, and merges its versions. Of large ones some are kept, to be merged bit
-    /// by bit.
+    /// Comes to the next row, and merges its versions. Of large ones some are kept, to be merged
+    /// bit by bit.
     fn step(
         &mut self,
         slice: &Slice<'_>,

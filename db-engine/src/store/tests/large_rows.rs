@@ -191,3 +191,26 @@ fn a_compaction_merges_a_row_in_many_turns() {
     let page = machine.read(&mut store, &partition(b"boiler"));
     assert!(cells(&page) == merged(MANY));
 }
+
+/// Time stands still but for what is decoded.
+#[test]
+fn a_compaction_decodes_a_large_block_of_each_of_its_sstables_in_a_turn_of_its_own() {
+    const FILES: u32 = 16;
+    let [small, large] = [100, 500_000].map(|bytes| {
+        let mut machine = Machine::new();
+        machine.config.log_segment_bytes = 4 << 20;
+        machine.config.cache_bytes_max = 32 << 20;
+        for ck in 0..FILES {
+            let mut store = machine.open();
+            machine.write(&mut store, b"boiler", ck, &vec![7; bytes], 0);
+            machine.clock.advance(10);
+            flush_and_close(store);
+        }
+        machine.clock.advance(10_000);
+        let mut store = machine.open();
+        let turns = compact(&machine, &mut store);
+        assert_eq!(machine.pages(&mut store, partition(b"boiler")).len(), FILES as usize);
+        turns
+    });
+    assert!(large >= small + FILES, "{small} and {large} turns");
+}
