@@ -199,8 +199,7 @@ impl Encoder {
         if !self.merged.add_all(versions.iter(), slice) {
             return None;
         }
-        self.merged.begin();
-        Some(Cow::Owned(std::mem::take(&mut self.merged.row)))
+        Some(Cow::Owned(std::mem::take(&mut self.merged).row))
     }
 
     /// Writes a row of the partition with this number into the file that takes it.
