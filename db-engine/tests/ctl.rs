@@ -10,13 +10,13 @@ use std::{
         net::UnixStream,
     },
     path::{Path, PathBuf},
-    process::Output,
+    process::{Output, Stdio},
     sync::atomic::{AtomicBool, AtomicI32, Ordering::SeqCst},
 };
 use tempfile::tempdir;
 use wire::{
     client::{Client, execute, op},
-    engine::Engine,
+    engine::{Engine, command},
 };
 
 const SCHEMA: [&str; 3] = [
@@ -65,6 +65,35 @@ fn insert(client: &mut Client, rows: std::ops::Range<i32>) {
         let text = "x".repeat(100);
         client.run(&format!("INSERT INTO k.t (p, c, v) VALUES ({}, {row}, '{text}')", row % 7));
     }
+}
+
+#[test]
+fn a_compaction_that_cannot_read_a_file_says_which() {
+    let directory = tempdir().expect("a directory");
+    let directory = directory.path();
+    let engine = Engine::start(directory, &["--shards", "1"]);
+    let mut client = with_schema(&engine);
+    for _ in 0..3 {
+        insert(&mut client, 0..50);
+        text(directory, &["flush"]);
+    }
+    assert_eq!(engine.stop("-TERM"), Some(0));
+    let mut files = contents(directory);
+    files.retain(|path, _| path.to_string_lossy().contains("/sst-"));
+    let (damaged, bytes) = files.iter_mut().nth(1).expect("there are three");
+    bytes[20] ^= 1;
+    fs::write(damaged, bytes).expect("it is written");
+    let damaged = damaged.clone();
+    let mut command = command(directory, &["--shards", "1"]);
+    command.stderr(Stdio::piped());
+    let mut engine = Engine::spawn(command);
+    ctl(directory, &["compact"]);
+    engine.end_by("-TERM");
+    let told = engine.errors();
+    let line = told.lines().find(|line| line.contains("a compaction has failed")).expect("told");
+    let name = |path: &Path| path.strip_prefix(directory).expect("its").display().to_string();
+    assert!(files.keys().all(|path| line.contains(&name(path)) == (*path == damaged)), "{line}");
+    assert!(line.contains("checksum of a block"), "{line}");
 }
 
 #[test]

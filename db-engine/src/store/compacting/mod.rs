@@ -366,16 +366,11 @@ impl Store {
         let result = current.step(&mut time);
         let share = self.compacting.share.max(current.share_min).max(1);
         current.bursts.took(now_us, self.clock.elapsed_us(), share);
-        let operations = result.unwrap_or_else(|error| {
-            let unreadable = current.combiner.order.unreadable;
-            let inputs = current.inputs.iter().enumerate();
-            let bad = inputs.filter(|(number, _)| unreadable.is_none_or(|bad| bad == *number));
-            self.compacting.left_alone.extend(bad.map(|(_, id)| *id));
-            self.metrics.compactions_failed += 1;
-            current.is_given_up = true;
-            log::error!(error:% = error; "a compaction has failed");
-            Vec::new()
-        });
+        let unreadable = current.combiner.order.unreadable;
+        let operations = match result {
+            Ok(operations) => operations,
+            Err(error) => return self.compaction_failed(unreadable, &error),
+        };
         let too_large = current.too_large(&operations);
         if !too_large.is_empty() {
             return self.leave_alone(too_large);
@@ -401,17 +396,11 @@ impl Store {
                 if current.is_given_up {
                     return Ok(());
                 }
-                let Some(input) = current.combiner.inputs.get_mut(number) else { return Ok(()) };
                 if let Err(error) = result {
-                    let id = input.sstable.summary.id;
-                    let error = Error::io(id.file_name(), error);
-                    log::error!(error:% = error; "a compaction has failed");
-                    self.metrics.compactions_failed += 1;
-                    self.compacting.left_alone.insert(id);
-                    current.is_given_up = true;
-                    return Ok(());
+                    self.compaction_failed(Some(number), &error);
+                } else if let Some(input) = current.combiner.inputs.get_mut(number) {
+                    input.take(bytes);
                 }
-                input.take(bytes);
                 return Ok(());
             }
             (_, Ok(outcome)) => outcome,
@@ -441,6 +430,19 @@ impl Store {
             current.combiner.spare.push(buffer);
         }
         Ok(())
+    }
+
+    /// An input of the compaction, by its number, cannot be read; or it is not known which.
+    fn compaction_failed(&mut self, input: Option<usize>, error: &io::Error) {
+        let Some(current) = &mut self.compacting.current else { return };
+        let inputs = current.inputs.iter().enumerate();
+        let bad = inputs.filter(|(number, _)| input.is_none_or(|bad| bad == *number));
+        let bad: BTreeSet<_> = bad.map(|(_, id)| *id).collect();
+        let files: Vec<_> = bad.iter().map(SstableId::file_name).collect();
+        log::error!(error:% = error, files:? = files; "a compaction has failed");
+        self.metrics.compactions_failed += 1;
+        self.compacting.left_alone.extend(bad);
+        current.is_given_up = true;
     }
 
     /// There is no memory to compact these sstables.

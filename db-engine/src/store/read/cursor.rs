@@ -191,9 +191,9 @@ impl DiskCursor {
     }
 
     /// Keeps that row, while others are read.
-    pub fn keep(&self, reverse: bool) -> KeptVersion {
-        let block = self.block.as_ref().map(Arc::clone).unwrap_or_default();
-        KeptVersion::InBlock(block, if reverse { self.row - 1 } else { self.row })
+    pub fn keep(&self, reverse: bool) -> Option<KeptVersion> {
+        let number = if reverse { self.row.checked_sub(1)? } else { self.row };
+        Some(KeptVersion::InBlock(Arc::clone(self.block.as_ref()?), number))
     }
 
     /// Steps over the row that it stands on. False once there is nothing more for it to stand on.

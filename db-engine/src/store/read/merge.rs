@@ -349,10 +349,9 @@ impl Merge {
             let layers = in_memory.map_or(&[][..], MemoryCursor::layers);
             layers.iter().rev().for_each(|layer| last.add(layer, || KeptVersion::of(layer)));
             if let Some((_, record)) = row.row {
-                last.add(record, || match in_memory {
-                    Some(_) => KeptVersion::of(record),
-                    None => disks[number - memtables].keep(slice.reverse),
-                });
+                let disk = number.checked_sub(memtables).map(|number| &disks[number]);
+                let kept = || disk.and_then(|disk| disk.keep(slice.reverse));
+                last.add(record, || kept().unwrap_or_else(|| KeptVersion::of(record)));
             }
             seen.add_partition(row.deletion);
             if let Some(range) = row.range {
