@@ -4,6 +4,8 @@
 //! and not returned to the operating system: the first touch of a fresh page costs more than all
 //! else that a write does in memory.
 
+use std::hint::black_box;
+
 use crate::io::{TimeSlice, touch};
 
 /// Bytes of a chunk. Small enough that a table with few rows wastes little.
@@ -11,6 +13,9 @@ pub(super) const CHUNK_BYTES: usize = 64 << 10;
 
 /// What is larger gets a chunk of its own, so that little is left over at the end of a chunk.
 const LARGE_BYTES: usize = CHUNK_BYTES / 4;
+
+/// Bytes that a core fetches at once.
+const CACHE_LINE_BYTES: usize = 64;
 
 /// Bytes of a record before its clustering key: the room for the row, the length of the row and the
 /// length of the clustering key, each a u32.
@@ -176,6 +181,12 @@ impl Arena {
     #[cfg(test)]
     pub fn memory_bytes(&self) -> usize {
         self.chunks.iter().map(|chunk| chunk.len()).sum()
+    }
+
+    /// Has memory brought that begins with a record, and mostly has all of it.
+    pub fn fetch(&self, place: RecordOffset) {
+        let record = &self.chunks[place.chunk as usize][place.start as usize..];
+        black_box((record[0], record[record.len().min(CACHE_LINE_BYTES) - 1]));
     }
 
     /// The clustering key of a record.

@@ -6,6 +6,7 @@
 //! So the memtable is exact: it holds what the same writes, in any order, always give. `oracle.rs`
 //! says the same in the fewest words, and tests compare the two.
 
+mod ahead;
 mod arena;
 mod layers;
 #[cfg(test)]
@@ -16,18 +17,19 @@ mod rows;
 #[cfg(test)]
 mod tests;
 
-use std::{ops::Bound, sync::Arc};
+use std::{hint::black_box, ops::Bound, sync::Arc};
 
-pub use self::{
-    arena::Pool,
-    layers::{RowLayers, RowVersions},
-};
 use self::{
+    ahead::ahead,
     arena::{Arena, HEADER_BYTES, RecordOffset},
     layers::Layers,
     partitions::{Partition, PartitionMap},
     ranges::RangeDeletions,
     rows::{ENTRY_BYTES, Rows},
+};
+pub use self::{
+    arena::Pool,
+    layers::{RowLayers, RowVersions},
 };
 use crate::{
     io::{TimeSlice, touch},
@@ -368,13 +370,26 @@ impl Memtable {
         self.partition(token, key)?.ranges?.covering(ck)
     }
 
-    /// The partitions from this place on, ascending by token and key.
+    /// The partitions from this place on, ascending by token and key. Their rows are taken to be
+    /// wanted.
     pub fn in_order<'a>(
         &'a self,
         token: Token,
         key: &[u8],
     ) -> impl Iterator<Item = PartitionView<'a>> + use<'a> {
-        self.partitions.from(token, key).map(|partition| self.view(partition))
+        let fetch = |partitions: &[&Partition]| {
+            // One look for all before the next, as each of them is where the one before said.
+            for one in partitions {
+                black_box(one.rows.is_empty());
+            }
+            for one in partitions {
+                black_box(one.rows.first_places().next());
+            }
+            for place in partitions.iter().flat_map(|one| one.rows.first_places()) {
+                self.arena.fetch(place);
+            }
+        };
+        ahead(self.partitions.from(token, key), fetch).map(|partition| self.view(partition))
     }
 
     /// Bytes that it takes in memory, about.
@@ -424,6 +439,14 @@ impl<'a> PartitionView<'a> {
     /// Its deleted ranges of rows that begin from here on, ascending: they are disjoint.
     pub fn ranges(self, from: Bound<&[u8]>) -> impl Iterator<Item = RangeDeletion<'a>> + use<'a> {
         self.ranges.map(|ranges| ranges.beginning_from(from)).into_iter().flatten()
+    }
+
+    /// Its rows from a clustering key on, ascending. All of them are taken to be wanted.
+    pub fn rows_from(self, from: Bound<&[u8]>) -> impl Iterator<Item = RowVersions<'a>> + use<'a> {
+        let Self { rows, arena, layers, .. } = self;
+        let fetch = |places: &[RecordOffset]| places.iter().for_each(|place| arena.fetch(*place));
+        ahead(rows.range(arena, from, Bound::Unbounded), fetch)
+            .map(|place| row_versions(arena, layers, place))
     }
 
     /// All its rows, ascending.

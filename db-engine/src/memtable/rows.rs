@@ -253,6 +253,17 @@ impl Rows {
         })
     }
 
+    /// Whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.leaves.len() == 0
+    }
+
+    /// The first records, but no more than a leaf has room for at its beginning.
+    pub fn first_places(&self) -> impl Iterator<Item = RecordOffset> {
+        let entries = self.leaves.get(0).map_or(&[][..], |leaf| &leaf.entries);
+        entries.iter().take(LEAF_ENTRIES_MIN).map(|entry| entry.place)
+    }
+
     fn after(&self, arena: &Arena, ck: &[u8]) -> LeafPosition {
         let Slot { position: (leaf, number), place, .. } = self.find(arena, ck);
         (leaf, number + usize::from(place.is_some()))

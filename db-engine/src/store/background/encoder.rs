@@ -146,7 +146,7 @@ impl Encoder {
                 Some((ck, true)) => (Bound::Excluded(&**ck), Bound::Excluded(&**ck)),
                 Some((ck, false)) => (Bound::Included(&**ck), Bound::Excluded(&**ck)),
             };
-            let mut rows = partition.range(from_row, Bound::Unbounded).peekable();
+            let mut rows = partition.rows_from(from_row).peekable();
             let mut ranges = partition.ranges(from_range).peekable();
             loop {
                 let next = rows.peek().map(|row| row.ck);

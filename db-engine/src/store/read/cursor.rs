@@ -61,7 +61,7 @@ impl<'t> MemoryCursor<'t> {
                         let deletion = deletion.map(|_| memory_row(partition, None));
                         let from = after.as_ref().map(|(_, ck)| ck.as_ref().map(Vec::as_slice));
                         let from = from.unwrap_or(Bound::Unbounded);
-                        let rows = partition.range(from, Bound::Unbounded);
+                        let rows = partition.rows_from(from);
                         let rows = rows.map(move |row| memory_row(partition, Some(row)));
                         deletion.into_iter().chain(rows)
                     });
