@@ -402,12 +402,7 @@ fn a_batch_of_many_statements_is_bound_in_many_short_turns() {
          {'class': 'SimpleStrategy', 'replication_factor': 1}",
     );
     crowd.run("CREATE TABLE ks.t (k int PRIMARY KEY, v int)");
-    let mut startup = wire::client::startup();
-    startup[1] += 1;
-    for text in ["COMPRESSION", "lz4"] {
-        wire::client::string(&mut startup, text);
-    }
-    crowd.clients[0].ask(op::STARTUP, &startup, ());
+    crowd.clients[0].ask(op::STARTUP, &wire::client::compressed_startup(), ());
     assert_eq!(crowd.turns_until_answer(0).0.opcode, op::READY);
     for (key, is_compressed) in [(1, false), (2, true)] {
         let last = format!("INSERT INTO ks.t (k, v) VALUES ({key}, 7)");

@@ -11,7 +11,7 @@ use sandglass_db::{
     types::collection::{list, map},
 };
 use whole::crowd::Crowd;
-use wire::client::{execute, op};
+use wire::client::{Answer, compressed_startup, execute, op};
 
 /// Bytes of a value: half as many as a connection may have of answers that are not taken.
 const VALUE_BYTES: usize = 2 << 20;
@@ -135,6 +135,59 @@ fn a_large_page_that_waits_to_be_taken_in_counts_as_memory_of_answers() {
     }
     crowd.turn();
     assert!(taken(&crowd) < 1_000, "{} are left", taken(&crowd));
+}
+
+/// The rows of an answer that may be compressed, and whether it is.
+fn rows_of(mut answer: Answer) -> (Vec<Vec<Option<Vec<u8>>>>, bool) {
+    let is_compressed = answer.flags & 1 != 0;
+    if is_compressed {
+        let length = u32::from_be_bytes(*answer.body.first_chunk().unwrap());
+        let plain = lz4_flex::block::decompress(&answer.body[4..], length.try_into().unwrap());
+        answer.body = plain.unwrap();
+    }
+    (answer.rows().0, is_compressed)
+}
+
+#[test]
+fn a_large_answer_is_compressed_a_piece_each_turn_and_sent_as_it_is_if_that_is_no_less() {
+    const PIECE_BYTES: usize = 128 << 10;
+    /// What a connection keeps of the memory for its answers.
+    const OUTPUT_BYTES_KEPT: u64 = 128 << 10;
+    let mut crowd = crowd(3, 1_000);
+    crowd.clients[0].ask(op::STARTUP, &compressed_startup(), ());
+    crowd.send(0);
+    assert_eq!(crowd.wait(0, 1).0.remove(0).opcode, op::READY);
+    let mut state = 1_u32;
+    let noise = std::iter::repeat_with(|| {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        state.to_be_bytes()[0]
+    });
+    let noise: Vec<_> = noise.take(VALUE_BYTES).collect();
+    // What is shorter than half a megabyte is taken in at once.
+    let shorter = value(5)[..400_000].to_vec();
+    let all = [(value(5), true), (noise, false), (shorter, true), (vec![7; 2_000], true)];
+    for (value, is_smaller) in all {
+        let pieces = value.len().div_ceil(PIECE_BYTES);
+        write(&mut crowd, &value);
+        for text in ["SELECT v FROM ks.t WHERE k = 1", "SELECT v FROM ks.t"] {
+            let mut most_bytes = 0;
+            crowd.ask(0, text);
+            let (answer, turns, longest) = crowd.answer_beside(0, 1, |crowd, _| {
+                most_bytes = most_bytes.max(crowd.engine.metrics(0).memory.taken(Share::Answers));
+            });
+            let sent_bytes = answer.body.len();
+            assert!(rows_of(answer) == (vec![vec![Some(value.clone())]], is_smaller), "{text}");
+            assert!(!is_smaller || sent_bytes < value.len() / 2, "{sent_bytes} bytes");
+            assert!(turns as usize >= pieces, "{turns} turns");
+            assert!(longest < 2, "another client waits for {longest} turns");
+            // Without its answer, a read that has begun takes 2 MiB.
+            let is_held = most_bytes >= (2 << 20) + value.len() as u64;
+            assert!(is_held || pieces == 1, "{most_bytes} bytes of answers");
+            crowd.turn();
+            let left = crowd.engine.metrics(0).memory.taken(Share::Answers);
+            assert!(left <= OUTPUT_BYTES_KEPT, "{left} bytes are left");
+        }
+    }
 }
 
 #[test]

@@ -7,7 +7,7 @@ mod wire;
 
 use sandglass_db::budget::Share;
 use whole::crowd::Crowd;
-use wire::client::{Answer, batch, execute, long_string, op, string, values};
+use wire::client::{Answer, batch, execute, long_string, op, values};
 
 /// Numbers of the set that is written: half a megabyte with their lengths.
 const COUNT: u32 = 60_000;
@@ -84,12 +84,7 @@ fn requests_bytes(crowd: &Crowd) -> u64 {
 #[test]
 fn others_are_served_whatever_request_a_large_value_comes_in() {
     let mut crowd = crowd();
-    let mut startup = wire::client::startup();
-    startup[1] += 1;
-    for text in ["COMPRESSION", "lz4"] {
-        string(&mut startup, text);
-    }
-    crowd.clients[WRITER].ask(op::STARTUP, &startup, ());
+    crowd.clients[WRITER].ask(op::STARTUP, &wire::client::compressed_startup(), ());
     crowd.send(WRITER);
     crowd.wait(WRITER, 1);
     let insert = prepare(&mut crowd, INSERT);

@@ -1,7 +1,9 @@
 //! The requests: of each kind the one of four megabytes or less that costs most.
 
 use crate::same_token::key;
-use crate::wire::client::{Client, batch, execute, long_string, op, text_batch};
+use crate::wire::client::{
+    Client, batch, compressed_startup, execute, long_string, op, text_batch,
+};
 
 /// Bytes of a literal: with its statement it is under the limit of a text.
 const TEXT_BYTES: usize = 1_000_000;
@@ -21,7 +23,7 @@ pub const SCHEMA: [&str; 3] = [
     "CREATE TABLE k.one (p blob PRIMARY KEY, v int)",
 ];
 
-pub const ALL: [(&str, Make); 39] = [
+pub const ALL: [(&str, Make); 40] = [
     ("a blob", |client| bound(client, "b", &[7; BYTES])),
     ("an ascii text", |client| bound(client, "a", &[b'a'; BYTES])),
     ("a text in ASCII", |client| bound(client, "t", &[b'a'; BYTES])),
@@ -152,6 +154,17 @@ pub const ALL: [(&str, Make); 39] = [
     ("a query with a frozen list", |_| query(&listed('[', ']'), "fl")),
     ("a query with a frozen set in disorder", |_| query(&listed('{', '}'), "fs")),
     ("a query with a blob", |_| query(&format!("0x{}", "07".repeat(TEXT_BYTES / 2)), "b")),
+    ("a read of 2 lists of 4 MB, compressed", |client| {
+        for p in 1..=2i32 {
+            let id = client.prepare("INSERT INTO k.t (p, fl) VALUES (?, ?)");
+            let body = execute(&id, &[&p.to_be_bytes(), &items(500_000, shuffled)]);
+            assert_eq!(client.ask(op::EXECUTE, &body).expect("it serves").opcode, op::RESULT);
+        }
+        // Those behind it would be compressed, too.
+        client.ask(op::STARTUP, &compressed_startup()).expect("it serves");
+        let id = client.prepare("SELECT fl FROM k.t");
+        (op::EXECUTE, execute(&id, &[]))
+    }),
 ];
 
 fn ascending(number: u32) -> u32 {

@@ -7,13 +7,25 @@
 //! Either side may leave a body as it is; the header's flag tells. We decompress whatever a client
 //! sends compressed and compress only answers that are long enough to gain by it.
 
-use super::{MalformedBody, frame::HEADER_BYTES, frame::flag};
+use super::{
+    MalformedBody,
+    frame::{HEADER_BYTES, flag},
+    response,
+};
+use crate::{io::TimeSlice, sstable::JoinedLz4};
+use lz4_flex::block::{compress_into, get_maximum_output_size};
 
 /// What STARTUP and SUPPORTED call it.
 pub const NAME: &str = "lz4";
 
 /// Bodies shorter than this are sent as they are: a few bytes saved are not worth the work.
 pub const COMPRESS_BYTES_MIN: usize = 1024;
+
+/// Longer responses are compressed in pieces. One of so many bytes takes half a millisecond.
+pub const AT_ONCE_BYTES_MAX: usize = 256 << 10;
+
+/// Bytes of a piece.
+const PIECE_BYTES: usize = 128 << 10;
 
 /// How many bytes a compressed body says that it has once it is decompressed.
 #[must_use]
@@ -62,8 +74,8 @@ pub fn compress(out: &mut Vec<u8>, at: usize, scratch: &mut Vec<u8>) {
         return;
     }
     scratch.clear();
-    scratch.resize(lz4_flex::block::get_maximum_output_size(length), 0);
-    let Ok(written) = lz4_flex::block::compress_into(body, scratch) else { return };
+    scratch.resize(get_maximum_output_size(length), 0);
+    let Ok(written) = compress_into(body, scratch) else { return };
     if written + 4 >= length {
         return;
     }
@@ -74,13 +86,92 @@ pub fn compress(out: &mut Vec<u8>, at: usize, scratch: &mut Vec<u8>) {
     if let Some(flags) = out.get_mut(at + 1) {
         *flags |= flag::COMPRESSED;
     }
-    super::response::end(out, at);
+    response::end(out, at);
+}
+
+/// A response of which the body is compressed a piece at a time.
+#[derive(Debug)]
+pub struct LongResponse {
+    plain: Vec<u8>,
+    /// The pieces so far; `None` if it is to be sent as it is.
+    compressed: Option<JoinedLz4>,
+    piece: Vec<u8>,
+}
+
+impl LongResponse {
+    /// One of which nothing is compressed yet.
+    ///
+    /// # Panics
+    /// It has 2^32 bytes or more: results are limited far below.
+    #[must_use]
+    pub fn new(plain: Vec<u8>) -> Self {
+        let mut begin = plain.get(..HEADER_BYTES).unwrap_or_default().to_vec();
+        let length = u32::try_from(plain.len() - begin.len()).expect("results are limited");
+        begin.extend_from_slice(&length.to_be_bytes());
+        let compressed = Some(JoinedLz4::behind(begin));
+        Self { plain, compressed, piece: vec![0; get_maximum_output_size(PIECE_BYTES)] }
+    }
+
+    /// Bytes of memory that it has.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let compressed = self.compressed.as_ref().map_or(0, JoinedLz4::bytes);
+        self.plain.capacity() + compressed + self.piece.len()
+    }
+
+    /// Compresses until the time is over, but at least one piece; returns whether that was all.
+    ///
+    /// # Panics
+    /// What was compressed is no LZ4 block.
+    pub fn go_on(&mut self, time: &mut TimeSlice<'_>) -> bool {
+        let Self { plain, compressed: Some(compressed), piece } = self else { return true };
+        let body = plain.get(HEADER_BYTES..).unwrap_or_default();
+        loop {
+            let rest = body.get(compressed.end()..).unwrap_or_default();
+            if rest.is_empty() {
+                return true;
+            }
+            let next = rest.get(..PIECE_BYTES).unwrap_or(rest);
+            let bytes = compress_into(next, piece).ok();
+            let block = bytes.and_then(|bytes| piece.get(..bytes)).unwrap_or_default();
+            compressed.join(body, next.len(), block).expect("it was compressed here");
+            time.look();
+            if time.is_over() {
+                return compressed.end() == body.len();
+            }
+        }
+    }
+
+    /// Has it sent as it is.
+    pub fn give_up(&mut self) {
+        self.compressed = None;
+    }
+
+    /// The response, once all of it is compressed.
+    #[must_use]
+    pub fn finish(self) -> Vec<u8> {
+        let Self { plain, compressed, .. } = self;
+        let body = plain.get(HEADER_BYTES..).unwrap_or_default();
+        let Some(mut out) = compressed.map(|compressed| compressed.finish(body)) else {
+            return plain;
+        };
+        if out.len() >= plain.len() {
+            return plain;
+        }
+        if let Some(flags) = out.get_mut(1) {
+            *flags |= flag::COMPRESSED;
+        }
+        // It grew by half or more at a time, and what is to be sent counts with all its memory.
+        out.shrink_to_fit();
+        response::end(&mut out, 0);
+        out
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::protocol::response;
+    use crate::io::{ManualClock, Random};
 
     fn response(body: &[u8]) -> Vec<u8> {
         let mut out = vec![9, 9];
@@ -116,6 +207,52 @@ mod tests {
         .take(4096)
         .collect();
         assert_eq!(response(&random)[1], 0);
+    }
+
+    /// A long response, and how often it was gone on with, each time for a piece.
+    fn long(body: &[u8], give_up_at: Option<u32>) -> (Vec<u8>, u32) {
+        let mut out = Vec::new();
+        let at = response::begin(&mut out, 3, 8);
+        out.extend_from_slice(body);
+        response::end(&mut out, at);
+        let (clock, mut times) = (ManualClock::ticking(0, 1), 0);
+        let mut response = LongResponse::new(out);
+        loop {
+            if give_up_at == Some(times) {
+                response.give_up();
+            }
+            if response.go_on(&mut TimeSlice::new(&clock, 0)) {
+                return (response.finish(), times + 1);
+            }
+            times += 1;
+        }
+    }
+
+    #[test]
+    fn a_long_body_is_compressed_in_pieces_and_comes_back() {
+        let text = b"boiler 7 has 21.5 degrees, valve 12 is open; ".repeat(9_000);
+        let mut random = Random(1);
+        let noise: Vec<u8> = (0..400_000).map(|_| random.below(256).to_le_bytes()[0]).collect();
+        let both = [&text[..150_000], &noise[..200_000], &text[..90_000]].concat();
+        for length in [1_000, PIECE_BYTES - 1, PIECE_BYTES, PIECE_BYTES + 1, 3 * PIECE_BYTES] {
+            for (body, is_smaller) in [(&text, true), (&both, true), (&noise, false)] {
+                let body = &body[..length];
+                let (sent, times) = long(body, None);
+                assert_eq!(times as usize, length.div_ceil(PIECE_BYTES));
+                assert_eq!(sent[1] & flag::COMPRESSED != 0, is_smaller, "{length}");
+                let promised = u32::from_be_bytes(*sent[5..].first_chunk().unwrap());
+                assert_eq!(promised as usize, sent.len() - HEADER_BYTES);
+                let mut back = Vec::new();
+                if is_smaller {
+                    decompress(&sent[HEADER_BYTES..], length, &mut back).unwrap();
+                } else {
+                    back.extend_from_slice(&sent[HEADER_BYTES..]);
+                }
+                assert!(back == body, "{length}");
+                let (plain, _) = long(body, Some(times - 1));
+                assert!(plain[1] == 0 && plain[HEADER_BYTES..] == *body, "{length}");
+            }
+        }
     }
 
     #[test]

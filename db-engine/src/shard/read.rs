@@ -49,7 +49,7 @@ pub(super) const PAGE_BYTES: usize = 1 << 20;
 const WAITING_MAX: usize = 10_000;
 
 /// How far a read has got.
-enum ReadStep {
+pub(super) enum ReadStep {
     /// All rows are there.
     Over,
     /// A page will come.
@@ -140,7 +140,6 @@ impl Core {
         let waiter = may_wait.then_some(slot);
         match self.step((waiter, address), &statement.prepared.plan, &mut rows, &mut cells, time) {
             Ok(ReadStep::Over) => {
-                self.reads.remove(slot);
                 let (count, state) = rows.finish(&mut cells);
                 let begin = RowsHead {
                     stream,
@@ -149,6 +148,13 @@ impl Core {
                     paging_state: state.as_deref(),
                     count,
                 };
+                if may_wait && let Some(response) = self.long_response(session, &begin, &mut cells)
+                {
+                    self.keep((session, stream), slot, what, rows, cells, bytes);
+                    self.compress_later(session, slot, response);
+                    return Ok(());
+                }
+                self.reads.remove(slot);
                 self.put_rows(session, &begin, &mut cells);
                 self.keep_cells(cells);
                 self.metrics.served.add(1);
@@ -192,9 +198,16 @@ impl Core {
         taken.set(bytes);
         let address = self.defer(session, stream);
         let statement = Arc::clone(statement);
-        let answers = None;
-        let reading =
-            Reading { address, statement, rows, skip_metadata, cells, answers, _request: taken };
+        let reading = Reading {
+            address,
+            statement,
+            rows,
+            skip_metadata,
+            cells,
+            response: None,
+            answers: None,
+            _request: taken,
+        };
         if let Some(place) = self.reads.get(slot) {
             *place = Some(Box::new(reading));
         }
@@ -363,6 +376,9 @@ impl Core {
                 self.close_trace(address);
                 return;
             }
+            Resume::Step(time) if reading.response.is_some() => {
+                Ok(self.compress_some(&mut reading, time))
+            }
             Resume::Step(time) => {
                 let (rows, cells) = (&mut reading.rows, &mut reading.cells);
                 self.step((Some(slot), address), plan, rows, cells, time)
@@ -385,11 +401,7 @@ impl Core {
         };
         let step = step.and_then(|step| self.grow(&mut reading).map(|()| step));
         match step {
-            Ok(ReadStep::Over) => {
-                self.reads.remove(slot);
-                self.round_robin.ended(address.place);
-                self.read_over(sessions, &statement, *reading);
-            }
+            Ok(ReadStep::Over) => self.read_over(sessions, slot, reading),
             Ok(step) => {
                 if let Some(place) = self.reads.get(slot) {
                     *place = Some(reading);

@@ -4,6 +4,7 @@ use super::{admission::read_bytes, session::Address, statement::PreparedStatemen
 use crate::{
     budget::Charge,
     cql::{Listing, Read},
+    protocol::compression::LongResponse,
 };
 use std::sync::Arc;
 
@@ -25,9 +26,9 @@ impl RowMaker {
     }
 
     /// How many rows there are, and the paging state if there are more.
-    pub(super) fn finish(self, cells: &mut Vec<u8>) -> (u32, Option<Vec<u8>>) {
+    pub(super) fn finish(&mut self, cells: &mut Vec<u8>) -> (u32, Option<Vec<u8>>) {
         match self {
-            RowMaker::Store(mut read) => read.finish(cells),
+            RowMaker::Store(read) => read.finish(cells),
             RowMaker::Schema(listing) => listing.finish(),
         }
     }
@@ -41,6 +42,8 @@ pub(super) struct Reading {
     pub(super) skip_metadata: bool,
     /// The rows so far, encoded.
     pub(super) cells: Vec<u8>,
+    /// The answer that they have become, while it is compressed.
+    pub(super) response: Option<LongResponse>,
     /// What it holds of answers once it was begun; nothing while it waits for room.
     pub(super) answers: Option<Charge>,
     /// Its values, and its statement if that came as text.
@@ -59,7 +62,8 @@ impl Reading {
             RowMaker::Store(read) => read.unfinished_bytes(),
             RowMaker::Schema(_) => 0,
         };
-        let bytes = self.bytes() + self.cells.capacity() + page_bytes;
+        let response_bytes = self.response.as_ref().map_or(0, LongResponse::bytes);
+        let bytes = self.bytes() + self.cells.capacity() + page_bytes + response_bytes;
         if let Some(answers) = &mut self.answers {
             answers.set(bytes);
         }

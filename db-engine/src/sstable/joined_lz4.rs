@@ -12,7 +12,7 @@ const LENGTH_IN_TOKEN_MAX: u8 = 15;
 
 /// Sequences of the pieces so far.
 #[derive(Debug, Default)]
-pub(super) struct JoinedLz4 {
+pub struct JoinedLz4 {
     /// All but the last one.
     out: Vec<u8>,
     /// How many bytes have been compressed.
@@ -22,17 +22,20 @@ pub(super) struct JoinedLz4 {
 }
 
 impl JoinedLz4 {
-    /// None yet, of so many bytes at most.
-    pub fn with_capacity(bytes: usize) -> Self {
-        Self { out: Vec::with_capacity(bytes), end: 0, literals: 0 }
+    /// None yet. The block will stand behind what is in `out`, and counts with that.
+    #[must_use]
+    pub fn behind(out: Vec<u8>) -> Self {
+        Self { out, end: 0, literals: 0 }
     }
 
     /// How many bytes have been compressed.
+    #[must_use]
     pub fn end(&self) -> usize {
         self.end
     }
 
     /// Bytes that it comes to if nothing follows, but for a few.
+    #[must_use]
     pub fn bytes(&self) -> usize {
         self.out.len() + self.literals
     }
@@ -66,6 +69,7 @@ impl JoinedLz4 {
     }
 
     /// The block that all pieces of `raw` have become.
+    #[must_use]
     pub fn finish(mut self, raw: &[u8]) -> Vec<u8> {
         let last = raw.get(self.end - self.literals..self.end).unwrap_or_default();
         self.put_literals(last, 0);

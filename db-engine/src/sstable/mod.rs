@@ -23,6 +23,7 @@ pub(crate) use block::invalid;
 pub use block::{Block, BlockRow};
 pub use index::{Footer, Index, IndexReader, Location, read_footer, read_index};
 pub use index_room::IndexRoom;
+pub use joined_lz4::JoinedLz4;
 pub(crate) use summary::SUMMARY_BYTES;
 pub use summary::{SstableId, Summary};
 pub use tombstone_times::TombstoneTimes;

@@ -115,7 +115,7 @@ impl Compressor {
         self.trial = match std::mem::replace(&mut self.trial, Trial::NotBegun) {
             Trial::NotBegun if !self.is_likely(raw) => Trial::Done(None),
             Trial::NotBegun if self.is_long(raw.len()) => {
-                Trial::Joining(JoinedLz4::with_capacity(raw.len()))
+                Trial::Joining(JoinedLz4::behind(Vec::with_capacity(raw.len())))
             }
             Trial::NotBegun => Trial::Done(self.try_compress(raw)),
             Trial::Joining(joined) => self.join(joined, raw),

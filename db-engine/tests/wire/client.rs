@@ -151,6 +151,16 @@ pub fn startup() -> Vec<u8> {
     body
 }
 
+/// The same, with answers that are compressed.
+pub fn compressed_startup() -> Vec<u8> {
+    let mut body = startup();
+    body[1] += 1;
+    for text in ["COMPRESSION", "lz4"] {
+        string(&mut body, text);
+    }
+    body
+}
+
 /// `[short n]` and the values.
 pub fn values(values: &[&[u8]]) -> Vec<u8> {
     let mut out = u16::try_from(values.len()).expect("few").to_be_bytes().to_vec();

@@ -80,7 +80,7 @@ impl Listing {
 
     /// How many rows were made, and the paging state if there are more.
     #[must_use]
-    pub fn finish(self) -> (u32, Option<Vec<u8>>) {
-        (self.place.rows, self.place.state)
+    pub fn finish(&mut self) -> (u32, Option<Vec<u8>>) {
+        (self.place.rows, self.place.state.take())
     }
 }
