@@ -1,6 +1,6 @@
-//! Looking ahead in a memtable, for a flush.
+//! Looking ahead in a memtable, for flushes and scans.
 //!
-//! A flush takes partitions and rows in order, and memory has them as they came. Each is in
+//! They take partitions and rows in order, and memory has them as they came. Each is in
 //! another place, for which a core waits some 100 ns. Places that do not follow from one another it
 //! fetches at the same time: so those of the next items are looked at before the first is taken.
 
