@@ -147,24 +147,26 @@ impl LongResponse {
         self.compressed = None;
     }
 
-    /// The response, once all of it is compressed.
-    #[must_use]
-    pub fn finish(self) -> Vec<u8> {
-        let Self { plain, compressed, .. } = self;
+    /// Appends the response, once all of it is compressed. If nothing is before it, its memory
+    /// becomes that of `out`.
+    pub fn put(self, out: &mut Vec<u8>) {
+        let Self { mut plain, compressed, .. } = self;
         let body = plain.get(HEADER_BYTES..).unwrap_or_default();
-        let Some(mut out) = compressed.map(|compressed| compressed.finish(body)) else {
-            return plain;
-        };
-        if out.len() >= plain.len() {
-            return plain;
+        let compressed = compressed.map(|compressed| compressed.finish(body));
+        if let Some(mut shorter) = compressed.filter(|bytes| bytes.len() < plain.len()) {
+            if let Some(flags) = shorter.get_mut(1) {
+                *flags |= flag::COMPRESSED;
+            }
+            response::end(&mut shorter, 0);
+            // It grew by half or more at a time, and what is to be sent counts with all its memory.
+            shorter.shrink_to_fit();
+            plain = shorter;
         }
-        if let Some(flags) = out.get_mut(1) {
-            *flags |= flag::COMPRESSED;
+        if out.is_empty() {
+            *out = plain;
+        } else {
+            out.append(&mut plain);
         }
-        // It grew by half or more at a time, and what is to be sent counts with all its memory.
-        out.shrink_to_fit();
-        response::end(&mut out, 0);
-        out
     }
 }
 
@@ -209,8 +211,8 @@ mod tests {
         assert_eq!(response(&random)[1], 0);
     }
 
-    /// A long response, and how often it was gone on with, each time for a piece.
-    fn long(body: &[u8], give_up_at: Option<u32>) -> (Vec<u8>, u32) {
+    /// A long response behind others, and how often it was gone on with, each time for a piece.
+    fn long(before: &[u8], body: &[u8], give_up_at: Option<u32>) -> (Vec<u8>, u32) {
         let mut out = Vec::new();
         let at = response::begin(&mut out, 3, 8);
         out.extend_from_slice(body);
@@ -222,7 +224,10 @@ mod tests {
                 response.give_up();
             }
             if response.go_on(&mut TimeSlice::new(&clock, 0)) {
-                return (response.finish(), times + 1);
+                let mut out = before.to_vec();
+                response.put(&mut out);
+                assert_eq!(out[..before.len()], *before);
+                return (out.split_off(before.len()), times + 1);
             }
             times += 1;
         }
@@ -237,8 +242,9 @@ mod tests {
         for length in [1_000, PIECE_BYTES - 1, PIECE_BYTES, PIECE_BYTES + 1, 3 * PIECE_BYTES] {
             for (body, is_smaller) in [(&text, true), (&both, true), (&noise, false)] {
                 let body = &body[..length];
-                let (sent, times) = long(body, None);
+                let (sent, times) = long(&[], body, None);
                 assert_eq!(times as usize, length.div_ceil(PIECE_BYTES));
+                assert_eq!(long(&[9; 5], body, None), (sent.clone(), times));
                 assert_eq!(sent[1] & flag::COMPRESSED != 0, is_smaller, "{length}");
                 let promised = u32::from_be_bytes(*sent[5..].first_chunk().unwrap());
                 assert_eq!(promised as usize, sent.len() - HEADER_BYTES);
@@ -249,7 +255,7 @@ mod tests {
                     back.extend_from_slice(&sent[HEADER_BYTES..]);
                 }
                 assert!(back == body, "{length}");
-                let (plain, _) = long(body, Some(times - 1));
+                let (plain, _) = long(&[9; 5], body, Some(times - 1));
                 assert!(plain[1] == 0 && plain[HEADER_BYTES..] == *body, "{length}");
             }
         }

@@ -148,14 +148,12 @@ impl Core {
                     paging_state: state.as_deref(),
                     count,
                 };
-                if may_wait && let Some(response) = self.long_response(session, &begin, &mut cells)
-                {
+                if let Some(response) = self.put_rows(session, &begin, &mut cells, may_wait) {
                     self.keep((session, stream), slot, what, rows, cells, bytes);
                     self.compress_later(session, slot, response);
                     return Ok(());
                 }
                 self.reads.remove(slot);
-                self.put_rows(session, &begin, &mut cells);
                 self.keep_cells(cells);
                 self.metrics.served.add(1);
                 self.metrics.read_latency.record(0);

@@ -15,7 +15,6 @@ use crate::{
         result::{self, RowsHead},
     },
 };
-use std::sync::Arc;
 
 /// Copying so many bytes of an answer into new memory takes longer than moving them.
 const MANY_CELL_BYTES: usize = 512 << 10;
@@ -29,35 +28,18 @@ impl Core {
         mut reading: Box<Reading>,
     ) {
         let address = reading.address;
-        let response = reading.response.take().map(LongResponse::finish);
         if let Some(session) = sessions.answer(address.place) {
             let at = session.out.len();
-            if let Some(mut response) = response {
-                if session.out.is_empty() {
-                    session.out = response;
-                } else {
-                    session.out.append(&mut response);
+            if let Some(response) = reading.response.take() {
+                response.put(&mut session.out);
+            } else if let Some(response) = self.put_read(session, &mut reading) {
+                reading.response = Some(response);
+                reading.settle();
+                if let Some(place) = self.reads.get(slot) {
+                    *place = Some(reading);
                 }
-            } else {
-                let (count, state) = reading.rows.finish(&mut reading.cells);
-                let statement = Arc::clone(&reading.statement);
-                let head = RowsHead {
-                    stream: address.stream,
-                    columns: &statement.columns,
-                    skip_metadata: reading.skip_metadata,
-                    paging_state: state.as_deref(),
-                    count,
-                };
-                reading.response = self.long_response(session, &head, &mut reading.cells);
-                if reading.response.is_some() {
-                    reading.settle();
-                    if let Some(place) = self.reads.get(slot) {
-                        *place = Some(reading);
-                    }
-                    self.round_robin.pause(address.place, slot);
-                    return;
-                }
-                self.put_rows(session, &head, &mut reading.cells);
+                self.round_robin.pause(address.place, slot);
+                return;
             }
             session.in_flight -= 1;
             session.reads -= 1;
@@ -70,21 +52,17 @@ impl Core {
         self.metrics.read_latency.record(self.age_us(address));
     }
 
-    /// The answer of these rows, if it is to be compressed in pieces. Its cells are gone then.
-    pub(super) fn long_response(
-        &self,
-        session: &Session,
-        head: &RowsHead<'_>,
-        cells: &mut Vec<u8>,
-    ) -> Option<LongResponse> {
-        let is_long = session.compressed && cells.len() > compression::AT_ONCE_BYTES_MAX;
-        if !is_long || self.is_traced(self.address(session, head.stream)) {
-            return None;
-        }
-        self.metrics.rows_read.add(u64::from(head.count));
-        let mut plain = Vec::new();
-        result::rows_of_many_cells(&mut plain, head, cells);
-        Some(LongResponse::new(plain))
+    /// As [`Self::put_rows`], of a read that may wait.
+    fn put_read(&mut self, session: &mut Session, reading: &mut Reading) -> Option<LongResponse> {
+        let (count, state) = reading.rows.finish(&mut reading.cells);
+        let head = RowsHead {
+            stream: reading.address.stream,
+            columns: &reading.statement.columns,
+            skip_metadata: reading.skip_metadata,
+            paging_state: state.as_deref(),
+            count,
+        };
+        self.put_rows(session, &head, &mut reading.cells, true)
     }
 
     /// An answer is compressed from the next turn on. Its read was made at once.
@@ -116,26 +94,36 @@ impl Core {
         if response.go_on(time) { ReadStep::Over } else { ReadStep::Paused }
     }
 
-    /// Appends a page of rows to a session's output. Many cells may be gone then.
+    /// Appends a page of rows to a session's output. If it is to be compressed in pieces, and may
+    /// wait for that, it is given back instead. Many cells may be gone then.
+    #[must_use]
     pub(super) fn put_rows(
         &mut self,
         session: &mut Session,
         head: &RowsHead<'_>,
         cells: &mut Vec<u8>,
-    ) {
+        may_wait: bool,
+    ) -> Option<LongResponse> {
         self.metrics.rows_read.add(u64::from(head.count));
+        // The identifier of a trace is put in later, before what would be compressed.
         let is_traced = self.is_traced(self.address(session, head.stream));
-        let is_short = cells.len() <= compression::AT_ONCE_BYTES_MAX;
+        let is_compressed = session.compressed && !is_traced;
+        let is_long = cells.len() > compression::AT_ONCE_BYTES_MAX;
+        if is_compressed && is_long && may_wait {
+            let mut plain = Vec::new();
+            result::rows_of_many_cells(&mut plain, head, cells);
+            return Some(LongResponse::new(plain));
+        }
         let out = &mut session.out;
         let at = if cells.len() < MANY_CELL_BYTES {
             result::rows(out, head, cells)
         } else {
             result::rows_of_many_cells(out, head, cells)
         };
-        // The identifier of a trace is put in later, before what would be compressed.
-        if session.compressed && !is_traced && is_short {
+        if is_compressed && !is_long {
             compression::compress(out, at, &mut self.lz4);
         }
+        None
     }
 
     /// Keeps memory for the next result. A large one gives its memory back.
