@@ -83,7 +83,8 @@ impl Core {
         self.metrics.reads.add(1);
         self.metrics.query(request.consistency.number());
         self.count_burdens(plan, request);
-        let context = self.context(None);
+        // Of no write: a time for one would be taken where all shards take theirs.
+        let context = self.context(Some(0));
         let mut read = plan.bind(request.values, &request.options, &context)?;
         let half = self.metrics.memory.most(Share::Answers) / 2;
         read.limit_result(usize::try_from(half).unwrap_or(usize::MAX));
@@ -286,7 +287,9 @@ impl Core {
             if !read.go_on(plan, self.shards, cells, time)? {
                 return waiter.map(|_| ReadStep::Paused).ok_or_else(too_many_wait);
             }
-            let Some((owner, request)) = read.next(self.shards) else { return Ok(ReadStep::Over) };
+            let Some((owner, request)) = read.next(plan, self.shards) else {
+                return Ok(ReadStep::Over);
+            };
             let Some(slot) = waiter else {
                 let is_here = owner == self.shard && !time.is_over();
                 if !is_here || !self.store.read_at_once(&request, &mut self.page, time)? {
@@ -391,7 +394,7 @@ impl Core {
                 let mut time = TimeSlice::new(&*self.clock, READ_US);
                 let accepted = read.accept(plan, page, shards, cells, &mut time);
                 let goes_on = is_large || read.has_unfinished();
-                let is_over = !goes_on && read.next(shards).is_none();
+                let is_over = !goes_on && read.next(plan, shards).is_none();
                 let step = if is_over { ReadStep::Over } else { ReadStep::Paused };
                 accepted.map(|()| step).map_err(Failure::from)
             }

@@ -9,10 +9,9 @@ use crate::{
 use std::sync::Arc;
 
 /// What makes the rows of a result.
-#[allow(clippy::large_enum_variant)] // Lists are few: no read is to be allocated for them.
 pub(super) enum RowMaker {
     /// Of tables of clients.
-    Store(Read),
+    Store(Box<Read>),
     /// Of the schema.
     Schema(Listing),
 }

@@ -33,8 +33,7 @@ impl Store {
     pub fn report(&self, tables: &[TableNumber]) -> Vec<TableReport> {
         let known = tables.iter().filter_map(|number| Some((*number, self.tables.get(number)?)));
         let reports = known.map(|(number, table)| {
-            let memtables = [Some(&table.active), table.flushing.as_deref()];
-            let memtables: Vec<_> = memtables.into_iter().flatten().collect();
+            let memtables: Vec<_> = table.memtables().into_iter().flatten().collect();
             let times = table.sstables.iter().filter_map(|one| one.index.tombstone_times());
             let now_s = self.clock.now_s();
             TableReport {

@@ -112,10 +112,14 @@ impl TableData {
         Arc::make_mut(&mut self.sstables).extract_if(.., |one| is_removed(one)).collect()
     }
 
+    /// The one that is written to, and the one that is being flushed.
+    pub fn memtables(&self) -> [Option<&Memtable>; 2] {
+        [Some(&self.active), self.flushing.as_deref()]
+    }
+
     /// No row of a partition with this token is newer. It may be older than rows of others.
     pub fn newest_us(&self, token: Token) -> Option<i64> {
-        let memtables = [Some(&self.active), self.flushing.as_deref()];
-        let in_memory = memtables.into_iter().flatten().filter_map(Memtable::timestamp_max);
+        let in_memory = self.memtables().into_iter().flatten().filter_map(Memtable::timestamp_max);
         // The first one is the newest.
         let mut own = self.sstables.iter().filter(|one| one.overlaps(token.0, token.0));
         in_memory.chain(own.next().map(|one| one.summary.timestamp_max)).max()

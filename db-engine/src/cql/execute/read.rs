@@ -46,15 +46,9 @@ pub struct Read {
     conditions: Option<Arc<RowConditions>>,
     /// Keys of elements that are asked for, as they compare, if there are no conditions.
     parts: Vec<Option<Vec<u8>>>,
-    reverse: bool,
-    bypass_cache: bool,
-    table: crate::mutation::TableNumber,
-    columns: Arc<[u16]>,
     now_s: i64,
     limit_left: u64,
     per_partition: u64,
-    /// Whether its table has static rows.
-    static_rows: bool,
     /// The partition whose rows are being taken, if that makes a difference.
     partition: Option<PartitionRead>,
     page_left: Option<u64>,
@@ -101,28 +95,23 @@ impl Read {
         (filters, parts): (Vec<Filter>, Vec<Option<Vec<u8>>>),
         page_size: Option<u32>,
         now_s: i64,
-    ) -> Self {
+    ) -> Box<Self> {
         let has_conditions = !filters.is_empty() || plan.counted.is_some();
         let (conditions, parts) = if has_conditions {
             (Some(Arc::new(RowConditions::new(plan, (filters, parts), now_s))), Vec::new())
         } else {
             (None, parts)
         };
-        Read {
+        Box::new(Read {
             steps,
             step: 0,
             shard: None,
             after: None,
             conditions,
             parts,
-            reverse: plan.reverse,
-            bypass_cache: plan.bypass_cache,
-            table: plan.table,
-            columns: Arc::clone(&plan.columns),
             now_s,
             limit_left: u64::MAX,
             per_partition: u64::MAX,
-            static_rows: plan.static_rows,
             partition: None,
             page_left: page_size.map(u64::from),
             filtered: 0,
@@ -136,7 +125,7 @@ impl Read {
             scratch: Vec::new(),
             unfinished: None,
             place: PagePlace::default(),
-        }
+        })
     }
 
     pub(super) fn set_limits(&mut self, limit: Option<u64>, per_partition: Option<u64>) {
@@ -163,7 +152,7 @@ impl Read {
         self.bytes_max = self.bytes_max.min(bytes);
     }
 
-    pub(super) fn resume(&mut self, state: PagingState) -> Result<(), CqlError> {
+    pub(super) fn resume(&mut self, plan: &SelectPlan, state: PagingState) -> Result<(), CqlError> {
         let refused = || CqlError::protocol("Invalid value for the paging state");
         self.limit_left = self.limit_left.min(state.left);
         let left = self.per_partition.min(state.partition_left);
@@ -189,7 +178,7 @@ impl Read {
         let Position { token, key, .. } = position.clone();
         let has_given = state.has_given;
         self.partition = Some(PartitionRead { token, key, left, has_given, static_row: None });
-        self.after = Some(self.beyond(position));
+        self.after = Some(self.beyond(plan, position));
         Ok(())
     }
 
@@ -210,7 +199,7 @@ impl Read {
     ///
     /// Asking twice without [`Read::accept`] in between gives the same.
     #[must_use]
-    pub fn next(&mut self, shards: u16) -> Option<(u16, ReadRequest)> {
+    pub fn next(&mut self, plan: &SelectPlan, shards: u16) -> Option<(u16, ReadRequest)> {
         if self.over || self.paused.is_some() {
             return None;
         }
@@ -230,28 +219,26 @@ impl Read {
         let filters = filter.as_ref().is_some_and(|filter| !filter.filters.is_empty());
         let goes_on = whole > rows_max as u64 || filters;
         let request = ReadRequest {
+            table: plan.table,
             partitions,
             from,
             to,
-            reverse: self.reverse,
+            reverse: plan.reverse,
             after: self.after.clone(),
             rows_max,
             partition_rows_max: if is_one { usize::MAX } else { rows(self.per_partition) },
             partition_rows_left: if is_one { usize::MAX } else { rows(left) },
             filter: filter.map(|conditions| conditions as Arc<dyn RowFilter>),
             bytes_max: self.page_bytes,
-            columns: Some(Arc::clone(&self.columns)),
-            static_rows: self.static_rows,
-            bypass_cache: self.bypass_cache,
+            now_s: self.now_s,
+            columns: Some(Arc::clone(&plan.columns)),
+            static_rows: plan.static_rows,
+            bypass_cache: plan.bypass_cache,
+            newest: false,
+            newest_of_all: false,
             goes_on,
-            ..ReadRequest::scan(self.table, 0, 0, self.now_s)
         };
         Some((shard, request))
-    }
-
-    /// The place behind all rows of a partition.
-    fn end(&self) -> &'static [u8] {
-        if self.reverse { &[] } else { &[comparable::ABOVE] }
     }
 
     /// Whether a partition has given as many rows as are wanted of one.
@@ -279,9 +266,9 @@ impl Read {
     }
 
     /// Where to go on after a place: behind its partition if no more of that is wanted.
-    fn beyond(&self, mut position: Position) -> Position {
+    fn beyond(&self, plan: &SelectPlan, mut position: Position) -> Position {
         if self.is_full(&position.key) {
-            position.ck = self.end().to_vec();
+            position.ck = end(plan).to_vec();
         }
         position
     }
@@ -327,6 +314,11 @@ impl Read {
         });
         (self.rows, state)
     }
+}
+
+/// The place behind all rows of a partition.
+fn end(plan: &SelectPlan) -> &'static [u8] {
+    if plan.reverse { &[] } else { &[comparable::ABOVE] }
 }
 
 fn rows(number: u64) -> usize {

@@ -50,7 +50,7 @@ impl SelectPlan {
         values: &[Value<'_>],
         options: &ReadOptions<'_>,
         context: &BindContext,
-    ) -> Result<Read, CqlError> {
+    ) -> Result<Box<Read>, CqlError> {
         check_count(values, self.markers)?;
         let limit = match &self.limit {
             Some(slot) => positive(slot, values, context)?,
@@ -62,8 +62,10 @@ impl SelectPlan {
             None => None,
         };
         // Values are judged in Cassandra's order: the selection's, the filter's, and the keys'.
-        let parts = self.parts.iter().map(|key| part_code(key, values, context));
-        let parts = parts.collect::<Result<_, _>>()?;
+        let mut parts = Vec::with_capacity(self.parts.len());
+        for key in &self.parts {
+            parts.push(part_code(key, values, context)?);
+        }
         let mut filters = Vec::with_capacity(self.conditions.len());
         for condition in &self.conditions {
             filters.push(Filter::bind(condition, values, context)?);
@@ -78,7 +80,7 @@ impl SelectPlan {
         let mut read = Read::new(self, steps, (filters, parts), page_size, context.now_s());
         read.set_limits(limit, per_partition);
         if let Some(bytes) = options.paging_state {
-            read.resume(PagingState::decode(bytes)?)?;
+            read.resume(self, PagingState::decode(bytes)?)?;
         }
         Ok(read)
     }

@@ -146,7 +146,7 @@ impl Database {
         let mut out = Vec::new();
         // A row is taken in bit by bit if that is much work.
         let clock = ManualClock::ticking(0, 1);
-        while let Some((_, request)) = read.next(3) {
+        while let Some((_, request)) = read.next(plan, 3) {
             let mut time = TimeSlice::new(&clock, 0);
             read.accept(plan, &mut self.page(&request), 3, &mut out, &mut time)?;
             while !read.go_on(plan, 3, &mut out, &mut TimeSlice::new(&clock, 0))? {}

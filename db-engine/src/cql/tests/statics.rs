@@ -175,9 +175,9 @@ fn static_columns_alone_are_given_where_a_page_ends_behind_dead_rows() {
     let read_page = |page: &mut Page, paging_state: Option<&[u8]>| {
         let options = ReadOptions { page_size: Some(5), paging_state };
         let (mut read, mut out) = (plan.bind(&[], &options, &CONTEXT).unwrap(), Vec::new());
-        assert!(read.next(1).is_some());
+        assert!(read.next(plan, 1).is_some());
         read.accept(plan, page, 1, &mut out, &mut TimeSlice::endless()).unwrap();
-        assert!(read.next(1).is_none());
+        assert!(read.next(plan, 1).is_none());
         read.finish(&mut out)
     };
     let (count, state) = read_page(&mut page, None);

@@ -158,7 +158,8 @@ impl Merge {
         find: &mut FindBlock<'_>,
         time: &mut TimeSlice<'_>,
     ) -> Vec<MissingBlock> {
-        let (_, _, waits) = self.begin((table, request), own, find, time);
+        let mut memory = [None, None];
+        let waits = self.begin((table, request), own, &mut memory, find, time);
         if let Some(Progress::Missing(of_rows)) = waits {
             let id = |(sstable, number): &MissingBlock| (sstable.summary.id, *number);
             let asked: HashSet<BlockId> = missing.iter().map(id).collect();
@@ -169,30 +170,28 @@ impl Merge {
     }
 
     /// Looks at the memtables, behind the last row, and has every cursor in an sstable stand on a
-    /// row. Gives the memtables that have deleted ranges. Tells what it waits for, if it does.
+    /// row. Tells what it waits for, if it does.
     #[inline]
     fn begin<'t>(
         &mut self,
         (table, request): (&'t TableData, &ReadRequest),
         own: &RangeInclusive<i64>,
+        memory: &mut [Option<MemoryCursor<'t>>; 2],
         find: &mut FindBlock<'_>,
         time: &mut TimeSlice<'_>,
-    ) -> ([Option<&'t Memtable>; 2], [Option<MemoryCursor<'t>>; 2], Option<Progress>) {
-        self.sources.look_at(table);
+    ) -> Option<Progress> {
+        let is_new = self.sources.look_at(table);
         if let (Partitions::Range { .. }, Some(after)) = (&request.partitions, &request.after) {
             self.partition.get_or_insert_with(|| (after.token, after.key.clone()));
         }
         let at_hand = self.partition.as_ref().map(|(token, key)| (*token, key.as_slice()));
         let slice = Slice::of(request, own, self.last.place(), at_hand, self.passed.as_deref());
         let seen = &mut self.seen;
-        let (active, flushing) = (&table.active, table.flushing.as_deref());
-        let memory = [
-            MemoryCursor::new(active, &slice, seen),
-            flushing.and_then(|flushing| MemoryCursor::new(flushing, &slice, seen)),
-        ];
-        let waits = self.sources.load(&slice, &memory, seen, find, time);
-        let ranged = [Some(active), flushing].map(|one| one.filter(|one| one.has_ranges()));
-        (ranged, memory, waits)
+        for (cursor, memtable) in memory.iter_mut().zip(table.memtables()) {
+            *cursor = memtable.and_then(|one| MemoryCursor::new(one, &slice, seen));
+        }
+        let first = is_new.then_some(&table.sstables);
+        self.sources.load(first, &slice, memory, seen, find, time)
     }
 
     fn run_rows(
@@ -203,13 +202,14 @@ impl Merge {
         find: &mut FindBlock<'_>,
         time: &mut TimeSlice<'_>,
     ) -> Progress {
-        let (ranged, mut memory, waits) = self.begin((table, request), own, find, time);
-        let found = memory.iter().flatten().count() as u64;
-        page.cost.memtables = page.cost.memtables.max(found);
+        let mut memory = [None, None];
+        let waits = self.begin((table, request), own, &mut memory, find, time);
+        page.cost.memtables = page.cost.memtables.max(memory.iter().flatten().count() as u64);
         page.cost.sstables = page.cost.sstables.max(self.sources.looked_into);
         if let Some(progress) = waits {
             return progress;
         }
+        let ranged = table.memtables().map(|one| one.filter(|one| one.has_ranges()));
         let slice = Slice::of(request, own, None, None, None);
         loop {
             // Of a row that is merged, or judged, bit by bit.
@@ -402,8 +402,7 @@ impl Merge {
         last.come_to_end(*token, key);
         let slice = Slice::of(request, own, last.place(), Some((*token, key)), None);
         let is_in = |row: BlockRow<'_>| (row.token, row.key) == (*token, key.as_slice());
-        let memtables = [Some(&table.active), table.flushing.as_deref()];
-        for (cursor, memtable) in memory.iter_mut().zip(memtables) {
+        for (cursor, memtable) in memory.iter_mut().zip(table.memtables()) {
             if cursor.as_ref().and_then(MemoryCursor::peek).is_some_and(is_in) {
                 *cursor = memtable.and_then(|one| MemoryCursor::new(one, &slice, seen));
             }

@@ -29,8 +29,8 @@ pub(super) struct ReadSources {
     by_row: Vec<usize>,
     /// Whether that is so. It is not once a cursor came, went or took a block.
     is_by_row: bool,
-    /// The sstables that were there at first, those with the newest write first; `None` once all
-    /// of them were looked at.
+    /// The sstables that were there at first, those with the newest write first, if it has paused
+    /// before all of them were looked at.
     first: Option<Arc<Vec<Arc<Sstable>>>>,
     /// How many of those were looked at.
     looked_at: usize,
@@ -114,16 +114,15 @@ impl ReadSources {
         sstables * size_of::<Arc<Sstable>>() + numbers + cursors + blocks + self.arrived_bytes
     }
 
-    /// Takes note of what was flushed since the last time.
-    pub fn look_at(&mut self, table: &TableData) {
-        if !self.has_begun {
-            self.has_begun = true;
-            self.first = Some(Arc::clone(&table.sstables));
-        } else if self.added != table.added {
+    /// Takes note of what was flushed since the last time. Whether this is the first time.
+    pub fn look_at(&mut self, table: &TableData) -> bool {
+        let is_new = !std::mem::replace(&mut self.has_begun, true);
+        if !is_new && self.added != table.added {
             let new = table.sstables.iter().filter(|sstable| sstable.added > self.added);
             self.flushed.extend(new.cloned());
         }
         self.added = table.added;
+        is_new
     }
 
     /// The same for a read that has begun.
@@ -133,9 +132,11 @@ impl ReadSources {
         }
     }
 
-    /// Has every cursor stand on a row. `None` once all of them do.
+    /// Has every cursor stand on a row. `None` once all of them do. `first` has the sstables of the
+    /// table, if the read has only begun.
     pub fn load(
         &mut self,
+        first: Option<&Arc<Vec<Arc<Sstable>>>>,
         slice: &Slice<'_>,
         memory: &[Option<MemoryCursor<'_>>; 2],
         seen: &mut SeenDeletions,
@@ -145,9 +146,11 @@ impl ReadSources {
         for cursor in memory.iter().flatten() {
             self.settled_since = self.settled_since.max(settled_since(slice, cursor.peek()));
         }
-        let is_over = (!self.arrived.is_empty() && !self.load_arrived(slice, seen, find, time))
-            || !self.look_at_new(slice, seen, find, time);
-        if is_over {
+        if !self.arrived.is_empty() && !self.load_arrived(slice, seen, find, time) {
+            self.first = self.first.take().or_else(|| first.cloned());
+            return Some(Progress::TimeIsOver);
+        }
+        if !self.look_at_new(first, slice, seen, find, time) {
             return Some(Progress::TimeIsOver);
         }
         if std::mem::take(&mut self.is_far_unsorted) {
@@ -205,18 +208,20 @@ impl ReadSources {
     /// Looks at sstables that were not looked at. False if the time is over before.
     fn look_at_new(
         &mut self,
+        first: Option<&Arc<Vec<Arc<Sstable>>>>,
         slice: &Slice<'_>,
         seen: &mut SeenDeletions,
         find: &mut FindBlock<'_>,
         time: &mut TimeSlice<'_>,
     ) -> bool {
-        if let Some(first) = self.first.take() {
+        let paused = self.first.take();
+        if let Some(first) = paused.as_ref().or(first) {
             while let Some(sstable) = first.get(self.looked_at) {
                 if !is_needed(sstable, self.settled_since) {
                     break;
                 }
                 if time.is_over() {
-                    self.first = Some(first);
+                    self.first = Some(Arc::clone(first));
                     return false;
                 }
                 self.looked_at += 1;

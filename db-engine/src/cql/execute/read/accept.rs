@@ -9,7 +9,7 @@ use crate::{
         execute::{
             partition::PartitionRead,
             project::Projector,
-            read::{FILTERED_ROWS_MAX, PAGE_BYTES, PagePlace, PlaceInRow, Read},
+            read::{FILTERED_ROWS_MAX, PAGE_BYTES, PagePlace, PlaceInRow, Read, end},
             row_work::RowWork,
         },
         prepare::{plan::SelectPlan, source::Source},
@@ -118,7 +118,7 @@ impl Read {
         };
         let mut ended = self.enter(plan, (position.token, &position.key), (start, out), time)?;
         // Behind a partition its static row is not read again.
-        if matches!(ended, Taken::More) && position.ck == self.end() {
+        if matches!(ended, Taken::More) && position.ck == end(plan) {
             ended = self.end_partition(plan, (start, out), time)?;
         }
         if matches!(ended, Taken::TimeIsOver) {
@@ -126,7 +126,7 @@ impl Read {
         }
         self.filtered += page.dead();
         if matches!(ended, Taken::More) {
-            self.go_behind(position, out.len() - start);
+            self.go_behind(plan, position, out.len() - start);
         }
         Ok(self.is_taken_in())
     }
@@ -137,8 +137,8 @@ impl Read {
     }
 
     /// Goes on behind this place, at which a page was cut.
-    fn go_behind(&mut self, position: &Position, result_bytes: usize) {
-        let position = self.beyond(position.clone());
+    fn go_behind(&mut self, plan: &SelectPlan, position: &Position, result_bytes: usize) {
+        let position = self.beyond(plan, position.clone());
         let tired = self.filtered >= FILTERED_ROWS_MAX || result_bytes >= PAGE_BYTES;
         let next_key = self.next_key().filter(|_| self.is_full(&position.key));
         if next_key.is_some_and(|number| number >= self.steps.keys()) {
@@ -165,7 +165,7 @@ impl Read {
             return Ok(entered);
         }
         if let Some(partition) = &mut self.partition
-            && self.static_rows
+            && plan.static_rows
             && row.ck.is_empty()
         {
             let projector = Projector::new(plan.shape(self.now_s, &self.parts), row);
@@ -185,7 +185,7 @@ impl Read {
         result: (usize, &mut Vec<u8>),
         time: &mut TimeSlice<'_>,
     ) -> Result<Taken, CqlError> {
-        if !self.static_rows && self.per_partition == u64::MAX {
+        if !plan.static_rows && self.per_partition == u64::MAX {
             return Ok(Taken::More);
         }
         if self.partition.as_ref().is_some_and(|partition| partition.key == key) {
@@ -213,7 +213,7 @@ impl Read {
         let Some(static_row) = partition.static_row.take() else { return Ok(Taken::More) };
         let key = partition.key.clone();
         let row = PageRow { token: partition.token, key: &key, ck: &[], row: &static_row };
-        let taken = self.give(plan, (row, false), self.end(), result, time)?;
+        let taken = self.give(plan, (row, false), end(plan), result, time)?;
         if let (Taken::TimeIsOver, Some(partition)) = (&taken, &mut self.partition) {
             partition.static_row = Some(static_row);
         }
