@@ -122,6 +122,8 @@ impl Memtable {
         let (place, bytes) = self.partitions.find_or_insert(token, key);
         self.bytes += bytes;
         let mut items = mutation.last_items(left.items_bytes.unwrap_or(usize::MAX));
+        // Rows that are written together are mostly beside one another.
+        let mut leaf = None;
         loop {
             let items_bytes = items.bytes();
             let Some(item) = items.next() else { return true };
@@ -141,7 +143,7 @@ impl Memtable {
                         left.items_bytes = Some(items_bytes);
                         return false;
                     };
-                    self.apply_row(place, ck, row, is_merged, pool);
+                    self.apply_row((place, &mut leaf), (ck, row), is_merged, pool);
                     time.count(row.len());
                     continue;
                 }
@@ -186,8 +188,15 @@ impl Memtable {
         merge_some(record, row, merging, scratch, time).then_some(true)
     }
 
-    /// Applies a row, which may be merged with the one that is there already.
-    fn apply_row(&mut self, place: u32, ck: &[u8], row: &[u8], is_merged: bool, pool: &mut Pool) {
+    /// Applies a row, which may be merged with the one that is there already. `leaf` is where it
+    /// is looked for first, and then where it is.
+    fn apply_row(
+        &mut self,
+        (place, leaf): (u32, &mut Option<usize>),
+        (ck, row): (&[u8], &[u8]),
+        is_merged: bool,
+        pool: &mut Pool,
+    ) {
         let Self { arena, layers, partitions, scratch, .. } = self;
         let partition = partitions.get_mut(place);
         let Ok(view) = RowView::parse(row) else {
@@ -212,7 +221,8 @@ impl Memtable {
         if let Some(oldest) = oldest {
             self.timestamp_min = Some(self.timestamp_min.unwrap_or(oldest).min(oldest));
         }
-        let slot = partition.rows.find(arena, ck);
+        let slot = partition.rows.find_near(arena, ck, *leaf);
+        *leaf = Some(slot.leaf());
         let oldest = oldest.unwrap_or(i64::MIN);
         let Some(found) = slot.place else {
             partition.rows.set(&slot, arena.push(ck, row, pool), oldest);

@@ -79,11 +79,23 @@ pub(super) struct Slot {
     pub place: Option<RecordOffset>,
 }
 
+impl Slot {
+    /// The number of its leaf.
+    pub fn leaf(&self) -> usize {
+        self.position.0
+    }
+}
+
 impl Rows {
     /// Finds a clustering key.
     pub fn find(&self, arena: &Arena, ck: &[u8]) -> Slot {
+        self.find_near(arena, ck, None)
+    }
+
+    /// As [`Self::find`], with a look at this leaf first, if one is said.
+    pub fn find_near(&self, arena: &Arena, ck: &[u8], near: Option<usize>) -> Slot {
         let prefix = prefix(ck);
-        let leaf = self.leaf_of(arena, prefix, ck);
+        let leaf = self.leaf_of(arena, prefix, ck, near);
         let Some(Leaf { entries, .. }) = self.leaves.get(leaf) else {
             return Slot { position: (leaf, 0), prefix, place: None };
         };
@@ -100,16 +112,20 @@ impl Rows {
     }
 
     /// The last leaf that begins with this key or before it; the first, if none does.
-    fn leaf_of(&self, arena: &Arena, prefix: Prefix, ck: &[u8]) -> usize {
+    fn leaf_of(&self, arena: &Arena, prefix: Prefix, ck: &[u8], near: Option<usize>) -> usize {
         let is_not_after = |leaf: &Leaf| match leaf.first.cmp(&prefix) {
             Ordering::Equal => order(arena, &leaf.entries[0], prefix, ck).is_le(),
             order => order.is_lt(),
         };
+        let has = |leaf: usize| self.leaves.get(leaf).is_some_and(is_not_after);
+        if let Some(near) = near.filter(|near| has(*near) && !has(near + 1)) {
+            return near;
+        }
         let last = self.leaves.len().saturating_sub(1);
-        if self.leaves.get(last).is_some_and(is_not_after) {
+        if has(last) {
             return last;
         }
-        if !self.leaves.get(1).is_some_and(is_not_after) {
+        if !has(1) {
             return 0;
         }
         self.leaves.partition_point(is_not_after).saturating_sub(1)
