@@ -6,9 +6,9 @@
 //! ```text
 //! while let Some((shard, request)) = read.next(plan, shards) {
 //!     … the shard reads a page …
-//!     read.accept(plan, &mut page, &mut out)?;  // appends rows
+//!     read.accept(plan, &mut page, shards, &mut out, &mut time)?;  // appends rows
 //! }
-//! let (rows, paging_state) = read.finish(plan, &mut out);
+//! let (rows, paging_state) = read.finish(&mut out);
 //! ```
 
 use crate::{
