@@ -160,6 +160,7 @@ shard_metrics! {
     traces counter "tracing_sessions_total" "Requests that were traced.";
     trace_bytes gauge "tracing_bytes" "Bytes of traces of all shards, as the first tells.";
     log_blocks counter "commitlog_blocks_total" "Blocks of writes made durable together.";
+    own_log_blocks counter "commitlog_own_blocks_total" "Those that shards wrote without a helper.";
     log_bytes counter "commitlog_written_bytes_total" "Bytes written to the log.";
     log_disk_bytes gauge "commitlog_disk_total_bytes" "Bytes of log segments on disk.";
     log_segments gauge "commitlog_segments" "Log segments on disk.";

@@ -228,3 +228,43 @@ fn who_waits_for_a_latch_in_vain_is_told_so_in_time() {
         crowd.engine.clock.advance(10_000);
     }
 }
+
+/// Blocks of the log since this was asked last, and how many of them the shard wrote itself.
+fn blocks_since(crowd: &Crowd, before: &mut (u64, u64)) -> (u64, u64) {
+    let metrics = crowd.engine.metrics(0);
+    let now = (metrics.log_blocks.get(), metrics.own_log_blocks.get());
+    let (blocks, own) = std::mem::replace(before, now);
+    (now.0 - blocks, now.1 - own)
+}
+
+#[test]
+fn a_shard_writes_its_log_itself_where_it_would_wait_and_nobody_reads() {
+    const WRITES: u64 = 20;
+    let mut crowd = crowd(1, 2);
+    until_asleep(&mut crowd);
+    let mut before = (0, 0);
+    blocks_since(&crowd, &mut before);
+    let write = |crowd: &mut Crowd, number: u64| {
+        crowd.run(&format!("INSERT INTO ks.t (k, c, v) VALUES (1, {number}, 'a')"));
+        until_asleep(crowd);
+    };
+    (0..WRITES).for_each(|number| write(&mut crowd, number));
+    assert_eq!(blocks_since(&crowd, &mut before), (WRITES, WRITES));
+    for number in 0..WRITES {
+        crowd.run("SELECT v FROM ks.t WHERE k = 1 AND c = 1");
+        write(&mut crowd, number);
+    }
+    assert_eq!(blocks_since(&crowd, &mut before), (WRITES, 0), "somebody reads");
+    write(&mut crowd, 1);
+    assert_eq!(blocks_since(&crowd, &mut before), (1, 1), "nobody has read since");
+    // Ten looks at the clock are a turn: these take many, and few of those leave nothing to do.
+    for number in 0..2_000 {
+        crowd.ask(0, &format!("INSERT INTO ks.t (k, c, v) VALUES (2, {number}, 'a')"));
+    }
+    crowd.send(0);
+    crowd.turn();
+    until_asleep(&mut crowd);
+    assert_eq!(crowd.answers(0).len(), 2_000);
+    let (blocks, own) = blocks_since(&crowd, &mut before);
+    assert!(blocks >= 12 && own * 4 <= blocks, "{own} of {blocks} while there was more to do");
+}

@@ -1,7 +1,7 @@
 //! The files of a real machine.
 //!
-//! Each shard has three helper threads, so that its own never waits: one writes the log, one reads,
-//! one does everything else. A flush that writes megabytes or a segment that is being filled with
+//! Each shard has three helper threads, so that its own does not wait while it has anything else to
+//! do: one writes the log, one reads, one does everything else. A flush that writes megabytes or a segment that is being filled with
 //! zeros thus delays neither an acknowledgement nor a reader. Threads that have nothing to do cost
 //! nothing. What the page cache has is read without them.
 
@@ -18,9 +18,11 @@ use std::{
 };
 
 use super::{
-    ALIGNMENT, Buffer, Completion, FileId, Files, Operation, Outcome, SECTOR_BYTES, Ticket,
+    ALIGNMENT, Buffer, Clock, Completion, FileId, Files, Operation, Outcome, SECTOR_BYTES,
+    SystemClock, Ticket,
     descriptors::{Descriptors, NamedFile},
     limits::free_bytes,
+    own_writes::{KeptWrite, OwnWrites},
     page_cache::PageCacheReads,
 };
 
@@ -29,11 +31,13 @@ pub type Ring = Arc<dyn Fn() + Send + Sync>;
 
 /// The files of one directory of the operating system.
 pub struct DiskFiles {
+    context: Arc<HelperContext>,
     helpers: Vec<Helper>,
     over: Receiver<Over>,
     files: Vec<Option<Arc<NamedFile>>>,
     tickets: u64,
     pub(super) page_cache: PageCacheReads,
+    own: OwnWrites,
     /// Locks last until they are dropped.
     locks: Vec<File>,
 }
@@ -87,6 +91,8 @@ struct Over {
     ticket: Ticket,
     result: io::Result<Gave>,
     buffer: Option<Buffer>,
+    /// From when to when a durable write took place, in microseconds.
+    durable_us: Option<(u64, u64)>,
 }
 
 impl DiskFiles {
@@ -98,21 +104,21 @@ impl DiskFiles {
     pub fn open(directory: &Path, descriptors: &Arc<Descriptors>, ring: &Ring) -> io::Result<Self> {
         create_directory(directory)?;
         let (sender, over) = channel();
-        let directory: Arc<Path> = Arc::from(directory);
+        let context =
+            HelperContext { directory: Arc::from(directory), descriptors: Arc::clone(descriptors) };
+        let context = Arc::new(context);
         let mut helpers = Vec::new();
         for name in ["log", "read", "file"] {
             let (over, ring) = (sender.clone(), ring.clone());
-            let place = HelperContext {
-                directory: Arc::clone(&directory),
-                descriptors: Arc::clone(descriptors),
-            };
+            let context = Arc::clone(&context);
             let (jobs, queued) = channel();
-            let work = move || help(&place, &queued, &over, &ring);
+            let work = move || help(&context, &queued, &over, &ring);
             let thread = thread::Builder::new().name(name.into()).spawn(work)?;
             helpers.push(Helper { jobs: Some(jobs), thread: Some(thread) });
         }
-        let (page_cache, files, locks) = (PageCacheReads::new(ring), Vec::new(), Vec::new());
-        Ok(Self { helpers, over, files, tickets: 0, page_cache, locks })
+        let (page_cache, own) = (PageCacheReads::new(ring), OwnWrites::default());
+        let (files, locks) = (Vec::new(), Vec::new());
+        Ok(Self { context, helpers, over, files, tickets: 0, page_cache, own, locks })
     }
 
     fn file(&self, id: FileId) -> Arc<NamedFile> {
@@ -155,7 +161,21 @@ impl DiskFiles {
         }
     }
 
+    fn next_ticket(&mut self) -> Ticket {
+        self.tickets += 1;
+        Ticket(self.tickets)
+    }
+
+    fn hand_over(&mut self, kind: QueueKind, ticket: Ticket, job: Job) {
+        let jobs = self.helpers[kind as usize].jobs.as_ref();
+        let jobs = jobs.expect("helpers have work until they are dropped");
+        jobs.send((ticket, job)).expect("helpers listen until they are dropped");
+    }
+
     fn complete(&mut self, over: Over) -> Completion {
+        if let Some((begun_us, now_us)) = over.durable_us {
+            self.own.took(begun_us, now_us);
+        }
         let result = over.result.map(|gave| match gave {
             Gave::Outcome(outcome) => outcome,
             Gave::Opened(file, bytes) => Outcome::Opened { file: self.keep(file), bytes },
@@ -183,8 +203,7 @@ impl DiskFiles {
 
 impl Files for DiskFiles {
     fn submit(&mut self, mut operation: Operation) -> Ticket {
-        self.tickets += 1;
-        let ticket = Ticket(self.tickets);
+        let ticket = self.next_ticket();
         if let Operation::Read { file, offset, bytes, buffer } = &mut operation
             && let Some(file) = self.file(*file).if_open()
             && self.page_cache.read(&file, *offset, *bytes, buffer)
@@ -193,13 +212,39 @@ impl Files for DiskFiles {
             return ticket;
         }
         let (kind, job) = self.job(operation);
-        let jobs = self.helpers[kind as usize].jobs.as_ref();
-        let jobs = jobs.expect("helpers have work until they are dropped");
-        jobs.send((ticket, job)).expect("helpers listen until they are dropped");
+        self.hand_over(kind, ticket, job);
         ticket
     }
 
+    fn submit_alone(&mut self, operation: Operation) -> Ticket {
+        match operation {
+            Operation::Write { file, offset, buffer, durable: true }
+                if self.own.may_keep(buffer.len(), SystemClock.elapsed_us()) =>
+            {
+                let (ticket, file) = (self.next_ticket(), self.file(file));
+                self.own.kept = Some(KeptWrite { ticket, file, offset, buffer });
+                ticket
+            }
+            operation => self.submit(operation),
+        }
+    }
+
+    fn rest(&mut self, would_wait: bool) -> bool {
+        let Some(kept) = self.own.kept.take() else { return false };
+        let job = Job::Write(kept.file, kept.offset, kept.buffer, true);
+        if would_wait {
+            let over = carry_out(&self.context, kept.ticket, job);
+            self.own.over = Some(self.complete(over));
+            self.own.count += 1;
+        } else {
+            self.hand_over(QueueKind::Log, kept.ticket, job);
+        }
+        would_wait
+    }
+
     fn poll(&mut self, out: &mut Vec<Completion>) {
+        self.rest(true);
+        out.extend(self.own.over.take());
         self.page_cache.poll(out);
         while let Ok(over) = self.over.try_recv() {
             let completion = self.complete(over);
@@ -208,7 +253,8 @@ impl Files for DiskFiles {
     }
 
     fn wait(&mut self, out: &mut Vec<Completion>) {
-        if self.page_cache.is_empty() {
+        let has_some = self.rest(true) || self.own.over.is_some() || !self.page_cache.is_empty();
+        if !has_some {
             let over = self.over.recv().expect("helpers live as long as their files");
             let completion = self.complete(over);
             out.push(completion);
@@ -219,11 +265,16 @@ impl Files for DiskFiles {
     fn reads_at_once(&self) -> u64 {
         self.page_cache.reads()
     }
+
+    fn own_writes(&self) -> u64 {
+        self.own.count
+    }
 }
 
 impl Drop for DiskFiles {
     /// Ends when everything submitted is done, so that the directory can be opened again.
     fn drop(&mut self) {
+        self.rest(false);
         for helper in &mut self.helpers {
             helper.jobs = None;
         }
@@ -242,19 +293,31 @@ struct HelperContext {
     descriptors: Arc<Descriptors>,
 }
 
-fn help(place: &HelperContext, queued: &Receiver<(Ticket, Job)>, over: &Sender<Over>, ring: &Ring) {
+fn help(
+    context: &HelperContext,
+    queued: &Receiver<(Ticket, Job)>,
+    over: &Sender<Over>,
+    ring: &Ring,
+) {
     while let Ok((ticket, job)) = queued.recv() {
-        let (result, buffer) = work(place, job);
-        if over.send(Over { ticket, result, buffer }).is_err() {
+        if over.send(carry_out(context, ticket, job)).is_err() {
             return;
         }
         ring();
     }
 }
 
-fn work(place: &HelperContext, job: Job) -> (io::Result<Gave>, Option<Buffer>) {
+fn carry_out(context: &HelperContext, ticket: Ticket, job: Job) -> Over {
+    let is_durable = matches!(job, Job::Write(.., true));
+    let begun_us = is_durable.then(|| SystemClock.elapsed_us());
+    let (result, buffer) = work(context, job);
+    let durable_us = begun_us.map(|begun_us| (begun_us, SystemClock.elapsed_us()));
+    Over { ticket, result, buffer, durable_us }
+}
+
+fn work(context: &HelperContext, job: Job) -> (io::Result<Gave>, Option<Buffer>) {
     let done = |()| Gave::Outcome(Outcome::Done);
-    let HelperContext { directory, descriptors } = place;
+    let HelperContext { directory, descriptors } = context;
     let result = match job {
         Job::Open(name) => open(descriptors, directory.join(name)),
         Job::Create(name) => {

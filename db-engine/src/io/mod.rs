@@ -9,6 +9,7 @@
 mod buffer;
 mod clock;
 mod descriptors;
+mod own_writes;
 mod page_cache;
 mod random;
 mod removal;
@@ -186,7 +187,19 @@ pub trait Files: Send {
     /// wait for the completion of one that another needs.
     fn submit(&mut self, operation: Operation) -> Ticket;
 
-    /// Appends the operations that are over to `out`; never waits.
+    /// Begins a durable write for which its shard will wait with nothing else to do. It may be
+    /// kept until [`Self::rest`], or the next [`Self::poll`], and be carried out there.
+    fn submit_alone(&mut self, operation: Operation) -> Ticket {
+        self.submit(operation)
+    }
+
+    /// Said at the end of a turn: whether the shard would wait now. Returns whether a write that
+    /// was kept is over instead, and there is something to poll.
+    fn rest(&mut self, _would_wait: bool) -> bool {
+        false
+    }
+
+    /// Appends the operations that are over to `out`; never waits, but for a write that was kept.
     fn poll(&mut self, out: &mut Vec<Completion>);
 
     /// Like [`Self::poll`], but waits until there is at least one. For start-up only.
@@ -194,6 +207,11 @@ pub trait Files: Send {
 
     /// How many reads were done when they were submitted, because their bytes were in memory.
     fn reads_at_once(&self) -> u64 {
+        0
+    }
+
+    /// How many durable writes the shard's own thread has carried out.
+    fn own_writes(&self) -> u64 {
         0
     }
 }

@@ -130,6 +130,9 @@ impl Reactor {
         if is_behind || !self.shard.lie_down() {
             timeout = Some(Duration::ZERO);
         }
+        if self.shard.rest(timeout != Some(Duration::ZERO)) {
+            timeout = Some(Duration::ZERO);
+        }
         timeout
     }
 

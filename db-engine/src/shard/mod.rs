@@ -258,6 +258,12 @@ impl Shard {
         self.core.timeout()
     }
 
+    /// Said at the end of a turn: whether the shard would wait now. Returns whether the time was
+    /// used instead, and there is something to do.
+    pub fn rest(&mut self, would_wait: bool) -> bool {
+        self.core.store.rest(would_wait)
+    }
+
     /// Said before waiting; `false` if there is something to do.
     #[must_use]
     pub fn lie_down(&self) -> bool {

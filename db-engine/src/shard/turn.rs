@@ -351,6 +351,7 @@ impl Core {
             + stored.compaction_memory;
         metrics.memory.set_taken(Share::Blocks, blocks);
         metrics.log_blocks.set(stored.log_blocks);
+        metrics.own_log_blocks.set(stored.own_log_writes);
         metrics.log_bytes.set(stored.log_block_bytes);
         if stored.log_blocks > self.stored.log_blocks {
             // One block at most is written in a turn.

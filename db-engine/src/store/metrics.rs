@@ -86,6 +86,8 @@ pub struct StoreMetrics {
     pub cache_misses: u64,
     /// Reads of files that the page cache has answered.
     pub file_reads_at_once: u64,
+    /// Blocks of the log that the shard's own thread has written.
+    pub own_log_writes: u64,
     /// Level: bytes of memory of memtables, that which waits to be used again included, and of
     /// writes on their way to the log.
     pub memtable_memory: u64,
@@ -119,6 +121,7 @@ impl Store {
         metrics.memtable_memory = (used + self.pool.spare_bytes()) as u64;
         metrics.index_bytes = self.index_bytes as u64;
         metrics.file_reads_at_once = self.files.reads_at_once();
+        metrics.own_log_writes = self.files.own_writes();
         metrics.log_segments = self.log.segments();
         metrics.log_bytes = self.log.bytes();
         metrics.memtable_bytes = (self.active_bytes + self.flushing_bytes) as u64;

@@ -44,7 +44,12 @@ impl Store {
         if self.applying.is_none()
             && let Some(submitted) = self.next_log_block()
         {
-            self.submit(submitted.operation, InFlight::LogBlock { submitted_us: now_us });
+            let ticket = if self.reads.log_block() {
+                self.files.submit_alone(submitted.operation)
+            } else {
+                self.files.submit(submitted.operation)
+            };
+            self.jobs.insert(ticket, InFlight::LogBlock { submitted_us: now_us });
             if let Some(file) = submitted.close {
                 self.close(file);
             }
@@ -53,6 +58,12 @@ impl Store {
         self.open_taken_over(now_us);
         self.choose_task(now_us);
         self.choose_compaction(now_us);
+    }
+
+    /// Said at the end of a turn: whether the shard would wait now. Returns whether a block of the
+    /// log was written instead, and the store wants another turn at once.
+    pub fn rest(&mut self, would_wait: bool) -> bool {
+        self.files.rest(would_wait)
     }
 
     /// Takes note of all that is over: applies what is durable to the memtables, answers, and goes

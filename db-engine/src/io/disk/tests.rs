@@ -1,3 +1,4 @@
+mod own_writes;
 mod page_cache;
 
 use super::*;

@@ -36,6 +36,8 @@ pub(in crate::store) struct Reads {
     /// Reads that wait, by number.
     waiting: HashMap<u64, PendingRead>,
     begun: u64,
+    /// Whether one has begun since the last block of the log.
+    since_log_block: bool,
     /// Reads whose blocks have come. They are first: most need only a moment.
     fresh: VecDeque<u64>,
     /// Reads that have used up a share of time and have more to do.
@@ -100,6 +102,7 @@ impl Reads {
             suspended: SuspendedReads::default(),
             waiting: HashMap::new(),
             begun: 0,
+            since_log_block: false,
             fresh: VecDeque::new(),
             long: VecDeque::new(),
             made: Vec::new(),
@@ -134,6 +137,12 @@ impl Reads {
 
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
+    }
+
+    /// A block of the log is begun. Returns whether reads have been rare: none waits, and none has
+    /// begun since the block before.
+    pub fn log_block(&mut self) -> bool {
+        !std::mem::take(&mut self.since_log_block) && self.is_empty()
     }
 
     /// A turn is over: pages that were made in it may be taken.
@@ -214,6 +223,7 @@ impl Store {
     ) -> std::result::Result<(Box<Merge>, Progress), Refused> {
         page.clear();
         self.metrics.reads += 1;
+        self.reads.since_log_block = true;
         if let Some(table) = self.tables.get_mut(&request.table) {
             table.counts.reads += 1;
         }
