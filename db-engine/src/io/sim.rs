@@ -140,7 +140,7 @@ impl SimDisk {
         let mut state = self.state();
         state.clients.push(SimProcess::default());
         let client = state.clients.len() - 1;
-        Box::new(SimFiles { disk: self.clone(), client, kept: None, own_writes: 0 })
+        Box::new(SimFiles { disk: self.clone(), client, is_kept: false, own_writes: 0 })
     }
 
     /// Sets what goes wrong from now on.

@@ -7,43 +7,34 @@ use crate::io::{Completion, Files, Operation, Ticket};
 pub struct SimFiles {
     pub(super) disk: SimDisk,
     pub(super) client: usize,
-    pub(super) kept: Option<(Ticket, Operation)>,
+    /// Whether a write was submitted that may be the shard's own.
+    pub(super) is_kept: bool,
     pub(super) own_writes: u64,
-}
-
-impl SimFiles {
-    fn next_ticket(&self) -> Ticket {
-        let mut state = self.disk.state();
-        let client = &mut state.clients[self.client];
-        client.tickets += 1;
-        Ticket(client.tickets)
-    }
 }
 
 impl Files for SimFiles {
     fn submit(&mut self, operation: Operation) -> Ticket {
-        let ticket = self.next_ticket();
         let mut state = self.disk.state();
         if matches!(operation, Operation::Read { .. }) && !state.round_is_open {
             state.read_rounds += 1;
             state.round_is_open = true;
         }
-        state.clients[self.client].queue.push((ticket, operation));
+        let client = &mut state.clients[self.client];
+        client.tickets += 1;
+        let ticket = Ticket(client.tickets);
+        client.queue.push((ticket, operation));
         ticket
     }
 
     fn submit_alone(&mut self, operation: Operation) -> Ticket {
-        self.rest(false);
-        let ticket = self.next_ticket();
-        self.kept = Some((ticket, operation));
-        ticket
+        self.is_kept = true;
+        self.submit(operation)
     }
 
     fn rest(&mut self, would_wait: bool) -> bool {
-        let Some(kept) = self.kept.take() else { return false };
-        self.disk.state().clients[self.client].queue.push(kept);
-        self.own_writes += u64::from(would_wait);
-        would_wait
+        let is_own = std::mem::take(&mut self.is_kept) && would_wait;
+        self.own_writes += u64::from(is_own);
+        is_own
     }
 
     fn own_writes(&self) -> u64 {
@@ -65,7 +56,6 @@ impl Files for SimFiles {
     }
 
     fn wait(&mut self, out: &mut Vec<Completion>) {
-        self.rest(true);
         let mut state = self.disk.state();
         assert!(!state.clients[self.client].queue.is_empty(), "there is nothing to wait for");
         state.step(self.client, out);
@@ -76,7 +66,6 @@ impl Drop for SimFiles {
     fn drop(&mut self) {
         if let Ok(mut state) = self.disk.state.lock() {
             let client = self.client;
-            state.clients[client].queue.extend(self.kept.take());
             state.locks.retain(|_, owner| *owner != client);
             // What a process submitted before it ended is still carried out.
             let mut out = Vec::new();

@@ -321,3 +321,26 @@ fn a_large_row_is_read_with_all_that_was_written_to_it() {
         }
     }
 }
+
+#[test]
+fn a_shard_does_not_write_its_log_itself_while_a_read_waits_for_the_device() {
+    let mut machine = Machine::new();
+    let mut store = machine.with_sstables(40);
+    let mut seconds_beside_a_read = 0;
+    for _ in 0..50 {
+        machine.begin(&mut store, &row(7));
+        for number in 0.. {
+            let own = store.metrics().own_log_writes;
+            machine.write(&mut store, b"other", 1, b"beside", 0);
+            if store.reads.is_empty() {
+                break;
+            }
+            assert_eq!(store.metrics().own_log_writes, own, "block {number} beside a read");
+            seconds_beside_a_read += u32::from(number == 1);
+        }
+        // What was read is forgotten.
+        flush_and_close(store);
+        store = machine.open();
+    }
+    assert!(seconds_beside_a_read >= 3, "{seconds_beside_a_read} rounds");
+}
