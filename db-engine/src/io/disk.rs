@@ -1,9 +1,10 @@
 //! The files of a real machine.
 //!
 //! Each shard has three helper threads, so that its own does not wait while it has anything else to
-//! do: one writes the log, one reads, one does everything else. A flush that writes megabytes or a segment that is being filled with
-//! zeros thus delays neither an acknowledgement nor a reader. Threads that have nothing to do cost
-//! nothing. What the page cache has is read without them.
+//! do: one writes the log, one reads, one does everything else. A flush that writes megabytes or a
+//! segment that is being filled with zeros thus delays neither an acknowledgement nor a reader.
+//! Threads that have nothing to do cost nothing. What the page cache has is read without them, and
+//! a short block of the log is written without them by a shard that would only wait for it.
 
 use std::{
     fs::{self, File, OpenOptions, TryLockError},

@@ -1,6 +1,7 @@
 //! What the engine needs of a machine: files and a clock.
 //!
-//! Files are operations that are submitted and complete later, in any order; nothing here blocks.
+//! Files are operations that are submitted and complete later, in any order; nothing here blocks,
+//! but for a write that a shard keeps until it would wait anyway.
 //! [`disk`] carries them out, [`sim`] pretends to and breaks what a real machine may break. A shard
 //! has a [`Files`] of its own and is the only one who uses it.
 //!

@@ -118,7 +118,7 @@ impl Reactor {
     }
 
     /// Said before waiting: for how long there is nothing to do unless something happens; `None`
-    /// for ever.
+    /// for ever. Where there is nothing, the shard uses the time for a write of its own.
     pub fn lie_down(&mut self) -> Option<Duration> {
         let mut timeout = self.shard.timeout();
         if let Stopping::Answering { until_us } = self.stopping {
