@@ -31,7 +31,7 @@ pub(super) struct OwnWrites {
     /// One that is over, until it is polled.
     pub over: Option<Completion>,
     pub count: u64,
-    /// The moment until which the device counts as slow, in microseconds of the shard's clock.
+    /// The moment until which the device counts as slow, in microseconds of the machine's clock.
     slow_until_us: u64,
 }
 
